@@ -1,0 +1,85 @@
+"""Run code nobody vouches for: every resource bounded, the host out of reach, a verdict that can be trusted."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_FACE = {
+    "AsyncSandbox": "_async",
+    "BackendUnavailable": "_errors",
+    "Cancelled": "_errors",
+    "Enforcement": "_guarantees",
+    "Guarantee": "_guarantees",
+    "GuestError": "_result",
+    "GuestFailed": "_errors",
+    "HostFacts": "_facts",
+    "Isolation": "_guarantees",
+    "JobError": "_errors",
+    "LimitState": "_result",
+    "Outcome": "_result",
+    "Plan": "_plan",
+    "PlanError": "_errors",
+    "Policy": "_policy",
+    "PolicyError": "_errors",
+    "ProtocolError": "_errors",
+    "ResourceExhausted": "_errors",
+    "Result": "_result",
+    "Sandbox": "_sandbox",
+    "SetupError": "_errors",
+    "StockadeError": "_errors",
+    "Strength": "_guarantees",
+    "Usage": "_result",
+    "plan": "_sandbox",
+    "run": "_sandbox",
+    "run_command": "_sandbox",
+}
+"""Public name to the private module that defines it; imported when first asked for."""
+
+__all__ = ["__version__", *_FACE]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for."""
+    if name not in _FACE:
+        raise AttributeError(f"module 'stockade' has no attribute {name!r}")
+    value = getattr(import_module(f"stockade.{_FACE[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """Return the public names."""
+    return sorted(__all__)
+
+
+if TYPE_CHECKING:
+    from stockade._async import AsyncSandbox as AsyncSandbox
+    from stockade._errors import BackendUnavailable as BackendUnavailable
+    from stockade._errors import Cancelled as Cancelled
+    from stockade._errors import GuestFailed as GuestFailed
+    from stockade._errors import JobError as JobError
+    from stockade._errors import PlanError as PlanError
+    from stockade._errors import PolicyError as PolicyError
+    from stockade._errors import ProtocolError as ProtocolError
+    from stockade._errors import ResourceExhausted as ResourceExhausted
+    from stockade._errors import SetupError as SetupError
+    from stockade._errors import StockadeError as StockadeError
+    from stockade._facts import HostFacts as HostFacts
+    from stockade._guarantees import Enforcement as Enforcement
+    from stockade._guarantees import Guarantee as Guarantee
+    from stockade._guarantees import Isolation as Isolation
+    from stockade._guarantees import Strength as Strength
+    from stockade._plan import Plan as Plan
+    from stockade._policy import Policy as Policy
+    from stockade._result import GuestError as GuestError
+    from stockade._result import LimitState as LimitState
+    from stockade._result import Outcome as Outcome
+    from stockade._result import Result as Result
+    from stockade._result import Usage as Usage
+    from stockade._sandbox import Sandbox as Sandbox
+    from stockade._sandbox import plan as plan
+    from stockade._sandbox import run as run
+    from stockade._sandbox import run_command as run_command

@@ -1,0 +1,96 @@
+"""The errors a caller can meet. A sandbox that failed is never reported as code that failed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from stockade._result import Result
+
+
+class StockadeError(Exception):
+    """Base of every error that stockade raises on purpose."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the error as JSON-compatible data: at least ``error`` (its class) and ``message``."""
+        return {"error": type(self).__name__, "message": str(self)}
+
+
+@dataclass(frozen=True)
+class FieldProblem:
+    """One mistake in a policy: where, with which value, and why."""
+
+    field: str
+    value: str
+    reason: str
+
+    def __str__(self) -> str:
+        """Return ``field = value: reason``."""
+        return f"{self.field} = {self.value}: {self.reason}"
+
+
+class PolicyError(StockadeError):
+    """The policy makes no sense. ``problems`` holds every mistake that was found, not only the first."""
+
+    def __init__(self, problems: Sequence[FieldProblem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(map(str, self.problems)))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the problems as a list of ``field``, ``value`` and ``reason``."""
+        return super().as_json() | {"problems": [vars(p) for p in self.problems]}
+
+
+class JobError(StockadeError):
+    """What was asked to run makes no sense: no such language, an empty command, a NUL in an argument."""
+
+
+class PlanError(StockadeError):
+    """A guarantee that the policy asks for cannot be enforced here. Nothing was started.
+
+    ``missing`` maps each guarantee to a sentence: what is missing, and what to install or loosen.
+    """
+
+    def __init__(self, backend: str, missing: Mapping[str, str]) -> None:
+        self.backend = backend
+        self.missing = dict(missing)
+        lines = "; ".join(f"{guarantee}: {reason}" for guarantee, reason in self.missing.items())
+        super().__init__(f"backend {backend!r} cannot hold this policy here: {lines}")
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the missing guarantees with their sentences."""
+        return super().as_json() | {"backend": self.backend, "missing": self.missing}
+
+
+class BackendUnavailable(StockadeError):
+    """The backend cannot be used on this host at all; the message says what to install or enable."""
+
+
+class SetupError(StockadeError):
+    """The sandbox failed, not the code in it."""
+
+
+class ProtocolError(StockadeError):
+    """A guest or a warden sent bytes that break the protocol."""
+
+
+class ResultError(StockadeError):
+    """Base of what ``Result.check()`` raises. ``result`` is the result it was raised for."""
+
+    def __init__(self, message: str, result: Result) -> None:
+        self.result = result
+        super().__init__(message)
+
+
+class ResourceExhausted(ResultError):
+    """The run was ended by a limit."""
+
+
+class GuestFailed(ResultError):
+    """The code ran and failed: a non-zero exit status or a signal."""
+
+
+class Cancelled(ResultError):
+    """The caller cancelled the run."""

@@ -1,0 +1,60 @@
+"""What to run: source text in a language, or a command."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+from stockade._errors import JobError
+
+STDIN_TYPES = bytes | BinaryIO | None
+
+
+@dataclass(frozen=True)
+class Job:
+    """One thing to run. Either ``argv`` is given, or ``source`` with a ``language``."""
+
+    argv: tuple[str, ...] = ()
+    source: bytes | None = None
+    language: str = ""
+    name: str = ""
+    """The file name that the source goes by inside the sandbox and in tracebacks."""
+    arguments: tuple[str, ...] = ()
+    interpreter: str | None = None
+    """An interpreter or a virtual environment to use instead of the language's default."""
+    stdin: bytes | BinaryIO | None = None
+    """Bytes, or an open binary file that is read as the guest takes it."""
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    """Files to lay into an empty workspace, by relative name."""
+    inputs: tuple[str, ...] = ()
+    """Files or folders of the host, below the current folder, to show read-only in an empty workspace."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot run."""
+        if bool(self.argv) == (self.source is not None):
+            raise JobError("a job is either a command or source text")
+        for word in (*self.argv, *self.arguments, *self.environment, *self.environment.values()):
+            if not isinstance(word, str) or "\0" in word:
+                raise JobError(f"{word!r}: arguments and environment are text without NUL bytes")
+        if self.argv and not self.argv[0]:
+            raise JobError("the command is empty")
+        for name in (*self.files, *self.inputs):
+            parts = name.split("/")
+            if not name or "\0" in name or name.startswith("/") or ".." in parts or "" in parts or "." in parts:
+                raise JobError(f"{name!r}: a file's name in the workspace is relative and has no '..' in it")
+
+
+@dataclass(frozen=True)
+class Command:
+    """What a language makes of a job: a command, and what it needs to be there."""
+
+    argv: tuple[str, ...]
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    """Absolute path in the sandbox to content."""
+    readable: tuple[str, ...] = ()
+    """Folders of the host that the interpreter itself lives in."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    channel: bool = False
+    """Whether the command reports a value on descriptor 3."""

@@ -1,0 +1,58 @@
+"""A launch: all that the warden needs to start, watch and end one run, as plain data."""
+
+from __future__ import annotations
+
+from stockade._record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    Step = tuple[Any, ...]
+"""A step is the name of a function in ``linux/stage.py`` and its arguments: text, numbers, bytes, lists and mappings."""
+
+
+class Groups(Record):
+    """The figures to write into the run's control groups; ``None`` leaves one alone."""
+
+    memory: int | None = None
+    swap: int | None = None
+    processes: int | None = None
+    cores: float | None = None
+
+
+class Watch(Record):
+    """What the warden itself watches. Seconds and bytes; ``None`` is without limit."""
+
+    wall_seconds: float | None = None
+    cpu_seconds: float | None = None
+    output_bytes: int | None = None
+    kill_on_output: bool = False
+    sampled_memory: int | None = None
+    """Bytes of the whole tree, watched by reading /proc: only where no control group bounds memory."""
+    setup_seconds: float = 10.0
+
+
+class Launch(Record):
+    """One run. ``steps`` are applied in their order in the process that then executes ``argv``."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+    steps: tuple[Step, ...]
+    groups: Groups = Groups()
+    watch: Watch = Watch()
+    own_network: bool = True
+    host_uid: int | None = None
+    """The uid behind the guest where root starts the run; ``None`` takes one from the warden's range."""
+    channel: bool = False
+    """Whether descriptor 3 of the guest is a pipe for what it has to say about its own result."""
+
+    def as_wire(self) -> dict[str, Any]:
+        """Return the launch as data that the wire protocol carries."""
+        return self.as_dict() | {"groups": self.groups.as_dict(), "watch": self.watch.as_dict()}
+
+    @classmethod
+    def from_wire(cls, fields: dict[str, Any]) -> Launch:
+        """Return the launch that ``as_wire`` gave; raise ``TypeError`` on anything else."""
+        return cls(**fields | {"groups": Groups(**fields["groups"]), "watch": Watch(**fields["watch"])})

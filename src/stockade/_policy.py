@@ -1,0 +1,329 @@
+"""The policy: what a run may use and touch. Data that validates itself when it is built."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    WithJsonSchema,
+)
+
+from stockade._errors import FieldProblem, PolicyError
+from stockade._frozen import FrozenDict
+from stockade._guarantees import FLOORS, LIMITS, Guarantee, Strength
+from stockade._profiles import DEFAULT_ACCEPT, DEFAULT_LIMITS
+from stockade._units import UNLIMITED, parse_cores, parse_count, parse_seconds, parse_size
+
+Unlimited = Literal["unlimited"]
+
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+# Places that a sandbox makes for itself; a folder of the host cannot stand there.
+_RESERVED = ("/proc", "/dev", "/sys", "/job")
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+def _at_least(least: float, words: str) -> AfterValidator:
+    def check(value: Any) -> Any:
+        if value != UNLIMITED and value < least:
+            raise ValueError(f"must be at least {words}")
+        return value
+
+    return AfterValidator(check)
+
+
+def _limit(name: str, description: str) -> Any:
+    figure = DEFAULT_LIMITS[name]
+    return Field(default=UNLIMITED if figure is None else figure, description=description)
+
+
+def _written(kind: str, *examples: str | float) -> WithJsonSchema:
+    schema: dict[str, Any] = {"anyOf": [{"type": kind, "minimum": 0}, {"type": "string"}]}
+    return WithJsonSchema(schema | {"examples": [*examples, UNLIMITED]})
+
+
+_Size = Annotated[int | Unlimited, BeforeValidator(parse_size), _written("integer", "64MiB", 65536)]
+_Count = Annotated[int | Unlimited, BeforeValidator(parse_count), _written("integer", 10)]
+_Seconds = Annotated[float | Unlimited, BeforeValidator(parse_seconds), _written("number", "1.5s", 2)]
+_Cores = Annotated[float | Unlimited, BeforeValidator(parse_cores), _written("number", 0.5)]
+
+
+class Limits(_Model):
+    """How much of each resource the whole tree of processes may use. Unset means the default profile."""
+
+    cpu_time: Annotated[_Seconds, _at_least(0.01, "10 ms")] = _limit(
+        "cpu_time", "CPU seconds of the whole tree of processes"
+    )
+    cpu_rate: Annotated[_Cores, _at_least(0.01, "0.01 cores")] = _limit(
+        "cpu_rate", "cores that the tree may use at a time"
+    )
+    wall_time: Annotated[_Seconds, _at_least(0.01, "10 ms")] = _limit(
+        "wall_time", "seconds on the clock from the start of the program"
+    )
+    memory: Annotated[_Size, _at_least(2**20, "1 MiB")] = _limit(
+        "memory", "bytes of memory of the whole tree, files in memory included"
+    )
+    swap: _Size = _limit("swap", "bytes of swap beside the memory")
+    processes: Annotated[_Count, _at_least(1, "1")] = _limit(
+        "processes", "processes and threads at a time, the program's own first one included"
+    )
+    open_files: Annotated[_Count, _at_least(4, "4: three are standard input and output")] = _limit(
+        "open_files", "file descriptors a process may have open"
+    )
+    file_size: _Size = _limit("file_size", "bytes of the largest file that may be written")
+    disk: Annotated[_Size, _at_least(2**16, "64 KiB")] = _limit(
+        "disk", "bytes in all writable places that the sandbox makes, taken together"
+    )
+    output: _Size = _limit("output", "bytes kept of standard output, and as many of standard error")
+    stack: Annotated[_Size, _at_least(2**16, "64 KiB")] = _limit("stack", "bytes of the main thread's stack")
+
+    def figure(self, guarantee: Guarantee) -> float | None:
+        """Return the figure of one limit, ``None`` where it was lifted with ``"unlimited"``."""
+        value = getattr(self, guarantee.value)
+        return None if value == UNLIMITED else value
+
+
+def _path(value: str) -> str:
+    text = os.fspath(value)
+    if not text or "\0" in text:
+        raise ValueError("a path must not be empty or hold a NUL byte")
+    parts = text.split("/")
+    if os.path.isabs(text) and ".." in parts:
+        raise ValueError("an absolute path must be written without '..'")
+    if os.path.normpath(text).startswith(".."):
+        raise ValueError("leads out of the current folder by '..'; write the absolute path if that is meant")
+    path = os.path.normpath(Path.cwd() / text)
+    if path == "/":
+        raise ValueError("the whole root is too broad; name the folders that are needed")
+    for place in _RESERVED:
+        if path == place or path.startswith(place + "/"):
+            raise ValueError(f"{place} is made afresh in every sandbox")
+    return path
+
+
+def _text(value: Any) -> Any:
+    return os.fspath(value) if isinstance(value, Path) else value
+
+
+def _paths(value: Any) -> Any:
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise ValueError("expected a list of paths")
+    return tuple(map(_text, value))
+
+
+_PathText = Annotated[str, BeforeValidator(_text), AfterValidator(_path)]
+_Paths = Annotated[tuple[_PathText, ...], BeforeValidator(_paths)]
+
+
+def _workspace(value: Any) -> Any:
+    return value if value == "empty" else _path(_text(value))
+
+
+class Filesystem(_Model):
+    """Files of the host that the run may see. Nothing is visible but these and the system's own programs."""
+
+    read: _Paths = Field(default=(), description="files and folders to read, each at its own place")
+    write: _Paths = Field(default=(), description="files and folders to read and write, each at its own place")
+    workspace: Annotated[str, BeforeValidator(_workspace)] = Field(
+        default="empty",
+        description="'empty' (a fresh folder, gone after the run), or a folder of the host to start in: "
+        "read-only unless it lies in 'write'",
+    )
+
+
+def _env_name(value: str) -> str:
+    if not _ENV_NAME.fullmatch(value):
+        raise ValueError("not a name of an environment variable (letters, digits and _, no digit first)")
+    return value
+
+
+def _env_value(value: str) -> str:
+    if "\0" in value:
+        raise ValueError("a value must not hold a NUL byte")
+    return value
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _frozen(value: dict[Any, Any]) -> dict[Any, Any]:
+    return FrozenDict(value)
+
+
+_EnvName = Annotated[str, AfterValidator(_env_name)]
+_EnvValue = Annotated[str, AfterValidator(_env_value)]
+_EnvNames = Annotated[tuple[_EnvName, ...], BeforeValidator(_tuple)]
+_EnvTable = Annotated[dict[_EnvName, _EnvValue], AfterValidator(_frozen)]
+
+
+class Environment(_Model):
+    """Environment variables of the guest. Nothing of the host's is there unless it is named."""
+
+    inherit: _EnvNames = Field(default=(), description="names taken over from the caller's environment")
+    set: _EnvTable = Field(default_factory=FrozenDict, description="names and values to set")
+
+
+def _no_capability(value: tuple[str, ...]) -> tuple[str, ...]:
+    if value:
+        raise ValueError("no capability can be kept")
+    return value
+
+
+def _always(value: bool) -> bool:
+    if not value:
+        raise ValueError("cannot be turned off: a set-user-id program would undo the sandbox")
+    return value
+
+
+class Security(_Model):
+    """Who the guest is and what it may become."""
+
+    capabilities: Annotated[tuple[str, ...], BeforeValidator(_tuple), AfterValidator(_no_capability)] = Field(
+        default=(), description="Linux capabilities that the guest keeps: none"
+    )
+    uid: int = Field(default=1000, ge=0, le=65533, description="user and group id as the guest sees itself")
+    host_uid: int | None = Field(
+        default=None,
+        ge=1,
+        lt=2**32 - 1,
+        description="the host's uid and gid behind it when root starts the run, never 0; unset: one leased "
+        "for this run from STOCKADE_UID_RANGE",
+    )
+    read_only_root: bool = Field(default=True, description="only the workspace, /tmp and /dev/shm are writable")
+    no_new_privileges: Annotated[bool, AfterValidator(_always)] = Field(
+        default=True, description="set-user-id and file capabilities have no effect"
+    )
+
+
+def _strengths(value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        raise ValueError("expected a table of guarantee to the weakest strength that is enough")
+    return {
+        _member(Guarantee, key, "guarantee"): _member(Strength, item, "strength") for key, item in value.items()
+    }
+
+
+def _member(kind: Any, value: Any, word: str) -> Any:
+    try:
+        return kind(value)
+    except ValueError:
+        raise ValueError(f"{value!r} is no {word}; there are: {', '.join(kind)}") from None
+
+
+_Accept = Annotated[
+    dict[Guarantee, Strength], BeforeValidator(_strengths), AfterValidator(_frozen)
+]
+
+
+class Policy(_Model):
+    """What a run may use and touch. Immutable; every mistake in it is reported at once, as ``PolicyError``.
+
+    Nested parts may be given as mappings: ``Policy(limits={"memory": "64MiB", "wall_time": 2})``.
+    An unset field has the default profile's figure; an empty list means nothing, never everything.
+    """
+
+    limits: Limits = Field(default=Limits(), description="resources and how much of each")
+    filesystem: Filesystem = Field(default=Filesystem(), description="files of the host")
+    network: Literal["none", "host"] = Field(
+        default="none",
+        description="'none': a network of its own with nothing but its own loopback; 'host': the host's, "
+        "which reaches services on its loopback and cloud metadata addresses",
+    )
+    environment: Environment = Field(default=Environment(), description="environment variables")
+    security: Security = Field(default=Security(), description="identity and privileges")
+    on_output: Literal["truncate", "kill"] = Field(
+        default="truncate",
+        description="past the output limit: keep head and tail and discard the rest, or end the run",
+    )
+    accept: _Accept = Field(
+        default_factory=FrozenDict,
+        description="guarantee to the weakest strength that is enough, where the usual floor is too high",
+    )
+
+    def __init__(
+        self,
+        *,
+        limits: Limits | Mapping[str, Any] = Limits(),
+        filesystem: Filesystem | Mapping[str, Any] = Filesystem(),
+        network: str = "none",
+        environment: Environment | Mapping[str, Any] = Environment(),
+        security: Security | Mapping[str, Any] = Security(),
+        on_output: str = "truncate",
+        accept: Mapping[Any, Any] = FrozenDict(),
+        **unknown: Any,
+    ) -> None:
+        fields = {
+            "limits": _plain(limits),
+            "filesystem": _plain(filesystem),
+            "network": network,
+            "environment": _plain(environment),
+            "security": _plain(security),
+            "on_output": on_output,
+            "accept": accept,
+        }
+        try:
+            super().__init__(**fields, **unknown)
+        except ValidationError as error:
+            raise PolicyError([_problem(item) for item in error.errors()]) from None
+
+    @classmethod
+    def parse(cls, data: Mapping[str, Any]) -> Policy:
+        """Return the policy that ``data`` (as read from TOML or JSON) describes."""
+        if not isinstance(data, Mapping):
+            raise PolicyError([FieldProblem("policy", repr(data)[:80], "expected a table of fields")])
+        odd = [key for key in data if not isinstance(key, str)]
+        if odd:
+            raise PolicyError([FieldProblem(repr(odd[0]), "", "a field's name is text")])
+        return cls(**data)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Policy:
+        """Return the policy in the file ``path``: TOML, or JSON when the name ends in ``.json``."""
+        file = Path(path)
+        try:
+            text = file.read_text(encoding="utf-8")
+            data = json.loads(text) if file.suffix == ".json" else tomllib.loads(text)
+        except (OSError, ValueError) as error:
+            raise PolicyError([FieldProblem("policy", str(path), f"cannot be read: {error}")]) from None
+        return cls.parse(data)
+
+    def floor(self, guarantee: Guarantee) -> Strength:
+        """Return the weakest strength that satisfies this policy for ``guarantee``."""
+        if guarantee in self.accept:
+            return self.accept[guarantee]
+        accepted = DEFAULT_ACCEPT.get(guarantee.value)
+        return Strength(accepted) if accepted else FLOORS[guarantee]
+
+    def asks(self, guarantee: Guarantee) -> bool:
+        """Return whether this policy asks for ``guarantee``: a lifted limit and ``network="host"`` do not."""
+        if guarantee in LIMITS:
+            return self.limits.figure(guarantee) is not None
+        return not (guarantee is Guarantee.NETWORK and self.network == "host")
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def _problem(item: Any) -> FieldProblem:
+    field = ".".join(str(part) for part in item["loc"] if part not in ("int", "float", "literal['unlimited']"))
+    reason = item["msg"].removeprefix("Value error, ")
+    if item["type"] == "extra_forbidden":
+        reason = "there is no such field"
+    value = repr(item["input"])
+    return FieldProblem(field, value if len(value) <= 80 else value[:77] + "...", reason)

@@ -1,0 +1,151 @@
+"""What this host offers, found by trying each facility once. Standard library and ``linux/`` only.
+
+Nothing here decides anything: it reports evidence, as JSON-compatible data, to those who plan.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+
+from stockade.linux import cgroups, libc, mounts, processes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_ALL = (
+    ("mount", processes.NEW_NS),
+    ("pid", processes.NEW_PID),
+    ("network", processes.NEW_NET),
+    ("ipc", processes.NEW_IPC),
+    ("uts", processes.NEW_UTS),
+    ("cgroup", processes.NEW_CGROUP),
+)
+_SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+_SYSTEM_FILES = ("/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime")
+_LANDLOCK_CREATE_RULESET_VERSION = 1
+
+
+def probe() -> dict[str, Any]:
+    """Return the facts. Takes a few milliseconds, leaves nothing behind."""
+    usable, lost = cgroups.try_controllers(cgroups.find())
+    return {
+        "kernel": os.uname().release,
+        "machine": os.uname().machine,
+        "cpus": len(os.sched_getaffinity(0)),
+        "uid": os.geteuid(),
+        **_namespaces(),
+        "hierarchies": [[item.version, item.path, list(item.controllers)] for item in usable],
+        "cgroup_lost": lost,
+        "swap": _has_swap(),
+        "landlock": _landlock(),
+        "seccomp": _seccomp(),
+        "open_files": resource.getrlimit(resource.RLIMIT_NOFILE)[1],
+        "groups": len(set(os.getgroups()) - {os.getegid()}),
+        "system": _system(),
+    }
+
+
+def _namespaces() -> dict[str, Any]:
+    """Try root's way first where it may work, then the way through a user namespace."""
+    flags = 0
+    for _, flag in _ALL:
+        flags |= flag
+    reasons = {}
+    if os.geteuid() == 0:
+        reasons["root"] = _in_child(flags, _try_view)
+        if not reasons["root"]:
+            # The guest enters a user namespace of its own in any case.
+            inner = _in_child(processes.NEW_USER, lambda: None)
+            return {"namespaces": not inner, "privileged": True, "namespace_reasons": {"user": inner} if inner else {}}
+    reasons["user"] = _in_child(flags | processes.NEW_USER, _try_view_as_user)
+    if not reasons["user"]:
+        return {"namespaces": True, "privileged": False, "namespace_reasons": {}}
+    for name, flag in _ALL:
+        alone = _in_child(flag | (0 if os.geteuid() == 0 else processes.NEW_USER), lambda: None)
+        if alone:
+            reasons[name] = alone
+    return {
+        "namespaces": False,
+        "privileged": False,
+        "namespace_reasons": {name: reason for name, reason in reasons.items() if reason},
+    }
+
+
+def _try_view() -> None:
+    mounts.make_private()
+    mounts.tmpfs("/tmp", 1 << 16, 16, 0o755)
+    os.mkdir("/tmp/proc")
+    mounts.proc("/tmp/proc")
+    tree = os.open("/tmp/proc", os.O_PATH | os.O_CLOEXEC)
+    mounts.bind(tree, tree, mounts.ATTR_RDONLY)
+
+
+def _try_view_as_user() -> None:
+    proc = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
+    status = os.stat("/proc/self")
+    processes.map_identity(proc, 0, status.st_uid, 0, status.st_gid)
+    _try_view()
+
+
+def _in_child(flags: int, work: Callable[[], None]) -> str:
+    """Return why ``work`` fails in a child cloned with ``flags``; the empty text says that it works."""
+    read, write = os.pipe()
+    try:
+        pid = processes.clone(flags)
+    except OSError as error:
+        os.close(read)
+        os.close(write)
+        return f"clone: {os.strerror(error.errno or 0)}"
+    if pid == 0:
+        reason = ""
+        try:
+            work()
+        except OSError as error:
+            reason = error.strerror or os.strerror(error.errno or errno.EIO)
+        except BaseException as error:  # the child must end here, whatever went wrong
+            reason = repr(error)
+        os.write(write, reason.encode()[:1000])
+        os._exit(0)
+    os.close(write)
+    reason = os.read(read, 1000).decode()
+    os.close(read)
+    _, status = os.waitpid(pid, 0)
+    return reason if status == 0 else f"killed in the attempt ({status})"
+
+
+def _has_swap() -> bool:
+    try:
+        with open("/proc/swaps", encoding="utf-8") as file:
+            return len(file.readlines()) > 1
+    except OSError:
+        return True  # unknown, so assume the worse
+
+
+def _landlock() -> int:
+    try:
+        return libc.syscall("landlock_create_ruleset", 0, 0, _LANDLOCK_CREATE_RULESET_VERSION)
+    except OSError:
+        return 0
+
+
+def _seccomp() -> bool:
+    try:
+        libc.prctl(21)  # PR_GET_SECCOMP: EINVAL where the kernel was built without it
+    except OSError:
+        return False
+    return True
+
+
+def _system() -> list[list[str]]:
+    """Return the system's own folders as ``[path, link target or ""]``, and the single files of /etc."""
+    found = []
+    for path in (*_SYSTEM_FOLDERS, *_SYSTEM_FILES):
+        if os.path.islink(path) and path in _SYSTEM_FOLDERS:
+            found.append([path, os.readlink(path)])
+        elif os.path.exists(path):
+            found.append([path, ""])
+    return found

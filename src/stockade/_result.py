@@ -1,0 +1,183 @@
+"""The verdict of one run."""
+
+from __future__ import annotations
+
+import signal as signals
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from stockade._errors import Cancelled, GuestFailed, ResourceExhausted, SetupError
+from stockade._guarantees import Enforcement, Guarantee
+
+
+class Outcome(StrEnum):
+    """What happened, in one word."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CRASHED = "crashed"
+    LIMIT_EXCEEDED = "limit_exceeded"
+    CANCELLED = "cancelled"
+    SANDBOX_FAILED = "sandbox_failed"
+
+
+class Met(StrEnum):
+    """Whether a limit was reached. ``UNKNOWN``: the refusal leaves no trace that could be read."""
+
+    MET = "met"
+    NOT_MET = "not met"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class LimitState:
+    """Whether one limit was reached, and the counter that says so."""
+
+    state: Met
+    evidence: str
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What the run used. Seconds and bytes; ``None`` where nothing counted it."""
+
+    cpu_seconds: float = 0.0
+    wall_seconds: float = 0.0
+    peak_memory: int | None = None
+    processes: int | None = None
+    """The most tasks at a time."""
+    output: int = 0
+    """Bytes written to standard output and standard error, kept or not."""
+
+
+@dataclass(frozen=True)
+class GuestError:
+    """What went wrong, as the guest's own interpreter tells it, or why the sandbox failed."""
+
+    type: str
+    message: str
+    traceback: str = ""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What happened, which limit was hit, and what held each guarantee.
+
+    ``outcome``, ``limit`` and ``usage`` come from the kernel and the supervisor. ``stdout``, ``stderr``,
+    ``exit_code``, ``value``, ``value_repr`` and ``error`` are what the guest chose to say.
+    """
+
+    outcome: Outcome
+    exit_code: int | None = None
+    signal: int | None = None
+    limit: Guarantee | None = None
+    limits_met: Mapping[Guarantee, LimitState] = field(default_factory=dict)
+    stdout_bytes: bytes = b""
+    stderr_bytes: bytes = b""
+    stdout_omitted: int = 0
+    """Bytes left out between the head and the tail that were kept."""
+    stderr_omitted: int = 0
+    stdout_head: int = 0
+    """Where in ``stdout_bytes`` the omitted bytes would be."""
+    stderr_head: int = 0
+    value: Any = None
+    value_repr: str | None = None
+    error: GuestError | None = None
+    usage: Usage = Usage()
+    backend: str = ""
+    enforcement: Mapping[Guarantee, Enforcement] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether the program ran to its end and exited with 0."""
+        return self.outcome is Outcome.COMPLETED
+
+    @property
+    def stdout(self) -> str:
+        """Standard output as text: bytes that are no UTF-8 replaced, an omission marked in its place."""
+        return _text(self.stdout_bytes, self.stdout_head, self.stdout_omitted)
+
+    @property
+    def stderr(self) -> str:
+        """Standard error as text, like ``stdout``."""
+        return _text(self.stderr_bytes, self.stderr_head, self.stderr_omitted)
+
+    @property
+    def stdout_truncated(self) -> bool:
+        """Whether more came on standard output than was kept."""
+        return self.stdout_omitted > 0
+
+    @property
+    def stderr_truncated(self) -> bool:
+        """Whether more came on standard error than was kept."""
+        return self.stderr_omitted > 0
+
+    def check(self) -> Result:
+        """Return this result if it is ``ok``; raise what it amounts to otherwise.
+
+        Raises ``ResourceExhausted``, ``GuestFailed``, ``Cancelled`` (all with ``.result``) or ``SetupError``.
+        """
+        match self.outcome:
+            case Outcome.COMPLETED:
+                return self
+            case Outcome.SANDBOX_FAILED:
+                raise SetupError(self.error.message if self.error else "the sandbox failed")
+            case Outcome.LIMIT_EXCEEDED:
+                raise ResourceExhausted(self.summary(), self)
+            case Outcome.CANCELLED:
+                raise Cancelled(self.summary(), self)
+        raise GuestFailed(self.summary(), self)
+
+    def summary(self) -> str:
+        """Return what happened in a sentence."""
+        match self.outcome:
+            case Outcome.COMPLETED:
+                return "completed"
+            case Outcome.LIMIT_EXCEEDED:
+                return f"ended by its limit on {self.limit}: {self.limits_met[self.limit].evidence}" if (
+                    self.limit in self.limits_met
+                ) else f"ended by its limit on {self.limit}"
+            case Outcome.CRASHED:
+                return f"crashed by {_signal_name(self.signal)}"
+            case Outcome.FAILED:
+                detail = f": {self.error.type}: {self.error.message}" if self.error else ""
+                return f"failed with exit status {self.exit_code}{detail}"
+            case Outcome.CANCELLED:
+                return "cancelled by the caller"
+        return f"the sandbox failed: {self.error.message if self.error else 'no reason given'}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the result as JSON-compatible data; the streams as text."""
+        return {
+            "outcome": self.outcome.value,
+            "exit_code": self.exit_code,
+            "signal": self.signal,
+            "limit": self.limit.value if self.limit else None,
+            "limits_met": {key.value: asdict(state) for key, state in self.limits_met.items()},
+            "stdout": self.stdout,
+            "stderr": self.stderr,
+            "stdout_truncated": self.stdout_truncated,
+            "stderr_truncated": self.stderr_truncated,
+            "value": self.value,
+            "value_repr": self.value_repr,
+            "error": asdict(self.error) if self.error else None,
+            "usage": asdict(self.usage),
+            "backend": self.backend,
+            "enforcement": {key.value: asdict(item) for key, item in self.enforcement.items()},
+        }
+
+
+def _text(data: bytes, head: int, omitted: int) -> str:
+    if not omitted:
+        return data.decode("utf-8", "replace")
+    before, after = (part.decode("utf-8", "replace") for part in (data[:head], data[head:]))
+    return f"{before}\n[... {omitted} bytes omitted ...]\n{after}" if after else before
+
+
+def _signal_name(number: int | None) -> str:
+    try:
+        return signals.Signals(number or 0).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,194 @@
+"""What people call: ``run``, ``run_command`` and ``Sandbox``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO
+
+from stockade import _plan
+from stockade._errors import BackendUnavailable, JobError
+from stockade._job import Command, Job
+from stockade._launch import Launch
+from stockade._plan import Plan
+from stockade._policy import Policy
+from stockade._result import Result
+from stockade.backends import registry as backends
+from stockade.backends.base import Backend
+from stockade.client import blocking, wardens
+from stockade.client.conversation import Conversation
+from stockade.languages import registry as languages
+
+Source = str | bytes | os.PathLike[str]
+
+
+class Sandbox:
+    """A policy and a backend, ready to run things. Every run is a sandbox of its own: nothing is carried over.
+
+    Raises ``PlanError`` at once if a guarantee of the policy cannot be held here.
+    """
+
+    def __init__(self, policy: Policy | None = None, *, backend: str | Backend = "native") -> None:
+        self.policy = policy if policy is not None else Policy()
+        self._backend = backends.find(backend)
+        self.plan = plan(self.policy, backend=self._backend)
+
+    def __enter__(self) -> Sandbox:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let go; there is nothing to undo."""
+
+    def run(self, source: Source, **options: Any) -> Result:
+        """Run source text, or a file whose suffix tells the language; see ``stockade.run`` for the options."""
+        return self.run_job(job_from_source(source, **options))
+
+    def run_command(self, argv: Sequence[str], **options: Any) -> Result:
+        """Run a command; see ``stockade.run_command`` for the options."""
+        return self.run_job(job_from_command(argv, **options))
+
+    def run_job(self, job: Job) -> Result:
+        """Run a job and return its verdict."""
+        with prepared(self._backend, self.plan, job) as launch:
+            talk = Conversation(launch)
+            for _ in blocking.events(launch, job.stdin, talk):
+                pass
+            return talk.result(self.plan)
+
+
+def run(
+    source: Source,
+    *,
+    policy: Policy | None = None,
+    language: str | None = None,
+    arguments: Sequence[str] = (),
+    stdin: str | bytes | BinaryIO | None = None,
+    files: Mapping[str, str | bytes] | None = None,
+    environment: Mapping[str, str] | None = None,
+    interpreter: str | os.PathLike[str] | None = None,
+    backend: str | Backend = "native",
+) -> Result:
+    """Run source text (Python unless ``language`` says otherwise), or the file that a ``Path`` names.
+
+    ``stdin`` is text, bytes or an open binary file; ``files`` are laid into the workspace by relative name;
+    ``interpreter`` is an executable or a virtual environment. Returns the verdict, whatever the code did.
+
+    Raises ``PolicyError``, ``JobError``, ``PlanError`` or ``BackendUnavailable`` before anything is started.
+    """
+    job = job_from_source(
+        source,
+        language=language,
+        arguments=arguments,
+        stdin=stdin,
+        files=files,
+        environment=environment,
+        interpreter=interpreter,
+    )
+    return Sandbox(policy, backend=backend).run_job(job)
+
+
+def run_command(
+    argv: Sequence[str],
+    *,
+    policy: Policy | None = None,
+    stdin: str | bytes | BinaryIO | None = None,
+    files: Mapping[str, str | bytes] | None = None,
+    environment: Mapping[str, str] | None = None,
+    backend: str | Backend = "native",
+) -> Result:
+    """Run the command ``argv``; its program is looked for on the sandbox's own PATH. See ``run``."""
+    job = job_from_command(argv, stdin=stdin, files=files, environment=environment)
+    return Sandbox(policy, backend=backend).run_job(job)
+
+
+def plan(policy: Policy | None = None, *, backend: str | Backend = "native") -> Plan:
+    """Return what would enforce each guarantee of ``policy`` here; runs nothing.
+
+    Raises ``PlanError`` naming every guarantee that cannot be held, ``BackendUnavailable`` if nothing can.
+    """
+    found = backends.find(backend)
+    facts = wardens.host_facts()
+    available = found.availability(facts)
+    if not available.usable:
+        raise BackendUnavailable(f"backend {found.name!r}: {available.reason}; {available.remedy}")
+    return _plan.plan(policy if policy is not None else Policy(), facts, found.name, found.capabilities(facts))
+
+
+def prepared(backend: Backend, plan: Plan, job: Job) -> AbstractContextManager[Launch]:
+    """Return the context in which ``job`` can be launched."""
+    if job.files and plan.policy.filesystem.workspace != "empty":
+        raise JobError("files can be laid into an empty workspace only, and the policy binds one of the host's")
+    if job.source is None:
+        command = Command(argv=job.argv)
+    else:
+        command = languages.find(job.language).command(job, plan.facts)
+    return backend.prepare(plan, job, command)
+
+
+def job_from_source(
+    source: Source,
+    *,
+    language: str | None = None,
+    arguments: Sequence[str] = (),
+    stdin: str | bytes | BinaryIO | None = None,
+    files: Mapping[str, str | bytes] | None = None,
+    environment: Mapping[str, str] | None = None,
+    interpreter: str | os.PathLike[str] | None = None,
+) -> Job:
+    """Return the job of running ``source``."""
+    name = ""
+    if isinstance(source, os.PathLike):
+        path = Path(source)
+        language = language or languages.by_suffix(path)
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise JobError(f"{path}: {error.strerror}") from error
+        name = path.name
+    else:
+        content = source.encode("utf-8", "surrogatepass") if isinstance(source, str) else bytes(source)
+    return Job(
+        source=content,
+        language=languages.find(language or "python").name,
+        name=name,
+        arguments=tuple(arguments),
+        interpreter=os.fspath(interpreter) if interpreter is not None else None,
+        **_common(stdin, files, environment),
+    )
+
+
+def job_from_command(
+    argv: Sequence[str],
+    *,
+    stdin: str | bytes | BinaryIO | None = None,
+    files: Mapping[str, str | bytes] | None = None,
+    environment: Mapping[str, str] | None = None,
+    inputs: Sequence[str] = (),
+) -> Job:
+    """Return the job of running the command ``argv``."""
+    if isinstance(argv, str | bytes):
+        raise JobError("a command is a list of words, such as ['sort', 'big.txt']; nothing splits a text into words")
+    return Job(argv=tuple(map(os.fspath, argv)), inputs=tuple(inputs), **_common(stdin, files, environment))
+
+
+def _common(
+    stdin: str | bytes | BinaryIO | None,
+    files: Mapping[str, str | bytes] | None,
+    environment: Mapping[str, str] | None,
+) -> dict[str, Any]:
+    return {
+        "stdin": stdin.encode() if isinstance(stdin, str) else stdin,
+        "files": {
+            name: content.encode() if isinstance(content, str) else bytes(content)
+            for name, content in (files or {}).items()
+        },
+        "environment": dict(environment or {}),
+    }
+
+

@@ -1,0 +1,209 @@
+"""The verdict: outcome and limits met, from what the kernel and the supervisor have read. Pure functions.
+
+What the guest says about itself is carried along, bounded and parsed with care, and decides nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Mapping
+from typing import Any
+
+from stockade._frozen import FrozenDict
+from stockade._guarantees import LIMITS, Guarantee
+from stockade._plan import Plan
+from stockade._result import GuestError, LimitState, Met, Outcome, Result, Usage
+from stockade._units import format_size
+
+_Report = Mapping[str, Any]
+
+
+def sandbox_failed(plan: Plan, message: str, **streams: Any) -> Result:
+    """Return the result of a run whose sandbox failed."""
+    return Result(
+        Outcome.SANDBOX_FAILED,
+        error=GuestError("SetupError", message),
+        backend=plan.backend,
+        enforcement=plan.enforcement,
+        **streams,
+    )
+
+
+def verdict(plan: Plan, report: _Report, stdout: bytes, stderr: bytes) -> Result:
+    """Return the result. ``stdout`` and ``stderr`` are the heads that were kept; the tails are in the report."""
+    streams = _streams(report, stdout, stderr)
+    failure = report["failure"]
+    cause = report["cause"]
+    if cause == "setup" or (failure and failure["kind"] != "exec") or not report["started"]:
+        if cause != "cancelled" and not report["oom_kills"]:
+            return sandbox_failed(plan, failure["message"] if failure else "ended before the program began", **streams)
+    met = FrozenDict({limit: _limit_state(limit, plan, report) for limit in LIMITS if plan.policy.asks(limit)})
+    exit_code, signal_number = _status(report["status"])
+    limit = _ended_by(met, cause, signal_number, plan)
+    value, value_repr, error = _said(report)
+    if failure and failure["kind"] == "exec":
+        error = GuestError("CommandNotFound" if exit_code == 127 else "NotExecutable", failure["message"])
+    return Result(
+        outcome=_outcome(cause, limit, exit_code),
+        exit_code=exit_code,
+        signal=signal_number,
+        limit=limit,
+        limits_met=met,
+        value=value,
+        value_repr=value_repr,
+        error=error,
+        usage=Usage(
+            cpu_seconds=report["cpu_seconds"],
+            wall_seconds=report["wall_seconds"],
+            peak_memory=report["peak_memory"],
+            processes=report["peak_processes"],
+            output=sum(report["output"]),
+        ),
+        backend=plan.backend,
+        enforcement=plan.enforcement,
+        **streams,
+    )
+
+
+def _outcome(cause: str | None, limit: Guarantee | None, exit_code: int | None) -> Outcome:
+    if limit is not None:
+        return Outcome.LIMIT_EXCEEDED
+    if cause in ("cancelled", "caller_gone"):
+        return Outcome.CANCELLED
+    if exit_code is None:
+        return Outcome.CRASHED
+    return Outcome.COMPLETED if exit_code == 0 else Outcome.FAILED
+
+
+def _ended_by(
+    met: Mapping[Guarantee, LimitState], cause: str | None, signal_number: int | None, plan: Plan
+) -> Guarantee | None:
+    """Return the limit that ended the run, or that no program may outlive: the guest cannot deny it."""
+    if cause in LIMITS:
+        return Guarantee(cause)
+    for limit in (Guarantee.MEMORY, Guarantee.CPU_TIME, Guarantee.WALL_TIME):
+        if limit in met and met[limit].state is Met.MET:
+            return limit
+    if signal_number == signal.SIGXFSZ and plan.policy.asks(Guarantee.FILE_SIZE):
+        return Guarantee.FILE_SIZE
+    return None
+
+
+def _status(status: int | None) -> tuple[int | None, int | None]:
+    if status is None:  # the init was killed with its namespace
+        return None, int(signal.SIGKILL)
+    if os.WIFSIGNALED(status):
+        return None, os.WTERMSIG(status)
+    return os.WEXITSTATUS(status), None
+
+
+def _limit_state(limit: Guarantee, plan: Plan, report: _Report) -> LimitState:
+    figure = plan.policy.limits.figure(limit)
+    assert figure is not None
+    state, evidence = _READERS.get(limit, _no_counter)(report, figure)
+    if report["cause"] == limit.value:
+        state = Met.MET
+    return LimitState(state, evidence)
+
+
+def _compared(used: float, figure: float, evidence: str) -> tuple[Met, str]:
+    return (Met.MET if used >= figure else Met.NOT_MET), evidence
+
+
+def _cpu_time(report: _Report, figure: float) -> tuple[Met, str]:
+    evidence = f"{report['cpu_source']}: {report['cpu_seconds']:.3f} s of {figure:g} s"
+    if report["status"] is not None and _status(report["status"])[1] == signal.SIGXCPU:
+        return Met.MET, f"RLIMIT_CPU: SIGXCPU; {evidence}"
+    return _compared(report["cpu_seconds"], figure, evidence)
+
+
+def _wall_time(report: _Report, figure: float) -> tuple[Met, str]:
+    used = report["wall_seconds"]
+    return _compared(used, figure, f"timer: {used:.3f} s of {figure:g} s")
+
+
+def _memory(report: _Report, figure: float) -> tuple[Met, str]:
+    kills, peak = report["oom_kills"], report["peak_memory"]
+    if kills is not None:
+        return (Met.MET if kills else Met.NOT_MET), f"cgroup oom_kill {kills}, peak {format_size(peak or 0)}"
+    sampled = f"sampled peak {format_size(peak or 0)} of {format_size(figure)}"
+    return (Met.MET if (peak or 0) >= figure else Met.UNKNOWN), f"{sampled}; RLIMIT_DATA leaves no counter"
+
+
+def _processes(report: _Report, figure: float) -> tuple[Met, str]:
+    refused = report["forks_refused"]
+    if refused is None:
+        return Met.UNKNOWN, "RLIMIT_NPROC leaves no counter"
+    return (Met.MET if refused else Met.NOT_MET), f"cgroup pids.events max {refused}"
+
+
+def _output(report: _Report, figure: float) -> tuple[Met, str]:
+    most = max(report["output"])
+    return (Met.MET if most > figure else Met.NOT_MET), f"{most} bytes on one stream, {figure:.0f} kept"
+
+
+def _disk(report: _Report, figure: float) -> tuple[Met, str]:
+    free, inodes = report["disk_free"], report["inodes_free"]
+    if free is None:
+        return Met.UNKNOWN, "not read: the run was killed"
+    state = Met.MET if free == 0 or inodes == 0 else Met.UNKNOWN
+    return state, f"tmpfs at the end: {free} bytes and {inodes} inodes free; what was deleted before is not seen"
+
+
+def _file_size(report: _Report, _figure: float) -> tuple[Met, str]:
+    if report["status"] is not None and _status(report["status"])[1] == signal.SIGXFSZ:
+        return Met.MET, "SIGXFSZ"
+    return _no_counter(report, _figure)
+
+
+def _no_counter(_report: _Report, _figure: float) -> tuple[Met, str]:
+    return Met.UNKNOWN, "the kernel's refusal leaves no counter"
+
+
+_READERS = {
+    Guarantee.CPU_TIME: _cpu_time,
+    Guarantee.WALL_TIME: _wall_time,
+    Guarantee.MEMORY: _memory,
+    Guarantee.PROCESSES: _processes,
+    Guarantee.OUTPUT: _output,
+    Guarantee.DISK: _disk,
+    Guarantee.FILE_SIZE: _file_size,
+}
+
+
+def _streams(report: _Report, stdout: bytes, stderr: bytes) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for name, head, tail, count in zip(
+        ("stdout", "stderr"), (stdout, stderr), report["tails"], report["output"], strict=True
+    ):
+        fields[f"{name}_bytes"] = head + tail
+        fields[f"{name}_head"] = len(head)
+        fields[f"{name}_omitted"] = max(0, count - len(head) - len(tail))
+    return fields
+
+
+def _said(report: _Report) -> tuple[Any, str | None, GuestError | None]:
+    """Parse what came over the result channel: untrusted, at most a mebibyte, anything odd is dropped."""
+    if not report["channel"] or report["channel_overflow"]:
+        return None, None, None
+    try:
+        said = json.loads(report["channel"], parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        return None, None, None
+    if not isinstance(said, dict):
+        return None, None, None
+    value_repr = said.get("repr")
+    return said.get("value"), value_repr if isinstance(value_repr, str) else None, _guest_error(said.get("error"))
+
+
+def _guest_error(said: Any) -> GuestError | None:
+    if not isinstance(said, dict):
+        return None
+    words = [said.get(key) for key in ("type", "message", "traceback")]
+    return GuestError(*words) if all(isinstance(word, str) for word in words) else None
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")

@@ -1,0 +1,1 @@
+"""Backends: one file each, looked up by name in ``registry``."""

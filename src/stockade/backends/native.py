@@ -1,0 +1,237 @@
+"""The native backend: namespaces, a new root, control groups and resource limits, straight from the kernel."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from stockade._errors import BackendUnavailable, JobError
+from stockade._facts import HostFacts
+from stockade._guarantees import Enforcement, Guarantee, Isolation
+from stockade._job import Command, Job
+from stockade._launch import Groups, Launch, Watch
+from stockade._plan import Plan
+from stockade._policy import Policy
+from stockade.backends.base import Availability
+from stockade.backends.native_capabilities import capabilities
+
+if TYPE_CHECKING:
+    from stockade._launch import Step
+
+WORKSPACE = "/workspace"
+_INODE_BYTES = 4096  # one inode for each page of the scratch space: a file needs both
+_ROOT_SLACK = 1 << 20
+_ROOT_INODES = 8192
+_FILE = ("ro", "nosuid", "nodev")
+_PROGRAMS = ("ro", "nosuid", "nodev")
+_DEVICES = ("null", "zero", "full", "random", "urandom")
+_NETWORK_FILES = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/ssl", "/etc/ca-certificates")
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_ENVIRONMENT = {"PATH": _PATH, "HOME": "/tmp", "TMPDIR": "/tmp", "LANG": "C.UTF-8"}
+_HOST_NAME = "stockade"
+
+
+class Native:
+    """Needs nothing but the kernel; works as root and as an ordinary user."""
+
+    name = "native"
+    isolation = Isolation.NAMESPACES
+
+    def availability(self, facts: HostFacts) -> Availability:
+        """Return whether namespaces can be made here."""
+        if facts.namespaces:
+            return Availability(usable=True)
+        why = "; ".join(f"{name}: {reason}" for name, reason in facts.namespace_reasons.items())
+        return Availability(
+            usable=False,
+            reason=f"namespaces cannot be made here ({why})",
+            remedy="allow unprivileged user namespaces (sysctl user.max_user_namespaces and, on Debian and Ubuntu, "
+            "kernel.unprivileged_userns_clone and kernel.apparmor_restrict_unprivileged_userns), or run as root",
+        )
+
+    def capabilities(self, facts: HostFacts) -> Mapping[Guarantee, Enforcement]:
+        """Return what holds each guarantee here."""
+        return capabilities(facts)
+
+    @contextmanager
+    def prepare(self, plan: Plan, job: Job, command: Command) -> Iterator[Launch]:
+        """Yield the launch. Nothing is taken for it: the warden owns all that a run needs."""
+        available = self.availability(plan.facts)
+        if not available.usable:
+            raise BackendUnavailable(f"{available.reason}; {available.remedy}")
+        _check_paths(plan.policy, plan.facts)
+        yield launch(plan, job, command)
+
+
+def launch(plan: Plan, job: Job, command: Command) -> Launch:
+    """Return the launch of ``command`` under ``plan``: a pure function."""
+    policy, facts = plan.policy, plan.facts
+    workspace = WORKSPACE if policy.filesystem.workspace == "empty" else policy.filesystem.workspace
+    steps = [
+        *_root(policy, job, command),
+        *_system(facts, command),
+        *_bound(policy),
+        ("proc",),
+        *_workspace(policy, job, workspace),
+        *(("file", path, content, 0o644, False) for path, content in command.files.items()),
+        ("close_root", policy.security.read_only_root),
+        ("hostname", _HOST_NAME),
+        *([("loopback",)] if policy.network == "none" else []),
+        ("chdir", workspace),
+        ("join_groups", True),
+        ("identity", policy.security.uid, policy.security.uid),
+        ("limits", _limits(policy, facts)),
+    ]
+    return Launch(
+        argv=command.argv,
+        environment=_environment(policy, job, command),
+        steps=tuple(steps),
+        groups=_groups(policy),
+        watch=_watch(policy, facts),
+        own_network=policy.network == "none",
+        host_uid=policy.security.host_uid if facts.privileged else None,
+        channel=command.channel,
+    )
+
+
+def _root(policy: Policy, job: Job, command: Command) -> list[Step]:
+    """One tmpfs bounds all that the guest can write: the scratch, or the root itself where it is writable."""
+    contents = (*command.files.values(), *job.files.values(), b"passwd", b"group", b"hosts", b"nsswitch")
+    own = sum(-(-len(content) // 4096) * 4096 for content in contents)
+    disk = policy.limits.figure(Guarantee.DISK)
+    size = int(disk) if disk is not None else 1 << 50
+    inodes = max(64, min(size // _INODE_BYTES, 1 << 20))
+    laid_in = sum(-(-len(content) // 4096) * 4096 for content in job.files.values())
+    faces = [("/tmp", 0o1777), ("/dev/shm", 0o1777)]
+    if policy.filesystem.workspace == "empty":
+        faces.append((WORKSPACE, 0o755))
+    if policy.security.read_only_root:
+        return [
+            ("root", own + _ROOT_SLACK, _ROOT_INODES),
+            ("scratch", size + laid_in, inodes + len(faces) + 1 + 2 * len(job.files), faces),
+        ]
+    return [
+        ("root", size + own, inodes + _ROOT_INODES),
+        *(("folder", path, mode, True) for path, mode in faces),
+    ]
+
+
+def _system(facts: HostFacts, command: Command) -> list[Step]:
+    """The system's programs and the interpreter's folders, read-only, and single files of /etc."""
+    steps: list[Step] = []
+    for path, target in facts.system:
+        steps.append(("link", path, target) if target else ("bind", path, path, _PROGRAMS))
+    shown = [path for path, target in facts.system if not target]
+    for folder in command.readable:
+        if not _lies_below(folder, shown):
+            steps.append(("bind", folder, folder, _PROGRAMS))
+            shown.append(folder)
+    steps += [("bind", f"/dev/{name}", f"/dev/{name}", ("nosuid", "noexec")) for name in _DEVICES]
+    steps += [
+        ("link", "/dev/fd", "/proc/self/fd"),
+        ("link", "/dev/stdin", "/proc/self/fd/0"),
+        ("link", "/dev/stdout", "/proc/self/fd/1"),
+        ("link", "/dev/stderr", "/proc/self/fd/2"),
+    ]
+    return steps
+
+
+def _bound(policy: Policy) -> list[Step]:
+    """Paths of the host, outer ones first, so that an inner one is laid over the outer."""
+    attributes = dict.fromkeys(policy.filesystem.read, _FILE)
+    if policy.filesystem.workspace != "empty":
+        attributes[policy.filesystem.workspace] = _FILE
+    attributes |= dict.fromkeys(policy.filesystem.write, ("nosuid", "nodev"))
+    return [("bind", path, path, attributes[path]) for path in sorted(attributes, key=lambda path: path.count("/"))] + (
+        [("bind", path, path, _FILE) for path in _NETWORK_FILES if os.path.exists(path)]
+        if policy.network == "host"
+        else [("file", "/etc/hosts", b"127.0.0.1 localhost\n::1 localhost\n", 0o644, False),
+              ("file", "/etc/nsswitch.conf", b"passwd: files\ngroup: files\nhosts: files\n", 0o644, False)]
+    )
+
+
+def _workspace(policy: Policy, job: Job, workspace: str) -> list[Step]:
+    uid = policy.security.uid
+    user = f"guest:x:{uid}:{uid}:guest:/tmp:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n"
+    return [
+        ("file", "/etc/passwd", user.encode(), 0o644, False),
+        ("file", "/etc/group", f"guest:x:{uid}:\nnogroup:x:65534:\n".encode(), 0o644, False),
+        *(("file", f"{workspace}/{name}", content, 0o644, True) for name, content in job.files.items()),
+        *(("bind", os.path.abspath(name), f"{workspace}/{name}", _FILE) for name in job.inputs),
+    ]
+
+
+def _environment(policy: Policy, job: Job, command: Command) -> dict[str, str]:
+    inherited = {name: os.environ[name] for name in policy.environment.inherit if name in os.environ}
+    return {**_ENVIRONMENT, **command.environment, **inherited, **policy.environment.set, **job.environment}
+
+
+def _limits(policy: Policy, facts: HostFacts) -> dict[str, tuple[int, int]]:
+    """Resource limits of every process; what a control group holds better is a second wall here."""
+    figure = policy.limits.figure
+    limits = {"core": (0, 0), "memlock": (1 << 16, 1 << 16), "msgqueue": (0, 0), "rtprio": (0, 0)}
+    for name, guarantee in (
+        ("nofile", Guarantee.OPEN_FILES),
+        ("fsize", Guarantee.FILE_SIZE),
+        ("stack", Guarantee.STACK),
+        ("nproc", Guarantee.PROCESSES),
+    ):
+        value = figure(guarantee)
+        if value is not None:
+            limits[name] = (int(value), int(value))
+    cpu = figure(Guarantee.CPU_TIME)
+    if cpu is not None:
+        seconds = int(-(-cpu // 1))
+        limits["cpu"] = (seconds, seconds + 1)
+    memory = figure(Guarantee.MEMORY)
+    if memory is not None and "memory" not in facts.cgroups:
+        limits["data"] = (int(memory), int(memory))
+    return limits
+
+
+def _groups(policy: Policy) -> Groups:
+    figure = policy.limits.figure
+    memory, swap, processes = (
+        None if value is None else int(value)
+        for value in map(figure, (Guarantee.MEMORY, Guarantee.SWAP, Guarantee.PROCESSES))
+    )
+    return Groups(memory=memory, swap=swap, processes=processes, cores=figure(Guarantee.CPU_RATE))
+
+
+def _watch(policy: Policy, facts: HostFacts) -> Watch:
+    figure = policy.limits.figure
+    output, memory = figure(Guarantee.OUTPUT), figure(Guarantee.MEMORY)
+    sampled = memory is not None and "memory" not in facts.cgroups
+    return Watch(
+        wall_seconds=figure(Guarantee.WALL_TIME),
+        cpu_seconds=figure(Guarantee.CPU_TIME),
+        output_bytes=None if output is None else int(output),
+        kill_on_output=policy.on_output == "kill",
+        sampled_memory=int(memory) if sampled and memory is not None else None,
+    )
+
+
+def _check_paths(policy: Policy, facts: HostFacts) -> None:
+    """Say before anything starts which path of the policy is not there, or cannot be written by the guest."""
+    shown = [*policy.filesystem.read, *policy.filesystem.write]
+    if policy.filesystem.workspace != "empty":
+        if not os.path.isdir(policy.filesystem.workspace):
+            raise JobError(f"filesystem.workspace: {policy.filesystem.workspace} is no folder")
+        shown.append(policy.filesystem.workspace)
+    for path in shown:
+        if not os.path.exists(path):
+            raise JobError(f"filesystem: {path} is not there")
+    for path in policy.filesystem.write:
+        status = os.stat(path)
+        uid = policy.security.host_uid
+        if facts.privileged and not (status.st_mode & 0o002 or (uid is not None and uid == status.st_uid)):
+            raise JobError(
+                f"filesystem.write: {path} belongs to uid {status.st_uid} and a sandbox never runs as host root; "
+                f"give the folder to an ordinary user and set security.host_uid to that user"
+            )
+
+
+def _lies_below(path: str, folders: list[str]) -> bool:
+    return any(path == folder or path.startswith(folder + "/") for folder in folders)

@@ -1,0 +1,95 @@
+"""What holds each guarantee under the native backend, given what the host offers."""
+
+from __future__ import annotations
+
+from stockade._facts import HostFacts
+from stockade._guarantees import Enforcement, Guarantee, Strength
+
+_KERNEL = Strength.KERNEL
+_SUPERVISOR = Strength.SUPERVISOR
+
+
+def capabilities(facts: HostFacts) -> dict[Guarantee, Enforcement]:
+    """Return the enforcement of each guarantee: a pure function of the facts."""
+    return {
+        Guarantee.CPU_TIME: _cpu_time(facts),
+        Guarantee.CPU_RATE: _cpu_rate(facts),
+        Guarantee.WALL_TIME: Enforcement("timer of the warden", _SUPERVISOR, "killed within 50 ms"),
+        Guarantee.MEMORY: _memory(facts),
+        Guarantee.SWAP: _swap(facts),
+        Guarantee.PROCESSES: _processes(facts),
+        Guarantee.OPEN_FILES: Enforcement("RLIMIT_NOFILE", _KERNEL, "of each process"),
+        Guarantee.FILE_SIZE: Enforcement("RLIMIT_FSIZE", _KERNEL),
+        Guarantee.DISK: Enforcement("tmpfs size and inodes", _KERNEL, "in the places that the sandbox makes"),
+        Guarantee.OUTPUT: Enforcement("counted by the warden", _SUPERVISOR, "exact: what is past it is not kept"),
+        Guarantee.STACK: Enforcement("RLIMIT_STACK", _KERNEL, "of the main thread"),
+        Guarantee.FILESYSTEM_READ: Enforcement("mount namespace, new root", _KERNEL),
+        Guarantee.FILESYSTEM_WRITE: Enforcement("mount namespace, read-only mounts", _KERNEL),
+        Guarantee.NETWORK: Enforcement("network namespace", _KERNEL, "its own loopback is all there is"),
+        Guarantee.PROCESS_VIEW: Enforcement("PID namespace, own /proc", _KERNEL),
+        Guarantee.IPC: Enforcement("IPC and network namespaces", _KERNEL),
+        Guarantee.PRIVILEGES: _privileges(facts),
+        Guarantee.SYSCALLS: Enforcement.absent("no system-call filter yet"),
+        Guarantee.ENVIRONMENT: Enforcement("execve with a fresh environment", _KERNEL),
+        Guarantee.NO_SURVIVORS: Enforcement("PID namespace with a trusted init", _KERNEL),
+    }
+
+
+def _cpu_time(facts: HostFacts) -> Enforcement:
+    if facts.counts_cpu:
+        return Enforcement("cgroup CPU usage, watched", _SUPERVISOR, "killed within 100 ms of CPU past it")
+    return Enforcement(
+        "RLIMIT_CPU and sampling of /proc",
+        _SUPERVISOR,
+        "time of children that nobody waited for can hide between samples: then bounded by wall_time x CPUs",
+    )
+
+
+def _cpu_rate(facts: HostFacts) -> Enforcement:
+    if "cpu" in facts.cgroups:
+        return Enforcement(f"cgroup v{facts.cgroups['cpu']} CPU bandwidth", _KERNEL)
+    return Enforcement.absent(_no_cgroup(facts, "cpu"))
+
+
+def _memory(facts: HostFacts) -> Enforcement:
+    version = facts.cgroups.get("memory")
+    if version == 2:
+        return Enforcement("cgroup v2 memory.max, memory.oom.group", _KERNEL)
+    if version == 1:
+        return Enforcement("cgroup v1 memory.limit_in_bytes", _KERNEL, "the warden ends the tree after an oom_kill")
+    return Enforcement(
+        "RLIMIT_DATA and a sampled total",
+        _SUPERVISOR,
+        "worst case: processes x memory, and as much again in shared memory between two samples 20 ms apart; "
+        + _no_cgroup(facts, "memory"),
+    )
+
+
+def _swap(facts: HostFacts) -> Enforcement:
+    if "swap" in facts.cgroups:
+        name = "memory.swap.max" if facts.cgroups["swap"] == 2 else "memory.memsw.limit_in_bytes"
+        return Enforcement(f"cgroup v{facts.cgroups['swap']} {name}", _KERNEL)
+    if not facts.swap:
+        return Enforcement("the host has no swap", _KERNEL, "as found when this program first asked")
+    return Enforcement.absent("the host has swap and no control group counts it; " + _no_cgroup(facts, "memory"))
+
+
+def _processes(facts: HostFacts) -> Enforcement:
+    if "pids" in facts.cgroups:
+        return Enforcement(f"cgroup v{facts.cgroups['pids']} pids.max, RLIMIT_NPROC", _KERNEL, "tasks: threads count")
+    if facts.privileged or facts.counts_tasks_by_namespace:
+        return Enforcement("RLIMIT_NPROC in a user namespace", _KERNEL, "tasks: threads count")
+    return Enforcement("RLIMIT_NPROC", _KERNEL, "counts the caller's other processes as well (Linux before 5.14)")
+
+
+def _privileges(facts: HostFacts) -> Enforcement:
+    note = "a host uid leased for the run" if facts.privileged else "the caller's own uid behind a user namespace"
+    if facts.groups and not facts.privileged:
+        note += f"; {facts.groups} supplementary groups of the caller stay, which only root could shed"
+    return Enforcement("no capabilities, no new privileges, user namespace", _KERNEL, note)
+
+
+def _no_cgroup(facts: HostFacts, controller: str) -> str:
+    if controller in facts.cgroup_lost:
+        return f"the {controller} controller is there and not ours to use ({facts.cgroup_lost[controller]})"
+    return f"no cgroup {controller} controller was found"

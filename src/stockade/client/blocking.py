@@ -1,0 +1,88 @@
+"""The blocking face: one run, driven by poll(2)."""
+
+from __future__ import annotations
+
+import io
+import os
+import select
+import socket
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from stockade._events import Event
+from stockade._launch import Launch
+from stockade.client import wardens
+from stockade.client.conversation import Conversation
+
+_CHUNK = 1 << 16
+
+
+def events(launch: Launch, stdin: bytes | BinaryIO | None, talk: Conversation) -> Iterator[Event]:
+    """Run ``launch`` and yield what happens; leaving the iteration early ends the run."""
+    source = Source(stdin)
+    with wardens.current().open_run() as sock:
+        sock.setblocking(False)
+        while not talk.finished:
+            if talk.wants_input and source.ready_now:
+                talk.send_input(source.read())
+                continue
+            poll = select.poll()
+            poll.register(sock, select.POLLIN | (select.POLLOUT if talk.outgoing else 0))
+            if talk.wants_input and source.fd is not None:
+                poll.register(source.fd, select.POLLIN)
+            for fd, happened in poll.poll():
+                if fd == source.fd:
+                    talk.send_input(source.read())
+                    continue
+                if happened & select.POLLOUT:
+                    _send(sock, talk)
+                if happened & (select.POLLIN | select.POLLHUP | select.POLLERR):
+                    yield from talk.feed(_receive(sock))
+
+
+def _send(sock: socket.socket, talk: Conversation) -> None:
+    try:
+        while talk.outgoing:
+            del talk.outgoing[: sock.send(talk.outgoing)]
+    except BlockingIOError:
+        pass
+    except (BrokenPipeError, ConnectionResetError):
+        talk.outgoing.clear()  # the end comes by reading
+
+
+class Source:
+    """Where a guest's standard input comes from: bytes, an open file, or nothing."""
+
+    def __init__(self, stdin: bytes | BinaryIO | None) -> None:
+        self._file: BinaryIO | None = None
+        self.fd: int | None = None
+        if stdin is None or isinstance(stdin, bytes | bytearray | memoryview):
+            self._file = io.BytesIO(stdin or b"")
+            return
+        self._file = stdin
+        try:
+            self.fd = stdin.fileno()
+        except (OSError, AttributeError):
+            self.fd = None
+
+    @property
+    def ready_now(self) -> bool:
+        """Whether reading cannot block, or there is no descriptor to wait for."""
+        return self.fd is None
+
+    def read(self) -> bytes:
+        """Return the next piece; empty at the end."""
+        if self.fd is not None:
+            try:
+                return os.read(self.fd, _CHUNK)
+            except BlockingIOError:
+                return b""
+        assert self._file is not None
+        return self._file.read(_CHUNK)
+
+
+def _receive(sock: socket.socket) -> bytes:
+    try:
+        return sock.recv(_CHUNK * 4)
+    except ConnectionResetError:
+        return b""

@@ -1,0 +1,92 @@
+"""One run as the caller sees it: bytes to send, bytes that came, events. No I/O here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from stockade._errors import ProtocolError
+from stockade._events import Event, Exited, LimitReached, Output, Refused, Started
+from stockade._guarantees import Guarantee
+from stockade._launch import Launch
+from stockade._plan import Plan
+from stockade._result import Result
+from stockade._verdict import sandbox_failed, verdict
+from stockade.warden import wire
+
+_SEND_AHEAD = 1 << 18
+
+
+class Conversation:
+    """Says what to send and takes what comes, for one run."""
+
+    def __init__(self, launch: Launch) -> None:
+        self._outgoing = bytearray(wire.encode("launch", **launch.as_wire()))
+        self._decoder = wire.Decoder()
+        self._stdin_open = True
+        self._streams = {1: bytearray(), 2: bytearray()}
+        self._last: Exited | Refused | None = None
+
+    @property
+    def outgoing(self) -> bytearray:
+        """The bytes to send; the sender deletes what is sent."""
+        return self._outgoing
+
+    @property
+    def wants_input(self) -> bool:
+        """Whether more of the guest's standard input should be handed over now."""
+        return self._stdin_open and len(self._outgoing) < _SEND_AHEAD
+
+    @property
+    def finished(self) -> bool:
+        """Whether the last message has come."""
+        return self._last is not None
+
+    def send_input(self, data: bytes) -> None:
+        """Hand over a piece of standard input; an empty one ends it."""
+        if self._stdin_open:
+            self._stdin_open = bool(data)
+            self._outgoing += wire.encode("stdin", data=data)
+
+    def cancel(self) -> None:
+        """Ask for the run to be ended."""
+        self._outgoing += wire.encode("cancel")
+
+    def feed(self, data: bytes) -> Iterator[Event]:
+        """Take bytes from the warden (none at its end) and yield what happened."""
+        if not data and self._last is None:
+            self._last = Refused("the warden ended in the middle of the run")
+            yield self._last
+        try:
+            for kind, fields in self._decoder.feed(data):
+                event = _event(kind, fields)
+                if isinstance(event, Output):
+                    self._streams[event.stream] += event.data
+                elif isinstance(event, Exited | Refused):
+                    self._last = event
+                yield event
+        except (wire.WireError, KeyError, TypeError, ValueError) as error:
+            raise ProtocolError(f"the warden sent nonsense: {error!r}") from error
+
+    def result(self, plan: Plan) -> Result:
+        """Return the verdict, once ``finished``."""
+        stdout, stderr = bytes(self._streams[1]), bytes(self._streams[2])
+        if isinstance(self._last, Exited):
+            return verdict(plan, self._last.report, stdout, stderr)
+        message = self._last.message if self._last else "the run has not ended"
+        return sandbox_failed(plan, message, stdout_bytes=stdout, stderr_bytes=stderr)
+
+
+def _event(kind: str, fields: dict[str, Any]) -> Event:
+    match kind:
+        case "started":
+            return Started()
+        case "output":
+            return Output(fields["stream"], fields["at"], fields["data"])
+        case "limit":
+            return LimitReached(Guarantee(fields["guarantee"]), fields["state"])
+        case "exited":
+            return Exited(fields["report"])
+        case "refused":
+            return Refused(fields["message"])
+    raise ProtocolError(f"no such message: {kind!r}")

@@ -1,0 +1,1 @@
+"""Languages: how source text becomes a command. One file each, looked up in ``registry``."""

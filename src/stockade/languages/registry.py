@@ -1,0 +1,34 @@
+"""The languages there are, as data; imported when asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import PurePath
+
+from stockade._errors import JobError
+from stockade.languages.base import Language
+
+BUILT_IN = {"python": "stockade.languages.python:Python", "shell": "stockade.languages.shell:Shell"}
+_ALIASES = {"py": "python", "python3": "python", "sh": "shell", "bash": "shell"}
+_SUFFIXES = {".py": "python", ".sh": "shell", ".bash": "shell"}
+
+
+def find(name: str | Language) -> Language:
+    """Return the language of that name or alias, or the object itself."""
+    if not isinstance(name, str):
+        return name
+    key = _ALIASES.get(name.lower(), name.lower())
+    if key not in BUILT_IN:
+        raise JobError(f"there is no language {name!r}; there are: {', '.join(sorted((*BUILT_IN, *_ALIASES)))}")
+    module, _, attribute = BUILT_IN[key].partition(":")
+    found: Language = getattr(import_module(module), attribute)()
+    return found
+
+
+def by_suffix(path: PurePath) -> str:
+    """Return the name of the language that a file's suffix stands for."""
+    try:
+        return _SUFFIXES[path.suffix.lower()]
+    except KeyError:
+        known = ", ".join(sorted(_SUFFIXES))
+        raise JobError(f"{path}: no language has the suffix {path.suffix!r} (known: {known}); name one") from None

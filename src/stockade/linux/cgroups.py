@@ -1,0 +1,341 @@
+"""Control groups, v1 and v2, below the caller's own group and nowhere else.
+
+Sources: Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/{memory,pids}.rst of the kernel.
+A tree of groups belongs to one warden: it holds a lock on the folder, so that whoever comes later can tell an
+abandoned tree from a living one, in whatever PID namespace either of them runs.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+
+from stockade._record import Record
+
+PREFIX = "stockade-"
+_TOKEN_LENGTH = 16
+_CPU_PERIOD = 100_000  # microseconds, the kernel's default period for bandwidth control
+
+
+class Hierarchy(Record):
+    """One mounted hierarchy: where the caller's own group lies, and what may be controlled there."""
+
+    version: int
+    path: str
+    controllers: tuple[str, ...]
+
+
+class Counters(Record):
+    """What the groups of one run have counted; ``None`` where nothing counts it."""
+
+    cpu_seconds: float | None = None
+    peak_memory: int | None = None
+    oom_kills: int | None = None
+    forks_refused: int | None = None
+    peak_processes: int | None = None
+
+
+def find() -> list[Hierarchy]:
+    """Return the caller's own group in each hierarchy that is mounted here (cgroups(7))."""
+    own = {}
+    for line in _read("/proc/self/cgroup").splitlines():
+        _, names, path = line.split(":", 2)
+        own[names] = path
+    found = []
+    for line in _read("/proc/self/mountinfo").splitlines():
+        left, _, right = line.partition(" - ")
+        fields, (kind, _, options) = left.split(), right.split()[:3]
+        root, mountpoint = _unescape(fields[3]), _unescape(fields[4])
+        if kind == "cgroup2" and "" in own:
+            path = _inside(mountpoint, root, own[""])
+            controllers = tuple(_read(f"{path}/cgroup.controllers").split()) if path else ()
+            if path:
+                found.append(Hierarchy(version=2, path=path, controllers=controllers))
+        elif kind == "cgroup":
+            for names, group in own.items():
+                path = _inside(mountpoint, root, group)
+                if names and path and set(names.split(",")) <= set(options.split(",")):
+                    found.append(Hierarchy(version=1, path=path, controllers=tuple(names.split(","))))
+    return found
+
+
+def try_controllers(hierarchies: list[Hierarchy]) -> tuple[list[Hierarchy], dict[str, str]]:
+    """Return the hierarchies in which groups can be made and set, and for each controller lost the reason."""
+    usable, lost = [], {}
+    for hierarchy in hierarchies:
+        wanted = [name for name in hierarchy.controllers if name in _WANTED]
+        if not wanted:
+            continue
+        try:
+            kept = _try(hierarchy, wanted)
+        except OSError as error:
+            reason = f"cgroup v{hierarchy.version} at {hierarchy.path}: {error.strerror or error}"
+            lost.update(dict.fromkeys(wanted, reason))
+        else:
+            usable.append(Hierarchy(version=hierarchy.version, path=hierarchy.path, controllers=tuple(kept)))
+    for name in {name for hierarchy in usable for name in hierarchy.controllers}:
+        lost.pop(name, None)
+    return usable, lost
+
+
+_WANTED = ("memory", "pids", "cpu", "cpuacct")
+
+
+def _try(hierarchy: Hierarchy, wanted: list[str]) -> list[str]:
+    if hierarchy.version == 2:
+        _delegate(hierarchy.path, wanted)
+    probe = f"{hierarchy.path}/{PREFIX}probe-{os.getpid()}"
+    os.mkdir(probe)
+    try:
+        _write(f"{probe}/cgroup.procs", "")  # opens for writing; moves nothing
+        if hierarchy.version == 1 and "memory" in wanted and os.path.exists(f"{probe}/memory.memsw.limit_in_bytes"):
+            return [*wanted, "swap"]
+        if hierarchy.version == 2 and "memory" in wanted and os.path.exists(f"{probe}/memory.swap.max"):
+            return [*wanted, "swap"]
+        return wanted
+    finally:
+        os.rmdir(probe)
+
+
+def _delegate(path: str, wanted: list[str]) -> None:
+    have = _read(f"{path}/cgroup.subtree_control").split()
+    missing = [name for name in wanted if name not in have]
+    if missing:
+        _write(f"{path}/cgroup.subtree_control", " ".join(f"+{name}" for name in missing))
+
+
+class Tree:
+    """The groups of one warden. ``make`` gives each run a group in every hierarchy."""
+
+    def __init__(self, hierarchies: list[Hierarchy], token: str) -> None:
+        self._hierarchies = hierarchies
+        self._name = PREFIX + token
+        self._count = 0
+        self._locks: list[int] = []
+        self._leftovers: list[str] = []
+        for hierarchy in hierarchies:
+            reclaim(hierarchy.path)
+            path = f"{hierarchy.path}/{self._name}"
+            self._locks.append(_own(path))
+            if hierarchy.version == 2:
+                _delegate(path, [name for name in hierarchy.controllers if name in _WANTED])
+
+    def make(self) -> Group:
+        """Return a new group, empty and without limits."""
+        self.sweep()
+        self._count += 1
+        places = []
+        for hierarchy in self._hierarchies:
+            path = f"{hierarchy.path}/{self._name}/{self._count}"
+            os.mkdir(path)
+            places.append((hierarchy, path))
+        return Group(places, self._leftovers)
+
+    def sweep(self) -> None:
+        """Try again to remove groups that were still busy."""
+        self._leftovers[:] = [path for path in self._leftovers if not _remove(path)]
+
+    def close(self) -> None:
+        """Remove the tree, as far as it is empty."""
+        self.sweep()
+        for hierarchy, lock in zip(self._hierarchies, self._locks, strict=False):
+            _remove(f"{hierarchy.path}/{self._name}")
+            os.close(lock)
+
+
+class Group:
+    """One run's groups, a folder in each hierarchy."""
+
+    def __init__(self, places: list[tuple[Hierarchy, str]], leftovers: list[str]) -> None:
+        self._leftovers = leftovers
+        self._paths = {name: path for hierarchy, path in places for name in hierarchy.controllers}
+        self._version = {name: hierarchy.version for hierarchy, _ in places for name in hierarchy.controllers}
+        self._folders = [path for _, path in places]
+        self.procs = [os.open(f"{path}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for path in self._folders]
+        self._readers: dict[str, int] = {}
+
+    def limit(self, memory: int | None, swap: int | None, processes: int | None, cores: float | None) -> None:
+        """Set the limits of this run; ``None`` leaves a resource without one."""
+        if memory is not None:
+            self._limit_memory(memory, swap)
+        if processes is not None and "pids" in self._paths:
+            self._set("pids", "pids.max", processes)
+        if cores is not None:
+            quota = max(1000, int(cores * _CPU_PERIOD))  # 1 ms is the least quota the kernel takes
+            if self._version["cpu"] == 2:
+                self._set("cpu", "cpu.max", f"{quota} {_CPU_PERIOD}")
+            else:
+                self._set("cpu", "cpu.cfs_period_us", _CPU_PERIOD)
+                self._set("cpu", "cpu.cfs_quota_us", quota)
+
+    def _limit_memory(self, memory: int, swap: int | None) -> None:
+        if "memory" not in self._paths:
+            return
+        if self._version["memory"] == 2:
+            self._set("memory", "memory.max", memory)
+            self._set("memory", "memory.oom.group", 1)
+            if swap is not None and "swap" in self._paths:
+                self._set("memory", "memory.swap.max", swap)
+        else:
+            self._set("memory", "memory.limit_in_bytes", memory)
+            if swap is not None and "swap" in self._paths:
+                self._set("memory", "memory.memsw.limit_in_bytes", memory + swap)
+
+    def read(self) -> Counters:
+        """Return what has been counted so far."""
+        peak = self._number("memory", {1: "memory.max_usage_in_bytes", 2: "memory.peak"})
+        oom = self._field("memory", {1: "memory.oom_control", 2: "memory.events"}, "oom_kill")
+        refused = self._field("pids", {1: "pids.events", 2: "pids.events"}, "max")
+        processes = self._number("pids", {1: "pids.peak", 2: "pids.peak"})
+        return Counters(
+            cpu_seconds=self.cpu_seconds(),
+            peak_memory=peak,
+            oom_kills=oom,
+            forks_refused=refused,
+            peak_processes=processes,
+        )
+
+    def cpu_seconds(self) -> float | None:
+        """Return the CPU time of every task that ever was in the group, the dead included."""
+        if self._version.get("cpuacct") == 1:
+            spent = self._number("cpuacct", {1: "cpuacct.usage"})
+            return None if spent is None else spent / 1e9
+        spent = self._field("cpu", {2: "cpu.stat"}, "usage_usec")
+        return None if spent is None else spent / 1e6
+
+    def oom_kills(self) -> int:
+        """Return how many tasks the kernel has killed because the group's memory was used up."""
+        return self._field("memory", {1: "memory.oom_control", 2: "memory.events"}, "oom_kill") or 0
+
+    def remove(self) -> None:
+        """Close and remove the group; one that is still busy is tried again later."""
+        for fd in (*self.procs, *self._readers.values()):
+            os.close(fd)
+        self.procs, self._readers = [], {}
+        self._leftovers += [path for path in self._folders if not _remove(path)]
+
+    def _set(self, controller: str, name: str, value: int | str) -> None:
+        _write(f"{self._paths[controller]}/{name}", str(value))
+
+    def _number(self, controller: str, names: dict[int, str]) -> int | None:
+        text = self._text(controller, names)
+        return int(text) if text is not None and text.strip().isdigit() else None
+
+    def _field(self, controller: str, names: dict[int, str], field: str) -> int | None:
+        for line in (self._text(controller, names) or "").splitlines():
+            name, _, value = line.partition(" ")
+            if name == field:
+                return int(value)
+        return None
+
+    def _text(self, controller: str, names: dict[int, str]) -> str | None:
+        name = names.get(self._version.get(controller, 0))
+        if name is None:
+            return None
+        try:
+            if name not in self._readers:
+                self._readers[name] = os.open(f"{self._paths[controller]}/{name}", os.O_RDONLY | os.O_CLOEXEC)
+            return os.pread(self._readers[name], 4096, 0).decode()
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP):
+                return None
+            raise
+
+
+def reclaim(path: str) -> int:
+    """Remove the trees below ``path`` whose warden is gone; return how many there were.
+
+    Only empty groups can be removed, and a living warden holds the lock on its tree.
+    """
+    count = 0
+    for entry in os.listdir(path):
+        tree = f"{path}/{entry}"
+        if not (entry.startswith(PREFIX) and len(entry) == len(PREFIX) + _TOKEN_LENGTH):
+            continue
+        try:
+            fd = os.open(tree, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for group in os.listdir(tree):
+                if group.isdigit():
+                    _remove(f"{tree}/{group}")
+            count += _remove(tree)
+        except OSError:
+            pass  # its warden lives
+        finally:
+            os.close(fd)
+    return count
+
+
+def _own(path: str) -> int:
+    """Make the folder ``path`` and return a descriptor that holds its lock.
+
+    Somebody's ``reclaim`` may find the folder before it is locked, and take it for an abandoned one.
+    """
+    for _ in range(100):
+        try:
+            os.mkdir(path)
+        except FileExistsError:
+            pass
+        lock = -1
+        try:
+            lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.isdir(path):
+                return lock
+        except (BlockingIOError, FileNotFoundError):
+            pass
+        if lock >= 0:
+            os.close(lock)
+    raise OSError(errno.EBUSY, f"{path}: cannot be locked")
+
+
+def _remove(path: str) -> bool:
+    try:
+        os.rmdir(path)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def _inside(mountpoint: str, root: str, group: str) -> str | None:
+    """Return where ``group`` lies below a mount that shows only what is below ``root``."""
+    if root == "/":
+        relative = group
+    elif group == root or group.startswith(root + "/"):
+        relative = group[len(root) :]
+    else:
+        return None
+    path = (mountpoint + relative).rstrip("/")
+    return path if os.path.isdir(path) else None
+
+
+def _unescape(field: str) -> str:
+    """Undo the octal escapes of mountinfo (proc(5)): space, tab, newline and backslash."""
+    for code, character in (("040", " "), ("011", "\t"), ("012", "\n"), ("134", "\\")):
+        field = field.replace("\\" + code, character)
+    return field
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def _write(path: str, text: str) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        if text:
+            os.write(fd, text.encode())
+    except OSError as error:
+        raise OSError(error.errno, f"write {text!r} to {path}: {os.strerror(error.errno or 0)}") from None
+    finally:
+        os.close(fd)

@@ -1,0 +1,40 @@
+"""Resource limits of one process, setrlimit(2)."""
+
+from __future__ import annotations
+
+import resource
+
+BY_NAME: dict[str, int] = {
+    "core": resource.RLIMIT_CORE,
+    "cpu": resource.RLIMIT_CPU,
+    "data": resource.RLIMIT_DATA,
+    "fsize": resource.RLIMIT_FSIZE,
+    "memlock": resource.RLIMIT_MEMLOCK,
+    "msgqueue": resource.RLIMIT_MSGQUEUE,
+    "nofile": resource.RLIMIT_NOFILE,
+    "nproc": resource.RLIMIT_NPROC,
+    "rtprio": resource.RLIMIT_RTPRIO,
+    "sigpending": resource.RLIMIT_SIGPENDING,
+    "stack": resource.RLIMIT_STACK,
+}
+
+
+def apply(limits: list[tuple[int, int, int]]) -> None:
+    """Set each ``(resource, soft, hard)``, the hard one cut to what this process may still have."""
+    for number, soft, hard in limits:
+        resource.setrlimit(number, (soft, hard))
+
+
+def prepare(wanted: dict[str, tuple[int, int]]) -> list[tuple[int, int, int]]:
+    """Return what ``apply`` takes, worked out beforehand: under a tight limit there is no memory to think.
+
+    A hard limit cannot be raised without CAP_SYS_RESOURCE, so a figure is cut to the one in force.
+    """
+    prepared = []
+    for name, (soft, hard) in wanted.items():
+        number = BY_NAME[name]
+        ceiling = resource.getrlimit(number)[1]
+        if ceiling != resource.RLIM_INFINITY:
+            soft, hard = min(soft, ceiling), min(hard, ceiling)
+        prepared.append((number, soft, hard))
+    return prepared

@@ -1,0 +1,159 @@
+"""Processes: clone with namespaces, pidfds, parent-death signals, credentials, capabilities, descriptors."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import select
+import _signal as signal  # the ``signal`` module imports ``enum``
+
+from stockade.linux import libc
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# include/uapi/linux/sched.h
+NEW_NS = 0x00020000
+NEW_CGROUP = 0x02000000
+NEW_UTS = 0x04000000
+NEW_IPC = 0x08000000
+NEW_USER = 0x10000000
+NEW_PID = 0x20000000
+NEW_NET = 0x40000000
+
+# include/uapi/linux/prctl.h
+_PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
+_PR_CAPBSET_DROP = 24
+_PR_SET_NO_NEW_PRIVS = 38
+_PR_CAP_AMBIENT = 47
+_PR_CAP_AMBIENT_CLEAR_ALL = 4
+
+_KEYCTL_JOIN_SESSION_KEYRING = 1
+_CAPABILITY_VERSION_3 = 0x20080522
+
+_before_fork = ctypes.pythonapi.PyOS_BeforeFork
+_after_fork_child = ctypes.pythonapi.PyOS_AfterFork_Child
+_after_fork_parent = ctypes.pythonapi.PyOS_AfterFork_Parent
+for _hook in (_before_fork, _after_fork_child, _after_fork_parent):
+    _hook.argtypes = ()
+    _hook.restype = None
+
+
+def clone(flags: int) -> int:
+    """Fork into new namespaces (clone(2) without a stack); return 0 in the child, else its pid.
+
+    Only for a single-threaded process: the interpreter's own fork hooks are called around the raw call.
+    """
+    _before_fork()
+    try:
+        pid = libc.syscall("clone", flags | signal.SIGCHLD, 0, 0, 0, 0)
+    except OSError:
+        _after_fork_parent()
+        raise
+    if pid == 0:
+        _after_fork_child()
+    else:
+        _after_fork_parent()
+    return pid
+
+
+def die_with(parent: int) -> None:
+    """Die by SIGKILL when the parent does; ``parent`` is its pidfd, to notice that it is dead already.
+
+    Cleared by any change of credentials (prctl(2), PR_SET_PDEATHSIG), so call it after the last one.
+    """
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if is_dead(parent):
+        os._exit(1)
+
+
+def is_dead(pidfd: int) -> bool:
+    """Return whether the process behind ``pidfd`` has ended (pidfd_open(2): readable then)."""
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def set_dumpable(dumpable: bool) -> None:
+    """Allow or forbid ptrace and ``/proc/PID`` access by others of the same user (prctl(2))."""
+    libc.prctl(_PR_SET_DUMPABLE, int(dumpable))
+
+
+def no_new_privileges() -> None:
+    """Make set-user-id and file capabilities void for this process and its children, for good."""
+    libc.prctl(_PR_SET_NO_NEW_PRIVS, 1)
+
+
+def empty_bounding_set() -> None:
+    """Give up, for good, every capability that could still be gained (capabilities(7)); needs CAP_SETPCAP."""
+    capability = 0
+    while True:
+        try:
+            libc.prctl(_PR_CAPBSET_DROP, capability)
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # EINVAL: past the last capability that this kernel knows
+                raise
+            break
+        capability += 1
+
+
+def drop_capabilities() -> None:
+    """Empty the ambient, inheritable, permitted and effective sets (capabilities(7))."""
+    libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+    libc.syscall("capset", header, (ctypes.c_uint32 * 6)())
+
+
+def become(uid: int, gid: int) -> None:
+    """Give up root for good: no supplementary groups, all three ids of each kind changed."""
+    os.setgroups([])
+    os.setresgid(gid, gid, gid)
+    os.setresuid(uid, uid, uid)
+
+
+def map_identity(proc: int, inside_uid: int, uid: int, inside_gid: int, gid: int) -> None:
+    """Map one uid and one gid into the user namespace just entered (user_namespaces(7)).
+
+    ``proc`` is the descriptor of a writable proc mount. ``setgroups`` is closed first: the kernel demands it
+    of unprivileged writers.
+    """
+    for name, text in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{inside_uid} {uid} 1"),
+        ("gid_map", f"{inside_gid} {gid} 1"),
+    ):
+        fd = os.open(f"self/{name}", os.O_WRONLY | os.O_CLOEXEC, dir_fd=proc)
+        try:
+            os.write(fd, text.encode())
+        finally:
+            os.close(fd)
+
+
+def new_session_keyring() -> None:
+    """Leave the caller's session keyring behind (keyctl(2)); ENOSYS means there are no keys to reach."""
+    try:
+        libc.syscall("keyctl", _KEYCTL_JOIN_SESSION_KEYRING, 0)
+    except OSError as error:
+        # A filter around us answers EPERM or ENOSYS: then it keeps the guest from the keys as well.
+        if error.errno not in (errno.ENOSYS, errno.EPERM):
+            raise
+
+
+def default_signals() -> None:
+    """Give every signal its default action and unblock all: a caller may have left any of them ignored."""
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def close_all_but(keep: Iterable[int]) -> None:
+    """Close every descriptor except ``keep`` (close_range(2))."""
+    low = 0
+    for fd in sorted(set(keep)):
+        if fd > low:
+            libc.syscall("close_range", low, fd - 1, 0)
+        low = fd + 1
+    libc.syscall("close_range", low, 2**31 - 1, 0)

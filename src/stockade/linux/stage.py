@@ -1,0 +1,215 @@
+"""The steps between fork and exec: a launch's list is carried out here, in its order, in one small loop.
+
+The order matters, and this is why it is what it is:
+
+ 1. ``root``      the new root is mounted and pivoted into first, so the host's ``/tmp`` is not hidden as a source;
+ 2. ``scratch``, ``folder``, ``link``, ``file``, ``bind``   while the process may still mount;
+ 3. ``proc``      a writable mount below a read-only one: ids are mapped through the lower, the guest sees the upper;
+ 4. ``close_root``  the old root is detached, and the new one sealed, when no source is needed any more;
+ 5. ``hostname``, ``loopback``   need the capabilities that go next;
+ 6. ``join_groups``  late, so that only the guest's own memory is charged, and before the cgroup namespace;
+ 7. ``identity``  a uid that is not root's, then a user namespace that owns nothing, then no capability at all;
+ 8. ``limits``    last: under a limit of one process or few bytes, nothing else could be done.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+
+import _socket as socket  # the ``socket`` module imports ``selectors`` and ``enum``
+
+from stockade.linux import limits as rlimits
+from stockade.linux import mounts, processes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+_OLD = ".old"
+_SCRATCH = ".scratch"
+_STAGING = ("/tmp", "/run", "/mnt", "/dev/shm")
+_ATTRIBUTES = {
+    "ro": mounts.ATTR_RDONLY,
+    "nosuid": mounts.ATTR_NOSUID,
+    "nodev": mounts.ATTR_NODEV,
+    "noexec": mounts.ATTR_NOEXEC,
+}
+_SIOCSIFFLAGS = 0x8914  # netdevice(7)
+_IFF_UP_RUNNING = 0x41
+
+
+class Stage:
+    """Carries out steps. What differs from run to run and is no business of the launch is given here."""
+
+    def __init__(self, *, uid: int, gid: int, privileged: bool, group_fds: Sequence[int]) -> None:
+        """``uid`` and ``gid`` are the host's, as seen here; ``privileged`` tells that they must be taken on."""
+        self._uid = uid
+        self._gid = gid
+        self._privileged = privileged
+        self._group_fds = group_fds
+        self._host = -1
+        self._root = -1
+        self._proc = -1
+        self._limits: list[tuple[int, int, int]] = []
+
+    def apply(self, steps: Sequence[Sequence[Any]]) -> None:
+        """Carry out ``steps``; an ``OSError`` names the step that failed."""
+        for name, *arguments in steps:
+            step: Callable[..., None] = getattr(self, f"do_{name}")
+            try:
+                step(*arguments)
+            except OSError as error:
+                reason = error.strerror or str(error)
+                raise OSError(error.errno, f"step {name} {arguments[:2]!r}: {reason}") from None
+
+    def seal(self) -> None:
+        """Set the limits that were worked out; only execve may come after."""
+        rlimits.apply(self._limits)
+
+    def do_root(self, size: int, inodes: int) -> None:
+        """Pivot into a fresh tmpfs; the old root waits in a hidden folder of it."""
+        mounts.make_private()
+        self._host = os.open("/", os.O_PATH | os.O_CLOEXEC)
+        staging = next(place for place in _STAGING if os.path.isdir(place))
+        mounts.tmpfs(staging, size, inodes, 0o755)
+        os.chdir(staging)
+        os.mkdir(_OLD)
+        mounts.pivot(_OLD)
+        os.chdir("/")
+        self._root = os.open("/", os.O_PATH | os.O_CLOEXEC)
+
+    def do_folder(self, path: str, mode: int, owned: bool) -> None:
+        """Make a folder, with its parents; the guest's own if ``owned``."""
+        _make_parents(path)
+        os.mkdir(path)
+        self._settle(path, mode, owned)
+
+    def do_link(self, path: str, target: str) -> None:
+        """Make a symbolic link."""
+        _make_parents(path)
+        os.symlink(target, path)
+
+    def do_file(self, path: str, content: bytes, mode: int, owned: bool) -> None:
+        """Write a file; the guest's own if ``owned``."""
+        _make_parents(path)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        try:
+            view = memoryview(content)
+            while view:
+                view = view[os.write(fd, view) :]
+        finally:
+            os.close(fd)
+        self._settle(path, mode, owned)
+
+    def do_bind(self, source: str, target: str, attributes: Sequence[str]) -> None:
+        """Attach the host's ``source`` at ``target``; both are resolved inside their own root."""
+        flags = 0
+        for name in attributes:
+            flags |= _ATTRIBUTES[name]
+        origin = mounts.open_beneath(self._host, source, follow=True)
+        try:
+            place = self._place(target, directory=mounts.is_directory(origin))
+            try:
+                mounts.bind(origin, place, flags)
+            finally:
+                os.close(place)
+        finally:
+            os.close(origin)
+
+    def do_scratch(self, size: int, inodes: int, faces: Sequence[tuple[str, int]]) -> None:
+        """Mount one tmpfs and show a folder of it at each of ``faces``: one size bounds them together."""
+        os.mkdir(_SCRATCH)
+        mounts.tmpfs(_SCRATCH, size, inodes, 0o755)
+        for number, (target, mode) in enumerate(faces):
+            folder = f"{_SCRATCH}/{number}"
+            os.mkdir(folder)
+            self._settle(folder, mode, owned=True)
+            origin = os.open(folder, os.O_PATH | os.O_CLOEXEC)
+            place = self._place(target, directory=True)
+            mounts.bind(origin, place, 0)
+            os.close(origin)
+            os.close(place)
+        mounts.detach(_SCRATCH)
+        os.rmdir(_SCRATCH)
+
+    def do_proc(self) -> None:
+        """Mount a fresh /proc, read-only for the guest; ids are mapped through the writable mount below it."""
+        os.mkdir("/proc")
+        mounts.proc("/proc")
+        self._proc = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
+        place = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
+        mounts.bind(self._proc, place, mounts.ATTR_RDONLY)
+        os.close(place)
+
+    def do_close_root(self, read_only: bool) -> None:
+        """Let go of the old root, and seal the new one."""
+        mounts.detach(_OLD)
+        os.rmdir(_OLD)
+        os.close(self._host)
+        if read_only:
+            mounts.restrict(self._root, mounts.ATTR_RDONLY, recursive=False)
+        else:
+            self._settle("/", 0o755, owned=True)
+
+    def do_hostname(self, name: str) -> None:
+        """Name the machine that the guest sees."""
+        socket.sethostname(name)
+
+    def do_loopback(self) -> None:
+        """Bring up the loopback interface of the guest's own network."""
+        control = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+        fcntl.ioctl(control.fileno(), _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", _IFF_UP_RUNNING))
+        control.close()
+
+    def do_join_groups(self, namespace: bool) -> None:
+        """Enter the run's control groups, and a namespace in which they are the root."""
+        for fd in self._group_fds:
+            os.write(fd, b"0")
+        if namespace:
+            processes.libc.unshare(processes.NEW_CGROUP)
+
+    def do_identity(self, uid: int, gid: int) -> None:
+        """Become the guest: nobody's root, in a user namespace that owns nothing, without any capability."""
+        os.setsid()
+        os.umask(0o022)
+        processes.new_session_keyring()
+        if self._privileged:
+            processes.become(self._uid, self._gid)
+            processes.set_dumpable(True)  # or /proc/self belongs to root and ids cannot be mapped
+        processes.libc.unshare(processes.NEW_USER)
+        processes.map_identity(self._proc, uid, self._uid, gid, self._gid)
+        processes.no_new_privileges()
+        processes.empty_bounding_set()
+        processes.drop_capabilities()
+
+    def do_chdir(self, path: str) -> None:
+        """Start the guest in ``path``."""
+        os.chdir(path)
+
+    def do_limits(self, wanted: dict[str, Sequence[int]]) -> None:
+        """Work out the limits now; they are set after the last step."""
+        self._limits = rlimits.prepare({name: (soft, hard) for name, (soft, hard) in wanted.items()})
+
+    def _place(self, target: str, *, directory: bool) -> int:
+        if not os.path.lexists(target):
+            _make_parents(target)
+            if directory:
+                os.mkdir(target)
+            else:
+                os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
+        return mounts.open_beneath(self._root, target, follow=False)
+
+    def _settle(self, path: str, mode: int, owned: bool) -> None:
+        os.chmod(path, mode)
+        if owned and self._privileged:
+            os.chown(path, self._uid, self._gid)
+
+
+def _make_parents(path: str) -> None:
+    parent = os.path.dirname(path)
+    if parent not in ("", "/") and not os.path.isdir(parent):
+        _make_parents(parent)
+        os.mkdir(parent, 0o755)

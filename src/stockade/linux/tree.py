@@ -1,0 +1,86 @@
+"""The processes of one run, read from /proc: for hosts without a control group to count them (proc(5))."""
+
+from __future__ import annotations
+
+import os
+
+from stockade._record import Record
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Sample(Record):
+    """What a tree of processes holds and has spent at one moment."""
+
+    memory: int
+    cpu_seconds: float
+    tasks: int
+
+
+def descendants(init: int) -> list[int]:
+    """Return the pids below ``init``; orphans are its children, so none can leave the tree."""
+    found: list[int] = []
+    waiting = [init]
+    while waiting:
+        children = _children(waiting.pop())
+        found += children
+        waiting += children
+    return found
+
+
+def sample(init: int, bound: int | None) -> Sample:
+    """Return memory, CPU time and tasks below ``init``.
+
+    Memory is what is resident and not a file's, summed; pages shared by a fork count once for each process,
+    so a sum above ``bound`` is measured again by proportional share, which costs more and is exact.
+    """
+    pids = descendants(init)
+    memory = sum(map(_resident, pids))
+    if bound is not None and memory > bound:
+        memory = sum(map(_proportional, pids))
+    times = [_times(pid) for pid in pids]
+    cpu = sum(time for time, _ in times) + _times(init, children_only=True)[0]
+    return Sample(memory=memory, cpu_seconds=cpu, tasks=sum(tasks for _, tasks in times))
+
+
+def _children(pid: int) -> list[int]:
+    # A child belongs to the thread that made it, so every thread's list is read.
+    found: list[int] = []
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            found += map(int, _read(f"/proc/{pid}/task/{task}/children").split())
+    except OSError:
+        pass
+    return found
+
+
+def _resident(pid: int) -> int:
+    fields = dict(line.split(":", 1) for line in _read(f"/proc/{pid}/status").splitlines())
+    kinds = (fields.get("RssAnon", "0"), fields.get("RssShmem", "0"))
+    return sum(int(kind.split()[0]) * 1024 for kind in kinds)
+
+
+def _proportional(pid: int) -> int:
+    total = 0
+    for line in _read(f"/proc/{pid}/smaps_rollup").splitlines():
+        if line.startswith(("Pss_Anon:", "Pss_Shmem:", "SwapPss:")):
+            total += int(line.split()[1]) * 1024
+    return total or _resident(pid)
+
+
+def _times(pid: int, *, children_only: bool = False) -> tuple[float, int]:
+    text = _read(f"/proc/{pid}/stat")
+    if not text:
+        return 0.0, 0
+    fields = text.rpartition(") ")[2].split()
+    user, system, child_user, child_system = map(int, fields[11:15])
+    own = 0 if children_only else user + system
+    return (own + child_user + child_system) / _TICKS, int(fields[17])
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:  # it ended in between
+        return ""

@@ -1,0 +1,1 @@
+"""The warden: one small single-threaded process that starts, watches, kills and reaps runs."""

@@ -1,0 +1,161 @@
+"""What runs inside a cell before the guest does: the trusted init, and the process that becomes the guest.
+
+The init is PID 1 of the guest's namespace. The guest can neither kill it (no signal without a handler reaches
+a namespace's init from inside, pid_namespaces(7)) nor ptrace it (it is not dumpable and lies in a user namespace
+above the guest's). It reads nothing that a guest has written.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+
+import _signal as signal
+
+from stockade._record import Record
+from stockade.linux import processes
+from stockade.linux.stage import Stage
+from stockade.warden import wire
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, NoReturn
+
+    from _socket import socket
+
+SETUP_FAILED = 125
+NOT_EXECUTABLE = 126
+NOT_FOUND = 127
+_CLOSE_RANGE_CLOEXEC = 4
+_SANDBOX_ERRORS = (errno.EAGAIN, errno.ENOMEM)  # of execve(2): the sandbox's fault, not the command's
+
+
+class Inside(Record):
+    """All that a cell's processes need to know, handed down by fork."""
+
+    privileged: bool
+    warden: int
+    ends: Sequence[int]
+    control: socket
+    group_fds: Sequence[int]
+    uid: int
+    gid: int
+
+    def run(self) -> NoReturn:
+        """Be the init; never return."""
+        try:
+            processes.close_all_but((2, self.warden, self.control.fileno(), *self.ends, *self.group_fds))
+            if not self.privileged:
+                self._enter_user_namespace()
+            guest = os.fork()
+            if guest == 0:
+                self._become_guest()
+            self._harden()
+            self._send("ready")
+            self._reap(guest)
+        except BaseException as error:
+            self._fail("init", error)
+        os._exit(SETUP_FAILED)
+
+    def _enter_user_namespace(self) -> None:
+        proc = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
+        processes.map_identity(proc, 0, self.uid, 0, self.gid)
+        os.close(proc)
+
+    def _harden(self) -> None:
+        for fd in (2, *self.ends, *self.group_fds):
+            os.close(fd)
+        processes.empty_bounding_set()
+        if self.privileged:
+            processes.become(self.uid, self.gid)
+        processes.set_dumpable(False)
+        processes.no_new_privileges()
+        processes.drop_capabilities()
+        processes.die_with(self.warden)
+
+    def _reap(self, guest: int) -> NoReturn:
+        """Reap orphans until the guest itself ends; the kernel kills whatever is left when the init exits."""
+        while True:
+            pid, status, usage = os.wait4(-1, 0)
+            if pid == guest:
+                disk = os.statvfs("/tmp")
+                self._send(
+                    "exit",
+                    status=status,
+                    cpu_seconds=usage.ru_utime + usage.ru_stime,
+                    peak_memory=usage.ru_maxrss * 1024,
+                    disk_free=disk.f_bfree * disk.f_bsize,
+                    inodes_free=disk.f_ffree,
+                )
+                os._exit(0)
+
+    def _become_guest(self) -> NoReturn:
+        try:
+            os.close(self.warden)
+            fields = self._receive()
+            mapped = (self.uid, self.gid) if self.privileged else (0, 0)
+            stage = Stage(
+                uid=mapped[0], gid=mapped[1], privileged=self.privileged, group_fds=self.group_fds
+            )
+            stage.apply(fields["steps"])
+            self._take_over_streams(keep_channel=fields["channel"])
+            signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+            self._send("exec")
+            stage.seal()
+        except BaseException as error:
+            self._fail("setup", error)
+            os._exit(SETUP_FAILED)
+        self._execute(fields["argv"], fields["environment"])
+
+    def _receive(self) -> dict[str, Any]:
+        decoder = wire.Decoder()
+        while data := self.control.recv(1 << 20):
+            for _, fields in decoder.feed(data):
+                return fields
+        os._exit(0)  # the warden let go of an unused cell
+
+    def _take_over_streams(self, *, keep_channel: bool) -> None:
+        # Moved up first: an end may sit on the very number that another one is to have.
+        moved = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10) for fd in self.ends]
+        for number, fd in enumerate(moved if keep_channel else moved[:3]):
+            os.dup2(fd, number, inheritable=True)
+        first = 4 if keep_channel else 3
+        processes.libc.syscall("close_range", first, 2**31 - 1, _CLOSE_RANGE_CLOEXEC)
+
+    def _execute(self, argv: list[str], environment: dict[str, str]) -> NoReturn:
+        try:
+            _exec_on_path(argv, environment)
+        except BaseException as error:
+            number = getattr(error, "errno", None)
+            if number in _SANDBOX_ERRORS:
+                self._fail("setup", error)
+                os._exit(SETUP_FAILED)
+            self._fail("exec", error)
+            os._exit(NOT_FOUND if number in (errno.ENOENT, errno.ENOTDIR) else NOT_EXECUTABLE)
+
+    def _send(self, kind: str, **fields: Any) -> None:
+        self.control.sendall(wire.encode(kind, **fields))
+
+    def _fail(self, kind: str, error: BaseException) -> None:
+        text = str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+        try:
+            self._send(f"{kind}_failed", message=text, errno=getattr(error, "errno", None))
+        except OSError:
+            os._exit(SETUP_FAILED)
+
+
+def _exec_on_path(argv: list[str], environment: dict[str, str]) -> NoReturn:
+    """execvpe(3); ``os.execvpe`` would import a module here, from a file system that is the guest's by now."""
+    if "/" in argv[0]:
+        os.execve(argv[0], argv, environment)
+    found: OSError | None = None
+    for folder in environment.get("PATH", os.defpath).split(":"):
+        try:
+            os.execve(f"{folder or '.'}/{argv[0]}", argv, environment)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            found = found or error
+    raise found or FileNotFoundError(errno.ENOENT, f"{argv[0]}: command not found")

@@ -1,0 +1,53 @@
+"""Host uids for guests that root starts: one for each run, from a configured range, never shared by two wardens.
+
+A lease is a record lock on one byte of a file that only root can open; the kernel lets go of it when the
+warden ends, however it ends (fcntl(2)).
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+
+DEFAULT_RANGE = "2000000000-2000065535"  # above what systemd, useradd and container engines hand out
+_FOLDER = "/run/stockade"
+
+
+def parse_range(text: str) -> range:
+    """Return the uids that ``"first-last"`` names; raise ``ValueError`` when it is no such range, or holds 0."""
+    first, dash, last = text.partition("-")
+    if not (dash and first.isdigit() and last.isdigit() and 0 < int(first) <= int(last) < 2**32 - 1):
+        raise ValueError(f"STOCKADE_UID_RANGE={text!r}: expected FIRST-LAST, two uids above 0")
+    return range(int(first), int(last) + 1)
+
+
+class Leases:
+    """Hands out uids and takes them back."""
+
+    def __init__(self, uids: range) -> None:
+        self._uids = uids
+        self._free: list[int] = []
+        self._next = 0
+        os.makedirs(_FOLDER, mode=0o700, exist_ok=True)
+        self._file = os.open(f"{_FOLDER}/uids", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+
+    def take(self) -> int:
+        """Return a uid that nobody else has."""
+        if self._free:
+            return self._free.pop()
+        while self._next < len(self._uids):
+            uid = self._uids[self._next]
+            self._next += 1
+            try:
+                fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, uid)
+            except OSError as error:
+                if error.errno not in (errno.EAGAIN, errno.EACCES):
+                    raise
+            else:
+                return uid
+        raise OSError(errno.EAGAIN, "every uid of STOCKADE_UID_RANGE is in use")
+
+    def give_back(self, uid: int) -> None:
+        """Take ``uid`` back: nothing runs under it any more. The lock is kept for the next run."""
+        self._free.append(uid)

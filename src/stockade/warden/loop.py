@@ -1,0 +1,43 @@
+"""A single-threaded loop over descriptors: each has one callback."""
+
+from __future__ import annotations
+
+import select
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+READ = select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR
+WRITE = select.EPOLLOUT
+
+
+class Loop:
+    """epoll(7) with callbacks that take the events that came."""
+
+    def __init__(self) -> None:
+        self._epoll = select.epoll()
+        self._callbacks: dict[int, Callable[[int], None]] = {}
+        self._events: dict[int, int] = {}
+
+    def watch(self, fd: int, events: int, callback: Callable[[int], None]) -> None:
+        """Call ``callback`` when any of ``events`` comes on ``fd``; replaces what was watched there."""
+        if fd not in self._events:
+            self._epoll.register(fd, events)
+        elif self._events[fd] != events:
+            self._epoll.modify(fd, events)
+        self._events[fd] = events
+        self._callbacks[fd] = callback
+
+    def forget(self, fd: int) -> None:
+        """Stop watching ``fd``; call it before closing the descriptor."""
+        if self._events.pop(fd, None) is not None:
+            self._epoll.unregister(fd)
+            del self._callbacks[fd]
+
+    def turn(self, seconds: float | None) -> None:
+        """Wait at most ``seconds`` for events and call back for each."""
+        for fd, events in self._epoll.poll(-1 if seconds is None else max(0.0, seconds)):
+            callback = self._callbacks.get(fd)  # an earlier callback of this turn may have dropped it
+            if callback is not None:
+                callback(events)

@@ -1,0 +1,118 @@
+"""Clock and counters of one run: what has been used, what is near its limit, what has met it."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from stockade._launch import Watch
+from stockade.linux import tree
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from stockade.warden.cell import Cell
+
+_NEAR = 0.8
+_SHORTEST = 0.002
+_LONGEST = 0.1
+_SAMPLE_EVERY = 0.02
+_SAMPLE_CLOSELY = 0.005
+_CPUS = len(os.sched_getaffinity(0))
+
+
+class Meter:
+    """Looks at one run when asked to, and says when the next look is due."""
+
+    def __init__(self, watch: Watch, cell: Cell) -> None:
+        self._watch = watch
+        self._cell = cell
+        self._group = cell.group
+        self._has_cpu = cell.group is not None and cell.group.cpu_seconds() is not None
+        self._sampling = watch.sampled_memory is not None or not self._has_cpu
+        self._begin = 0.0
+        self._end = 0.0
+        self._near: set[str] = set()
+        self._cpu = 0.0
+        self._peak_memory = 0
+        self._peak_tasks = 0
+        self.started = False
+        self.next_look = float("inf")
+
+    def start(self) -> None:
+        """The program starts now."""
+        self.started = True
+        self._begin = time.monotonic()
+        self.next_look = self._begin
+
+    def stop(self) -> None:
+        """The last process is gone."""
+        self._end = time.monotonic()
+
+    def look(self, now: float) -> list[tuple[str, str]]:
+        """Return each limit that is ``"near"`` for the first time, or ``"met"``."""
+        wall = now - self._begin
+        memory = self._sample()
+        if self._has_cpu and self._group is not None:
+            self._cpu = self._group.cpu_seconds() or 0.0
+        readings = (
+            ("wall_time", wall, self._watch.wall_seconds),
+            ("cpu_time", self._cpu, self._watch.cpu_seconds),
+            ("memory", memory, self._watch.sampled_memory),
+        )
+        found = [("memory", "met")] if self._group is not None and self._group.oom_kills() else []
+        for guarantee, used, limit in readings:
+            if limit is not None and used >= limit:
+                found.append((guarantee, "met"))
+            elif limit is not None and used >= _NEAR * limit and guarantee not in self._near:
+                self._near.add(guarantee)
+                found.append((guarantee, "near"))
+        self.next_look = self._plan_next_look(now, wall, memory)
+        return found
+
+    def _sample(self) -> int:
+        if not self._sampling:
+            return 0
+        sample = tree.sample(self._cell.init, self._watch.sampled_memory)
+        self._cpu = max(self._cpu, sample.cpu_seconds)
+        self._peak_memory = max(self._peak_memory, sample.memory)
+        self._peak_tasks = max(self._peak_tasks, sample.tasks)
+        return sample.memory
+
+    def _plan_next_look(self, now: float, wall: float, memory: int) -> float:
+        """No limit can be met before this: time runs at one second a second, CPU at most one a core."""
+        pause = _LONGEST
+        if self._watch.cpu_seconds is not None:
+            pause = min(pause, (self._watch.cpu_seconds - self._cpu) / _CPUS)
+        if self._watch.sampled_memory is not None:
+            pause = min(pause, _SAMPLE_CLOSELY if 2 * memory > self._watch.sampled_memory else _SAMPLE_EVERY)
+        pause = max(pause, _SHORTEST)
+        if self._watch.wall_seconds is not None:
+            pause = min(pause, self._watch.wall_seconds - wall)
+        return now + max(pause, 0.0)
+
+    def report(self, exit_report: dict[str, Any] | None) -> dict[str, Any]:
+        """Return the final readings; ``exit_report`` is the init's, if it lived to send one."""
+        counters = self._group.read() if self._group is not None else None
+        told = exit_report or {}
+        cpu = counters.cpu_seconds if counters else None
+        source = "cgroup"
+        if cpu is None:
+            cpu, source = max(self._cpu, told.get("cpu_seconds", 0.0)), "sampled"
+        peak = counters.peak_memory if counters else None
+        if peak is None:
+            peak = max(self._peak_memory, told.get("peak_memory", 0))
+        return {
+            "status": told.get("status"),
+            "started": self.started,
+            "wall_seconds": self._end - self._begin if self.started else 0.0,
+            "cpu_seconds": cpu,
+            "cpu_source": source,
+            "peak_memory": peak,
+            "peak_processes": (counters.peak_processes if counters else None) or self._peak_tasks or None,
+            "oom_kills": counters.oom_kills if counters else None,
+            "forks_refused": counters.forks_refused if counters else None,
+            "disk_free": told.get("disk_free"),
+            "inodes_free": told.get("inodes_free"),
+        }

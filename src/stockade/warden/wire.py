@@ -1,0 +1,67 @@
+"""The wire protocol between a caller and its warden, without any I/O: bytes in, messages out.
+
+A frame is a big-endian 32-bit length and a message, ``(kind, fields)``, as ``marshal`` writes it (version 4): both
+ends are the same interpreter, and what a guest has written is only ever a ``bytes`` object in it. A control socket
+carries one byte for each new run, with the run's own socket as a descriptor; all about a run goes over its own.
+
+Caller to warden: ``launch`` (the launch), ``stdin`` (data; none means end), ``cancel``.
+Warden to caller: ``hello`` (facts, once, on the control socket), ``started``, ``output`` (stream, at, data),
+``limit`` (guarantee, state), ``exited`` (report), ``refused`` (message: the sandbox failed).
+"""
+
+from __future__ import annotations
+
+import marshal
+import struct
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    Message = tuple[str, dict[str, Any]]
+
+_LENGTH = struct.Struct(">I")
+_MARSHAL_VERSION = 4
+MAX_FRAME = 1 << 30
+NEW_RUN = b"R"
+
+
+class WireError(Exception):
+    """The other side sent bytes that are no frame."""
+
+
+def encode(kind: str, **fields: Any) -> bytes:
+    """Return one frame. Values are None, booleans, numbers, text, bytes, and lists and mappings of these."""
+    body = marshal.dumps((kind, fields), _MARSHAL_VERSION)
+    return _LENGTH.pack(len(body)) + body
+
+
+class Decoder:
+    """Collects bytes and gives whole messages."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[Message]:
+        """Take ``data`` and yield each message that is complete; raise ``WireError`` on nonsense."""
+        self._buffer += data
+        while len(self._buffer) >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(self._buffer)
+            if length > MAX_FRAME:
+                raise WireError(f"a frame of {length} bytes")
+            if len(self._buffer) < _LENGTH.size + length:
+                return
+            body = bytes(memoryview(self._buffer)[_LENGTH.size : _LENGTH.size + length])
+            del self._buffer[: _LENGTH.size + length]
+            yield _message(body)
+
+
+def _message(body: bytes) -> Message:
+    try:
+        kind, fields = marshal.loads(body)
+    except (EOFError, ValueError, TypeError) as error:
+        raise WireError(f"a frame that is no message: {error}") from None
+    if not isinstance(kind, str) or not isinstance(fields, dict):
+        raise WireError("a frame that is no message")
+    return kind, fields
