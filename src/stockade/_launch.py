@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     Step = tuple[Any, ...]
-"""A step is the name of a function in ``linux/stage.py`` and its arguments: text, numbers, bytes, lists and mappings."""
+"""A step: the name of a function in ``linux/stage.py`` and its arguments: text, numbers, bytes, lists and mappings."""
 
 
 class Groups(Record):
@@ -40,6 +40,8 @@ class Launch(Record):
     argv: tuple[str, ...]
     environment: Mapping[str, str]
     steps: tuple[Step, ...]
+    base: tuple[Step, ...] = ()
+    """Steps that come before the others and are the same for many runs, so they can be done ahead of demand."""
     groups: Groups = Groups()
     watch: Watch = Watch()
     own_network: bool = True

@@ -48,9 +48,7 @@ def plan(policy: Policy, facts: HostFacts, backend: str, capabilities: Mapping[G
 
 def _not_asked(guarantee: Guarantee) -> str:
     if guarantee is Guarantee.NETWORK:
-        return (
-            "the policy gives the host's network: services on its loopback and cloud metadata addresses are in reach"
-        )
+        return "the policy gives the host's network: services on its loopback and cloud metadata addresses are in reach"
     return "not asked for: unlimited"
 
 

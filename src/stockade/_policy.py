@@ -102,7 +102,7 @@ def _path(value: str) -> str:
     if not text or "\0" in text:
         raise ValueError("a path must not be empty or hold a NUL byte")
     parts = text.split("/")
-    if os.path.isabs(text) and ".." in parts:
+    if text.startswith("/") and ".." in parts:
         raise ValueError("an absolute path must be written without '..'")
     if os.path.normpath(text).startswith(".."):
         raise ValueError("leads out of the current folder by '..'; write the absolute path if that is meant")
@@ -213,9 +213,7 @@ class Security(_Model):
 def _strengths(value: Any) -> Any:
     if not isinstance(value, Mapping):
         raise ValueError("expected a table of guarantee to the weakest strength that is enough")
-    return {
-        _member(Guarantee, key, "guarantee"): _member(Strength, item, "strength") for key, item in value.items()
-    }
+    return {_member(Guarantee, key, "guarantee"): _member(Strength, item, "strength") for key, item in value.items()}
 
 
 def _member(kind: Any, value: Any, word: str) -> Any:
@@ -225,9 +223,14 @@ def _member(kind: Any, value: Any, word: str) -> Any:
         raise ValueError(f"{value!r} is no {word}; there are: {', '.join(kind)}") from None
 
 
-_Accept = Annotated[
-    dict[Guarantee, Strength], BeforeValidator(_strengths), AfterValidator(_frozen)
-]
+_Accept = Annotated[dict[Guarantee, Strength], BeforeValidator(_strengths), AfterValidator(_frozen)]
+
+
+_LIMITS = Limits()
+_FILESYSTEM = Filesystem()
+_ENVIRONMENT = Environment()
+_SECURITY = Security()
+_NOTHING: FrozenDict[Any, Any] = FrozenDict()
 
 
 class Policy(_Model):
@@ -237,15 +240,15 @@ class Policy(_Model):
     An unset field has the default profile's figure; an empty list means nothing, never everything.
     """
 
-    limits: Limits = Field(default=Limits(), description="resources and how much of each")
-    filesystem: Filesystem = Field(default=Filesystem(), description="files of the host")
+    limits: Limits = Field(default=_LIMITS, description="resources and how much of each")
+    filesystem: Filesystem = Field(default=_FILESYSTEM, description="files of the host")
     network: Literal["none", "host"] = Field(
         default="none",
         description="'none': a network of its own with nothing but its own loopback; 'host': the host's, "
         "which reaches services on its loopback and cloud metadata addresses",
     )
-    environment: Environment = Field(default=Environment(), description="environment variables")
-    security: Security = Field(default=Security(), description="identity and privileges")
+    environment: Environment = Field(default=_ENVIRONMENT, description="environment variables")
+    security: Security = Field(default=_SECURITY, description="identity and privileges")
     on_output: Literal["truncate", "kill"] = Field(
         default="truncate",
         description="past the output limit: keep head and tail and discard the rest, or end the run",
@@ -258,13 +261,13 @@ class Policy(_Model):
     def __init__(
         self,
         *,
-        limits: Limits | Mapping[str, Any] = Limits(),
-        filesystem: Filesystem | Mapping[str, Any] = Filesystem(),
+        limits: Limits | Mapping[str, Any] = _LIMITS,
+        filesystem: Filesystem | Mapping[str, Any] = _FILESYSTEM,
         network: str = "none",
-        environment: Environment | Mapping[str, Any] = Environment(),
-        security: Security | Mapping[str, Any] = Security(),
+        environment: Environment | Mapping[str, Any] = _ENVIRONMENT,
+        security: Security | Mapping[str, Any] = _SECURITY,
         on_output: str = "truncate",
-        accept: Mapping[Any, Any] = FrozenDict(),
+        accept: Mapping[Any, Any] = _NOTHING,
         **unknown: Any,
     ) -> None:
         fields = {

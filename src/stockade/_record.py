@@ -23,7 +23,7 @@ class Record:
 
     def __init_subclass__(cls) -> None:
         """Collect the fields."""
-        cls._fields = tuple(cls.__dict__.get("__annotations__", ()))
+        cls._fields = tuple(vars(cls).get("__annotations__", ()))
 
     def __init__(self, **values: Any) -> None:
         for name in self._fields:

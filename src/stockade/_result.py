@@ -136,9 +136,8 @@ class Result:
             case Outcome.COMPLETED:
                 return "completed"
             case Outcome.LIMIT_EXCEEDED:
-                return f"ended by its limit on {self.limit}: {self.limits_met[self.limit].evidence}" if (
-                    self.limit in self.limits_met
-                ) else f"ended by its limit on {self.limit}"
+                state = self.limits_met.get(self.limit) if self.limit else None
+                return f"ended by its limit on {self.limit}" + (f": {state.evidence}" if state else "")
             case Outcome.CRASHED:
                 return f"crashed by {_signal_name(self.signal)}"
             case Outcome.FAILED:

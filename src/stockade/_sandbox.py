@@ -33,8 +33,8 @@ class Sandbox:
 
     def __init__(self, policy: Policy | None = None, *, backend: str | Backend = "native") -> None:
         self.policy = policy if policy is not None else Policy()
-        self._backend = backends.find(backend)
-        self.plan = plan(self.policy, backend=self._backend)
+        self.backend = backends.find(backend)
+        self.plan = plan(self.policy, backend=self.backend)
 
     def __enter__(self) -> Sandbox:
         """Return itself."""
@@ -55,9 +55,9 @@ class Sandbox:
 
     def run_job(self, job: Job) -> Result:
         """Run a job and return its verdict."""
-        with prepared(self._backend, self.plan, job) as launch:
+        with prepared(self.backend, self.plan, job) as launch:
             talk = Conversation(launch)
-            for _ in blocking.events(launch, job.stdin, talk):
+            for _ in blocking.events(talk, job.stdin):
                 pass
             return talk.result(self.plan)
 
@@ -124,10 +124,8 @@ def prepared(backend: Backend, plan: Plan, job: Job) -> AbstractContextManager[L
     """Return the context in which ``job`` can be launched."""
     if job.files and plan.policy.filesystem.workspace != "empty":
         raise JobError("files can be laid into an empty workspace only, and the policy binds one of the host's")
-    if job.source is None:
-        command = Command(argv=job.argv)
-    else:
-        command = languages.find(job.language).command(job, plan.facts)
+    by_name = job.source is None
+    command = Command(argv=job.argv) if by_name else languages.find(job.language).command(job, plan.facts)
     return backend.prepare(plan, job, command)
 
 
@@ -190,5 +188,3 @@ def _common(
         },
         "environment": dict(environment or {}),
     }
-
-

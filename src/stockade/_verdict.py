@@ -36,9 +36,9 @@ def verdict(plan: Plan, report: _Report, stdout: bytes, stderr: bytes) -> Result
     streams = _streams(report, stdout, stderr)
     failure = report["failure"]
     cause = report["cause"]
-    if cause == "setup" or (failure and failure["kind"] != "exec") or not report["started"]:
-        if cause != "cancelled" and not report["oom_kills"]:
-            return sandbox_failed(plan, failure["message"] if failure else "ended before the program began", **streams)
+    unstarted = cause == "setup" or (failure and failure["kind"] != "exec") or not report["started"]
+    if unstarted and cause != "cancelled" and not report["oom_kills"]:
+        return sandbox_failed(plan, failure["message"] if failure else "ended before the program began", **streams)
     met = FrozenDict({limit: _limit_state(limit, plan, report) for limit in LIMITS if plan.policy.asks(limit)})
     exit_code, signal_number = _status(report["status"])
     limit = _ended_by(met, cause, signal_number, plan)
@@ -132,7 +132,7 @@ def _memory(report: _Report, figure: float) -> tuple[Met, str]:
     return (Met.MET if (peak or 0) >= figure else Met.UNKNOWN), f"{sampled}; RLIMIT_DATA leaves no counter"
 
 
-def _processes(report: _Report, figure: float) -> tuple[Met, str]:
+def _processes(report: _Report, _figure: float) -> tuple[Met, str]:
     refused = report["forks_refused"]
     if refused is None:
         return Met.UNKNOWN, "RLIMIT_NPROC leaves no counter"
@@ -144,7 +144,7 @@ def _output(report: _Report, figure: float) -> tuple[Met, str]:
     return (Met.MET if most > figure else Met.NOT_MET), f"{most} bytes on one stream, {figure:.0f} kept"
 
 
-def _disk(report: _Report, figure: float) -> tuple[Met, str]:
+def _disk(report: _Report, _figure: float) -> tuple[Met, str]:
     free, inodes = report["disk_free"], report["inodes_free"]
     if free is None:
         return Met.UNKNOWN, "not read: the run was killed"
@@ -201,8 +201,10 @@ def _said(report: _Report) -> tuple[Any, str | None, GuestError | None]:
 def _guest_error(said: Any) -> GuestError | None:
     if not isinstance(said, dict):
         return None
-    words = [said.get(key) for key in ("type", "message", "traceback")]
-    return GuestError(*words) if all(isinstance(word, str) for word in words) else None
+    kind, message, traceback = (said.get(key) for key in ("type", "message", "traceback"))
+    if not (isinstance(kind, str) and isinstance(message, str) and isinstance(traceback, str)):
+        return None
+    return GuestError(kind, message, traceback)
 
 
 def _refuse_constant(name: str) -> Any:

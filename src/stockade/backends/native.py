@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stockade._errors import BackendUnavailable, JobError
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
 WORKSPACE = "/workspace"
 _INODE_BYTES = 4096  # one inode for each page of the scratch space: a file needs both
-_ROOT_SLACK = 1 << 20
+_SEALED_ROOT = 1 << 30  # nobody but the sandbox itself writes there
+_ROOT_FILES = 8 * 4096  # what _files adds
 _ROOT_INODES = 8192
 _FILE = ("ro", "nosuid", "nodev")
 _PROGRAMS = ("ro", "nosuid", "nodev")
@@ -69,24 +71,31 @@ def launch(plan: Plan, job: Job, command: Command) -> Launch:
     """Return the launch of ``command`` under ``plan``: a pure function."""
     policy, facts = plan.policy, plan.facts
     workspace = WORKSPACE if policy.filesystem.workspace == "empty" else policy.filesystem.workspace
-    steps = [
+    isolated = policy.network == "none"
+    bound = _bound(policy, job, workspace)
+    base = [
+        ("join_groups",),
         *_root(policy, job, command),
         *_system(facts, command),
-        *_bound(policy),
         ("proc",),
-        *_workspace(policy, job, workspace),
-        *(("file", path, content, 0o644, False) for path, content in command.files.items()),
-        ("close_root", policy.security.read_only_root),
         ("hostname", _HOST_NAME),
-        *([("loopback",)] if policy.network == "none" else []),
+        *([("loopback",)] if isolated else []),
+        *([] if bound else [("leave_host",)]),
+    ]
+    steps = [
+        *_writable(policy, job),
+        *bound,
+        *_files(policy, job, command, workspace),
+        *([("leave_host",)] if bound else []),
+        ("seal_root", policy.security.read_only_root),
         ("chdir", workspace),
-        ("join_groups", True),
         ("identity", policy.security.uid, policy.security.uid),
         ("limits", _limits(policy, facts)),
     ]
     return Launch(
         argv=command.argv,
         environment=_environment(policy, job, command),
+        base=tuple(base),
         steps=tuple(steps),
         groups=_groups(policy),
         watch=_watch(policy, facts),
@@ -97,25 +106,36 @@ def launch(plan: Plan, job: Job, command: Command) -> Launch:
 
 
 def _root(policy: Policy, job: Job, command: Command) -> list[Step]:
+    """The root: read-only for the guest, unless the policy says otherwise; then it is what bounds the disk."""
+    if policy.security.read_only_root:
+        return [("root", _SEALED_ROOT, _ROOT_INODES)]
+    size, inodes = _disk(policy)
+    own = sum(map(_pages, (*command.files.values(), *job.files.values()))) + _ROOT_FILES
+    return [("root", size + own, inodes + _ROOT_INODES)]
+
+
+def _writable(policy: Policy, job: Job) -> list[Step]:
     """One tmpfs bounds all that the guest can write: the scratch, or the root itself where it is writable."""
-    contents = (*command.files.values(), *job.files.values(), b"passwd", b"group", b"hosts", b"nsswitch")
-    own = sum(-(-len(content) // 4096) * 4096 for content in contents)
-    disk = policy.limits.figure(Guarantee.DISK)
-    size = int(disk) if disk is not None else 1 << 50
-    inodes = max(64, min(size // _INODE_BYTES, 1 << 20))
-    laid_in = sum(-(-len(content) // 4096) * 4096 for content in job.files.values())
     faces = [("/tmp", 0o1777), ("/dev/shm", 0o1777)]
     if policy.filesystem.workspace == "empty":
         faces.append((WORKSPACE, 0o755))
-    if policy.security.read_only_root:
-        return [
-            ("root", own + _ROOT_SLACK, _ROOT_INODES),
-            ("scratch", size + laid_in, inodes + len(faces) + 1 + 2 * len(job.files), faces),
-        ]
-    return [
-        ("root", size + own, inodes + _ROOT_INODES),
-        *(("folder", path, mode, True) for path, mode in faces),
-    ]
+    if not policy.security.read_only_root:
+        return [("folder", path, mode, True) for path, mode in faces]
+    size, inodes = _disk(policy)
+    laid_in = sum(map(_pages, job.files.values()))
+    folders = sum(name.count("/") + 1 for name in (*job.files, *job.inputs))
+    return [("scratch", size + laid_in, inodes + len(faces) + 1 + folders, faces)]
+
+
+def _disk(policy: Policy) -> tuple[int, int]:
+    """Return bytes and inodes of the space that the guest may fill."""
+    figure = policy.limits.figure(Guarantee.DISK)
+    size = int(figure) if figure is not None else 1 << 50
+    return size, max(64, min(size // _INODE_BYTES, 1 << 20))
+
+
+def _pages(content: bytes) -> int:
+    return -(-len(content) // 4096) * 4096
 
 
 def _system(facts: HostFacts, command: Command) -> list[Step]:
@@ -138,28 +158,35 @@ def _system(facts: HostFacts, command: Command) -> list[Step]:
     return steps
 
 
-def _bound(policy: Policy) -> list[Step]:
+def _bound(policy: Policy, job: Job, workspace: str) -> list[Step]:
     """Paths of the host, outer ones first, so that an inner one is laid over the outer."""
-    attributes = dict.fromkeys(policy.filesystem.read, _FILE)
+    shown: dict[str, tuple[str, ...]] = dict.fromkeys(policy.filesystem.read, _FILE)
     if policy.filesystem.workspace != "empty":
-        attributes[policy.filesystem.workspace] = _FILE
-    attributes |= dict.fromkeys(policy.filesystem.write, ("nosuid", "nodev"))
-    return [("bind", path, path, attributes[path]) for path in sorted(attributes, key=lambda path: path.count("/"))] + (
-        [("bind", path, path, _FILE) for path in _NETWORK_FILES if os.path.exists(path)]
-        if policy.network == "host"
-        else [("file", "/etc/hosts", b"127.0.0.1 localhost\n::1 localhost\n", 0o644, False),
-              ("file", "/etc/nsswitch.conf", b"passwd: files\ngroup: files\nhosts: files\n", 0o644, False)]
-    )
+        shown[policy.filesystem.workspace] = _FILE
+    shown |= dict.fromkeys(policy.filesystem.write, ("nosuid", "nodev"))
+    steps: list[Step] = [
+        ("bind", path, path, shown[path]) for path in sorted(shown, key=lambda path: (path.count("/"), path))
+    ]
+    if policy.network == "host":
+        steps += [("bind", path, path, _FILE) for path in _NETWORK_FILES if Path(path).exists()]
+    return steps + [("bind", str(Path.cwd() / name), f"{workspace}/{name}", _FILE) for name in job.inputs]
 
 
-def _workspace(policy: Policy, job: Job, workspace: str) -> list[Step]:
+def _files(policy: Policy, job: Job, command: Command, workspace: str) -> list[Step]:
+    """The files that the sandbox makes for itself, and those that are laid into the workspace."""
     uid = policy.security.uid
     user = f"guest:x:{uid}:{uid}:guest:/tmp:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n"
+    made = {
+        "/etc/passwd": user.encode(),
+        "/etc/group": f"guest:x:{uid}:\nnogroup:x:65534:\n".encode(),
+        **command.files,
+    }
+    if policy.network == "none":
+        made["/etc/hosts"] = b"127.0.0.1 localhost\n::1 localhost\n"
+        made["/etc/nsswitch.conf"] = b"passwd: files\ngroup: files\nhosts: files\n"
     return [
-        ("file", "/etc/passwd", user.encode(), 0o644, False),
-        ("file", "/etc/group", f"guest:x:{uid}:\nnogroup:x:65534:\n".encode(), 0o644, False),
+        *(("file", path, content, 0o644, False) for path, content in made.items()),
         *(("file", f"{workspace}/{name}", content, 0o644, True) for name, content in job.files.items()),
-        *(("bind", os.path.abspath(name), f"{workspace}/{name}", _FILE) for name in job.inputs),
     ]
 
 
@@ -217,14 +244,14 @@ def _check_paths(policy: Policy, facts: HostFacts) -> None:
     """Say before anything starts which path of the policy is not there, or cannot be written by the guest."""
     shown = [*policy.filesystem.read, *policy.filesystem.write]
     if policy.filesystem.workspace != "empty":
-        if not os.path.isdir(policy.filesystem.workspace):
+        if not Path(policy.filesystem.workspace).is_dir():
             raise JobError(f"filesystem.workspace: {policy.filesystem.workspace} is no folder")
         shown.append(policy.filesystem.workspace)
     for path in shown:
-        if not os.path.exists(path):
+        if not Path(path).exists():
             raise JobError(f"filesystem: {path} is not there")
     for path in policy.filesystem.write:
-        status = os.stat(path)
+        status = Path(path).stat()
         uid = policy.security.host_uid
         if facts.privileged and not (status.st_mode & 0o002 or (uid is not None and uid == status.st_uid)):
             raise JobError(

@@ -10,15 +10,14 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from stockade._events import Event
-from stockade._launch import Launch
 from stockade.client import wardens
 from stockade.client.conversation import Conversation
 
 _CHUNK = 1 << 16
 
 
-def events(launch: Launch, stdin: bytes | BinaryIO | None, talk: Conversation) -> Iterator[Event]:
-    """Run ``launch`` and yield what happens; leaving the iteration early ends the run."""
+def events(talk: Conversation, stdin: bytes | BinaryIO | None) -> Iterator[Event]:
+    """Hold the conversation and yield what happens; leaving the iteration early ends the run."""
     source = Source(stdin)
     with wardens.current().open_run() as sock:
         sock.setblocking(False)

@@ -15,6 +15,8 @@ from stockade._record import Record
 
 PREFIX = "stockade-"
 _TOKEN_LENGTH = 16
+_KEPT = 64
+_RENEWABLE = 4 << 20
 _CPU_PERIOD = 100_000  # microseconds, the kernel's default period for bandwidth control
 
 
@@ -49,8 +51,8 @@ def find() -> list[Hierarchy]:
         root, mountpoint = _unescape(fields[3]), _unescape(fields[4])
         if kind == "cgroup2" and "" in own:
             path = _inside(mountpoint, root, own[""])
-            controllers = tuple(_read(f"{path}/cgroup.controllers").split()) if path else ()
             if path:
+                controllers = tuple(_read(f"{path}/cgroup.controllers").split())
                 found.append(Hierarchy(version=2, path=path, controllers=controllers))
         elif kind == "cgroup":
             for names, group in own.items():
@@ -113,6 +115,7 @@ class Tree:
         self._name = PREFIX + token
         self._count = 0
         self._locks: list[int] = []
+        self._free: list[Group] = []
         self._leftovers: list[str] = []
         for hierarchy in hierarchies:
             reclaim(hierarchy.path)
@@ -121,39 +124,62 @@ class Tree:
             if hierarchy.version == 2:
                 _delegate(path, [name for name in hierarchy.controllers if name in _WANTED])
 
-    def make(self) -> Group:
-        """Return a new group, empty and without limits."""
-        self.sweep()
-        self._count += 1
-        places = []
-        for hierarchy in self._hierarchies:
-            path = f"{hierarchy.path}/{self._name}/{self._count}"
-            os.mkdir(path)
-            places.append((hierarchy, path))
-        return Group(places, self._leftovers)
+    def take(self) -> Group:
+        """Return a group without limits and without processes: a used one if there is, else a new one."""
+        if self._free:
+            return self._free.pop()
+        return Group([(hierarchy, self._make(hierarchy)) for hierarchy in self._hierarchies])
 
-    def sweep(self) -> None:
-        """Try again to remove groups that were still busy."""
-        self._leftovers[:] = [path for path in self._leftovers if not _remove(path)]
+    def _make(self, hierarchy: Hierarchy) -> str:
+        self._count += 1
+        path = f"{hierarchy.path}/{self._name}/{self._count}"
+        os.mkdir(path)
+        return path
+
+    def give_back(self, group: Group) -> None:
+        """Keep ``group`` for another run if nothing of the last one is left in it; remove it otherwise.
+
+        Making and removing groups waits for every process that is just entering one, up to 10 ms each.
+        """
+        if len(self._free) < _KEPT and group.renew():
+            for hierarchy in self._hierarchies:
+                if "pids" in hierarchy.controllers:  # its peak cannot be begun anew
+                    self._leftovers.append(group.move(hierarchy, self._make(hierarchy)))
+            self._free.append(group)
+        else:
+            group.close()
+            self._leftovers += group.folders
+        self._sweep()
 
     def close(self) -> None:
         """Remove the tree, as far as it is empty."""
-        self.sweep()
+        while self._free:
+            group = self._free.pop()
+            group.close()
+            self._leftovers += group.folders
+        self._sweep()
         for hierarchy, lock in zip(self._hierarchies, self._locks, strict=False):
             _remove(f"{hierarchy.path}/{self._name}")
             os.close(lock)
+
+    def _sweep(self) -> None:
+        self._leftovers = [path for path in self._leftovers if not _remove(path)]
 
 
 class Group:
     """One run's groups, a folder in each hierarchy."""
 
-    def __init__(self, places: list[tuple[Hierarchy, str]], leftovers: list[str]) -> None:
-        self._leftovers = leftovers
+    def __init__(self, places: list[tuple[Hierarchy, str]]) -> None:
         self._paths = {name: path for hierarchy, path in places for name in hierarchy.controllers}
         self._version = {name: hierarchy.version for hierarchy, _ in places for name in hierarchy.controllers}
-        self._folders = [path for _, path in places]
-        self.procs = [os.open(f"{path}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for path in self._folders]
+        self.folders = [path for _, path in places]
         self._readers: dict[str, int] = {}
+        self.procs: list[int] = []
+        self._open()
+        self._before: dict[str, float] = {}
+
+    def _open(self) -> None:
+        self.procs = [os.open(f"{path}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for path in self.folders]
 
     def limit(self, memory: int | None, swap: int | None, processes: int | None, cores: float | None) -> None:
         """Set the limits of this run; ``None`` leaves a resource without one."""
@@ -183,37 +209,106 @@ class Group:
                 self._set("memory", "memory.memsw.limit_in_bytes", memory + swap)
 
     def read(self) -> Counters:
-        """Return what has been counted so far."""
+        """Return what has been counted for this run: a used group's earlier counts are taken off."""
         peak = self._number("memory", {1: "memory.max_usage_in_bytes", 2: "memory.peak"})
-        oom = self._field("memory", {1: "memory.oom_control", 2: "memory.events"}, "oom_kill")
-        refused = self._field("pids", {1: "pids.events", 2: "pids.events"}, "max")
         processes = self._number("pids", {1: "pids.peak", 2: "pids.peak"})
         return Counters(
             cpu_seconds=self.cpu_seconds(),
             peak_memory=peak,
-            oom_kills=oom,
-            forks_refused=refused,
+            oom_kills=self._since("oom_kills", self._oom_kills()),
+            forks_refused=self._since("forks_refused", self._forks_refused()),
             peak_processes=processes,
         )
 
     def cpu_seconds(self) -> float | None:
-        """Return the CPU time of every task that ever was in the group, the dead included."""
+        """Return the CPU time of every task of this run, the dead included."""
+        spent = self._cpu()
+        return None if spent is None else spent - self._before.get("cpu", 0.0)
+
+    def oom_kills(self) -> int:
+        """Return how many tasks the kernel has killed because the group's memory was used up."""
+        return self._since("oom_kills", self._oom_kills()) or 0
+
+    def renew(self) -> bool:
+        """Make the group ready for another run; return whether it can be: empty, little charged, unlimited.
+
+        File pages that a run has read stay charged to its group, and would count for the next one. Under v2 a
+        folder holds all controllers at once, some of which count for ever, so it is made anew for each run.
+        """
+        if 2 in self._version.values():
+            return False
+        try:
+            for folder in self.folders:
+                if _read(f"{folder}/cgroup.procs"):
+                    return False
+            charged = self._number("memory", {1: "memory.usage_in_bytes", 2: "memory.current"})
+            if charged is not None and charged > _RENEWABLE:
+                return False
+            self._lift_limits()
+            self.forget_peak(strict=True)
+        except OSError:
+            return False
+        self._before = {"cpu": self._cpu() or 0.0}
+        for name, value in (("oom_kills", self._oom_kills()), ("forks_refused", self._forks_refused())):
+            self._before[name] = value or 0
+        return True
+
+    def _lift_limits(self) -> None:
+        if self._version.get("memory") == 2:
+            self._set("memory", "memory.max", "max")
+            if "swap" in self._paths:
+                self._set("memory", "memory.swap.max", "max")
+        elif "memory" in self._paths:
+            if "swap" in self._paths:
+                self._set("memory", "memory.memsw.limit_in_bytes", -1)
+            self._set("memory", "memory.limit_in_bytes", -1)
+        if "pids" in self._paths:
+            self._set("pids", "pids.max", "max")
+        if self._version.get("cpu") == 2:
+            self._set("cpu", "cpu.max", "max")
+        elif "cpu" in self._paths:
+            self._set("cpu", "cpu.cfs_quota_us", -1)
+
+    def _since(self, name: str, value: int | None) -> int | None:
+        return None if value is None else value - int(self._before.get(name, 0))
+
+    def _oom_kills(self) -> int | None:
+        return self._field("memory", {1: "memory.oom_control", 2: "memory.events"}, "oom_kill")
+
+    def _forks_refused(self) -> int | None:
+        return self._field("pids", {1: "pids.events", 2: "pids.events"}, "max")
+
+    def _cpu(self) -> float | None:
         if self._version.get("cpuacct") == 1:
             spent = self._number("cpuacct", {1: "cpuacct.usage"})
             return None if spent is None else spent / 1e9
         spent = self._field("cpu", {2: "cpu.stat"}, "usage_usec")
         return None if spent is None else spent / 1e6
 
-    def oom_kills(self) -> int:
-        """Return how many tasks the kernel has killed because the group's memory was used up."""
-        return self._field("memory", {1: "memory.oom_control", 2: "memory.events"}, "oom_kill") or 0
+    def forget_peak(self, *, strict: bool = False) -> None:
+        """Begin the peak of memory anew, where the kernel lets us: v1 always, v2 since Linux 6.12."""
+        name = {1: "memory.max_usage_in_bytes", 2: "memory.peak"}.get(self._version.get("memory", 0))
+        if name is not None:
+            try:
+                self._set("memory", name, 0)
+            except OSError:
+                if strict:
+                    raise  # otherwise the two mebibytes of the set-up stay in the peak, no more
 
-    def remove(self) -> None:
-        """Close and remove the group; one that is still busy is tried again later."""
+    def move(self, hierarchy: Hierarchy, path: str) -> str:
+        """Use the folder ``path`` for ``hierarchy`` from now on; return the one that was used before."""
+        before = self._paths[hierarchy.controllers[0]]
+        self._paths |= dict.fromkeys(hierarchy.controllers, path)
+        self.close()
+        self.folders[self.folders.index(before)] = path
+        self._open()
+        return before
+
+    def close(self) -> None:
+        """Close the descriptors; whoever made the group removes it."""
         for fd in (*self.procs, *self._readers.values()):
             os.close(fd)
         self.procs, self._readers = [], {}
-        self._leftovers += [path for path in self._folders if not _remove(path)]
 
     def _set(self, controller: str, name: str, value: int | str) -> None:
         _write(f"{self._paths[controller]}/{name}", str(value))
@@ -303,16 +398,16 @@ def _remove(path: str) -> bool:
     return True
 
 
-def _inside(mountpoint: str, root: str, group: str) -> str | None:
-    """Return where ``group`` lies below a mount that shows only what is below ``root``."""
+def _inside(mountpoint: str, root: str, group: str) -> str:
+    """Return where ``group`` lies below a mount that shows only what is below ``root``, or an empty text."""
     if root == "/":
         relative = group
     elif group == root or group.startswith(root + "/"):
         relative = group[len(root) :]
     else:
-        return None
+        return ""
     path = (mountpoint + relative).rstrip("/")
-    return path if os.path.isdir(path) else None
+    return path if os.path.isdir(path) else ""
 
 
 def _unescape(field: str) -> str:

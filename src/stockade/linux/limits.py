@@ -34,7 +34,6 @@ def prepare(wanted: dict[str, tuple[int, int]]) -> list[tuple[int, int, int]]:
     for name, (soft, hard) in wanted.items():
         number = BY_NAME[name]
         ceiling = resource.getrlimit(number)[1]
-        if ceiling != resource.RLIM_INFINITY:
-            soft, hard = min(soft, ceiling), min(hard, ceiling)
-        prepared.append((number, soft, hard))
+        most = max(soft, hard) if ceiling == resource.RLIM_INFINITY else ceiling
+        prepared.append((number, min(soft, most), min(hard, most)))
     return prepared

@@ -6,13 +6,15 @@ import ctypes
 import errno
 import os
 import select
-import _signal as signal  # the ``signal`` module imports ``enum``
 
 from stockade.linux import libc
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Iterable
+else:
+    import _signal as signal  # the ``signal`` module imports ``enum``
 
 # include/uapi/linux/sched.h
 NEW_NS = 0x00020000

@@ -2,34 +2,33 @@
 
 The order matters, and this is why it is what it is:
 
- 1. ``root``      the new root is mounted and pivoted into first, so the host's ``/tmp`` is not hidden as a source;
- 2. ``scratch``, ``folder``, ``link``, ``file``, ``bind``   while the process may still mount;
- 3. ``proc``      a writable mount below a read-only one: ids are mapped through the lower, the guest sees the upper;
- 4. ``close_root``  the old root is detached, and the new one sealed, when no source is needed any more;
- 5. ``hostname``, ``loopback``   need the capabilities that go next;
- 6. ``join_groups``  late, so that only the guest's own memory is charged, and before the cgroup namespace;
- 7. ``identity``  a uid that is not root's, then a user namespace that owns nothing, then no capability at all;
- 8. ``limits``    last: under a limit of one process or few bytes, nothing else could be done.
+ 1. ``join_groups``  first, where it can be done ahead of demand: entering a v1 group can wait 10 ms for a grace
+    period of the kernel; then the cgroup namespace, in which these groups are the root;
+ 2. ``root``      the new root is mounted and pivoted into, so that the host's ``/tmp`` is not hidden as a source;
+ 3. ``bind``, ``link``, ``file``, ``folder``, ``scratch``, ``hostname``, ``loopback``   while capabilities are there;
+ 4. ``proc``      a writable mount below a read-only one: ids are mapped through the lower, the guest sees the upper;
+ 5. ``leave_host``  the old root is detached when no source is needed any more, and ``seal_root``;
+ 6. ``identity``  a uid that is not root's, then a user namespace that owns nothing, then no capability at all;
+ 7. ``limits``    last: under a limit of one process or few bytes, nothing else could be done.
 """
 
 from __future__ import annotations
 
+import _socket as socket  # the ``socket`` module imports ``selectors`` and ``enum``
 import fcntl
 import os
 import struct
+import time
 
-import _socket as socket  # the ``socket`` module imports ``selectors`` and ``enum``
-
+from stockade.linux import libc, mounts, processes
 from stockade.linux import limits as rlimits
-from stockade.linux import mounts, processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-_OLD = ".old"
-_SCRATCH = ".scratch"
+_OLD = "/.old"
 _STAGING = ("/tmp", "/run", "/mnt", "/dev/shm")
 _ATTRIBUTES = {
     "ro": mounts.ATTR_RDONLY,
@@ -53,6 +52,7 @@ class Stage:
         self._host = -1
         self._root = -1
         self._proc = -1
+        self._joined = 0.0
         self._limits: list[tuple[int, int, int]] = []
 
     def apply(self, steps: Sequence[Sequence[Any]]) -> None:
@@ -76,8 +76,8 @@ class Stage:
         staging = next(place for place in _STAGING if os.path.isdir(place))
         mounts.tmpfs(staging, size, inodes, 0o755)
         os.chdir(staging)
-        os.mkdir(_OLD)
-        mounts.pivot(_OLD)
+        os.mkdir("." + _OLD)
+        mounts.pivot("." + _OLD)
         os.chdir("/")
         self._root = os.open("/", os.O_PATH | os.O_CLOEXEC)
 
@@ -120,11 +120,15 @@ class Stage:
             os.close(origin)
 
     def do_scratch(self, size: int, inodes: int, faces: Sequence[tuple[str, int]]) -> None:
-        """Mount one tmpfs and show a folder of it at each of ``faces``: one size bounds them together."""
-        os.mkdir(_SCRATCH)
-        mounts.tmpfs(_SCRATCH, size, inodes, 0o755)
-        for number, (target, mode) in enumerate(faces):
-            folder = f"{_SCRATCH}/{number}"
+        """Mount one tmpfs and show a folder of it at each of ``faces``: one size bounds them together.
+
+        The first face is laid over the tmpfs itself: hidden for good, it need not be unmounted, which is dear.
+        """
+        base = faces[0][0]
+        os.close(self._place(base, directory=True))
+        mounts.tmpfs(base, size, inodes, 0o755)
+        for number, (target, mode) in reversed(list(enumerate(faces))):
+            folder = f"{base}/{number}"
             os.mkdir(folder)
             self._settle(folder, mode, owned=True)
             origin = os.open(folder, os.O_PATH | os.O_CLOEXEC)
@@ -132,8 +136,6 @@ class Stage:
             mounts.bind(origin, place, 0)
             os.close(origin)
             os.close(place)
-        mounts.detach(_SCRATCH)
-        os.rmdir(_SCRATCH)
 
     def do_proc(self) -> None:
         """Mount a fresh /proc, read-only for the guest; ids are mapped through the writable mount below it."""
@@ -144,11 +146,14 @@ class Stage:
         mounts.bind(self._proc, place, mounts.ATTR_RDONLY)
         os.close(place)
 
-    def do_close_root(self, read_only: bool) -> None:
-        """Let go of the old root, and seal the new one."""
+    def do_leave_host(self) -> None:
+        """Let go of the old root: nothing of the host can be shown after this."""
         mounts.detach(_OLD)
         os.rmdir(_OLD)
         os.close(self._host)
+
+    def do_seal_root(self, read_only: bool) -> None:
+        """Make the new root read-only, or the guest's own."""
         if read_only:
             mounts.restrict(self._root, mounts.ATTR_RDONLY, recursive=False)
         else:
@@ -164,12 +169,16 @@ class Stage:
         fcntl.ioctl(control.fileno(), _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", _IFF_UP_RUNNING))
         control.close()
 
-    def do_join_groups(self, namespace: bool) -> None:
+    def do_join_groups(self) -> None:
         """Enter the run's control groups, and a namespace in which they are the root."""
         for fd in self._group_fds:
             os.write(fd, b"0")
-        if namespace:
-            processes.libc.unshare(processes.NEW_CGROUP)
+        self._joined = time.process_time()
+        libc.unshare(processes.NEW_CGROUP)
+
+    def cpu_in_groups(self) -> float:
+        """Return the CPU seconds that this process itself has spent in the groups: not the guest's."""
+        return time.process_time() - self._joined
 
     def do_identity(self, uid: int, gid: int) -> None:
         """Become the guest: nobody's root, in a user namespace that owns nothing, without any capability."""
@@ -179,7 +188,7 @@ class Stage:
         if self._privileged:
             processes.become(self._uid, self._gid)
             processes.set_dumpable(True)  # or /proc/self belongs to root and ids cannot be mapped
-        processes.libc.unshare(processes.NEW_USER)
+        libc.unshare(processes.NEW_USER)
         processes.map_identity(self._proc, uid, self._uid, gid, self._gid)
         processes.no_new_privileges()
         processes.empty_bounding_set()

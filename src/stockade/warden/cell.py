@@ -5,17 +5,19 @@ Nothing in a cell depends on a policy, so one can be made ahead of demand. It is
 
 from __future__ import annotations
 
-import os
-
-import _signal as signal
 import _socket as socket
+import os
 
 from stockade.linux import cgroups, processes
 from stockade.warden import inside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Sequence
+    from typing import Any
+else:
+    import _signal as signal  # the ``signal`` module imports ``enum``
 
 _NAMESPACES = processes.NEW_NS | processes.NEW_PID | processes.NEW_IPC | processes.NEW_UTS
 
@@ -34,6 +36,7 @@ class Cell:
         self.uid = uid
         self.group = group
         self.leased = False
+        self.base: Sequence[Any] = ()
         self.ready = False
 
     def kill(self) -> None:
@@ -52,9 +55,18 @@ class Cell:
 
 
 def make(
-    *, privileged: bool, warden: int, own_network: bool, uid: int | None, group: cgroups.Group | None
+    *,
+    privileged: bool,
+    warden: int,
+    own_network: bool,
+    uid: int | None,
+    group: cgroups.Group | None,
+    base: Sequence[Any],
 ) -> Cell:
-    """Fork a cell. ``warden`` is the warden's own pidfd, ``uid`` the host uid leased where root starts it."""
+    """Fork a cell and furnish it with the steps of ``base``.
+
+    ``warden`` is the warden's own pidfd, ``uid`` the host uid leased where root starts the run.
+    """
     flags = _NAMESPACES | (processes.NEW_NET if own_network else 0) | (0 if privileged else processes.NEW_USER)
     guest_in, stdin = os.pipe2(os.O_CLOEXEC)
     pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(3)]
@@ -69,6 +81,7 @@ def make(
         group_fds=group.procs if group else [],
         uid=uid if uid is not None else os.geteuid(),
         gid=uid if uid is not None else os.getegid(),
+        base=base,
     )
     try:
         pid = processes.clone(flags)

@@ -11,19 +11,19 @@ import errno
 import fcntl
 import os
 
-import _signal as signal
-
 from stockade._record import Record
-from stockade.linux import processes
+from stockade.linux import libc, processes
 from stockade.linux.stage import Stage
 from stockade.warden import wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
+    from _socket import socket
     from collections.abc import Sequence
     from typing import Any, NoReturn
-
-    from _socket import socket
+else:
+    import _signal as signal  # the ``signal`` module imports ``enum``
 
 SETUP_FAILED = 125
 NOT_EXECUTABLE = 126
@@ -42,6 +42,7 @@ class Inside(Record):
     group_fds: Sequence[int]
     uid: int
     gid: int
+    base: Sequence[Any] = ()
 
     def run(self) -> NoReturn:
         """Be the init; never return."""
@@ -94,15 +95,14 @@ class Inside(Record):
     def _become_guest(self) -> NoReturn:
         try:
             os.close(self.warden)
+            uid, gid = (self.uid, self.gid) if self.privileged else (0, 0)
+            stage = Stage(uid=uid, gid=gid, privileged=self.privileged, group_fds=self.group_fds)
+            stage.apply(self.base)
             fields = self._receive()
-            mapped = (self.uid, self.gid) if self.privileged else (0, 0)
-            stage = Stage(
-                uid=mapped[0], gid=mapped[1], privileged=self.privileged, group_fds=self.group_fds
-            )
             stage.apply(fields["steps"])
             self._take_over_streams(keep_channel=fields["channel"])
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-            self._send("exec")
+            self._send("exec", cpu_seconds=stage.cpu_in_groups())
             stage.seal()
         except BaseException as error:
             self._fail("setup", error)
@@ -122,7 +122,7 @@ class Inside(Record):
         for number, fd in enumerate(moved if keep_channel else moved[:3]):
             os.dup2(fd, number, inheritable=True)
         first = 4 if keep_channel else 3
-        processes.libc.syscall("close_range", first, 2**31 - 1, _CLOSE_RANGE_CLOEXEC)
+        libc.syscall("close_range", first, 2**31 - 1, _CLOSE_RANGE_CLOEXEC)
 
     def _execute(self, argv: list[str], environment: dict[str, str]) -> NoReturn:
         try:

@@ -17,10 +17,10 @@ class Loop:
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
-        self._callbacks: dict[int, Callable[[int], None]] = {}
+        self._callbacks: dict[int, Callable[[int], object]] = {}
         self._events: dict[int, int] = {}
 
-    def watch(self, fd: int, events: int, callback: Callable[[int], None]) -> None:
+    def watch(self, fd: int, events: int, callback: Callable[[int], object]) -> None:
         """Call ``callback`` when any of ``events`` comes on ``fd``; replaces what was watched there."""
         if fd not in self._events:
             self._epoll.register(fd, events)

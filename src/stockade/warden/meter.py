@@ -35,14 +35,18 @@ class Meter:
         self._end = 0.0
         self._near: set[str] = set()
         self._cpu = 0.0
+        self._spent = 0.0
         self._peak_memory = 0
         self._peak_tasks = 0
         self.started = False
         self.next_look = float("inf")
 
-    def start(self) -> None:
-        """The program starts now."""
+    def start(self, spent: float) -> None:
+        """The program starts now; ``spent`` CPU seconds of the groups' were the set-up's."""
         self.started = True
+        self._spent = spent
+        if self._group is not None:
+            self._group.forget_peak()
         self._begin = time.monotonic()
         self.next_look = self._begin
 
@@ -55,7 +59,7 @@ class Meter:
         wall = now - self._begin
         memory = self._sample()
         if self._has_cpu and self._group is not None:
-            self._cpu = self._group.cpu_seconds() or 0.0
+            self._cpu = max(0.0, (self._group.cpu_seconds() or 0.0) - self._spent)
         readings = (
             ("wall_time", wall, self._watch.wall_seconds),
             ("cpu_time", self._cpu, self._watch.cpu_seconds),
@@ -98,7 +102,9 @@ class Meter:
         told = exit_report or {}
         cpu = counters.cpu_seconds if counters else None
         source = "cgroup"
-        if cpu is None:
+        if cpu is not None:
+            cpu = max(0.0, cpu - self._spent)
+        else:
             cpu, source = max(self._cpu, told.get("cpu_seconds", 0.0)), "sampled"
         peak = counters.peak_memory if counters else None
         if peak is None:

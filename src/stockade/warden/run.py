@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import _socket as socket
 import os
 import time
-
-import _socket as socket
 
 from stockade._launch import Launch
 from stockade.warden import loop, wire
@@ -15,8 +14,11 @@ from stockade.warden.streams import Keeper
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from functools import partial
     from typing import Any, Protocol
 else:
+    from _functools import partial  # ``functools`` imports half a dozen modules
+
     Protocol = object
 
 CHANNEL_LIMIT = 1 << 20
@@ -165,9 +167,7 @@ class Run:
         self.cell = cell
         watch = launch.watch
         self.meter = Meter(watch, cell)
-        self._keepers = {
-            number: Keeper(watch.output_bytes, head_only=watch.kill_on_output) for number in (1, 2)
-        }
+        self._keepers = {number: Keeper(watch.output_bytes, head_only=watch.kill_on_output) for number in (1, 2)}
         self._kill_on_output = watch.kill_on_output
         self._setup_deadline = time.monotonic() + watch.setup_seconds
         self._raw = raw
@@ -210,7 +210,7 @@ class Run:
         if kind == "ready":
             self._hand_over()
         elif kind == "exec":
-            self.meter.start()
+            self.meter.start(fields["cpu_seconds"])
             self._pump_stdin(0)
             self.send("started")
         elif kind == "exit":
@@ -268,9 +268,12 @@ class Run:
             if fd < 0:
                 continue
             if wanted:
-                self._loop.watch(fd, wanted, lambda _events, number=number, fd=fd: self._on_output(number, fd))
+                self._loop.watch(fd, wanted, partial(self._on_stream, number, fd))
             else:
                 self._loop.forget(fd)
+
+    def _on_stream(self, number: int, fd: int, _events: int) -> None:
+        self._on_output(number, fd)
 
     def _on_output(self, number: int, fd: int) -> bool:
         """Take what one stream holds; return whether more may come."""
@@ -353,11 +356,11 @@ class Run:
         cell.close()
         self.cell = None
         self._finished = True
-        self._house.release(cell)
+        if not self._caller_gone:
+            self.send("exited", report=report)
+        self._house.release(cell)  # after the answer: it may wait for the kernel
         if self._caller_gone:
             self._close()
-        else:
-            self.send("exited", report=report)
 
     def _drain(self) -> None:
         """Read what the dead have left in the pipes; nobody can add to it."""

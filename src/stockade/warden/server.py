@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+import _socket as socket
 import gc
 import os
 import sys
 import time
-
-import _signal as signal
-import _socket as socket
 
 from stockade import _probe
 from stockade._launch import Launch
@@ -21,7 +19,13 @@ from stockade.warden.run import Run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
+    from collections.abc import Sequence
+    from functools import partial
     from typing import Any
+else:
+    import _signal as signal  # the ``signal`` module imports ``enum``
+    from _functools import partial
 
 _SPARES = 1
 
@@ -35,12 +39,14 @@ class Warden:
         self._loop = loop.Loop()
         self._self = os.pidfd_open(os.getpid())
         self._privileged = bool(facts["privileged"])
-        self._hierarchies = [cgroups.Hierarchy(version=item[0], path=item[1], controllers=item[2]) for item in facts["hierarchies"]]
+        self._hierarchies = [
+            cgroups.Hierarchy(version=item[0], path=item[1], controllers=item[2]) for item in facts["hierarchies"]
+        ]
         self._tree: cgroups.Tree | None = None
         self._leases: Leases | None = None
         self._runs: set[Run] = set()
         self._spares: list[Cell] = []
-        self._dying: dict[int, Cell] = {}
+        self._base: Sequence[Any] = ()
         self._ending = False
         self._loop.watch(control.fileno(), loop.READ, self._on_control)
         self._loop.watch(caller, loop.READ, self._on_caller_death)
@@ -72,8 +78,8 @@ class Warden:
 
     def release(self, cell: Cell) -> None:
         """Take back what a dead cell held."""
-        if cell.group is not None:
-            cell.group.remove()
+        if cell.group is not None and self._tree is not None:
+            self._tree.give_back(cell.group)
         if cell.uid is not None and self._leases is not None and cell.leased:
             self._leases.give_back(cell.uid)
 
@@ -84,14 +90,21 @@ class Warden:
     # -- cells -------------------------------------------------------------------------------------------------
 
     def _take_cell(self, launch: Launch) -> Cell:
-        if launch.own_network and launch.host_uid is None and self._spares:
-            spare = self._spares.pop(0)
-            self._loop.forget(spare.control.fileno())
-            self._loop.forget(spare.pidfd)
-            return spare
-        return self._make_cell(own_network=launch.own_network, host_uid=launch.host_uid)
+        if launch.own_network and launch.host_uid is None:
+            if launch.base != self._base:
+                self._base = launch.base
+                for spare in self._spares:
+                    spare.kill()
+            else:
+                for spare in self._spares:
+                    if spare.base == launch.base:
+                        self._spares.remove(spare)
+                        self._loop.forget(spare.control.fileno())
+                        self._loop.forget(spare.pidfd)
+                        return spare
+        return self._make_cell(launch.base, own_network=launch.own_network, host_uid=launch.host_uid)
 
-    def _make_cell(self, *, own_network: bool = True, host_uid: int | None = None) -> Cell:
+    def _make_cell(self, base: Sequence[Any], *, own_network: bool = True, host_uid: int | None = None) -> Cell:
         uid, group = host_uid, None
         leased = self._privileged and host_uid is None
         if leased:
@@ -100,30 +113,36 @@ class Warden:
         try:
             if self._hierarchies:
                 self._tree = self._tree or cgroups.Tree(self._hierarchies, os.urandom(8).hex())
-                group = self._tree.make()
+                group = self._tree.take()
             made = cells.make(
-                privileged=self._privileged, warden=self._self, own_network=own_network, uid=uid, group=group
+                privileged=self._privileged,
+                warden=self._self,
+                own_network=own_network,
+                uid=uid,
+                group=group,
+                base=base,
             )
         except OSError:
-            if group is not None:
-                group.remove()
+            if group is not None and self._tree is not None:
+                self._tree.give_back(group)
             if leased and uid is not None and self._leases is not None:
                 self._leases.give_back(uid)
             raise
         made.leased = leased
+        made.base = base
         return made
 
     def _prepare_spares(self) -> None:
         while len(self._spares) < _SPARES:
             try:
-                spare = self._make_cell()
+                spare = self._make_cell(self._base)
             except OSError:  # no room for a spare; the run that needs a cell will say why
                 return
             self._spares.append(spare)
-            self._loop.watch(spare.control.fileno(), loop.READ, lambda _events, spare=spare: self._on_spare(spare))
-            self._loop.watch(spare.pidfd, loop.READ, lambda _events, spare=spare: self._discard(spare))
+            self._loop.watch(spare.control.fileno(), loop.READ, partial(self._on_spare, spare))
+            self._loop.watch(spare.pidfd, loop.READ, partial(self._discard, spare))
 
-    def _on_spare(self, spare: Cell) -> None:
+    def _on_spare(self, spare: Cell, _events: int) -> None:
         """A spare says that it is ready, once; anything else makes it unusable."""
         try:
             data = spare.control.recv(1 << 12, socket.MSG_DONTWAIT)
@@ -135,7 +154,7 @@ class Warden:
         else:
             spare.kill()
 
-    def _discard(self, spare: Cell) -> None:
+    def _discard(self, spare: Cell, _events: int) -> None:
         self._spares.remove(spare)
         self._loop.forget(spare.control.fileno())
         self._loop.forget(spare.pidfd)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+
 class Keeper:
     """Keeps the head and the tail of one stream within ``limit`` bytes together; ``None`` keeps all.
 

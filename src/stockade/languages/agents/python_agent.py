@@ -4,8 +4,16 @@ Everything here is in the guest's hands once the guest's code runs: what it repo
 Starts fast, so it imports nothing until there is something to report. Works on Python 3.8 and newer.
 """
 
+from __future__ import annotations
+
 import os
 import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Namespace = dict[str, Any]
 
 _CHANNEL = 3
 _LONGEST_REPR = 64 * 1024
@@ -14,7 +22,7 @@ _ONLY_AST = 0x400
 _FUTURES = 0x1FFF000  # compiler flags of __future__ features, kept for the last expression
 
 
-def main():
+def main() -> None:
     """Run the script that the command line names, as ``__main__``."""
     os.set_inheritable(_CHANNEL, False)
     script = sys.argv[1]
@@ -24,7 +32,7 @@ def main():
         source = file.read()
     module = type(sys)("__main__")
     module.__file__ = script
-    module.__builtins__ = __builtins__
+    vars(module)["__builtins__"] = __builtins__
     module.__annotations__ = {}
     sys.modules["__main__"] = module
     if hasattr(sys.stdout, "reconfigure"):
@@ -40,10 +48,10 @@ def main():
             succeed(value)
 
 
-def run(source, script, namespace):
+def run(source: bytes, script: str, namespace: Namespace) -> tuple[bool, Any]:
     """Execute ``source``; return whether its last statement is an expression, and the expression's value."""
     tree = compile(source, script, "exec", _ONLY_AST, True)
-    last = tree.body[-1] if tree.body else None
+    last: Any = tree.body[-1] if tree.body else None
     if type(last).__name__ != "Expr":
         exec(compile(tree, script, "exec", 0, True), namespace)
         return False, None
@@ -59,14 +67,14 @@ def run(source, script, namespace):
     return True, eval(compile(_ast.Expression(last.value), script, "eval", flags, True), namespace)
 
 
-def succeed(value):
+def succeed(value: Any) -> None:
     """Report the value of the last expression: its repr, and the value itself where JSON can hold it."""
     import json
 
     try:
         text = repr(value)
     except Exception as error:
-        text = "<repr failed: %s>" % type(error).__name__
+        text = "<repr failed: " + type(error).__name__ + ">"
     report = {"repr": text[:_LONGEST_REPR]}
     try:
         report["value"] = value
@@ -79,7 +87,7 @@ def succeed(value):
     say(body)
 
 
-def fail(error):
+def fail(error: BaseException) -> None:
     """Report an error with the frames of the job's own code, and end as an interpreter does."""
     import json
     import traceback
@@ -100,7 +108,7 @@ def fail(error):
     sys.exit(130 if isinstance(error, KeyboardInterrupt) else 1)
 
 
-def say(body):
+def say(body: str) -> None:
     """Write the report; the reader may have stopped listening."""
     data = body.encode("utf-8", "surrogatepass")
     try:

@@ -1,0 +1,99 @@
+"""The asyncio face: the same conversation, driven by a running event loop. Loaded only when asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, BinaryIO
+
+from stockade._errors import StockadeError
+from stockade._events import Event
+from stockade._job import Job
+from stockade._policy import Policy
+from stockade._result import Result
+from stockade._sandbox import Sandbox, Source, job_from_command, job_from_source, prepared
+from stockade.backends.base import Backend
+from stockade.client import wardens
+from stockade.client.blocking import Source as Input
+from stockade.client.conversation import Conversation
+
+_CHUNK = 1 << 18
+
+
+class AsyncSandbox:
+    """``Sandbox`` for asyncio: many runs at a time on one thread. Cancelling the task ends the run."""
+
+    def __init__(self, policy: Policy | None = None, *, backend: str | Backend = "native") -> None:
+        self._arguments = (policy, backend)
+        self._inner: Sandbox | None = None
+
+    async def __aenter__(self) -> AsyncSandbox:
+        """Plan; raises as ``Sandbox`` does."""
+        await self._ready()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let go; there is nothing to undo."""
+
+    async def run(self, source: Source, **options: Any) -> Result:
+        """Run source text, or a file whose suffix tells the language; see ``stockade.run`` for the options."""
+        return await self.run_job(job_from_source(source, **options))
+
+    async def run_command(self, argv: Sequence[str], **options: Any) -> Result:
+        """Run a command; see ``stockade.run_command`` for the options."""
+        return await self.run_job(job_from_command(argv, **options))
+
+    async def run_job(self, job: Job) -> Result:
+        """Run a job and return its verdict."""
+        inner = await self._ready()
+        with prepared(inner.backend, inner.plan, job) as launch:
+            talk = Conversation(launch)
+            async for _ in events(talk, job.stdin):
+                pass
+            return talk.result(inner.plan)
+
+    async def _ready(self) -> Sandbox:
+        if self._inner is None:
+            policy, backend = self._arguments
+            # The first plan of a process waits for its warden, so it must not hold up the loop.
+            self._inner = await asyncio.to_thread(Sandbox, policy, backend=backend)
+        return self._inner
+
+
+async def events(talk: Conversation, stdin: bytes | BinaryIO | None) -> AsyncIterator[Event]:
+    """Hold the conversation and yield what happens; leaving the iteration early ends the run."""
+    loop = asyncio.get_running_loop()
+    sock = wardens.current().open_run()
+    sock.setblocking(False)
+    sender = asyncio.create_task(_send(loop, sock, Input(stdin), talk))
+    try:
+        while not talk.finished:
+            try:
+                data = await loop.sock_recv(sock, _CHUNK)
+            except ConnectionResetError:
+                data = b""
+            for event in talk.feed(data):
+                yield event
+    finally:
+        sender.cancel()
+        with suppress(asyncio.CancelledError, StockadeError):
+            await sender
+        sock.close()
+
+
+async def _send(loop: asyncio.AbstractEventLoop, sock: socket.socket, source: Input, talk: Conversation) -> None:
+    with suppress(BrokenPipeError, ConnectionResetError):  # the end comes by reading
+        while talk.outgoing or talk.wants_input:
+            if talk.outgoing:
+                piece = bytes(talk.outgoing)
+                talk.outgoing.clear()
+                await loop.sock_sendall(sock, piece)
+            elif source.ready_now:
+                talk.send_input(source.read())
+            else:
+                talk.send_input(await loop.run_in_executor(None, source.read))
