@@ -74,7 +74,7 @@ class Limits(_Model):
     wall_time: Annotated[_Seconds, _at_least(0.01, "10 ms")] = _limit(
         "wall_time", "seconds on the clock from the start of the program"
     )
-    memory: Annotated[_Size, _at_least(2**20, "1 MiB")] = _limit(
+    memory: Annotated[_Size, _at_least(4 * 2**20, "4 MiB: a process needs as much to start")] = _limit(
         "memory", "bytes of memory of the whole tree, files in memory included"
     )
     swap: _Size = _limit("swap", "bytes of swap beside the memory")

@@ -174,12 +174,11 @@ class Group:
         self._version = {name: hierarchy.version for hierarchy, _ in places for name in hierarchy.controllers}
         self.folders = [path for _, path in places]
         self._readers: dict[str, int] = {}
-        self.procs: list[int] = []
-        self._open()
         self._before: dict[str, float] = {}
 
-    def _open(self) -> None:
-        self.procs = [os.open(f"{path}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for path in self.folders]
+    def open_entrances(self) -> list[int]:
+        """Return a descriptor for each folder; whoever writes ``0`` to it enters the group."""
+        return [os.open(f"{path}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for path in self.folders]
 
     def limit(self, memory: int | None, swap: int | None, processes: int | None, cores: float | None) -> None:
         """Set the limits of this run; ``None`` leaves a resource without one."""
@@ -301,14 +300,13 @@ class Group:
         self._paths |= dict.fromkeys(hierarchy.controllers, path)
         self.close()
         self.folders[self.folders.index(before)] = path
-        self._open()
         return before
 
     def close(self) -> None:
         """Close the descriptors; whoever made the group removes it."""
-        for fd in (*self.procs, *self._readers.values()):
+        for fd in self._readers.values():
             os.close(fd)
-        self.procs, self._readers = [], {}
+        self._readers = {}
 
     def _set(self, controller: str, name: str, value: int | str) -> None:
         _write(f"{self._paths[controller]}/{name}", str(value))

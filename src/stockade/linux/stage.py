@@ -173,11 +173,12 @@ class Stage:
         """Enter the run's control groups, and a namespace in which they are the root."""
         for fd in self._group_fds:
             os.write(fd, b"0")
-        self._joined = time.process_time()
+        if self._group_fds:
+            self._joined = time.process_time()
         libc.unshare(processes.NEW_CGROUP)
 
-    def cpu_in_groups(self) -> float:
-        """Return the CPU seconds that this process itself has spent in the groups: not the guest's."""
+    def own_cpu(self) -> float:
+        """Return the CPU seconds that this process has spent where they are counted: they are not the guest's."""
         return time.process_time() - self._joined
 
     def do_identity(self, uid: int, gid: int) -> None:

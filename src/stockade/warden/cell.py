@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 else:
     import _signal as signal  # the ``signal`` module imports ``enum``
 
+_HAND_OVER_SECONDS = 5.0
 _NAMESPACES = processes.NEW_NS | processes.NEW_PID | processes.NEW_IPC | processes.NEW_UTS
 
 
@@ -73,12 +74,13 @@ def make(
     guest_ends = [guest_in, *(write for _, write in pipes)]
     own_ends = [stdin, *(read for read, _ in pipes)]
     control, guest_control = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    group_fds = group.open_entrances() if group else []
     plan = inside.Inside(
         privileged=privileged,
         warden=warden,
         ends=guest_ends,
         control=guest_control,
-        group_fds=group.procs if group else [],
+        group_fds=group_fds,
         uid=uid if uid is not None else os.geteuid(),
         gid=uid if uid is not None else os.getegid(),
         base=base,
@@ -95,8 +97,9 @@ def make(
             plan.run()
     finally:
         guest_control.close()
-        for fd in guest_ends:
+        for fd in (*guest_ends, *group_fds):
             os.close(fd)
     for fd in own_ends:
         os.set_blocking(fd, False)
+    control.settimeout(_HAND_OVER_SECONDS)
     return Cell(pid, control, own_ends, uid, group)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import resource
 
 from stockade._record import Record
 from stockade.linux import libc, processes
@@ -102,7 +103,8 @@ class Inside(Record):
             stage.apply(fields["steps"])
             self._take_over_streams(keep_channel=fields["channel"])
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-            self._send("exec", cpu_seconds=stage.cpu_in_groups())
+            usage = resource.getrusage(resource.RUSAGE_SELF)
+            self._send("exec", cpu_seconds=stage.own_cpu(), peak_memory=usage.ru_maxrss * 1024)
             stage.seal()
         except BaseException as error:
             self._fail("setup", error)

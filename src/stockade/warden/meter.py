@@ -36,15 +36,17 @@ class Meter:
         self._near: set[str] = set()
         self._cpu = 0.0
         self._spent = 0.0
+        self._setup_peak = 0
         self._peak_memory = 0
         self._peak_tasks = 0
         self.started = False
         self.next_look = float("inf")
 
-    def start(self, spent: float) -> None:
-        """The program starts now; ``spent`` CPU seconds of the groups' were the set-up's."""
+    def start(self, spent: float, peak: int) -> None:
+        """The program starts now; the set-up itself ``spent`` CPU seconds and held ``peak`` bytes."""
         self.started = True
         self._spent = spent
+        self._setup_peak = peak
         if self._group is not None:
             self._group.forget_peak()
         self._begin = time.monotonic()
@@ -79,7 +81,7 @@ class Meter:
         if not self._sampling:
             return 0
         sample = tree.sample(self._cell.init, self._watch.sampled_memory)
-        self._cpu = max(self._cpu, sample.cpu_seconds)
+        self._cpu = max(self._cpu, sample.cpu_seconds - self._spent)
         self._peak_memory = max(self._peak_memory, sample.memory)
         self._peak_tasks = max(self._peak_tasks, sample.tasks)
         return sample.memory
@@ -105,10 +107,12 @@ class Meter:
         if cpu is not None:
             cpu = max(0.0, cpu - self._spent)
         else:
-            cpu, source = max(self._cpu, told.get("cpu_seconds", 0.0)), "sampled"
+            cpu, source = max(self._cpu, told.get("cpu_seconds", 0.0) - self._spent, 0.0), "sampled"
         peak = counters.peak_memory if counters else None
         if peak is None:
-            peak = max(self._peak_memory, told.get("peak_memory", 0))
+            # The kernel keeps the highest of a process's life, from before it became the guest as well.
+            told_peak = told.get("peak_memory", 0)
+            peak = max(self._peak_memory, told_peak if told_peak > self._setup_peak else 0) or None
         return {
             "status": told.get("status"),
             "started": self.started,

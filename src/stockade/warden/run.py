@@ -64,6 +64,9 @@ class Run:
         self.meter: Meter | None = None
         self._raw = b""
         self._control = wire.Decoder()
+        self._launched = False
+        self._streams: dict[int, int] = {}
+        self._paused = False
         self._watch_caller()
 
     # -- the caller's side -------------------------------------------------------------------------------------
@@ -96,7 +99,8 @@ class Run:
             self.refuse(f"the caller sent nonsense: {error!r}")
 
     def _on_message(self, kind: str, fields: dict[str, Any]) -> None:
-        if kind == "launch":
+        if kind == "launch" and not self._launched:
+            self._launched = True
             raw = wire.encode(
                 kind, steps=fields["steps"], argv=fields["argv"],
                 environment=fields["environment"], channel=fields["channel"],
@@ -139,7 +143,7 @@ class Run:
             self._close()
             return
         if not self._finished:
-            self._watch_streams()
+            self._pace_streams()
         self._watch_caller()
 
     def refuse(self, message: str) -> None:
@@ -171,13 +175,15 @@ class Run:
         self._kill_on_output = watch.kill_on_output
         self._setup_deadline = time.monotonic() + watch.setup_seconds
         self._raw = raw
-        if cell.group is not None:
-            groups = launch.groups
-            cell.group.limit(groups.memory, groups.swap, groups.processes, groups.cores)
         self._loop.watch(cell.pidfd, loop.READ, self._on_death)
         self._loop.watch(cell.control.fileno(), loop.READ, self._on_control)
         self._loop.watch(cell.channel, loop.READ, self._on_channel)
-        self._watch_streams()
+        self._streams = {1: cell.stdout, 2: cell.stderr}
+        for number, fd in self._streams.items():
+            self._loop.watch(fd, loop.READ, partial(self._on_stream, number, fd))
+        if cell.group is not None:
+            groups = launch.groups
+            cell.group.limit(groups.memory, groups.swap, groups.processes, groups.cores)
         if cell.ready:
             self._hand_over()
 
@@ -210,7 +216,7 @@ class Run:
         if kind == "ready":
             self._hand_over()
         elif kind == "exec":
-            self.meter.start(fields["cpu_seconds"])
+            self.meter.start(fields["cpu_seconds"], fields["peak_memory"])
             self._pump_stdin(0)
             self.send("started")
         elif kind == "exit":
@@ -259,18 +265,17 @@ class Run:
         if not self._caller_gone and not self._finished:
             self._watch_caller()
 
-    def _watch_streams(self) -> None:
-        """Read the guest's output, but only as fast as the caller takes it."""
-        if self.cell is None:
+    def _pace_streams(self) -> None:
+        """Read the guest's output only as fast as the caller takes it."""
+        pause = len(self._outgoing) >= _SEND_AHEAD
+        if pause == self._paused:
             return
-        wanted = loop.READ if len(self._outgoing) < _SEND_AHEAD else 0
-        for number, fd in ((1, self.cell.stdout), (2, self.cell.stderr)):
-            if fd < 0:
-                continue
-            if wanted:
-                self._loop.watch(fd, wanted, partial(self._on_stream, number, fd))
-            else:
+        self._paused = pause
+        for number, fd in self._streams.items():
+            if pause:
                 self._loop.forget(fd)
+            else:
+                self._loop.watch(fd, loop.READ, partial(self._on_stream, number, fd))
 
     def _on_stream(self, number: int, fd: int, _events: int) -> None:
         self._on_output(number, fd)
@@ -283,6 +288,7 @@ class Run:
             return False
         if not data:
             self._loop.forget(fd)
+            self._streams.pop(number, None)
             return False
         keeper = self._keepers[number]
         already = keeper.exceeded
@@ -324,6 +330,8 @@ class Run:
             return self._setup_deadline
         if self.cause is not None:
             return float("inf")
+        if now < self.meter.next_look:
+            return self.meter.next_look
         for guarantee, state in self.meter.look(now):
             self.send("limit", guarantee=guarantee, state=state)
             if state == "met":
@@ -367,7 +375,7 @@ class Run:
         assert self.cell is not None
         while self._on_control(0):
             pass
-        for number, fd in ((1, self.cell.stdout), (2, self.cell.stderr)):
+        for number, fd in tuple(self._streams.items()):
             while self._on_output(number, fd):
                 pass
         while self._on_channel(0):

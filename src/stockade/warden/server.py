@@ -5,6 +5,7 @@ from __future__ import annotations
 import _socket as socket
 import gc
 import os
+import resource
 import sys
 import time
 
@@ -27,7 +28,8 @@ else:
     import _signal as signal  # the ``signal`` module imports ``enum``
     from _functools import partial
 
-_SPARES = 1
+_SPARES = 4  # at most, of different bases
+_COLLECT_EVERY = 512
 
 
 class Warden:
@@ -46,7 +48,7 @@ class Warden:
         self._leases: Leases | None = None
         self._runs: set[Run] = set()
         self._spares: list[Cell] = []
-        self._base: Sequence[Any] = ()
+        self._served = 0
         self._ending = False
         self._loop.watch(control.fileno(), loop.READ, self._on_control)
         self._loop.watch(caller, loop.READ, self._on_caller_death)
@@ -67,14 +69,15 @@ class Warden:
         """Find a cell for ``run``, a spare one if it fits, and prepare the next."""
         try:
             held = self._take_cell(launch)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             run.refuse(f"no cell could be made: {error}")
             return
         try:
             run.adopt(held, launch, raw)
         except OSError as error:
             run.refuse(f"limits could not be set: {error}")
-        self._prepare_spares()
+        if launch.own_network and launch.host_uid is None:
+            self._prepare_spare(launch.base)
 
     def release(self, cell: Cell) -> None:
         """Take back what a dead cell held."""
@@ -86,22 +89,20 @@ class Warden:
     def done(self, run: Run) -> None:
         """Forget ``run``."""
         self._runs.discard(run)
+        self._served += 1
+        if self._served % _COLLECT_EVERY == 0:
+            gc.collect()
 
     # -- cells -------------------------------------------------------------------------------------------------
 
     def _take_cell(self, launch: Launch) -> Cell:
         if launch.own_network and launch.host_uid is None:
-            if launch.base != self._base:
-                self._base = launch.base
-                for spare in self._spares:
-                    spare.kill()
-            else:
-                for spare in self._spares:
-                    if spare.base == launch.base:
-                        self._spares.remove(spare)
-                        self._loop.forget(spare.control.fileno())
-                        self._loop.forget(spare.pidfd)
-                        return spare
+            for spare in self._spares:
+                if spare.base == launch.base:
+                    self._spares.remove(spare)
+                    self._loop.forget(spare.control.fileno())
+                    self._loop.forget(spare.pidfd)
+                    return spare
         return self._make_cell(launch.base, own_network=launch.own_network, host_uid=launch.host_uid)
 
     def _make_cell(self, base: Sequence[Any], *, own_network: bool = True, host_uid: int | None = None) -> Cell:
@@ -132,15 +133,19 @@ class Warden:
         made.base = base
         return made
 
-    def _prepare_spares(self) -> None:
-        while len(self._spares) < _SPARES:
-            try:
-                spare = self._make_cell(self._base)
-            except OSError:  # no room for a spare; the run that needs a cell will say why
-                return
-            self._spares.append(spare)
-            self._loop.watch(spare.control.fileno(), loop.READ, partial(self._on_spare, spare))
-            self._loop.watch(spare.pidfd, loop.READ, partial(self._discard, spare))
+    def _prepare_spare(self, base: Sequence[Any]) -> None:
+        """Have a cell ready for the next run of the same kind; the oldest makes room."""
+        if any(spare.base == base for spare in self._spares):
+            return
+        if len(self._spares) >= _SPARES:
+            self._spares[0].kill()
+        try:
+            spare = self._make_cell(base)
+        except (OSError, ValueError):  # no room for a spare; the run that needs a cell will say why
+            return
+        self._spares.append(spare)
+        self._loop.watch(spare.control.fileno(), loop.READ, partial(self._on_spare, spare))
+        self._loop.watch(spare.pidfd, loop.READ, partial(self._discard, spare))
 
     def _on_spare(self, spare: Cell, _events: int) -> None:
         """A spare says that it is ready, once; anything else makes it unusable."""
@@ -171,7 +176,9 @@ class Warden:
             return
         except OSError:
             data, fds = b"", []
-        if data != wire.NEW_RUN or len(fds) != 1:
+        if data == wire.NEW_RUN and not fds:
+            return  # no descriptor was free for it: the caller reads an end-of-file, and says so
+        if data != wire.NEW_RUN:
             self._ending = True
             return
         sock = socket.socket(fileno=fds[0])
@@ -205,6 +212,8 @@ def main(control_fd: int, caller_pid: int) -> None:
     os.umask(0o022)
     processes.default_signals()
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     control = socket.socket(fileno=control_fd)
     facts = _probe.probe()
     control.sendall(wire.encode("hello", facts=facts))

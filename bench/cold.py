@@ -1,0 +1,157 @@
+"""What a cold run costs, beside what it is compared with: all in one run, medians, taken in turn.
+
+    python bench/cold.py [--runs 200] [--json FILE] [--smoke]
+
+Compared are whole calls from an imported library with a running warden. Every line is a ratio or a difference to
+something else measured in the same minute, since the machine's own speed drifts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+import stockade
+from stockade.client import wardens
+
+BWRAP = (
+    "bwrap --unshare-all --die-with-parent --new-session --ro-bind /usr /usr --symlink usr/bin /bin --symlink usr/lib "
+    "/lib --symlink usr/lib64 /lib64 --proc /proc --dev /dev --tmpfs /tmp --tmpfs /workspace --chdir /workspace"
+).split()
+PYTHON = ["/usr/bin/python3", "-I", "-S", "-c", "pass"]
+SRC = str(Path(stockade.__file__).parents[1])
+
+
+def spawn(argv: list[str]) -> Callable[[], None]:
+    path = shutil.which(argv[0])
+    assert path is not None, f"{argv[0]} is not installed"
+
+    def call() -> None:
+        pid = os.posix_spawn(path, argv, {"PATH": "/usr/bin:/bin"})
+        _, status = os.waitpid(pid, 0)
+        assert status == 0, (argv, status)
+
+    return call
+
+
+def sandboxed(argv: list[str]) -> Callable[[], None]:
+    box = stockade.Sandbox()
+
+    def call() -> None:
+        result = box.run_command(argv)
+        assert result.ok, result
+
+    return call
+
+
+def fresh(code: str) -> Callable[[], None]:
+    command = [sys.executable, "-c", code]
+    environment = os.environ | {"PYTHONPATH": SRC}
+
+    def call() -> None:
+        subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
+
+    return call
+
+
+def in_turn(cases: dict[str, Callable[[], None]], runs: int) -> dict[str, dict[str, float]]:
+    """Time every case ``runs`` times, one after another within each round; milliseconds."""
+    times: dict[str, list[float]] = {name: [] for name in cases}
+    for call in cases.values():
+        for _ in range(3):
+            call()
+    for _ in range(runs):
+        for name, call in cases.items():
+            begin = time.perf_counter()
+            call()
+            times[name].append((time.perf_counter() - begin) * 1e3)
+    return {
+        name: {
+            "median": statistics.median(values),
+            "p90": sorted(values)[int(len(values) * 0.9)],
+            "min": min(values),
+        }
+        for name, values in times.items()
+    }
+
+
+def proportional_memory(pid: int) -> int:
+    """Return the PSS of a process and its descendants in bytes."""
+    total = 0
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            total = int(line.split()[1]) * 1024
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    readable = [int(child) for child in children if os.access(f"/proc/{child}/smaps_rollup", os.R_OK)]
+    return total + sum(map(_memory_or_nothing, readable))
+
+
+def _memory_or_nothing(pid: int) -> int:
+    try:
+        return proportional_memory(pid)
+    except OSError:
+        return 0
+
+
+def measure(runs: int) -> dict[str, object]:
+    cases = {"posix_spawn true": spawn(["true"]), "stockade true": sandboxed(["true"])}
+    if shutil.which("bwrap"):
+        cases["bwrap true"] = spawn([*BWRAP, "true"])
+    cases |= {"bare python": spawn(PYTHON), "stockade python": sandboxed(PYTHON)}
+    if shutil.which("bwrap"):
+        cases["bwrap python"] = spawn([*BWRAP, *PYTHON])
+    times = in_turn(cases, runs)
+    starts = in_turn(
+        {
+            "bare interpreter": fresh("pass"),
+            "import stockade": fresh("import stockade"),
+            "first run of a fresh process": fresh("import stockade; stockade.run_command(['true']).check()"),
+            "command line": fresh("import sys; from stockade.cli.main import main; sys.argv[1:] = ['run', '--', 'true']; main()"),
+        },
+        max(3, runs // 20),
+    )
+    median = {name: case["median"] for name, case in (times | starts).items()}
+    derived = {
+        "python above bare (ms)": median["stockade python"] - median["bare python"],
+        "import stockade above bare (ms)": median["import stockade"] - median["bare interpreter"],
+        "warden memory, spare cell included (MiB)": proportional_memory(wardens.current().pid) / 2**20,
+    }
+    if "bwrap true" in median:
+        derived["true, of bubblewrap's"] = median["stockade true"] / median["bwrap true"]
+        derived["python, of bubblewrap's"] = median["stockade python"] / median["bwrap python"]
+    return {"machine": machine(), "date": date.today().isoformat(), "runs": runs, "times_ms": times | starts, "derived": derived}
+
+
+def machine() -> str:
+    return f"{os.cpu_count()} CPUs, Linux {platform.release()} {platform.machine()}, Python {platform.python_version()}, uid {os.getuid()}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
+    parser.add_argument("--smoke", action="store_true", help="a few runs, to see that it works")
+    options = parser.parse_args()
+    found = measure(5 if options.smoke else options.runs)
+    print(f"{found['machine']}, {found['date']}; medians of {found['runs']}\n")
+    for name, case in found["times_ms"].items():  # type: ignore[attr-defined]
+        print(f"{name:32} {case['median']:8.2f} ms   p90 {case['p90']:8.2f}")
+    print()
+    for name, value in found["derived"].items():  # type: ignore[attr-defined]
+        print(f"{name:44} {value:8.2f}")
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
