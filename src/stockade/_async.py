@@ -96,4 +96,20 @@ async def _send(loop: asyncio.AbstractEventLoop, sock: socket.socket, source: In
             elif source.ready_now:
                 talk.send_input(source.read())
             else:
-                talk.send_input(await loop.run_in_executor(None, source.read))
+                await _readable(loop, source.fd)
+                talk.send_input(source.read())
+
+
+async def _readable(loop: asyncio.AbstractEventLoop, fd: int | None) -> None:
+    """Wait until ``fd`` can be read. No thread: one that reads a silent pipe could never be ended."""
+    if fd is None:
+        return
+    ready = loop.create_future()
+    try:
+        loop.add_reader(fd, lambda: ready.done() or ready.set_result(None))
+    except PermissionError:  # a regular file, which epoll does not take: it is always ready
+        return
+    try:
+        await ready
+    finally:
+        loop.remove_reader(fd)

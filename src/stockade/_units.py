@@ -76,7 +76,10 @@ def _parse(value: Any, units: dict[str, Any], expected: str) -> float:
         match = _NUMBER.fullmatch(value.strip())
         if match is None or match[2].upper() not in units:
             raise ValueError(f"expected {expected}")
-        number = (float(match[1]) if "." in match[1] else int(match[1])) * units[match[2].upper()]
+        factor = units[match[2].upper()]
+        number = float(match[1]) * factor if "." in match[1] else int(match[1]) * factor
+        if isinstance(factor, int) and factor > 1:
+            number = int(number)  # of 1.1 MiB, the last fraction of a byte
     if isinstance(number, float) and not math.isfinite(number):
         raise ValueError("must be a finite number")
     if number < 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from stockade._launch import Step
 
 WORKSPACE = "/workspace"
+_FACES = ("/tmp", "/dev/shm", WORKSPACE)  # a host folder below one of these is laid over it
 _INODE_BYTES = 4096  # one inode for each page of the scratch space: a file needs both
 _SEALED_ROOT = 1 << 30  # nobody but the sandbox itself writes there
 _ROOT_FILES = 8 * 4096  # what _files adds
@@ -72,7 +73,7 @@ def launch(plan: Plan, job: Job, command: Command) -> Launch:
     policy, facts = plan.policy, plan.facts
     workspace = WORKSPACE if policy.filesystem.workspace == "empty" else policy.filesystem.workspace
     isolated = policy.network == "none"
-    bound = _bound(policy, job, workspace)
+    bound = _bound(policy, job, command, workspace)
     base = [
         ("join_groups",),
         *_root(policy, job, command),
@@ -124,7 +125,8 @@ def _writable(policy: Policy, job: Job) -> list[Step]:
     size, inodes = _disk(policy)
     laid_in = sum(map(_pages, job.files.values()))
     folders = sum(name.count("/") + 1 for name in (*job.files, *job.inputs))
-    return [("scratch", size + laid_in, inodes + len(faces) + 1 + folders, faces)]
+    shown = sum(path.count("/") for path in (*policy.filesystem.read, *policy.filesystem.write))
+    return [("scratch", size + laid_in, inodes + len(faces) + 1 + folders + shown, faces)]
 
 
 def _disk(policy: Policy) -> tuple[int, int]:
@@ -145,7 +147,7 @@ def _system(facts: HostFacts, command: Command) -> list[Step]:
         steps.append(("link", path, target) if target else ("bind", path, path, _PROGRAMS))
     shown = [path for path, target in facts.system if not target]
     for folder in command.readable:
-        if not _lies_below(folder, shown):
+        if not _lies_below(folder, [*shown, *_FACES]):
             steps.append(("bind", folder, folder, _PROGRAMS))
             shown.append(folder)
     steps += [("bind", f"/dev/{name}", f"/dev/{name}", ("nosuid", "noexec")) for name in _DEVICES]
@@ -158,9 +160,10 @@ def _system(facts: HostFacts, command: Command) -> list[Step]:
     return steps
 
 
-def _bound(policy: Policy, job: Job, workspace: str) -> list[Step]:
+def _bound(policy: Policy, job: Job, command: Command, workspace: str) -> list[Step]:
     """Paths of the host, outer ones first, so that an inner one is laid over the outer."""
-    shown: dict[str, tuple[str, ...]] = dict.fromkeys(policy.filesystem.read, _FILE)
+    shown: dict[str, tuple[str, ...]] = {path: _PROGRAMS for path in command.readable if _lies_below(path, _FACES)}
+    shown |= dict.fromkeys(policy.filesystem.read, _FILE)
     if policy.filesystem.workspace != "empty":
         shown[policy.filesystem.workspace] = _FILE
     shown |= dict.fromkeys(policy.filesystem.write, ("nosuid", "nodev"))
@@ -260,5 +263,5 @@ def _check_paths(policy: Policy, facts: HostFacts) -> None:
             )
 
 
-def _lies_below(path: str, folders: list[str]) -> bool:
+def _lies_below(path: str, folders: Sequence[str]) -> bool:
     return any(path == folder or path.startswith(folder + "/") for folder in folders)

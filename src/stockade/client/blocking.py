@@ -16,8 +16,11 @@ from stockade.client.conversation import Conversation
 _CHUNK = 1 << 16
 
 
-def events(talk: Conversation, stdin: bytes | BinaryIO | None) -> Iterator[Event]:
-    """Hold the conversation and yield what happens; leaving the iteration early ends the run."""
+def events(talk: Conversation, stdin: bytes | BinaryIO | None, *, cancel: int | None = None) -> Iterator[Event]:
+    """Hold the conversation and yield what happens; leaving the iteration early ends the run.
+
+    Once the descriptor ``cancel`` can be read, the run is asked to end.
+    """
     source = Source(stdin)
     with wardens.current().open_run() as sock:
         sock.setblocking(False)
@@ -29,7 +32,13 @@ def events(talk: Conversation, stdin: bytes | BinaryIO | None) -> Iterator[Event
             poll.register(sock, select.POLLIN | (select.POLLOUT if talk.outgoing else 0))
             if talk.wants_input and source.fd is not None:
                 poll.register(source.fd, select.POLLIN)
+            if cancel is not None:
+                poll.register(cancel, select.POLLIN)
             for fd, happened in poll.poll():
+                if fd == cancel:
+                    talk.cancel()
+                    cancel = None
+                    continue
                 if fd == source.fd:
                     talk.send_input(source.read())
                     continue

@@ -1,0 +1,54 @@
+# make help lists what there is. PYTHON=... chooses another interpreter (3.11 or newer).
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check lint types contracts unit bench bench-smoke overshoot soak test-hosts clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+$(STAMP): pyproject.toml scripts/setup.sh
+	@PYTHON=$(PYTHON) VENV=$(VENV) scripts/setup.sh
+	@touch $@
+
+demo: $(STAMP) ## the main job on real input: HumanEval, sandboxed, then wrong and hostile answers
+	$(BIN)/python -m examples.humaneval
+
+check: lint types contracts unit ## what every commit must pass; under a minute
+
+lint: $(STAMP) ## ruff
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP) ## mypy --strict
+	$(BIN)/mypy
+
+contracts: $(STAMP) ## who may import whom
+	$(BIN)/lint-imports
+
+unit: $(STAMP) ## tests that fork nothing
+	$(BIN)/python -m pytest -q tests/unit
+
+test: $(STAMP) ## everything, as this user, and as an ordinary one too when this is root
+	scripts/test.sh $(BIN)/python
+
+bench: $(STAMP) ## what a cold run costs, beside bubblewrap and a bare process
+	$(BIN)/python bench/cold.py
+
+bench-smoke: $(STAMP)
+	$(BIN)/python bench/cold.py --smoke
+
+overshoot: $(STAMP) ## how far past its limit a run gets, worst of 50
+	$(BIN)/python bench/overshoot.py
+
+soak: $(STAMP) ## 2,000 runs, 16 at a time, and nothing left
+	STOCKADE_SOAK=2000 $(BIN)/python -m pytest -q tests/system/test_soak.py
+
+test-hosts: $(STAMP) ## the same on another kernel: cgroup v2 in QEMU
+	$(BIN)/python -m tests.hosts run
+
+clean: ## remove what make made
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

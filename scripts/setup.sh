@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Makes the virtual environment with everything that demo and tests need.
+# As root on Debian it installs missing system packages first; otherwise it says which ones are missing.
+set -euo pipefail
+
+packages=()
+"$PYTHON" -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
+command -v "$PYTHON" >/dev/null || packages+=(python3)
+command -v bwrap >/dev/null || packages+=(bubblewrap)     # what benchmarks are compared with
+command -v gcc >/dev/null || packages+=(gcc libc6-dev)    # attacks whose point is a raw system call
+command -v setpriv >/dev/null || packages+=(util-linux)
+
+if ((${#packages[@]})); then
+    if [[ $(id -u) == 0 ]] && command -v apt-get >/dev/null; then
+        echo "installing ${packages[*]}"
+        export DEBIAN_FRONTEND=noninteractive
+        apt-get update -qq
+        apt-get install -y -qq "${packages[@]}" >/dev/null
+    else
+        echo "not installed here: ${packages[*]} (as root: apt-get install ${packages[*]})" >&2
+    fi
+fi
+
+"$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
+    echo "Python 3.11 or newer is needed; $("$PYTHON" --version) found. Name one: make PYTHON=/path/to/python3.11" >&2
+    exit 1
+}
+"$PYTHON" -m venv "$VENV"
+"$VENV/bin/pip" install --quiet --disable-pip-version-check -e '.[dev,humaneval]'

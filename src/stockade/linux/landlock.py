@@ -1,0 +1,298 @@
+"""Landlock: a thread gives up, for good, what its ruleset does not name.
+
+A ``Ruleset`` is data and can travel as JSON; ``restrict`` carries it out with the newest ABI that both
+these tables and the kernel know. A right that an older ABI lacks is left out, never emulated:
+``left_open`` says in words what that leaves, and what no ABI here covers.
+
+Rights come with the file that a path names when the ruleset is built (symbolic links are followed),
+wherever it is later moved. They bind what is opened afterwards: a descriptor that was open before, or
+is received from outside, keeps what it could do. A restricted thread can no longer mount.
+
+https://docs.kernel.org/userspace-api/landlock.html
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import stat
+from struct import pack
+
+TYPE_CHECKING = False  # importing typing or dataclasses takes 10 to 30 times what this module does
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any, Final, Literal, NoReturn, TypeAlias, TypeVar
+
+    Rights: TypeAlias = Mapping[str, tuple[int, int]]
+    T = TypeVar("T")
+    Ports: TypeAlias = tuple[int, ...] | Literal["all"]
+
+# Each right by name: the ABI that brought it, and its bit.
+FILESYSTEM: Rights = {
+    "execute": (1, 1 << 0),
+    "write_file": (1, 1 << 1),
+    "read_file": (1, 1 << 2),
+    "read_dir": (1, 1 << 3),
+    "remove_dir": (1, 1 << 4),
+    "remove_file": (1, 1 << 5),
+    "make_char": (1, 1 << 6),
+    "make_dir": (1, 1 << 7),
+    "make_reg": (1, 1 << 8),
+    "make_sock": (1, 1 << 9),
+    "make_fifo": (1, 1 << 10),
+    "make_block": (1, 1 << 11),
+    "make_sym": (1, 1 << 12),
+    "refer": (2, 1 << 13),  # before ABI 2 the kernel refuses every move or link across directories
+    "truncate": (3, 1 << 14),
+    "ioctl_dev": (5, 1 << 15),
+}
+TCP: Rights = {"bind": (4, 1 << 0), "connect": (4, 1 << 1)}
+SCOPES: Rights = {"abstract_unix_socket": (6, 1 << 0), "signal": (6, 1 << 1)}
+LOGGING: Rights = {"same_exec_off": (7, 1 << 0), "new_exec_on": (7, 1 << 1), "subdomains_off": (7, 1 << 2)}
+QUIET: Final = ("same_exec_off", "subdomains_off")  # or a guest could flood the host's audit log
+NEWEST_ABI: Final = 7  # the newest whose every right is in the tables above
+
+# What each list of a ruleset grants. Nothing grants make_char, make_block or ioctl_dev.
+READ: Final = ("read_file", "read_dir")
+READ_WRITE: Final = (
+    *READ, "write_file", "truncate", "remove_dir", "remove_file", "refer",
+    "make_dir", "make_reg", "make_sock", "make_fifo", "make_sym",
+)  # fmt: skip
+EXECUTE: Final = ("execute",)
+ON_FILES: Final = ("execute", "write_file", "read_file", "truncate", "ioctl_dev")
+
+# What stays open until some ABI, and what stays open with all of them.
+_OPEN_BEFORE: Final = (
+    (3, "any file that the user may write can be emptied with truncate()"),
+    (4, "TCP connections and TCP listening ports are not filtered"),
+    (5, "ioctl() on device files is not filtered"),
+    (6, "abstract unix sockets of processes outside can be connected to"),
+    (6, "signals can be sent to processes outside"),
+)
+_ALWAYS_OPEN: Final = (
+    "mode, owner, times and extended attributes of any file the user owns can be changed",
+    "names and metadata of any file can be looked up (stat, access, readlink, chdir)",
+    "UDP, raw and other sockets that are not TCP are not filtered",
+    "the TCP filter does not see MPTCP, sending with MSG_FASTOPEN, or listen() without bind()",
+    "named unix sockets can be connected to wherever file permissions allow",
+    "System V IPC and POSIX message queues are not filtered",
+    "priority and resource limits of other processes of the user can be changed",
+    "descriptors opened before, or received from outside, keep what they could do",
+    "programs can be run from memory (memfd_create), or loaded from any file that can be read",
+)
+
+_CREATE_VERSION: Final = 1 << 0
+_RULE_PATH, _RULE_PORT = 1, 2
+_PR_SET_NO_NEW_PRIVS: Final = 38
+# One number on every architecture but Alpha and MIPS, which shift it.
+_NUMBERS: Final = {"landlock_create_ruleset": 444, "landlock_add_rule": 445, "landlock_restrict_self": 446}
+_REASONS: Final = {  # where the errno's own words mislead
+    errno.EBADFD: "not a file that Landlock can name (pipe, socket or memfd)",
+    errno.E2BIG: "as many rulesets on this thread as Landlock allows",
+}
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_syscall = _libc.syscall
+_syscall.argtypes = (ctypes.c_long, *[ctypes.c_void_p] * 4)  # c_void_p takes integers and bytes
+_syscall.restype = ctypes.c_long
+_prctl = _libc.prctl
+_prctl.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
+
+
+class Ruleset:
+    """What stays allowed; whatever is not named is refused. Frozen, and compared by value."""
+
+    __slots__ = ("execute", "read", "read_write", "scopes", "tcp_bind", "tcp_connect")
+
+    read: tuple[str, ...]
+    """Files to read, and directories to read and list with all below them."""
+    read_write: tuple[str, ...]
+    """The same, and to write, make, move and remove; but no device nodes."""
+    execute: tuple[str, ...]
+    """Programs that may be started. Says nothing about reading: name the path in both lists."""
+    tcp_bind: Ports
+    tcp_connect: Ports
+    """Ports, or "all" to leave this side unfiltered. Binding port 0 lets the kernel pick one."""
+    scopes: tuple[str, ...]
+    """What may not reach outside (see SCOPES). All of it unless said otherwise."""
+
+    def __init__(
+        self,
+        *,
+        read: Iterable[str] = (),
+        read_write: Iterable[str] = (),
+        execute: Iterable[str] = (),
+        tcp_bind: Iterable[int] | Literal["all"] = (),
+        tcp_connect: Iterable[int] | Literal["all"] = (),
+        scopes: Iterable[str] = tuple(SCOPES),
+    ) -> None:
+        """Check every field; raise ValueError, naming the field."""
+        store = object.__setattr__
+        for name, paths in (("read", read), ("read_write", read_write), ("execute", execute)):
+            store(self, name, _validated(name, paths, "an absolute path", _is_path))
+        for name, ports in (("tcp_bind", tcp_bind), ("tcp_connect", tcp_connect)):
+            store(self, name, "all" if ports == "all" else _validated(name, ports, "a TCP port", _is_port))
+        store(self, "scopes", _validated("scopes", scopes, "a Landlock scope", tuple(SCOPES).__contains__))
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Ruleset:
+        """Rebuild from ``to_json``. A missing key allows nothing; an unknown one is an error."""
+        unknown = sorted(set(data) - set(cls.__slots__))
+        if unknown:
+            raise ValueError(f"unknown in a Landlock ruleset: {', '.join(unknown)}")
+        return cls(**data)
+
+    def to_json(self) -> dict[str, list[str] | list[int] | str]:
+        """Return lists and strings that JSON carries unchanged."""
+        values = ((name, getattr(self, name)) for name in self.__slots__)
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values}
+
+    def _refuse(self, name: str, *_value: object) -> NoReturn:
+        raise AttributeError(f"a Ruleset is frozen: {name}")
+
+    __setattr__ = __delattr__ = _refuse
+
+    def __eq__(self, other: object) -> bool:
+        """Compare by value."""
+        return self.to_json() == other.to_json() if isinstance(other, Ruleset) else NotImplemented
+
+    def __hash__(self) -> int:
+        """Agree with equality."""
+        return hash(repr(self))
+
+    def __repr__(self) -> str:
+        """Name every field."""
+        return f"Ruleset({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__slots__)})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle and copy as a call, since field-by-field loading would meet the refusal."""
+        return Ruleset.from_json, (self.to_json(),)
+
+
+def abi() -> int:
+    """Return the kernel's Landlock ABI; 0 where Landlock is not built in, off, or filtered away."""
+    return max(0, int(_syscall(_NUMBERS["landlock_create_ruleset"], None, 0, _CREATE_VERSION, None)))
+
+
+def restrict(ruleset: Ruleset, *, at_most: int = NEWEST_ABI) -> None:
+    """Apply ``ruleset`` to the calling thread and what it will start, for good: build, then enforce.
+
+    Raises OSError naming the path or call; then no restriction holds.
+    """
+    descriptor = build(ruleset, at_most=at_most)
+    try:
+        enforce(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def build(ruleset: Ruleset, *, at_most: int = NEWEST_ABI) -> int:
+    """Return a new descriptor, close-on-exec, of the ruleset with no right newer than ABI ``at_most``.
+
+    It may be enforced any number of times, by any process: built before a fork, it spares the child.
+    """
+    level = min(abi(), at_most)
+    if level < 1:
+        raise OSError(errno.ENOSYS, "landlock_create_ruleset: no usable Landlock in this kernel")
+    handled = pack("=QQQ", *handled_rights(ruleset, level))  # older kernels take trailing zeros
+    descriptor = _call("landlock_create_ruleset", handled, len(handled))
+    try:
+        for path, rights in path_rights(ruleset, level).items():
+            _allow_path(descriptor, path, rights)
+        for port, rights in port_rights(ruleset, level).items():
+            _call("landlock_add_rule", descriptor, _RULE_PORT, pack("=QQ", rights, port))
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def enforce(descriptor: int) -> None:
+    """Restrict the calling thread by a built ruleset. Threads that already run are not touched.
+
+    Sets no_new_privs itself, whoever calls.
+    """
+    _check(_prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl(PR_SET_NO_NEW_PRIVS)")
+    _call("landlock_restrict_self", descriptor, mask(LOGGING, abi(), QUIET))
+
+
+def left_open(abi: int) -> tuple[str, ...]:
+    """Say in plain words what Landlock of this ABI does not hold back, whatever the ruleset."""
+    if abi < 1:
+        return ("there is no Landlock: nothing is restricted by it",)
+    return (*(gap for closed_by, gap in _OPEN_BEFORE if abi < closed_by), *_ALWAYS_OPEN)
+
+
+def mask(rights: Rights, abi: int, names: Iterable[str] | None = None) -> int:
+    """Return the bits of ``names`` (all, if None) that ``abi`` knows."""
+    chosen = (rights[name] for name in (rights if names is None else names))
+    return sum({bit for since, bit in chosen if since <= abi})
+
+
+def handled_rights(ruleset: Ruleset, abi: int) -> tuple[int, int, int]:
+    """Return what is refused unless a rule allows it: file rights, TCP rights, scopes."""
+    return mask(FILESYSTEM, abi), mask(TCP, abi, _filtered(ruleset)), mask(SCOPES, abi, ruleset.scopes)
+
+
+def path_rights(ruleset: Ruleset, abi: int) -> dict[str, int]:
+    """Return the rights of each path, summed over the lists that name it."""
+    lists = ((READ, ruleset.read), (READ_WRITE, ruleset.read_write), (EXECUTE, ruleset.execute))
+    return _summed((mask(FILESYSTEM, abi, names), paths) for names, paths in lists)
+
+
+def port_rights(ruleset: Ruleset, abi: int) -> dict[int, int]:
+    """Return the rights of each TCP port; none for a side that is not filtered, or before ABI 4."""
+    return _summed((mask(TCP, abi, (name,)), ports) for name, ports in _filtered(ruleset).items())
+
+
+def _filtered(ruleset: Ruleset) -> dict[str, tuple[int, ...]]:
+    sides = {"bind": ruleset.tcp_bind, "connect": ruleset.tcp_connect}
+    return {name: ports for name, ports in sides.items() if ports != "all"}
+
+
+def _summed(grants: Iterable[tuple[int, tuple[T, ...]]]) -> dict[T, int]:
+    total: dict[T, int] = {}
+    for rights, targets in grants:
+        total |= {target: total.get(target, 0) | rights for target in targets if rights}
+    return total
+
+
+def _allow_path(ruleset: int, path: str, rights: int) -> None:
+    target = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISDIR(os.fstat(target).st_mode):
+            rights &= mask(FILESYSTEM, NEWEST_ABI, ON_FILES)
+        _call("landlock_add_rule", ruleset, _RULE_PATH, pack("=Qi", rights, target), path=path)
+    finally:
+        os.close(target)
+
+
+def _call(name: str, *arguments: int | bytes, path: str | None = None) -> int:
+    padding = (None,) * (4 - len(arguments))
+    return _check(_syscall(_NUMBERS[name], *arguments, *padding), name, path)
+
+
+def _check(result: int, call: str, path: str | None = None) -> int:
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"{call}: {_REASONS.get(code, os.strerror(code))}", path)
+    return result
+
+
+def _validated(field: str, value: Iterable[Any], noun: str, fits: Callable[[Any], bool]) -> tuple[Any, ...]:
+    if isinstance(value, str | bytes) or not hasattr(value, "__iter__"):  # "/etc" is no list of letters
+        raise ValueError(f"{field}: not a list: {value!r}")
+    items = tuple(value)
+    for item in items:
+        if not fits(item):
+            raise ValueError(f"{field}: not {noun}: {item!r}")
+    return items
+
+
+def _is_path(item: object) -> bool:
+    return isinstance(item, str) and item.startswith("/") and "\0" not in item
+
+
+def _is_port(item: object) -> bool:
+    return isinstance(item, int) and not isinstance(item, bool) and 0 <= item <= 65535

@@ -1,0 +1,79 @@
+"""Load a seccomp program into the calling process.
+
+This is the only module that the side inside the sandbox needs: it imports no tables, so that it starts at
+once. Programs are built by the caller (`filters.build`) and arrive here as bytes.
+"""
+
+import ctypes
+import errno
+import os
+
+_SET_MODE_FILTER = 1
+_GET_NOTIF_SIZES = 3
+_FLAG_TSYNC = 1 << 0
+_FLAG_NEW_LISTENER = 1 << 3
+_FLAG_TSYNC_ESRCH = 1 << 4
+_PR_SET_NO_NEW_PRIVS = 38
+_INSTRUCTION_SIZE = 8
+_SECCOMP_NUMBER = {"x86_64": 317, "aarch64": 277}
+
+
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
+
+
+class _Sizes(ctypes.Structure):
+    _fields_ = (("notice", ctypes.c_uint16), ("reply", ctypes.c_uint16), ("data", ctypes.c_uint16))
+
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def install(program: bytes) -> None:
+    """Confine every thread of this process, and all it starts, to `program`, for good.
+
+    Sets no_new_privs first: without it the kernel lets only the privileged load a filter, and a setuid
+    program would run under a filter that it does not expect.
+    """
+    unwilling = _load(program, _FLAG_TSYNC)
+    if unwilling:
+        raise OSError(errno.ESRCH, f"thread {unwilling} runs under a filter of its own; nothing was loaded")
+
+
+def install_with_listener(program: bytes) -> int:
+    """Like `install`; returns the descriptor on which a supervisor receives NOTIFY calls.
+
+    The descriptor is close-on-exec. While it is open, a call that the program answers with NOTIFY waits
+    for the supervisor; once all copies are closed, such a call fails with ENOSYS. A process can have one
+    listener only (EBUSY). Needs Linux 5.7.
+    """
+    return _load(program, _FLAG_TSYNC | _FLAG_TSYNC_ESRCH | _FLAG_NEW_LISTENER)
+
+
+def notification_sizes() -> tuple[int, int]:
+    """The kernel's sizes of struct seccomp_notif and struct seccomp_notif_resp."""
+    sizes = _Sizes()
+    _seccomp(_GET_NOTIF_SIZES, 0, ctypes.byref(sizes))
+    return sizes.notice, sizes.reply
+
+
+def _load(program: bytes, flags: int) -> int:
+    length, rest = divmod(len(program), _INSTRUCTION_SIZE)
+    if rest or not length:
+        raise ValueError(f"{len(program)} bytes are no seccomp program")
+    if _libc.prctl(_PR_SET_NO_NEW_PRIVS, *map(ctypes.c_ulong, (1, 0, 0, 0))):
+        raise _error("prctl(PR_SET_NO_NEW_PRIVS)")
+    return _seccomp(_SET_MODE_FILTER, flags, ctypes.byref(_Program(length, program)))
+
+
+def _seccomp(operation: int, flags: int, argument: object) -> int:
+    number = _SECCOMP_NUMBER[os.uname().machine]
+    result: int = _libc.syscall(ctypes.c_long(number), ctypes.c_ulong(operation), ctypes.c_ulong(flags), argument)
+    if result < 0:
+        raise _error("seccomp")
+    return result
+
+
+def _error(what: str) -> OSError:
+    code = ctypes.get_errno()
+    return OSError(code, f"{what}: {os.strerror(code)}")

@@ -1,0 +1,185 @@
+"""Rules on the arguments of calls that a filter allows in part.
+
+Only registers can be judged: what an argument points to may change after the filter has looked.
+Where the kernel takes an ``int``, only the low 32 bits are compared, because only they reach it: with all
+64 compared, TIOCSTI with a high bit set is "not TIOCSTI" to the filter and TIOCSTI to the kernel
+(CVE-2019-10063).
+"""
+
+import errno
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from stockade.linux.seccomp.groups import Filter
+from stockade.linux.seccomp.table import (
+    REFUSE,
+    Clause,
+    Condition,
+    Op,
+    Rule,
+    allow_if,
+    always,
+    answer,
+    any_bit,
+    bits,
+    low,
+    refuse_if,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentRule:
+    """The rule of each filter that narrows a call; `why` reads after "except"."""
+
+    why: str
+    rules: Mapping[Filter, Rule]
+
+
+_NO_FAMILY = answer(errno.EAFNOSUPPORT)
+
+# CLONE_NEW{NS,CGROUP,UTS,IPC,USER,PID,NET}; CLONE_NEWTIME cannot be asked of clone.
+_NEW_NAMESPACES = 0x7E02_0000
+_CLONE_PARENT = 0x8000
+_CLONE_THREAD = 0x1_0000
+_ESCAPES = _NEW_NAMESPACES | _CLONE_PARENT
+
+_CLONE = ArgumentRule(
+    "with namespace flags, which would give the guest every capability in a user namespace of its own, or "
+    "with CLONE_PARENT, which hands its child to the supervisor; the tight filter allows only threads",
+    {
+        Filter.TIGHT: allow_if((bits(0, _CLONE_THREAD | _ESCAPES, _CLONE_THREAD),)),
+        Filter.STANDARD: allow_if((bits(0, _ESCAPES, 0),)),
+    },
+)
+
+_AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
+_SOCK_PACKET, _SOCK_TYPE_MASK = 10, 0xF
+_ROUTE, _SOCK_DIAG, _KOBJECT_UEVENT = 0, 4, 15  # netlink protocols
+
+
+def _netlink(protocol: int) -> tuple[Condition, ...]:
+    return (low(0, _AF_NETLINK), low(2, protocol))
+
+
+def _socket(*netlink_protocols: int) -> Rule:
+    """UNIX, IPv4 and IPv6 and some netlink; AF_INET with SOCK_PACKET is AF_PACKET by its old name."""
+    packet = Clause((low(0, _AF_INET), bits(1, _SOCK_TYPE_MASK, _SOCK_PACKET)), _NO_FAMILY)
+    families = ((low(0, family),) for family in (_AF_UNIX, _AF_INET, _AF_INET6))
+    allowed = allow_if(*families, *map(_netlink, netlink_protocols), otherwise=_NO_FAMILY)
+    return Rule((packet, *allowed.clauses), allowed.otherwise)
+
+
+_SOCKET = ArgumentRule(
+    "for families beyond UNIX, IPv4, IPv6 and NETLINK_ROUTE (which looks up interfaces), because the others "
+    "are a large attack surface and AF_VSOCK talks to the hypervisor; the tight filter allows only UNIX",
+    {
+        Filter.TIGHT: allow_if((low(0, _AF_UNIX),), otherwise=_NO_FAMILY),
+        Filter.STANDARD: _socket(_ROUTE),
+        Filter.PERMISSIVE: _socket(_ROUTE, _SOCK_DIAG, _KOBJECT_UEVENT),
+    },
+)
+
+_SOCKETPAIR = ArgumentRule(
+    "for families other than UNIX, because only rarely used families have pairs too",
+    dict.fromkeys(Filter, allow_if((low(0, _AF_UNIX),), otherwise=_NO_FAMILY)),
+)
+
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+_NO_TYPING = refuse_if((low(1, _TIOCSTI),), (low(1, _TIOCLINUX),))
+# TCGETS, TCGETS2, TIOCGPGRP, TIOCGWINSZ, FIONREAD, FIONBIO, FIOCLEX, FIONCLEX
+_PLAIN_IOCTLS = (0x5401, 0x802C_542A, 0x540F, 0x5413, 0x541B, 0x5421, 0x5451, 0x5450)
+
+_IOCTL = ArgumentRule(
+    "TIOCSTI and TIOCLINUX, which type into the terminal as if the user did; the tight filter allows only "
+    "requests about descriptors and the terminal's size",
+    {
+        Filter.TIGHT: allow_if(*((low(1, request),) for request in _PLAIN_IOCTLS)),
+        Filter.STANDARD: _NO_TYPING,
+        Filter.PERMISSIVE: _NO_TYPING,
+    },
+)
+
+_PRLIMIT = ArgumentRule(
+    "for another process, whose limits are not the guest's to change",
+    dict.fromkeys(Filter, allow_if((Condition(0, Op.EQ, 0),))),  # both halves: nothing but zero
+)
+
+# PR_GET_PDEATHSIG, PR_GET_DUMPABLE, PR_{SET,GET}_NAME, PR_GET_SECCOMP, PR_CAPBSET_READ,
+# PR_{SET,GET}_NO_NEW_PRIVS, PR_SET_VMA (glibc and CPython name their memory with it)
+_PLAIN_PRCTLS = (2, 3, 15, 16, 21, 23, 38, 39, 0x5356_4D41)
+
+_PRCTL = ArgumentRule(
+    "what a plain program does not need: the tight filter allows names, no_new_privs and questions",
+    {Filter.TIGHT: allow_if(*((low(0, option),) for option in _PLAIN_PRCTLS))},
+)
+
+# PER_LINUX, the question, and ADDR_NO_RANDOMIZE: it weakens only the caller's own address space, and
+# sanitizers and debuggers run themselves again with it.
+_QUESTION = 0xFFFF_FFFF
+_PERSONALITIES = (0, _QUESTION, 0x0004_0000)
+_OLD_NAMES = (0x8, 0x2_0000, 0x2_0008)  # PER_LINUX32, UNAME26 and both: setarch
+
+_PERSONALITY = ArgumentRule(
+    "domains that make memory executable or map page zero, which turns small kernel bugs into large ones",
+    {
+        Filter.TIGHT: allow_if((low(0, _QUESTION),)),
+        Filter.STANDARD: allow_if(*((low(0, value),) for value in _PERSONALITIES)),
+        Filter.PERMISSIVE: allow_if(*((low(0, value),) for value in (*_PERSONALITIES, *_OLD_NAMES))),
+    },
+)
+
+_SETUID_BITS = 0o6000  # S_ISUID | S_ISGID
+_CREATING = 0o100 | 0o20000000  # O_CREAT | __O_TMPFILE; without them the mode is not looked at
+_FILE_TYPE, _CHARACTER_DEVICE, _BLOCK_DEVICE = 0o170000, 0o020000, 0o060000
+_SETUID_WHY = (
+    "with setuid or setgid bits, because a file that outlives the run would lend its owner's rights to whoever runs it"
+)
+
+
+def _no_setuid(mode: int) -> Rule:
+    return refuse_if((any_bit(mode, _SETUID_BITS),))
+
+
+def _no_setuid_when_creating(flags: int, mode: int) -> Rule:
+    return refuse_if((any_bit(flags, _CREATING), any_bit(mode, _SETUID_BITS)))
+
+
+def _plain_node(mode: int) -> Rule:
+    kinds = (_CHARACTER_DEVICE, _BLOCK_DEVICE)
+    devices = ((bits(mode, _FILE_TYPE, kind),) for kind in kinds)
+    return refuse_if((any_bit(mode, _SETUID_BITS),), *devices)
+
+
+def _strict(why: str, rule: Rule) -> ArgumentRule:
+    """The same rule in the tight and the standard filter."""
+    return ArgumentRule(why, {Filter.TIGHT: rule, Filter.STANDARD: rule})
+
+
+ARGUMENT_RULES: Mapping[str, ArgumentRule] = {
+    "clone": _CLONE,
+    "socket": _SOCKET,
+    "socketpair": _SOCKETPAIR,
+    "ioctl": _IOCTL,
+    "prlimit64": _PRLIMIT,
+    "prctl": _PRCTL,
+    "personality": _PERSONALITY,
+    "chmod": _strict(_SETUID_WHY, _no_setuid(1)),
+    "fchmod": _strict(_SETUID_WHY, _no_setuid(1)),
+    "fchmodat": _strict(_SETUID_WHY, _no_setuid(2)),
+    "fchmodat2": _strict(_SETUID_WHY, _no_setuid(2)),
+    "creat": _strict(_SETUID_WHY, _no_setuid(1)),
+    "open": _strict(_SETUID_WHY, _no_setuid_when_creating(1, 2)),
+    "openat": _strict(_SETUID_WHY, _no_setuid_when_creating(2, 3)),
+    "mknod": _strict(_SETUID_WHY + ", and devices", _plain_node(1)),
+    "mknodat": _strict(_SETUID_WHY + ", and devices", _plain_node(2)),
+}
+
+_MAP_SHARED, _MAP_ANONYMOUS = 0x01, 0x20  # MAP_SHARED_VALIDATE has the bit of MAP_SHARED
+
+# For hosts without a memory cgroup: memory that no process's own limits count.
+SHARED_MEMORY_WHY = "memory shared without a file is counted by no process's own limits"
+SHARED_MEMORY: Mapping[str, Rule] = {
+    "mmap": refuse_if((bits(3, _MAP_SHARED | _MAP_ANONYMOUS, _MAP_SHARED | _MAP_ANONYMOUS),)),
+    "memfd_create": always(REFUSE),
+    "shmget": always(REFUSE),
+}

@@ -1,0 +1,191 @@
+"""A filter as data: which system call, with which arguments, gets which answer.
+
+A `Table` is the meaning of a filter; the BPF bytes built from it (`tree.py`) must agree with
+`Table.decide` for every input, and tests hold them to it.
+"""
+
+import errno
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from stockade.linux.seccomp.syscalls import Arch
+
+ALL_BITS = 0xFFFF_FFFF_FFFF_FFFF
+LOW_HALF = 0xFFFF_FFFF
+
+# An action is the 32-bit value that a seccomp program returns (linux/seccomp.h).
+KILL_PROCESS = 0x8000_0000
+KILL_THREAD = 0x0000_0000
+TRAP = 0x0003_0000
+ERRNO = 0x0005_0000
+NOTIFY = 0x7FC0_0000
+LOG = 0x7FFC_0000
+ALLOW = 0x7FFF_0000
+
+MAX_ERRNO = 4095
+
+
+def answer(code: int) -> int:
+    """The action that makes a system call fail with errno `code`, without running it."""
+    if not 0 <= code <= MAX_ERRNO:
+        raise ValueError(f"errno {code} is outside 0..{MAX_ERRNO}")
+    return ERRNO | code
+
+
+REFUSE = answer(errno.EPERM)
+UNIMPLEMENTED = answer(errno.ENOSYS)
+
+
+class Op(StrEnum):
+    """How an argument is compared, always as an unsigned 64-bit number."""
+
+    EQ = "=="
+    NE = "!="
+    LT = "<"
+    LE = "<="
+    GT = ">"
+    GE = ">="
+
+
+_COMPARE: Mapping[Op, Callable[[int, int], bool]] = {
+    Op.EQ: lambda a, b: a == b,
+    Op.NE: lambda a, b: a != b,
+    Op.LT: lambda a, b: a < b,
+    Op.LE: lambda a, b: a <= b,
+    Op.GT: lambda a, b: a > b,
+    Op.GE: lambda a, b: a >= b,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """True if ``(argument & mask) op value``; only EQ and NE take a mask."""
+
+    arg: int
+    op: Op
+    value: int
+    mask: int = ALL_BITS
+
+    def __post_init__(self) -> None:
+        """Reject what no program can compare."""
+        if not 0 <= self.arg <= 5:
+            raise ValueError(f"a system call has arguments 0 to 5, not {self.arg}")
+        if not (0 <= self.value <= ALL_BITS and 0 <= self.mask <= ALL_BITS):
+            raise ValueError(f"value and mask must be unsigned 64-bit numbers: {self}")
+        if self.mask != ALL_BITS and self.op not in (Op.EQ, Op.NE):
+            raise ValueError(f"only == and != take a mask: {self}")
+
+    def holds(self, args: Sequence[int]) -> bool:
+        """Whether the test is true of these six arguments."""
+        return _COMPARE[self.op](args[self.arg] & self.mask, self.value)
+
+
+def low(arg: int, value: int) -> Condition:
+    """The low 32 bits equal `value`: what the kernel sees of an ``int`` argument."""
+    return Condition(arg, Op.EQ, value, LOW_HALF)
+
+
+def bits(arg: int, mask: int, value: int) -> Condition:
+    """The bits under `mask` equal `value`."""
+    return Condition(arg, Op.EQ, value, mask)
+
+
+def any_bit(arg: int, mask: int) -> Condition:
+    """At least one of the bits under `mask` is set."""
+    return Condition(arg, Op.NE, 0, mask)
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """If every condition holds, the action is taken."""
+
+    conditions: tuple[Condition, ...]
+    action: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Clauses in order, the first that holds wins; `otherwise` if none does."""
+
+    clauses: tuple[Clause, ...]
+    otherwise: int
+
+    def decide(self, args: Sequence[int]) -> int:
+        """The action for these six arguments."""
+        for clause in self.clauses:
+            if all(condition.holds(args) for condition in clause.conditions):
+                return clause.action
+        return self.otherwise
+
+    def map(self, change: Callable[[int], int]) -> "Rule":
+        """The same rule with every action changed."""
+        clauses = tuple(replace(c, action=change(c.action)) for c in self.clauses)
+        return Rule(clauses, change(self.otherwise))
+
+    def narrowed_by(self, other: "Rule") -> "Rule":
+        """Ask this rule first and, where it allows, let `other` decide."""
+        whole = (*self.clauses, Clause((), self.otherwise))
+        clauses = tuple(part for clause in whole for part in _narrow(clause, other))
+        return Rule(clauses[:-1], clauses[-1].action)
+
+
+def _narrow(clause: Clause, other: Rule) -> tuple[Clause, ...]:
+    if clause.action != ALLOW:
+        return (clause,)
+    inner = (*other.clauses, Clause((), other.otherwise))
+    return tuple(Clause(clause.conditions + c.conditions, c.action) for c in inner)
+
+
+def always(action: int) -> Rule:
+    """A rule that does not look at the arguments."""
+    return Rule((), action)
+
+
+def allow_if(*alternatives: tuple[Condition, ...], otherwise: int = REFUSE) -> Rule:
+    """Allow when every condition of one alternative holds."""
+    return Rule(tuple(Clause(conditions, ALLOW) for conditions in alternatives), otherwise)
+
+
+def refuse_if(*alternatives: tuple[Condition, ...], action: int = REFUSE) -> Rule:
+    """Refuse when every condition of one alternative holds."""
+    return Rule(tuple(Clause(conditions, action) for conditions in alternatives), ALLOW)
+
+
+@dataclass(frozen=True)
+class Table:
+    """The whole decision of one filter on one architecture.
+
+    `rules` has the numbers that somebody decided about; any other number gets `unknown`, which
+    covers new system calls and the x32 range. A call through another architecture's entry
+    (``int 0x80`` on x86_64) gets `foreign`: its numbers mean different calls.
+    """
+
+    arch: Arch
+    rules: Mapping[int, Rule] = field(hash=False)
+    unknown: int = UNIMPLEMENTED
+    foreign: int = KILL_PROCESS
+
+    def decide(self, nr: int, args: Sequence[int] = (0,) * 6, audit: int | None = None) -> int:
+        """The action for one call: `nr` as unsigned 32 bits, six unsigned 64-bit arguments."""
+        if audit is not None and audit != self.arch.audit:
+            return self.foreign
+        rule = self.rules.get(nr)
+        return self.unknown if rule is None else rule.decide(args)
+
+    def map(self, change: Callable[[int], int]) -> "Table":
+        """The same table with every action changed, also those of unknown and foreign calls."""
+        rules = {nr: rule.map(change) for nr, rule in self.rules.items()}
+        return Table(self.arch, rules, change(self.unknown), change(self.foreign))
+
+    def with_notify(self) -> "Table":
+        """Ask a supervisor about each call that is refused with EPERM, so that it can name it."""
+        return self.map(lambda action: NOTIFY if action == REFUSE else action)
+
+    def narrowed_by(self, other: "Table") -> "Table":
+        """Allow only what both tables allow; where this one refuses, its answer stands."""
+        if other.arch != self.arch:
+            raise ValueError(f"cannot combine a table for {self.arch} with one for {other.arch}")
+        rules = {nr: rule.narrowed_by(other.rules.get(nr, always(other.unknown))) for nr, rule in self.rules.items()}
+        unknown = other.unknown if self.unknown == ALLOW else self.unknown
+        return replace(self, rules=rules, unknown=unknown)

@@ -1,0 +1,214 @@
+"""What the three filters decide, said in the words of their purpose."""
+
+import errno
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stockade.linux import seccomp
+from stockade.linux.seccomp.filters import GROUPS, build, table_of
+from stockade.linux.seccomp.groups import Filter
+from stockade.linux.seccomp.rules import ARGUMENT_RULES
+from stockade.linux.seccomp.syscalls import Arch, names, numbers
+from stockade.linux.seccomp.table import ALL_BITS, ALLOW, KILL_PROCESS, NOTIFY, REFUSE, UNIMPLEMENTED, answer
+from stockade.linux.seccomp.words import explain
+
+TIGHT, STANDARD, PERMISSIVE = Filter
+UNSUPPORTED = answer(errno.EAFNOSUPPORT)
+HIGH = 1 << 32
+NEW_USER, SIGCHLD, CLONE_PARENT = 0x10000000, 17, 0x8000
+THREAD = 0x3D0F00  # what pthread_create asks for
+VFORK = 0x4111  # what posix_spawn asks for
+
+
+def decide(which: Filter, name: str, *args: int, arch: Arch = Arch.X86_64, **options: bool) -> int:
+    table = table_of(which, arch, **options)
+    return table.decide(numbers(arch)[name], (*args, *(0,) * (6 - len(args))))
+
+
+@pytest.mark.parametrize("arch", Arch)
+def test_every_system_call_is_in_exactly_one_group(arch: Arch) -> None:
+    counts = Counter(name for group in GROUPS for name in group.names)
+    assert {name: counts[name] for name in numbers(arch)} == dict.fromkeys(numbers(arch), 1)
+
+
+def test_the_groups_and_rules_name_no_call_that_does_not_exist() -> None:
+    known = {name for arch in Arch for name in numbers(arch)}
+    assert {name for group in GROUPS for name in group.names} == known
+    assert set(ARGUMENT_RULES) <= known
+
+
+words = st.integers(0, ALL_BITS) | st.sampled_from(
+    [0, 1, 2, 10, 16, 17, 0o755, 0o4755, 0x5412, 0x5401, THREAD, NEW_USER, VFORK, 0xFFFFFFFF, HIGH]
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.sampled_from(Arch), st.integers(0, 600), st.tuples(*[words] * 6), st.booleans())
+def test_each_filter_allows_all_that_the_stricter_ones_allow(
+    arch: Arch, nr: int, args: tuple[int, ...], refuse_shared_memory: bool
+) -> None:
+    allowed = [
+        table_of(which, arch, refuse_shared_memory=refuse_shared_memory).decide(nr, args) == ALLOW for which in Filter
+    ]
+    assert allowed == sorted(allowed)
+
+
+@pytest.mark.parametrize("arch", Arch)
+def test_each_filter_allows_something_that_the_stricter_ones_refuse(arch: Arch) -> None:
+    for stricter, looser, name in [(TIGHT, STANDARD, "seccomp"), (STANDARD, PERMISSIVE, "mount")]:
+        assert decide(stricter, name, arch=arch) == REFUSE
+        assert decide(looser, name, arch=arch) == ALLOW
+
+
+@pytest.mark.parametrize("arch", Arch)
+def test_calls_that_nobody_has_looked_at_are_unimplemented(arch: Arch) -> None:
+    for which in Filter:
+        table = table_of(which, arch)
+        unknown = set(range(1000)) - set(names(arch))
+        assert {table.decide(nr) for nr in (*unknown, 0x40000000, 2**32 - 1)} == {UNIMPLEMENTED}
+        assert table.decide(0, audit=0x40000003) == KILL_PROCESS
+
+
+REFUSED_BY_TIGHT_AND_STANDARD = """
+unshare setns mount umount2 fsopen fsconfig fsmount fspick open_tree open_tree_attr move_mount mount_setattr
+pivot_root chroot ptrace process_vm_readv process_vm_writev pidfd_getfd kcmp sethostname setdomainname
+name_to_handle_at
+"""
+REFUSED_BY_ALL = """
+bpf perf_event_open userfaultfd io_uring_setup io_uring_enter io_uring_register keyctl add_key request_key
+kexec_load kexec_file_load init_module finit_module delete_module reboot swapon swapoff quotactl quotactl_fd acct
+syslog open_by_handle_at settimeofday clock_settime adjtimex clock_adjtime memfd_secret vhangup fanotify_init
+lookup_dcookie
+"""
+
+
+@pytest.mark.parametrize("arch", Arch)
+def test_dangerous_calls_are_refused(arch: Arch) -> None:
+    for name in (REFUSED_BY_TIGHT_AND_STANDARD + REFUSED_BY_ALL).split():
+        assert decide(TIGHT, name, arch=arch) == decide(STANDARD, name, arch=arch) == REFUSE, name
+    for name in REFUSED_BY_ALL.split():
+        assert decide(PERMISSIVE, name, arch=arch) == REFUSE, name
+    for which in Filter:
+        assert decide(which, "clone3", arch=arch) == UNIMPLEMENTED
+        assert decide(which, "nfsservctl", arch=arch) == UNIMPLEMENTED
+
+
+def test_calls_of_x86_alone_are_refused() -> None:
+    for name in ("iopl", "ioperm", "modify_ldt", "uselib", "sysfs", "ustat"):
+        assert {decide(which, name) for which in Filter} == {REFUSE}
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "tight", "standard", "permissive"),
+    [
+        ("clone", (THREAD,), ALLOW, ALLOW, ALLOW),
+        ("clone", (SIGCHLD,), REFUSE, ALLOW, ALLOW),
+        ("clone", (VFORK,), REFUSE, ALLOW, ALLOW),
+        ("clone", (NEW_USER | SIGCHLD,), REFUSE, REFUSE, ALLOW),
+        ("clone", (NEW_USER | THREAD,), REFUSE, REFUSE, ALLOW),
+        ("clone", (CLONE_PARENT | SIGCHLD,), REFUSE, REFUSE, ALLOW),
+        *((("clone"), (1 << bit,), REFUSE, REFUSE, ALLOW) for bit in (17, 25, 26, 27, 28, 29, 30)),
+        ("socket", (1, 1), ALLOW, ALLOW, ALLOW),
+        ("socket", (2, 1), UNSUPPORTED, ALLOW, ALLOW),
+        ("socket", (10, 2), UNSUPPORTED, ALLOW, ALLOW),
+        ("socket", (16, 3, 0), UNSUPPORTED, ALLOW, ALLOW),
+        ("socket", (16, 3, 4), UNSUPPORTED, UNSUPPORTED, ALLOW),
+        ("socket", (16, 3, 2), UNSUPPORTED, UNSUPPORTED, UNSUPPORTED),
+        ("socket", (17, 3), UNSUPPORTED, UNSUPPORTED, UNSUPPORTED),
+        ("socket", (40, 1), UNSUPPORTED, UNSUPPORTED, UNSUPPORTED),
+        ("socket", (HIGH | 40, 1), UNSUPPORTED, UNSUPPORTED, UNSUPPORTED),
+        ("socket", (2, 10), UNSUPPORTED, UNSUPPORTED, UNSUPPORTED),  # AF_INET with SOCK_PACKET
+        ("socket", (HIGH | 2, HIGH | 0x80000 | 10), UNSUPPORTED, UNSUPPORTED, UNSUPPORTED),
+        ("socketpair", (1, 1), ALLOW, ALLOW, ALLOW),
+        ("socketpair", (30, 1), UNSUPPORTED, UNSUPPORTED, UNSUPPORTED),
+        ("prlimit64", (0,), ALLOW, ALLOW, ALLOW),
+        ("prlimit64", (1,), REFUSE, REFUSE, REFUSE),
+        ("prlimit64", (HIGH,), REFUSE, REFUSE, REFUSE),
+        ("ioctl", (0, 0x5401), ALLOW, ALLOW, ALLOW),
+        ("ioctl", (0, 0x5412), REFUSE, REFUSE, REFUSE),
+        ("ioctl", (0, HIGH | 0x5412), REFUSE, REFUSE, REFUSE),
+        ("ioctl", (0, 0xFFFFFFFF_0000541C), REFUSE, REFUSE, REFUSE),
+        ("ioctl", (0, 0x1234), REFUSE, ALLOW, ALLOW),
+        ("prctl", (15,), ALLOW, ALLOW, ALLOW),
+        ("prctl", (35,), REFUSE, ALLOW, ALLOW),
+        ("prctl", (1,), REFUSE, ALLOW, ALLOW),  # PR_SET_PDEATHSIG: to outlive its parent
+        ("personality", (0xFFFFFFFF,), ALLOW, ALLOW, ALLOW),
+        ("personality", (0,), REFUSE, ALLOW, ALLOW),
+        ("personality", (0x40000,), REFUSE, ALLOW, ALLOW),
+        ("personality", (8,), REFUSE, REFUSE, ALLOW),
+        ("personality", (0x400000,), REFUSE, REFUSE, REFUSE),
+        ("chmod", (0, 0o1777), ALLOW, ALLOW, ALLOW),
+        ("chmod", (0, 0o4755), REFUSE, REFUSE, ALLOW),
+        ("fchmod", (0, 0o2755), REFUSE, REFUSE, ALLOW),
+        ("fchmodat", (0, 0, 0o4755), REFUSE, REFUSE, ALLOW),
+        ("fchmodat2", (0, 0, 0o4755), REFUSE, REFUSE, ALLOW),
+        ("creat", (0, 0o4755), REFUSE, REFUSE, ALLOW),
+        ("open", (0, 0o101, 0o4755), REFUSE, REFUSE, ALLOW),
+        ("open", (0, 0, 0o4755), ALLOW, ALLOW, ALLOW),  # no O_CREAT: the mode is whatever was there
+        ("openat", (0, 0, 0o20200000, 0o6755), REFUSE, REFUSE, ALLOW),  # O_TMPFILE
+        ("openat", (0, 0, 0o101, 0o755), ALLOW, ALLOW, ALLOW),
+        ("openat2", (), UNIMPLEMENTED, UNIMPLEMENTED, ALLOW),
+        ("mknod", (0, 0o010644), REFUSE, ALLOW, ALLOW),
+        ("mknod", (0, 0o104755), REFUSE, REFUSE, ALLOW),
+        ("mknodat", (0, 0, 0o020644), REFUSE, REFUSE, ALLOW),
+        ("mknodat", (0, 0, 0o060644), REFUSE, REFUSE, ALLOW),
+        ("fork", (), REFUSE, ALLOW, ALLOW),
+        ("landlock_restrict_self", (), REFUSE, ALLOW, ALLOW),
+    ],
+)
+def test_arguments(name: str, args: tuple[int, ...], tight: int, standard: int, permissive: int) -> None:
+    assert [decide(which, name, *args) for which in Filter] == [tight, standard, permissive]
+
+
+def test_shared_memory_is_refused_only_on_request() -> None:
+    shared, private, shared_file = (0, 0, 3, 0x21), (0, 0, 3, 0x22), (0, 0, 3, 0x01)
+    for which in (STANDARD, PERMISSIVE):
+        for name, args in [("mmap", shared), ("memfd_create", ()), ("shmget", ())]:
+            assert decide(which, name, *args) == ALLOW
+            assert decide(which, name, *args, refuse_shared_memory=True) == REFUSE
+    for args in (private, shared_file):
+        assert decide(TIGHT, "mmap", *args, refuse_shared_memory=True) == ALLOW
+
+
+def test_notify_changes_only_refusals_with_eperm() -> None:
+    plain = table_of(STANDARD, Arch.X86_64)
+    for nr in range(500):
+        expected = {REFUSE: NOTIFY}.get(plain.decide(nr), plain.decide(nr))
+        assert plain.with_notify().decide(nr) == expected
+    assert build(STANDARD, Arch.X86_64, notify=True) != build(STANDARD, Arch.X86_64)
+
+
+def test_building_twice_gives_the_same_bytes() -> None:
+    assert build.__wrapped__(TIGHT, Arch.AARCH64) == build(TIGHT, Arch.AARCH64)
+
+
+def test_explain_says_what_a_call_does_and_why_it_is_refused() -> None:
+    assert explain(165, Arch.X86_64) == (
+        "mount: attaches a file system; refused because the mount view is what hides the host's files, and it must "
+        "stay as it was set up"
+    )
+    assert explain(40, Arch.AARCH64) == explain(165, Arch.X86_64)
+    assert explain(57, Arch.X86_64, TIGHT).endswith("a program that only computes does not need it (tight filter)")
+    assert explain(56, Arch.X86_64).startswith("clone: starts a thread or a process; allowed, except with namespace")
+    assert "allowed because the permissive filter" in explain(165, Arch.X86_64, PERMISSIVE)
+    assert explain(999, Arch.X86_64).startswith("system call 999: unknown; refused because")
+
+
+@pytest.mark.parametrize("arch", Arch)
+@pytest.mark.parametrize("which", Filter)
+def test_every_call_is_explained_as_its_table_decides(arch: Arch, which: Filter) -> None:
+    for nr, name in names(arch).items():
+        line = explain(nr, arch, which)
+        assert line.startswith(f"{name}: ") and "\n" not in line
+        rule = table_of(which, arch).rules[nr]
+        assert ("; refused because " in line) == (not rule.clauses and rule.otherwise != ALLOW)
+
+
+def test_the_public_names_are_sorted_and_there() -> None:
+    assert seccomp.__all__ == sorted(seccomp.__all__)
+    assert all(hasattr(seccomp, name) for name in seccomp.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        seccomp.nothing  # noqa: B018

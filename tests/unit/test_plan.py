@@ -1,0 +1,93 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stockade import Enforcement, Guarantee, PlanError, Policy, Strength
+from stockade._plan import plan
+from stockade.backends.native import Native
+from stockade.backends.native_capabilities import capabilities
+from tests.unit import facts as hosts
+
+HOSTS = [hosts.ROOT_V1, hosts.ROOT_V2, hosts.USER, hosts.OLD_USER]
+
+
+def made(policy, facts):
+    return plan(policy, facts, "native", capabilities(facts))
+
+
+@pytest.mark.parametrize("facts", HOSTS)
+def test_the_default_policy_can_be_held_and_every_guarantee_is_on_the_receipt(facts):
+    assert set(made(Policy(), facts).enforcement) == set(Guarantee)
+
+
+def test_what_cannot_be_held_stops_the_run_with_a_sentence_each():
+    policy = Policy(accept={"memory": "kernel", "syscalls": "kernel"}, limits={"cpu_rate": 0.5})
+    with pytest.raises(PlanError) as caught:
+        made(policy, hosts.USER)
+    assert set(caught.value.missing) == {"memory", "cpu_rate", "syscalls"}
+    assert "Permission denied" in caught.value.missing["memory"]
+    assert "accept={'memory': 'supervisor'}" in caught.value.missing["memory"]
+    assert "limits={'cpu_rate': 'unlimited'}" in caught.value.missing["cpu_rate"]
+    assert caught.value.as_json()["missing"] == caught.value.missing
+
+
+def test_less_is_accepted_only_where_it_is_said():
+    accepted = made(Policy(limits={"cpu_rate": 0.5}, accept={"cpu_rate": "absent"}), hosts.USER)
+    assert accepted.enforcement[Guarantee.CPU_RATE].strength is Strength.ABSENT
+
+
+def test_a_bound_writable_folder_takes_the_disk_guarantee_away():
+    policy = Policy(filesystem={"write": ["/srv/out"]})
+    with pytest.raises(PlanError, match="/srv/out"):
+        made(policy, hosts.ROOT_V1)
+    accepted = Policy(filesystem={"write": ["/srv/out"]}, accept={"disk": "absent"})
+    assert made(accepted, hosts.ROOT_V1).enforcement[Guarantee.DISK].strength is Strength.ABSENT
+
+
+def test_the_hosts_network_is_not_called_isolated():
+    receipt = made(Policy(network="host"), hosts.ROOT_V1).enforcement
+    assert receipt[Guarantee.NETWORK].strength is Strength.ABSENT
+    assert "metadata" in receipt[Guarantee.NETWORK].note
+    assert "abstract" in receipt[Guarantee.IPC].note
+
+
+def test_without_namespaces_the_backend_says_why_and_what_to_do():
+    available = Native().availability(hosts.NOTHING)
+    assert not available.usable
+    assert "Operation not permitted" in available.reason
+    assert "sysctl" in available.remedy
+
+
+def test_old_kernels_count_a_users_other_processes():
+    assert "5.14" in capabilities(hosts.OLD_USER)[Guarantee.PROCESSES].note
+    assert "5.14" not in capabilities(hosts.USER)[Guarantee.PROCESSES].note
+
+
+strengths = st.sampled_from(list(Strength))
+receipts = st.fixed_dictionaries({guarantee: st.builds(Enforcement, st.just("x"), strengths) for guarantee in Guarantee})
+floors = st.dictionaries(st.sampled_from(list(Guarantee)), strengths)
+
+
+@given(receipts, floors)
+def test_no_plan_ever_holds_less_than_its_floor(receipt, accept):
+    policy = Policy(accept=accept)
+    try:
+        found = plan(policy, hosts.ROOT_V1, "x", receipt)
+    except PlanError as error:
+        assert error.missing
+        for name in error.missing:
+            assert not receipt[Guarantee(name)].strength.holds(policy.floor(Guarantee(name)))
+    else:
+        for guarantee in Guarantee:
+            assert not policy.asks(guarantee) or found.enforcement[guarantee].strength.holds(policy.floor(guarantee))
+
+
+@given(receipts, floors, st.sampled_from(list(Guarantee)), strengths)
+def test_accepting_less_never_turns_a_plan_into_a_refusal(receipt, accept, guarantee, strength):
+    try:
+        strict = plan(Policy(accept=accept), hosts.ROOT_V1, "x", receipt)
+    except PlanError:
+        return
+    if Policy(accept=accept).floor(guarantee).holds(strength):
+        looser = plan(Policy(accept=accept | {guarantee: strength}), hosts.ROOT_V1, "x", receipt)
+        assert looser.enforcement == strict.enforcement

@@ -1,0 +1,30 @@
+import pytest
+
+from stockade._launch import Groups, Launch, Watch
+from stockade._record import Record
+
+
+class Point(Record):
+    x: int
+    y: int = 0
+
+
+def test_records_compare_print_and_refuse():
+    assert Point(x=1) == Point(x=1, y=0) != Point(x=2)
+    assert hash(Point(x=1)) == hash(Point(x=1))
+    assert repr(Point(x=1)) == "Point(x=1, y=0)"
+    with pytest.raises(TypeError, match="lacks x"):
+        Point()
+    with pytest.raises(TypeError, match="no z"):
+        Point(x=1, z=2)
+    with pytest.raises(AttributeError, match="frozen"):
+        Point(x=1).x = 2
+
+
+def test_a_launch_goes_over_the_wire_and_comes_back():
+    launch = Launch(
+        argv=("true",), environment={"A": "1"}, steps=(("chdir", "/"),), groups=Groups(memory=1), watch=Watch(cpu_seconds=2)
+    )
+    assert Launch.from_wire(launch.as_wire()) == launch
+    with pytest.raises(TypeError):
+        Launch.from_wire(launch.as_wire() | {"surprise": 1})

@@ -1,0 +1,132 @@
+import json
+import signal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stockade import GuestFailed, Guarantee, Outcome, Policy, ResourceExhausted, SetupError
+from stockade._plan import plan
+from stockade._result import Met
+from stockade._verdict import sandbox_failed, verdict
+from stockade.backends.native_capabilities import capabilities
+from tests.unit import facts as hosts
+
+PLAN = plan(Policy(limits={"cpu_time": 1, "wall_time": 2}), hosts.ROOT_V1, "native", capabilities(hosts.ROOT_V1))
+EXITED = 256
+
+
+def report(**fields):
+    return {
+        "status": 0, "started": True, "wall_seconds": 0.1, "cpu_seconds": 0.1, "cpu_source": "cgroup",
+        "peak_memory": 1 << 20, "peak_processes": 1, "oom_kills": 0, "forks_refused": 0, "disk_free": 1, "inodes_free": 1,
+        "cause": None, "failure": None, "output": [0, 0], "tails": [b"", b""], "channel": b"", "channel_overflow": False,
+    } | fields  # fmt: skip
+
+
+def judged(**fields):
+    return verdict(PLAN, report(**fields), b"", b"")
+
+
+@pytest.mark.parametrize(
+    ("fields", "outcome", "exit_code", "number", "limit"),
+    [
+        ({}, Outcome.COMPLETED, 0, None, None),
+        ({"status": 3 * EXITED}, Outcome.FAILED, 3, None, None),
+        ({"status": 124 * EXITED}, Outcome.FAILED, 124, None, None),
+        ({"status": int(signal.SIGSEGV)}, Outcome.CRASHED, None, signal.SIGSEGV, None),
+        ({"status": int(signal.SIGXFSZ)}, Outcome.LIMIT_EXCEEDED, None, signal.SIGXFSZ, Guarantee.FILE_SIZE),
+        ({"status": None, "cause": "wall_time"}, Outcome.LIMIT_EXCEEDED, None, signal.SIGKILL, Guarantee.WALL_TIME),
+        ({"status": 0, "oom_kills": 1}, Outcome.LIMIT_EXCEEDED, 0, None, Guarantee.MEMORY),
+        ({"status": 0, "cpu_seconds": 1.0}, Outcome.LIMIT_EXCEEDED, 0, None, Guarantee.CPU_TIME),
+        ({"status": int(signal.SIGXCPU)}, Outcome.LIMIT_EXCEEDED, None, signal.SIGXCPU, Guarantee.CPU_TIME),
+        ({"status": 0, "forks_refused": 9}, Outcome.COMPLETED, 0, None, None),
+        ({"status": None, "cause": "cancelled"}, Outcome.CANCELLED, None, signal.SIGKILL, None),
+        ({"status": None, "cause": "output"}, Outcome.LIMIT_EXCEEDED, None, signal.SIGKILL, Guarantee.OUTPUT),
+    ],
+)
+def test_outcomes(fields, outcome, exit_code, number, limit):
+    result = judged(**fields)
+    assert (result.outcome, result.exit_code, result.signal, result.limit) == (outcome, exit_code, number, limit)
+
+
+def test_a_limit_that_the_guest_coped_with_is_told_with_its_counter():
+    state = judged(forks_refused=9).limits_met[Guarantee.PROCESSES]
+    assert (state.state, state.evidence) == (Met.MET, "cgroup pids.events max 9")
+    assert judged().limits_met[Guarantee.PROCESSES].state is Met.NOT_MET
+    assert judged().limits_met[Guarantee.OPEN_FILES].state is Met.UNKNOWN
+    assert Guarantee.CPU_RATE not in judged().limits_met
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"started": False, "status": 125 * EXITED, "failure": {"kind": "setup", "message": "step root: no"}},
+        {"started": False, "status": None},
+        {"started": True, "status": 125 * EXITED, "failure": {"kind": "setup", "message": "execve: no memory"}},
+        {"cause": "setup", "status": None, "failure": {"kind": "setup", "message": "too long"}},
+    ],
+)
+def test_a_sandbox_that_failed_is_never_a_guest_that_failed(fields):
+    result = judged(**fields)
+    assert result.outcome is Outcome.SANDBOX_FAILED
+    with pytest.raises(SetupError):
+        result.check()
+
+
+@pytest.mark.parametrize(("code", "kind"), [(127, "CommandNotFound"), (126, "NotExecutable")])
+def test_a_command_that_is_not_there_is_the_callers_mistake(code, kind):
+    result = judged(status=code * EXITED, failure={"kind": "exec", "message": "nope: command not found"})
+    assert (result.outcome, result.exit_code, result.error.type) == (Outcome.FAILED, code, kind)
+
+
+HOSTILE = [
+    b"", b"{", b"[]", b"3", b"null", b'{"value": NaN}', b'{"error": 3, "repr": []}', b"\xff\xfe", b"[" * 100_000,
+    b'{"value": ' + b"9" * 10_000 + b"}", b'{"error": {"type": 1, "message": "", "traceback": ""}}', b'{"a":1}{"b":2}',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("said", HOSTILE, ids=lambda said: said[:20])
+def test_nonsense_on_the_result_channel_is_dropped_and_decides_nothing(said):
+    result = judged(channel=said)
+    assert (result.outcome, result.value, result.value_repr, result.error) == (Outcome.COMPLETED, None, None, None)
+
+
+@given(st.binary(max_size=300))
+def test_no_bytes_on_the_channel_change_the_outcome(said):
+    assert judged(channel=said).outcome is Outcome.COMPLETED
+    assert judged(channel=said, status=EXITED).outcome is Outcome.FAILED
+
+
+def test_what_a_guest_says_is_carried():
+    said = json.dumps({"value": [1, {"a": None}], "repr": "[1, ...]"}).encode()
+    result = judged(channel=said)
+    assert (result.value, result.value_repr) == ([1, {"a": None}], "[1, ...]")
+
+
+def test_an_overflowing_channel_is_dropped_whole():
+    assert judged(channel=b'{"value": 1}', channel_overflow=True).value is None
+
+
+def test_text_of_streams():
+    result = verdict(PLAN, report(output=[12, 3], tails=[b"xyz", b""]), b"ab\xff", b"err")
+    assert result.stdout_bytes == b"ab\xffxyz"
+    assert result.stdout == "ab\ufffd\n[... 6 bytes omitted ...]\nxyz"
+    assert (result.stdout_truncated, result.stderr_truncated, result.stderr) == (True, False, "err")
+
+
+def test_check_raises_what_the_outcome_amounts_to():
+    assert judged().check().ok
+    with pytest.raises(GuestFailed, match="exit status 3") as caught:
+        judged(status=3 * EXITED).check()
+    assert caught.value.result.exit_code == 3
+    with pytest.raises(ResourceExhausted, match="wall_time: timer"):
+        judged(cause="wall_time", status=None).check()
+    with pytest.raises(GuestFailed, match="SIGSEGV"):
+        judged(status=int(signal.SIGSEGV)).check()
+
+
+def test_json_is_json():
+    text = json.dumps(judged(cause="wall_time", status=None).as_json())
+    assert json.loads(text)["enforcement"]["wall_time"]["strength"] == "supervisor"
+    json.dumps(sandbox_failed(PLAN, "why").as_json())

@@ -1,0 +1,38 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stockade.warden import wire
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+messages = st.lists(st.tuples(st.text(), st.dictionaries(st.from_regex("[a-z]{1,8}", fullmatch=True), values)))
+
+
+@given(messages, st.data())
+def test_messages_survive_any_cut(sent, data):
+    raw = b"".join(wire.encode(kind, **fields) for kind, fields in sent)
+    decoder = wire.Decoder()
+    received = []
+    while raw:
+        cut = data.draw(st.integers(1, len(raw)))
+        received += decoder.feed(raw[:cut])
+        raw = raw[cut:]
+    assert received == sent
+
+
+@given(st.binary(min_size=5, max_size=200))
+def test_nonsense_is_a_wire_error_or_an_unfinished_frame(raw):
+    decoder = wire.Decoder()
+    try:
+        for kind, fields in decoder.feed(raw):
+            assert isinstance(kind, str) and isinstance(fields, dict)
+    except wire.WireError:
+        pass
+
+
+def test_a_frame_past_the_bound_is_refused_before_it_is_buffered():
+    with pytest.raises(wire.WireError, match="bytes"):
+        list(wire.Decoder().feed((wire.MAX_FRAME + 1).to_bytes(4, "big")))
