@@ -104,12 +104,17 @@ async def _readable(loop: asyncio.AbstractEventLoop, fd: int | None) -> None:
     """Wait until ``fd`` can be read. No thread: one that reads a silent pipe could never be ended."""
     if fd is None:
         return
-    ready = loop.create_future()
+    ready: asyncio.Future[None] = loop.create_future()
     try:
-        loop.add_reader(fd, lambda: ready.done() or ready.set_result(None))
+        loop.add_reader(fd, _settle, ready)
     except PermissionError:  # a regular file, which epoll does not take: it is always ready
         return
     try:
         await ready
     finally:
         loop.remove_reader(fd)
+
+
+def _settle(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

@@ -39,7 +39,11 @@ def judged(**fields):
         ({"status": None, "cause": "wall_time"}, Outcome.LIMIT_EXCEEDED, None, signal.SIGKILL, Guarantee.WALL_TIME),
         ({"status": 0, "oom_kills": 1}, Outcome.LIMIT_EXCEEDED, 0, None, Guarantee.MEMORY),
         ({"status": 0, "cpu_seconds": 1.0}, Outcome.LIMIT_EXCEEDED, 0, None, Guarantee.CPU_TIME),
-        ({"status": int(signal.SIGXCPU)}, Outcome.LIMIT_EXCEEDED, None, signal.SIGXCPU, Guarantee.CPU_TIME),
+        (
+            {"status": int(signal.SIGXCPU), "cpu_seconds": 0.99},
+            Outcome.LIMIT_EXCEEDED, None, signal.SIGXCPU, Guarantee.CPU_TIME,
+        ),
+        ({"status": int(signal.SIGXCPU)}, Outcome.CRASHED, None, signal.SIGXCPU, None),
         ({"status": 0, "forks_refused": 9}, Outcome.COMPLETED, 0, None, None),
         ({"status": None, "cause": "cancelled"}, Outcome.CANCELLED, None, signal.SIGKILL, None),
         ({"status": None, "cause": "output"}, Outcome.LIMIT_EXCEEDED, None, signal.SIGKILL, Guarantee.OUTPUT),

@@ -75,7 +75,7 @@ def launch(plan: Plan, job: Job, command: Command) -> Launch:
     isolated = policy.network == "none"
     bound = _bound(policy, job, command, workspace)
     base = [
-        ("join_groups",),
+        ("cgroup_namespace",),
         *_root(policy, job, command),
         *_system(facts, command),
         ("proc",),
@@ -150,7 +150,7 @@ def _system(facts: HostFacts, command: Command) -> list[Step]:
         if not _lies_below(folder, [*shown, *_FACES]):
             steps.append(("bind", folder, folder, _PROGRAMS))
             shown.append(folder)
-    steps += [("bind", f"/dev/{name}", f"/dev/{name}", ("nosuid", "noexec")) for name in _DEVICES]
+    steps += [("bind", f"/dev/{name}", f"/dev/{name}", ("ro", "nosuid", "noexec")) for name in _DEVICES]
     steps += [
         ("link", "/dev/fd", "/proc/self/fd"),
         ("link", "/dev/stdin", "/proc/self/fd/0"),

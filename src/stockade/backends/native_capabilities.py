@@ -7,6 +7,7 @@ from stockade._guarantees import Enforcement, Guarantee, Strength
 
 _KERNEL = Strength.KERNEL
 _SUPERVISOR = Strength.SUPERVISOR
+_NETWORK_NOTE = "its own loopback is all there is; VM sockets, where the host has them, need a system-call filter"
 
 
 def capabilities(facts: HostFacts) -> dict[Guarantee, Enforcement]:
@@ -25,8 +26,8 @@ def capabilities(facts: HostFacts) -> dict[Guarantee, Enforcement]:
         Guarantee.STACK: Enforcement("RLIMIT_STACK", _KERNEL, "of the main thread"),
         Guarantee.FILESYSTEM_READ: Enforcement("mount namespace, new root", _KERNEL),
         Guarantee.FILESYSTEM_WRITE: Enforcement("mount namespace, read-only mounts", _KERNEL),
-        Guarantee.NETWORK: Enforcement("network namespace", _KERNEL, "its own loopback is all there is"),
-        Guarantee.PROCESS_VIEW: Enforcement("PID namespace, own /proc", _KERNEL),
+        Guarantee.NETWORK: Enforcement("network namespace", _KERNEL, _NETWORK_NOTE),
+        Guarantee.PROCESS_VIEW: _process_view(facts),
         Guarantee.IPC: Enforcement("IPC and network namespaces", _KERNEL),
         Guarantee.PRIVILEGES: _privileges(facts),
         Guarantee.SYSCALLS: Enforcement.absent("no system-call filter yet"),
@@ -60,7 +61,8 @@ def _memory(facts: HostFacts) -> Enforcement:
     return Enforcement(
         "RLIMIT_DATA and a sampled total",
         _SUPERVISOR,
-        "worst case: processes x memory, and as much again in shared memory between two samples 20 ms apart; "
+        "worst case: processes x memory; not seen at all is what no process maps: memfd files, System V segments and "
+        "shared memory that was dropped; "
         + _no_cgroup(facts, "memory"),
     )
 
@@ -87,6 +89,12 @@ def _privileges(facts: HostFacts) -> Enforcement:
     if facts.groups and not facts.privileged:
         note += f"; {facts.groups} supplementary groups of the caller stay, which only root could shed"
     return Enforcement("no capabilities, no new privileges, user namespace", _KERNEL, note)
+
+
+def _process_view(facts: HostFacts) -> Enforcement:
+    # prlimit(2) asks for the same ids, and an ordinary user has only one of each to give.
+    note = "" if facts.privileged else "a guest can lower its own init's limits by prlimit, which ends the run"
+    return Enforcement("PID namespace, own /proc", _KERNEL, note)
 
 
 def _no_cgroup(facts: HostFacts, controller: str) -> str:

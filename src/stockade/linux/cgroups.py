@@ -15,8 +15,8 @@ from stockade._record import Record
 
 PREFIX = "stockade-"
 _TOKEN_LENGTH = 16
-_KEPT = 64
-_RENEWABLE = 4 << 20
+_RENEWABLE = 8 << 20
+_FEW_TASKS = 16
 _CPU_PERIOD = 100_000  # microseconds, the kernel's default period for bandwidth control
 
 
@@ -115,7 +115,6 @@ class Tree:
         self._name = PREFIX + token
         self._count = 0
         self._locks: list[int] = []
-        self._free: list[Group] = []
         self._leftovers: list[str] = []
         for hierarchy in hierarchies:
             reclaim(hierarchy.path)
@@ -124,39 +123,25 @@ class Tree:
             if hierarchy.version == 2:
                 _delegate(path, [name for name in hierarchy.controllers if name in _WANTED])
 
-    def take(self) -> Group:
-        """Return a group without limits and without processes: a used one if there is, else a new one."""
-        if self._free:
-            return self._free.pop()
-        return Group([(hierarchy, self._make(hierarchy)) for hierarchy in self._hierarchies])
-
-    def _make(self, hierarchy: Hierarchy) -> str:
+    def make(self) -> Group:
+        """Return a new group, without limits and without processes."""
+        self._sweep()
         self._count += 1
-        path = f"{hierarchy.path}/{self._name}/{self._count}"
-        os.mkdir(path)
-        return path
+        places = []
+        for hierarchy in self._hierarchies:
+            path = f"{hierarchy.path}/{self._name}/{self._count}"
+            os.mkdir(path)
+            places.append((hierarchy, path))
+        return Group(places)
 
-    def give_back(self, group: Group) -> None:
-        """Keep ``group`` for another run if nothing of the last one is left in it; remove it otherwise.
-
-        Making and removing groups waits for every process that is just entering one, up to 10 ms each.
-        """
-        if len(self._free) < _KEPT and group.renew():
-            for hierarchy in self._hierarchies:
-                if "pids" in hierarchy.controllers:  # its peak cannot be begun anew
-                    self._leftovers.append(group.move(hierarchy, self._make(hierarchy)))
-            self._free.append(group)
-        else:
-            group.close()
-            self._leftovers += group.folders
+    def remove(self, group: Group) -> None:
+        """Remove ``group``; one that is still busy is tried again later."""
+        group.close()
+        self._leftovers += group.folders
         self._sweep()
 
     def close(self) -> None:
         """Remove the tree, as far as it is empty."""
-        while self._free:
-            group = self._free.pop()
-            group.close()
-            self._leftovers += group.folders
         self._sweep()
         for hierarchy, lock in zip(self._hierarchies, self._locks, strict=False):
             _remove(f"{hierarchy.path}/{self._name}")
@@ -175,6 +160,7 @@ class Group:
         self.folders = [path for _, path in places]
         self._readers: dict[str, int] = {}
         self._before: dict[str, float] = {}
+        self._most_processes = 0
 
     def open_entrances(self) -> list[int]:
         """Return a descriptor for each folder; whoever writes ``0`` to it enters the group."""
@@ -207,17 +193,31 @@ class Group:
             if swap is not None and "swap" in self._paths:
                 self._set("memory", "memory.memsw.limit_in_bytes", memory + swap)
 
+    def begin(self) -> None:
+        """A run begins: readings are differences to now."""
+        self._before = {
+            "cpu": self._cpu() or 0.0,
+            "oom_kills": self._oom_kills() or 0,
+            "forks_refused": self._forks_refused() or 0,
+            "peak_processes": self._peak_processes() or 0,
+        }
+        self._most_processes = 0
+        self._forget_peak()
+
     def read(self) -> Counters:
-        """Return what has been counted for this run: a used group's earlier counts are taken off."""
-        peak = self._number("memory", {1: "memory.max_usage_in_bytes", 2: "memory.peak"})
-        processes = self._number("pids", {1: "pids.peak", 2: "pids.peak"})
+        """Return what has been counted for this run."""
         return Counters(
             cpu_seconds=self.cpu_seconds(),
-            peak_memory=peak,
+            peak_memory=self._peak_memory(),
             oom_kills=self._since("oom_kills", self._oom_kills()),
             forks_refused=self._since("forks_refused", self._forks_refused()),
-            peak_processes=processes,
+            peak_processes=self._since_peak(),
         )
+
+    def look(self) -> None:
+        """Sample what has no peak that could be begun anew."""
+        tasks = self._number("pids", {1: "pids.current", 2: "pids.current"})
+        self._most_processes = max(self._most_processes, tasks or 0)
 
     def cpu_seconds(self) -> float | None:
         """Return the CPU time of every task of this run, the dead included."""
@@ -228,29 +228,25 @@ class Group:
         """Return how many tasks the kernel has killed because the group's memory was used up."""
         return self._since("oom_kills", self._oom_kills()) or 0
 
-    def renew(self) -> bool:
-        """Make the group ready for another run; return whether it can be: empty, little charged, unlimited.
+    def renew(self, residents: set[int]) -> bool:
+        """Make the group ready for another run; return whether it can be.
 
-        File pages that a run has read stay charged to its group, and would count for the next one. Under v2 a
-        folder holds all controllers at once, some of which count for ever, so it is made anew for each run.
+        Nothing but the ``residents`` may be left in it, and little charged: file pages that a run has read stay
+        charged, and would count for the next one. Its peak of memory must be one that can be begun anew.
         """
-        if 2 in self._version.values():
-            return False
         try:
             for folder in self.folders:
-                if _read(f"{folder}/cgroup.procs"):
+                if set(map(int, _read(f"{folder}/cgroup.procs").split())) != residents:
                     return False
             charged = self._number("memory", {1: "memory.usage_in_bytes", 2: "memory.current"})
             if charged is not None and charged > _RENEWABLE:
                 return False
+            if (self._peak_processes() or 0) > _FEW_TASKS:
+                return False  # its peak would hide the next run's
             self._lift_limits()
-            self.forget_peak(strict=True)
-        except OSError:
+        except (OSError, ValueError):
             return False
-        self._before = {"cpu": self._cpu() or 0.0}
-        for name, value in (("oom_kills", self._oom_kills()), ("forks_refused", self._forks_refused())):
-            self._before[name] = value or 0
-        return True
+        return self._forget_peak()
 
     def _lift_limits(self) -> None:
         if self._version.get("memory") == 2:
@@ -284,23 +280,34 @@ class Group:
         spent = self._field("cpu", {2: "cpu.stat"}, "usage_usec")
         return None if spent is None else spent / 1e6
 
-    def forget_peak(self, *, strict: bool = False) -> None:
-        """Begin the peak of memory anew, where the kernel lets us: v1 always, v2 since Linux 6.12."""
-        name = {1: "memory.max_usage_in_bytes", 2: "memory.peak"}.get(self._version.get("memory", 0))
-        if name is not None:
-            try:
-                self._set("memory", name, 0)
-            except OSError:
-                if strict:
-                    raise  # otherwise the two mebibytes of the set-up stay in the peak, no more
+    def _peak_memory(self) -> int | None:
+        return self._number("memory", {1: "memory.max_usage_in_bytes", 2: "memory.peak"})
 
-    def move(self, hierarchy: Hierarchy, path: str) -> str:
-        """Use the folder ``path`` for ``hierarchy`` from now on; return the one that was used before."""
-        before = self._paths[hierarchy.controllers[0]]
-        self._paths |= dict.fromkeys(hierarchy.controllers, path)
-        self.close()
-        self.folders[self.folders.index(before)] = path
-        return before
+    def _peak_processes(self) -> int | None:
+        return self._number("pids", {1: "pids.peak", 2: "pids.peak"})
+
+    def _since_peak(self) -> int | None:
+        """Return the most tasks of this run: the kernel's peak where it rose, else the most that were seen."""
+        peak = self._peak_processes()
+        if peak is not None and peak > self._before.get("peak_processes", 0):
+            return peak
+        return self._most_processes or None
+
+    def _forget_peak(self) -> bool:
+        """Begin the peak of memory anew, where the kernel lets us: v1 always, v2 since Linux 6.12."""
+        if "memory" not in self._paths:
+            return True
+        try:
+            if self._version["memory"] == 1:
+                self._set("memory", "memory.max_usage_in_bytes", 0)
+            else:  # counts from now on for whoever reads through the same descriptor
+                if "memory.peak" not in self._readers:
+                    path = f"{self._paths['memory']}/memory.peak"
+                    self._readers["memory.peak"] = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+                os.write(self._readers["memory.peak"], b"reset")
+        except OSError:
+            return False
+        return True
 
     def close(self) -> None:
         """Close the descriptors; whoever made the group removes it."""

@@ -26,6 +26,7 @@ NUMBERS = {
     "mount_setattr": 442,
 } | _ARCH_NUMBERS.get(os.uname().machine, {})
 
+_ZEROS = (0, 0, 0, 0)
 _syscall = _libc.syscall
 _syscall.restype = ctypes.c_long
 _mount = _libc.mount
@@ -70,8 +71,8 @@ def umount(target: str, flags: int) -> None:
 
 def prctl(option: int, *args: int) -> int:
     """prctl(2)."""
-    padded = (*args, 0, 0, 0, 0)[:4]
-    return check(_prctl(option, *padded), f"prctl {option}")
+    result = _prctl(option, *args, *_ZEROS[len(args) :])
+    return result if result >= 0 else check(result, f"prctl {option}")
 
 
 def unshare(flags: int) -> None:

@@ -28,6 +28,7 @@ NEW_NET = 0x40000000
 # include/uapi/linux/prctl.h
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
+_PR_CAPBSET_READ = 23
 _PR_CAPBSET_DROP = 24
 _PR_SET_NO_NEW_PRIVS = 38
 _PR_CAP_AMBIENT = 47
@@ -36,6 +37,24 @@ _PR_CAP_AMBIENT_CLEAR_ALL = 4
 _KEYCTL_JOIN_SESSION_KEYRING = 1
 _CAPABILITY_VERSION_3 = 0x20080522
 
+_CAPABILITY_HEADER = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+_NO_CAPABILITIES = (ctypes.c_uint32 * 6)()
+
+
+def _count_capabilities() -> int:
+    """Return how many capabilities this kernel knows; asked once, since each question is a system call."""
+    count = 0
+    try:
+        while True:
+            libc.prctl(_PR_CAPBSET_READ, count)
+            count += 1
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+    return count
+
+
+_CAPABILITIES = _count_capabilities()
 _before_fork = ctypes.pythonapi.PyOS_BeforeFork
 _after_fork_child = ctypes.pythonapi.PyOS_AfterFork_Child
 _after_fork_parent = ctypes.pythonapi.PyOS_AfterFork_Parent
@@ -79,6 +98,14 @@ def is_dead(pidfd: int) -> bool:
     return bool(poll.poll(0))
 
 
+def kill(pidfd: int) -> None:
+    """Kill the process behind ``pidfd``, if it still lives."""
+    try:
+        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
 def set_dumpable(dumpable: bool) -> None:
     """Allow or forbid ptrace and ``/proc/PID`` access by others of the same user (prctl(2))."""
     libc.prctl(_PR_SET_DUMPABLE, int(dumpable))
@@ -91,22 +118,14 @@ def no_new_privileges() -> None:
 
 def empty_bounding_set() -> None:
     """Give up, for good, every capability that could still be gained (capabilities(7)); needs CAP_SETPCAP."""
-    capability = 0
-    while True:
-        try:
-            libc.prctl(_PR_CAPBSET_DROP, capability)
-        except OSError as error:
-            if error.errno != errno.EINVAL:  # EINVAL: past the last capability that this kernel knows
-                raise
-            break
-        capability += 1
+    for capability in range(_CAPABILITIES):
+        libc.prctl(_PR_CAPBSET_DROP, capability)
 
 
 def drop_capabilities() -> None:
     """Empty the ambient, inheritable, permitted and effective sets (capabilities(7))."""
     libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
-    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
-    libc.syscall("capset", header, (ctypes.c_uint32 * 6)())
+    libc.syscall("capset", _CAPABILITY_HEADER, _NO_CAPABILITIES)
 
 
 def become(uid: int, gid: int) -> None:
@@ -132,6 +151,18 @@ def map_identity(proc: int, inside_uid: int, uid: int, inside_gid: int, gid: int
             os.write(fd, text.encode())
         finally:
             os.close(fd)
+
+
+def no_user_namespaces(proc: int) -> None:
+    """Let no user namespace be made below the one just entered (user_namespaces(7)); needs CAP_SYS_RESOURCE in it.
+
+    A guest that makes one would have every capability in it: it could mount, and reach much of the kernel.
+    """
+    fd = os.open("sys/user/max_user_namespaces", os.O_WRONLY | os.O_CLOEXEC, dir_fd=proc)
+    try:
+        os.write(fd, b"0")
+    finally:
+        os.close(fd)
 
 
 def new_session_keyring() -> None:

@@ -2,8 +2,7 @@
 
 The order matters, and this is why it is what it is:
 
- 1. ``join_groups``  first, where it can be done ahead of demand: entering a v1 group can wait 10 ms for a grace
-    period of the kernel; then the cgroup namespace, in which these groups are the root;
+ 1. ``cgroup_namespace``  the groups it was born in become the root of what it sees of them;
  2. ``root``      the new root is mounted and pivoted into, so that the host's ``/tmp`` is not hidden as a source;
  3. ``bind``, ``link``, ``file``, ``folder``, ``scratch``, ``hostname``, ``loopback``   while capabilities are there;
  4. ``proc``      a writable mount below a read-only one: ids are mapped through the lower, the guest sees the upper;
@@ -18,7 +17,6 @@ import _socket as socket  # the ``socket`` module imports ``selectors`` and ``en
 import fcntl
 import os
 import struct
-import time
 
 from stockade.linux import libc, mounts, processes
 from stockade.linux import limits as rlimits
@@ -43,16 +41,14 @@ _IFF_UP_RUNNING = 0x41
 class Stage:
     """Carries out steps. What differs from run to run and is no business of the launch is given here."""
 
-    def __init__(self, *, uid: int, gid: int, privileged: bool, group_fds: Sequence[int]) -> None:
+    def __init__(self, *, uid: int, gid: int, privileged: bool) -> None:
         """``uid`` and ``gid`` are the host's, as seen here; ``privileged`` tells that they must be taken on."""
         self._uid = uid
         self._gid = gid
         self._privileged = privileged
-        self._group_fds = group_fds
         self._host = -1
         self._root = -1
         self._proc = -1
-        self._joined = 0.0
         self._limits: list[tuple[int, int, int]] = []
 
     def apply(self, steps: Sequence[Sequence[Any]]) -> None:
@@ -138,10 +134,14 @@ class Stage:
             os.close(place)
 
     def do_proc(self) -> None:
-        """Mount a fresh /proc, read-only for the guest; ids are mapped through the writable mount below it."""
+        """Mount a fresh /proc, read-only for the guest; ids are mapped through the writable mount below it.
+
+        The guest is also made the first to go when memory runs out: in its group, and on the host.
+        """
         os.mkdir("/proc")
         mounts.proc("/proc")
         self._proc = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
+        _write_below(self._proc, "self/oom_score_adj", b"1000")
         place = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
         mounts.bind(self._proc, place, mounts.ATTR_RDONLY)
         os.close(place)
@@ -169,17 +169,9 @@ class Stage:
         fcntl.ioctl(control.fileno(), _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", _IFF_UP_RUNNING))
         control.close()
 
-    def do_join_groups(self) -> None:
-        """Enter the run's control groups, and a namespace in which they are the root."""
-        for fd in self._group_fds:
-            os.write(fd, b"0")
-        if self._group_fds:
-            self._joined = time.process_time()
+    def do_cgroup_namespace(self) -> None:
+        """Enter a namespace in which the run's own control groups are the root (cgroup_namespaces(7))."""
         libc.unshare(processes.NEW_CGROUP)
-
-    def own_cpu(self) -> float:
-        """Return the CPU seconds that this process has spent where they are counted: they are not the guest's."""
-        return time.process_time() - self._joined
 
     def do_identity(self, uid: int, gid: int) -> None:
         """Become the guest: nobody's root, in a user namespace that owns nothing, without any capability."""
@@ -191,6 +183,7 @@ class Stage:
             processes.set_dumpable(True)  # or /proc/self belongs to root and ids cannot be mapped
         libc.unshare(processes.NEW_USER)
         processes.map_identity(self._proc, uid, self._uid, gid, self._gid)
+        processes.no_user_namespaces(self._proc)
         processes.no_new_privileges()
         processes.empty_bounding_set()
         processes.drop_capabilities()
@@ -216,6 +209,14 @@ class Stage:
         os.chmod(path, mode)
         if owned and self._privileged:
             os.chown(path, self._uid, self._gid)
+
+
+def _write_below(folder: int, name: str, content: bytes) -> None:
+    fd = os.open(name, os.O_WRONLY | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        os.write(fd, content)
+    finally:
+        os.close(fd)
 
 
 def _make_parents(path: str) -> None:

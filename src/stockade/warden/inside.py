@@ -11,6 +11,7 @@ import errno
 import fcntl
 import os
 import resource
+import time
 
 from stockade._record import Record
 from stockade.linux import libc, processes
@@ -30,6 +31,7 @@ SETUP_FAILED = 125
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127
 _CLOSE_RANGE_CLOEXEC = 4
+_INIT_GID = 65534  # not the guest's: who shares both ids with a process may set its limits (prlimit(2))
 _SANDBOX_ERRORS = (errno.EAGAIN, errno.ENOMEM)  # of execve(2): the sandbox's fault, not the command's
 
 
@@ -37,10 +39,10 @@ class Inside(Record):
     """All that a cell's processes need to know, handed down by fork."""
 
     privileged: bool
-    warden: int
+    parent: int
+    """The pidfd of the process that makes the cell; the init dies with it."""
     ends: Sequence[int]
     control: socket
-    group_fds: Sequence[int]
     uid: int
     gid: int
     base: Sequence[Any] = ()
@@ -48,7 +50,7 @@ class Inside(Record):
     def run(self) -> NoReturn:
         """Be the init; never return."""
         try:
-            processes.close_all_but((2, self.warden, self.control.fileno(), *self.ends, *self.group_fds))
+            processes.close_all_but((2, self.parent, self.control.fileno(), *self.ends))
             if not self.privileged:
                 self._enter_user_namespace()
             guest = os.fork()
@@ -67,15 +69,15 @@ class Inside(Record):
         os.close(proc)
 
     def _harden(self) -> None:
-        for fd in (2, *self.ends, *self.group_fds):
+        for fd in (2, *self.ends):
             os.close(fd)
         processes.empty_bounding_set()
         if self.privileged:
-            processes.become(self.uid, self.gid)
+            processes.become(self.uid, _INIT_GID)
         processes.set_dumpable(False)
         processes.no_new_privileges()
         processes.drop_capabilities()
-        processes.die_with(self.warden)
+        processes.die_with(self.parent)
 
     def _reap(self, guest: int) -> NoReturn:
         """Reap orphans until the guest itself ends; the kernel kills whatever is left when the init exits."""
@@ -95,16 +97,17 @@ class Inside(Record):
 
     def _become_guest(self) -> NoReturn:
         try:
-            os.close(self.warden)
+            os.close(self.parent)
             uid, gid = (self.uid, self.gid) if self.privileged else (0, 0)
-            stage = Stage(uid=uid, gid=gid, privileged=self.privileged, group_fds=self.group_fds)
+            stage = Stage(uid=uid, gid=gid, privileged=self.privileged)
             stage.apply(self.base)
             fields = self._receive()
+            begin = time.process_time()
             stage.apply(fields["steps"])
             self._take_over_streams(keep_channel=fields["channel"])
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
             usage = resource.getrusage(resource.RUSAGE_SELF)
-            self._send("exec", cpu_seconds=stage.own_cpu(), peak_memory=usage.ru_maxrss * 1024)
+            self._send("exec", cpu_seconds=time.process_time() - begin, peak_memory=usage.ru_maxrss * 1024)
             stage.seal()
         except BaseException as error:
             self._fail("setup", error)

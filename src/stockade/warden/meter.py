@@ -7,12 +7,13 @@ import time
 
 from stockade._launch import Watch
 from stockade.linux import tree
+from stockade.warden.slot import OWN_TASKS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from stockade.warden.cell import Cell
+    from stockade.warden.slot import Slot
 
 _NEAR = 0.8
 _SHORTEST = 0.002
@@ -25,11 +26,12 @@ _CPUS = len(os.sched_getaffinity(0))
 class Meter:
     """Looks at one run when asked to, and says when the next look is due."""
 
-    def __init__(self, watch: Watch, cell: Cell) -> None:
+    def __init__(self, watch: Watch, slot: Slot) -> None:
+        assert slot.cell is not None
         self._watch = watch
-        self._cell = cell
-        self._group = cell.group
-        self._has_cpu = cell.group is not None and cell.group.cpu_seconds() is not None
+        self._init = slot.cell.init
+        self._group = slot.group
+        self._has_cpu = slot.group is not None and slot.group.cpu_seconds() is not None
         self._sampling = watch.sampled_memory is not None or not self._has_cpu
         self._begin = 0.0
         self._end = 0.0
@@ -47,8 +49,6 @@ class Meter:
         self.started = True
         self._spent = spent
         self._setup_peak = peak
-        if self._group is not None:
-            self._group.forget_peak()
         self._begin = time.monotonic()
         self.next_look = self._begin
 
@@ -59,6 +59,8 @@ class Meter:
     def look(self, now: float) -> list[tuple[str, str]]:
         """Return each limit that is ``"near"`` for the first time, or ``"met"``."""
         wall = now - self._begin
+        if self._group is not None:
+            self._group.look()
         memory = self._sample()
         if self._has_cpu and self._group is not None:
             self._cpu = max(0.0, (self._group.cpu_seconds() or 0.0) - self._spent)
@@ -80,7 +82,7 @@ class Meter:
     def _sample(self) -> int:
         if not self._sampling:
             return 0
-        sample = tree.sample(self._cell.init, self._watch.sampled_memory)
+        sample = tree.sample(self._init, self._watch.sampled_memory)
         self._cpu = max(self._cpu, sample.cpu_seconds - self._spent)
         self._peak_memory = max(self._peak_memory, sample.memory)
         self._peak_tasks = max(self._peak_tasks, sample.tasks)
@@ -120,9 +122,14 @@ class Meter:
             "cpu_seconds": cpu,
             "cpu_source": source,
             "peak_memory": peak,
-            "peak_processes": (counters.peak_processes if counters else None) or self._peak_tasks or None,
+            "peak_processes": self._most_tasks(counters.peak_processes if counters else None),
             "oom_kills": counters.oom_kills if counters else None,
             "forks_refused": counters.forks_refused if counters else None,
             "disk_free": told.get("disk_free"),
             "inodes_free": told.get("inodes_free"),
         }
+
+    def _most_tasks(self, counted: int | None) -> int | None:
+        if counted is not None:
+            return max(1, counted - OWN_TASKS)
+        return self._peak_tasks or None

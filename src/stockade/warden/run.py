@@ -8,14 +8,16 @@ import time
 
 from stockade._launch import Launch
 from stockade.warden import loop, wire
-from stockade.warden.cell import Cell
 from stockade.warden.meter import Meter
+from stockade.warden.slot import OWN_TASKS, Slot
 from stockade.warden.streams import Keeper
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from functools import partial
     from typing import Any, Protocol
+
+    from stockade.warden.cell import Cell
 else:
     from _functools import partial  # ``functools`` imports half a dozen modules
 
@@ -33,8 +35,8 @@ class House(Protocol):
     def start(self, run: Run, launch: Launch, raw: bytes) -> None:
         """Find a cell for ``run``."""
 
-    def release(self, cell: Cell) -> None:
-        """Take back what a dead cell held."""
+    def release(self, slot: Slot) -> None:
+        """Take back a slot whose cell is dead."""
 
     def done(self, run: Run) -> None:
         """Forget ``run``."""
@@ -60,7 +62,9 @@ class Run:
         self._finished = False
         self._setup_deadline = float("inf")
         self.cause: str | None = None
+        self.slot: Slot | None = None
         self.cell: Cell | None = None
+        self._launch: Launch | None = None
         self.meter: Meter | None = None
         self._raw = b""
         self._control = wire.Decoder()
@@ -151,7 +155,10 @@ class Run:
         self._failure = self._failure or {"kind": "setup", "message": message}
         if self.cell is not None:
             self.kill("setup")
-        elif not self._finished:
+            return
+        self._stdin.clear()
+        self._stdin_size = 0
+        if not self._finished:
             self._finished = True
             self.send("refused", message=message)
             if not self._outgoing:
@@ -166,33 +173,37 @@ class Run:
 
     # -- the guest's side --------------------------------------------------------------------------------------
 
-    def adopt(self, cell: Cell, launch: Launch, raw: bytes) -> None:
-        """Take a cell, set its groups, and hand it the launch as soon as its init says that it is ready."""
-        self.cell = cell
+    def adopt(self, slot: Slot, launch: Launch, raw: bytes) -> None:
+        """Take a slot's cell and hand it the launch as soon as its init says that it is ready."""
+        cell = slot.cell
+        assert cell is not None
+        self.slot, self.cell, self._launch, self._raw = slot, cell, launch, raw
         watch = launch.watch
-        self.meter = Meter(watch, cell)
+        self.meter = Meter(watch, slot)
         self._keepers = {number: Keeper(watch.output_bytes, head_only=watch.kill_on_output) for number in (1, 2)}
         self._kill_on_output = watch.kill_on_output
         self._setup_deadline = time.monotonic() + watch.setup_seconds
-        self._raw = raw
         self._loop.watch(cell.pidfd, loop.READ, self._on_death)
         self._loop.watch(cell.control.fileno(), loop.READ, self._on_control)
         self._loop.watch(cell.channel, loop.READ, self._on_channel)
         self._streams = {1: cell.stdout, 2: cell.stderr}
         for number, fd in self._streams.items():
             self._loop.watch(fd, loop.READ, partial(self._on_stream, number, fd))
-        if cell.group is not None:
-            groups = launch.groups
-            cell.group.limit(groups.memory, groups.swap, groups.processes, groups.cores)
+        self._pump_stdin(0)
         if cell.ready:
             self._hand_over()
 
     def _hand_over(self) -> None:
-        assert self.cell is not None
+        assert self.cell is not None and self.slot is not None and self._launch is not None
+        groups = self._launch.groups
         try:
+            if self.slot.group is not None:
+                processes = None if groups.processes is None else groups.processes + OWN_TASKS
+                self.slot.group.begin()
+                self.slot.group.limit(groups.memory, groups.swap, processes, groups.cores)
             self.cell.control.sendall(self._raw)
         except OSError as error:
-            self.refuse(f"the cell does not listen: {error}")
+            self.refuse(f"the run could not be handed over: {error}")
         self._raw = b""
 
     def _on_control(self, _events: int) -> bool:
@@ -237,9 +248,11 @@ class Run:
 
     def _pump_stdin(self, _events: int) -> None:
         cell = self.cell
-        if cell is None or cell.stdin < 0:
+        if cell is None:  # it is being made; what comes meanwhile waits
+            return
+        if cell.stdin < 0:
             self._stdin.clear()
-            self._stdin_size = 0 if cell is not None else self._stdin_size
+            self._stdin_size = 0
             return
         try:
             while self._stdin:
@@ -338,6 +351,11 @@ class Run:
                 self.kill(guarantee)
         return self.meter.next_look
 
+    @property
+    def gone(self) -> bool:
+        """Whether nobody waits for this run any more."""
+        return self._finished or self._caller_gone
+
     def kill(self, cause: str) -> None:
         """End the run for ``cause``; the first cause stands."""
         if self.cell is not None and not self._finished:
@@ -346,9 +364,8 @@ class Run:
 
     def _on_death(self, _events: int) -> None:
         """The init is dead, so by the kernel's word nothing of its PID namespace is left."""
-        cell, meter = self.cell, self.meter
-        assert cell is not None and meter is not None
-        os.waitpid(cell.init, 0)
+        cell, meter, slot = self.cell, self.meter, self.slot
+        assert cell is not None and meter is not None and slot is not None
         meter.stop()
         self._drain()
         for fd in (cell.pidfd, cell.control.fileno(), cell.stdin, cell.stdout, cell.stderr, cell.channel):
@@ -366,7 +383,7 @@ class Run:
         self._finished = True
         if not self._caller_gone:
             self.send("exited", report=report)
-        self._house.release(cell)  # after the answer: it may wait for the kernel
+        self._house.release(slot)  # after the answer: it may wait for the kernel
         if self._caller_gone:
             self._close()
 

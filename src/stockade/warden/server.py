@@ -6,17 +6,15 @@ import _socket as socket
 import gc
 import os
 import resource
-import sys
 import time
 
 from stockade import _probe
 from stockade._launch import Launch
 from stockade.linux import cgroups, processes
-from stockade.warden import cell as cells
 from stockade.warden import loop, wire
-from stockade.warden.cell import Cell
 from stockade.warden.leases import DEFAULT_RANGE, Leases, parse_range
 from stockade.warden.run import Run
+from stockade.warden.slot import Slot, SlotError, descriptors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,11 +22,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from functools import partial
     from typing import Any
+
+    from stockade.warden.cell import Cell
 else:
     import _signal as signal  # the ``signal`` module imports ``enum``
     from _functools import partial
 
 _SPARES = 4  # at most, of different bases
+_FREE = 16  # slots that wait for a run without a cell in them
 _COLLECT_EVERY = 512
 
 
@@ -47,7 +48,10 @@ class Warden:
         self._tree: cgroups.Tree | None = None
         self._leases: Leases | None = None
         self._runs: set[Run] = set()
-        self._spares: list[Cell] = []
+        self._slots: set[Slot] = set()
+        self._free: list[Slot] = []
+        self._spares: list[Slot] = []
+        self._waiting: dict[Slot, tuple[Run, Launch, bytes]] = {}
         self._served = 0
         self._ending = False
         self._loop.watch(control.fileno(), loop.READ, self._on_control)
@@ -66,25 +70,27 @@ class Warden:
     # -- what a run needs --------------------------------------------------------------------------------------
 
     def start(self, run: Run, launch: Launch, raw: bytes) -> None:
-        """Find a cell for ``run``, a spare one if it fits, and prepare the next."""
+        """Give ``run`` a cell, a spare one if it fits, and have the next one made meanwhile."""
+        common = launch.own_network and launch.host_uid is None
         try:
-            held = self._take_cell(launch)
-        except (OSError, ValueError) as error:
+            spare = self._take_spare(launch.base) if common else None
+            if spare is not None:
+                run.adopt(spare, launch, raw)
+            else:
+                slot = self._take_slot()
+                self._waiting[slot] = (run, launch, raw)
+                slot.request(launch.base, own_network=launch.own_network, uid=launch.host_uid)
+        except (OSError, ValueError, SlotError) as error:
             run.refuse(f"no cell could be made: {error}")
-            return
-        try:
-            run.adopt(held, launch, raw)
-        except OSError as error:
-            run.refuse(f"limits could not be set: {error}")
-        if launch.own_network and launch.host_uid is None:
+        if common:
             self._prepare_spare(launch.base)
 
-    def release(self, cell: Cell) -> None:
-        """Take back what a dead cell held."""
-        if cell.group is not None and self._tree is not None:
-            self._tree.give_back(cell.group)
-        if cell.uid is not None and self._leases is not None and cell.leased:
-            self._leases.give_back(cell.uid)
+    def release(self, slot: Slot) -> None:
+        """Take back a slot whose cell is dead."""
+        if slot.renew() and len(self._free) < _FREE:
+            self._free.append(slot)
+        else:
+            self._drop(slot)
 
     def done(self, run: Run) -> None:
         """Forget ``run``."""
@@ -93,79 +99,109 @@ class Warden:
         if self._served % _COLLECT_EVERY == 0:
             gc.collect()
 
-    # -- cells -------------------------------------------------------------------------------------------------
+    # -- slots -------------------------------------------------------------------------------------------------
 
-    def _take_cell(self, launch: Launch) -> Cell:
-        if launch.own_network and launch.host_uid is None:
-            for spare in self._spares:
-                if spare.base == launch.base:
-                    self._spares.remove(spare)
-                    self._loop.forget(spare.control.fileno())
-                    self._loop.forget(spare.pidfd)
-                    return spare
-        return self._make_cell(launch.base, own_network=launch.own_network, host_uid=launch.host_uid)
-
-    def _make_cell(self, base: Sequence[Any], *, own_network: bool = True, host_uid: int | None = None) -> Cell:
-        uid, group = host_uid, None
-        leased = self._privileged and host_uid is None
-        if leased:
-            self._leases = self._leases or Leases(parse_range(os.environ.get("STOCKADE_UID_RANGE", DEFAULT_RANGE)))
-            uid = self._leases.take()
+    def _take_slot(self) -> Slot:
+        if self._free:
+            return self._free.pop()
+        uid, group = None, None
         try:
+            if self._privileged:
+                self._leases = self._leases or Leases(parse_range(os.environ.get("STOCKADE_UID_RANGE", DEFAULT_RANGE)))
+                uid = self._leases.take()
             if self._hierarchies:
                 self._tree = self._tree or cgroups.Tree(self._hierarchies, os.urandom(8).hex())
-                group = self._tree.take()
-            made = cells.make(
-                privileged=self._privileged,
-                warden=self._self,
-                own_network=own_network,
-                uid=uid,
-                group=group,
-                base=base,
-            )
+                group = self._tree.make()
+            slot = Slot(warden=self._self, privileged=self._privileged, uid=uid, group=group)
         except OSError:
-            if group is not None and self._tree is not None:
-                self._tree.give_back(group)
-            if leased and uid is not None and self._leases is not None:
-                self._leases.give_back(uid)
+            self._give_back(uid, group)
             raise
-        made.leased = leased
-        made.base = base
-        return made
+        self._slots.add(slot)
+        self._loop.watch(slot.control.fileno(), loop.READ, partial(self._on_nursery, slot))
+        return slot
+
+    def _on_nursery(self, slot: Slot, _events: int) -> None:
+        """A nursery has made a cell, or failed to."""
+        waiting = self._waiting.pop(slot, None)
+        try:
+            cell = slot.receive()
+        except (SlotError, wire.WireError) as error:
+            self._drop(slot)
+            if waiting is not None:
+                waiting[0].refuse(f"no cell could be made: {error}")
+            return
+        if waiting is None:
+            self._loop.watch(cell.control.fileno(), loop.READ, partial(self._on_spare, slot, cell))
+            self._loop.watch(cell.pidfd, loop.READ, partial(self._discard, slot, cell))
+        elif waiting[0].gone:
+            self._drop(slot)
+        else:
+            run, launch, raw = waiting
+            run.adopt(slot, launch, raw)
+
+    def _drop(self, slot: Slot) -> None:
+        """End a slot for good: its nursery, what it made, its groups and its lease."""
+        if slot not in self._slots:
+            return
+        self._slots.discard(slot)
+        if slot in self._spares:
+            self._spares.remove(slot)
+        self._loop.forget(slot.control.fileno())
+        slot.close()
+        self._give_back(slot.uid, slot.group)
+
+    def _give_back(self, uid: int | None, group: cgroups.Group | None) -> None:
+        if group is not None and self._tree is not None:
+            self._tree.remove(group)
+        if uid is not None and self._leases is not None:
+            self._leases.give_back(uid)
+
+    # -- spares ------------------------------------------------------------------------------------------------
+
+    def _take_spare(self, base: Sequence[Any]) -> Slot | None:
+        for slot in self._spares:
+            if slot.base == base and slot.cell is not None:
+                self._spares.remove(slot)
+                self._loop.forget(slot.cell.control.fileno())
+                self._loop.forget(slot.cell.pidfd)
+                return slot
+        return None
 
     def _prepare_spare(self, base: Sequence[Any]) -> None:
         """Have a cell ready for the next run of the same kind; the oldest makes room."""
-        if any(spare.base == base for spare in self._spares):
+        if any(slot.base == base for slot in self._spares):
             return
         if len(self._spares) >= _SPARES:
-            self._spares[0].kill()
+            oldest = self._spares[0]
+            self._forget_cell(oldest)
+            self._drop(oldest)
         try:
-            spare = self._make_cell(base)
-        except (OSError, ValueError):  # no room for a spare; the run that needs a cell will say why
-            return
-        self._spares.append(spare)
-        self._loop.watch(spare.control.fileno(), loop.READ, partial(self._on_spare, spare))
-        self._loop.watch(spare.pidfd, loop.READ, partial(self._discard, spare))
+            slot = self._take_slot()
+            self._spares.append(slot)
+            slot.request(base, own_network=True)
+        except (OSError, ValueError, SlotError):
+            return  # no room for a spare; the run that needs a cell will say why
 
-    def _on_spare(self, spare: Cell, _events: int) -> None:
+    def _on_spare(self, slot: Slot, cell: Cell, _events: int) -> None:
         """A spare says that it is ready, once; anything else makes it unusable."""
         try:
-            data = spare.control.recv(1 << 12, socket.MSG_DONTWAIT)
+            data = cell.control.recv(1 << 12, socket.MSG_DONTWAIT)
             messages = [kind for kind, _ in wire.Decoder().feed(data)]
         except (OSError, wire.WireError):
             messages = []
-        if messages == ["ready"] and not spare.ready:
-            spare.ready = True
+        if messages == ["ready"] and not cell.ready:
+            cell.ready = True
         else:
-            spare.kill()
+            self._discard(slot, cell, 0)
 
-    def _discard(self, spare: Cell, _events: int) -> None:
-        self._spares.remove(spare)
-        self._loop.forget(spare.control.fileno())
-        self._loop.forget(spare.pidfd)
-        os.waitpid(spare.init, 0)
-        spare.close()
-        self.release(spare)
+    def _discard(self, slot: Slot, _cell: Cell, _events: int) -> None:
+        self._forget_cell(slot)
+        self._drop(slot)
+
+    def _forget_cell(self, slot: Slot) -> None:
+        if slot.cell is not None:
+            self._loop.forget(slot.cell.control.fileno())
+            self._loop.forget(slot.cell.pidfd)
 
     # -- the caller --------------------------------------------------------------------------------------------
 
@@ -189,12 +225,11 @@ class Warden:
         self._ending = True
 
     def _clean_up(self) -> None:
-        living = [run.cell for run in self._runs if run.cell is not None] + self._spares
-        for cell in living:
-            cell.kill()
-        for cell in living:
-            os.waitpid(cell.init, 0)
-            self.release(cell)
+        for slot in list(self._slots):
+            if slot.cell is not None:
+                slot.cell.kill()
+        for slot in list(self._slots):
+            self._drop(slot)
         if self._tree is not None:
             self._tree.close()
 
@@ -224,12 +259,6 @@ def main(control_fd: int, caller_pid: int) -> None:
 
 
 def _receive_descriptors(sock: socket.socket) -> tuple[bytes, list[int]]:
-    """Return one byte and the descriptors that came with it (unix(7), SCM_RIGHTS)."""
-    flags = socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
-    data, ancillary, _, _ = sock.recvmsg(1, socket.CMSG_SPACE(4), flags)
-    fds = [
-        int.from_bytes(content[:4], sys.byteorder)
-        for level, kind, content in ancillary
-        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS
-    ]
-    return data, fds
+    """Return one byte and the descriptor that came with it."""
+    data, ancillary, _, _ = sock.recvmsg(1, socket.CMSG_SPACE(4), socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC)
+    return data, descriptors(ancillary)

@@ -1,0 +1,110 @@
+"""A slot: control groups for one run at a time, and the nursery that makes its cells inside them.
+
+A process enters a group by being born in it. Moving one in waits for a grace period of the kernel, up to 10 ms, during
+which no process of the whole machine can be made, executed or ended; so a slot's nursery enters once, and every cell
+is its child.
+"""
+
+from __future__ import annotations
+
+import _socket as socket
+import os
+import sys
+
+from stockade.linux import cgroups, processes
+from stockade.warden import wire
+from stockade.warden.cell import Cell
+from stockade.warden.nursery import FDS, Nursery
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+OWN_TASKS = 2
+"""Tasks in the groups that are not the guest's: the nursery and the cell's init."""
+
+
+class SlotError(Exception):
+    """The nursery could not make a cell, or is gone."""
+
+
+class Slot:
+    """The warden's side: asks for a cell, takes it, and makes the slot fit for the next."""
+
+    def __init__(self, *, warden: int, privileged: bool, uid: int | None, group: cgroups.Group | None) -> None:
+        """Fork the nursery. ``warden`` is the warden's pidfd, ``uid`` the host uid leased for this slot."""
+        self.uid = uid
+        self.group = group
+        self.cell: Cell | None = None
+        self.base: Sequence[Any] = ()
+        self._decoder = wire.Decoder()
+        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        entrances = group.open_entrances() if group else []
+        try:
+            self.pid = os.fork()
+            if self.pid == 0:
+                Nursery(theirs, privileged=privileged, warden=warden, entrances=entrances).run()
+        except OSError:
+            self.control.close()
+            raise
+        finally:
+            theirs.close()
+            for fd in entrances:
+                os.close(fd)
+
+    def request(self, base: Sequence[Any], *, own_network: bool, uid: int | None = None) -> None:
+        """Ask for a cell furnished with ``base``; ``receive`` gives it when the control socket can be read."""
+        self.base = base
+        message = wire.encode("make", base=base, own_network=own_network, uid=self.uid if uid is None else uid)
+        try:
+            self.control.sendall(message)
+        except OSError as error:
+            raise SlotError(f"the nursery is gone: {error}") from None
+
+    def receive(self) -> Cell:
+        """Return the cell that was asked for; raise ``SlotError`` with the reason if there is none."""
+        try:
+            data, ancillary, _, _ = self.control.recvmsg(1 << 12, socket.CMSG_SPACE(4 * FDS), socket.MSG_CMSG_CLOEXEC)
+        except OSError as error:
+            raise SlotError(f"the nursery is gone: {error}") from None
+        fds = descriptors(ancillary)
+        for kind, fields in self._decoder.feed(data):
+            if kind == "made" and len(fds) == FDS:
+                self.cell = Cell(fields["init"], fds)
+                return self.cell
+            raise SlotError(str(fields.get("message", "too few descriptors are free")))
+        raise SlotError("the nursery has ended")
+
+    def renew(self) -> bool:
+        """Let go of the dead cell and return whether the slot can be used again."""
+        cell, self.cell = self.cell, None
+        try:
+            if cell is not None:
+                self.control.sendall(wire.encode("reap", init=cell.init))
+                if self.control.recv(1 << 12) != wire.encode("reaped"):
+                    return False
+        except OSError:
+            return False
+        return self.group is None or self.group.renew({self.pid})
+
+    def close(self) -> None:
+        """End the nursery, and with it whatever it made."""
+        self.control.close()
+        pidfd = os.pidfd_open(self.pid)
+        processes.kill(pidfd)
+        os.waitpid(self.pid, 0)
+        os.close(pidfd)
+        if self.cell is not None:
+            self.cell.close()
+            self.cell = None
+
+
+def descriptors(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
+    """Return the descriptors that came with a message (unix(7), SCM_RIGHTS)."""
+    fds: list[int] = []
+    for level, kind, content in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            whole = len(content) - len(content) % 4
+            fds += [int.from_bytes(content[at : at + 4], sys.byteorder) for at in range(0, whole, 4)]
+    return fds
