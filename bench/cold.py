@@ -116,7 +116,9 @@ def measure(runs: int) -> dict[str, object]:
             "bare interpreter": fresh("pass"),
             "import stockade": fresh("import stockade"),
             "first run of a fresh process": fresh("import stockade; stockade.run_command(['true']).check()"),
-            "command line": fresh("import sys; from stockade.cli.main import main; sys.argv[1:] = ['run', '--', 'true']; main()"),
+            "command line": fresh(
+                "import sys; from stockade.cli.main import main; sys.argv[1:] = ['run', '--', 'true']; main()"
+            ),
         },
         max(3, runs // 20),
     )
@@ -129,7 +131,13 @@ def measure(runs: int) -> dict[str, object]:
     if "bwrap true" in median:
         derived["true, of bubblewrap's"] = median["stockade true"] / median["bwrap true"]
         derived["python, of bubblewrap's"] = median["stockade python"] / median["bwrap python"]
-    return {"machine": machine(), "date": date.today().isoformat(), "runs": runs, "times_ms": times | starts, "derived": derived}
+    return {
+        "machine": machine(),
+        "date": date.today().isoformat(),
+        "runs": runs,
+        "times_ms": times | starts,
+        "derived": derived,
+    }
 
 
 def machine() -> str:

@@ -71,6 +71,10 @@ class Enforcement:
     strength: Strength
     note: str = ""
 
+    def as_json(self) -> dict[str, str]:
+        """Return the entry as JSON-compatible data."""
+        return {"mechanism": self.mechanism, "strength": self.strength.value, "note": self.note}
+
     @classmethod
     def absent(cls, why: str) -> Enforcement:
         """Return the entry of a guarantee that nothing holds, with the reason and the way to get it."""

@@ -154,7 +154,9 @@ class Result:
             "exit_code": self.exit_code,
             "signal": self.signal,
             "limit": self.limit.value if self.limit else None,
-            "limits_met": {key.value: asdict(state) for key, state in self.limits_met.items()},
+            "limits_met": {
+                key.value: {"state": met.state.value, "evidence": met.evidence} for key, met in self.limits_met.items()
+            },
             "stdout": self.stdout,
             "stderr": self.stderr,
             "stdout_truncated": self.stdout_truncated,
@@ -164,7 +166,7 @@ class Result:
             "error": asdict(self.error) if self.error else None,
             "usage": asdict(self.usage),
             "backend": self.backend,
-            "enforcement": {key.value: asdict(item) for key, item in self.enforcement.items()},
+            "enforcement": {key.value: item.as_json() for key, item in self.enforcement.items()},
         }
 
 

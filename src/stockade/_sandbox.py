@@ -7,20 +7,22 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from stockade import _plan
 from stockade._errors import BackendUnavailable, JobError
 from stockade._job import Command, Job
 from stockade._launch import Launch
 from stockade._plan import Plan
-from stockade._policy import Policy
 from stockade._result import Result
 from stockade.backends import registry as backends
 from stockade.backends.base import Backend
 from stockade.client import blocking, wardens
 from stockade.client.conversation import Conversation
 from stockade.languages import registry as languages
+
+if TYPE_CHECKING:
+    from stockade._policy import Policy
 
 Source = str | bytes | os.PathLike[str]
 
@@ -32,9 +34,9 @@ class Sandbox:
     """
 
     def __init__(self, policy: Policy | None = None, *, backend: str | Backend = "native") -> None:
-        self.policy = policy if policy is not None else Policy()
         self.backend = backends.find(backend)
-        self.plan = plan(self.policy, backend=self.backend)
+        self.plan = plan(policy, backend=self.backend)
+        self.policy = self.plan.policy
 
     def __enter__(self) -> Sandbox:
         """Return itself."""
@@ -112,8 +114,11 @@ def plan(policy: Policy | None = None, *, backend: str | Backend = "native") -> 
 
     Raises ``PlanError`` naming every guarantee that cannot be held, ``BackendUnavailable`` if nothing can.
     """
+    warden = wardens.current()  # starts while the policy's module is imported, which takes as long
+    from stockade._policy import Policy
+
     found = backends.find(backend)
-    facts = wardens.host_facts()
+    facts = warden.facts()
     available = found.availability(facts)
     if not available.usable:
         raise BackendUnavailable(f"backend {found.name!r}: {available.reason}; {available.remedy}")

@@ -112,7 +112,9 @@ class TestLimits:
     def test_file_size(self, run):
         result = run("open('f', 'wb').write(b'x' * 2_000_000)", policy=Policy(limits={"file_size": "1MiB"}))
         assert (result.outcome, result.error.type) == (Outcome.FAILED, "OSError")  # Python ignores SIGXFSZ
-        result = stockade.run_command(["dd", "if=/dev/zero", "of=f", "bs=64k", "count=40"], policy=Policy(limits={"file_size": "1MiB"}))
+        result = stockade.run_command(
+            ["dd", "if=/dev/zero", "of=f", "bs=64k", "count=40"], policy=Policy(limits={"file_size": "1MiB"})
+        )
         assert (result.outcome, result.limit) == (Outcome.LIMIT_EXCEEDED, Guarantee.FILE_SIZE)
 
     def test_disk_is_one_size_for_all_places_together(self, run):
@@ -130,7 +132,9 @@ class TestLimits:
 
     @pytest.mark.parametrize("stream", ["stdout", "stderr"])
     def test_output_keeps_head_and_tail_exactly(self, run, stream):
-        result = run(f"import sys; sys.{stream}.write('a' * 500 + 'b' * 600 + 'c' * 500)", policy=Policy(limits={"output": 1000}))
+        result = run(
+            f"import sys; sys.{stream}.write('a' * 500 + 'b' * 600 + 'c' * 500)", policy=Policy(limits={"output": 1000})
+        )
         assert result.outcome is Outcome.COMPLETED
         assert getattr(result, f"{stream}_bytes") == b"a" * 500 + b"c" * 500
         assert getattr(result, f"{stream}_truncated")
@@ -138,7 +142,9 @@ class TestLimits:
         assert result.limits_met[Guarantee.OUTPUT].state == "met"
 
     def test_output_can_end_the_run(self, run):
-        result = run("while True: print('x' * 1000)", policy=Policy(limits={"output": 10_000} | QUICK, on_output="kill"))
+        result = run(
+            "while True: print('x' * 1000)", policy=Policy(limits={"output": 10_000} | QUICK, on_output="kill")
+        )
         assert (result.outcome, result.limit) == (Outcome.LIMIT_EXCEEDED, Guarantee.OUTPUT)
         assert len(result.stdout_bytes) == 10_000
 
@@ -147,7 +153,9 @@ class TestLimits:
         assert (result.outcome, result.usage.output, len(result.stdout_bytes)) == (Outcome.COMPLETED, 65536000, 65536)
 
     def test_lifted_limits_are_off_the_receipt(self, run):
-        result = run("pass", policy=Policy(limits={"wall_time": "unlimited", "stack": "unlimited", "disk": "unlimited"}))
+        result = run(
+            "pass", policy=Policy(limits={"wall_time": "unlimited", "stack": "unlimited", "disk": "unlimited"})
+        )
         assert result.ok
         assert Guarantee.WALL_TIME not in result.limits_met
         assert result.enforcement[Guarantee.WALL_TIME].strength == "absent"

@@ -20,7 +20,12 @@ ROOT_V1 = HostFacts(
 )
 ROOT_V2 = replace(ROOT_V1, cgroups={"memory": 2, "swap": 2, "pids": 2, "cpu": 2})
 USER = replace(
-    ROOT_V1, uid=1000, privileged=False, cgroups={}, cgroup_lost={"memory": "cgroup v2 at /x: Permission denied"}, groups=2
+    ROOT_V1,
+    uid=1000,
+    privileged=False,
+    cgroups={},
+    cgroup_lost={"memory": "cgroup v2 at /x: Permission denied"},
+    groups=2,
 )
 OLD_USER = replace(USER, kernel="5.10.0-8-amd64", swap=True)
 NOTHING = replace(USER, namespaces=False, namespace_reasons={"user": "clone: Operation not permitted"})

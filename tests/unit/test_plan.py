@@ -64,7 +64,9 @@ def test_old_kernels_count_a_users_other_processes():
 
 
 strengths = st.sampled_from(list(Strength))
-receipts = st.fixed_dictionaries({guarantee: st.builds(Enforcement, st.just("x"), strengths) for guarantee in Guarantee})
+receipts = st.fixed_dictionaries(
+    {guarantee: st.builds(Enforcement, st.just("x"), strengths) for guarantee in Guarantee}
+)
 floors = st.dictionaries(st.sampled_from(list(Guarantee)), strengths)
 
 

@@ -30,9 +30,7 @@ def test_nonsense_in_a_limit_names_field_value_and_reason(limit, value):
 
 
 def test_every_mistake_is_reported_at_once():
-    found = problems(
-        limits={"memory": -1, "wall_time": ""}, filesystem={"write": ["/"]}, network="all", colour="blue"
-    )
+    found = problems(limits={"memory": -1, "wall_time": ""}, filesystem={"write": ["/"]}, network="all", colour="blue")
     assert set(found) == {"limits.memory", "limits.wall_time", "filesystem.write.0", "network", "colour"}
 
 
@@ -110,7 +108,9 @@ def test_a_policy_is_frozen_all_the_way_down():
 
 
 def test_pickle_copy_and_json_give_the_same_policy():
-    policy = Policy(limits={"memory": "64MiB", "cpu_rate": 0.5}, environment={"set": {"A": "1"}}, accept={"swap": "absent"})
+    policy = Policy(
+        limits={"memory": "64MiB", "cpu_rate": 0.5}, environment={"set": {"A": "1"}}, accept={"swap": "absent"}
+    )
     assert pickle.loads(pickle.dumps(policy)) == policy
     assert copy.deepcopy(policy) == policy
     assert Policy.parse(json.loads(policy.model_dump_json())) == policy

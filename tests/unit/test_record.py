@@ -23,7 +23,11 @@ def test_records_compare_print_and_refuse():
 
 def test_a_launch_goes_over_the_wire_and_comes_back():
     launch = Launch(
-        argv=("true",), environment={"A": "1"}, steps=(("chdir", "/"),), groups=Groups(memory=1), watch=Watch(cpu_seconds=2)
+        argv=("true",),
+        environment={"A": "1"},
+        steps=(("chdir", "/"),),
+        groups=Groups(memory=1),
+        watch=Watch(cpu_seconds=2),
     )
     assert Launch.from_wire(launch.as_wire()) == launch
     with pytest.raises(TypeError):

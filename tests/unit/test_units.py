@@ -9,7 +9,17 @@ from stockade._units import MAX_SIZE, format_size, parse_cores, parse_count, par
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("64MiB", 64 << 20), ("1.5KiB", 1536), ("1.1MiB", 1153433), ("10", 10), (10, 10), (0, 0), ("2 GB", 2 * 10**9), ("4k", 4096), (1.0, 1)],
+    [
+        ("64MiB", 64 << 20),
+        ("1.5KiB", 1536),
+        ("1.1MiB", 1153433),
+        ("10", 10),
+        (10, 10),
+        (0, 0),
+        ("2 GB", 2 * 10**9),
+        ("4k", 4096),
+        (1.0, 1),
+    ],
 )
 def test_sizes(text, size):
     assert parse_size(text) == size

@@ -41,7 +41,10 @@ def judged(**fields):
         ({"status": 0, "cpu_seconds": 1.0}, Outcome.LIMIT_EXCEEDED, 0, None, Guarantee.CPU_TIME),
         (
             {"status": int(signal.SIGXCPU), "cpu_seconds": 0.99},
-            Outcome.LIMIT_EXCEEDED, None, signal.SIGXCPU, Guarantee.CPU_TIME,
+            Outcome.LIMIT_EXCEEDED,
+            None,
+            signal.SIGXCPU,
+            Guarantee.CPU_TIME,
         ),
         ({"status": int(signal.SIGXCPU)}, Outcome.CRASHED, None, signal.SIGXCPU, None),
         ({"status": 0, "forks_refused": 9}, Outcome.COMPLETED, 0, None, None),

@@ -62,8 +62,7 @@ def _memory(facts: HostFacts) -> Enforcement:
         "RLIMIT_DATA and a sampled total",
         _SUPERVISOR,
         "worst case: processes x memory; not seen at all is what no process maps: memfd files, System V segments and "
-        "shared memory that was dropped; "
-        + _no_cgroup(facts, "memory"),
+        "shared memory that was dropped; " + _no_cgroup(facts, "memory"),
     )
 
 

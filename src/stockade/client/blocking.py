@@ -37,6 +37,7 @@ def events(talk: Conversation, stdin: bytes | BinaryIO | None, *, cancel: int | 
             for fd, happened in poll.poll():
                 if fd == cancel:
                     talk.cancel()
+                    sock.shutdown(socket.SHUT_WR)
                     cancel = None
                     continue
                 if fd == source.fd:
@@ -78,13 +79,13 @@ class Source:
         """Whether reading cannot block, or there is no descriptor to wait for."""
         return self.fd is None
 
-    def read(self) -> bytes:
-        """Return the next piece; empty at the end."""
+    def read(self) -> bytes | None:
+        """Return the next piece; empty at the end, ``None`` if there is nothing now."""
         if self.fd is not None:
             try:
                 return os.read(self.fd, _CHUNK)
             except BlockingIOError:
-                return b""
+                return None  # somebody else's reading was faster
         assert self._file is not None
         return self._file.read(_CHUNK)
 

@@ -42,15 +42,16 @@ class Conversation:
         """Whether the last message has come."""
         return self._last is not None
 
-    def send_input(self, data: bytes) -> None:
-        """Hand over a piece of standard input; an empty one ends it."""
-        if self._stdin_open:
+    def send_input(self, data: bytes | None) -> None:
+        """Hand over a piece of standard input; an empty one ends it, ``None`` is nothing yet."""
+        if self._stdin_open and data is not None:
             self._stdin_open = bool(data)
             self._outgoing += wire.encode("stdin", data=data)
 
     def cancel(self) -> None:
-        """Ask for the run to be ended."""
-        self._outgoing += wire.encode("cancel")
+        """Ask for the run to be ended: nothing more is sent, and whoever sends shuts down that direction."""
+        self._stdin_open = False
+        self._outgoing.clear()
 
     def feed(self, data: bytes) -> Iterator[Event]:
         """Take bytes from the warden (none at its end) and yield what happened."""

@@ -93,9 +93,14 @@ def die_with(parent: int) -> None:
 
 def is_dead(pidfd: int) -> bool:
     """Return whether the process behind ``pidfd`` has ended (pidfd_open(2): readable then)."""
+    return wait_for_end(pidfd, 0.0)
+
+
+def wait_for_end(pidfd: int, seconds: float) -> bool:
+    """Wait at most ``seconds`` for the process behind ``pidfd`` to end; return whether it has."""
     poll = select.poll()
     poll.register(pidfd, select.POLLIN)
-    return bool(poll.poll(0))
+    return bool(poll.poll(seconds * 1000))
 
 
 def kill(pidfd: int) -> None:

@@ -184,6 +184,7 @@ class Stage:
         libc.unshare(processes.NEW_USER)
         processes.map_identity(self._proc, uid, self._uid, gid, self._gid)
         processes.no_user_namespaces(self._proc)
+        _write_below(self._proc, "sys/user/max_user_namespaces", b"0")  # and none below this one
         processes.no_new_privileges()
         processes.empty_bounding_set()
         processes.drop_capabilities()

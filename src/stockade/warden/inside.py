@@ -137,14 +137,16 @@ class Inside(Record):
             if number in _SANDBOX_ERRORS:
                 self._fail("setup", error)
                 os._exit(SETUP_FAILED)
-            self._fail("exec", error)
+            reason = os.strerror(number) if number and number != errno.ENOENT else "command not found"
+            self._fail("exec", OSError(number, f"{argv[0]}: {reason}"))
             os._exit(NOT_FOUND if number in (errno.ENOENT, errno.ENOTDIR) else NOT_EXECUTABLE)
 
     def _send(self, kind: str, **fields: Any) -> None:
         self.control.sendall(wire.encode(kind, **fields))
 
     def _fail(self, kind: str, error: BaseException) -> None:
-        text = str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+        known = isinstance(error, OSError) and error.strerror
+        text = known or f"{type(error).__name__}: {error}"
         try:
             self._send(f"{kind}_failed", message=text, errno=getattr(error, "errno", None))
         except OSError:
@@ -163,4 +165,4 @@ def _exec_on_path(argv: list[str], environment: dict[str, str]) -> NoReturn:
             continue
         except OSError as error:
             found = found or error
-    raise found or FileNotFoundError(errno.ENOENT, f"{argv[0]}: command not found")
+    raise found or FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))

@@ -8,8 +8,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-READ = select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR
+READ = select.EPOLLIN
 WRITE = select.EPOLLOUT
+HUNG_UP = select.EPOLLHUP
+SHUT = select.EPOLLRDHUP
 
 
 class Loop:

@@ -100,6 +100,9 @@ def make(
     guest_ends = [guest_in, *(write for _, write in pipes)]
     own_ends = [stdin, *(read for read, _ in pipes)]
     control, guest_control = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    if privileged and uid is not None:
+        for fd in guest_ends:
+            os.fchown(fd, uid, uid)  # or the guest could not open /dev/stderr, which leads to its own pipe
     cell = inside.Inside(
         privileged=privileged,
         parent=parent,

@@ -59,6 +59,7 @@ class Run:
         self._channel = bytearray()
         self._channel_overflow = False
         self._caller_gone = False
+        self._shut = False
         self._finished = False
         self._setup_deadline = float("inf")
         self.cause: str | None = None
@@ -76,14 +77,23 @@ class Run:
     # -- the caller's side -------------------------------------------------------------------------------------
 
     def _watch_caller(self) -> None:
-        reading = not self._caller_gone and self._stdin_size < _STDIN_AHEAD
-        events = (loop.READ if reading else 0) | (loop.WRITE if self._outgoing else 0)
+        listening = not self._caller_gone and not self._shut
+        events = loop.SHUT if listening else 0
+        events |= loop.READ if listening and self._stdin_size < _STDIN_AHEAD else 0
+        events |= loop.WRITE if self._outgoing else 0
         self._loop.watch(self._sock.fileno(), events, self._on_caller)
 
     def _on_caller(self, events: int) -> None:
+        if events & loop.HUNG_UP:
+            self._lose_caller()
+            return
+        if events & loop.SHUT and not self._shut:
+            self._shut = True
+            self.kill("cancelled")
+            self._watch_caller()
         if events & loop.WRITE:
             self._flush()
-        if events & loop.READ and not self._finished:
+        if events & loop.READ and not self._finished and not self._shut:
             self._receive()
 
     def _receive(self) -> None:
@@ -112,8 +122,6 @@ class Run:
             self._house.start(self, Launch.from_wire(fields), raw)
         elif kind == "stdin":
             self._take_stdin(fields["data"])
-        elif kind == "cancel":
-            self.kill("cancelled")
         else:
             raise wire.WireError(f"no such message: {kind}")
 
@@ -190,7 +198,9 @@ class Run:
         for number, fd in self._streams.items():
             self._loop.watch(fd, loop.READ, partial(self._on_stream, number, fd))
         self._pump_stdin(0)
-        if cell.ready:
+        if self.cause is not None:
+            cell.kill()
+        elif cell.ready:
             self._hand_over()
 
     def _hand_over(self) -> None:
@@ -358,9 +368,10 @@ class Run:
 
     def kill(self, cause: str) -> None:
         """End the run for ``cause``; the first cause stands."""
-        if self.cell is not None and not self._finished:
+        if not self._finished:
             self.cause = self.cause or cause
-            self.cell.kill()
+            if self.cell is not None:
+                self.cell.kill()
 
     def _on_death(self, _events: int) -> None:
         """The init is dead, so by the kernel's word nothing of its PID namespace is left."""

@@ -225,9 +225,9 @@ class Warden:
         self._ending = True
 
     def _clean_up(self) -> None:
-        for slot in list(self._slots):
+        for slot in self._slots:
             if slot.cell is not None:
-                slot.cell.kill()
+                slot.cell.kill()  # all at once; each is waited for below
         for slot in list(self._slots):
             self._drop(slot)
         if self._tree is not None:
@@ -251,7 +251,10 @@ def main(control_fd: int, caller_pid: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     control = socket.socket(fileno=control_fd)
     facts = _probe.probe()
-    control.sendall(wire.encode("hello", facts=facts))
+    try:
+        control.sendall(wire.encode("hello", facts=facts))
+    except OSError:
+        return  # the caller is gone already
     gc.collect()
     gc.freeze()  # a fork copies what a collection touches
     gc.disable()

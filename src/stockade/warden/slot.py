@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+_END_SECONDS = 5.0
 OWN_TASKS = 2
 """Tasks in the groups that are not the guest's: the nursery and the cell's init."""
 
@@ -89,15 +90,17 @@ class Slot:
         return self.group is None or self.group.renew({self.pid})
 
     def close(self) -> None:
-        """End the nursery, and with it whatever it made."""
+        """End the nursery, and with it whatever it made; wait for the kernel to have done so."""
         self.control.close()
+        if self.cell is not None:
+            self.cell.kill()
+            processes.wait_for_end(self.cell.pidfd, _END_SECONDS)
+            self.cell.close()
+            self.cell = None
         pidfd = os.pidfd_open(self.pid)
         processes.kill(pidfd)
         os.waitpid(self.pid, 0)
         os.close(pidfd)
-        if self.cell is not None:
-            self.cell.close()
-            self.cell = None
 
 
 def descriptors(ancillary: list[tuple[int, int, bytes]]) -> list[int]:

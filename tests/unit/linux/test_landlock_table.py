@@ -158,9 +158,7 @@ def test_a_ruleset_is_a_value() -> None:
         (7, ("emptied", "TCP connections", "ioctl", "abstract", "signals"), ()),
     ],
 )
-def test_left_open_shrinks_with_each_abi(
-    abi: int, closed: tuple[str, ...], still_open: tuple[str, ...]
-) -> None:
+def test_left_open_shrinks_with_each_abi(abi: int, closed: tuple[str, ...], still_open: tuple[str, ...]) -> None:
     gaps = "\n".join(landlock.left_open(abi))
 
     assert [word for word in closed if word in gaps] == []

@@ -1,0 +1,57 @@
+"""A plan that shows everything, also what cannot be held: pure functions over what the host offers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from stockade import _plan
+from stockade._errors import PlanError
+from stockade._facts import HostFacts
+from stockade._guarantees import LIMITS, Enforcement, Guarantee, Strength
+from stockade._policy import Policy
+from stockade._units import format_size
+from stockade.backends.base import Backend
+
+SIZES = (
+    Guarantee.MEMORY, Guarantee.SWAP, Guarantee.FILE_SIZE, Guarantee.DISK, Guarantee.OUTPUT, Guarantee.STACK,
+)  # fmt: skip
+"""The limits that count bytes."""
+_UNITS = {Guarantee.CPU_TIME: " s", Guarantee.WALL_TIME: " s", Guarantee.CPU_RATE: " cores"}
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """What would hold each guarantee, and the error that says which are not held strongly enough."""
+
+    enforcement: Mapping[Guarantee, Enforcement]
+    error: PlanError | None
+
+    @property
+    def missing(self) -> Mapping[str, str]:
+        """Guarantee to the sentence that says what it lacks."""
+        return self.error.missing if self.error else {}
+
+
+def assess(policy: Policy, facts: HostFacts, backend: Backend) -> Assessment:
+    """Return the plan for ``policy``, whether or not it can be held."""
+    capabilities = backend.capabilities(facts)
+    error = None
+    try:
+        _plan.plan(policy, facts, backend.name, capabilities)
+    except PlanError as caught:
+        error = caught
+    content = Policy.parse(policy.model_dump() | {"accept": dict.fromkeys(Guarantee, Strength.ABSENT)})
+    return Assessment(_plan.plan(content, facts, backend.name, capabilities).enforcement, error)
+
+
+def asked(policy: Policy, guarantee: Guarantee) -> str:
+    """Return the figure that the policy sets for a guarantee, as a person writes it."""
+    if guarantee is Guarantee.NETWORK:
+        return policy.network
+    if guarantee not in LIMITS:
+        return ""
+    figure = policy.limits.figure(guarantee)
+    if figure is None:
+        return "unlimited"
+    return format_size(figure) if guarantee in SIZES else f"{figure:g}{_UNITS.get(guarantee, '')}"

@@ -1,0 +1,149 @@
+"""``stockade doctor``: what this host offers, what each missing piece would give, and how to get it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stockade._errors import StockadeError
+from stockade.cli import streams, table
+from stockade.cli.options import backend_option
+from stockade.cli.reporting import SETUP_FAILED, Command, json_option, print_json
+
+if TYPE_CHECKING:
+    from stockade._facts import HostFacts
+    from stockade._guarantees import Guarantee
+    from stockade.backends.base import Backend
+    from stockade.cli.assess import Assessment
+    from stockade.cli.facilities import Facility
+
+_HELP = """Show what this host offers, found by trying each facility, what the default policy would hold here, and
+how to get what is missing. Changes nothing. The exit status is 125 where the default policy cannot be held.
+"""
+_EXAMPLES = """\b
+Examples:
+  stockade doctor
+  stockade doctor --json | python3 -m json.tool
+  sudo stockade doctor
+"""
+
+
+@click.command("doctor", cls=Command, help=_HELP, epilog=_EXAMPLES)
+@backend_option
+@json_option
+def doctor(as_json: bool, backend: str) -> int:
+    """Show the facilities and return the exit status."""
+    streams.start_warden()
+    from stockade.backends import registry
+    from stockade.cli.facilities import facilities
+    from stockade.client import wardens
+
+    found = registry.find(backend)
+    facts = wardens.host_facts()
+    rows = facilities(facts, _settings(), _interpreter(facts))
+    assessment = _assess(found, facts)
+    if as_json:
+        print_json(_data(found, facts, rows, assessment))
+    else:
+        _print(found, facts, rows, assessment)
+    return 0 if assessment and not assessment.error else SETUP_FAILED
+
+
+def _settings() -> dict[str, str]:
+    from stockade.cli.remedies import SETTINGS
+
+    values = {}
+    for name, path in SETTINGS.items():
+        with suppress(OSError):
+            values[name] = Path(path).read_text(encoding="ascii").strip()
+    return values
+
+
+def _interpreter(facts: HostFacts) -> str:
+    from stockade._job import Job
+    from stockade.languages import registry
+
+    try:
+        return registry.find("python").command(Job(source=b"", language="python"), facts).argv[0]
+    except StockadeError:
+        return ""
+
+
+def _assess(backend: Backend, facts: HostFacts) -> Assessment | None:
+    """Return what the default policy comes to, nothing where the backend cannot be used."""
+    from stockade._policy import Policy
+    from stockade.cli.assess import assess
+
+    return assess(Policy(), facts, backend) if backend.availability(facts).usable else None
+
+
+def _weak(assessment: Assessment) -> list[Guarantee]:
+    """Return what the default policy asks for and this host holds less strongly than usual, or not at all."""
+    from stockade._guarantees import FLOORS
+    from stockade._policy import Policy
+
+    default = Policy()
+    held = assessment.enforcement
+    return [each for each in held if default.asks(each) and not held[each].strength.holds(FLOORS[each])]
+
+
+def _data(
+    backend: Backend, facts: HostFacts, rows: Sequence[Facility], assessment: Assessment | None
+) -> dict[str, Any]:
+    available = backend.availability(facts)
+    default: dict[str, Any] = {"usable": False, "reason": available.reason, "remedy": available.remedy}
+    if assessment:
+        default = {
+            "usable": True,
+            "holds": assessment.error is None,
+            "enforcement": {str(key): asdict(held) for key, held in assessment.enforcement.items()},
+            "weaker_than_usual": [str(each) for each in _weak(assessment)],
+            "missing": dict(assessment.missing),
+        }
+    return {
+        "kernel": facts.kernel,
+        "machine": facts.machine,
+        "cpus": facts.cpus,
+        "uid": facts.uid,
+        "facilities": [asdict(row) for row in rows],
+        "backend": backend.name,
+        "default_policy": default,
+    }
+
+
+def _print(backend: Backend, facts: HostFacts, rows: Sequence[Facility], assessment: Assessment | None) -> None:
+    click.echo(f"Linux {facts.kernel} on {facts.machine}, {facts.cpus} CPUs, uid {facts.uid}\n")
+    table.show(
+        ("facility", "there", "evidence", "what it gives"),
+        [(row.name, "yes" if row.there else "no", row.evidence, row.gives) for row in rows],
+    )
+    ways: dict[str, list[str]] = {}
+    for row in rows:
+        if row.get:
+            ways.setdefault(row.get, []).append(row.name)
+    if ways:
+        click.echo("\nWhat is missing, and how to get it:")
+    for get, names in ways.items():
+        click.echo(f"  {', '.join(names)}:\n      {get}")
+    click.echo("")
+    _print_default(backend, facts, assessment)
+
+
+def _print_default(backend: Backend, facts: HostFacts, assessment: Assessment | None) -> None:
+    if assessment is None:
+        available = backend.availability(facts)
+        click.echo(f"The {backend.name} backend cannot be used here: {available.reason}.\nRemedy: {available.remedy}.")
+        return
+    weak = _weak(assessment)
+    firm = [str(each) for each, held in assessment.enforcement.items() if each not in weak and held.mechanism != "none"]
+    click.echo(f"The default policy on the {backend.name} backend holds here: {', '.join(firm)}.")
+    for each in weak:
+        held = assessment.enforcement[each]
+        click.echo(f"Not held as usual: {each} ({held.strength}): {held.note}.")
+    for guarantee, sentence in assessment.missing.items():
+        click.echo(f"So the default policy cannot be used: {guarantee}: {sentence}.")

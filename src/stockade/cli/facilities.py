@@ -1,0 +1,155 @@
+"""What this host offers, one facility a line: a pure function over the facts that the probe found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from stockade._facts import HostFacts
+from stockade.cli import remedies
+
+_NAMESPACES = {
+    "pid": "the host's processes are out of sight, and nothing outlives a run",
+    "mount": "a root of its own: only the chosen files are there",
+    "network": "no network but a loopback of its own",
+    "ipc": "none of the host's shared memory and message queues",
+    "uts": "a host name of its own",
+    "cgroup": "the host's control groups are out of sight",
+}
+_CONTROLLERS = {
+    "memory": "memory of the whole tree held by the kernel, and told when it ran out",
+    "pids": "processes held by a counter of their own, and told when it was met",
+    "cpu": "cpu_rate",
+    "cpuacct": "CPU time of the whole tree, children that nobody waited for included",
+    "swap": "swap bounded for each run",
+}
+
+
+@dataclass(frozen=True)
+class Facility:
+    """One thing a host may offer."""
+
+    name: str
+    there: bool
+    evidence: str
+    gives: str
+    get: str
+    """The command or the setting that provides it; empty where it is there."""
+
+
+def facilities(facts: HostFacts, settings: Mapping[str, str], interpreter: str) -> list[Facility]:
+    """Return every facility that stockade asks for. ``interpreter`` is the Python that runs Python source."""
+    return [
+        *_namespaces(facts, settings),
+        *(_cgroup(name, gives, facts) for name, gives in _CONTROLLERS.items()),
+        _root(facts),
+        _swap(facts),
+        _landlock(facts),
+        _seccomp(facts),
+        _groups(facts),
+        Facility(
+            "Python for guests",
+            bool(interpreter),
+            interpreter or "this program has no executable of its own",
+            "what Python source runs in",
+            "" if interpreter else "stockade run --interpreter /usr/bin/python3 ...",
+        ),
+    ]
+
+
+def _namespaces(facts: HostFacts, settings: Mapping[str, str]) -> list[Facility]:
+    get = "" if facts.namespaces else remedies.namespaces(facts, settings)
+    how = "made as root" if facts.privileged else "made inside a user namespace"
+    reasons = facts.namespace_reasons
+    alone = [name for name in _NAMESPACES if name in reasons]
+    # Each kind was tried alone in a user namespace of its own, so if one works, so does the user namespace.
+    user = facts.namespaces or (not facts.privileged and facts.uid != 0 and len(alone) < len(_NAMESPACES))
+    return [
+        Facility(
+            "user namespace",
+            user,
+            "made" if user else reasons.get("user", "not tried"),
+            "what root may do in it means nothing outside; needed by everyone",
+            "" if user else get,
+        ),
+        *(
+            Facility(
+                f"{name} namespace", name not in alone, reasons.get(name, how), gives, get if name in alone else ""
+            )
+            for name, gives in _NAMESPACES.items()
+        ),
+        Facility(
+            "all of them, with a new root and /proc",
+            facts.namespaces,
+            "; ".join(f"{name}: {reasons[name]}" for name in ("root", "user") if name in reasons) or how,
+            "the native backend",
+            get,
+        ),
+    ]
+
+
+def _cgroup(name: str, gives: str, facts: HostFacts) -> Facility:
+    there = name in facts.cgroups or (name == "cpuacct" and facts.counts_cpu)
+    held_by = name if name in facts.cgroups else "cpu"
+    if there:
+        evidence = f"cgroup v{facts.cgroups[held_by]} at {facts.cgroup_paths[held_by]}"
+    elif name == "swap" and "memory" in facts.cgroups:
+        evidence = f"{facts.cgroup_paths['memory']} has no counter of swap"
+    else:
+        evidence = facts.cgroup_lost.get("memory" if name == "swap" else name, "no such controller is mounted here")
+    return Facility(f"cgroup {name}", there, evidence, gives, "" if there else remedies.cgroup(name, facts))
+
+
+def _root(facts: HostFacts) -> Facility:
+    return Facility(
+        "started by root",
+        facts.uid == 0,
+        f"uid {facts.uid}",
+        "a host uid of its own for each run, and control groups without delegation",
+        "" if facts.uid == 0 else "sudo stockade ...",
+    )
+
+
+def _swap(facts: HostFacts) -> Facility:
+    return Facility(
+        "no swap on this host",
+        not facts.swap,
+        "/proc/swaps lists some" if facts.swap else "/proc/swaps lists none",
+        "swap=0 holds without a control group",
+        "sudo swapoff -a" if facts.swap else "",
+    )
+
+
+def _landlock(facts: HostFacts) -> Facility:
+    return Facility(
+        "Landlock",
+        facts.landlock > 0,
+        f"ABI {facts.landlock}" if facts.landlock > 0 else "landlock_create_ruleset is refused",
+        "file and socket rules that a process cannot undo",
+        ""
+        if facts.landlock > 0
+        else "Linux 5.13 or newer, booted with landlock in lsm= (see /sys/kernel/security/lsm)",
+    )
+
+
+def _seccomp(facts: HostFacts) -> Facility:
+    return Facility(
+        "seccomp",
+        facts.seccomp,
+        "prctl(PR_GET_SECCOMP) answers" if facts.seccomp else "prctl(PR_GET_SECCOMP) is refused",
+        "a filter on system calls",
+        "" if facts.seccomp else "a kernel built with CONFIG_SECCOMP_FILTER=y",
+    )
+
+
+def _groups(facts: HostFacts) -> Facility:
+    shed = facts.privileged
+    gone = shed or not facts.groups
+    count = f"{facts.groups} of the caller's" if facts.groups else "the caller has none"
+    return Facility(
+        "no supplementary groups",
+        gone,
+        count + (", shed by root" if shed and facts.groups else ""),
+        "what these groups may read is out of the guest's reach",
+        "" if gone else 'sudo setpriv --reuid "$(id -u)" --regid "$(id -g)" --clear-groups stockade ...',
+    )

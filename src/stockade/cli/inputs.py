@@ -1,0 +1,39 @@
+"""Which words of a command stand for files below the current folder, to be shown to it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def inputs(argv: Sequence[str]) -> tuple[str, ...]:
+    """Return the words of ``argv`` that name existing files or folders below the current folder.
+
+    A word counts if it is relative, has no ``..`` in it and leads, through whatever links, to a regular file
+    or a folder that lies in the current folder. The program's own name counts only with a slash in it: without
+    one it is looked for on the PATH. What lies in a folder that is shown anyway is left out.
+    """
+    root = os.path.realpath(".")
+    words = argv if "/" in argv[0] else argv[1:]
+    found = dict.fromkeys(name for word in words if (name := _name(word)) and _lies_in(root, name))
+    return tuple(name for name in found if not any(name.startswith(other + "/") for other in found))
+
+
+def _name(word: str) -> str:
+    """Return the word as a plain relative path, empty if it cannot be one."""
+    if not word or word.startswith("/") or "\0" in word or ".." in word.split("/"):
+        return ""
+    name = os.path.normpath(word)
+    return "" if name == "." else name
+
+
+def _lies_in(root: str, name: str) -> bool:
+    try:
+        real = os.path.realpath(name, strict=True)
+        mode = Path(real).stat().st_mode
+    except OSError:
+        return False
+    below = real.startswith(root.rstrip("/") + "/")
+    return below and (stat.S_ISREG(mode) or stat.S_ISDIR(mode))

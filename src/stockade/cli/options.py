@@ -1,0 +1,151 @@
+"""Options that make a policy: the same for ``run``, ``plan`` and ``policy show``."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from stockade._policy import Policy
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def _limits() -> Sequence[str]:
+    from stockade._guarantees import LIMITS
+
+    return [str(limit) for limit in LIMITS]
+
+
+def _guarantees() -> Sequence[str]:
+    from stockade._guarantees import Guarantee
+
+    return [str(guarantee) for guarantee in Guarantee]
+
+
+def _assignments(
+    word: str, example: str, names: Callable[[], Sequence[str]] | None = None
+) -> Callable[[click.Context, click.Parameter, Sequence[str]], list[tuple[str, str]]]:
+    """Return the callback that takes ``NAME=VALUE`` apart, where NAME may have to be one of a list."""
+
+    def convert(ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> list[tuple[str, str]]:
+        pairs = []
+        for value in values:
+            name, equals, text = value.partition("=")
+            if not equals or not name:
+                raise click.BadParameter(f"{value!r} is not of the form {example}", ctx, param)
+            known = names() if names else ()
+            if known and name not in known:
+                raise click.BadParameter(f"{name!r} is no {word}{_meant(name, known)}", ctx, param)
+            pairs.append((name, text))
+        return pairs
+
+    return convert
+
+
+def _meant(name: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {near[0]!r}?" if near else f"; there are: {', '.join(known)}"
+
+
+_OPTIONS = (
+    click.option(
+        "--limit",
+        "limits",
+        multiple=True,
+        metavar="NAME=VALUE",
+        callback=_assignments("limit", "memory=64MiB, wall_time=1.5s or cpu_time=unlimited", _limits),
+        help="Bound a resource: memory=64MiB, wall_time=1.5s, processes=4, cpu_rate=0.5; 'unlimited' lifts a limit. "
+        "May be given again for each resource; 'stockade policy show' lists them.",
+    ),
+    click.option(
+        "--policy",
+        "policy_file",
+        metavar="FILE",
+        help="Begin with the policy in FILE (TOML, or JSON where its name ends in .json); options add to it or "
+        "override it, field by field.",
+    ),
+    click.option("--read", multiple=True, metavar="PATH", help="Show a file or folder at its own place, read-only."),
+    click.option(
+        "--write",
+        multiple=True,
+        metavar="PATH",
+        help="Show a file or folder at its own place, writable. Nothing bounds the disk space used there, so "
+        "this needs --accept disk=absent.",
+    ),
+    click.option(
+        "--workspace",
+        metavar="PATH",
+        help="Start in this folder of the host, read-only unless it is given with --write as well. "
+        "'empty' (the default) is a fresh one, gone after the run.",
+    ),
+    click.option(
+        "--network",
+        type=click.Choice(["none", "host"]),
+        help="'none' (the default): a loopback of its own and nothing else. 'host': the host's network, which "
+        "reaches services on its loopback and cloud metadata addresses.",
+    ),
+    click.option(
+        "--env",
+        "environment",
+        multiple=True,
+        metavar="NAME=VALUE",
+        callback=_assignments("variable", "NAME=VALUE (--inherit-env NAME takes over a variable of yours)"),
+        help="Set an environment variable.",
+    ),
+    click.option("--inherit-env", "inherit", multiple=True, metavar="NAME", help="Take over a variable of yours."),
+    click.option(
+        "--accept",
+        multiple=True,
+        metavar="GUARANTEE=STRENGTH",
+        callback=_assignments("guarantee", "memory=supervisor or cpu_rate=absent", _guarantees),
+        help="Be content with a guarantee that is held less strongly than usual: memory=supervisor, cpu_rate=absent.",
+    ),
+    click.option(
+        "--on-output",
+        type=click.Choice(["truncate", "kill"]),
+        help="Past the output limit: keep head and tail and discard the rest (the default), or end the run.",
+    ),
+)
+
+backend_option = click.option(
+    "--backend", default="native", metavar="NAME", show_default=True, help="What stands between the code and the host."
+)
+
+
+def policy_options(function: _F) -> _F:
+    """Add the options that make a policy."""
+    return reduce(lambda inner, option: option(inner), reversed(_OPTIONS), function)
+
+
+def policy_from(options: Mapping[str, Any]) -> Policy:
+    """Return the policy that the options make. Raises ``PolicyError`` with every mistake in them."""
+    from stockade._policy import Policy
+
+    file = options["policy_file"]
+    base = Policy.load(file) if file else Policy()
+    return Policy.parse(_merged(base.model_dump(), options))
+
+
+def _merged(data: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    files, environment = data["filesystem"], data["environment"]
+    return {
+        **data,
+        "limits": {**data["limits"], **dict(options["limits"])},
+        "filesystem": {
+            "read": [*files["read"], *options["read"]],
+            "write": [*files["write"], *options["write"]],
+            "workspace": files["workspace"] if options["workspace"] is None else options["workspace"],
+        },
+        "network": options["network"] or data["network"],
+        "environment": {
+            "inherit": [*environment["inherit"], *options["inherit"]],
+            "set": {**environment["set"], **dict(options["environment"])},
+        },
+        "on_output": options["on_output"] or data["on_output"],
+        "accept": {**data["accept"], **dict(options["accept"])},
+    }

@@ -1,0 +1,142 @@
+"""Where the verdict of ``stockade run`` goes: the exit status, a line on standard error, the JSON object."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Any
+
+from stockade._errors import JobError, StockadeError
+from stockade.cli.reporting import INTERRUPTED, READER_GONE, SETUP_FAILED, print_json, say
+
+if TYPE_CHECKING:
+    from stockade._job import Job
+    from stockade._policy import Policy
+    from stockade._result import Result
+    from stockade.cli.streams import PassedOn
+
+WALL_TIME = 124
+OTHER_LIMIT = 137
+_SIGNALLED = 128
+
+
+class Receipt:
+    """Keeps the result object apart from the guest's output. An error goes to the same places as a result."""
+
+    def __init__(self, path: str | None, *, as_json: bool) -> None:
+        self.as_json = as_json
+        self._path = path
+        self._file: IO[str] | None = None
+        self._misplaced = False
+
+    def __enter__(self) -> Receipt:
+        """Return itself; the file is opened once it is known what the guest may write."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the file; an error that ends the command is its content."""
+        if isinstance(error, StockadeError) and not self._misplaced:
+            self._open()
+            self._write(error.as_json())
+        if self._file is not None:
+            self._file.close()
+
+    def open(self, policy: Policy) -> None:
+        """Open the file before anything is started: whoever reads it must not meet the last run's verdict.
+
+        It must not lie where the guest may write, or a guest could put a link there for the next run.
+        """
+        if self._path is None:
+            return
+        places = _places(Path(self._path).absolute())
+        for folder in policy.filesystem.write:
+            if any(place.is_relative_to(os.path.realpath(folder)) for place in places):
+                self._misplaced = True
+                raise JobError(f"--result-file {self._path}: lies in {folder}, where the guest may write")
+        self._open()
+
+    def _open(self) -> None:
+        if self._path is None or self._file is not None:
+            return
+        try:
+            self._file = Path(self._path).open("w", encoding="ascii")  # noqa: SIM115
+        except OSError as error:
+            self._misplaced = True
+            raise JobError(f"--result-file {self._path}: {error.strerror}") from None
+
+    def verdict(self, result: Result, out: PassedOn, job: Job) -> int:
+        """Report ``result`` and return the exit status it amounts to."""
+        data = result.as_json()
+        self._write(data)
+        if self.as_json:
+            print_json(data)
+            return status(result)
+        for fd, piece in _rest(result):
+            out.write(fd, piece)
+        if isinstance(out.lost, BrokenPipeError):
+            return READER_GONE
+        if out.lost is not None:
+            say(f"standard output: {out.lost.strerror}")
+            return SETUP_FAILED
+        for line in _lines(result, job):
+            say(line)
+        return status(result)
+
+    def _write(self, data: dict[str, Any]) -> None:
+        if self._file is not None:
+            self._file.write(json.dumps(data) + "\n")
+
+
+def _places(path: Path) -> list[Path]:
+    """Return where each part of ``path`` lies, and where it leads to: a link on the way may be the guest's."""
+    steps = [path, *path.parents[:-1]]
+    return [Path(os.path.realpath(path)), *(Path(os.path.realpath(step.parent)) / step.name for step in steps)]
+
+
+def status(result: Result) -> int:
+    """Return the exit status that stands for ``result``."""
+    from stockade._guarantees import Guarantee
+    from stockade._result import Outcome
+
+    match result.outcome:
+        case Outcome.LIMIT_EXCEEDED:
+            return WALL_TIME if result.limit is Guarantee.WALL_TIME else OTHER_LIMIT
+        case Outcome.CRASHED:
+            return _SIGNALLED + (result.signal or 0)
+        case Outcome.CANCELLED:
+            return INTERRUPTED
+        case Outcome.SANDBOX_FAILED:
+            return SETUP_FAILED
+    return result.exit_code or 0
+
+
+def _rest(result: Result) -> Iterator[tuple[int, bytes]]:
+    """Yield what was kept of the end of each stream, behind a marker for what was not."""
+    streams = (
+        (1, result.stdout_bytes[result.stdout_head :], result.stdout_omitted),
+        (2, result.stderr_bytes[result.stderr_head :], result.stderr_omitted),
+    )
+    for fd, tail, omitted in streams:
+        if tail:
+            marker = f"\n[... {omitted} bytes omitted ...]\n".encode() if omitted else b""
+            yield fd, marker + tail
+
+
+def _lines(result: Result, job: Job) -> Iterator[str]:
+    """Yield what is to be said on standard error: nothing that the guest's own exit status says as well."""
+    from stockade._result import Outcome
+
+    for name, omitted in (("output", result.stdout_omitted), ("error", result.stderr_omitted)):
+        if omitted and result.limit != "output":
+            yield f"{omitted} bytes of standard {name} were left out; --limit output=SIZE keeps more"
+    if result.outcome is Outcome.CANCELLED:
+        yield "interrupted"
+    elif result.outcome not in (Outcome.COMPLETED, Outcome.FAILED):
+        yield result.summary()
+    elif job.argv and result.error is not None:  # a command has no word in this: it was never started
+        yield result.error.message.partition("] ")[2] or result.error.message

@@ -1,0 +1,145 @@
+"""What the command line says of itself: JSON on standard output, sentences on standard error, exit statuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import click
+
+from stockade._errors import JobError, PlanError, PolicyError, StockadeError
+
+BAD_USAGE = 2
+SETUP_FAILED = 125
+INTERRUPTED = 128 + signal.SIGINT
+READER_GONE = 128 + signal.SIGPIPE
+
+_LOOSEN = "on this command line: --accept GUARANTEE=STRENGTH, --limit NAME=unlimited; 'stockade plan' shows the rest"
+
+
+class Command(click.Command):
+    """A command whose errors end it in one sentence, or in one JSON object where ``--json`` was given."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; return its exit status."""
+        as_json = bool(ctx.params.get("as_json"))
+        try:
+            return super().invoke(ctx)
+        except StockadeError as error:
+            return _guarded(partial(report, error, as_json=as_json))
+        except KeyboardInterrupt:
+            return _guarded(partial(_interrupted, as_json=as_json))
+        except OSError as error:
+            return _lost(error)
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+
+
+def report(error: StockadeError, *, as_json: bool) -> int:
+    """Say what is wrong and return the exit status for it."""
+    if as_json:
+        print_json(error.as_json())
+    else:
+        for line in _sentences(error):
+            say(line)
+    return BAD_USAGE if isinstance(error, PolicyError | JobError) else SETUP_FAILED
+
+
+def usage_error(error: click.ClickException, words: Sequence[str]) -> int:
+    """Say how the command line was misused, as text or as JSON, and return the exit status for it."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if _json_wanted(context, words):
+        usage = context.get_usage() if context is not None else ""
+        data = {"error": "UsageError", "message": error.format_message(), "usage": usage}
+        return _guarded(partial(_as_json, data, BAD_USAGE))
+    with _heard_or_not():
+        error.show()
+    return BAD_USAGE
+
+
+def print_json(data: Any, *, indent: int | None = None) -> None:
+    """Print ``data`` on standard output: plain ASCII, on one line unless ``indent`` is given."""
+    click.echo(json.dumps(data, indent=indent))
+
+
+def say(message: str) -> None:
+    """Say one line on standard error. What would steer a terminal is written as an escape."""
+    with _heard_or_not():
+        click.echo("stockade: " + printable(message), err=True)
+
+
+def printable(text: str) -> str:
+    """Return ``text`` on one line, with everything that is no printable character escaped."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def coloured() -> bool:
+    """Return whether colour is wanted: on a terminal, unless NO_COLOR says otherwise (https://no-color.org)."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return not plain and sys.stdout is not None and sys.stdout.isatty()
+
+
+def _sentences(error: StockadeError) -> Iterable[str]:
+    if isinstance(error, PolicyError):
+        return map(str, error.problems)
+    if isinstance(error, PlanError):
+        missing = (f"  {guarantee}: {reason}" for guarantee, reason in error.missing.items())
+        return (f"backend {error.backend!r} cannot hold this policy here:", *missing, _LOOSEN)
+    return (str(error),)
+
+
+def _interrupted(*, as_json: bool) -> int:
+    if not as_json:
+        return INTERRUPTED
+    return _as_json({"error": "Interrupted", "message": "interrupted before there was a verdict"}, INTERRUPTED)
+
+
+def _as_json(data: Any, status: int) -> int:
+    print_json(data)
+    return status
+
+
+def _guarded(print_it: Callable[[], int]) -> int:
+    try:
+        return print_it()
+    except OSError as error:
+        return _lost(error)
+
+
+def _lost(error: OSError) -> int:
+    """Our own output could not be written: say so, unless nobody reads it any more."""
+    _silence(1)
+    if isinstance(error, BrokenPipeError):
+        return READER_GONE
+    say(str(error))
+    return SETUP_FAILED
+
+
+@contextmanager
+def _heard_or_not() -> Iterator[None]:
+    """Go on where nobody reads our standard error: the exit status says it as well."""
+    try:
+        yield
+    except OSError:
+        _silence(2)
+
+
+def _silence(fd: int) -> None:
+    """Lead a stream to nowhere, or the last flush of the interpreter would fail once more."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, fd)
+    os.close(nowhere)
+
+
+def _json_wanted(context: click.Context | None, words: Sequence[str]) -> bool:
+    if context is not None and "as_json" in context.params:
+        return bool(context.params["as_json"])
+    own = words[: words.index("--")] if "--" in words else words
+    return "--json" in own

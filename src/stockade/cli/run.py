@@ -1,0 +1,160 @@
+"""``stockade run``: the guest's output and exit status become ours; the result object is there on demand."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stockade._errors import JobError
+from stockade.cli import streams
+from stockade.cli.options import backend_option, policy_from, policy_options
+from stockade.cli.receipt import Receipt
+from stockade.cli.reporting import Command
+
+if TYPE_CHECKING:
+    from stockade._job import Job
+    from stockade._policy import Policy
+    from stockade._result import Result
+    from stockade._sandbox import Sandbox
+
+_HELP = """Run a script, a line of code or a command in a sandbox.
+
+\b
+  stockade run SCRIPT [ARGS]     a script; its suffix tells the language
+  stockade run -c CODE [ARGS]    code, Python unless --language says otherwise
+  stockade run - [ARGS]          code from standard input
+  stockade run -- COMMAND [ARGS] a command, looked for on the sandbox's own PATH
+
+Options of stockade come before SCRIPT; what follows it is the script's own.
+
+The words of a COMMAND that name existing files or folders below the current folder are shown to it, read-only,
+at the same relative place in its workspace: 'stockade run -- sort big.txt' finds big.txt. That needs a relative
+word without '..', and no link that leads out of the current folder. Anything else is shown with --read.
+
+Standard input is handed to the code, unless it is a terminal. Its output comes out as it is written; past the
+limit on output a marker stands for what was left out.
+
+The exit status is the code's own, or: 124 its limit on wall_time, 137 another limit, 125 no sandbox could be set
+up, 126 not executable, 127 not found, 128+N ended by signal N, 130 interrupted, 2 bad usage. Code may exit with
+the same numbers, so what decides is the object that --json and --result-file give.
+"""
+_EXAMPLES = """\b
+Examples:
+  stockade run script.py one two
+  stockade run -c 'import sys; print(sys.argv[1:])' one two
+  stockade run --language shell -c 'ulimit -a'
+  stockade run --limit memory=64MiB --limit wall_time=5s -- sort big.txt
+  stockade run --read ./data --workspace ./project -- python3 train.py
+  stockade run --result-file verdict.json script.py < input.txt
+  stockade run --json -c '6 * 7' | python3 -m json.tool
+"""
+
+
+class _Run(Command):
+    """Remembers whether ``--`` stood before the first word."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse, and look at what stands before the words that are left."""
+        given = list(args)
+        rest = super().parse_args(ctx, args)
+        at = len(given) - len(ctx.params["words"]) - 1
+        ctx.params["is_command"] = at >= 0 and given[at] == "--" and ctx.params["code"] is None
+        return rest
+
+
+@click.command(
+    "run",
+    cls=_Run,
+    help=_HELP,
+    epilog=_EXAMPLES,
+    context_settings={"allow_interspersed_args": False},
+    options_metavar="[OPTIONS]",
+)
+@click.option("-c", "code", metavar="CODE", help="Run this code.")
+@click.option("--language", metavar="NAME", help="Language of the code: python, shell. Else the suffix tells.")
+@click.option("--interpreter", metavar="PATH", help="Interpreter, or virtual environment, to run the code with.")
+@policy_options
+@backend_option
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON instead of the guest's output.")
+@click.option("--result-file", metavar="FILE", help="Write the result as JSON to FILE; the output passes through.")
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[--] SCRIPT|COMMAND [ARGS]...")
+def run(as_json: bool, result_file: str | None, **options: Any) -> int:
+    """Run something and return the exit status."""
+    _check(options)
+    with Receipt(result_file, as_json=as_json) as receipt:
+        return _run(options, receipt)
+
+
+def _check(options: Mapping[str, Any]) -> None:
+    """Refuse what says two things or nothing."""
+    if options["code"] is None and not options["words"]:
+        raise click.UsageError("nothing to run: give a script, -c CODE, or -- and a command")
+    if options["is_command"]:
+        for name in ("language", "interpreter"):
+            if options[name] is not None:
+                raise click.UsageError(f"--{name} is for source code; after '--' stands a command")
+
+
+def _run(options: Mapping[str, Any], receipt: Receipt) -> int:
+    streams.start_warden()
+    policy = policy_from(options)
+    receipt.open(policy)
+    job = _job(options, policy)
+    from stockade._sandbox import Sandbox
+
+    box = Sandbox(policy, backend=options["backend"])
+    with streams.Interrupt() as interrupt:
+        out = streams.PassedOn(interrupt)
+        result = _converse(box, job, None if receipt.as_json else out, interrupt.fd)
+        return receipt.verdict(result, out, job)
+
+
+def _converse(box: Sandbox, job: Job, out: streams.PassedOn | None, cancel: int) -> Result:
+    """Run the job; hand its output on as it comes; end it once ``cancel`` can be read or nobody takes its output."""
+    from stockade._events import Output
+    from stockade._sandbox import prepared
+    from stockade.client import blocking
+    from stockade.client.conversation import Conversation
+
+    with prepared(box.backend, box.plan, job) as launch:
+        talk = Conversation(launch)
+        for event in blocking.events(talk, job.stdin, cancel=cancel):
+            if out is not None and isinstance(event, Output):
+                out.write(event.stream, event.data)
+                if out.lost:
+                    talk.cancel()  # as a program is ended that writes to a closed pipe
+        return talk.result(box.plan)
+
+
+def _job(options: Mapping[str, Any], policy: Policy) -> Job:
+    from stockade._sandbox import job_from_command, job_from_source
+    from stockade.cli.inputs import inputs
+
+    words = options["words"]
+    if options["is_command"]:
+        shown = inputs(words) if policy.filesystem.workspace == "empty" else ()
+        return job_from_command(words, stdin=streams.own_input(), inputs=shown)
+    source: bytes | Path
+    if options["code"] is not None:
+        source, stdin, arguments = os.fsencode(options["code"]), streams.own_input(), words
+    elif words[0] == "-":
+        source, stdin, arguments = sys.stdin.buffer.read(), None, words[1:]
+    else:
+        source, stdin, arguments = _script(words), streams.own_input(), words[1:]
+    return job_from_source(
+        source, language=options["language"], interpreter=options["interpreter"], arguments=arguments, stdin=stdin
+    )
+
+
+def _script(words: Sequence[str]) -> Path:
+    path = Path(words[0])
+    if path.exists() and not path.is_dir():
+        return path
+    what = "is a folder" if path.is_dir() else "no such file"
+    raise JobError(f"{path}: {what}; to run a command, put '--' before it: stockade run -- {shlex.join(words)}")

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+COMMAND = [sys.executable, "-m", "stockade"]
+Done = subprocess.CompletedProcess[bytes]
+
+
+def _environment(extra: dict[str, str] | None) -> dict[str, str]:
+    without = ("NO_COLOR", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
+    own = {name: value for name, value in os.environ.items() if name not in without}
+    return {**own, "TERM": "xterm", **(extra or {})}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def bytecode(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep the bytecode of many short processes in a folder of its own: compiling costs more than they do."""
+    os.environ["PYTHONPYCACHEPREFIX"] = str(tmp_path_factory.mktemp("bytecode"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder that the guest's uid may look into, whoever runs the tests."""
+    for path in (tmp_path, tmp_path.parent):
+        path.chmod(0o755)
+    place = tmp_path / "here"
+    place.mkdir()
+    return place
+
+
+@pytest.fixture
+def stockade(folder: Path) -> Callable[..., Done]:
+    """Run the real command in ``folder`` and return what came of it."""
+
+    def run(*words: str, stdin: bytes | int | Any = subprocess.DEVNULL, env: dict[str, str] | None = None) -> Done:
+        given: dict[str, Any] = {"input": stdin} if isinstance(stdin, bytes) else {"stdin": stdin}
+        return subprocess.run(
+            [*COMMAND, *words], cwd=folder, env=_environment(env), capture_output=True, timeout=60, **given
+        )
+
+    return run
+
+
+@pytest.fixture
+def start(folder: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Start the real command in a process group of its own."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def launch(*words: str, **options: Any) -> subprocess.Popen[bytes]:
+        streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
+        process = subprocess.Popen(
+            [*COMMAND, *words], cwd=folder, env=_environment(None), start_new_session=True, **streams
+        )
+        started.append(process)
+        return process
+
+    yield launch
+    for process in started:
+        process.kill()
+        process.communicate()

@@ -1,0 +1,117 @@
+"""Every class of exit status, from the real command."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+
+def test_a_run_that_completes_passes_its_output_on(stockade):
+    done = stockade("run", "-c", "import sys; print('out'); print('err', file=sys.stderr)")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"out\n", b"err\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (["-c", "raise SystemExit(3)"], 3, b""),
+        (["--", "sh", "-c", "exit 124"], 124, b""),
+        (["--", "sh", "-c", "kill -SEGV $$"], 128 + signal.SIGSEGV, b"stockade: crashed by SIGSEGV\n"),
+        (["--", "no-such-program"], 127, b"stockade: no-such-program: command not found\n"),
+        (["--", "/etc/passwd"], 126, b"stockade: Permission denied: '/etc/passwd'\n"),
+        (["--limit", "output=10", "--on-output", "kill", "--", "seq", "100"], 137, b"ended by its limit on output"),
+        (["--limit", "cpu_time=0.2", "-c", "while True: pass"], 137, b"ended by its limit on cpu_time"),
+        (["--limit", "file_size=4096", "--", "dd", "if=/dev/zero", "of=f", "bs=8192"], 137, b"limit on file_size"),
+    ],
+)
+def test_exit_status(stockade, words, status, said):
+    done = stockade("run", *words)
+    assert done.returncode == status
+    assert said in done.stderr
+    assert bool(said) == bool(done.stderr)
+
+
+def test_the_wall_clock_is_told_in_one_line(stockade):
+    done = stockade("run", "--limit", "wall_time=0.2", "--", "sleep", "30")
+    assert done.returncode == 124
+    line = done.stderr.decode()
+    assert line.startswith("stockade: ended by its limit on wall_time: timer: 0.2")
+    assert line.endswith(" s of 0.2 s\n") and line.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--accept", "memory=hypervisor", "-c", "1"], "memory: "),
+        (["--backend", "nothing", "-c", "1"], "there is no backend 'nothing'"),
+    ],
+)
+def test_no_sandbox_is_125(stockade, words, said):
+    done = stockade("run", *words)
+    assert done.returncode == 125
+    assert said in done.stderr.decode()
+    assert not done.stdout
+
+
+def test_a_warden_that_dies_is_125(start, folder: Path):
+    process = start("run", "--result-file", "verdict.json", "--", "sh", "-c", "echo ready; sleep 30")
+    assert process.stdout.readline() == b"ready\n"
+    (warden,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    os.kill(int(warden), signal.SIGKILL)
+    _, err = process.communicate(timeout=10)
+    assert process.returncode == 125
+    assert err == b"stockade: the sandbox failed: the warden ended in the middle of the run\n"
+    assert json.loads((folder / "verdict.json").read_text())["outcome"] == "sandbox_failed"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["run"], "nothing to run"),
+        (["run", "--"], "nothing to run"),
+        (["run", "no-such-script.py"], "no-such-script.py: no such file; to run a command, put '--' before it"),
+        (["run", "/tmp"], "is a folder"),
+        (["run", "--limt", "memory=1", "x.py"], "--limit"),
+        (["run", "--limit", "memry=64MiB", "-c", "1"], "'memry' is no limit; did you mean 'memory'?"),
+        (["run", "--limit", "memory", "-c", "1"], "'memory' is not of the form memory=64MiB"),
+        (["run", "--limit", "memory=123bogus", "-c", "1"], "limits.memory = '123bogus': expected a size"),
+        (["run", "--accept", "syscals=absent", "-c", "1"], "did you mean 'syscalls'?"),
+        (["run", "--accept", "syscalls=maybe", "-c", "1"], "'maybe' is no strength"),
+        (["run", "--env", "1X=2", "-c", "1"], "not a name of an environment variable"),
+        (["run", "--env", "X", "-c", "1"], "--inherit-env NAME"),
+        (["run", "--read", "../x", "-c", "1"], "leads out of the current folder"),
+        (["run", "--read", "not-there", "-c", "1"], "not-there is not there"),
+        (["run", "--network", "all", "-c", "1"], "'none', 'host'"),
+        (["run", "--language", "cobol", "-c", "1"], "there is no language 'cobol'"),
+        (["run", "--interpreter", "/bin/sh", "--", "ls"], "--interpreter is for source code"),
+        (["run", "--result-file", "/no/such/place", "-c", "1"], "--result-file /no/such/place: No such file"),
+        (["run", "--policy", "none.toml", "-c", "1"], "cannot be read"),
+        (["plan", "--limit", "memory=-1", "--limit", "wall_time=soon"], "limits.wall_time = 'soon'"),
+        (["docter"], "docter"),
+        (["policy", "check"], "FILE"),
+    ],
+)
+def test_bad_usage_is_2(stockade, words, said):
+    done = stockade(*words)
+    assert done.returncode == 2
+    assert said in done.stderr.decode()
+    assert b"Traceback" not in done.stderr
+    assert not done.stdout
+
+
+def test_every_mistake_of_a_policy_is_told(stockade):
+    done = stockade("run", "--limit", "memory=-1", "--limit", "processes=0", "--read", "/", "-c", "1")
+    assert done.stderr.count(b"\nstockade: ") == 2
+    assert done.returncode == 2
+
+
+def test_a_script_without_a_known_suffix_needs_a_language(stockade, folder: Path):
+    (folder / "hello").write_text("print('hello')")
+    done = stockade("run", "hello")
+    assert done.returncode == 2
+    assert b"name one" in done.stderr
+    assert stockade("run", "--language", "python", "hello").stdout == b"hello\n"

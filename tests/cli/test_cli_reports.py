@@ -1,0 +1,178 @@
+"""``plan``, ``doctor``, ``policy`` and the help texts."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import stockade as library
+from stockade._facts import HostFacts
+from stockade._guarantees import Guarantee
+from stockade.cli import facilities, remedies, table
+
+
+def test_plan_lists_every_guarantee(stockade):
+    done = stockade("plan", "--limit", "memory=64MiB")
+    lines = done.stdout.decode().splitlines()
+    assert done.returncode == 0
+    assert lines[2].split() == ["guarantee", "limit", "mechanism", "strength", "note"]
+    assert [line.split()[0] for line in lines[3:]] == [str(each) for each in Guarantee]
+    assert any(line.startswith("memory ") and "64 MiB" in line for line in lines)
+
+
+def test_plan_shows_the_whole_table_when_something_is_missing(stockade):
+    done = stockade("plan", "--accept", "memory=hypervisor")
+    text = done.stdout.decode()
+    assert done.returncode == 125
+    assert text.index("no_survivors") < text.index("This policy cannot be held here:\n  memory: ")
+
+
+def test_plan_as_json(stockade):
+    data = json.loads(stockade("plan", "--json").stdout)
+    assert data["holds"] is True
+    assert set(data["enforcement"]) == {str(each) for each in Guarantee}
+    assert {"mechanism", "strength", "note", "floor", "asked"} <= set(data["enforcement"]["memory"])
+    done = stockade("plan", "--json", "--accept", "memory=hypervisor")
+    data = json.loads(done.stdout)
+    assert (done.returncode, data["error"], data["holds"]) == (125, "PlanError", False)
+    assert "memory" in data["missing"] and len(data["enforcement"]) == len(Guarantee)
+
+
+def test_doctor(stockade):
+    done = stockade("doctor")
+    text = done.stdout.decode()
+    assert done.returncode == 0
+    for name in ("user namespace", "cgroup memory", "Landlock", "seccomp", "Python for guests", "no swap"):
+        assert name in text
+    assert "The default policy on the native backend holds here: " in text
+
+
+def test_doctor_as_json(stockade):
+    data = json.loads(stockade("doctor", "--json").stdout)
+    for row in data["facilities"]:
+        assert set(row) == {"name", "there", "evidence", "gives", "get"}
+        assert row["evidence"] and row["gives"]
+        assert bool(row["get"]) != row["there"]
+    assert data["default_policy"]["holds"] is True
+
+
+def _facts(**fields) -> HostFacts:
+    return HostFacts(
+        **{"kernel": "6.1.0", "machine": "x86_64", "cpus": 2, "uid": 1000, "namespaces": True, "privileged": False}
+        | fields
+    )
+
+
+def _row(name: str, facts: HostFacts, settings: dict[str, str] | None = None) -> facilities.Facility:
+    rows = facilities.facilities(facts, settings or {}, "/usr/bin/python3")
+    return next(row for row in rows if row.name == name)
+
+
+@pytest.mark.parametrize(
+    ("settings", "way"),
+    [
+        ({"user.max_user_namespaces": "0"}, "sudo sysctl -w user.max_user_namespaces=15000"),
+        (
+            {"kernel.unprivileged_userns_clone": "0", "user.max_user_namespaces": "9"},
+            "sudo sysctl -w kernel.unprivileged_userns_clone=1",
+        ),
+        (
+            {"kernel.apparmor_restrict_unprivileged_userns": "1"},
+            "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
+        ),
+    ],
+)
+def test_the_setting_that_closes_user_namespaces_is_named(settings, way):
+    reasons = dict.fromkeys(("user", *facilities._NAMESPACES), "clone: Operation not permitted")
+    row = _row("user namespace", _facts(namespaces=False, namespace_reasons=reasons), settings)
+    assert (row.there, row.evidence, row.get) == (False, "clone: Operation not permitted", way)
+
+
+def test_a_masked_proc_is_told_apart_from_missing_namespaces():
+    facts = _facts(namespaces=False, namespace_reasons={"user": "Operation not permitted"})
+    assert _row("user namespace", facts).there
+    assert _row("pid namespace", facts).there
+    last = _row("all of them, with a new root and /proc", facts)
+    assert not last.there
+    assert "systempaths=unconfined" in last.get
+
+
+@pytest.mark.parametrize(
+    ("reason", "way"),
+    [
+        ("cgroup v1 at /sys/fs/cgroup/memory/a: Permission denied", "-o 1000 /sys/fs/cgroup/memory/a/sandboxes-1000"),
+        ("cgroup v2 at /sys/fs/cgroup/a: Permission denied", "systemd-run --user --scope -p Delegate=yes"),
+        ("cgroup v1 at /sys/fs/cgroup/memory: Read-only file system", "docker run --cgroupns=private"),
+        ("", "cgroup_enable=memory"),
+    ],
+)
+def test_the_way_to_a_control_group_depends_on_what_stands_in_its_way(reason, way):
+    assert way in remedies.cgroup("memory", _facts(cgroup_lost={"memory": reason} if reason else {}))
+
+
+def test_policy_show_can_be_read_back(stockade, folder: Path):
+    options = (
+        "--limit", "memory=64MiB", "--limit", "wall_time=1.5s", "--limit", "cpu_time=unlimited", "--read", "/usr/share",
+        "--env", 'A=quote " back \\ new\nline \x7f é', "--inherit-env", "PATH", "--accept", "memory=absent",
+        "--on-output", "kill", "--network", "host",
+    )  # fmt: skip
+    text = stockade("policy", "show", *options).stdout.decode()
+    (folder / "policy.toml").write_text(text)
+    again = stockade("policy", "show", "--policy", "policy.toml", "--json")
+    assert json.loads(again.stdout) == json.loads(stockade("policy", "show", *options, "--json").stdout)
+    policy = library.Policy.parse(tomllib.loads(text))
+    assert policy.limits.memory == 64 * 2**20
+    assert policy.environment.set["A"] == 'quote " back \\ new\nline \x7f é'
+    assert library.Policy.load(folder / "policy.toml") == policy
+
+
+def test_options_add_to_a_file_and_win_over_it(stockade, folder: Path):
+    (folder / "p.json").write_text('{"limits": {"memory": "1GiB", "processes": 3}, "filesystem": {"read": ["/usr"]}}')
+    done = stockade("policy", "show", "--policy", "p.json", "--limit", "memory=2GiB", "--read", "/etc", "--json")
+    data = json.loads(done.stdout)
+    assert (data["limits"]["memory"], data["limits"]["processes"]) == (2 * 2**30, 3)
+    assert data["filesystem"]["read"] == ["/usr", "/etc"]
+
+
+def test_policy_check_tells_every_mistake(stockade, folder: Path):
+    (folder / "good.toml").write_text('network = "none"\n')
+    done = stockade("policy", "check", "good.toml")
+    assert (done.returncode, done.stdout) == (0, b"good.toml: no mistakes\n")
+    (folder / "bad.toml").write_text('networc = "none"\n[limits]\nmemory = "lots"\nprocesses = true\n')
+    done = stockade("policy", "check", "bad.toml")
+    assert done.returncode == 2
+    assert [line.split(" = ")[0] for line in done.stdout.decode().splitlines()] == [
+        "bad.toml: limits.memory", "bad.toml: limits.processes", "bad.toml: networc",
+    ]  # fmt: skip
+    data = json.loads(stockade("policy", "check", "--json", "bad.toml").stdout)
+    assert (data["ok"], data["error"], len(data["problems"])) == (False, "PolicyError", 3)
+    assert {"field", "value", "reason"} == set(data["problems"][0])
+
+
+def test_policy_schema(stockade):
+    schema = json.loads(stockade("policy", "schema").stdout)
+    assert schema["additionalProperties"] is False
+    assert "memory" in schema["$defs"]["Limits"]["properties"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [[], ["run"], ["plan"], ["doctor"], ["policy"], ["policy", "show"], ["policy", "check"], ["policy", "schema"]],
+)
+def test_every_help_has_examples(stockade, words):
+    done = stockade(*words, "--help")
+    assert done.returncode == 0
+    assert " ".join(["  stockade", *words]) in done.stdout.decode().partition("Examples:")[2]
+
+
+def test_version(stockade):
+    assert stockade("--version").stdout == f"stockade {library.__version__}\n".encode()
+
+
+def test_a_table_wraps_only_where_there_is_a_width():
+    rows = [("name", "note"), ("x", "many words that go on and on, far past the end of a narrow terminal")]
+    assert len(table.lines(rows, None)) == 2
+    assert max(map(len, table.lines(rows, 40))) <= 40

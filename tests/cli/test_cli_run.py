@@ -1,0 +1,167 @@
+"""What goes in and what comes out of ``stockade run``."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+AWKWARD = bytes(range(256)) * 3 + b"\xff\xfe\0\r\n\x1b[31m"
+
+
+def test_arguments_belong_to_the_script(stockade, folder: Path):
+    (folder / "show.py").write_text("import sys; print(sys.argv[1:])")
+    assert stockade("run", "show.py", "--json", "-c", "--", "x").stdout == b"['--json', '-c', '--', 'x']\n"
+    done = stockade("run", "-c", "import sys; print(sys.argv[1:])", "a", "--json")
+    assert done.stdout == b"['a', '--json']\n"
+
+
+def test_the_language_is_told_by_the_suffix_or_the_option(stockade, folder: Path):
+    (folder / "hello.sh").write_text('echo "sh $1"')
+    assert stockade("run", "hello.sh", "one").stdout == b"sh one\n"
+    assert stockade("run", "--language", "shell", "-c", "echo $((6 * 7))").stdout == b"42\n"
+
+
+def test_code_from_standard_input(stockade):
+    assert stockade("run", "-", "one", stdin=b"import sys; print(sys.argv[1:], sys.stdin.read())").stdout == (
+        b"['one'] \n"
+    )
+
+
+def test_bytes_pass_through_unchanged_both_ways(stockade):
+    done = stockade("run", "--", "cat", stdin=AWKWARD)
+    assert (done.stdout, done.stderr) == (AWKWARD, b"")
+    done = stockade("run", "--", "sh", "-c", "cat >&2", stdin=AWKWARD)
+    assert (done.stdout, done.stderr) == (b"", AWKWARD)
+
+
+def test_words_that_are_no_utf8_reach_the_guest_unchanged(stockade):
+    word = os.fsdecode(b"a\xffb")
+    assert stockade("run", "--", "printf", "%s", word).stdout == b"a\xffb"
+    assert stockade("run", "--language", "shell", "-c", f"printf {word}").stdout == b"a\xffb"
+
+
+def test_standard_input_of_any_size(stockade):
+    assert stockade("run", "--", "wc", "-c", stdin=b"x" * 5_000_000).stdout == b"5000000\n"
+
+
+def test_standard_input_is_read_as_the_guest_takes_it(stockade):
+    with Path("/dev/zero").open("rb") as endless:
+        assert stockade("run", "--", "head", "-c", "5", stdin=endless).stdout == b"\0" * 5
+
+
+def test_an_open_pipe_that_nobody_writes_to_holds_nothing_up(stockade):
+    read, write = os.pipe()
+    try:
+        assert stockade("run", "--", "echo", "done", stdin=read).stdout == b"done\n"
+    finally:
+        os.close(read)
+        os.close(write)
+
+
+def test_closed_standard_streams(folder: Path, stockade):
+    import sys
+
+    line = f"{sys.executable} -m stockade run -c 'print(input())' <&- >&- 2>&-"
+    assert subprocess.run(["sh", "-c", line], cwd=folder, timeout=30).returncode == 1
+
+
+def test_output_past_the_limit_keeps_head_and_tail_with_a_marker(stockade):
+    done = stockade("run", "--limit", "output=20", "--", "seq", "100")
+    assert done.returncode == 0
+    assert done.stdout == b"1\n2\n3\n4\n5\n\n[... 272 bytes omitted ...]\n98\n99\n100\n"
+    assert done.stderr == b"stockade: 272 bytes of standard output were left out; --limit output=SIZE keeps more\n"
+
+
+def test_output_comes_as_it_is_written(start):
+    process = start("run", "--", "sh", "-c", "echo first; sleep 30", text=False)
+    assert process.stdout.readline() == b"first\n"
+    assert process.poll() is None
+
+
+def test_json_is_the_result_object(stockade):
+    done = stockade("run", "--json", "-c", "import sys; print('out'); print('err', file=sys.stderr); 6 * 7")
+    result = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert done.stderr == b""
+    assert (result["outcome"], result["exit_code"], result["value"]) == ("completed", 0, 42)
+    assert (result["stdout"], result["stderr"]) == ("out\n", "err\n")
+    assert {"signal", "limit", "limits_met", "usage", "backend", "enforcement"} <= set(result)
+
+
+def test_json_of_a_limit_keeps_the_exit_status(stockade):
+    done = stockade("run", "--json", "--limit", "wall_time=0.2", "--", "sleep", "30")
+    assert done.returncode == 124
+    assert json.loads(done.stdout)["limit"] == "wall_time"
+    assert done.stderr == b""
+
+
+def test_errors_have_a_json_form(stockade):
+    for words, error, status in (
+        (["run", "--json", "--limit", "memory=-1", "-c", "1"], "PolicyError", 2),
+        (["run", "--json", "nothing.py"], "JobError", 2),
+        (["run", "--json", "--accept", "memory=hypervisor", "-c", "1"], "PlanError", 125),
+        (["run", "--json", "--backend", "nothing", "-c", "1"], "BackendUnavailable", 125),
+        (["run", "--json", "--bogus"], "UsageError", 2),
+        (["run", "--json"], "UsageError", 2),
+        (["plan", "--limit", "memry=1", "--json"], "UsageError", 2),
+    ):
+        done = stockade(*words)
+        data = json.loads(done.stdout)
+        assert (done.returncode, data["error"], done.stderr) == (status, error, b"")
+        assert data["message"]
+
+
+def test_result_file_keeps_the_object_apart(stockade, folder: Path):
+    done = stockade("run", "--result-file", "verdict.json", "-c", "print('out'); raise SystemExit(4)")
+    assert (done.returncode, done.stdout) == (4, b"out\n")
+    assert json.loads((folder / "verdict.json").read_text())["exit_code"] == 4
+
+
+def test_result_file_never_holds_an_older_verdict(stockade, folder: Path):
+    file = folder / "verdict.json"
+    for words, error in (
+        (["--limit", "memory=-1", "-c", "1"], "PolicyError"),
+        (["--accept", "memory=hypervisor", "-c", "1"], "PlanError"),
+        (["nothing.py"], "JobError"),
+    ):
+        file.write_text('{"outcome": "completed"}')
+        stockade("run", "--result-file", "verdict.json", *words)
+        assert json.loads(file.read_text())["error"] == error
+
+
+def test_result_file_must_not_lie_where_the_guest_may_write(stockade, folder: Path):
+    out = folder / "out"
+    out.mkdir()
+    out.chmod(0o777)
+    victim = folder / "victim"
+    victim.write_text("precious")
+    (out / "verdict.json").symlink_to(victim)
+    (out / "sub").symlink_to(folder)
+    words = ("--write", "out", "--accept", "disk=absent", "-c", "1")
+    for path in ("out/verdict.json", "out/other.json", "out/sub/victim"):
+        done = stockade("run", "--result-file", path, *words)
+        assert done.returncode == 2
+        assert b"where the guest may write" in done.stderr
+    assert victim.read_text() == "precious"
+
+
+def test_policy_options_reach_the_guest(stockade, folder: Path):
+    (folder / "data").mkdir()
+    (folder / "data" / "x").write_text("content")
+    (folder / "policy.toml").write_text('[environment.set]\nA = "file"\nB = "file"\n[limits]\nopen_files = 33\n')
+    done = stockade(
+        "run", "--policy", "policy.toml", "--read", "data", "--env", "B=option", "--inherit-env", "OWN",
+        "--language", "shell", "-c", f"cat {folder}/data/x; echo $A $B $OWN; ulimit -n; env | grep -c SECRET",
+        env={"OWN": "mine", "SECRET": "hidden"},
+    )  # fmt: skip
+    assert done.stdout == b"contentfile option mine\n33\n0\n"
+
+
+def test_a_bound_workspace_is_where_the_guest_starts(stockade, folder: Path):
+    (folder / "x").write_text("content")
+    done = stockade("run", "--workspace", ".", "--", "sh", "-c", "pwd; cat x; echo no > x", "x")
+    assert done.stdout == f"{folder}\ncontent".encode()
+    assert done.returncode != 0
+    assert (folder / "x").read_text() == "content"

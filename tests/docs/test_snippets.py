@@ -1,0 +1,76 @@
+"""Every snippet of the README and the docs is run, and what it shows is what it prints.
+
+A ``python`` block is executed; an ``output`` block right after it is its standard output. In a ``console`` block each
+line that begins with ``$ `` is run by a shell, and the lines below it are what it prints; ``...`` stands for anything.
+"""
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+CHECKER = doctest.OutputChecker()
+
+
+def blocks():
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        text = page.read_text()
+        found = list(BLOCK.finditer(text))
+        for number, match in enumerate(found):
+            kind, body = match[1], match[2]
+            if kind not in ("python", "console"):
+                continue
+            line = text.count("\n", 0, match.start()) + 1
+            after = found[number + 1] if number + 1 < len(found) else None
+            close = after is not None and after[1] == "output" and not text[match.end() : after.start()].strip()
+            yield pytest.param(kind, body, after[2] if close else None, id=f"{page.relative_to(ROOT)}:{line}")
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A folder with what the snippets take for granted."""
+    tmp_path.chmod(0o755)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "numbers.txt").write_text("3\n1\n2\n")
+    (tmp_path / "big.txt").write_text("pear\napple\n")
+    (tmp_path / "job.sh").write_text("echo $(( 6 * 7 ))\n")
+    (tmp_path / "script.py").write_text("import sys\nprint('hello', *sys.argv[1:])\n")
+    (tmp_path / "policy.toml").write_text('[limits]\nmemory = "64MiB"\nwall_time = "2s"\n')
+    return tmp_path
+
+
+def environment():
+    paths = [str(ROOT / "src"), *sys.path]
+    tools = str(Path(sys.executable).parent)
+    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "PATH": f"{tools}:{os.environ['PATH']}"}
+
+
+def same(expected, printed):
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    assert CHECKER.check_output(expected, printed, flags), f"expected:\n{expected}\nprinted:\n{printed}"
+
+
+@pytest.mark.parametrize(("kind", "body", "output"), list(blocks()))
+def test_snippet(kind, body, output, place):
+    if kind == "python":
+        done = subprocess.run(
+            [sys.executable, "-c", body], cwd=place, env=environment(), capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 0, done.stderr
+        if output is not None:
+            same(output, done.stdout)
+        return
+    for step in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
+        command, _, expected = step.partition("\n")
+        done = subprocess.run(
+            ["bash", "-c", f'stockade() {{ "{sys.executable}" -m stockade "$@"; }}\n{command}'],
+            cwd=place, env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, timeout=60,
+        )  # fmt: skip
+        same(expected, done.stdout)
