@@ -73,6 +73,8 @@ async def events(talk: Conversation, stdin: bytes | BinaryIO | None) -> AsyncIte
     sender = asyncio.create_task(_send(loop, sock, Input(stdin), talk))
     try:
         while not talk.finished:
+            if talk.cancelled:
+                sock.shutdown(socket.SHUT_WR)
             try:
                 data = await loop.sock_recv(sock, _CHUNK)
             except ConnectionResetError:

@@ -30,8 +30,11 @@ _LANDLOCK_CREATE_RULESET_VERSION = 1
 
 
 def probe() -> dict[str, Any]:
-    """Return the facts. Takes a few milliseconds, leaves nothing behind."""
-    usable, lost = cgroups.try_controllers(cgroups.find())
+    """Return the facts. Takes a few milliseconds, leaves nothing behind.
+
+    To be called in a warden: under cgroup v2 its caller, the parent process, may be moved into a leaf of its group.
+    """
+    usable, lost = cgroups.try_controllers(cgroups.find(), os.getppid())
     return {
         "kernel": os.uname().release,
         "machine": os.uname().machine,
@@ -61,7 +64,8 @@ def _namespaces() -> dict[str, Any]:
             # The guest enters a user namespace of its own in any case.
             inner = _in_child(processes.NEW_USER, lambda: None)
             return {"namespaces": not inner, "privileged": True, "namespace_reasons": {"user": inner} if inner else {}}
-    reasons["user"] = _in_child(flags | processes.NEW_USER, _try_view_as_user)
+    uid, gid = os.geteuid(), os.getegid()  # inside, before anything is mapped, they would be 65534
+    reasons["user"] = _in_child(flags | processes.NEW_USER, lambda: _try_view_as_user(uid, gid))
     if not reasons["user"]:
         return {"namespaces": True, "privileged": False, "namespace_reasons": {}}
     for name, flag in _ALL:
@@ -84,10 +88,9 @@ def _try_view() -> None:
     mounts.bind(tree, tree, mounts.ATTR_RDONLY)
 
 
-def _try_view_as_user() -> None:
+def _try_view_as_user(uid: int, gid: int) -> None:
     proc = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
-    status = os.stat("/proc/self")
-    processes.map_identity(proc, 0, status.st_uid, 0, status.st_gid)
+    processes.map_identity(proc, 0, uid, 0, gid)
     _try_view()
 
 

@@ -22,7 +22,7 @@ def test_a_run_that_completes_passes_its_output_on(stockade):
         (["--", "sh", "-c", "exit 124"], 124, b""),
         (["--", "sh", "-c", "kill -SEGV $$"], 128 + signal.SIGSEGV, b"stockade: crashed by SIGSEGV\n"),
         (["--", "no-such-program"], 127, b"stockade: no-such-program: command not found\n"),
-        (["--", "/etc/passwd"], 126, b"stockade: Permission denied: '/etc/passwd'\n"),
+        (["--", "/etc/passwd"], 126, b"stockade: /etc/passwd: Permission denied\n"),
         (["--limit", "output=10", "--on-output", "kill", "--", "seq", "100"], 137, b"ended by its limit on output"),
         (["--limit", "cpu_time=0.2", "-c", "while True: pass"], 137, b"ended by its limit on cpu_time"),
         (["--limit", "file_size=4096", "--", "dd", "if=/dev/zero", "of=f", "bs=8192"], 137, b"limit on file_size"),

@@ -25,6 +25,8 @@ def events(talk: Conversation, stdin: bytes | BinaryIO | None, *, cancel: int | 
     with wardens.current().open_run() as sock:
         sock.setblocking(False)
         while not talk.finished:
+            if talk.cancelled:
+                sock.shutdown(socket.SHUT_WR)
             if talk.wants_input and source.ready_now:
                 talk.send_input(source.read())
                 continue
@@ -37,7 +39,6 @@ def events(talk: Conversation, stdin: bytes | BinaryIO | None, *, cancel: int | 
             for fd, happened in poll.poll():
                 if fd == cancel:
                     talk.cancel()
-                    sock.shutdown(socket.SHUT_WR)
                     cancel = None
                     continue
                 if fd == source.fd:

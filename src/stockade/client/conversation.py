@@ -26,6 +26,7 @@ class Conversation:
         self._stdin_open = True
         self._streams = {1: bytearray(), 2: bytearray()}
         self._last: Exited | Refused | None = None
+        self.cancelled = False
 
     @property
     def outgoing(self) -> bytearray:
@@ -49,7 +50,8 @@ class Conversation:
             self._outgoing += wire.encode("stdin", data=data)
 
     def cancel(self) -> None:
-        """Ask for the run to be ended: nothing more is sent, and whoever sends shuts down that direction."""
+        """Ask for the run to be ended: whoever sends shuts down that direction, and the verdict still comes."""
+        self.cancelled = True
         self._stdin_open = False
         self._outgoing.clear()
 

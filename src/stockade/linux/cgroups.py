@@ -12,6 +12,7 @@ import fcntl
 import os
 
 from stockade._record import Record
+from stockade.linux import tree
 
 PREFIX = "stockade-"
 _TOKEN_LENGTH = 16
@@ -62,49 +63,212 @@ def find() -> list[Hierarchy]:
     return found
 
 
-def try_controllers(hierarchies: list[Hierarchy]) -> tuple[list[Hierarchy], dict[str, str]]:
-    """Return the hierarchies in which groups can be made and set, and for each controller lost the reason."""
-    usable, lost = [], {}
+def try_controllers(hierarchies: list[Hierarchy], caller: int) -> tuple[list[Hierarchy], dict[str, str]]:
+    """Return the hierarchies in which groups can be made and set, and for each controller lost the reason.
+
+    ``caller`` is the process that the groups are made for: under v2 it may have to be moved (see ``_find_room``).
+    """
+    usable: list[Hierarchy] = []
+    lost: dict[str, str] = {}
     for hierarchy in hierarchies:
-        wanted = [name for name in hierarchy.controllers if name in _WANTED]
-        if not wanted:
+        wanted = _wanted(hierarchy)
+        if not wanted or any(_is_same(hierarchy, other) for other in usable):
             continue
         try:
-            kept = _try(hierarchy, wanted)
+            found = _try_v2(hierarchy, wanted, caller) if hierarchy.version == 2 else _try_v1(hierarchy, wanted)
         except OSError as error:
             reason = f"cgroup v{hierarchy.version} at {hierarchy.path}: {error.strerror or error}"
             lost.update(dict.fromkeys(wanted, reason))
-        else:
-            usable.append(Hierarchy(version=hierarchy.version, path=hierarchy.path, controllers=tuple(kept)))
+            continue
+        usable.append(found)
+        for name in set(wanted) - set(found.controllers):
+            lost[name] = f"cgroup v{found.version} at {found.path}: the {name} controller is not handed down to this group"
     for name in {name for hierarchy in usable for name in hierarchy.controllers}:
         lost.pop(name, None)
     return usable, lost
 
 
 _WANTED = ("memory", "pids", "cpu", "cpuacct")
+_CALLERS = "callers.stockade"
+"""The leaf that callers are moved into. Not our prefix: trees of that are swept."""
+_DELEGATION_MARKS = ("user.delegate", "trusted.delegate")
+_UNLIMITED = {
+    "memory.max": "max",
+    "memory.high": "max",
+    "memory.swap.max": "max",
+    "pids.max": "max",
+    "cpu.max": "max",
+    "io.max": "",
+    "cpuset.cpus": "",
+    "cpuset.mems": "",
+}
 
 
-def _try(hierarchy: Hierarchy, wanted: list[str]) -> list[str]:
-    if hierarchy.version == 2:
-        _delegate(hierarchy.path, wanted)
-    probe = f"{hierarchy.path}/{PREFIX}probe-{os.getpid()}"
+def _wanted(hierarchy: Hierarchy) -> list[str]:
+    """Return what could be had here. A v2 group may have no controller yet, and still be given some from above."""
+    if hierarchy.version == 1:
+        return [name for name in hierarchy.controllers if name in _WANTED]
+    top = hierarchy.path
+    while not _is_top(top):
+        top = os.path.dirname(top)
+    return [name for name in _read(f"{top}/cgroup.controllers").split() if name in _WANTED]
+
+
+def _is_same(one: Hierarchy, other: Hierarchy) -> bool:
+    """Return whether two mounts show the same hierarchy."""
+    return os.stat(one.path).st_dev == os.stat(other.path).st_dev
+
+
+def _try_v1(hierarchy: Hierarchy, wanted: list[str]) -> Hierarchy:
+    with_swap = _try_folder(hierarchy.path, "memory.memsw.limit_in_bytes")
+    return Hierarchy(version=1, path=hierarchy.path, controllers=_with_swap(wanted, with_swap))
+
+
+def _try_v2(hierarchy: Hierarchy, wanted: list[str], caller: int) -> Hierarchy:
+    path = _find_room(hierarchy.path, wanted, caller)
+    have = _read(f"{path}/cgroup.subtree_control").split()
+    with_swap = _try_folder(path, "memory.swap.max")
+    kept = _with_swap([name for name in wanted if name in have], with_swap)
+    return Hierarchy(version=2, path=path, controllers=(*kept, "cpuacct"))  # any group counts CPU time (cpu.stat)
+
+
+def _with_swap(names: list[str], there: bool) -> tuple[str, ...]:
+    return (*names, "swap") if there and "memory" in names else tuple(names)
+
+
+def _try_folder(path: str, swap: str) -> bool:
+    """Make a group and remove it; return whether it counts swap."""
+    probe = f"{path}/{PREFIX}probe-{os.getpid()}"
     os.mkdir(probe)
     try:
         _write(f"{probe}/cgroup.procs", "")  # opens for writing; moves nothing
-        if hierarchy.version == 1 and "memory" in wanted and os.path.exists(f"{probe}/memory.memsw.limit_in_bytes"):
-            return [*wanted, "swap"]
-        if hierarchy.version == 2 and "memory" in wanted and os.path.exists(f"{probe}/memory.swap.max"):
-            return [*wanted, "swap"]
-        return wanted
+        return os.path.exists(f"{probe}/{swap}")
     finally:
         os.rmdir(probe)
 
 
+def _find_room(own: str, wanted: list[str], caller: int) -> str:
+    """Return the v2 group below which groups can be made, with the controllers switched on for them.
+
+    A group that hands controllers down holds no processes of its own, the root apart (cgroup-v2.rst, "No Internal
+    Process Constraint"), so nobody who stands in a group can simply make limited groups below it. In this order:
+
+    1. the caller's own group, if it is the root, or hands them down already;
+    2. the group around it, if that is the one that was handed to us and the caller's own sets no limit of its own:
+       then nothing need be moved, and a run escapes nothing by lying beside the caller instead of below it;
+    3. the caller's own group, after moving all that is in it into a leaf below it, if it holds the caller, its
+       children and us alone, or was handed to us whole.
+    """
+    try:
+        _switch_on(own, wanted)
+        return own
+    except OSError as error:
+        refused = error
+    around = os.path.dirname(own)
+    if not _is_top(own) and (os.path.basename(own) == _CALLERS or (_is_handed_over(around) and _is_unlimited(own))):
+        try:
+            _switch_on(around, wanted)
+            return around
+        except OSError as error:
+            refused = error
+    if refused.errno != errno.EBUSY or not _read(f"{own}/cgroup.controllers").split():
+        raise refused
+    _move_into_leaf(own, wanted, caller)
+    return own
+
+
+def _switch_on(path: str, wanted: list[str]) -> None:
+    """Have the groups below ``path`` controlled, by as many of ``wanted`` as there are; raise if by none."""
+    there = _read(f"{path}/cgroup.controllers").split()
+    missing = [name for name in wanted if name in there and name not in _read(f"{path}/cgroup.subtree_control").split()]
+    refused = None if set(there) & set(wanted) else OSError(errno.ENOENT, "no controllers are handed down to this group")
+    for name in missing:
+        try:
+            _write(f"{path}/cgroup.subtree_control", f"+{name}")
+        except OSError as error:
+            refused = error
+    if refused is not None and not set(_read(f"{path}/cgroup.subtree_control").split()) & set(wanted):
+        raise refused
+
+
+def _move_into_leaf(own: str, wanted: list[str], caller: int) -> None:
+    family = {caller, *tree.descendants(caller)}
+    pids = _processes(own)
+    strangers = [pid for pid in pids if pid not in family]
+    if 0 in strangers or (strangers and not _is_handed_over(own)):
+        raise OSError(errno.EBUSY, f"this group holds other processes than the caller's own ({_names(strangers)})")
+    leaf = f"{own}/{_CALLERS}"
+    try:
+        os.mkdir(leaf)
+    except FileExistsError:
+        pass
+    try:
+        for _ in range(10):  # somebody may fork meanwhile
+            _move(pids, leaf)
+            pids = _processes(own)
+            if not pids:
+                break
+        _switch_on(own, wanted)
+    except OSError:
+        _move(_processes(leaf), own)
+        _remove(leaf)
+        raise
+
+
+def _move(pids: list[int], group: str) -> None:
+    for pid in pids:
+        try:
+            _write(f"{group}/cgroup.procs", str(pid))
+        except ProcessLookupError:
+            pass  # it has ended
+
+
+def _processes(group: str) -> list[int]:
+    """Return the processes of a group; 0 stands for one that our PID namespace does not show."""
+    return [int(line) for line in _read(f"{group}/cgroup.procs").split()]
+
+
+def _names(pids: list[int]) -> str:
+    shown = ", ".join(f"{_read(f'/proc/{pid}/comm').strip() or '?'} {pid}" for pid in pids[:3])
+    return shown if len(pids) <= 3 else f"{shown} and {len(pids) - 3} more"
+
+
+def _is_handed_over(path: str) -> bool:
+    """Return whether ``path`` is the very group that was delegated to us, not one above or below it.
+
+    systemd marks what it delegates; a cgroup namespace ends at what its maker delegates (cgroup-v2.rst, "Model of
+    Delegation"); and to an ordinary user a group is handed over by making it his.
+    """
+    for mark in _DELEGATION_MARKS:
+        try:
+            if os.getxattr(path, mark) == b"1":
+                return True
+        except OSError:
+            continue
+    if _is_top(path):
+        return os.path.exists(f"{path}/cgroup.type")  # which only the root of all lacks
+    user = os.geteuid()
+    return user != 0 and os.stat(path).st_uid == user != os.stat(os.path.dirname(path)).st_uid
+
+
+def _is_top(path: str) -> bool:
+    """Return whether ``path`` is where its hierarchy is mounted."""
+    return os.stat(path).st_dev != os.stat(os.path.dirname(path)).st_dev
+
+
+def _is_unlimited(path: str) -> bool:
+    for name, without in _UNLIMITED.items():
+        value = _read(f"{path}/{name}").split()
+        if value and value[0] != without:
+            return False
+    return True
+
+
 def _delegate(path: str, wanted: list[str]) -> None:
     have = _read(f"{path}/cgroup.subtree_control").split()
-    missing = [name for name in wanted if name not in have]
-    if missing:
-        _write(f"{path}/cgroup.subtree_control", " ".join(f"+{name}" for name in missing))
+    for name in wanted:
+        if name not in have and name != "cpuacct":
+            _write(f"{path}/cgroup.subtree_control", f"+{name}")
 
 
 class Tree:
@@ -184,8 +348,9 @@ class Group:
         if "memory" not in self._paths:
             return
         if self._version["memory"] == 2:
+            # Not memory.oom.group: the nursery and the cell's init stand in the group too, and would be killed with
+            # the guest before either could say what happened.
             self._set("memory", "memory.max", memory)
-            self._set("memory", "memory.oom.group", 1)
             if swap is not None and "swap" in self._paths:
                 self._set("memory", "memory.swap.max", swap)
         else:
@@ -277,7 +442,7 @@ class Group:
         if self._version.get("cpuacct") == 1:
             spent = self._number("cpuacct", {1: "cpuacct.usage"})
             return None if spent is None else spent / 1e9
-        spent = self._field("cpu", {2: "cpu.stat"}, "usage_usec")
+        spent = self._field("cpuacct", {2: "cpu.stat"}, "usage_usec")
         return None if spent is None else spent / 1e6
 
     def _peak_memory(self) -> int | None:
