@@ -204,6 +204,11 @@ class Security(_Model):
         description="the host's uid and gid behind it when root starts the run, never 0; unset: one leased "
         "for this run from STOCKADE_UID_RANGE",
     )
+    syscalls: Literal["tight", "standard", "permissive"] = Field(
+        default="standard",
+        description="which system calls the kernel takes: 'standard' runs ordinary programs, 'tight' one process "
+        "without a network, 'permissive' also what makes sandboxes of its own",
+    )
     read_only_root: bool = Field(default=True, description="only the workspace, /tmp and /dev/shm are writable")
     no_new_privileges: Annotated[bool, AfterValidator(_always)] = Field(
         default=True, description="set-user-id and file capabilities have no effect"

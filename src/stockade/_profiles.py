@@ -24,6 +24,5 @@ DEFAULT_LIMITS: Final[dict[str, int | float | None]] = {
 DEFAULT_ACCEPT: Final[dict[str, str]] = {
     "memory": "supervisor",  # hosts without a memory cgroup: every process bounded, the tree sampled
     "swap": "absent",  # without a memory cgroup nothing bounds swap on a host that has some
-    "syscalls": "absent",  # no system-call filter yet
 }
 """Where the default profile is content with less than the usual floor."""

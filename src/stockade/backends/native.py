@@ -16,7 +16,9 @@ from stockade._launch import Groups, Launch, Watch
 from stockade._plan import Plan
 from stockade._policy import Policy
 from stockade.backends.base import Availability
-from stockade.backends.native_capabilities import capabilities
+from stockade.backends.native_capabilities import capabilities, filters_syscalls
+from stockade.linux import seccomp
+from stockade.linux.landlock import Ruleset
 
 if TYPE_CHECKING:
     from stockade._launch import Step
@@ -91,6 +93,8 @@ def launch(plan: Plan, job: Job, command: Command) -> Launch:
         ("seal_root", policy.security.read_only_root),
         ("chdir", workspace),
         ("identity", policy.security.uid, policy.security.uid),
+        *_landlock(policy, facts),
+        *_filter(policy, facts),
         ("limits", _limits(policy, facts)),
     ]
     return Launch(
@@ -193,6 +197,29 @@ def _files(policy: Policy, job: Job, command: Command, workspace: str) -> list[S
     ]
 
 
+def _landlock(policy: Policy, facts: HostFacts) -> list[Step]:
+    """A second wall behind the mounts; its scopes also close abstract sockets where the network is the host's."""
+    if not facts.landlock:
+        return []
+    writable = [*_FACES, *policy.filesystem.write, *(f"/dev/{name}" for name in _DEVICES)]
+    if policy.filesystem.workspace != "empty":
+        writable.remove(WORKSPACE)
+    if not policy.security.read_only_root:
+        writable = ["/"]
+    ruleset = Ruleset(read=["/"], execute=["/"], read_write=writable, tcp_bind="all", tcp_connect="all")
+    return [("landlock", ruleset.to_json())]
+
+
+def _filter(policy: Policy, facts: HostFacts) -> list[Step]:
+    if not filters_syscalls(facts):
+        return []
+    shared = policy.asks(Guarantee.MEMORY) and "memory" not in facts.cgroups
+    program = seccomp.build(
+        seccomp.Filter(policy.security.syscalls), seccomp.Arch(facts.machine), refuse_shared_memory=shared
+    )
+    return [("filter", program)]
+
+
 def _environment(policy: Policy, job: Job, command: Command) -> dict[str, str]:
     inherited = {name: os.environ[name] for name in policy.environment.inherit if name in os.environ}
     return {**_ENVIRONMENT, **command.environment, **inherited, **policy.environment.set, **job.environment}
@@ -213,7 +240,7 @@ def _limits(policy: Policy, facts: HostFacts) -> dict[str, tuple[int, int]]:
             limits[name] = (int(value), int(value))
     cpu = figure(Guarantee.CPU_TIME)
     if cpu is not None:
-        seconds = int(-(-cpu // 1))
+        seconds = int(cpu) + 1  # counts the set-up's own time as well, so it may not come before the watch
         limits["cpu"] = (seconds, seconds + 1)
     memory = figure(Guarantee.MEMORY)
     if memory is not None and "memory" not in facts.cgroups:

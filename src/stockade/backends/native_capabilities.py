@@ -24,16 +24,36 @@ def capabilities(facts: HostFacts) -> dict[Guarantee, Enforcement]:
         Guarantee.DISK: Enforcement("tmpfs size and inodes", _KERNEL, "in the places that the sandbox makes"),
         Guarantee.OUTPUT: Enforcement("counted by the warden", _SUPERVISOR, "exact: what is past it is not kept"),
         Guarantee.STACK: Enforcement("RLIMIT_STACK", _KERNEL, "of the main thread"),
-        Guarantee.FILESYSTEM_READ: Enforcement("mount namespace, new root", _KERNEL),
-        Guarantee.FILESYSTEM_WRITE: Enforcement("mount namespace, read-only mounts", _KERNEL),
+        Guarantee.FILESYSTEM_READ: Enforcement("mount namespace, new root" + _landlock(facts), _KERNEL),
+        Guarantee.FILESYSTEM_WRITE: Enforcement("mount namespace, read-only mounts" + _landlock(facts), _KERNEL),
         Guarantee.NETWORK: Enforcement("network namespace", _KERNEL, _NETWORK_NOTE),
         Guarantee.PROCESS_VIEW: _process_view(facts),
         Guarantee.IPC: Enforcement("IPC and network namespaces", _KERNEL),
         Guarantee.PRIVILEGES: _privileges(facts),
-        Guarantee.SYSCALLS: Enforcement.absent("no system-call filter yet"),
+        Guarantee.SYSCALLS: _syscalls(facts),
         Guarantee.ENVIRONMENT: Enforcement("execve with a fresh environment", _KERNEL),
         Guarantee.NO_SURVIVORS: Enforcement("PID namespace with a trusted init", _KERNEL),
     }
+
+
+FILTERED_MACHINES = ("x86_64", "aarch64")
+
+
+def filters_syscalls(facts: HostFacts) -> bool:
+    """Return whether a system-call filter can be loaded here."""
+    return facts.seccomp and facts.machine in FILTERED_MACHINES
+
+
+def _syscalls(facts: HostFacts) -> Enforcement:
+    if filters_syscalls(facts):
+        return Enforcement("seccomp filter", _KERNEL, "an allow-list; what it does not know is refused")
+    if facts.machine not in FILTERED_MACHINES:
+        return Enforcement.absent(f"there is no filter for {facts.machine} yet")
+    return Enforcement.absent("this kernel was built without seccomp filters (CONFIG_SECCOMP_FILTER)")
+
+
+def _landlock(facts: HostFacts) -> str:
+    return f", Landlock ABI {facts.landlock}" if facts.landlock else ""
 
 
 def _cpu_time(facts: HostFacts) -> Enforcement:

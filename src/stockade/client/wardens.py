@@ -61,7 +61,10 @@ class WardenProcess:
 
     def open_run(self) -> socket.socket:
         """Return a fresh socket for one run."""
-        ours, theirs = socket.socketpair()
+        try:
+            ours, theirs = socket.socketpair()
+        except OSError as error:
+            raise SetupError(f"no socket could be made for the run: {error}") from error
         try:
             with self._lock:
                 socket.send_fds(self._control, [wire.NEW_RUN], [theirs.fileno()])
@@ -108,7 +111,10 @@ def current() -> WardenProcess:
     """Return this process's warden, started if there is none or the last one died."""
     global _current
     with _guard:
-        if _current is None or not _current.alive:
+        if _current is not None and not _current.alive:
+            _current.stop()  # it is dead; this closes our end of its socket
+            _current = None
+        if _current is None:
             _current = WardenProcess()
         return _current
 

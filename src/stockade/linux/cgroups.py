@@ -14,6 +14,10 @@ import os
 from stockade._record import Record
 from stockade.linux import tree
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 PREFIX = "stockade-"
 _TOKEN_LENGTH = 16
 _RENEWABLE = 8 << 20
@@ -89,6 +93,7 @@ def try_controllers(hierarchies: list[Hierarchy], caller: int) -> tuple[list[Hie
 
 
 _WANTED = ("memory", "pids", "cpu", "cpuacct")
+_WANTED_V2 = ("memory", "pids", "cpu")
 _CALLERS = "callers.stockade"
 """The leaf that callers are moved into. Not our prefix: trees of that are swept."""
 _DELEGATION_MARKS = ("user.delegate", "trusted.delegate")
@@ -111,7 +116,7 @@ def _wanted(hierarchy: Hierarchy) -> list[str]:
     top = hierarchy.path
     while not _is_top(top):
         top = os.path.dirname(top)
-    return [name for name in _read(f"{top}/cgroup.controllers").split() if name in _WANTED]
+    return [name for name in _read(f"{top}/cgroup.controllers").split() if name in _WANTED_V2]
 
 
 def _is_same(one: Hierarchy, other: Hierarchy) -> bool:
@@ -179,9 +184,16 @@ def _find_room(own: str, wanted: list[str], caller: int) -> str:
 
 def _switch_on(path: str, wanted: list[str]) -> None:
     """Have the groups below ``path`` controlled, by as many of ``wanted`` as there are; raise if by none."""
-    there = _read(f"{path}/cgroup.controllers").split()
-    missing = [name for name in wanted if name in there and name not in _read(f"{path}/cgroup.subtree_control").split()]
-    refused = None if set(there) & set(wanted) else OSError(errno.ENOENT, "no controllers are handed down to this group")
+    there = [name for name in _read(f"{path}/cgroup.controllers").split() if name in wanted]
+    missing = [name for name in there if name not in _read(f"{path}/cgroup.subtree_control").split()]
+    if not there:
+        raise OSError(errno.ENOENT, "no controllers are handed down to this group")
+    if missing and os.path.exists(f"{path}/cgroup.type") and _processes(path):
+        # Asked for here, "pids" and "cpu" alone would be granted, and make of every group below one that nobody can
+        # enter (cgroup-v2.rst, "Threads").
+        _write(f"{path}/cgroup.subtree_control", "")  # opens for writing, so that what we may not do is said first
+        raise OSError(errno.EBUSY, "there are processes in this group")
+    refused = None
     for name in missing:
         try:
             _write(f"{path}/cgroup.subtree_control", f"+{name}")
@@ -264,10 +276,9 @@ def _is_unlimited(path: str) -> bool:
     return True
 
 
-def _delegate(path: str, wanted: list[str]) -> None:
-    have = _read(f"{path}/cgroup.subtree_control").split()
-    for name in wanted:
-        if name not in have and name != "cpuacct":
+def _hand_down(path: str, controllers: Sequence[str]) -> None:
+    for name in controllers:
+        if name in _WANTED_V2:
             _write(f"{path}/cgroup.subtree_control", f"+{name}")
 
 
@@ -280,12 +291,16 @@ class Tree:
         self._count = 0
         self._locks: list[int] = []
         self._leftovers: list[str] = []
-        for hierarchy in hierarchies:
-            reclaim(hierarchy.path)
-            path = f"{hierarchy.path}/{self._name}"
-            self._locks.append(_own(path))
-            if hierarchy.version == 2:
-                _delegate(path, [name for name in hierarchy.controllers if name in _WANTED])
+        try:
+            for hierarchy in hierarchies:
+                reclaim(hierarchy.path)
+                path = f"{hierarchy.path}/{self._name}"
+                self._locks.append(_own(path))
+                if hierarchy.version == 2:
+                    _hand_down(path, hierarchy.controllers)
+        except OSError:
+            self.close()
+            raise
 
     def make(self) -> Group:
         """Return a new group, without limits and without processes."""

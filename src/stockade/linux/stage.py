@@ -8,7 +8,8 @@ The order matters, and this is why it is what it is:
  4. ``proc``      a writable mount below a read-only one: ids are mapped through the lower, the guest sees the upper;
  5. ``leave_host``  the old root is detached when no source is needed any more, and ``seal_root``;
  6. ``identity``  a uid that is not root's, then a user namespace that owns nothing, then no capability at all;
- 7. ``limits``    last: under a limit of one process or few bytes, nothing else could be done.
+ 7. ``landlock``   when nothing is mounted any more, since a restricted process cannot;
+ 8. ``limits`` and ``filter``   last: under them, nothing else could be done.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ import fcntl
 import os
 import struct
 
-from stockade.linux import libc, mounts, processes
+from stockade.linux import landlock, libc, mounts, processes
 from stockade.linux import limits as rlimits
+from stockade.linux.seccomp import install as seccomp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,6 +52,7 @@ class Stage:
         self._root = -1
         self._proc = -1
         self._limits: list[tuple[int, int, int]] = []
+        self._filter = b""
 
     def apply(self, steps: Sequence[Sequence[Any]]) -> None:
         """Carry out ``steps``; an ``OSError`` names the step that failed."""
@@ -62,8 +65,10 @@ class Stage:
                 raise OSError(error.errno, f"step {name} {arguments[:2]!r}: {reason}") from None
 
     def seal(self) -> None:
-        """Set the limits that were worked out; only execve may come after."""
+        """Set the limits that were worked out and load the filter; only execve may come after."""
         rlimits.apply(self._limits)
+        if self._filter:
+            seccomp.install(self._filter)
 
     def do_root(self, size: int, inodes: int) -> None:
         """Pivot into a fresh tmpfs; the old root waits in a hidden folder of it."""
@@ -192,6 +197,14 @@ class Stage:
     def do_chdir(self, path: str) -> None:
         """Start the guest in ``path``."""
         os.chdir(path)
+
+    def do_landlock(self, ruleset: dict[str, Any]) -> None:
+        """Give up every right to files, and every way to processes outside, that the ruleset does not name."""
+        landlock.restrict(landlock.Ruleset.from_json(ruleset))
+
+    def do_filter(self, program: bytes) -> None:
+        """Keep the system-call filter; it is loaded after the last step."""
+        self._filter = program
 
     def do_limits(self, wanted: dict[str, Sequence[int]]) -> None:
         """Work out the limits now; they are set after the last step."""

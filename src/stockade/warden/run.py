@@ -77,6 +77,8 @@ class Run:
     # -- the caller's side -------------------------------------------------------------------------------------
 
     def _watch_caller(self) -> None:
+        if self._sock.fileno() < 0:
+            return  # refused and closed, with more of the caller's messages at hand
         listening = not self._caller_gone and not self._shut
         events = loop.SHUT if listening else 0
         events |= loop.READ if listening and self._stdin_size < _STDIN_AHEAD else 0

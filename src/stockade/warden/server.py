@@ -62,7 +62,7 @@ class Warden:
         try:
             while not self._ending:
                 now = time.monotonic()
-                due = min((run.tick(now) for run in list(self._runs)), default=float("inf"))
+                due = min((_tick(run, now) for run in list(self._runs)), default=float("inf"))
                 self._loop.turn(None if due == float("inf") else due - time.monotonic())
         finally:
             self._clean_up()
@@ -259,6 +259,15 @@ def main(control_fd: int, caller_pid: int) -> None:
     gc.freeze()  # a fork copies what a collection touches
     gc.disable()
     Warden(control, caller, facts).serve()
+
+
+def _tick(run: Run, now: float) -> float:
+    """What cannot be read (no descriptor is left, say) ends this run; the others go on."""
+    try:
+        return run.tick(now)
+    except OSError as error:
+        run.refuse(f"the run could not be watched: {error}")
+        return now
 
 
 def _receive_descriptors(sock: socket.socket) -> tuple[bytes, list[int]]:
