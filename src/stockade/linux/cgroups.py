@@ -86,7 +86,9 @@ def try_controllers(hierarchies: list[Hierarchy], caller: int) -> tuple[list[Hie
             continue
         usable.append(found)
         for name in set(wanted) - set(found.controllers):
-            lost[name] = f"cgroup v{found.version} at {found.path}: the {name} controller is not handed down to this group"
+            lost[name] = (
+                f"cgroup v{found.version} at {found.path}: the {name} controller is not handed down to this group"
+            )
     for name in {name for hierarchy in usable for name in hierarchy.controllers}:
         lost.pop(name, None)
     return usable, lost

@@ -28,6 +28,11 @@ class Cell:
         self.control.settimeout(_HAND_OVER_SECONDS)
         self.ready = False
 
+    def take_stdin(self) -> int:
+        """Return the end of the guest's standard input; it is the taker's from now on."""
+        fd, self.stdin = self.stdin, -1
+        return fd
+
     def kill(self) -> None:
         """Kill the init, and with it everything in its PID namespace (pid_namespaces(7))."""
         processes.kill(self.pidfd)

@@ -8,6 +8,8 @@ import time
 
 from stockade._launch import Launch
 from stockade.warden import loop, wire
+from stockade.warden.feeder import ENOUGH, Feeder
+from stockade.warden.link import Link
 from stockade.warden.meter import Meter
 from stockade.warden.slot import OWN_TASKS, Slot
 from stockade.warden.streams import Keeper
@@ -26,7 +28,6 @@ else:
 CHANNEL_LIMIT = 1 << 20
 _CHUNK = 1 << 16
 _SEND_AHEAD = 1 << 20
-_STDIN_AHEAD = 1 << 20
 
 
 class House(Protocol):
@@ -47,139 +48,101 @@ class Run:
 
     def __init__(self, events: loop.Loop, sock: socket.socket, house: House) -> None:
         self._loop = events
-        self._sock = sock
         self._house = house
-        self._decoder = wire.Decoder()
-        self._outgoing = bytearray()
-        self._stdin: list[memoryview] = []
-        self._stdin_size = 0
-        self._stdin_ended = False
+        self._feeder = Feeder(events, self._pace)
+        self._control = wire.Decoder()
+        self._launch: Launch | None = None
+        self._raw = b""
         self._failure: dict[str, Any] | None = None
         self._exit: dict[str, Any] | None = None
         self._channel = bytearray()
         self._channel_overflow = False
-        self._caller_gone = False
-        self._shut = False
+        self._streams: dict[int, int] = {}
+        self._paused = False
+        self._launched = False
         self._finished = False
         self._setup_deadline = float("inf")
         self.cause: str | None = None
         self.slot: Slot | None = None
         self.cell: Cell | None = None
-        self._launch: Launch | None = None
         self.meter: Meter | None = None
-        self._raw = b""
-        self._control = wire.Decoder()
-        self._launched = False
-        self._streams: dict[int, int] = {}
-        self._paused = False
-        self._watch_caller()
+        self._link = Link(events, sock, self)
 
     # -- the caller's side -------------------------------------------------------------------------------------
 
-    def _watch_caller(self) -> None:
-        if self._sock.fileno() < 0:
-            return  # refused and closed, with more of the caller's messages at hand
-        listening = not self._caller_gone and not self._shut
-        events = loop.SHUT if listening else 0
-        events |= loop.READ if listening and self._stdin_size < _STDIN_AHEAD else 0
-        events |= loop.WRITE if self._outgoing else 0
-        self._loop.watch(self._sock.fileno(), events, self._on_caller)
-
-    def _on_caller(self, events: int) -> None:
-        if events & loop.HUNG_UP:
-            self._lose_caller()
-            return
-        if events & loop.SHUT and not self._shut:
-            self._shut = True
-            self.kill("cancelled")
-            self._watch_caller()
-        if events & loop.WRITE:
-            self._flush()
-        if events & loop.READ and not self._finished and not self._shut:
-            self._receive()
-
-    def _receive(self) -> None:
-        try:
-            data = self._sock.recv(1 << 18)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""
-        if not data:
-            self._lose_caller()
-            return
-        try:
-            for kind, fields in self._decoder.feed(data):
-                self._on_message(kind, fields)
-        except (wire.WireError, KeyError, TypeError) as error:
-            self.refuse(f"the caller sent nonsense: {error!r}")
-
-    def _on_message(self, kind: str, fields: dict[str, Any]) -> None:
+    def on_message(self, kind: str, fields: dict[str, Any]) -> None:
+        """Begin with a launch; feed standard input."""
         if kind == "launch" and not self._launched:
             self._launched = True
             raw = wire.encode(
-                kind, steps=fields["steps"], argv=fields["argv"],
-                environment=fields["environment"], channel=fields["channel"],
-            )  # fmt: skip
+                kind,
+                steps=fields["steps"],
+                argv=fields["argv"],
+                environment=fields["environment"],
+                channel=fields["channel"],
+            )
             self._house.start(self, Launch.from_wire(fields), raw)
         elif kind == "stdin":
-            self._take_stdin(fields["data"])
+            self._feeder.take(fields["data"])
+            self._pace()
         else:
             raise wire.WireError(f"no such message: {kind}")
 
-    def _lose_caller(self) -> None:
-        """Nobody waits for the answer any more, so nothing may go on running for it."""
-        self._caller_gone = True
-        self._outgoing.clear()
+    def on_nonsense(self, reason: str) -> None:
+        """Refuse what cannot be understood."""
+        self.refuse(reason)
+
+    def on_cancel(self) -> None:
+        """End the run; the caller waits for the verdict."""
+        self.kill("cancelled")
+
+    def on_gone(self) -> None:
+        """Nobody waits for the answer, so nothing may go on running for it."""
         if self.cell is None:
-            self._close()
+            self._end()
         else:
-            self._loop.forget(self._sock.fileno())
             self.kill("caller_gone")
 
-    def send(self, kind: str, **fields: Any) -> None:
-        """Send a message to the caller, now as far as it goes and the rest when the socket takes it."""
-        if not self._caller_gone:
-            self._outgoing += wire.encode(kind, **fields)
-            self._flush()
-
-    def _flush(self) -> None:
-        try:
-            while self._outgoing:
-                sent = self._sock.send(self._outgoing, socket.MSG_NOSIGNAL)
-                del self._outgoing[:sent]
-        except BlockingIOError:
-            pass
-        except OSError:
-            self._lose_caller()
-            return
-        if self._finished and not self._outgoing:
-            self._close()
-            return
-        if not self._finished:
-            self._pace_streams()
-        self._watch_caller()
+    def on_flushed(self) -> None:
+        """Go on reading the guest's output, or stop, or be done."""
+        self._pace()
+        if self._finished and self._link.gone:
+            self._end()
 
     def refuse(self, message: str) -> None:
         """Answer that the sandbox failed, and end."""
         self._failure = self._failure or {"kind": "setup", "message": message}
         if self.cell is not None:
             self.kill("setup")
-            return
-        self._stdin.clear()
-        self._stdin_size = 0
-        if not self._finished:
+        elif not self._finished:
             self._finished = True
-            self.send("refused", message=message)
-            if not self._outgoing:
-                self._close()
+            self._feeder.close()
+            self._link.send("refused", last=True, message=message)
 
-    def _close(self) -> None:
-        if self._sock.fileno() >= 0:
-            self._loop.forget(self._sock.fileno())
-            self._sock.close()
-            self._finished = True
-            self._house.done(self)
+    @property
+    def gone(self) -> bool:
+        """Whether nobody waits for this run any more."""
+        return self._finished or self._link.gone
+
+    def _end(self) -> None:
+        self._finished = True
+        self._feeder.close()
+        self._link.close()
+        self._house.done(self)
+
+    def _pace(self) -> None:
+        """Take the guest's output only as fast as the caller does, and the caller's input as fast as the guest."""
+        if self._finished:
+            return
+        self._link.listen(self._feeder.size < ENOUGH)
+        pause = self._link.pending >= _SEND_AHEAD
+        if pause != self._paused:
+            self._paused = pause
+            for number, fd in self._streams.items():
+                if pause:
+                    self._loop.forget(fd)
+                else:
+                    self._loop.watch(fd, loop.READ, partial(self._on_stream, number, fd))
 
     # -- the guest's side --------------------------------------------------------------------------------------
 
@@ -199,7 +162,7 @@ class Run:
         self._streams = {1: cell.stdout, 2: cell.stderr}
         for number, fd in self._streams.items():
             self._loop.watch(fd, loop.READ, partial(self._on_stream, number, fd))
-        self._pump_stdin(0)
+        self._feeder.open(cell.take_stdin())
         if self.cause is not None:
             cell.kill()
         elif cell.ready:
@@ -240,67 +203,13 @@ class Run:
             self._hand_over()
         elif kind == "exec":
             self.meter.start(fields["cpu_seconds"], fields["peak_memory"])
-            self._pump_stdin(0)
-            self.send("started")
+            self._link.send("started")
         elif kind == "exit":
             self._exit = fields
         elif kind.endswith("_failed") and self._failure is None:
             self._failure = fields | {"kind": kind.removesuffix("_failed")}
             if kind == "init_failed":
                 self.kill("setup")
-
-    def _take_stdin(self, data: bytes) -> None:
-        if data:
-            self._stdin.append(memoryview(data))
-            self._stdin_size += len(data)
-        else:
-            self._stdin_ended = True
-        self._pump_stdin(0)
-        self._watch_caller()
-
-    def _pump_stdin(self, _events: int) -> None:
-        cell = self.cell
-        if cell is None:  # it is being made; what comes meanwhile waits
-            return
-        if cell.stdin < 0:
-            self._stdin.clear()
-            self._stdin_size = 0
-            return
-        try:
-            while self._stdin:
-                written = os.write(cell.stdin, self._stdin[0][:_CHUNK])
-                self._stdin_size -= written
-                self._stdin[0] = self._stdin[0][written:]
-                if not self._stdin[0]:
-                    self._stdin.pop(0)
-        except BlockingIOError:
-            self._loop.watch(cell.stdin, loop.WRITE, self._on_stdin_room)
-            return
-        except OSError:  # nobody reads it any more
-            self._stdin_ended = True
-            self._stdin.clear()
-            self._stdin_size = 0
-        self._loop.forget(cell.stdin)
-        if self._stdin_ended:
-            os.close(cell.stdin)
-            cell.stdin = -1
-
-    def _on_stdin_room(self, events: int) -> None:
-        self._pump_stdin(events)
-        if not self._caller_gone and not self._finished:
-            self._watch_caller()
-
-    def _pace_streams(self) -> None:
-        """Read the guest's output only as fast as the caller takes it."""
-        pause = len(self._outgoing) >= _SEND_AHEAD
-        if pause == self._paused:
-            return
-        self._paused = pause
-        for number, fd in self._streams.items():
-            if pause:
-                self._loop.forget(fd)
-            else:
-                self._loop.watch(fd, loop.READ, partial(self._on_stream, number, fd))
 
     def _on_stream(self, number: int, fd: int, _events: int) -> None:
         self._on_output(number, fd)
@@ -320,9 +229,9 @@ class Run:
         at = keeper.count
         head = keeper.take(data)
         if head:
-            self.send("output", stream=number, at=at, data=head)
+            self._link.send("output", stream=number, at=at, data=head)
         if keeper.exceeded and not already:
-            self.send("limit", guarantee="output", state="met")
+            self._link.send("limit", guarantee="output", state="met")
             if self._kill_on_output:
                 self.kill("output")
         return True
@@ -358,15 +267,10 @@ class Run:
         if now < self.meter.next_look:
             return self.meter.next_look
         for guarantee, state in self.meter.look(now):
-            self.send("limit", guarantee=guarantee, state=state)
+            self._link.send("limit", guarantee=guarantee, state=state)
             if state == "met":
                 self.kill(guarantee)
         return self.meter.next_look
-
-    @property
-    def gone(self) -> bool:
-        """Whether nobody waits for this run any more."""
-        return self._finished or self._caller_gone
 
     def kill(self, cause: str) -> None:
         """End the run for ``cause``; the first cause stands."""
@@ -381,7 +285,8 @@ class Run:
         assert cell is not None and meter is not None and slot is not None
         meter.stop()
         self._drain()
-        for fd in (cell.pidfd, cell.control.fileno(), cell.stdin, cell.stdout, cell.stderr, cell.channel):
+        self._feeder.close()
+        for fd in (cell.pidfd, cell.control.fileno(), cell.stdout, cell.stderr, cell.channel):
             self._loop.forget(fd)
         report = meter.report(self._exit) | {
             "cause": self.cause,
@@ -394,11 +299,11 @@ class Run:
         cell.close()
         self.cell = None
         self._finished = True
-        if not self._caller_gone:
-            self.send("exited", report=report)
+        gone = self._link.gone
+        self._link.send("exited", last=True, report=report)
         self._house.release(slot)  # after the answer: it may wait for the kernel
-        if self._caller_gone:
-            self._close()
+        if gone:
+            self._end()
 
     def _drain(self) -> None:
         """Read what the dead have left in the pipes; nobody can add to it."""

@@ -1,0 +1,78 @@
+"""A guest's standard input on its way: as fast as the guest takes it, and no faster."""
+
+from __future__ import annotations
+
+import os
+
+from stockade.warden import loop
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_CHUNK = 1 << 16
+ENOUGH = 1 << 20
+"""Bytes beyond which no more should be asked of the caller."""
+
+
+class Feeder:
+    """Holds what has come until there is a pipe for it, then writes it, and closes the pipe at the end."""
+
+    def __init__(self, events: loop.Loop, room: Callable[[], None]) -> None:
+        """``room`` is called when the guest has taken some of what waited."""
+        self._loop = events
+        self._room = room
+        self._pieces: list[memoryview] = []
+        self._ended = False
+        self._fd = -1
+        self._closed = False
+        self.size = 0
+
+    def open(self, fd: int) -> None:
+        """Write to ``fd`` from now on; the descriptor is this feeder's."""
+        self._fd = fd
+        self._pump()
+
+    def take(self, data: bytes) -> None:
+        """Take the next piece; an empty one is the end."""
+        if self._closed:
+            return
+        if data:
+            self._pieces.append(memoryview(data))
+            self.size += len(data)
+        else:
+            self._ended = True
+        if self._fd >= 0:
+            self._pump()
+
+    def close(self) -> None:
+        """Let go of the pipe, and of what nobody read."""
+        self._closed = True
+        self._pieces.clear()
+        self.size = 0
+        if self._fd >= 0:
+            self._loop.forget(self._fd)
+            os.close(self._fd)
+            self._fd = -1
+
+    def _on_room(self, _events: int) -> None:
+        self._pump()
+        self._room()
+
+    def _pump(self) -> None:
+        try:
+            while self._pieces:
+                written = os.write(self._fd, self._pieces[0][:_CHUNK])
+                self.size -= written
+                self._pieces[0] = self._pieces[0][written:]
+                if not self._pieces[0]:
+                    self._pieces.pop(0)
+        except BlockingIOError:
+            self._loop.watch(self._fd, loop.WRITE, self._on_room)
+            return
+        except OSError:  # nobody reads it any more
+            self.close()
+            return
+        self._loop.forget(self._fd)
+        if self._ended:
+            self.close()
