@@ -24,10 +24,34 @@ from pathlib import Path
 import stockade
 from stockade.client import wardens
 
-BWRAP = (
-    "bwrap --unshare-all --die-with-parent --new-session --ro-bind /usr /usr --symlink usr/bin /bin --symlink usr/lib "
-    "/lib --symlink usr/lib64 /lib64 --proc /proc --dev /dev --tmpfs /tmp --tmpfs /workspace --chdir /workspace"
-).split()
+BWRAP = [
+    "bwrap",
+    "--unshare-all",
+    "--die-with-parent",
+    "--new-session",
+    "--ro-bind",
+    "/usr",
+    "/usr",
+    "--symlink",
+    "usr/bin",
+    "/bin",
+    "--symlink",
+    "usr/lib",
+    "/lib",
+    "--symlink",
+    "usr/lib64",
+    "/lib64",
+    "--proc",
+    "/proc",
+    "--dev",
+    "/dev",
+    "--tmpfs",
+    "/tmp",
+    "--tmpfs",
+    "/workspace",
+    "--chdir",
+    "/workspace",
+]
 PYTHON = ["/usr/bin/python3", "-I", "-S", "-c", "pass"]
 SRC = str(Path(stockade.__file__).parents[1])
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stockade import GuestFailed, Guarantee, Outcome, Policy, ResourceExhausted, SetupError
+from stockade import Guarantee, GuestFailed, Outcome, Policy, ResourceExhausted, SetupError
 from stockade._plan import plan
 from stockade._result import Met
 from stockade._verdict import sandbox_failed, verdict
