@@ -5,10 +5,18 @@ from hypothesis import strategies as st
 from stockade.warden import wire
 
 values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text(max_size=9)
+    | st.binary(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
 )
-messages = st.lists(st.tuples(st.text(), st.dictionaries(st.from_regex("[a-z]{1,8}", fullmatch=True), values)))
+messages = st.lists(
+    st.tuples(st.text(max_size=9), st.dictionaries(st.sampled_from("abcde"), values, max_size=3)), max_size=4
+)
 
 
 @given(messages, st.data())
