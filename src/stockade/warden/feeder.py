@@ -18,7 +18,7 @@ ENOUGH = 1 << 20
 class Feeder:
     """Holds what has come until there is a pipe for it, then writes it, and closes the pipe at the end."""
 
-    def __init__(self, events: loop.Loop, room: Callable[[], None]) -> None:
+    def __init__(self, events: loop.Guarded, room: Callable[[], None]) -> None:
         """``room`` is called when the guest has taken some of what waited."""
         self._loop = events
         self._room = room

@@ -37,7 +37,7 @@ class Listener(Protocol):
 class Link:
     """Non-blocking; all callbacks come from the loop, or from within ``send``."""
 
-    def __init__(self, events: loop.Loop, sock: socket.socket, listener: Listener) -> None:
+    def __init__(self, events: loop.Guarded, sock: socket.socket, listener: Listener) -> None:
         self._loop = events
         self._sock = sock
         self._listener = listener

@@ -7,11 +7,36 @@ import select
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from functools import partial
+else:
+    from _functools import partial
 
 READ = select.EPOLLIN
 WRITE = select.EPOLLOUT
 HUNG_UP = select.EPOLLHUP
 SHUT = select.EPOLLRDHUP
+
+
+class Guarded:
+    """A loop whose callbacks may fail for one run without harm to the others: what went wrong is told to it."""
+
+    def __init__(self, events: Loop, failed: Callable[[str], object]) -> None:
+        self._loop = events
+        self._failed = failed
+
+    def watch(self, fd: int, events: int, callback: Callable[[int], object]) -> None:
+        """See ``Loop.watch``."""
+        self._loop.watch(fd, events, partial(self._call, callback))
+
+    def forget(self, fd: int) -> None:
+        """See ``Loop.forget``."""
+        self._loop.forget(fd)
+
+    def _call(self, callback: Callable[[int], object], events: int) -> None:
+        try:
+            callback(events)
+        except OSError as error:
+            self._failed(f"the warden could not go on with this run: {error}")
 
 
 class Loop:

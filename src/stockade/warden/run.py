@@ -47,9 +47,9 @@ class Run:
     """The state of one run, from the caller's launch to the report. All callbacks come from one loop."""
 
     def __init__(self, events: loop.Loop, sock: socket.socket, house: House) -> None:
-        self._loop = events
+        self._loop = loop.Guarded(events, self.refuse)
         self._house = house
-        self._feeder = Feeder(events, self._pace)
+        self._feeder = Feeder(self._loop, self._pace)
         self._control = wire.Decoder()
         self._launch: Launch | None = None
         self._raw = b""
@@ -66,7 +66,7 @@ class Run:
         self.slot: Slot | None = None
         self.cell: Cell | None = None
         self.meter: Meter | None = None
-        self._link = Link(events, sock, self)
+        self._link = Link(self._loop, sock, self)
 
     # -- the caller's side -------------------------------------------------------------------------------------
 

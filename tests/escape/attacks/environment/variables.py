@@ -1,0 +1,20 @@
+# /// attack
+# guarantee = "environment"
+# summary = "Looks for the caller's secrets in its own environment."
+# reference = "environ(7)"
+# success = "the secret is there"
+# stage = ["caller_secret"]
+# observe = ["secret"]
+# refusal = { default = "errno" }
+# ///
+
+import os
+
+from kit import could_not_run, has_secret, refused, succeeded
+
+if has_secret(repr(sorted(os.environ.items()))):
+    succeeded()
+names = {name for name in os.environ if not name.startswith("ATTACK_")} - {"PATH", "HOME", "TMPDIR", "LANG", "LC_CTYPE"}
+if names:
+    could_not_run(f"more than was given: {names}")
+refused("PATH, HOME, TMPDIR and LANG are all there is")

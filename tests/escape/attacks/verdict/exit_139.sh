@@ -1,0 +1,10 @@
+# /// attack
+# guarantee = "verdict"
+# summary = "Exits with the status by which shells say that a program crashed."
+# reference = "sh(1)"
+# success = "who goes by exit statuses believes that it crashed"
+# control = { success = "status 139" }
+# refusal = { default = "verdict failed 139" }
+# ///
+
+exit 139

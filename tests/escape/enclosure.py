@@ -1,0 +1,201 @@
+"""Runs one program unconfined in a place that it cannot harm, and tells what came of it. For controls.
+
+``python enclosure.py JSON``: the program gets what its caller has, but for a mount namespace of its own (root) or
+those namespaces that are asked for, a time limit, and an end: whatever it leaves is reported, then killed.
+"""
+# Runs beside hostile programs, in as little Python as it takes: no pathlib.
+# ruff: noqa: PTH123, PTH208
+
+import ctypes
+import fcntl
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+NEW = {
+    "mount": 0x20000, "user": 0x10000000, "pid": 0x20000000, "net": 0x40000000, "ipc": 0x08000000,
+    "uts": 0x04000000, "cgroup": 0x02000000,
+}  # fmt: skip
+MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 32, 0x1000, 0x4000, 1 << 18
+PR_SET_CHILD_SUBREAPER = 36
+KEPT = 1 << 16
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def main(order):
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    enter(order)
+    victim = None
+    order["nice"] = os.getpriority(os.PRIO_PROCESS, 0)
+    if order["inside_victim"]:
+        victim = subprocess.Popen(["/bin/sleep", "60"])
+        order["environment"]["ATTACK_VICTIM"] = str(victim.pid)
+    report = run(order)
+    report["victim_killed"] = victim is not None and victim.poll() is not None
+    alive = victim is not None and not report["victim_killed"]
+    report["victim_reniced"] = alive and os.getpriority(os.PRIO_PROCESS, victim.pid) != order["nice"]
+    # As the first process of a PID namespace we take everything in it with us, and /proc is another's.
+    report["survivors"] = end_all() if os.getpid() > 1 else []
+    print(json.dumps(report))
+
+
+def enter(order):
+    names = order["namespaces"]
+    if not names:
+        return
+    uid, gid = os.getuid(), os.getgid()
+    flags = 0
+    for name in names:
+        flags |= NEW[name]
+    check(libc.unshare(flags), "unshare")
+    if "user" in names:
+        for name, text in (("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {gid} 1")):
+            with open(f"/proc/self/{name}", "w") as file:
+                file.write(text)
+    if "mount" in names:
+        mount(None, "/", None, MS_REC | MS_PRIVATE)
+        if order["readonly"]:
+            mount(order["readonly"], order["readonly"], None, MS_BIND)
+            mount(None, order["readonly"], None, MS_BIND | MS_REMOUNT | MS_RDONLY)
+    if "pid" in names:
+        fork_into_pid_namespace()
+    if order["address"]:
+        answer_on(order["address"])
+
+
+def fork_into_pid_namespace():
+    """Go on as the first process of the new namespace; the outer one waits."""
+    pid = os.fork()
+    if pid:
+        os._exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) & 255)
+
+
+def answer_on(address):
+    """Give the loopback of our own network ``address`` and answer on port 80 there."""
+    control = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    fcntl.ioctl(control, 0x8914, struct.pack("16sh14x", b"lo", 0x41))  # SIOCSIFFLAGS
+    inner = struct.pack("H2x4s8x", socket.AF_INET, socket.inet_aton(address))
+    fcntl.ioctl(control, 0x8916, struct.pack("16s16s8x", b"lo:1", inner))  # SIOCSIFADDR
+    server = socket.create_server((address, 80))
+
+    def serve():
+        while True:
+            connection, _ = server.accept()
+            connection.sendall(b"heard")
+            connection.close()
+
+    threading.Thread(target=serve, daemon=True).start()
+
+
+def run(order):
+    channel_read, channel_write = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 100) for fd in os.pipe())
+    os.dup2(channel_write, 3)
+    os.close(channel_write)
+    keep = {3, *order["pass_fds"]}
+    begin = time.monotonic()
+    process = subprocess.Popen(
+        order["argv"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        cwd=order["folder"], env=order["environment"], pass_fds=sorted(keep), start_new_session=True,
+    )  # fmt: skip
+    os.close(3)
+    streams = {"stdout": process.stdout.fileno(), "stderr": process.stderr.fileno(), "channel": channel_read}
+    kept = {name: bytearray() for name in streams}
+    counts = dict.fromkeys(streams, 0)
+    readers = [
+        threading.Thread(target=pump, args=(fd, name, kept, counts), daemon=True) for name, fd in streams.items()
+    ]
+    for reader in readers:
+        reader.start()
+    timed_out = False
+    try:
+        status = process.wait(order["timeout"])
+    except subprocess.TimeoutExpired:
+        timed_out, status = True, None
+    for reader in readers[:2]:
+        reader.join(max(0.0, order["timeout"] - (time.monotonic() - begin)))
+    return {
+        "status": status,
+        "timed_out": timed_out,
+        "seconds": time.monotonic() - begin,
+        "counts": counts,
+        **{name: bytes(data).decode("utf-8", "replace") for name, data in kept.items()},
+    }
+
+
+def pump(fd, name, kept, counts):
+    while True:
+        try:
+            data = os.read(fd, 1 << 16)
+        except OSError:
+            return
+        if not data:
+            return
+        counts[name] += len(data)
+        kept[name] += data[: KEPT - len(kept[name])]
+
+
+def end_all():
+    """Kill whatever is left below us; return the names of what was still alive."""
+    names, quiet = [], 0
+    for _ in range(200):
+        alive = [pid for pid in below(os.getpid()) if state(pid) not in "ZX"]
+        quiet = 0 if alive else quiet + 1
+        if quiet == 5:  # one look can miss what is just being born
+            break
+        for pid in alive:
+            try:
+                with open(f"/proc/{pid}/comm") as comm, open(f"/proc/{pid}/cmdline") as line:
+                    names.append(comm.read() + line.read())
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                continue
+        while True:
+            try:
+                if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                    break
+            except ChildProcessError:
+                break
+        time.sleep(0.005)
+    return names
+
+
+def below(pid):
+    found = []
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/children") as file:
+                for child in map(int, file.read().split()):
+                    found += [child, *below(child)]
+    except OSError:
+        pass
+    return found
+
+
+def state(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(") ")[2][0]
+    except OSError:
+        return "X"
+
+
+def mount(source, target, kind, flags):
+    encoded = [None if part is None else part.encode() for part in (source, target, kind)]
+    check(libc.mount(*encoded, ctypes.c_ulong(flags), None), f"mount on {target}")
+
+
+def check(result, what):
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"{what}: {os.strerror(code)}")
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

@@ -1,0 +1,167 @@
+"""Many runs, 16 at a time, of every outcome mixed: no wrong verdict, and nothing left afterwards.
+
+``STOCKADE_SOAK`` sets how many; 2000 is the figure that the documentation names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from tests.support import host
+
+import stockade
+from stockade.client import wardens
+
+RUNS = int(os.environ.get("STOCKADE_SOAK", "200"))
+AT_A_TIME = 16
+MIB = 1 << 20
+
+pytestmark = [pytest.mark.needs("native"), pytest.mark.timeout(max(120, RUNS))]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A program, its policy, and the verdict it must get."""
+
+    name: str
+    code: str
+    wanted: Callable[[stockade.Result], bool]
+    limits: dict[str, Any]
+    more: dict[str, Any]
+
+
+def _kind(name: str, code: str, wanted: Callable[[stockade.Result], bool], *, more: Any = None, **limits: Any) -> Kind:
+    return Kind(name, code, wanted, {"wall_time": 60, **limits}, more or {})
+
+
+def _ended_by(limit: str) -> Callable[[stockade.Result], bool]:
+    return lambda result: result.outcome == "limit_exceeded" and result.limit == limit
+
+
+def _refused(error: str) -> Callable[[stockade.Result], bool]:
+    return lambda result: result.outcome == "failed" and result.error is not None and result.error.type == error
+
+
+def _memory_met(result: stockade.Result) -> bool:
+    return _ended_by("memory")(result) or (
+        "memory" not in stockade.plan().facts.cgroups and _refused("MemoryError")(result)
+    )
+
+
+OPEN = """
+import os
+try:
+    while True: os.dup(1)
+except OSError:
+    os.closerange(8, 16)  # the report on it needs some
+    raise
+"""
+
+KINDS = [
+    _kind("completed", "print(6 * 7)", lambda r: r.outcome == "completed" and r.stdout == "42\n"),
+    _kind("value", "[1, 2]", lambda r: r.outcome == "completed" and r.value == [1, 2]),
+    _kind("failed", "import sys; sys.exit(3)", lambda r: r.outcome == "failed" and r.exit_code == 3),
+    _kind("raised", "1 / 0", _refused("ZeroDivisionError")),
+    _kind("crashed", "import os; os.kill(os.getpid(), 11)", lambda r: r.outcome == "crashed" and r.signal == 11),
+    _kind("killed", "import os; os.kill(os.getpid(), 9)", lambda r: (r.outcome, r.signal) == ("crashed", 9)),
+    _kind("wall_time", "import time; time.sleep(60)", _ended_by("wall_time"), wall_time=0.3),
+    _kind("cpu_time", "while True: pass", _ended_by("cpu_time"), cpu_time=0.1),
+    _kind("memory", f"x = b'x' * {128 * MIB}", _memory_met, memory=64 * MIB),
+    _kind("output", "while True: print('x' * 1000)", _ended_by("output"), more={"on_output": "kill"}),
+    _kind("file_size", "with open('/tmp/f', 'wb') as f: f.write(b'x' * 8192)", _refused("OSError"), file_size=4096),
+    _kind("disk", f"with open('f', 'wb') as f: f.write(b'x' * {2 * MIB})", _refused("OSError"), disk=MIB),
+    _kind("open_files", OPEN, _refused("OSError"), open_files=16),
+    _kind(
+        "processes",
+        "import os, time\nwhile True:\n if os.fork() == 0: time.sleep(30)",
+        _refused("BlockingIOError"),
+        processes=5,
+    ),
+    _kind(
+        "daemon",
+        "import os, time\nif os.fork() == 0:\n os.setsid(); time.sleep(30)\nelse: os._exit(0)",
+        lambda r: r.outcome == "completed",
+    ),
+    _kind("stdin", "import sys; print(len(sys.stdin.read()))", lambda r: r.stdout == "100000\n"),
+]
+
+
+async def _one(kind: Kind) -> str:
+    policy = stockade.Policy(limits=kind.limits, **kind.more)
+    stdin = b"x" * 100_000 if kind.name == "stdin" else None
+    result = await stockade.AsyncSandbox(policy).run(kind.code, stdin=stdin)
+    return "" if kind.wanted(result) else f"{kind.name}: {result.summary()} {result.stderr[-200:]}"
+
+
+async def _cancelled(_: Kind) -> str:
+    task = asyncio.create_task(stockade.AsyncSandbox().run("import time; time.sleep(60)"))
+    await asyncio.sleep(random.uniform(0, 0.3))
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        return f"cancelled: {(await task).summary()}"
+    return ""
+
+
+async def _not_found(_: Kind) -> str:
+    result = await stockade.AsyncSandbox().run_command(["no-such-program"])
+    right = (result.outcome, result.exit_code) == ("failed", 127)
+    return "" if right else f"not found: {result.summary()}"
+
+
+async def _all(count: int) -> list[str]:
+    order = random.Random(20)
+    works: list[tuple[Callable[[Kind], Awaitable[str]], Kind]] = [(_one, kind) for kind in KINDS]
+    works += [(_cancelled, KINDS[0]), (_not_found, KINDS[0])]
+    queue = [works[number % len(works)] for number in range(count)]
+    order.shuffle(queue)
+    wrong: list[str] = []
+
+    async def worker() -> None:
+        while queue:
+            work, kind = queue.pop()
+            answer = await work(kind)
+            if answer:
+                wrong.append(answer)
+
+    await asyncio.gather(*(worker() for _ in range(AT_A_TIME)))
+    return wrong
+
+
+def test_many_runs_of_every_outcome() -> None:
+    host.adopt_orphans()
+    host.settle_warden()
+    before = host.Snapshot.take()
+    assert asyncio.run(_all(3 * AT_A_TIME)) == []  # what is kept for good is there after these
+    warden = wardens.current().pid
+    assert host.eventually(lambda: _idle(warden), 3), _warden_state(warden)
+    settled = _warden_state(warden)
+    wrong = asyncio.run(_all(RUNS))
+    assert not wrong, Counter(wrong).most_common(10)
+    assert wardens.current().pid == warden  # it served them all
+    assert host.eventually(lambda: _idle(warden), 3), _warden_state(warden)
+    after = _warden_state(warden)
+    # What is kept for reuse is as much as was at work at one time, whatever the number of runs.
+    assert after["processes"] <= settled["processes"] + 2 * AT_A_TIME, (settled, after)
+    assert after["descriptors"] <= settled["descriptors"] + 10 * AT_A_TIME, (settled, after)
+    host.settle_warden()
+    host.eventually(lambda: not host.Snapshot.take().more_than(before), 3)
+    assert host.Snapshot.take().more_than(before) == {}
+
+
+def _idle(warden: int) -> bool:
+    """No program is left, and beside that a few processes for each that was at work at one time."""
+    pids = host.descendants(warden)
+    programs = [pid for pid in pids if "warden/__main__.py" not in host.read(f"/proc/{pid}/cmdline")]
+    return not programs and len(pids) <= 2 * AT_A_TIME + 8
+
+
+def _warden_state(warden: int) -> dict[str, int]:
+    return {"processes": len(host.descendants(warden)), "descriptors": len(host.descriptors(warden))}
