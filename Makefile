@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types contracts unit bench bench-smoke overshoot soak test-hosts clean
+.PHONY: help demo test check lint types contracts unit bench bench-smoke overshoot guarantees soak test-hosts clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -43,6 +43,9 @@ bench-smoke: $(STAMP)
 
 overshoot: $(STAMP) ## how far past its limit a run gets, worst of 50
 	$(BIN)/python bench/overshoot.py
+
+guarantees: $(STAMP) ## docs/guarantees.md, from real runs (root)
+	scripts/guarantees.sh $(BIN)/python
 
 soak: $(STAMP) ## 2,000 runs, 16 at a time, and nothing left
 	STOCKADE_SOAK=2000 $(BIN)/python -m pytest -q tests/system/test_soak.py

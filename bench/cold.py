@@ -53,6 +53,7 @@ BWRAP = [
     "/workspace",
 ]
 PYTHON = ["/usr/bin/python3", "-I", "-S", "-c", "pass"]
+PAUSE = 0.03
 SRC = str(Path(stockade.__file__).parents[1])
 
 
@@ -96,6 +97,7 @@ def in_turn(cases: dict[str, Callable[[], None]], runs: int) -> dict[str, dict[s
             call()
     for _ in range(runs):
         for name, call in cases.items():
+            time.sleep(PAUSE)  # or one case would pay for what another leaves to be done afterwards
             begin = time.perf_counter()
             call()
             times[name].append((time.perf_counter() - begin) * 1e3)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import marshal
+
 from stockade._record import Record
 
 TYPE_CHECKING = False
@@ -11,6 +13,17 @@ if TYPE_CHECKING:
 
     Step = tuple[Any, ...]
 """A step: the name of a function in ``linux/stage.py`` and its arguments: text, numbers, bytes, lists and mappings."""
+
+
+def encode_steps(steps: tuple[Step, ...]) -> bytes:
+    """Return steps as one piece, which is quickly compared and sent."""
+    return marshal.dumps(steps, 4)
+
+
+def decode_steps(data: bytes) -> tuple[Step, ...]:
+    """Return what ``encode_steps`` was given."""
+    steps: tuple[Step, ...] = marshal.loads(data)
+    return steps
 
 
 class Groups(Record):
@@ -40,8 +53,9 @@ class Launch(Record):
     argv: tuple[str, ...]
     environment: Mapping[str, str]
     steps: tuple[Step, ...]
-    base: tuple[Step, ...] = ()
-    """Steps that come before the others and are the same for many runs, so they can be done ahead of demand."""
+    base: bytes = b""
+    """Steps, as ``encode_steps`` gives them, that come before the others and are the same for many runs, so that
+    they can be done ahead of demand."""
     groups: Groups = Groups()
     watch: Watch = Watch()
     own_network: bool = True

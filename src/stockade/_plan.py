@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from stockade._policy import Policy
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Plan:
     """A policy that can be held here: the backend, and what holds each guarantee."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,11 +14,12 @@ from stockade._errors import BackendUnavailable, JobError
 from stockade._facts import HostFacts
 from stockade._guarantees import Enforcement, Guarantee, Isolation
 from stockade._job import Command, Job
-from stockade._launch import Groups, Launch, Watch
+from stockade._launch import Groups, Launch, Watch, encode_steps
 from stockade._plan import Plan
 from stockade._policy import Policy
 from stockade.backends.base import Availability
 from stockade.backends.native_capabilities import capabilities, filters_syscalls
+from stockade.languages.base import JOB_FOLDER
 from stockade.linux import seccomp
 from stockade.linux.landlock import Ruleset
 
@@ -73,53 +76,91 @@ class Native:
 def launch(plan: Plan, job: Job, command: Command) -> Launch:
     """Return the launch of ``command`` under ``plan``: a pure function."""
     policy, facts = plan.policy, plan.facts
-    workspace = WORKSPACE if policy.filesystem.workspace == "empty" else policy.filesystem.workspace
-    isolated = policy.network == "none"
-    bound = _bound(policy, job, command, workspace)
-    base = [
-        ("cgroup_namespace",),
-        *_root(policy, job, command),
-        *_system(facts, command),
-        ("proc",),
-        ("hostname", _HOST_NAME),
-        *([("loopback",)] if isolated else []),
-        *([] if bound else [("leave_host",)]),
-    ]
-    steps = [
-        *_writable(policy, job),
-        *bound,
-        *_files(policy, job, command, workspace),
-        *([("leave_host",)] if bound else []),
-        ("seal_root", policy.security.read_only_root),
-        ("chdir", workspace),
-        ("identity", policy.security.uid, policy.security.uid),
-        *_landlock(policy, facts),
-        *_filter(policy, facts),
-        ("limits", _limits(policy, facts)),
-    ]
+    own = 0 if policy.security.read_only_root else sum(map(_pages, command.files.values()))
+    names = (*job.files, *job.inputs)
+    extra = (sum(map(_pages, job.files.values())), sum(name.count("/") + 1 for name in names))
+    room = _room(plan, command.readable, own, extra, bool(job.inputs))
+    workspace = _workspace(policy)
+    inputs = [("bind", str((Path.cwd() / name).resolve()), f"{workspace}/{name}", _FILE) for name in job.inputs]
     return Launch(
         argv=command.argv,
         environment=_environment(policy, job, command),
-        base=tuple(base),
-        steps=tuple(steps),
-        groups=_groups(policy),
-        watch=_watch(policy, facts),
+        base=room.base,
+        steps=(
+            *inputs,
+            *room.closing,
+            *(("job_file", path.removeprefix(JOB_FOLDER + "/"), content) for path, content in command.files.items()),
+            *(("file", f"{workspace}/{name}", content, 0o644, True) for name, content in job.files.items()),
+            room.limits,
+        ),
+        groups=room.groups,
+        watch=room.watch,
         own_network=policy.network == "none",
         host_uid=policy.security.host_uid if facts.privileged else None,
         channel=command.channel,
     )
 
 
-def _root(policy: Policy, job: Job, command: Command) -> list[Step]:
+@dataclass(frozen=True)
+class _Room:
+    """All of a launch that is the same for every job under a plan."""
+
+    base: bytes
+    closing: tuple[Step, ...]
+    limits: Step
+    groups: Groups
+    watch: Watch
+
+
+@lru_cache(maxsize=64)
+def _room(plan: Plan, readable: tuple[str, ...], own: int, extra: tuple[int, int], stays_open: bool) -> _Room:
+    """Return what ``plan`` alone decides. A job that shows files of the host needs the host for longer.
+
+    ``own`` is what the sandbox's files take of a writable root, ``extra`` bytes and inodes laid into the workspace.
+    """
+    policy, facts = plan.policy, plan.facts
+    room = (
+        ("cgroup_namespace",),
+        _root(policy, own + extra[0]),
+        *_system(facts, readable),
+        ("proc",),
+        ("hostname", _HOST_NAME),
+        *([("loopback",)] if policy.network == "none" else []),
+        *_writable(policy, *extra),
+        *_bound(policy, readable),
+        *_files(policy),
+    )
+    closing = (
+        ("leave_host",),
+        ("job_folder", JOB_FOLDER),
+        ("seal_root", policy.security.read_only_root),
+        ("chdir", _workspace(policy)),
+        ("identity", policy.security.uid, policy.security.uid),
+        *_landlock(policy, facts),
+        *_filter(policy, facts),
+    )
+    return _Room(
+        base=encode_steps(room if stays_open else (*room, *closing)),
+        closing=closing if stays_open else (),
+        limits=("limits", _limits(policy, facts)),
+        groups=_groups(policy),
+        watch=_watch(policy, facts),
+    )
+
+
+def _workspace(policy: Policy) -> str:
+    return WORKSPACE if policy.filesystem.workspace == "empty" else policy.filesystem.workspace
+
+
+def _root(policy: Policy, own: int) -> Step:
     """The root: read-only for the guest, unless the policy says otherwise; then it is what bounds the disk."""
     if policy.security.read_only_root:
-        return [("root", _SEALED_ROOT, _ROOT_INODES)]
+        return ("root", _SEALED_ROOT, _ROOT_INODES)
     size, inodes = _disk(policy)
-    own = sum(map(_pages, (*command.files.values(), *job.files.values()))) + _ROOT_FILES
-    return [("root", size + own, inodes + _ROOT_INODES)]
+    return ("root", size + own + _ROOT_FILES, inodes + _ROOT_INODES)
 
 
-def _writable(policy: Policy, job: Job) -> list[Step]:
+def _writable(policy: Policy, laid_in: int, names: int) -> list[Step]:
     """One tmpfs bounds all that the guest can write: the scratch, or the root itself where it is writable."""
     faces = [("/tmp", 0o1777), ("/dev/shm", 0o1777)]
     if policy.filesystem.workspace == "empty":
@@ -127,10 +168,8 @@ def _writable(policy: Policy, job: Job) -> list[Step]:
     if not policy.security.read_only_root:
         return [("folder", path, mode, True) for path, mode in faces]
     size, inodes = _disk(policy)
-    laid_in = sum(map(_pages, job.files.values()))
-    folders = sum(name.count("/") + 1 for name in (*job.files, *job.inputs))
     shown = sum(path.count("/") for path in (*policy.filesystem.read, *policy.filesystem.write))
-    return [("scratch", size + laid_in, inodes + len(faces) + 1 + folders + shown, faces)]
+    return [("scratch", size + laid_in, inodes + len(faces) + 1 + names + shown, faces)]
 
 
 def _disk(policy: Policy) -> tuple[int, int]:
@@ -144,13 +183,13 @@ def _pages(content: bytes) -> int:
     return -(-len(content) // 4096) * 4096
 
 
-def _system(facts: HostFacts, command: Command) -> list[Step]:
+def _system(facts: HostFacts, readable: tuple[str, ...]) -> list[Step]:
     """The system's programs and the interpreter's folders, read-only, and single files of /etc."""
     steps: list[Step] = []
     for path, target in facts.system:
         steps.append(("link", path, target) if target else ("bind", path, path, _PROGRAMS))
     shown = [path for path, target in facts.system if not target]
-    for folder in command.readable:
+    for folder in readable:
         if not _lies_below(folder, [*shown, *_FACES]):
             steps.append(("bind", folder, folder, _PROGRAMS))
             shown.append(folder)
@@ -164,9 +203,9 @@ def _system(facts: HostFacts, command: Command) -> list[Step]:
     return steps
 
 
-def _bound(policy: Policy, job: Job, command: Command, workspace: str) -> list[Step]:
+def _bound(policy: Policy, readable: tuple[str, ...]) -> list[Step]:
     """Paths of the host, outer ones first, so that an inner one is laid over the outer."""
-    shown: dict[str, tuple[str, ...]] = {path: _PROGRAMS for path in command.readable if _lies_below(path, _FACES)}
+    shown: dict[str, tuple[str, ...]] = {path: _PROGRAMS for path in readable if _lies_below(path, _FACES)}
     shown |= dict.fromkeys(policy.filesystem.read, _FILE)
     if policy.filesystem.workspace != "empty":
         shown[policy.filesystem.workspace] = _FILE
@@ -176,36 +215,29 @@ def _bound(policy: Policy, job: Job, command: Command, workspace: str) -> list[S
     ]
     if policy.network == "host":
         steps += [("bind", path, path, _PROGRAMS) for path in _NETWORK_FILES if Path(path).exists()]
-    return steps + [("bind", str((Path.cwd() / name).resolve()), f"{workspace}/{name}", _FILE) for name in job.inputs]
+    return steps
 
 
-def _files(policy: Policy, job: Job, command: Command, workspace: str) -> list[Step]:
-    """The files that the sandbox makes for itself, and those that are laid into the workspace."""
+def _files(policy: Policy) -> list[Step]:
+    """The files of /etc that the sandbox makes for itself."""
     uid = policy.security.uid
     user = f"guest:x:{uid}:{uid}:guest:/tmp:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n"
-    made = {
-        "/etc/passwd": user.encode(),
-        "/etc/group": f"guest:x:{uid}:\nnogroup:x:65534:\n".encode(),
-        **command.files,
-    }
+    made = {"/etc/passwd": user.encode(), "/etc/group": f"guest:x:{uid}:\nnogroup:x:65534:\n".encode()}
     if policy.network == "none":
         made["/etc/hosts"] = b"127.0.0.1 localhost\n::1 localhost\n"
         made["/etc/nsswitch.conf"] = b"passwd: files\ngroup: files\nhosts: files\n"
-    return [
-        *(("file", path, content, 0o644, False) for path, content in made.items()),
-        *(("file", f"{workspace}/{name}", content, 0o644, True) for name, content in job.files.items()),
-    ]
+    return [("file", path, content, 0o644, False) for path, content in made.items()]
 
 
 def _landlock(policy: Policy, facts: HostFacts) -> list[Step]:
     """A second wall behind the mounts; its scopes also close abstract sockets where the network is the host's."""
     if not facts.landlock:
         return []
-    writable = [*_FACES, *policy.filesystem.write, *(f"/dev/{name}" for name in _DEVICES)]
+    writable = [JOB_FOLDER, *_FACES, *policy.filesystem.write, *(f"/dev/{name}" for name in _DEVICES)]
     if policy.filesystem.workspace != "empty":
         writable.remove(WORKSPACE)
     if not policy.security.read_only_root:
-        writable = ["/"]
+        writable = ["/", JOB_FOLDER]
     ruleset = Ruleset(read=["/"], execute=["/"], read_write=writable, tcp_bind="all", tcp_connect="all")
     return [("landlock", ruleset.to_json())]
 

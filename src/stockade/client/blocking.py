@@ -27,12 +27,18 @@ def events(talk: Conversation, stdin: bytes | BinaryIO | None, *, cancel: int | 
         while not talk.finished:
             if talk.cancelled:
                 sock.shutdown(socket.SHUT_WR)
-            if talk.wants_input and source.ready_now:
+            while talk.wants_input and source.ready_now:
                 talk.send_input(source.read())
+            _send(sock, talk)
+            waits_for_input = talk.wants_input and source.fd is not None
+            if not (waits_for_input or talk.outgoing or cancel is not None):
+                sock.setblocking(True)  # nothing left to do but to listen
+                yield from talk.feed(_receive(sock))
+                sock.setblocking(False)
                 continue
             poll = select.poll()
             poll.register(sock, select.POLLIN | (select.POLLOUT if talk.outgoing else 0))
-            if talk.wants_input and source.fd is not None:
+            if waits_for_input and source.fd is not None:
                 poll.register(source.fd, select.POLLIN)
             if cancel is not None:
                 poll.register(cancel, select.POLLIN)
@@ -40,13 +46,9 @@ def events(talk: Conversation, stdin: bytes | BinaryIO | None, *, cancel: int | 
                 if fd == cancel:
                     talk.cancel()
                     cancel = None
-                    continue
-                if fd == source.fd:
+                elif fd == source.fd:
                     talk.send_input(source.read())
-                    continue
-                if happened & select.POLLOUT:
-                    _send(sock, talk)
-                if happened & (select.POLLIN | select.POLLHUP | select.POLLERR):
+                elif happened & (select.POLLIN | select.POLLHUP | select.POLLERR):
                     yield from talk.feed(_receive(sock))
 
 

@@ -80,10 +80,15 @@ def open_beneath(root: int, path: str, *, follow: bool) -> int:
         raise OSError(error.errno, f"{path}: {os.strerror(error.errno or 0)}") from None
 
 
+def copy(source: int) -> int:
+    """Return a descriptor of a copy of the mounts at ``source`` that is attached nowhere (open_tree(2))."""
+    flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _AT_EMPTY_PATH | _AT_RECURSIVE
+    return libc.syscall("open_tree", source, b"", flags)
+
+
 def bind(source: int, target: int, attributes: int) -> None:
     """Attach a copy of the mounts at ``source`` onto ``target``, with ``attributes`` added to all of them."""
-    flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _AT_EMPTY_PATH | _AT_RECURSIVE
-    tree = libc.syscall("open_tree", source, b"", flags)
+    tree = copy(source)
     try:
         if attributes:
             restrict(tree, attributes, recursive=True)

@@ -8,8 +8,9 @@ The order matters, and this is why it is what it is:
  4. ``proc``      a writable mount below a read-only one: ids are mapped through the lower, the guest sees the upper;
  5. ``leave_host``  the old root is detached when no source is needed any more, and ``seal_root``;
  6. ``identity``  a uid that is not root's, then a user namespace that owns nothing, then no capability at all;
- 7. ``landlock``   when nothing is mounted any more, since a restricted process cannot;
- 8. ``limits`` and ``filter``   last: under them, nothing else could be done.
+ 7. ``landlock``   when nothing is mounted any more, since a restricted process cannot, and ``filter``;
+ 8. ``job_file``   what differs from job to job can come this late, through a descriptor kept for it;
+ 9. ``limits``    last: under a limit of one process or few bytes, nothing else could be done.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ class Stage:
         self._root = -1
         self._proc = -1
         self._limits: list[tuple[int, int, int]] = []
-        self._filter = b""
+        self._job = -1
+        self._settled = False
 
     def apply(self, steps: Sequence[Sequence[Any]]) -> None:
         """Carry out ``steps``; an ``OSError`` names the step that failed."""
@@ -65,10 +67,8 @@ class Stage:
                 raise OSError(error.errno, f"step {name} {arguments[:2]!r}: {reason}") from None
 
     def seal(self) -> None:
-        """Set the limits that were worked out and load the filter; only execve may come after."""
+        """Set the limits that were worked out; only execve may come after."""
         rlimits.apply(self._limits)
-        if self._filter:
-            seccomp.install(self._filter)
 
     def do_root(self, size: int, inodes: int) -> None:
         """Pivot into a fresh tmpfs; the old root waits in a hidden folder of it."""
@@ -97,12 +97,7 @@ class Stage:
         """Write a file; the guest's own if ``owned``."""
         _make_parents(path)
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-        try:
-            view = memoryview(content)
-            while view:
-                view = view[os.write(fd, view) :]
-        finally:
-            os.close(fd)
+        _write_all(fd, content)
         self._settle(path, mode, owned)
 
     def do_bind(self, source: str, target: str, attributes: Sequence[str]) -> None:
@@ -196,18 +191,35 @@ class Stage:
         processes.no_new_privileges()
         processes.empty_bounding_set()
         processes.drop_capabilities()
+        self._settled = True  # what is made from now on is the guest's own
 
     def do_chdir(self, path: str) -> None:
         """Start the guest in ``path``."""
         os.chdir(path)
+
+    def do_job_folder(self, path: str) -> None:
+        """Make the folder of the job's own files, and keep a writable mount of it that the guest never sees."""
+        os.mkdir(path)
+        self._settle(path, 0o755, owned=True)
+        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        self._job = mounts.copy(place)
+        os.close(place)
+
+    def do_job_file(self, name: str, content: bytes) -> None:
+        """Write a file into the job's folder."""
+        folder, _, _ = name.rpartition("/")
+        if folder:
+            os.mkdir(folder, 0o755, dir_fd=self._job)
+        fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=self._job)
+        _write_all(fd, content)
 
     def do_landlock(self, ruleset: dict[str, Any]) -> None:
         """Give up every right to files, and every way to processes outside, that the ruleset does not name."""
         landlock.restrict(landlock.Ruleset.from_json(ruleset))
 
     def do_filter(self, program: bytes) -> None:
-        """Keep the system-call filter; it is loaded after the last step."""
-        self._filter = program
+        """Load the system-call filter; it lets through what the last steps need."""
+        seccomp.install(program)
 
     def do_limits(self, wanted: dict[str, Sequence[int]]) -> None:
         """Work out the limits now; they are set after the last step."""
@@ -224,8 +236,17 @@ class Stage:
 
     def _settle(self, path: str, mode: int, owned: bool) -> None:
         os.chmod(path, mode)
-        if owned and self._privileged:
+        if owned and self._privileged and not self._settled:
             os.chown(path, self._uid, self._gid)
+
+
+def _write_all(fd: int, content: bytes) -> None:
+    try:
+        view = memoryview(content)
+        while view:
+            view = view[os.write(fd, view) :]
+    finally:
+        os.close(fd)
 
 
 def _write_below(folder: int, name: str, content: bytes) -> None:

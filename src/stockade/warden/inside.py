@@ -13,8 +13,10 @@ import os
 import resource
 import time
 
+from stockade._launch import decode_steps
 from stockade._record import Record
 from stockade.linux import libc, processes
+from stockade.linux import limits as rlimits
 from stockade.linux.stage import Stage
 from stockade.warden import wire
 
@@ -45,7 +47,7 @@ class Inside(Record):
     control: socket
     uid: int
     gid: int
-    base: Sequence[Any] = ()
+    base: bytes = b""
 
     def run(self) -> NoReturn:
         """Be the init; never return."""
@@ -80,31 +82,39 @@ class Inside(Record):
         processes.die_with(self.parent)
 
     def _reap(self, guest: int) -> NoReturn:
-        """Reap orphans until the guest itself ends; the kernel kills whatever is left when the init exits."""
+        """Reap orphans until the guest itself ends; then end all that is left, and say so when nothing is.
+
+        The answer need not wait for the init's own end after that. The kernel would kill the rest as well.
+        """
         while True:
             pid, status, usage = os.wait4(-1, 0)
             if pid == guest:
-                disk = os.statvfs("/tmp")
-                self._send(
-                    "exit",
-                    status=status,
-                    cpu_seconds=usage.ru_utime + usage.ru_stime,
-                    peak_memory=usage.ru_maxrss * 1024,
-                    disk_free=disk.f_bfree * disk.f_bsize,
-                    inodes_free=disk.f_ffree,
-                )
-                os._exit(0)
+                break
+        disk = os.statvfs("/tmp")
+        _end_all_others()
+        self._send(
+            "exit",
+            status=status,
+            cpu_seconds=usage.ru_utime + usage.ru_stime,
+            peak_memory=usage.ru_maxrss * 1024,
+            disk_free=disk.f_bfree * disk.f_bsize,
+            inodes_free=disk.f_ffree,
+        )
+        os._exit(0)
 
     def _become_guest(self) -> NoReturn:
         try:
             os.close(self.parent)
             uid, gid = (self.uid, self.gid) if self.privileged else (0, 0)
             stage = Stage(uid=uid, gid=gid, privileged=self.privileged)
-            stage.apply(self.base)
+            stage.apply(decode_steps(self.base))
+            self._take_over_streams()
+            self._rehearse()
             fields = self._receive()
             begin = time.process_time()
             stage.apply(fields["steps"])
-            self._take_over_streams(keep_channel=fields["channel"])
+            if not fields["channel"]:
+                os.close(3)
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
             usage = resource.getrusage(resource.RUSAGE_SELF)
             self._send("exec", cpu_seconds=time.process_time() - begin, peak_memory=usage.ru_maxrss * 1024)
@@ -121,13 +131,21 @@ class Inside(Record):
                 return fields
         os._exit(0)  # the warden let go of an unused cell
 
-    def _take_over_streams(self, *, keep_channel: bool) -> None:
+    def _rehearse(self) -> None:
+        """Do once, while nobody waits, what the launch will need: the first time costs page faults."""
+        for _ in wire.Decoder().feed(wire.encode("launch", steps=[["limits", {"core": [0, 0]}]], argv=["x"])):
+            rlimits.prepare({"core": (0, 0)})
+        resource.getrusage(resource.RUSAGE_SELF)
+
+    def _take_over_streams(self) -> None:
         # Moved up first: an end may sit on the very number that another one is to have.
         moved = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10) for fd in self.ends]
-        for number, fd in enumerate(moved if keep_channel else moved[:3]):
+        for number, fd in enumerate(moved):
             os.dup2(fd, number, inheritable=True)
-        first = 4 if keep_channel else 3
-        libc.syscall("close_range", first, 2**31 - 1, _CLOSE_RANGE_CLOEXEC)
+        for fd in (*self.ends, *moved):
+            if fd > 3:
+                os.close(fd)
+        libc.syscall("close_range", 4, 2**31 - 1, _CLOSE_RANGE_CLOEXEC)
 
     def _execute(self, argv: list[str], environment: dict[str, str]) -> NoReturn:
         try:
@@ -166,3 +184,18 @@ def _exec_on_path(argv: list[str], environment: dict[str, str]) -> NoReturn:
         except OSError as error:
             found = found or error
     raise found or FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+
+def _end_all_others() -> None:
+    """Kill and reap until no process is left in this PID namespace: orphans are its init's children (kill(2))."""
+    while True:
+        try:
+            os.kill(-1, signal.SIGKILL)
+        except ProcessLookupError:
+            pass  # none but ourselves; some may wait to be reaped
+        try:
+            os.waitpid(-1, 0)
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return

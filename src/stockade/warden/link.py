@@ -61,6 +61,11 @@ class Link:
             self._outgoing += wire.encode(kind, **fields)
             self._flush()
 
+    def send_with_next(self, kind: str, **fields: Any) -> None:
+        """Have a message ready that goes out in front of the next one: nobody is woken for it alone."""
+        if not self.gone:
+            self._outgoing += wire.encode(kind, **fields)
+
     def listen(self, listening: bool) -> None:
         """Take messages from now on, or leave them with the caller."""
         if listening != self._listening and not self.gone:

@@ -50,7 +50,7 @@ class Meter:
         self._spent = spent
         self._setup_peak = peak
         self._begin = time.monotonic()
-        self.next_look = self._begin
+        self.next_look = self._plan_next_look(self._begin, 0.0, 0)
 
     def stop(self) -> None:
         """The last process is gone."""

@@ -87,9 +87,7 @@ def _pin_mounts(pid: int) -> int:
         return -1
 
 
-def make(
-    *, privileged: bool, parent: int, base: Sequence[Any], own_network: bool, uid: int | None
-) -> tuple[int, list[int]]:
+def make(*, privileged: bool, parent: int, base: bytes, own_network: bool, uid: int | None) -> tuple[int, list[int]]:
     """Fork a cell furnished with ``base``; return its init's pid and the warden's descriptors of it.
 
     ``parent`` is the calling process's own pidfd, ``uid`` the host uid leased where root starts the run.

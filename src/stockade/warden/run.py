@@ -60,6 +60,7 @@ class Run:
         self._streams: dict[int, int] = {}
         self._paused = False
         self._launched = False
+        self._ended = False
         self._finished = False
         self._setup_deadline = float("inf")
         self.cause: str | None = None
@@ -101,12 +102,12 @@ class Run:
         if self.cell is None:
             self._end()
         else:
-            self.kill("caller_gone")
+            self.kill("caller_gone")  # nothing to kill if it has ended; then its last process is waited for
 
     def on_flushed(self) -> None:
         """Go on reading the guest's output, or stop, or be done."""
         self._pace()
-        if self._finished and self._link.gone:
+        if self._finished and self._link.gone and self.cell is None:
             self._end()
 
     def refuse(self, message: str) -> None:
@@ -195,6 +196,9 @@ class Run:
             return False
         for kind, fields in self._control.feed(data):
             self._on_report(kind, fields)
+        if self._ended:
+            self._conclude()
+            return False
         return True
 
     def _on_report(self, kind: str, fields: dict[str, Any]) -> None:
@@ -203,9 +207,10 @@ class Run:
             self._hand_over()
         elif kind == "exec":
             self.meter.start(fields["cpu_seconds"], fields["peak_memory"])
-            self._link.send("started")
+            self._link.send_with_next("started")
         elif kind == "exit":
             self._exit = fields
+            self._ended = True
         elif kind.endswith("_failed") and self._failure is None:
             self._failure = fields | {"kind": kind.removesuffix("_failed")}
             if kind == "init_failed":
@@ -279,14 +284,16 @@ class Run:
             if self.cell is not None:
                 self.cell.kill()
 
-    def _on_death(self, _events: int) -> None:
-        """The init is dead, so by the kernel's word nothing of its PID namespace is left."""
-        cell, meter, slot = self.cell, self.meter, self.slot
-        assert cell is not None and meter is not None and slot is not None
+    def _conclude(self) -> None:
+        """Nothing of the guest is left, by the init's word or the kernel's: read what there is, and answer."""
+        cell, meter = self.cell, self.meter
+        assert cell is not None and meter is not None
+        if self._finished:
+            return
         meter.stop()
         self._drain()
         self._feeder.close()
-        for fd in (cell.pidfd, cell.control.fileno(), cell.stdout, cell.stderr, cell.channel):
+        for fd in (cell.control.fileno(), cell.stdout, cell.stderr, cell.channel):
             self._loop.forget(fd)
         report = meter.report(self._exit) | {
             "cause": self.cause,
@@ -296,20 +303,27 @@ class Run:
             "channel": bytes(self._channel),
             "channel_overflow": self._channel_overflow,
         }
+        self._finished = True
+        self._link.send("exited", last=True, report=report)
+
+    def _on_death(self, _events: int) -> None:
+        """The init is dead, so by the kernel's word nothing of its PID namespace is left."""
+        cell, slot = self.cell, self.slot
+        assert cell is not None and slot is not None
+        self._conclude()
+        self._loop.forget(cell.pidfd)
         cell.close()
         self.cell = None
-        self._finished = True
-        gone = self._link.gone
-        self._link.send("exited", last=True, report=report)
         self._house.release(slot)  # after the answer: it may wait for the kernel
-        if gone:
+        if self._link.gone:
             self._end()
 
     def _drain(self) -> None:
         """Read what the dead have left in the pipes; nobody can add to it."""
         assert self.cell is not None
-        while self._on_control(0):
-            pass
+        if not self._ended:
+            while self._on_control(0):
+                pass
         for number, fd in tuple(self._streams.items()):
             while self._on_output(number, fd):
                 pass

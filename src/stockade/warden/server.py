@@ -19,7 +19,6 @@ from stockade.warden.slot import Slot, SlotError, descriptors
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
-    from collections.abc import Sequence
     from functools import partial
     from typing import Any
 
@@ -30,6 +29,7 @@ else:
 
 _SPARES = 4  # at most, of different bases
 _FREE = 16  # slots that wait for a run without a cell in them
+_LOOP_SECONDS = 0.005
 _COLLECT_EVERY = 512
 
 
@@ -53,6 +53,7 @@ class Warden:
         self._spares: list[Slot] = []
         self._waiting: dict[Slot, tuple[Run, Launch, bytes]] = {}
         self._served = 0
+        self._last_end = float("-inf")
         self._ending = False
         self._loop.watch(control.fileno(), loop.READ, self._on_control)
         self._loop.watch(caller, loop.READ, self._on_caller_death)
@@ -74,23 +75,30 @@ class Warden:
         common = launch.own_network and launch.host_uid is None
         try:
             spare = self._take_spare(launch.base) if common else None
-            if spare is not None:
+            if spare is not None and spare.cell is not None:
                 run.adopt(spare, launch, raw)
+            elif spare is not None:
+                self._waiting[spare] = (run, launch, raw)  # it is being made
             else:
                 slot = self._take_slot()
                 self._waiting[slot] = (run, launch, raw)
                 slot.request(launch.base, own_network=launch.own_network, uid=launch.host_uid)
         except (OSError, ValueError, SlotError) as error:
             run.refuse(f"no cell could be made: {error}")
-        if common:
+        # A caller in a loop has its next cell made beside this run; for others that would slow the run down.
+        if common and time.monotonic() - self._last_end < _LOOP_SECONDS:
             self._prepare_spare(launch.base)
 
     def release(self, slot: Slot) -> None:
         """Take back a slot whose cell is dead."""
+        self._last_end = time.monotonic()
+        base = slot.base
         if slot.renew() and len(self._free) < _FREE:
             self._free.append(slot)
         else:
             self._drop(slot)
+        if base:
+            self._prepare_spare(base)
 
     def done(self, run: Run) -> None:
         """Forget ``run``."""
@@ -158,16 +166,15 @@ class Warden:
 
     # -- spares ------------------------------------------------------------------------------------------------
 
-    def _take_spare(self, base: Sequence[Any]) -> Slot | None:
+    def _take_spare(self, base: bytes) -> Slot | None:
         for slot in self._spares:
-            if slot.base == base and slot.cell is not None:
+            if slot.base == base:
                 self._spares.remove(slot)
-                self._loop.forget(slot.cell.control.fileno())
-                self._loop.forget(slot.cell.pidfd)
+                self._forget_cell(slot)
                 return slot
         return None
 
-    def _prepare_spare(self, base: Sequence[Any]) -> None:
+    def _prepare_spare(self, base: bytes) -> None:
         """Have a cell ready for the next run of the same kind; the oldest makes room."""
         if any(slot.base == base for slot in self._spares):
             return

@@ -18,8 +18,7 @@ from stockade.warden.nursery import FDS, Nursery
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
+    pass
 
 _END_SECONDS = 5.0
 OWN_TASKS = 2
@@ -38,7 +37,7 @@ class Slot:
         self.uid = uid
         self.group = group
         self.cell: Cell | None = None
-        self.base: Sequence[Any] = ()
+        self.base = b""
         self._decoder = wire.Decoder()
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         entrances = group.open_entrances() if group else []
@@ -54,7 +53,7 @@ class Slot:
             for fd in entrances:
                 os.close(fd)
 
-    def request(self, base: Sequence[Any], *, own_network: bool, uid: int | None = None) -> None:
+    def request(self, base: bytes, *, own_network: bool, uid: int | None = None) -> None:
         """Ask for a cell furnished with ``base``; ``receive`` gives it when the control socket can be read."""
         self.base = base
         message = wire.encode("make", base=base, own_network=own_network, uid=self.uid if uid is None else uid)
