@@ -384,6 +384,7 @@ class Group:
             "peak_processes": self._peak_processes() or 0,
         }
         self._most_processes = 0
+        self._peak_memory()  # opens what the last reading needs, when no descriptor may be free
         self._forget_peak()
 
     def read(self) -> Counters:

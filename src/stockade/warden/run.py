@@ -279,10 +279,9 @@ class Run:
 
     def kill(self, cause: str) -> None:
         """End the run for ``cause``; the first cause stands."""
-        if not self._finished:
-            self.cause = self.cause or cause
-            if self.cell is not None:
-                self.cell.kill()
+        self.cause = self.cause or cause
+        if self.cell is not None and not self._finished:
+            self.cell.kill()
 
     def _conclude(self) -> None:
         """Nothing of the guest is left, by the init's word or the kernel's: read what there is, and answer."""
@@ -291,6 +290,13 @@ class Run:
         if self._finished:
             return
         meter.stop()
+        self._finished = True
+        try:
+            self._report(cell, meter)
+        except OSError as error:
+            self._link.send("refused", last=True, message=f"the end of the run could not be read: {error}")
+
+    def _report(self, cell: Cell, meter: Meter) -> None:
         self._drain()
         self._feeder.close()
         for fd in (cell.control.fileno(), cell.stdout, cell.stderr, cell.channel):
@@ -303,7 +309,6 @@ class Run:
             "channel": bytes(self._channel),
             "channel_overflow": self._channel_overflow,
         }
-        self._finished = True
         self._link.send("exited", last=True, report=report)
 
     def _on_death(self, _events: int) -> None:

@@ -18,7 +18,9 @@ from stockade.warden.nursery import FDS, Nursery
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    pass
+    import signal
+else:
+    import _signal as signal
 
 _END_SECONDS = 5.0
 OWN_TASKS = 2
@@ -96,10 +98,8 @@ class Slot:
             processes.wait_for_end(self.cell.pidfd, _END_SECONDS)
             self.cell.close()
             self.cell = None
-        pidfd = os.pidfd_open(self.pid)
-        processes.kill(pidfd)
+        os.kill(self.pid, signal.SIGKILL)  # our child, and not reaped yet, so the number is still its own
         os.waitpid(self.pid, 0)
-        os.close(pidfd)
 
 
 def descriptors(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
