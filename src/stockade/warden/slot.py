@@ -23,6 +23,7 @@ else:
     import _signal as signal
 
 _END_SECONDS = 5.0
+_ANSWER_SECONDS = 5.0
 OWN_TASKS = 2
 """Tasks in the groups that are not the guest's: the nursery and the cell's init."""
 
@@ -42,6 +43,7 @@ class Slot:
         self.base = b""
         self._decoder = wire.Decoder()
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.control.settimeout(_ANSWER_SECONDS)  # a nursery that says nothing must not hold up every run
         entrances = group.open_entrances() if group else []
         try:
             self.pid = os.fork()
