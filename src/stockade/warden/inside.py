@@ -107,8 +107,8 @@ class Inside(Record):
             os.close(self.parent)
             uid, gid = (self.uid, self.gid) if self.privileged else (0, 0)
             stage = Stage(uid=uid, gid=gid, privileged=self.privileged)
+            self._take_over_streams()  # first: what the stage opens must not lie on the numbers that these take
             stage.apply(decode_steps(self.base))
-            self._take_over_streams()
             self._rehearse()
             fields = self._receive()
             begin = time.process_time()

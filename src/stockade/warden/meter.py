@@ -130,6 +130,8 @@ class Meter:
         }
 
     def _most_tasks(self, counted: int | None) -> int | None:
-        if counted is not None:
-            return max(1, counted - OWN_TASKS)
-        return self._peak_tasks or None
+        if not self.started:
+            return None
+        if self._group is not None:
+            return max(1, (counted or 0) - OWN_TASKS)
+        return max(1, self._peak_tasks)
