@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import time
 
 from stockade._record import Record
 from stockade.linux import tree
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 PREFIX = "stockade-"
+_END_SECONDS = 2.0
 _TOKEN_LENGTH = 16
 _RENEWABLE = 8 << 20
 _FEW_TASKS = 16
@@ -322,8 +324,12 @@ class Tree:
         self._sweep()
 
     def close(self) -> None:
-        """Remove the tree, as far as it is empty."""
+        """Remove the tree. What was killed a moment ago may still be ending; it is given two seconds."""
+        deadline = time.monotonic() + _END_SECONDS
         self._sweep()
+        while self._leftovers and time.monotonic() < deadline:
+            time.sleep(0.005)
+            self._sweep()
         for hierarchy, lock in zip(self._hierarchies, self._locks, strict=False):
             _remove(f"{hierarchy.path}/{self._name}")
             os.close(lock)
@@ -571,6 +577,9 @@ def _own(path: str) -> int:
                 return lock
         except (BlockingIOError, FileNotFoundError):
             pass
+        except OSError:  # no descriptor is free, say
+            _remove(path)
+            raise
         if lock >= 0:
             os.close(lock)
     raise OSError(errno.EBUSY, f"{path}: cannot be locked")
