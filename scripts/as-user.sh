@@ -11,5 +11,5 @@ chown -R 65534:65534 "$place"
 cd "$place"
 setpriv --reuid 65534 --regid 65534 --clear-groups \
     env -i HOME="$place" PATH="$place/venv/bin:/usr/local/bin:/usr/bin:/bin" LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 \
-    STOCKADE_MUST_RUN="${STOCKADE_MUST_RUN:-}" STOCKADE_SOAK="${STOCKADE_SOAK:-}" CI="${CI:-}" \
+    STOCKADE_MUST_RUN="${STOCKADE_MUST_RUN:-}" STOCKADE_SOAK="${STOCKADE_SOAK:-200}" CI="${CI:-}" \
     "$place/venv/bin/python" "$@"

@@ -20,7 +20,7 @@ from tests.support import host
 import stockade
 from stockade.client import wardens
 
-RUNS = int(os.environ.get("STOCKADE_SOAK", "200"))
+RUNS = int(os.environ.get("STOCKADE_SOAK") or "200")
 AT_A_TIME = 16
 MIB = 1 << 20
 
