@@ -30,6 +30,8 @@ def events(talk: Conversation, stdin: bytes | BinaryIO | None, *, cancel: int | 
             while talk.wants_input and source.ready_now:
                 talk.send_input(source.read())
             _send(sock, talk)
+            if talk.wants_input and source.ready_now:
+                continue  # all of it went out, and there is more
             waits_for_input = talk.wants_input and source.fd is not None
             if not (waits_for_input or talk.outgoing or cancel is not None):
                 sock.setblocking(True)  # nothing left to do but to listen
