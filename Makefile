@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types contracts unit bench bench-smoke overshoot guarantees soak test-hosts clean
+.PHONY: help demo test check lint types contracts unit bench bench-smoke overshoot guarantees soak test-hosts test-hosts-all hosts-table clean
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 $(STAMP): pyproject.toml scripts/setup.sh
 	@PYTHON=$(PYTHON) VENV=$(VENV) scripts/setup.sh
@@ -35,11 +35,14 @@ unit: $(STAMP) ## tests that fork nothing
 test: $(STAMP) ## everything, as this user, and as an ordinary one too when this is root
 	scripts/test.sh $(BIN)/python
 
-bench: $(STAMP) ## what a cold run costs, beside bubblewrap and a bare process
+bench: $(STAMP) ## what a cold run costs, beside bubblewrap and a bare process; then what each wall costs
 	$(BIN)/python bench/cold.py
+	@echo
+	$(BIN)/python bench/walls.py
 
 bench-smoke: $(STAMP)
 	$(BIN)/python bench/cold.py --smoke
+	$(BIN)/python bench/walls.py --runs 3
 
 overshoot: $(STAMP) ## how far past its limit a run gets, worst of 50
 	$(BIN)/python bench/overshoot.py
@@ -50,8 +53,16 @@ guarantees: $(STAMP) ## docs/guarantees.md, from real runs (root)
 soak: $(STAMP) ## 2,000 runs, 16 at a time, and nothing left
 	STOCKADE_SOAK=2000 $(BIN)/python -m pytest -q tests/system/test_soak.py
 
-test-hosts: $(STAMP) ## the same on another kernel: cgroup v2 in QEMU
+test-hosts: $(STAMP) ## the same on another kernel: cgroup v2 in QEMU, as root, delegated, and with no group
+	@scripts/setup-hosts.sh
 	$(BIN)/python -m tests.hosts run
+
+test-hosts-all: $(STAMP) ## as every kind of caller that the harness knows
+	@scripts/setup-hosts.sh
+	$(BIN)/python -m tests.hosts run --all
+
+hosts-table: $(STAMP) ## the tables of docs/hosts.md, from real runs (root)
+	$(BIN)/python -m tests.hosts.table
 
 clean: ## remove what make made
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

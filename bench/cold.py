@@ -167,7 +167,7 @@ def measure(runs: int) -> dict[str, object]:
 
 
 def machine() -> str:
-    return f"{os.cpu_count()} CPUs, Linux {platform.release()} {platform.machine()}, Python {platform.python_version()}, uid {os.getuid()}"
+    return f"{os.cpu_count()} CPUs, Linux {platform.release().partition('-')[0]} {platform.machine()}, Python {platform.python_version()}, uid {os.getuid()}"
 
 
 def main() -> None:

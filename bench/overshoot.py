@@ -253,7 +253,7 @@ def markdown(lines: Sequence[Line]) -> str:
     """Return the lines as a table."""
     who = "root" if os.geteuid() == 0 else f"uid {os.geteuid()}"
     groups = ", ".join(f"{name} v{version}" for name, version in stockade.plan().facts.cgroups.items()) or "none"
-    head = f"As {who}, {os.cpu_count()} cores, Linux {os.uname().release}, control groups: {groups}."
+    head = f"As {who}, {os.cpu_count()} cores, Linux {os.uname().release.partition('-')[0]}, control groups: {groups}."
     rows = [
         f"| {x.limit} | {x.figure} | {x.worst} | {x.bound} | {'yes' if x.ok else 'NO'} | {x.source} |" for x in lines
     ]

@@ -7,7 +7,9 @@ each is handed to the other as it comes. Nothing else joins the two.
 from __future__ import annotations
 
 import asyncio
+import socket
 from contextlib import suppress
+from typing import Any
 
 from stockade import Result, Sandbox
 from stockade._events import Output
@@ -27,36 +29,34 @@ async def link(leader: tuple[Sandbox, Job], follower: tuple[Sandbox, Job]) -> tu
         prepared(following.backend, following.plan, second_job) as second_launch,
     ):
         first, second = Conversation(first_launch), Conversation(second_launch)
-        async with await _End.open(first) as one, await _End.open(second) as other, asyncio.TaskGroup() as group:
-            group.create_task(other.relay(one))
-            await one.relay(other)
-            await other.cancel()
+        with _End(first) as one, _End(second) as other:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(other.relay(one))
+                await one.relay(other)
+                await other.cancel()
     return first.result(leading.plan), second.result(following.plan)
 
 
 class _End:
     """One running sandbox."""
 
-    def __init__(self, talk: Conversation, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._talk, self._reader, self._writer = talk, reader, writer
+    def __init__(self, talk: Conversation) -> None:
+        self._talk = talk
+        self._loop = asyncio.get_running_loop()
+        self._line = wardens.current().line()
+        self._sock = self._line.sock
+        self._sock.setblocking(False)
+        self._sending = asyncio.Lock()
 
-    @classmethod
-    async def open(cls, talk: Conversation) -> _End:
-        """Start it."""
-        end = cls(talk, *await asyncio.open_unix_connection(sock=wardens.current().open_run()))
-        await end._flush()
-        return end
-
-    async def __aenter__(self) -> _End:
+    def __enter__(self) -> _End:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        self._writer.close()  # which ends the run, if it has not ended
-        with suppress(ConnectionError):
-            await self._writer.wait_closed()
+    def __exit__(self, *error: Any) -> None:
+        self._line.__exit__(*error)  # which ends the run, if it has not ended
 
     async def relay(self, other: _End) -> None:
-        """Hand standard output to ``other`` as it comes, until this one ends."""
+        """Start, and hand standard output to ``other`` as it comes, until this one ends."""
+        await self._flush()
         while not self._talk.finished:
             for event in self._talk.feed(await self._receive()):
                 if isinstance(event, Output) and event.stream == 1 and event.data:
@@ -71,22 +71,20 @@ class _End:
     async def cancel(self) -> None:
         """End the run; its verdict still comes, so only our own direction is shut."""
         self._talk.cancel()
-        await self._flush()
-        if not self._talk.finished:
-            with suppress(OSError):
-                self._writer.write_eof()
+        with suppress(OSError):
+            self._sock.shutdown(socket.SHUT_WR)
 
     async def _receive(self) -> bytes:
         try:
-            return await self._reader.read(_CHUNK)
+            return await self._loop.sock_recv(self._sock, _CHUNK)
         except ConnectionResetError:
             return b""
 
     async def _flush(self) -> None:
-        piece = bytes(self._talk.outgoing)
-        self._talk.outgoing.clear()
-        if self._talk.finished:
-            return
-        with suppress(ConnectionError):  # the end comes by reading
-            self._writer.write(piece)
-            await self._writer.drain()
+        # A stream of asyncio would drop what was received, the verdict too, once writing fails. The lock keeps
+        # the pieces in order.
+        async with self._sending:
+            piece = bytes(self._talk.outgoing)
+            self._talk.outgoing.clear()
+            with suppress(ConnectionError):  # the end comes by reading
+                await self._loop.sock_sendall(self._sock, piece)

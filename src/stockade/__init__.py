@@ -12,6 +12,7 @@ _FACE = {
     "AsyncSandbox": "_async",
     "BackendUnavailable": "_errors",
     "Cancelled": "_errors",
+    "Denial": "_result",
     "Enforcement": "_guarantees",
     "Guarantee": "_guarantees",
     "GuestError": "_result",
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
     from stockade._guarantees import Strength as Strength
     from stockade._plan import Plan as Plan
     from stockade._policy import Policy as Policy
+    from stockade._result import Denial as Denial
     from stockade._result import GuestError as GuestError
     from stockade._result import LimitState as LimitState
     from stockade._result import Outcome as Outcome

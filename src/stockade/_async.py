@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
+from functools import partial
 from types import TracebackType
 from typing import Any, BinaryIO
 
@@ -51,9 +53,9 @@ class AsyncSandbox:
     async def run_job(self, job: Job) -> Result:
         """Run a job and return its verdict."""
         inner = await self._ready()
-        with prepared(inner.backend, inner.plan, job) as launch:
+        with wardens.current().line() as line, prepared(inner.backend, inner.plan, job) as launch:
             talk = Conversation(launch)
-            async for _ in events(talk, job.stdin):
+            async for _ in events(talk, line, job.stdin):
                 pass
             return talk.result(inner.plan)
 
@@ -65,12 +67,13 @@ class AsyncSandbox:
         return self._inner
 
 
-async def events(talk: Conversation, stdin: bytes | BinaryIO | None) -> AsyncIterator[Event]:
-    """Hold the conversation and yield what happens; leaving the iteration early ends the run."""
+async def events(talk: Conversation, line: wardens.Line, stdin: bytes | BinaryIO | None) -> AsyncIterator[Event]:
+    """Hold the conversation over ``line`` and yield what happens."""
     loop = asyncio.get_running_loop()
-    sock = wardens.current().open_run()
+    sock = line.sock
     sock.setblocking(False)
     sender = asyncio.create_task(_send(loop, sock, Input(stdin), talk))
+    sender.add_done_callback(partial(_hang_up_after_failure, sock))
     try:
         while not talk.finished:
             if talk.cancelled:
@@ -81,11 +84,11 @@ async def events(talk: Conversation, stdin: bytes | BinaryIO | None) -> AsyncIte
                 data = b""
             for event in talk.feed(data):
                 yield event
+        line.settled = sender.done() and talk.settled  # a sender may have stopped within a message
     finally:
         sender.cancel()
         with suppress(asyncio.CancelledError, StockadeError):
             await sender
-        sock.close()
 
 
 async def _send(loop: asyncio.AbstractEventLoop, sock: socket.socket, source: Input, talk: Conversation) -> None:
@@ -107,14 +110,24 @@ async def _readable(loop: asyncio.AbstractEventLoop, fd: int | None) -> None:
     if fd is None:
         return
     ready: asyncio.Future[None] = loop.create_future()
+    own = os.dup(fd)  # a loop has one reader for each number, and somebody else may have his on this one
     try:
-        loop.add_reader(fd, _settle, ready)
+        loop.add_reader(own, _settle, ready)
+        try:
+            await ready
+        finally:
+            loop.remove_reader(own)
     except PermissionError:  # a regular file, which epoll does not take: it is always ready
         return
-    try:
-        await ready
     finally:
-        loop.remove_reader(fd)
+        os.close(own)
+
+
+def _hang_up_after_failure(sock: socket.socket, sender: asyncio.Task[None]) -> None:
+    """End the run when its input cannot be read; the sender's error is raised after that."""
+    if not sender.cancelled() and sender.exception() is not None:
+        with suppress(OSError):
+            sock.shutdown(socket.SHUT_RDWR)
 
 
 def _settle(future: asyncio.Future[None]) -> None:

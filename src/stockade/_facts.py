@@ -19,6 +19,12 @@ class HostFacts:
     privileged: bool
     """Namespaces can be made with the host's own root; otherwise a user namespace comes first."""
     namespace_reasons: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """The kernel's settings on user namespaces, those that it has."""
+    filtered: bool = False
+    """Somebody has put a system-call filter around this program."""
+    covered: tuple[str, ...] = ()
+    """What is mounted over parts of /proc."""
     cgroups: Mapping[str, int] = field(default_factory=dict)
     """Each controller that can be used here, with its cgroup version; ``swap`` where swap is counted."""
     cgroup_paths: Mapping[str, str] = field(default_factory=dict)
@@ -38,6 +44,7 @@ class HostFacts:
         """Return the facts in what the probe reports."""
         fields = {key: value for key, value in data.items() if key != "hierarchies"}
         found = [(name, version, path) for version, path, names in data["hierarchies"] for name in names]
+        fields["covered"] = tuple(data["covered"])
         fields["system"] = tuple((path, target) for path, target in data["system"])
         return cls(
             **fields,
@@ -53,5 +60,10 @@ class HostFacts:
     @property
     def counts_tasks_by_namespace(self) -> bool:
         """Return whether RLIMIT_NPROC counts within a user namespace: since Linux 5.14, commit 21d1c5e386bc."""
+        return self.version >= (5, 14)
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """Return major and minor number of the kernel."""
         major, minor = (int("".join(filter(str.isdigit, part)) or 0) for part in self.kernel.split(".")[:2])
-        return (major, minor) >= (5, 14)
+        return major, minor

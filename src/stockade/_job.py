@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import BinaryIO
@@ -38,12 +39,26 @@ class Job:
         for word in (*self.argv, *self.arguments, *self.environment, *self.environment.values()):
             if not isinstance(word, str) or "\0" in word:
                 raise JobError(f"{word!r}: arguments and environment are text without NUL bytes")
+        for name in self.environment:
+            if not name or "=" in name:
+                raise JobError(f"environment: {name!r} is no name of a variable: it is empty or holds '='")
+        if not _can_be_read(self.stdin):
+            raise JobError(f"stdin: text, bytes or an open binary file are taken, not {type(self.stdin).__name__}")
+        for name, content in self.files.items():
+            if not isinstance(content, bytes):
+                raise JobError(f"files: the content of {name!r} is text or bytes, not {type(content).__name__}")
         if self.argv and not self.argv[0]:
             raise JobError("the command is empty")
         for name in (*self.files, *self.inputs):
             parts = name.split("/")
             if not name or "\0" in name or name.startswith("/") or ".." in parts or "" in parts or "." in parts:
                 raise JobError(f"{name!r}: a file's name in the workspace is relative and has no '..' in it")
+
+
+def _can_be_read(stdin: object) -> bool:
+    if stdin is None or isinstance(stdin, bytes | bytearray | memoryview):
+        return True
+    return hasattr(stdin, "read") and not isinstance(stdin, io.TextIOBase)
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,8 @@ class Launch(Record):
     own_network: bool = True
     host_uid: int | None = None
     """The uid behind the guest where root starts the run; ``None`` takes one from the warden's range."""
+    errnos: Mapping[int, int] = {}
+    """The errno of each system call, by number, that the warden is asked about; EPERM for any other."""
     channel: bool = False
     """Whether descriptor 3 of the guest is a pipe for what it has to say about its own result."""
 

@@ -23,11 +23,20 @@ class Plan:
     policy: Policy
     facts: HostFacts
     enforcement: Mapping[Guarantee, Enforcement]
+    own_filter: bytes | None = None
+    """What ``security.syscalls_file`` held: later changes of the file do not change the plan."""
 
 
-def plan(policy: Policy, facts: HostFacts, backend: str, capabilities: Mapping[Guarantee, Enforcement]) -> Plan:
+def plan(
+    policy: Policy,
+    facts: HostFacts,
+    backend: str,
+    capabilities: Mapping[Guarantee, Enforcement],
+    own_filter: bytes | None = None,
+) -> Plan:
     """Return the plan for ``policy``, given what ``backend`` is capable of on this host.
 
+    ``own_filter`` is the content of the policy's ``security.syscalls_file``.
     Raises ``PlanError`` with a sentence for every guarantee that is asked for and not held strongly enough.
     """
     enforcement = {}
@@ -43,7 +52,7 @@ def plan(policy: Policy, facts: HostFacts, backend: str, capabilities: Mapping[G
             missing[guarantee.value] = _shortfall(guarantee, held, floor)
     if missing:
         raise PlanError(backend, missing)
-    return Plan(backend, policy, facts, FrozenDict(enforcement))
+    return Plan(backend, policy, facts, FrozenDict(enforcement), own_filter)
 
 
 def _not_asked(guarantee: Guarantee) -> str:
@@ -62,7 +71,34 @@ def _under_policy(guarantee: Guarantee, held: Enforcement, policy: Policy) -> En
     if guarantee is Guarantee.IPC and policy.network == "host":
         note = "abstract unix sockets belong to the network, which is the host's"
         return Enforcement(held.mechanism, held.strength, note)
+    if policy.security.syscalls_file is not None and held.strength is not Strength.ABSENT:
+        return _under_own_filter(guarantee, held, policy)
     return held
+
+
+def _under_own_filter(guarantee: Guarantee, held: Enforcement, policy: Policy) -> Enforcement:
+    """Name the file that decides, and what other guarantees would have had from ours."""
+    path, replaces = policy.security.syscalls_file, policy.security.syscalls_mode == "replace"
+    if guarantee is Guarantee.SYSCALLS:
+        how = "alone" if replaces else f"in addition to {policy.security.syscalls!r}"
+        return Enforcement(f"{held.mechanism} of {path}, {how}", held.strength, "as the file was when this was planned")
+    if replaces and guarantee in _HELPED:
+        note = f"{held.note}; {_HELPED[guarantee]}" if held.note else _HELPED[guarantee]
+        return Enforcement(held.mechanism, held.strength, note)
+    return held
+
+
+_SLOWED = (
+    "if the policy's own filter allows scheduling for other processes, a guest may slow its own init down, and its end"
+)
+_HELPED = {
+    Guarantee.WALL_TIME: _SLOWED,
+    Guarantee.CPU_TIME: _SLOWED,
+    Guarantee.NETWORK: "VM sockets, where the host has them, are in reach if the policy's own filter allows them",
+    Guarantee.PROCESS_VIEW: "if the policy's own filter allows prlimit64 for other processes, a guest may lower "
+    "its own init's limits, which ends the run",
+}
+"""What the filters of stockade do for other guarantees, and a file in their place may not."""
 
 
 def _shortfall(guarantee: Guarantee, held: Enforcement, floor: Strength) -> str:

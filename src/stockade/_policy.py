@@ -17,6 +17,7 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    ValidationInfo,
     WithJsonSchema,
 )
 
@@ -190,6 +191,23 @@ def _always(value: bool) -> bool:
     return value
 
 
+def _profile(value: Any) -> Any:
+    if value is None:
+        return None
+    if not isinstance(value, str | os.PathLike):
+        raise ValueError("expected a path")
+    text = str(os.fspath(value))
+    if not text or "\0" in text:
+        raise ValueError("a path must not be empty or hold a NUL byte")
+    return os.path.normpath(Path.cwd() / text)
+
+
+def _mode(value: str, info: ValidationInfo) -> str:
+    if value == "replace" and info.data.get("syscalls_file", "") is None:
+        raise ValueError("there is nothing in its place: syscalls_file is not set")
+    return value
+
+
 class Security(_Model):
     """Who the guest is and what it may become."""
 
@@ -208,6 +226,17 @@ class Security(_Model):
         default="standard",
         description="which system calls the kernel takes: 'standard' runs ordinary programs, 'tight' one process "
         "without a network, 'permissive' also what makes sandboxes of its own",
+    )
+    syscalls_file: Annotated[str | None, BeforeValidator(_profile)] = Field(
+        default=None, description="a filter of your own in Docker's JSON form, read once for each plan"
+    )
+    syscalls_mode: Annotated[Literal["add", "replace"], AfterValidator(_mode)] = Field(
+        default="add",
+        description="'add': what that file allows is allowed beside what 'syscalls' allows; 'replace': the file "
+        "decides alone",
+    )
+    explain_denials: bool = Field(
+        default=False, description="name the system calls that the filter refuses, in 'denials' of the result"
     )
     read_only_root: bool = Field(default=True, description="only the workspace, /tmp and /dev/shm are writable")
     no_new_privileges: Annotated[bool, AfterValidator(_always)] = Field(

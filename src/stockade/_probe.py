@@ -9,7 +9,9 @@ import errno
 import os
 import resource
 
-from stockade.linux import cgroups, libc, mounts, processes
+from stockade.linux import cgroups, files, libc, processes
+from stockade.linux.seccomp import install
+from stockade.linux.stage import Stage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,12 +28,32 @@ _ALL = (
 )
 _SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _SYSTEM_FILES = ("/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime")
+_ALLOW_EVERYTHING = b"\x06\x00\x00\x00\x00\x00\xff\x7f"  # one instruction: return SECCOMP_RET_ALLOW
 _LANDLOCK_CREATE_RULESET_VERSION = 1
+_SETTINGS = (
+    "user.max_user_namespaces",
+    "kernel.unprivileged_userns_clone",
+    "kernel.apparmor_restrict_unprivileged_userns",
+)
+"""What decides on user namespaces; not every kernel has them all."""
+_IDENTITY = 1000
+_REHEARSAL = (
+    ("cgroup_namespace",),
+    ("root", 1 << 16, 32),
+    ("proc",),
+    ("hostname", "stockade"),
+    ("loopback",),
+    ("leave_host",),
+    ("seal_root", True),
+    ("identity", _IDENTITY, _IDENTITY),
+)
+"""What every run does, with nothing in its view: whatever refuses a run refuses this."""
 
 
-def probe() -> dict[str, Any]:
+def probe(guest_uid: int) -> dict[str, Any]:
     """Return the facts. Takes a few milliseconds, leaves nothing behind.
 
+    ``guest_uid`` is the host uid that a run started by root would take on.
     To be called in a warden: under cgroup v2 its caller, the parent process, may be moved into a leaf of its group.
     """
     usable, lost = cgroups.try_controllers(cgroups.find(), os.getppid())
@@ -40,7 +62,10 @@ def probe() -> dict[str, Any]:
         "machine": os.uname().machine,
         "cpus": len(os.sched_getaffinity(0)),
         "uid": os.geteuid(),
-        **_namespaces(),
+        **_namespaces(guest_uid),
+        "settings": _settings(),
+        "filtered": _is_filtered(),
+        "covered": _covered(),
         "hierarchies": [[item.version, item.path, list(item.controllers)] for item in usable],
         "cgroup_lost": lost,
         "swap": _has_swap(),
@@ -52,20 +77,18 @@ def probe() -> dict[str, Any]:
     }
 
 
-def _namespaces() -> dict[str, Any]:
+def _namespaces(guest_uid: int) -> dict[str, Any]:
     """Try root's way first where it may work, then the way through a user namespace."""
     flags = 0
     for _, flag in _ALL:
         flags |= flag
     reasons = {}
     if os.geteuid() == 0:
-        reasons["root"] = _in_child(flags, _try_view)
+        reasons["root"] = _in_child(flags, lambda: _rehearse_as_root(guest_uid))
         if not reasons["root"]:
-            # The guest enters a user namespace of its own in any case.
-            inner = _in_child(processes.NEW_USER, lambda: None)
-            return {"namespaces": not inner, "privileged": True, "namespace_reasons": {"user": inner} if inner else {}}
+            return {"namespaces": True, "privileged": True, "namespace_reasons": {}}
     uid, gid = os.geteuid(), os.getegid()  # inside, before anything is mapped, they would be 65534
-    reasons["user"] = _in_child(flags | processes.NEW_USER, lambda: _try_view_as_user(uid, gid))
+    reasons["user"] = _in_child(flags | processes.NEW_USER, lambda: _rehearse_as_user(uid, gid))
     if not reasons["user"]:
         return {"namespaces": True, "privileged": False, "namespace_reasons": {}}
     for name, flag in _ALL:
@@ -79,19 +102,50 @@ def _namespaces() -> dict[str, Any]:
     }
 
 
-def _try_view() -> None:
-    mounts.make_private()
-    mounts.tmpfs("/tmp", 1 << 16, 16, 0o755)
-    os.mkdir("/tmp/proc")
-    mounts.proc("/tmp/proc")
-    tree = os.open("/tmp/proc", os.O_PATH | os.O_CLOEXEC)
-    mounts.bind(tree, tree, mounts.ATTR_RDONLY)
+def _rehearse_as_root(guest_uid: int) -> None:
+    Stage(uid=guest_uid, gid=guest_uid, privileged=True).apply(_REHEARSAL)
+    _check_fork_limit()
 
 
-def _try_view_as_user(uid: int, gid: int) -> None:
+def _rehearse_as_user(uid: int, gid: int) -> None:
     proc = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
     processes.map_identity(proc, 0, uid, 0, gid)
-    _try_view()
+    Stage(uid=0, gid=0, privileged=False).apply(_REHEARSAL)
+    _check_fork_limit()
+
+
+def _check_fork_limit() -> None:
+    """Raise unless RLIMIT_NPROC binds the guest: the host's root it does not, in whatever namespace (fork(2))."""
+    resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+    try:
+        pid = os.fork()
+    except BlockingIOError:
+        return
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+    raise OSError(errno.EPERM, "step identity: the guest would be the host's root, whom RLIMIT_NPROC does not bind")
+
+
+def _settings() -> dict[str, str]:
+    """Return those of the settings that this kernel has."""
+    found = {}
+    for name in _SETTINGS:
+        text = files.read(f"/proc/sys/{name.replace('.', '/')}").strip()
+        if text:
+            found[name] = text
+    return found
+
+
+def _is_filtered() -> bool:
+    """Return whether somebody has put a system-call filter around this program, as container engines do."""
+    return "\nSeccomp:\t2\n" in files.read("/proc/self/status")
+
+
+def _covered() -> list[str]:
+    """Return what is mounted over parts of /proc: then the kernel refuses an unprivileged user a fresh one."""
+    places = [line.split(" ")[4] for line in files.read("/proc/self/mountinfo").splitlines()]
+    return sorted({place for place in places if place.startswith("/proc/")})
 
 
 def _in_child(flags: int, work: Callable[[], None]) -> str:
@@ -136,11 +190,7 @@ def _landlock() -> int:
 
 
 def _seccomp() -> bool:
-    try:
-        libc.prctl(21)  # PR_GET_SECCOMP: EINVAL where the kernel was built without it
-    except OSError:
-        return False
-    return True
+    return not _in_child(0, lambda: install.install(_ALLOW_EVERYTHING))
 
 
 def _system() -> list[list[str]]:

@@ -62,6 +62,23 @@ class GuestError:
 
 
 @dataclass(frozen=True)
+class Denial:
+    """A system call that the filter refused, and how often."""
+
+    call: str
+    count: int
+    explanation: str
+    """What the call does, and why it was refused; where its arguments decided, about the first time."""
+    allowed_by: str
+    """The setting of the policy that would have allowed it."""
+
+    def __str__(self) -> str:
+        """Return it as a sentence."""
+        times = "once" if self.count == 1 else f"{self.count} times"
+        return f"{self.call} was refused {times}: {self.explanation}; {self.allowed_by} would allow it"
+
+
+@dataclass(frozen=True)
 class Result:
     """What happened, which limit was hit, and what held each guarantee.
 
@@ -88,6 +105,10 @@ class Result:
     usage: Usage = Usage()
     backend: str = ""
     enforcement: Mapping[Guarantee, Enforcement] = field(default_factory=dict)
+    denials: tuple[Denial, ...] = ()
+    """System calls that the filter refused; always empty unless ``security.explain_denials`` is set."""
+    denials_truncated: bool = False
+    """Whether more were refused than were counted."""
 
     @property
     def ok(self) -> bool:
@@ -166,6 +187,8 @@ class Result:
             "error": asdict(self.error) if self.error else None,
             "usage": asdict(self.usage),
             "backend": self.backend,
+            "denials": [asdict(denial) for denial in self.denials],
+            "denials_truncated": self.denials_truncated,
             "enforcement": {key.value: item.as_json() for key, item in self.enforcement.items()},
         }
 

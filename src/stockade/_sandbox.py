@@ -57,9 +57,10 @@ class Sandbox:
 
     def run_job(self, job: Job) -> Result:
         """Run a job and return its verdict."""
-        with prepared(self.backend, self.plan, job) as launch:
+        # The line first: the warden wakes up while the launch is put together.
+        with wardens.current().line() as line, prepared(self.backend, self.plan, job) as launch:
             talk = Conversation(launch)
-            for _ in blocking.events(talk, job.stdin):
+            for _ in blocking.events(talk, line, job.stdin):
                 pass
             return talk.result(self.plan)
 
@@ -112,9 +113,11 @@ def run_command(
 def plan(policy: Policy | None = None, *, backend: str | Backend = "native") -> Plan:
     """Return what would enforce each guarantee of ``policy`` here; runs nothing.
 
-    Raises ``PlanError`` naming every guarantee that cannot be held, ``BackendUnavailable`` if nothing can.
+    Raises ``PlanError`` naming every guarantee that cannot be held, ``BackendUnavailable`` if nothing can,
+    ``PolicyError`` if the policy's own system-call filter is none.
     """
     warden = wardens.current()  # starts while the policy's module is imported, which takes as long
+    from stockade import _filter
     from stockade._policy import Policy
 
     found = backends.find(backend)
@@ -122,7 +125,9 @@ def plan(policy: Policy | None = None, *, backend: str | Backend = "native") -> 
     available = found.availability(facts)
     if not available.usable:
         raise BackendUnavailable(f"backend {found.name!r}: {available.reason}; {available.remedy}")
-    return _plan.plan(policy if policy is not None else Policy(), facts, found.name, found.capabilities(facts))
+    wanted = policy if policy is not None else Policy()
+    own_filter = _filter.read(wanted, facts)
+    return _plan.plan(wanted, facts, found.name, found.capabilities(facts), own_filter)
 
 
 def prepared(backend: Backend, plan: Plan, job: Job) -> AbstractContextManager[Launch]:
@@ -155,7 +160,7 @@ def job_from_source(
             raise JobError(f"{path}: {error.strerror}") from error
         name = path.name
     else:
-        content = source.encode("utf-8", "surrogatepass") if isinstance(source, str) else bytes(source)
+        content = source.encode("utf-8", "surrogatepass") if isinstance(source, str) else _plain_bytes(source)
     return Job(
         source=content,
         language=languages.find(language or "python").name,
@@ -180,6 +185,12 @@ def job_from_command(
     return Job(argv=tuple(map(os.fspath, argv)), inputs=tuple(inputs), **_common(stdin, files, environment))
 
 
+def _plain_bytes(value: Any) -> bytes:
+    if not isinstance(value, bytes | bytearray | memoryview):
+        raise JobError(f"source and files are text or bytes, not {type(value).__name__}")
+    return bytes(value)
+
+
 def _common(
     stdin: str | bytes | BinaryIO | None,
     files: Mapping[str, str | bytes] | None,
@@ -188,7 +199,7 @@ def _common(
     return {
         "stdin": stdin.encode() if isinstance(stdin, str) else stdin,
         "files": {
-            name: content.encode() if isinstance(content, str) else bytes(content)
+            name: content.encode() if isinstance(content, str) else _plain_bytes(content)
             for name, content in (files or {}).items()
         },
         "environment": dict(environment or {}),

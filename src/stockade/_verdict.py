@@ -9,16 +9,18 @@ import json
 import os
 import signal
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from stockade._frozen import FrozenDict
 from stockade._guarantees import LIMITS, Guarantee
 from stockade._plan import Plan
-from stockade._result import GuestError, LimitState, Met, Outcome, Result, Usage
+from stockade._result import Denial, GuestError, LimitState, Met, Outcome, Result, Usage
 from stockade._units import format_size
 
 _Report = Mapping[str, Any]
 _SIGNALLED = 0.95
+_NO_COUNTER = LimitState(Met.UNKNOWN, "the kernel's refusal leaves no counter")
 
 
 def sandbox_failed(plan: Plan, message: str, **streams: Any) -> Result:
@@ -32,7 +34,12 @@ def sandbox_failed(plan: Plan, message: str, **streams: Any) -> Result:
     )
 
 
-def verdict(plan: Plan, report: _Report, stdout: bytes, stderr: bytes) -> Result:
+def cancelled(plan: Plan, **streams: Any) -> Result:
+    """Return the result of a run that was called off before it began."""
+    return Result(Outcome.CANCELLED, backend=plan.backend, enforcement=plan.enforcement, **streams)
+
+
+def verdict(plan: Plan, report: _Report, stdout: bytes, stderr: bytes, denials: tuple[Denial, ...] = ()) -> Result:
     """Return the result. ``stdout`` and ``stderr`` are the heads that were kept; the tails are in the report."""
     streams = _streams(report, stdout, stderr)
     failure = report["failure"]
@@ -40,7 +47,7 @@ def verdict(plan: Plan, report: _Report, stdout: bytes, stderr: bytes) -> Result
     unstarted = cause == "setup" or (failure and failure["kind"] != "exec") or not report["started"]
     if unstarted and cause != "cancelled" and not report["oom_kills"]:
         return sandbox_failed(plan, failure["message"] if failure else "ended before the program began", **streams)
-    met = FrozenDict({limit: _limit_state(limit, plan, report) for limit in LIMITS if plan.policy.asks(limit)})
+    met = FrozenDict({limit: _limit_state(limit, figure, report) for limit, figure in _asked(plan)})
     exit_code, signal_number = _status(report["status"])
     limit = _ended_by(met, cause, signal_number, plan)
     value, value_repr, error = _said(report)
@@ -64,6 +71,8 @@ def verdict(plan: Plan, report: _Report, stdout: bytes, stderr: bytes) -> Result
         ),
         backend=plan.backend,
         enforcement=plan.enforcement,
+        denials=denials,
+        denials_truncated=report["denials_truncated"],
         **streams,
     )
 
@@ -100,11 +109,18 @@ def _status(status: int | None) -> tuple[int | None, int | None]:
     return os.WEXITSTATUS(status), None
 
 
-def _limit_state(limit: Guarantee, plan: Plan, report: _Report) -> LimitState:
-    figure = plan.policy.limits.figure(limit)
-    assert figure is not None
-    state, evidence = _READERS.get(limit, _no_counter)(report, figure)
-    if report["cause"] == limit.value:
+@lru_cache(maxsize=64)
+def _asked(plan: Plan) -> tuple[tuple[Guarantee, float], ...]:
+    figures = ((limit, plan.policy.limits.figure(limit)) for limit in LIMITS)
+    return tuple((limit, figure) for limit, figure in figures if figure is not None)
+
+
+def _limit_state(limit: Guarantee, figure: float, report: _Report) -> LimitState:
+    reader = _READERS.get(limit)
+    if reader is None:
+        return _NO_COUNTER
+    state, evidence = reader(report, figure)
+    if report["cause"] == limit:
         state = Met.MET
     return LimitState(state, evidence)
 
@@ -161,11 +177,7 @@ def _disk(report: _Report, _figure: float) -> tuple[Met, str]:
 def _file_size(report: _Report, _figure: float) -> tuple[Met, str]:
     if report["status"] is not None and _status(report["status"])[1] == signal.SIGXFSZ:
         return Met.MET, "SIGXFSZ"
-    return _no_counter(report, _figure)
-
-
-def _no_counter(_report: _Report, _figure: float) -> tuple[Met, str]:
-    return Met.UNKNOWN, "the kernel's refusal leaves no counter"
+    return Met.UNKNOWN, _NO_COUNTER.evidence
 
 
 _READERS = {

@@ -66,8 +66,8 @@ def _facts(**fields) -> HostFacts:
     )
 
 
-def _row(name: str, facts: HostFacts, settings: dict[str, str] | None = None) -> facilities.Facility:
-    rows = facilities.facilities(facts, settings or {}, "/usr/bin/python3")
+def _row(name: str, facts: HostFacts) -> facilities.Facility:
+    rows = facilities.facilities(facts, "/usr/bin/python3")
     return next(row for row in rows if row.name == name)
 
 
@@ -87,12 +87,13 @@ def _row(name: str, facts: HostFacts, settings: dict[str, str] | None = None) ->
 )
 def test_the_setting_that_closes_user_namespaces_is_named(settings, way):
     reasons = dict.fromkeys(("user", *facilities._NAMESPACES), "clone: Operation not permitted")
-    row = _row("user namespace", _facts(namespaces=False, namespace_reasons=reasons), settings)
+    row = _row("user namespace", _facts(namespaces=False, namespace_reasons=reasons, settings=settings))
     assert (row.there, row.evidence, row.get) == (False, "clone: Operation not permitted", way)
 
 
 def test_a_masked_proc_is_told_apart_from_missing_namespaces():
-    facts = _facts(namespaces=False, namespace_reasons={"user": "Operation not permitted"})
+    reasons = {"user": "step proc []: mount proc on /proc: Operation not permitted"}
+    facts = _facts(namespaces=False, namespace_reasons=reasons, covered=("/proc/acpi", "/proc/kcore"))
     assert _row("user namespace", facts).there
     assert _row("pid namespace", facts).there
     last = _row("all of them, with a new root and /proc", facts)

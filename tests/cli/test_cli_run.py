@@ -165,3 +165,25 @@ def test_a_bound_workspace_is_where_the_guest_starts(stockade, folder: Path):
     assert done.stdout == f"{folder}\ncontent".encode()
     assert done.returncode != 0
     assert (folder / "x").read_text() == "content"
+
+
+def test_denials_are_explained_on_request(stockade, folder: Path):
+    code = "import ctypes; ctypes.CDLL(None).mount(None, None, None, 0, None)"
+    assert stockade("run", "-c", code).stderr == b""
+    done = stockade("run", "--explain-denials", "-c", code)
+    assert done.returncode == 0
+    assert done.stderr.startswith(b"stockade: mount was refused once: attaches a file system; ")
+    assert done.stderr.endswith(b"; security.syscalls='permissive' would allow it\n")
+    (denial,) = json.loads(stockade("run", "--json", "--explain-denials", "-c", code).stdout)["denials"]
+    assert (denial["call"], denial["count"]) == ("mount", 1)
+    (folder / "policy.toml").write_text("[security]\nexplain_denials = true\n")
+    assert stockade("run", "--policy", "policy.toml", "-c", code).stderr == done.stderr
+
+
+def test_a_filter_that_is_none_is_named_before_anything_starts(stockade, folder: Path):
+    (folder / "profile.json").write_text("nonsense")
+    (folder / "policy.toml").write_text("[security]\nsyscalls_file = 'profile.json'\n")
+    for command in (("run", "--policy", "policy.toml", "-c", "1"), ("plan", "--policy", "policy.toml")):
+        done = stockade(*command)
+        assert done.returncode == 2
+        assert b"security.syscalls_file = '" + os.fsencode(folder) + b"/profile.json': Expecting value" in done.stderr

@@ -78,7 +78,7 @@ def _markdown(trials: Sequence[Trial], not_run: Sequence[tuple[Attack, str]]) ->
     order = [*map(str, stockade.Guarantee), "verdict"]
     who = "root" if os.geteuid() == 0 else f"an ordinary user (uid {os.geteuid()})"
     lines = [
-        f"As {who}, Linux {os.uname().release}:",
+        f"As {who}, Linux {os.uname().release.partition('-')[0]}:",
         "",
         "| guarantee | mechanism | attacks: succeeded unconfined / refused confined | strength |",
         "| --- | --- | --- | --- |",

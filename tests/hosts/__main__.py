@@ -1,7 +1,8 @@
 """``python -m tests.hosts``: the project on another kernel, where cgroup v2 is all there is.
 
 build               build the image, if it is not there yet
-run [KIND...]       as each kind of caller: what holds what, then the tests; all kinds if none is named
+run [KIND...]       as each kind of caller: what holds what, then the tests; the three main kinds if none is named
+run --all           every kind, with the tests as the main ones, and the unit tests once
 exec KIND COMMAND   one command in a fresh machine
 clean               remove every image
 """
@@ -13,7 +14,7 @@ import shutil
 import sys
 import time
 
-from tests.hosts import image, suite
+from tests.hosts import expected, image, suite
 from tests.hosts.guest.kinds import KINDS
 from tests.hosts.machine import Machine, MachineError, booted
 
@@ -28,6 +29,7 @@ def main() -> int:
     commands.add_parser("clean")
     run = commands.add_parser("run")
     run.add_argument("kinds", nargs="*", metavar="KIND", help=", ".join(KINDS))
+    run.add_argument("--all", action="store_true", help="every kind")
     run.add_argument("--no-tests", action="store_true", help="only what holds what")
     execute = commands.add_parser("exec")
     execute.add_argument("kind", choices=KINDS)
@@ -53,34 +55,38 @@ def _obey(options: argparse.Namespace) -> int:
         print(f"Linux {machine.kernel}, {machine.accelerator}, up in {machine.boot_seconds:.1f} s", flush=True)
         if options.command == "exec":
             return machine.run(options.kind, options.argv, show=_show, environment=suite.ENVIRONMENT).status
-        return _run(machine, options.kinds, tests=not options.no_tests)
+        return _run(machine, options)
 
 
-def _run(machine: Machine, kinds: list[str], *, tests: bool) -> int:
+def _run(machine: Machine, options: argparse.Namespace) -> int:
     begin = time.monotonic()
-    unknown = [kind for kind in kinds if kind not in KINDS]
+    unknown = [kind for kind in options.kinds if kind not in KINDS]
     if unknown:
         print(f"no such kind: {', '.join(unknown)}; there are: {', '.join(KINDS)}", file=sys.stderr)
         return 2
     suite.compile_all(machine)
-    order = kinds or [*suite.MAIN, *suite.OTHERS]
     held, failed = [], []
-    for kind in order:
+    for kind in KINDS if options.all else options.kinds or suite.MAIN:
         held.append(suite.hold(machine, kind))
-        print(f"== {kind}: held in {held[-1].seconds:.0f} s", flush=True)
-        if tests and kind in (kinds or suite.MAIN):
-            selected = suite.SELECTED + (suite.UNIT if kind == suite.MAIN[0] else ())
-            answer = suite.test(machine, kind, selected, show=_show)
-            print(f"== {kind}: tests, exit status {answer.status}, {answer.seconds:.0f} s", flush=True)
-            failed += [kind] if answer.status or answer.left else []
-            if answer.stuck:
-                print("   out of time:", *answer.stuck, sep="\n   ", flush=True)
-            for left in answer.left:
-                print(f"   left behind: {left}", flush=True)
+        mistakes = expected.mistakes(held[-1])
+        print(f"== {kind}: held in {held[-1].seconds:.0f} s", *mistakes, sep="\n   not so: ", flush=True)
+        tested = kind in suite.MAIN and not options.no_tests
+        passed = not tested or _tests_pass(machine, kind, unit=options.all and kind == suite.MAIN[0])
+        failed += [kind] if mistakes or not passed else []
     outcome = f"failed: {', '.join(failed)}" if failed else "all well"
     froze = f", booted again {machine.freezes} times" if machine.freezes else ""
     print(f"\n{suite.table(held)}\n\n{time.monotonic() - begin:.0f} s in all{froze}; {outcome}")
     return 1 if failed else 0
+
+
+def _tests_pass(machine: Machine, kind: str, *, unit: bool) -> bool:
+    answer = suite.test(machine, kind, suite.SELECTED + (suite.UNIT if unit else ()), show=_show)
+    print(f"== {kind}: tests, exit status {answer.status}, {answer.seconds:.0f} s", flush=True)
+    if answer.stuck:
+        print("   out of time:", *answer.stuck, sep="\n   ", flush=True)
+    for left in answer.left:
+        print(f"   left behind: {left}", flush=True)
+    return not (answer.status or answer.left)
 
 
 def _show(text: str) -> None:

@@ -126,14 +126,23 @@ class Machine:
         self._talk.settimeout(_GRACE_SECONDS)
         self._talk.sendall(json.dumps(job).encode() + b"\n")
         end = time.monotonic() + seconds + _GRACE_SECONDS
-        parts = []
+        parts: list[str] = []
         while True:
             message = json.loads(self._receive(end))
-            if message.pop("kind") == "exit":
-                lists = {name: tuple(message.pop(name)) for name in ("left", "stuck")}
-                return Answer(output="".join(parts), **message, **lists)
-            parts.append(message["text"])
-            show(message["text"])
+            if message["kind"] == "output":
+                parts.append(message["text"])
+                show(message["text"])
+            elif message["kind"] == "exit":
+                return Answer(
+                    status=message["status"],
+                    output="".join(parts),
+                    seconds=message["seconds"],
+                    timed_out=message["timed_out"],
+                    left=tuple(message["left"]),
+                    stuck=tuple(message["stuck"]),
+                )
+            else:
+                raise MachineError(f"the guest's own part failed\n{message['text']}")
 
     def _boot(self, accelerator: str) -> None:
         begin = time.monotonic()

@@ -7,11 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tests.hosts.guest.kinds import KINDS
 from tests.hosts.machine import Answer, Machine, MachineError
 
 MAIN = ("root", "delegated", "none")
-OTHERS = tuple(name for name in KINDS if name not in MAIN)
 
 _CONTRACT = "tests/contract/test_runs.py"
 SELECTED = (f"{_CONTRACT}::TestOutcomes", f"{_CONTRACT}::TestLimits", f"{_CONTRACT}::TestConcurrency")
@@ -25,6 +23,7 @@ LEFT_OUT = ("test_wall_time", "test_cpu_time", "test_what_was_printed_before_a_k
 ENVIRONMENT = {
     "PYTHONPATH": "/project/src:/project:/opt/python",
     "PYTHONDONTWRITEBYTECODE": "1",
+    "STOCKADE_SLOWER": "5",
     "HYPOTHESIS_STORAGE_DIRECTORY": "/tmp/hypothesis",
 }
 

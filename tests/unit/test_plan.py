@@ -95,3 +95,26 @@ def test_accepting_less_never_turns_a_plan_into_a_refusal(receipt, accept, guara
     if Policy(accept=accept).floor(guarantee).holds(strength):
         looser = plan(Policy(accept=accept | {guarantee: strength}), hosts.ROOT_V1, "x", receipt)
         assert looser.enforcement == strict.enforcement
+
+
+@pytest.mark.parametrize(
+    ("abi", "left"),
+    [
+        (0, "no Landlock behind the mounts"),
+        (1, "truncate()"),
+        (2, "truncate()"),
+        (3, "TCP connections"),
+        (4, "ioctl()"),
+        (5, "abstract unix sockets"),
+    ],
+)
+def test_what_an_older_landlock_leaves_open_is_on_the_receipt(abi, left):
+    receipt = capabilities(replace(hosts.USER, landlock=abi))
+    assert left in receipt[Guarantee.FILESYSTEM_WRITE].note
+    assert "abstract sockets are in reach" in receipt[Guarantee.IPC].note
+
+
+@pytest.mark.parametrize("abi", [6, 7])
+def test_a_landlock_with_scopes_leaves_nothing_that_a_newer_one_closes(abi):
+    receipt = capabilities(replace(hosts.USER, landlock=abi))
+    assert receipt[Guarantee.FILESYSTEM_WRITE].note == receipt[Guarantee.IPC].note == ""

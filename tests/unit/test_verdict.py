@@ -21,6 +21,7 @@ def report(**fields):
         "status": 0, "started": True, "wall_seconds": 0.1, "cpu_seconds": 0.1, "cpu_source": "cgroup",
         "peak_memory": 1 << 20, "peak_processes": 1, "oom_kills": 0, "forks_refused": 0, "disk_free": 1, "inodes_free": 1,
         "cause": None, "failure": None, "output": [0, 0], "tails": [b"", b""], "channel": b"", "channel_overflow": False,
+        "denials": [], "denials_truncated": False,
     } | fields  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stockade import _filter
 from stockade._errors import BackendUnavailable, JobError
 from stockade._facts import HostFacts
 from stockade._guarantees import Enforcement, Guarantee, Isolation
@@ -19,8 +20,8 @@ from stockade._plan import Plan
 from stockade._policy import Policy
 from stockade.backends.base import Availability
 from stockade.backends.native_capabilities import capabilities, filters_syscalls
+from stockade.backends.native_namespaces import way_to_open, why_closed
 from stockade.languages.base import JOB_FOLDER
-from stockade.linux import seccomp
 from stockade.linux.landlock import Ruleset
 
 if TYPE_CHECKING:
@@ -51,13 +52,7 @@ class Native:
         """Return whether namespaces can be made here."""
         if facts.namespaces:
             return Availability(usable=True)
-        why = "; ".join(f"{name}: {reason}" for name, reason in facts.namespace_reasons.items())
-        return Availability(
-            usable=False,
-            reason=f"namespaces cannot be made here ({why})",
-            remedy="allow unprivileged user namespaces (sysctl user.max_user_namespaces and, on Debian and Ubuntu, "
-            "kernel.unprivileged_userns_clone and kernel.apparmor_restrict_unprivileged_userns), or run as root",
-        )
+        return Availability(usable=False, reason=why_closed(facts), remedy=way_to_open(facts))
 
     def capabilities(self, facts: HostFacts) -> Mapping[Guarantee, Enforcement]:
         """Return what holds each guarantee here."""
@@ -97,6 +92,7 @@ def launch(plan: Plan, job: Job, command: Command) -> Launch:
         watch=room.watch,
         own_network=policy.network == "none",
         host_uid=policy.security.host_uid if facts.privileged else None,
+        errnos=room.errnos,
         channel=command.channel,
     )
 
@@ -110,6 +106,7 @@ class _Room:
     limits: Step
     groups: Groups
     watch: Watch
+    errnos: dict[int, int]
 
 
 @lru_cache(maxsize=64)
@@ -137,7 +134,7 @@ def _room(plan: Plan, readable: tuple[str, ...], own: int, extra: tuple[int, int
         ("chdir", _workspace(policy)),
         ("identity", policy.security.uid, policy.security.uid),
         *_landlock(policy, facts),
-        *_filter(policy, facts),
+        *_filter_step(plan),
     )
     return _Room(
         base=encode_steps(room if stays_open else (*room, *closing)),
@@ -145,6 +142,7 @@ def _room(plan: Plan, readable: tuple[str, ...], own: int, extra: tuple[int, int
         limits=("limits", _limits(policy, facts)),
         groups=_groups(policy),
         watch=_watch(policy, facts),
+        errnos=_filter.errnos(plan) if filters_syscalls(facts) else {},
     )
 
 
@@ -242,14 +240,11 @@ def _landlock(policy: Policy, facts: HostFacts) -> list[Step]:
     return [("landlock", ruleset.to_json())]
 
 
-def _filter(policy: Policy, facts: HostFacts) -> list[Step]:
-    if not filters_syscalls(facts):
+def _filter_step(plan: Plan) -> list[Step]:
+    if not filters_syscalls(plan.facts):
         return []
-    shared = policy.asks(Guarantee.MEMORY) and "memory" not in facts.cgroups
-    program = seccomp.build(
-        seccomp.Filter(policy.security.syscalls), seccomp.Arch(facts.machine), refuse_shared_memory=shared
-    )
-    return [("filter", program)]
+    name = "listening_filter" if plan.policy.security.explain_denials else "filter"
+    return [(name, _filter.program(plan))]
 
 
 def _environment(policy: Policy, job: Job, command: Command) -> dict[str, str]:

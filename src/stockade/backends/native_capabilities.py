@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from stockade._facts import HostFacts
 from stockade._guarantees import Enforcement, Guarantee, Strength
+from stockade.linux import landlock
 
 _KERNEL = Strength.KERNEL
 _SUPERVISOR = Strength.SUPERVISOR
+_SCOPES = 6  # the Landlock ABI that keeps abstract sockets and signals inside
+_AFTER_OOM = "the warden ends the tree after an oom_kill"
 
 
 def capabilities(facts: HostFacts) -> dict[Guarantee, Enforcement]:
@@ -14,7 +17,7 @@ def capabilities(facts: HostFacts) -> dict[Guarantee, Enforcement]:
     return {
         Guarantee.CPU_TIME: _cpu_time(facts),
         Guarantee.CPU_RATE: _cpu_rate(facts),
-        Guarantee.WALL_TIME: Enforcement("timer of the warden", _SUPERVISOR, "killed within 50 ms"),
+        Guarantee.WALL_TIME: _wall_time(facts),
         Guarantee.MEMORY: _memory(facts),
         Guarantee.SWAP: _swap(facts),
         Guarantee.PROCESSES: _processes(facts),
@@ -24,10 +27,12 @@ def capabilities(facts: HostFacts) -> dict[Guarantee, Enforcement]:
         Guarantee.OUTPUT: Enforcement("counted by the warden", _SUPERVISOR, "exact: what is past it is not kept"),
         Guarantee.STACK: Enforcement("RLIMIT_STACK", _KERNEL, "of the main thread"),
         Guarantee.FILESYSTEM_READ: Enforcement("mount namespace, new root" + _landlock(facts), _KERNEL),
-        Guarantee.FILESYSTEM_WRITE: Enforcement("mount namespace, read-only mounts" + _landlock(facts), _KERNEL),
+        Guarantee.FILESYSTEM_WRITE: Enforcement(
+            "mount namespace, read-only mounts" + _landlock(facts), _KERNEL, _left_to_namespaces(facts)
+        ),
         Guarantee.NETWORK: _network(facts),
         Guarantee.PROCESS_VIEW: _process_view(facts),
-        Guarantee.IPC: Enforcement("IPC and network namespaces", _KERNEL),
+        Guarantee.IPC: _ipc(facts),
         Guarantee.PRIVILEGES: _privileges(facts),
         Guarantee.SYSCALLS: _syscalls(facts),
         Guarantee.ENVIRONMENT: Enforcement("execve with a fresh environment", _KERNEL),
@@ -48,11 +53,34 @@ def _syscalls(facts: HostFacts) -> Enforcement:
         return Enforcement("seccomp filter", _KERNEL, "an allow-list; what it does not know is refused")
     if facts.machine not in FILTERED_MACHINES:
         return Enforcement.absent(f"there is no filter for {facts.machine} yet")
-    return Enforcement.absent("this kernel was built without seccomp filters (CONFIG_SECCOMP_FILTER)")
+    return Enforcement.absent(
+        "no filter can be loaded here: the kernel lacks CONFIG_SECCOMP_FILTER, or a filter around us refuses it"
+    )
 
 
 def _landlock(facts: HostFacts) -> str:
     return f", Landlock ABI {facts.landlock}" if facts.landlock else ""
+
+
+def _left_to_namespaces(facts: HostFacts) -> str:
+    if not facts.landlock:
+        return "no Landlock behind the mounts here"
+    gaps = landlock.closed_later(facts.landlock)
+    return f"this kernel's Landlock leaves to the namespaces: {'; '.join(gaps)}" if gaps else ""
+
+
+def _ipc(facts: HostFacts) -> Enforcement:
+    note = ""
+    if facts.landlock < _SCOPES:
+        note = "where the policy opens the host's network, its abstract sockets are in reach (Linux before 6.12)"
+    return Enforcement("IPC and network namespaces", _KERNEL, note)
+
+
+def _wall_time(facts: HostFacts) -> Enforcement:
+    note = "killed within 50 ms"
+    if not filters_syscalls(facts):
+        note += ", but a guest can slow down its own init, whose end is its own"
+    return Enforcement("timer of the warden", _SUPERVISOR, note)
 
 
 def _cpu_time(facts: HostFacts) -> Enforcement:
@@ -74,9 +102,9 @@ def _cpu_rate(facts: HostFacts) -> Enforcement:
 def _memory(facts: HostFacts) -> Enforcement:
     version = facts.cgroups.get("memory")
     if version == 2:
-        return Enforcement("cgroup v2 memory.max, memory.oom.group", _KERNEL)
+        return Enforcement("cgroup v2 memory.max", _KERNEL, _AFTER_OOM)
     if version == 1:
-        return Enforcement("cgroup v1 memory.limit_in_bytes", _KERNEL, "the warden ends the tree after an oom_kill")
+        return Enforcement("cgroup v1 memory.limit_in_bytes", _KERNEL, _AFTER_OOM)
     note = (
         "worst case: processes x memory, and beside it the disk, which lies in memory, and buffers of pipes and sockets"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from stockade import _plan
+from stockade import _filter, _plan
 from stockade._errors import PlanError
 from stockade._facts import HostFacts
 from stockade._guarantees import LIMITS, Enforcement, Guarantee, Strength
@@ -36,6 +36,7 @@ class Assessment:
 def assess(policy: Policy, facts: HostFacts, backend: Backend) -> Assessment:
     """Return the plan for ``policy``, whether or not it can be held."""
     capabilities = backend.capabilities(facts)
+    _filter.read(policy, facts)
     error = None
     try:
         _plan.plan(policy, facts, backend.name, capabilities)

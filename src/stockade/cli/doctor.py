@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -45,23 +43,13 @@ def doctor(as_json: bool, backend: str) -> int:
 
     found = registry.find(backend)
     facts = wardens.host_facts()
-    rows = facilities(facts, _settings(), _interpreter(facts))
+    rows = facilities(facts, _interpreter(facts))
     assessment = _assess(found, facts)
     if as_json:
         print_json(_data(found, facts, rows, assessment))
     else:
         _print(found, facts, rows, assessment)
     return 0 if assessment and not assessment.error else SETUP_FAILED
-
-
-def _settings() -> dict[str, str]:
-    from stockade.cli.remedies import SETTINGS
-
-    values = {}
-    for name, path in SETTINGS.items():
-        with suppress(OSError):
-            values[name] = Path(path).read_text(encoding="ascii").strip()
-    return values
 
 
 def _interpreter(facts: HostFacts) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from stockade._facts import HostFacts
+from stockade.backends.native_namespaces import way_to_open
 from stockade.cli import remedies
 
 _NAMESPACES = {
@@ -37,10 +37,10 @@ class Facility:
     """The command or the setting that provides it; empty where it is there."""
 
 
-def facilities(facts: HostFacts, settings: Mapping[str, str], interpreter: str) -> list[Facility]:
+def facilities(facts: HostFacts, interpreter: str) -> list[Facility]:
     """Return every facility that stockade asks for. ``interpreter`` is the Python that runs Python source."""
     return [
-        *_namespaces(facts, settings),
+        *_namespaces(facts),
         *(_cgroup(name, gives, facts) for name, gives in _CONTROLLERS.items()),
         _root(facts),
         _swap(facts),
@@ -57,8 +57,8 @@ def facilities(facts: HostFacts, settings: Mapping[str, str], interpreter: str) 
     ]
 
 
-def _namespaces(facts: HostFacts, settings: Mapping[str, str]) -> list[Facility]:
-    get = "" if facts.namespaces else remedies.namespaces(facts, settings)
+def _namespaces(facts: HostFacts) -> list[Facility]:
+    get = "" if facts.namespaces else way_to_open(facts)
     how = "made as root" if facts.privileged else "made inside a user namespace"
     reasons = facts.namespace_reasons
     alone = [name for name in _NAMESPACES if name in reasons]
@@ -136,9 +136,11 @@ def _seccomp(facts: HostFacts) -> Facility:
     return Facility(
         "seccomp",
         facts.seccomp,
-        "prctl(PR_GET_SECCOMP) answers" if facts.seccomp else "prctl(PR_GET_SECCOMP) is refused",
+        "a filter was loaded" if facts.seccomp else "a filter could not be loaded",
         "a filter on system calls",
-        "" if facts.seccomp else "a kernel built with CONFIG_SECCOMP_FILTER=y",
+        ""
+        if facts.seccomp
+        else "a kernel built with CONFIG_SECCOMP_FILTER=y, and no outer filter that refuses seccomp(2)",
     )
 
 

@@ -15,7 +15,10 @@ def inputs(argv: Sequence[str]) -> tuple[str, ...]:
     or a folder that lies in the current folder. The program's own name counts only with a slash in it: without
     one it is looked for on the PATH. What lies in a folder that is shown anyway is left out.
     """
-    root = os.path.realpath(".")
+    try:
+        root = os.path.realpath(".")
+    except FileNotFoundError:
+        return ()  # the current folder was deleted, and with it whatever a word may have meant
     words = argv if "/" in argv[0] else argv[1:]
     found = dict.fromkeys(name for word in words if (name := _name(word)) and _lies_in(root, name))
     return tuple(name for name in found if not any(name.startswith(other + "/") for other in found))

@@ -110,6 +110,11 @@ _OPTIONS = (
         type=click.Choice(["truncate", "kill"]),
         help="Past the output limit: keep head and tail and discard the rest (the default), or end the run.",
     ),
+    click.option(
+        "--explain-denials",
+        is_flag=True,
+        help="Name each system call that the filter refuses, with the reason and what would allow it.",
+    ),
 )
 
 backend_option = click.option(
@@ -145,6 +150,10 @@ def _merged(data: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
         "environment": {
             "inherit": [*environment["inherit"], *options["inherit"]],
             "set": {**environment["set"], **dict(options["environment"])},
+        },
+        "security": {
+            **data["security"],
+            "explain_denials": options["explain_denials"] or data["security"]["explain_denials"],
         },
         "on_output": options["on_output"] or data["on_output"],
         "accept": {**data["accept"], **dict(options["accept"])},

@@ -131,6 +131,9 @@ def _lines(result: Result, job: Job) -> Iterator[str]:
     """Yield what is to be said on standard error: nothing that the guest's own exit status says as well."""
     from stockade._result import Outcome
 
+    yield from map(str, result.denials)
+    if result.denials_truncated:
+        yield "more system calls were refused than are counted here"
     for name, omitted in (("output", result.stdout_omitted), ("error", result.stderr_omitted)):
         if omitted and result.limit != "output":
             yield f"{omitted} bytes of standard {name} were left out; --limit output=SIZE keeps more"

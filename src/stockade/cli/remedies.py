@@ -3,41 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 from stockade._facts import HostFacts
 
-SETTINGS = {
-    "user.max_user_namespaces": "/proc/sys/user/max_user_namespaces",
-    "kernel.unprivileged_userns_clone": "/proc/sys/kernel/unprivileged_userns_clone",
-    "kernel.apparmor_restrict_unprivileged_userns": "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
-}
-"""The settings that decide on user namespaces, and where each can be read; not every kernel has them all."""
-
-_OPEN_VALUES = {
-    "user.max_user_namespaces": "15000",
-    "kernel.unprivileged_userns_clone": "1",
-    "kernel.apparmor_restrict_unprivileged_userns": "0",
-}
-_CONTAINER = (
-    "in a container: docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined "
-    "--security-opt systempaths=unconfined"
-)
 _V2_CONTROLLERS = {"cpuacct": "cpu", "swap": "memory"}
-
-
-def namespaces(facts: HostFacts, settings: Mapping[str, str]) -> str:
-    """Return what lets this user make namespaces."""
-    closed = [name for name, value in settings.items() if _is_closed(name, value)]
-    if closed:
-        return "sudo sysctl -w " + " ".join(f"{name}={_OPEN_VALUES[name]}" for name in closed)
-    return f"{_CONTAINER}; else sudo stockade ..." if facts.uid else f"{_CONTAINER} --cap-add SYS_ADMIN"
-
-
-def _is_closed(name: str, value: str) -> bool:
-    if name == "kernel.apparmor_restrict_unprivileged_userns":
-        return value not in ("", "0")
-    return value == "0"
 
 
 def cgroup(controller: str, facts: HostFacts) -> str:

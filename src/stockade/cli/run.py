@@ -119,12 +119,12 @@ def _converse(box: Sandbox, job: Job, out: streams.PassedOn | None, cancel: int)
     """Run the job; hand its output on as it comes; end it once ``cancel`` can be read or nobody takes its output."""
     from stockade._events import Output
     from stockade._sandbox import prepared
-    from stockade.client import blocking
+    from stockade.client import blocking, wardens
     from stockade.client.conversation import Conversation
 
-    with prepared(box.backend, box.plan, job) as launch:
+    with wardens.current().line() as line, prepared(box.backend, box.plan, job) as launch:
         talk = Conversation(launch)
-        for event in blocking.events(talk, job.stdin, cancel=cancel):
+        for event in blocking.events(talk, line, job.stdin, cancel=cancel):
             if out is not None and isinstance(event, Output):
                 out.write(event.stream, event.data)
                 if out.lost:

@@ -10,48 +10,50 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from stockade._events import Event
-from stockade.client import wardens
 from stockade.client.conversation import Conversation
+from stockade.client.wardens import Line
 
 _CHUNK = 1 << 16
 
 
-def events(talk: Conversation, stdin: bytes | BinaryIO | None, *, cancel: int | None = None) -> Iterator[Event]:
-    """Hold the conversation and yield what happens; leaving the iteration early ends the run.
+def events(
+    talk: Conversation, line: Line, stdin: bytes | BinaryIO | None, *, cancel: int | None = None
+) -> Iterator[Event]:
+    """Hold the conversation over ``line`` and yield what happens.
 
     Once the descriptor ``cancel`` can be read, the run is asked to end.
     """
-    source = Source(stdin)
-    with wardens.current().open_run() as sock:
-        sock.setblocking(False)
-        while not talk.finished:
-            if talk.cancelled:
-                sock.shutdown(socket.SHUT_WR)
-            while talk.wants_input and source.ready_now:
+    source, sock = Source(stdin), line.sock
+    sock.setblocking(False)
+    while not talk.finished:
+        if talk.cancelled:
+            sock.shutdown(socket.SHUT_WR)
+        while talk.wants_input and source.ready_now:
+            talk.send_input(source.read())
+        _send(sock, talk)
+        if talk.wants_input and source.ready_now:
+            continue  # all of it went out, and there is more
+        waits_for_input = talk.wants_input and source.fd is not None
+        if not (waits_for_input or talk.outgoing or cancel is not None):
+            sock.setblocking(True)  # nothing left to do but to listen
+            yield from talk.feed(_receive(sock))
+            sock.setblocking(False)
+            continue
+        poll = select.poll()
+        poll.register(sock, select.POLLIN | (select.POLLOUT if talk.outgoing else 0))
+        if waits_for_input and source.fd is not None:
+            poll.register(source.fd, select.POLLIN)
+        if cancel is not None:
+            poll.register(cancel, select.POLLIN)
+        for fd, happened in poll.poll():
+            if fd == cancel:
+                talk.cancel()
+                cancel = None
+            elif fd == source.fd:
                 talk.send_input(source.read())
-            _send(sock, talk)
-            if talk.wants_input and source.ready_now:
-                continue  # all of it went out, and there is more
-            waits_for_input = talk.wants_input and source.fd is not None
-            if not (waits_for_input or talk.outgoing or cancel is not None):
-                sock.setblocking(True)  # nothing left to do but to listen
+            elif happened & (select.POLLIN | select.POLLHUP | select.POLLERR):
                 yield from talk.feed(_receive(sock))
-                sock.setblocking(False)
-                continue
-            poll = select.poll()
-            poll.register(sock, select.POLLIN | (select.POLLOUT if talk.outgoing else 0))
-            if waits_for_input and source.fd is not None:
-                poll.register(source.fd, select.POLLIN)
-            if cancel is not None:
-                poll.register(cancel, select.POLLIN)
-            for fd, happened in poll.poll():
-                if fd == cancel:
-                    talk.cancel()
-                    cancel = None
-                elif fd == source.fd:
-                    talk.send_input(source.read())
-                elif happened & (select.POLLIN | select.POLLHUP | select.POLLERR):
-                    yield from talk.feed(_receive(sock))
+    line.settled = talk.settled
 
 
 def _send(sock: socket.socket, talk: Conversation) -> None:
@@ -74,10 +76,8 @@ class Source:
             self._file = io.BytesIO(stdin or b"")
             return
         self._file = stdin
-        try:
+        if _is_plain_stream(stdin):
             self.fd = stdin.fileno()
-        except (OSError, AttributeError):
-            self.fd = None
 
     @property
     def ready_now(self) -> bool:
@@ -93,6 +93,15 @@ class Source:
                 return None  # somebody else's reading was faster
         assert self._file is not None
         return self._file.read(_CHUNK)
+
+
+def _is_plain_stream(file: BinaryIO) -> bool:
+    """Return whether reading ``file`` may block, and gives what its descriptor gives: a pipe, a terminal, a socket.
+
+    What was read ahead into the buffer of such a stream is not seen.
+    """
+    raw = file.raw if isinstance(file, io.BufferedReader) else file
+    return isinstance(raw, io.FileIO | socket.SocketIO) and not raw.seekable()
 
 
 def _receive(sock: socket.socket) -> bytes:

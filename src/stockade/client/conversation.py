@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from stockade import _filter
 from stockade._errors import ProtocolError
 from stockade._events import Event, Exited, LimitReached, Output, Refused, Started
 from stockade._guarantees import Guarantee
 from stockade._launch import Launch
 from stockade._plan import Plan
 from stockade._result import Result
-from stockade._verdict import sandbox_failed, verdict
+from stockade._verdict import cancelled, sandbox_failed, verdict
 from stockade.warden import wire
 
 _SEND_AHEAD = 1 << 18
@@ -42,6 +43,11 @@ class Conversation:
     def finished(self) -> bool:
         """Whether the last message has come."""
         return self._last is not None
+
+    @property
+    def settled(self) -> bool:
+        """Whether the run has ended by itself and all was said, so that its socket can be used again."""
+        return isinstance(self._last, Exited) and not (self.cancelled or self._outgoing)
 
     def send_input(self, data: bytes | None) -> None:
         """Hand over a piece of standard input; an empty one ends it, ``None`` is nothing yet."""
@@ -75,7 +81,11 @@ class Conversation:
         """Return the verdict, once ``finished``."""
         stdout, stderr = bytes(self._streams[1]), bytes(self._streams[2])
         if isinstance(self._last, Exited):
-            return verdict(plan, self._last.report, stdout, stderr)
+            report = self._last.report
+            denials = _filter.denials(plan, report["denials"]) if report["denials"] else ()
+            return verdict(plan, report, stdout, stderr, denials)
+        if self.cancelled:
+            return cancelled(plan, stdout_bytes=stdout, stderr_bytes=stderr)
         message = self._last.message if self._last else "the run has not ended"
         return sandbox_failed(plan, message, stdout_bytes=stdout, stderr_bytes=stderr)
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import atexit
+import fcntl
 import os
 import socket
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
+from types import TracebackType
 
 from stockade._errors import SetupError
 from stockade._facts import HostFacts
@@ -17,6 +20,27 @@ from stockade.warden import wire
 _PROGRAM = Path(wire.__file__).with_name("__main__.py")
 _START_SECONDS = 30.0
 _STOP_SECONDS = 5.0
+_IDLE = 16  # sockets kept for the next runs
+
+
+class Line:
+    """A socket to the warden for one run. Leaving the context ends the run, unless all was said and done."""
+
+    def __init__(self, warden: WardenProcess, sock: socket.socket) -> None:
+        self._warden = warden
+        self.sock = sock
+        self.settled = False
+        """Set by whoever held a conversation to its end: the socket can serve another run."""
+
+    def __enter__(self) -> Line:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Give the socket back."""
+        self._warden.take_back(self)
 
 
 class WardenProcess:
@@ -25,7 +49,8 @@ class WardenProcess:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._facts: HostFacts | None = None
-        self._control, theirs = socket.socketpair()
+        self._idle: list[socket.socket] = []
+        self._control, theirs = _pair()
         command = [_interpreter(), "-I", "-S", str(_PROGRAM), str(theirs.fileno()), str(os.getpid())]
         try:
             self._process = subprocess.Popen(
@@ -59,12 +84,25 @@ class WardenProcess:
                 self._facts = HostFacts.from_probe(self._hello())
             return self._facts
 
-    def open_run(self) -> socket.socket:
-        """Return a fresh socket for one run."""
+    def line(self) -> Line:
+        """Return a line to the warden for one run; a context manager."""
         try:
-            ours, theirs = socket.socketpair()
-        except OSError as error:
-            raise SetupError(f"no socket could be made for the run: {error}") from error
+            return Line(self, self._idle.pop())
+        except IndexError:
+            return Line(self, self._connect())
+
+    def take_back(self, line: Line) -> None:
+        """Keep a line's socket for the next run, or close it."""
+        if line.settled and len(self._idle) < _IDLE:
+            line.sock.setblocking(True)
+            self._idle.append(line.sock)
+        else:
+            with suppress(OSError):
+                line.sock.shutdown(socket.SHUT_RDWR)  # a process that was forked meanwhile holds a copy
+            line.sock.close()
+
+    def _connect(self) -> socket.socket:
+        ours, theirs = _pair()
         try:
             with self._lock:
                 socket.send_fds(self._control, [wire.NEW_RUN], [theirs.fileno()])
@@ -77,7 +115,7 @@ class WardenProcess:
 
     def stop(self) -> None:
         """End the warden; it kills and reaps what it started."""
-        self._control.close()
+        self._hang_up()
         try:
             self._process.wait(_STOP_SECONDS)
         except subprocess.TimeoutExpired:
@@ -86,8 +124,13 @@ class WardenProcess:
 
     def abandon(self) -> None:
         """Forget it without touching it: it belongs to the parent of this process."""
-        self._control.close()
+        self._hang_up()
         self._process.returncode = 0  # or the interpreter would warn about, and wait for, another's child
+
+    def _hang_up(self) -> None:
+        self._control.close()
+        while self._idle:
+            self._idle.pop().close()
 
     def _hello(self) -> dict[str, object]:
         decoder = wire.Decoder()
@@ -101,6 +144,21 @@ class WardenProcess:
         except (OSError, wire.WireError) as error:
             raise SetupError(f"the warden did not answer: {error}") from error
         raise SetupError(f"the warden ended at its start (exit status {self._process.wait(_STOP_SECONDS)})")
+
+
+def _pair() -> tuple[socket.socket, socket.socket]:
+    """Return two joined sockets, neither on the number of a standard stream: the warden's are laid over those.
+
+    Raises ``SetupError`` if no descriptor is free.
+    """
+    try:
+        pair = socket.socketpair()
+        ours, theirs = (socket.socket(fileno=fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 3)) for end in pair)
+    except OSError as error:
+        raise SetupError(f"no socket could be made: {error.strerror}") from error
+    for end in pair:
+        end.close()
+    return ours, theirs
 
 
 _current: WardenProcess | None = None

@@ -221,7 +221,12 @@ def left_open(abi: int) -> tuple[str, ...]:
     """Say in plain words what Landlock of this ABI does not hold back, whatever the ruleset."""
     if abi < 1:
         return ("there is no Landlock: nothing is restricted by it",)
-    return (*(gap for closed_by, gap in _OPEN_BEFORE if abi < closed_by), *_ALWAYS_OPEN)
+    return (*closed_later(abi), *_ALWAYS_OPEN)
+
+
+def closed_later(abi: int) -> tuple[str, ...]:
+    """Say in plain words what this ABI leaves open and a newer one closes."""
+    return tuple(gap for closed_by, gap in _OPEN_BEFORE if abi < closed_by)
 
 
 def mask(rights: Rights, abi: int, names: Iterable[str] | None = None) -> int:

@@ -1,7 +1,8 @@
 """Mounts by descriptor: nothing here follows a path that a guest could have prepared.
 
 Sources are resolved inside the old root and targets inside the new one with openat2(2); mounts are cloned and
-attached with open_tree(2) and move_mount(2) (Linux 5.2), and restricted with mount_setattr(2) (Linux 5.12).
+attached with open_tree(2) and move_mount(2) (Linux 5.2), and restricted with mount_setattr(2) (Linux 5.12), or
+before that by remounting, one mount at a time.
 """
 
 from __future__ import annotations
@@ -17,6 +18,12 @@ from stockade.linux import libc
 MS_NOSUID = 0x2
 MS_NODEV = 0x4
 MS_NOEXEC = 0x8
+_MS_RDONLY = 0x1
+_MS_REMOUNT = 0x20
+_MS_BIND = 0x1000
+_MS_NOATIME = 0x400
+_MS_NODIRATIME = 0x800
+_MS_RELATIME = 0x200000
 _MS_REC = 0x4000
 _MS_PRIVATE = 0x40000
 _MNT_DETACH = 2
@@ -80,29 +87,59 @@ def open_beneath(root: int, path: str, *, follow: bool) -> int:
         raise OSError(error.errno, f"{path}: {os.strerror(error.errno or 0)}") from None
 
 
-def copy(source: int) -> int:
+def copy(source: int, *, recursive: bool = True) -> int:
     """Return a descriptor of a copy of the mounts at ``source`` that is attached nowhere (open_tree(2))."""
-    flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _AT_EMPTY_PATH | _AT_RECURSIVE
+    flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _AT_EMPTY_PATH | (_AT_RECURSIVE if recursive else 0)
     return libc.syscall("open_tree", source, b"", flags)
 
 
-def bind(source: int, target: int, attributes: int) -> None:
-    """Attach a copy of the mounts at ``source`` onto ``target``, with ``attributes`` added to all of them."""
+def bind(source: int, target: int, path: str, attributes: int) -> None:
+    """Attach a copy of the mounts at ``source`` onto ``target``, with ``attributes`` added to all of them.
+
+    ``path`` leads to ``target`` from the current root. Before Linux 5.12 the copy is of one mount only: what is
+    mounted further down stays out of sight, since it could not be restricted before it is seen.
+    """
     tree = copy(source)
     try:
-        if attributes:
-            restrict(tree, attributes, recursive=True)
+        old = bool(attributes) and not _set_attributes(tree, attributes, recursive=True)
+        if old:
+            os.close(tree)
+            tree = copy(source, recursive=False)
         attach = _MOVE_MOUNT_F_EMPTY_PATH | _MOVE_MOUNT_T_EMPTY_PATH
         libc.syscall("move_mount", tree, b"", target, b"", attach)
+        if old:
+            _remount(path, attributes)
     finally:
         os.close(tree)
 
 
-def restrict(mount: int, attributes: int, *, recursive: bool) -> None:
-    """Add ``attributes`` (``ATTR_*``) to the mount that the descriptor ``mount`` stands on."""
+def restrict(mount: int, path: str, attributes: int) -> None:
+    """Add ``attributes`` (``ATTR_*``) to the one mount that ``mount`` stands on and ``path`` leads to."""
+    if not _set_attributes(mount, attributes, recursive=False):
+        _remount(path, attributes)
+
+
+def _set_attributes(mount: int, attributes: int, *, recursive: bool) -> bool:
+    """Return whether the kernel knows the call."""
     attr = _MountAttr(attributes, 0, 0, 0)
     flags = _AT_EMPTY_PATH | (_AT_RECURSIVE if recursive else 0)
-    libc.syscall("mount_setattr", mount, b"", flags, ctypes.byref(attr), ctypes.sizeof(attr))
+    try:
+        libc.syscall("mount_setattr", mount, b"", flags, ctypes.byref(attr), ctypes.sizeof(attr))
+    except OSError as error:
+        if error.errno != errno.ENOSYS:
+            raise
+        return False
+    return True
+
+
+def _remount(path: str, attributes: int) -> None:
+    """Add ``attributes`` to the mount at ``path``. Flags that it has are named again: some may not be dropped."""
+    has = os.statvfs(path).f_flag
+    kept = ((os.ST_RDONLY, _MS_RDONLY), (os.ST_NOSUID, MS_NOSUID), (os.ST_NODEV, MS_NODEV), (os.ST_NOEXEC, MS_NOEXEC))
+    times = ((os.ST_NOATIME, _MS_NOATIME), (os.ST_NODIRATIME, _MS_NODIRATIME), (os.ST_RELATIME, _MS_RELATIME))
+    flags = sum(mount for status, mount in (*kept, *times) if has & status)
+    # ATTR_RDONLY to ATTR_NOEXEC have the values of MS_RDONLY to MS_NOEXEC.
+    libc.mount(None, path, None, _MS_REMOUNT | _MS_BIND | flags | attributes)
 
 
 def pivot(old: str) -> None:

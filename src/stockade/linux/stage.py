@@ -8,7 +8,7 @@ The order matters, and this is why it is what it is:
  4. ``proc``      a writable mount below a read-only one: ids are mapped through the lower, the guest sees the upper;
  5. ``leave_host``  the old root is detached when no source is needed any more, and ``seal_root``;
  6. ``identity``  a uid that is not root's, then a user namespace that owns nothing, then no capability at all;
- 7. ``landlock``   when nothing is mounted any more, since a restricted process cannot, and ``filter``;
+ 7. ``landlock``   when nothing is mounted any more, since a restricted process cannot; then one of the filters;
  8. ``job_file``   what differs from job to job can come this late, through a descriptor kept for it;
  9. ``limits``    last: under a limit of one process or few bytes, nothing else could be done.
 """
@@ -44,8 +44,12 @@ _IFF_UP_RUNNING = 0x41
 class Stage:
     """Carries out steps. What differs from run to run and is no business of the launch is given here."""
 
-    def __init__(self, *, uid: int, gid: int, privileged: bool) -> None:
-        """``uid`` and ``gid`` are the host's, as seen here; ``privileged`` tells that they must be taken on."""
+    def __init__(self, *, uid: int, gid: int, privileged: bool, supervise: Callable[[int], None] | None = None) -> None:
+        """``uid`` and ``gid`` are the host's, as seen here; ``privileged`` tells that they must be taken on.
+
+        ``supervise`` hands a filter's listener to who answers there.
+        """
+        self._supervise = supervise
         self._uid = uid
         self._gid = gid
         self._privileged = privileged
@@ -113,7 +117,7 @@ class Stage:
         try:
             place = self._place(target, directory=mounts.is_directory(origin))
             try:
-                mounts.bind(origin, place, flags)
+                mounts.bind(origin, place, target, flags)
             finally:
                 os.close(place)
         finally:
@@ -133,7 +137,7 @@ class Stage:
             self._settle(folder, mode, owned=True)
             origin = os.open(folder, os.O_PATH | os.O_CLOEXEC)
             place = self._place(target, directory=True)
-            mounts.bind(origin, place, 0)
+            mounts.bind(origin, place, target, 0)
             os.close(origin)
             os.close(place)
 
@@ -147,7 +151,7 @@ class Stage:
         self._proc = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
         _write_below(self._proc, "self/oom_score_adj", b"1000")
         place = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
-        mounts.bind(self._proc, place, mounts.ATTR_RDONLY)
+        mounts.bind(self._proc, place, "/proc", mounts.ATTR_RDONLY)
         os.close(place)
 
     def do_leave_host(self) -> None:
@@ -159,7 +163,7 @@ class Stage:
     def do_seal_root(self, read_only: bool) -> None:
         """Make the new root read-only, or the guest's own."""
         if read_only:
-            mounts.restrict(self._root, mounts.ATTR_RDONLY, recursive=False)
+            mounts.restrict(self._root, "/", mounts.ATTR_RDONLY)
         else:
             self._settle("/", 0o755, owned=True)
 
@@ -220,6 +224,14 @@ class Stage:
     def do_filter(self, program: bytes) -> None:
         """Load the system-call filter; it lets through what the last steps need."""
         seccomp.install(program)
+
+    def do_listening_filter(self, program: bytes) -> None:
+        """Load a filter that asks about refusals, and hand its listener on at once: until that is done nobody
+        would answer, and the guest must never hold it."""
+        listener = seccomp.install_with_listener(program)
+        if self._supervise is not None:
+            self._supervise(listener)
+        os.close(listener)
 
     def do_limits(self, wanted: dict[str, Sequence[int]]) -> None:
         """Work out the limits now; they are set after the last step."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import _socket as socket
 import os
+import sys
 
 from stockade.linux import processes
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _HAND_OVER_SECONDS = 5.0
+_READY = {"ready", "furnished"}
+LISTENER = "listener"
+"""The message with which a filter's listener comes."""
 
 
 class Cell:
@@ -26,7 +30,38 @@ class Cell:
         self.pidfd, control, self.stdin, self.stdout, self.stderr, self.channel = fds
         self.control = socket.socket(fileno=control)
         self.control.settimeout(_HAND_OVER_SECONDS)
-        self.ready = False
+        self.listener = -1
+        self._heard: set[str] = set()
+
+    def receive(self, size: int) -> bytes:
+        """Return what the cell's processes have sent, and keep the listener that may come with it."""
+        room = socket.CMSG_SPACE(4)
+        data, ancillary, _, _ = self.control.recvmsg(size, room, socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC)
+        for fd in descriptors(ancillary):
+            if self.listener >= 0:
+                os.close(fd)
+            else:
+                self.listener = fd
+        return data
+
+    def take_listener(self) -> int:
+        """Return the listener, which is the taker's from now on, or -1."""
+        fd, self.listener = self.listener, -1
+        return fd
+
+    def hear(self, kind: str) -> bool:
+        """Take a word of the cell's processes; return whether it is one of those that lead to ``ready``."""
+        if kind == LISTENER:
+            return self.listener >= 0
+        if kind not in _READY or kind in self._heard:
+            return False
+        self._heard.add(kind)
+        return True
+
+    @property
+    def ready(self) -> bool:
+        """Whether the init is hardened and the guest's place is furnished."""
+        return self._heard == _READY
 
     def take_stdin(self) -> int:
         """Return the end of the guest's standard input; it is the taker's from now on."""
@@ -40,6 +75,16 @@ class Cell:
     def close(self) -> None:
         """Close the descriptors; the processes are somebody else's business."""
         self.control.close()
-        for fd in (self.pidfd, self.stdin, self.stdout, self.stderr, self.channel):
+        for fd in (self.pidfd, self.stdin, self.stdout, self.stderr, self.channel, self.listener):
             if fd >= 0:
                 os.close(fd)
+
+
+def descriptors(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
+    """Return the descriptors that came with a message (unix(7), SCM_RIGHTS)."""
+    fds: list[int] = []
+    for level, kind, content in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            whole = len(content) - len(content) % 4
+            fds += [int.from_bytes(content[at : at + 4], sys.byteorder) for at in range(0, whole, 4)]
+    return fds

@@ -11,14 +11,17 @@ import errno
 import fcntl
 import os
 import resource
+import sys
 import time
+from _socket import SCM_RIGHTS, SOL_SOCKET
 
 from stockade._launch import decode_steps
 from stockade._record import Record
-from stockade.linux import libc, processes
 from stockade.linux import limits as rlimits
+from stockade.linux import processes
 from stockade.linux.stage import Stage
 from stockade.warden import wire
+from stockade.warden.cell import LISTENER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +35,6 @@ else:
 SETUP_FAILED = 125
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127
-_CLOSE_RANGE_CLOEXEC = 4
 _INIT_GID = 65534  # not the guest's: who shares both ids with a process may set its limits (prlimit(2))
 _SANDBOX_ERRORS = (errno.EAGAIN, errno.ENOMEM)  # of execve(2): the sandbox's fault, not the command's
 
@@ -86,30 +88,27 @@ class Inside(Record):
 
         The answer need not wait for the init's own end after that. The kernel would kill the rest as well.
         """
+        # Rehearsed while nobody waits: a page that is written for the first time after a fork must be copied.
+        _exit_message(0, resource.getrusage(resource.RUSAGE_SELF), "/")
         while True:
             pid, status, usage = os.wait4(-1, 0)
             if pid == guest:
                 break
-        disk = os.statvfs("/tmp")
+        message = _exit_message(status, usage, "/tmp")
         _end_all_others()
-        self._send(
-            "exit",
-            status=status,
-            cpu_seconds=usage.ru_utime + usage.ru_stime,
-            peak_memory=usage.ru_maxrss * 1024,
-            disk_free=disk.f_bfree * disk.f_bsize,
-            inodes_free=disk.f_ffree,
-        )
+        self.control.sendall(message)
+        self.control.recv(1)  # ends with the warden's word: an exit at once would delay the answer on this CPU
         os._exit(0)
 
     def _become_guest(self) -> NoReturn:
         try:
             os.close(self.parent)
             uid, gid = (self.uid, self.gid) if self.privileged else (0, 0)
-            stage = Stage(uid=uid, gid=gid, privileged=self.privileged)
+            stage = Stage(uid=uid, gid=gid, privileged=self.privileged, supervise=self._send_listener)
             self._take_over_streams()  # first: what the stage opens must not lie on the numbers that these take
             stage.apply(decode_steps(self.base))
             self._rehearse()
+            self._send("furnished")
             fields = self._receive()
             begin = time.process_time()
             stage.apply(fields["steps"])
@@ -145,7 +144,7 @@ class Inside(Record):
         for fd in (*self.ends, *moved):
             if fd > 3:
                 os.close(fd)
-        libc.syscall("close_range", 4, 2**31 - 1, _CLOSE_RANGE_CLOEXEC)
+        processes.close_on_exec_from(4)
 
     def _execute(self, argv: list[str], environment: dict[str, str]) -> NoReturn:
         try:
@@ -158,6 +157,10 @@ class Inside(Record):
             reason = os.strerror(number) if number and number != errno.ENOENT else "command not found"
             self._fail("exec", OSError(number, f"{argv[0]}: {reason}"))
             os._exit(NOT_FOUND if number in (errno.ENOENT, errno.ENOTDIR) else NOT_EXECUTABLE)
+
+    def _send_listener(self, listener: int) -> None:
+        rights = listener.to_bytes(4, sys.byteorder)
+        self.control.sendmsg([wire.encode(LISTENER)], [(SOL_SOCKET, SCM_RIGHTS, rights)])
 
     def _send(self, kind: str, **fields: Any) -> None:
         self.control.sendall(wire.encode(kind, **fields))
@@ -184,6 +187,18 @@ def _exec_on_path(argv: list[str], environment: dict[str, str]) -> NoReturn:
         except OSError as error:
             found = found or error
     raise found or FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+
+def _exit_message(status: int, usage: resource.struct_rusage, scratch: str) -> bytes:
+    disk = os.statvfs(scratch)
+    return wire.encode(
+        "exit",
+        status=status,
+        cpu_seconds=usage.ru_utime + usage.ru_stime,
+        peak_memory=usage.ru_maxrss * 1024,
+        disk_free=disk.f_bfree * disk.f_bsize,
+        inodes_free=disk.f_ffree,
+    )
 
 
 def _end_all_others() -> None:

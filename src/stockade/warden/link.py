@@ -30,6 +30,9 @@ class Listener(Protocol):
     def on_gone(self) -> None:
         """Nobody waits for the answer any more."""
 
+    def on_answered(self, sock: socket.socket, decoder: wire.Decoder) -> None:
+        """The last message has been sent; the socket, with what was read of it, can serve another run."""
+
     def on_flushed(self) -> None:
         """Some or all of what was to be sent has been sent."""
 
@@ -37,11 +40,11 @@ class Listener(Protocol):
 class Link:
     """Non-blocking; all callbacks come from the loop, or from within ``send``."""
 
-    def __init__(self, events: loop.Guarded, sock: socket.socket, listener: Listener) -> None:
+    def __init__(self, events: loop.Guarded, sock: socket.socket, decoder: wire.Decoder, listener: Listener) -> None:
         self._loop = events
         self._sock = sock
+        self._decoder = decoder
         self._listener = listener
-        self._decoder = wire.Decoder()
         self._outgoing = bytearray()
         self._shut = False
         self._last = False
@@ -55,7 +58,7 @@ class Link:
         return len(self._outgoing)
 
     def send(self, kind: str, *, last: bool = False, **fields: Any) -> None:
-        """Send a message, now as far as it goes and the rest when the socket takes it; close after the ``last``."""
+        """Send a message, now as far as it goes, the rest when the socket takes it; let go after the ``last``."""
         if not self.gone:
             self._last = last
             self._outgoing += wire.encode(kind, **fields)
@@ -66,6 +69,11 @@ class Link:
         if not self.gone:
             self._outgoing += wire.encode(kind, **fields)
 
+    def flush(self) -> None:
+        """Send what is ready, if anything is."""
+        if self._outgoing and not self.gone:
+            self._flush()
+
     def listen(self, listening: bool) -> None:
         """Take messages from now on, or leave them with the caller."""
         if listening != self._listening and not self.gone:
@@ -75,10 +83,13 @@ class Link:
     def close(self) -> None:
         """Close the socket; ``gone`` from now on."""
         if not self.gone:
-            self.gone = True
-            self._outgoing.clear()
-            self._loop.forget(self._sock.fileno())
+            self._let_go()
             self._sock.close()
+
+    def _let_go(self) -> None:
+        self.gone = True
+        self._outgoing.clear()
+        self._loop.forget(self._sock.fileno())
 
     def _watch(self) -> None:
         events = 0 if self._shut else loop.SHUT
@@ -91,6 +102,10 @@ class Link:
             self._lose()
             return
         if events & loop.SHUT and not self._shut:
+            while self._listening and not self.gone and self._receive():
+                pass  # the launch itself may lie before the end
+            if self.gone:
+                return
             self._shut = True
             self._watch()
             self._listener.on_cancel()
@@ -99,19 +114,22 @@ class Link:
         if events & loop.READ and not self._shut and not self.gone:
             self._receive()
 
-    def _receive(self) -> None:
+    def _receive(self) -> bool:
+        """Take what has come; return whether there may be more."""
         try:
             data = self._sock.recv(_CHUNK)
         except BlockingIOError:
-            return
+            return False
         except OSError:
             self._lose()
-            return
+            return False
         try:
             for kind, fields in self._decoder.feed(data):
                 self._listener.on_message(kind, fields)
         except (wire.WireError, KeyError, TypeError) as error:
             self._listener.on_nonsense(f"the caller sent nonsense: {error!r}")
+            return False
+        return bool(data)
 
     def _flush(self) -> None:
         try:
@@ -124,7 +142,8 @@ class Link:
             self._lose()
             return
         if self._last and not self._outgoing:
-            self.close()
+            self._let_go()
+            self._listener.on_answered(self._sock, self._decoder)
         else:
             self._watch()
         self._listener.on_flushed()

@@ -64,7 +64,10 @@ class Loop:
 
     def turn(self, seconds: float | None) -> None:
         """Wait at most ``seconds`` for events and call back for each."""
-        for fd, events in self._epoll.poll(-1 if seconds is None else max(0.0, seconds)):
-            callback = self._callbacks.get(fd)  # an earlier callback of this turn may have dropped it
-            if callback is not None:
+        batch = self._epoll.poll(-1 if seconds is None else max(0.0, seconds))
+        meant = [self._callbacks.get(fd) for fd, _ in batch]
+        for (fd, events), callback in zip(batch, meant, strict=True):
+            # An earlier callback of this turn may have closed the descriptor, and its number may be another's by now.
+            # Who is new on it loses nothing: what can be read then comes again.
+            if callback is not None and self._callbacks.get(fd) is callback:
                 callback(events)

@@ -133,5 +133,5 @@ class Meter:
         if not self.started:
             return None
         if self._group is not None:
-            return max(1, (counted or 0) - OWN_TASKS)
+            return None if counted is None else max(1, counted - OWN_TASKS)
         return max(1, self._peak_tasks)

@@ -8,10 +8,12 @@ import time
 
 from stockade._launch import Launch
 from stockade.warden import loop, wire
+from stockade.warden.cell import LISTENER
+from stockade.warden.denials import Denials
 from stockade.warden.feeder import ENOUGH, Feeder
 from stockade.warden.link import Link
 from stockade.warden.meter import Meter
-from stockade.warden.slot import OWN_TASKS, Slot
+from stockade.warden.slot import Slot
 from stockade.warden.streams import Keeper
 
 TYPE_CHECKING = False
@@ -27,6 +29,7 @@ else:
 
 CHANNEL_LIMIT = 1 << 20
 _CHUNK = 1 << 16
+_EXPECT_SECONDS = 0.0005
 _SEND_AHEAD = 1 << 20
 
 
@@ -42,14 +45,18 @@ class House(Protocol):
     def done(self, run: Run) -> None:
         """Forget ``run``."""
 
+    def serve(self, sock: socket.socket, decoder: wire.Decoder) -> None:
+        """Wait for a launch on ``sock``."""
+
 
 class Run:
     """The state of one run, from the caller's launch to the report. All callbacks come from one loop."""
 
-    def __init__(self, events: loop.Loop, sock: socket.socket, house: House) -> None:
+    def __init__(self, events: loop.Loop, sock: socket.socket, decoder: wire.Decoder, house: House) -> None:
         self._loop = loop.Guarded(events, self.refuse)
         self._house = house
         self._feeder = Feeder(self._loop, self._pace)
+        self._denials: Denials | None = None
         self._control = wire.Decoder()
         self._launch: Launch | None = None
         self._raw = b""
@@ -67,7 +74,7 @@ class Run:
         self.slot: Slot | None = None
         self.cell: Cell | None = None
         self.meter: Meter | None = None
-        self._link = Link(self._loop, sock, self)
+        self._link = Link(self._loop, sock, decoder, self)
 
     # -- the caller's side -------------------------------------------------------------------------------------
 
@@ -84,8 +91,9 @@ class Run:
             )
             self._house.start(self, Launch.from_wire(fields), raw)
         elif kind == "stdin":
-            self._feeder.take(fields["data"])
-            self._pace()
+            if self._launched:  # or it was meant for an earlier run over this socket, which has ended
+                self._feeder.take(fields["data"])
+                self._pace()
         else:
             raise wire.WireError(f"no such message: {kind}")
 
@@ -95,7 +103,10 @@ class Run:
 
     def on_cancel(self) -> None:
         """End the run; the caller waits for the verdict."""
-        self.kill("cancelled")
+        if self._launched:
+            self.kill("cancelled")
+        else:
+            self.refuse("cancelled before it was launched")
 
     def on_gone(self) -> None:
         """Nobody waits for the answer, so nothing may go on running for it."""
@@ -103,6 +114,10 @@ class Run:
             self._end()
         else:
             self.kill("caller_gone")  # nothing to kill if it has ended; then its last process is waited for
+
+    def on_answered(self, sock: socket.socket, decoder: wire.Decoder) -> None:
+        """Hand the socket on to the next run."""
+        self._house.serve(sock, decoder)
 
     def on_flushed(self) -> None:
         """Go on reading the guest's output, or stop, or be done."""
@@ -152,11 +167,17 @@ class Run:
         cell = slot.cell
         assert cell is not None
         self.slot, self.cell, self._launch, self._raw = slot, cell, launch, raw
+        if self.cause is not None:
+            cell.kill()
+        elif cell.ready:
+            self._hand_over()  # before all else: the cell wakes up meanwhile
         watch = launch.watch
         self.meter = Meter(watch, slot)
         self._keepers = {number: Keeper(watch.output_bytes, head_only=watch.kill_on_output) for number in (1, 2)}
         self._kill_on_output = watch.kill_on_output
         self._setup_deadline = time.monotonic() + watch.setup_seconds
+        self._denials = Denials(self._loop, launch.errnos)
+        self._denials.open(cell.take_listener())
         self._loop.watch(cell.pidfd, loop.READ, self._on_death)
         self._loop.watch(cell.control.fileno(), loop.READ, self._on_control)
         self._loop.watch(cell.channel, loop.READ, self._on_channel)
@@ -164,19 +185,11 @@ class Run:
         for number, fd in self._streams.items():
             self._loop.watch(fd, loop.READ, partial(self._on_stream, number, fd))
         self._feeder.open(cell.take_stdin())
-        if self.cause is not None:
-            cell.kill()
-        elif cell.ready:
-            self._hand_over()
 
     def _hand_over(self) -> None:
         assert self.cell is not None and self.slot is not None and self._launch is not None
-        groups = self._launch.groups
         try:
-            if self.slot.group is not None:
-                processes = None if groups.processes is None else groups.processes + OWN_TASKS
-                self.slot.group.begin()
-                self.slot.group.limit(groups.memory, groups.swap, processes, groups.cores)
+            self.slot.arm(self._launch.groups)
             self.cell.control.sendall(self._raw)
         except OSError as error:
             self.refuse(f"the run could not be handed over: {error}")
@@ -186,7 +199,7 @@ class Run:
         """Take what the cell's own processes report; return whether more may come."""
         assert self.cell is not None
         try:
-            data = self.cell.control.recv(_CHUNK, socket.MSG_DONTWAIT)
+            data = self.cell.receive(_CHUNK)
         except BlockingIOError:
             return False
         except OSError:
@@ -203,12 +216,17 @@ class Run:
 
     def _on_report(self, kind: str, fields: dict[str, Any]) -> None:
         assert self.meter is not None
-        if kind == "ready":
-            self._hand_over()
+        assert self.cell is not None
+        if kind == LISTENER:
+            self._on_listener()
+        elif self.cell.hear(kind):
+            if self.cell.ready:
+                self._hand_over()
         elif kind == "exec":
             self.meter.start(fields["cpu_seconds"], fields["peak_memory"])
             self._link.send_with_next("started")
         elif kind == "exit":
+            self._link.flush()  # the caller wakes up while the readings are taken
             self._exit = fields
             self._ended = True
         elif kind.endswith("_failed") and self._failure is None:
@@ -216,8 +234,25 @@ class Run:
             if kind == "init_failed":
                 self.kill("setup")
 
+    def _on_listener(self) -> None:
+        assert self.cell is not None and self._denials is not None
+        if self.cell.hear(LISTENER):
+            self._denials.open(self.cell.take_listener())
+        else:
+            self.refuse("no descriptor was free for the listener of the system-call filter")
+
     def _on_stream(self, number: int, fd: int, _events: int) -> None:
         self._on_output(number, fd)
+        if not self._streams and not self._finished:
+            self._expect_end()
+
+    def _expect_end(self) -> None:
+        """The streams have ended, so most likely the guest has: its init is about to say so. To fall asleep now
+        and be woken again would cost more than to wait a moment."""
+        until = time.monotonic() + _EXPECT_SECONDS
+        while not self._finished and time.monotonic() < until:
+            os.sched_yield()
+            self._on_control(0)
 
     def _on_output(self, number: int, fd: int) -> bool:
         """Take what one stream holds; return whether more may come."""
@@ -282,6 +317,8 @@ class Run:
         self.cause = self.cause or cause
         if self.cell is not None and not self._finished:
             self.cell.kill()
+            if self.slot is not None and self.slot.group is not None:
+                self.slot.group.unthrottle()  # or the dying would wait for their share of the CPU
 
     def _conclude(self) -> None:
         """Nothing of the guest is left, by the init's word or the kernel's: read what there is, and answer."""
@@ -292,15 +329,19 @@ class Run:
         meter.stop()
         self._finished = True
         try:
-            self._report(cell, meter)
+            self._report(meter)
         except OSError as error:
             self._link.send("refused", last=True, message=f"the end of the run could not be read: {error}")
-
-    def _report(self, cell: Cell, meter: Meter) -> None:
-        self._drain()
         self._feeder.close()
+        if self._denials is not None:
+            self._denials.close()
         for fd in (cell.control.fileno(), cell.stdout, cell.stderr, cell.channel):
             self._loop.forget(fd)
+        cell.kill()
+
+    def _report(self, meter: Meter) -> None:
+        assert self._denials is not None
+        self._drain()
         report = meter.report(self._exit) | {
             "cause": self.cause,
             "failure": self._failure,
@@ -308,6 +349,7 @@ class Run:
             "tails": [self._keepers[1].tail(), self._keepers[2].tail()],
             "channel": bytes(self._channel),
             "channel_overflow": self._channel_overflow,
+            **self._denials.report(),
         }
         self._link.send("exited", last=True, report=report)
 

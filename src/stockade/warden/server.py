@@ -9,12 +9,13 @@ import resource
 import time
 
 from stockade import _probe
-from stockade._launch import Launch
+from stockade._launch import Groups, Launch
 from stockade.linux import cgroups, processes
 from stockade.warden import loop, wire
+from stockade.warden.cell import descriptors
 from stockade.warden.leases import DEFAULT_RANGE, Leases, parse_range
 from stockade.warden.run import Run
-from stockade.warden.slot import Slot, SlotError, descriptors
+from stockade.warden.slot import Slot, SlotError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class Warden:
         self._loop.watch(control.fileno(), loop.READ, self._on_control)
         self._loop.watch(caller, loop.READ, self._on_caller_death)
 
-    def serve(self) -> None:
+    def stay(self) -> None:
         """Serve until the caller is gone; then kill and reap everything that was started for it."""
         try:
             while not self._ending:
@@ -82,23 +83,27 @@ class Warden:
             else:
                 slot = self._take_slot()
                 self._waiting[slot] = (run, launch, raw)
-                slot.request(launch.base, own_network=launch.own_network, uid=launch.host_uid)
+                slot.request(launch.base, launch.groups, own_network=launch.own_network, uid=launch.host_uid)
         except (OSError, ValueError, SlotError) as error:
             run.refuse(f"no cell could be made: {error}")
         # A caller in a loop has its next cell made beside this run; for others that would slow the run down.
         if common and time.monotonic() - self._last_end < _LOOP_SECONDS:
-            self._prepare_spare(launch.base)
+            self._prepare_spare(launch.base, launch.groups)
 
     def release(self, slot: Slot) -> None:
         """Take back a slot whose cell is dead."""
         self._last_end = time.monotonic()
-        base = slot.base
+        base, groups = slot.base, slot.groups
         if slot.renew() and len(self._free) < _FREE:
             self._free.append(slot)
         else:
             self._drop(slot)
         if base:
-            self._prepare_spare(base)
+            self._prepare_spare(base, groups)
+
+    def serve(self, sock: socket.socket, decoder: wire.Decoder) -> None:
+        """Wait for a run on ``sock``, of which ``decoder`` has read what it has."""
+        self._runs.add(Run(self._loop, sock, decoder, self))
 
     def done(self, run: Run) -> None:
         """Forget ``run``."""
@@ -115,7 +120,7 @@ class Warden:
         uid, group = None, None
         try:
             if self._privileged:
-                self._leases = self._leases or Leases(parse_range(os.environ.get("STOCKADE_UID_RANGE", DEFAULT_RANGE)))
+                self._leases = self._leases or Leases(_uids())
                 uid = self._leases.take()
             if self._hierarchies:
                 self._tree = self._tree or cgroups.Tree(self._hierarchies, os.urandom(8).hex())
@@ -174,7 +179,7 @@ class Warden:
                 return slot
         return None
 
-    def _prepare_spare(self, base: bytes) -> None:
+    def _prepare_spare(self, base: bytes, groups: Groups) -> None:
         """Have a cell ready for the next run of the same kind; the oldest makes room."""
         if any(slot.base == base for slot in self._spares):
             return
@@ -185,20 +190,19 @@ class Warden:
         try:
             slot = self._take_slot()
             self._spares.append(slot)
-            slot.request(base, own_network=True)
+            slot.request(base, groups, own_network=True)
         except (OSError, ValueError, SlotError):
             return  # no room for a spare; the run that needs a cell will say why
 
     def _on_spare(self, slot: Slot, cell: Cell, _events: int) -> None:
-        """A spare says that it is ready, once; anything else makes it unusable."""
+        """A spare says that it is ready; anything else makes it unusable."""
         try:
-            data = cell.control.recv(1 << 12, socket.MSG_DONTWAIT)
-            messages = [kind for kind, _ in wire.Decoder().feed(data)]
+            messages = [kind for kind, _ in wire.Decoder().feed(cell.receive(1 << 12))]
+            if not messages or not all(map(cell.hear, messages)):
+                self._discard(slot, cell, 0)
+            elif cell.ready:
+                slot.arm(slot.groups)
         except (OSError, wire.WireError):
-            messages = []
-        if messages == ["ready"] and not cell.ready:
-            cell.ready = True
-        else:
             self._discard(slot, cell, 0)
 
     def _discard(self, slot: Slot, _cell: Cell, _events: int) -> None:
@@ -226,7 +230,7 @@ class Warden:
             return
         sock = socket.socket(fileno=fds[0])
         sock.setblocking(False)
-        self._runs.add(Run(self._loop, sock, self))
+        self.serve(sock, wire.Decoder())
 
     def _on_caller_death(self, _events: int) -> None:
         self._ending = True
@@ -257,7 +261,7 @@ def main(control_fd: int, caller_pid: int) -> None:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     control = socket.socket(fileno=control_fd)
-    facts = _probe.probe()
+    facts = _probe.probe(_guest_uid())
     try:
         control.sendall(wire.encode("hello", facts=facts))
     except OSError:
@@ -265,7 +269,19 @@ def main(control_fd: int, caller_pid: int) -> None:
     gc.collect()
     gc.freeze()  # a fork copies what a collection touches
     gc.disable()
-    Warden(control, caller, facts).serve()
+    Warden(control, caller, facts).stay()
+
+
+def _uids() -> range:
+    return parse_range(os.environ.get("STOCKADE_UID_RANGE", DEFAULT_RANGE))
+
+
+def _guest_uid() -> int:
+    """Return a uid that root's runs would take on, to try it with."""
+    try:
+        return _uids().start
+    except ValueError:  # said when a run asks for one
+        return parse_range(DEFAULT_RANGE).start
 
 
 def _tick(run: Run, now: float) -> float:

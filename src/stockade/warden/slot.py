@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import _socket as socket
 import os
-import sys
 
+from stockade._launch import Groups
 from stockade.linux import cgroups, processes
 from stockade.warden import wire
-from stockade.warden.cell import Cell
+from stockade.warden.cell import Cell, descriptors
 from stockade.warden.nursery import FDS, Nursery
 
 TYPE_CHECKING = False
@@ -41,6 +41,8 @@ class Slot:
         self.group = group
         self.cell: Cell | None = None
         self.base = b""
+        self.groups = Groups()
+        self._armed: Groups | None = None
         self._decoder = wire.Decoder()
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self.control.settimeout(_ANSWER_SECONDS)  # a nursery that says nothing must not hold up every run
@@ -57,9 +59,12 @@ class Slot:
             for fd in entrances:
                 os.close(fd)
 
-    def request(self, base: bytes, *, own_network: bool, uid: int | None = None) -> None:
-        """Ask for a cell furnished with ``base``; ``receive`` gives it when the control socket can be read."""
-        self.base = base
+    def request(self, base: bytes, groups: Groups, *, own_network: bool, uid: int | None = None) -> None:
+        """Ask for a cell furnished with ``base``; ``receive`` gives it when the control socket can be read.
+
+        ``groups`` are the limits that its run will most likely have.
+        """
+        self.base, self.groups = base, groups
         message = wire.encode("make", base=base, own_network=own_network, uid=self.uid if uid is None else uid)
         try:
             self.control.sendall(message)
@@ -80,9 +85,21 @@ class Slot:
             raise SlotError(str(fields.get("message", "too few descriptors are free")))
         raise SlotError("the nursery has ended")
 
+    def arm(self, groups: Groups) -> None:
+        """Set these limits and begin to count, unless that was done ahead of demand. The cell must be ready."""
+        if self.group is None or self._armed == groups:
+            return
+        if self._armed is not None:
+            self.group.lift_limits()
+        processes = None if groups.processes is None else groups.processes + OWN_TASKS
+        self.group.begin()
+        self.group.limit(groups.memory, groups.swap, processes, groups.cores)
+        self._armed = groups
+
     def renew(self) -> bool:
         """Let go of the dead cell and return whether the slot can be used again."""
         cell, self.cell = self.cell, None
+        self._armed = None
         try:
             if cell is not None:
                 self.control.sendall(wire.encode("reap", init=cell.init))
@@ -102,13 +119,3 @@ class Slot:
             self.cell = None
         os.kill(self.pid, signal.SIGKILL)  # our child, and not reaped yet, so the number is still its own
         os.waitpid(self.pid, 0)
-
-
-def descriptors(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
-    """Return the descriptors that came with a message (unix(7), SCM_RIGHTS)."""
-    fds: list[int] = []
-    for level, kind, content in ancillary:
-        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-            whole = len(content) - len(content) % 4
-            fds += [int.from_bytes(content[at : at + 4], sys.byteorder) for at in range(0, whole, 4)]
-    return fds

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -109,14 +110,15 @@ def clear(kind: Kind) -> list[str]:
     if own == ROOT:
         return [str(folder) for folder in own.iterdir() if "stockade" in folder.name]
     top = kind.top
-    found = [f"process {pid}" for folder in _below(top) for pid in (folder / "cgroup.procs").read_text().split()]
+    found = [f"process {pid}" for folder in _below(top) for pid in _processes(folder)]
     kill(top)
     # Once a program ends, systemd or its container engine removes these, with the leaf that it was moved into.
     known = {top, own, own.parent, own / "callers.stockade"}
     folders = _below(top)
     found += [str(folder) for folder in folders if folder not in known]
     for folder in reversed(folders):
-        folder.rmdir()
+        with suppress(FileNotFoundError):  # somebody was just clearing up behind himself
+            folder.rmdir()
     return found
 
 
@@ -164,6 +166,13 @@ def _enter_container(*, read_only: bool) -> None:
     ):
         if result != 0:
             raise OSError(ctypes.get_errno(), "container")
+
+
+def _processes(group: Path) -> list[str]:
+    try:
+        return (group / "cgroup.procs").read_text().split()
+    except OSError:  # the group was just removed
+        return []
 
 
 def _below(top: Path) -> list[Path]:

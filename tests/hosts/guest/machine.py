@@ -17,6 +17,7 @@ import struct
 import subprocess
 import sys
 import time
+import traceback
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -84,7 +85,12 @@ def _serve(port: int) -> None:
             return
         *lines, pending = (pending + data).split(b"\n")
         for line in lines:
-            _send(port, kind="exit", **_run(port, **json.loads(line)))
+            try:
+                answer = _run(port, **json.loads(line))
+            except Exception:
+                _send(port, kind="broken", text=traceback.format_exc())
+            else:
+                _send(port, kind="exit", **answer)
 
 
 def _run(port: int, *, caller: str, argv: list[str], environment: dict[str, str], seconds: float) -> dict[str, Any]:

@@ -108,7 +108,7 @@ def _action(source: _Json, field: str, errno_ret: object, prefix: str = "") -> i
     if name == "SCMP_ACT_ERRNO":
         code = errno.EPERM if errno_ret is None else errno_ret
         return table.answer(_number(f"{prefix}errnoRet", code, table.MAX_ERRNO))
-    if name not in _ACTIONS:
+    if not isinstance(name, str) or name not in _ACTIONS:
         raise ValueError(f"{prefix}{field}: {name!r} is not supported")
     return _ACTIONS[name]
 
@@ -127,7 +127,7 @@ def _condition(where: str, raw: _Json) -> Condition:
     op = raw.get("op")
     if op == "SCMP_CMP_MASKED_EQ":
         return Condition(arg, Op.EQ, second & value, value)
-    if op not in _OPS:
+    if not isinstance(op, str) or op not in _OPS:
         raise ValueError(f"{where}.op: {op!r} is not supported")
     return Condition(arg, _OPS[op], value)
 

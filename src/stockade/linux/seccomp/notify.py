@@ -4,11 +4,13 @@ The supervisor only ever answers with an errno. It never lets a call continue: w
 point to can change between the look and the call, so "continue" would be no check at all.
 """
 
+from __future__ import annotations
+
 import errno
 import fcntl
 import struct
-from dataclasses import dataclass
 
+from stockade._record import Record
 from stockade.linux.seccomp.install import notification_sizes
 
 # linux/seccomp.h: _IOWR('!', 0, struct seccomp_notif), _IOWR('!', 1, struct seccomp_notif_resp),
@@ -21,8 +23,7 @@ _NOTICE = struct.Struct("<QIIiIQ6Q")  # id, pid, flags, then seccomp_data: nr, a
 _REPLY = struct.Struct("<QqiI")  # id, val, error, flags
 
 
-@dataclass(frozen=True, slots=True)
-class Notification:
+class Notification(Record):
     """A call that waits for an answer.
 
     `pid` is the calling thread, as the supervisor's PID namespace sees it (0 if it is not visible there).
@@ -36,19 +37,21 @@ class Notification:
     args: tuple[int, ...]
 
 
+_sizes: list[tuple[int, int]] = []
+
+
 def receive(listener: int) -> Notification | None:
     """Wait for the next call; None if the caller was killed or interrupted in the meantime.
 
     The listener polls readable when a call waits, and reports a hang-up once no process uses the filter.
     """
-    size, _ = notification_sizes()
-    buffer = bytearray(max(size, _NOTICE.size))
+    buffer = bytearray(_room()[0])
     try:
         fcntl.ioctl(listener, _RECEIVE, buffer)
     except FileNotFoundError:
         return None
     id_, pid, _, nr, audit, _, *args = _NOTICE.unpack_from(buffer)
-    return Notification(id_, pid, nr, audit, tuple(args))
+    return Notification(id=id_, pid=pid, nr=nr, audit=audit, args=tuple(args))
 
 
 def is_waiting(listener: int, notification: Notification) -> bool:
@@ -64,11 +67,18 @@ def refuse(listener: int, notification: Notification, code: int = errno.EPERM) -
     """Make the call fail with errno `code`; False if the caller is gone or was interrupted."""
     if code <= 0:
         raise ValueError(f"a refusal needs an errno above zero, not {code}")
-    _, size = notification_sizes()
-    buffer = bytearray(max(size, _REPLY.size))
+    buffer = bytearray(_room()[1])
     _REPLY.pack_into(buffer, 0, notification.id, 0, -code, 0)
     try:
         fcntl.ioctl(listener, _SEND, buffer)
     except FileNotFoundError:
         return False
     return True
+
+
+def _room() -> tuple[int, int]:
+    """The sizes of a notice and of a reply, which the kernel is asked for once."""
+    if not _sizes:
+        notice, reply = notification_sizes()
+        _sizes.append((max(notice, _NOTICE.size), max(reply, _REPLY.size)))
+    return _sizes[0]

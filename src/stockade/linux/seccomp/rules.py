@@ -104,6 +104,19 @@ _PRLIMIT = ArgumentRule(
     dict.fromkeys(Filter, allow_if((Condition(0, Op.EQ, 0),))),  # both halves: nothing but zero
 )
 
+_INIT = 1
+_PRIO_USER, _IOPRIO_WHO_USER = 2, 3
+
+
+def _spare_the_init(*others: tuple[Condition, ...], pid: int) -> ArgumentRule:
+    """The init may have the guest's uid, which is all that the kernel asks for; each spelling of its pid is refused."""
+    rule = refuse_if((low(pid, _INIT),), *others)
+    return ArgumentRule(
+        "for the sandbox's own init: one that hardly runs cannot end the guest in time",
+        {Filter.STANDARD: rule, Filter.PERMISSIVE: rule},
+    )
+
+
 # PR_GET_PDEATHSIG, PR_GET_DUMPABLE, PR_{SET,GET}_NAME, PR_GET_SECCOMP, PR_CAPBSET_READ,
 # PR_{SET,GET}_NO_NEW_PRIVS, PR_SET_VMA (glibc and CPython name their memory with it)
 _PLAIN_PRCTLS = (2, 3, 15, 16, 21, 23, 38, 39, 0x5356_4D41)
@@ -161,6 +174,12 @@ ARGUMENT_RULES: Mapping[str, ArgumentRule] = {
     "socketpair": _SOCKETPAIR,
     "ioctl": _IOCTL,
     "prlimit64": _PRLIMIT,
+    "sched_setscheduler": _spare_the_init(pid=0),
+    "sched_setparam": _spare_the_init(pid=0),
+    "sched_setattr": _spare_the_init(pid=0),
+    "sched_setaffinity": _spare_the_init(pid=0),
+    "setpriority": _spare_the_init((low(0, _PRIO_USER),), pid=1),
+    "ioprio_set": _spare_the_init((low(0, _IOPRIO_WHO_USER),), pid=1),
     "prctl": _PRCTL,
     "personality": _PERSONALITY,
     "chmod": _strict(_SETUID_WHY, _no_setuid(1)),

@@ -22,6 +22,7 @@ ERRNO = 0x0005_0000
 NOTIFY = 0x7FC0_0000
 LOG = 0x7FFC_0000
 ALLOW = 0x7FFF_0000
+PASSING = (ALLOW, LOG)
 
 MAX_ERRNO = 4095
 
@@ -129,12 +130,37 @@ class Rule:
         clauses = tuple(part for clause in whole for part in _narrow(clause, other))
         return Rule(clauses[:-1], clauses[-1].action)
 
+    def widened_by(self, other: "Rule") -> "Rule":
+        """Ask this rule first and, where it refuses, allow what `other` allows."""
+        whole = (*self.clauses, Clause((), self.otherwise))
+        clauses = tuple(part for clause in whole for part in _widen(clause, other))
+        return Rule(clauses[:-1], clauses[-1].action)
+
+    @property
+    def actions(self) -> frozenset[int]:
+        """Every action that the rule may take: nothing comes after a clause without a condition."""
+        found = []
+        for clause in (*self.clauses, Clause((), self.otherwise)):
+            found.append(clause.action)
+            if not clause.conditions:
+                break
+        return frozenset(found)
+
 
 def _narrow(clause: Clause, other: Rule) -> tuple[Clause, ...]:
     if clause.action != ALLOW:
         return (clause,)
     inner = (*other.clauses, Clause((), other.otherwise))
     return tuple(Clause(clause.conditions + c.conditions, c.action) for c in inner)
+
+
+def _widen(clause: Clause, other: Rule) -> tuple[Clause, ...]:
+    if clause.action in PASSING or not other.actions & set(PASSING):
+        return (clause,)
+    inner = (*other.clauses, Clause((), other.otherwise))
+    return tuple(
+        Clause(clause.conditions + c.conditions, c.action if c.action in PASSING else clause.action) for c in inner
+    )
 
 
 def always(action: int) -> Rule:
@@ -178,9 +204,24 @@ class Table:
         rules = {nr: rule.map(change) for nr, rule in self.rules.items()}
         return Table(self.arch, rules, change(self.unknown), change(self.foreign))
 
+    def refusals(self) -> dict[int, int]:
+        """The errno that each refused call gets, by number; the lowest, where a call's arguments decide which.
+
+        ENOSYS is no refusal in this sense: programs take the call for missing, and use another.
+        """
+        found = {nr: [a - ERRNO for a in rule.actions if _refuses(a)] for nr, rule in self.rules.items()}
+        return {nr: min(codes) for nr, codes in found.items() if codes}
+
     def with_notify(self) -> "Table":
-        """Ask a supervisor about each call that is refused with EPERM, so that it can name it."""
-        return self.map(lambda action: NOTIFY if action == REFUSE else action)
+        """Ask a supervisor about each call of `refusals`, so that it can name it and refuse it in our stead."""
+        codes = self.refusals()
+        rules = {nr: rule.map(_asking(codes[nr])) if nr in codes else rule for nr, rule in self.rules.items()}
+        return replace(self, rules=rules)
+
+    def widened_by(self, other: "Table") -> "Table":
+        """Allow what either table allows; where both refuse, this one's answer stands."""
+        rules = {nr: rule.widened_by(other.rules.get(nr, always(other.unknown))) for nr, rule in self.rules.items()}
+        return replace(self, rules=rules)
 
     def narrowed_by(self, other: "Table") -> "Table":
         """Allow only what both tables allow; where this one refuses, its answer stands."""
@@ -189,3 +230,11 @@ class Table:
         rules = {nr: rule.narrowed_by(other.rules.get(nr, always(other.unknown))) for nr, rule in self.rules.items()}
         unknown = other.unknown if self.unknown == ALLOW else self.unknown
         return replace(self, rules=rules, unknown=unknown)
+
+
+def _refuses(action: int) -> bool:
+    return ERRNO < action <= ERRNO | MAX_ERRNO and action != UNIMPLEMENTED
+
+
+def _asking(code: int) -> Callable[[int], int]:
+    return lambda action: NOTIFY if action == answer(code) else action

@@ -23,6 +23,26 @@ def explain(nr: int, arch: Arch, which: Filter = Filter.STANDARD) -> str:
     return f"{name}: {_WORDS.get(name, group.does)}; {verdict}"
 
 
+def describe(nr: int, arch: Arch) -> tuple[str, str]:
+    """Return the name of system call `nr` and what it does."""
+    name = syscalls.names(Arch(arch)).get(nr)
+    if name is None:
+        return f"system call {nr}", "unknown"
+    return name, _WORDS.get(name, GROUP_OF[name].does)
+
+
+def why_refused(nr: int, arch: Arch, which: str) -> str:
+    """Say why a filter refuses a known system call, with the arguments that it had."""
+    name = syscalls.names(Arch(arch))[nr]
+    group = GROUP_OF[name]
+    if Filter(which).includes(group.since):
+        narrowed = ARGUMENT_RULES.get(name)
+        return f"the {which!r} filter allows it, except {narrowed.why}" if narrowed else "refused"
+    if group in ALLOWED_FROM_STANDARD:
+        return f"the {which!r} filter refuses it because a program that only computes does not need it"
+    return f"the {which!r} filter refuses it because {group.why}"
+
+
 def _allowed(name: str, group: Group, which: Filter) -> str:
     narrowed = ARGUMENT_RULES.get(name)
     if narrowed and which in narrowed.rules:

@@ -1,0 +1,196 @@
+"""The system-call filter that a policy gets here: its program, and its refusals in words."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from stockade._errors import FieldProblem, PolicyError
+from stockade._guarantees import Guarantee
+from stockade._result import Denial
+
+if TYPE_CHECKING:
+    from stockade._facts import HostFacts
+    from stockade._plan import Plan
+    from stockade._policy import Policy
+    from stockade.linux.seccomp import Table
+
+_MOST = 1 << 20
+_FIELD = "security.syscalls_file"
+
+
+@dataclass(frozen=True)
+class _Rules:
+    """All that decides about a filter, so that it is made once."""
+
+    machine: str
+    kernel: tuple[int, int]
+    which: str
+    refuse_shared_memory: bool
+    own: bytes | None
+    replaces: bool
+
+
+def read(policy: Policy, facts: HostFacts) -> bytes | None:
+    """Return the content of the policy's own filter, read once for a plan; ``PolicyError`` if it is none."""
+    path = policy.security.syscalls_file
+    if path is None:
+        return None
+    try:
+        _check_place(path, policy.filesystem.write)
+        content = _content(path)
+        _check(_rules(policy, facts, content))
+    except OSError as error:
+        raise _problem(path, f"cannot be read: {error.strerror}") from None
+    except RecursionError:
+        raise _problem(path, "is nested too deeply") from None
+    except ValueError as error:
+        raise _problem(path, str(error)) from None
+    return content
+
+
+def program(plan: Plan) -> bytes:
+    """Return the program to load."""
+    return _program(_rules(plan.policy, plan.facts, plan.own_filter), plan.policy.security.explain_denials)
+
+
+def errnos(plan: Plan) -> dict[int, int]:
+    """Return the errno of each call that the warden refuses, by number, where the policy wants that."""
+    if not plan.policy.security.explain_denials:
+        return {}
+    return _table(_rules(plan.policy, plan.facts, plan.own_filter)).refusals()
+
+
+def denials(plan: Plan, told: Iterable[tuple[int, int, Sequence[int]]]) -> tuple[Denial, ...]:
+    """Return in words what the warden has refused: number, count and the first arguments of each call."""
+    rules = _rules(plan.policy, plan.facts, plan.own_filter)
+    path = plan.policy.security.syscalls_file
+    return tuple(_denial(rules, path, number, count, tuple(args)) for number, count, args in told)
+
+
+def _problem(path: str, reason: str) -> PolicyError:
+    return PolicyError([FieldProblem(_FIELD, repr(path), reason)])
+
+
+def _check_place(path: str, writable: Sequence[str]) -> None:
+    real = os.path.realpath(path)
+    for folder in map(os.path.realpath, writable):
+        if os.path.commonpath((folder, real)) == folder:
+            raise ValueError(f"lies in {folder}, where the guest may write: an earlier one may have changed it")
+
+
+def _content(path: str) -> bytes:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # what is no file must not hold us up
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise ValueError("is no file")
+        with os.fdopen(fd, "rb", closefd=False) as file:
+            content = file.read(_MOST + 1)
+    finally:
+        os.close(fd)
+    if len(content) > _MOST:
+        raise ValueError("is larger than 1 MiB")
+    return content
+
+
+def _rules(policy: Policy, facts: HostFacts, own: bytes | None) -> _Rules:
+    return _Rules(
+        machine=facts.machine,
+        kernel=facts.version,
+        which=policy.security.syscalls,
+        refuse_shared_memory=policy.asks(Guarantee.MEMORY) and "memory" not in facts.cgroups,
+        own=own,
+        replaces=policy.security.syscalls_mode == "replace",
+    )
+
+
+def _check(rules: _Rules) -> None:
+    from stockade.linux.seccomp import own
+
+    if rules.machine not in ("x86_64", "aarch64"):
+        return  # there is no filter at all, which is for the plan to say
+    lacking = own.lacking(_table(rules))
+    if lacking:
+        raise ValueError(f"no program could be started: the file must allow {', '.join(lacking)}")
+    _program(rules, explain=True)
+
+
+@lru_cache(maxsize=16)
+def _program(rules: _Rules, explain: bool) -> bytes:
+    from stockade.linux.seccomp import compile_table, filters
+
+    table = _table(rules)
+    return compile_table(filters.listening(table) if explain else table)
+
+
+@lru_cache(maxsize=16)
+def _table(rules: _Rules) -> Table:
+    from stockade.linux.seccomp import Arch, Filter, filters, load_profile, own
+
+    arch = Arch(rules.machine)
+    ours = filters.table_of(Filter(rules.which), arch)
+    table = ours
+    if rules.own is not None:
+        theirs = load_profile(rules.own, arch, added_to=None, kernel=rules.kernel)
+        table = theirs if rules.replaces else own.added(ours, theirs)
+    return filters.without_shared_memory(table) if rules.refuse_shared_memory else table
+
+
+def _denial(rules: _Rules, path: str | None, number: int, count: int, args: tuple[int, ...]) -> Denial:
+    from stockade.linux.seccomp import words
+
+    name, does = words.describe(number, _table(rules).arch)
+    return Denial(
+        call=name,
+        count=count,
+        explanation=f"{does}; {_why(rules, path, number, args)}",
+        allowed_by=_allowed_by(rules, path, number, args),
+    )
+
+
+def _without_limit(rules: _Rules) -> _Rules:
+    return _Rules(**{**vars(rules), "refuse_shared_memory": False})
+
+
+def _uncounted(rules: _Rules, number: int, args: tuple[int, ...]) -> bool:
+    """Whether the call is refused only because no control group counts memory here."""
+    return rules.refuse_shared_memory and _passes(_without_limit(rules), number, args)
+
+
+def _passes(rules: _Rules, number: int, args: tuple[int, ...]) -> bool:
+    from stockade.linux.seccomp.table import PASSING
+
+    return _table(rules).decide(number, args) in PASSING
+
+
+def _why(rules: _Rules, path: str | None, number: int, args: tuple[int, ...]) -> str:
+    from stockade.linux.seccomp import words
+    from stockade.linux.seccomp.rules import SHARED_MEMORY_WHY
+
+    if _uncounted(rules, number, args):
+        return f"refused because {SHARED_MEMORY_WHY}, and no control group counts it here"
+    if rules.own is not None and rules.replaces:
+        return f"the filter in {path} refuses it"
+    too = f", and {path} does not allow it" if rules.own is not None else ""
+    return words.why_refused(number, _table(rules).arch, rules.which) + too
+
+
+def _allowed_by(rules: _Rules, path: str | None, number: int, args: tuple[int, ...]) -> str:
+    from stockade.linux.seccomp import Filter, own
+
+    if _uncounted(rules, number, args):
+        return "limits.memory='unlimited'"
+    if rules.own is not None and rules.replaces:
+        return f"{_FIELD}: an entry for it in {path}"
+    for which in Filter:
+        if Filter(rules.which) != which and which.includes(Filter(rules.which)):
+            wider = _Rules(**{**vars(rules), "which": which.value})
+            if _passes(wider, number, args):
+                return f"security.syscalls={which.value!r}"
+    if own.stays_closed(_table(rules), number, args):
+        return f"{_FIELD} with security.syscalls_mode='replace'"
+    return f"{_FIELD}: a filter of your own that allows it"

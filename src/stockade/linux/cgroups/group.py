@@ -1,0 +1,237 @@
+"""One run's control groups: limits set, use read."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from stockade._record import Record
+from stockade.linux import files
+from stockade.linux.cgroups.places import Hierarchy
+
+_RENEWABLE = 8 << 20
+_FEW_TASKS = 16
+_LEAST_TASKS = 3  # a group holds a nursery, an init and a guest at least
+_CPU_PERIOD = 100_000  # microseconds, the kernel's default period for bandwidth control
+
+
+class Counters(Record):
+    """What the groups of one run have counted; ``None`` where nothing counts it."""
+
+    cpu_seconds: float | None = None
+    peak_memory: int | None = None
+    oom_kills: int | None = None
+    forks_refused: int | None = None
+    peak_processes: int | None = None
+
+
+class Group:
+    """One run's groups, a folder in each hierarchy."""
+
+    def __init__(self, places: list[tuple[Hierarchy, str]]) -> None:
+        self._paths = {name: path for hierarchy, path in places for name in hierarchy.controllers}
+        self._version = {name: hierarchy.version for hierarchy, _ in places for name in hierarchy.controllers}
+        self.folders = [path for _, path in places]
+        self._readers: dict[str, int] = {}
+        self._before: dict[str, float] = {}
+        self._most_processes = 0
+        self._throttled = False
+
+    def open_entrances(self) -> list[int]:
+        """Return a descriptor for each folder; whoever writes ``0`` to it enters the group."""
+        return [os.open(f"{path}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for path in self.folders]
+
+    def limit(self, memory: int | None, swap: int | None, processes: int | None, cores: float | None) -> None:
+        """Set the limits of this run; ``None`` leaves a resource without one."""
+        if memory is not None:
+            self._limit_memory(memory, swap)
+        if processes is not None and "pids" in self._paths:
+            self._set("pids", "pids.max", processes)
+        if cores is not None:
+            self._throttled = True
+            quota = max(1000, int(cores * _CPU_PERIOD))  # 1 ms is the least quota the kernel takes
+            if self._version["cpu"] == 2:
+                self._set("cpu", "cpu.max", f"{quota} {_CPU_PERIOD}")
+            else:
+                self._set("cpu", "cpu.cfs_period_us", _CPU_PERIOD)
+                self._set("cpu", "cpu.cfs_quota_us", quota)
+
+    def _limit_memory(self, memory: int, swap: int | None) -> None:
+        if "memory" not in self._paths:
+            return
+        if self._version["memory"] == 2:
+            # Not memory.oom.group: the nursery and the cell's init stand in the group too, and would be killed with
+            # the guest before either could say what happened.
+            self._set("memory", "memory.max", memory)
+            if swap is not None and "swap" in self._paths:
+                self._set("memory", "memory.swap.max", swap)
+        else:
+            self._set("memory", "memory.limit_in_bytes", memory)
+            if swap is not None and "swap" in self._paths:
+                self._set("memory", "memory.memsw.limit_in_bytes", memory + swap)
+
+    def begin(self) -> None:
+        """A run begins: readings are differences to now."""
+        self._before = {
+            "cpu": self._cpu() or 0.0,
+            "oom_kills": self._oom_kills() or 0,
+            "forks_refused": self._forks_refused() or 0,
+            "peak_processes": self._peak_processes() or 0,
+        }
+        self._most_processes = 0
+        self._peak_memory()  # opens what the last reading needs, when no descriptor may be free
+        self._forget_peak()
+
+    def read(self) -> Counters:
+        """Return what has been counted for this run."""
+        return Counters(
+            cpu_seconds=self.cpu_seconds(),
+            peak_memory=self._peak_memory(),
+            oom_kills=self._since("oom_kills", self._oom_kills()),
+            forks_refused=self._since("forks_refused", self._forks_refused()),
+            peak_processes=self._since_peak(),
+        )
+
+    def look(self) -> None:
+        """Sample what has no peak that could be begun anew."""
+        tasks = self._number("pids", {1: "pids.current", 2: "pids.current"})
+        self._most_processes = max(self._most_processes, tasks or 0)
+
+    def cpu_seconds(self) -> float | None:
+        """Return the CPU time of every task of this run, the dead included."""
+        spent = self._cpu()
+        return None if spent is None else spent - self._before.get("cpu", 0.0)
+
+    def oom_kills(self) -> int:
+        """Return how many tasks the kernel has killed because the group's memory was used up."""
+        return self._since("oom_kills", self._oom_kills()) or 0
+
+    def renew(self, residents: set[int]) -> bool:
+        """Make the group ready for another run; return whether it can be.
+
+        Nothing but the ``residents`` may be left in it, and little charged: file pages that a run has read stay
+        charged, and would count for the next one. Its peak of memory must be one that can be begun anew.
+        """
+        try:
+            for folder in self.folders:
+                if set(map(int, files.read(f"{folder}/cgroup.procs").split())) != residents:
+                    return False
+            charged = self._number("memory", {1: "memory.usage_in_bytes", 2: "memory.current"})
+            if charged is not None and charged > _RENEWABLE:
+                return False
+            if (self._peak_processes() or 0) > _FEW_TASKS:
+                return False  # its peak would hide the next run's
+            self.lift_limits()
+        except (OSError, ValueError):
+            return False
+        return self._forget_peak()
+
+    def lift_limits(self) -> None:
+        """Set no limit any more."""
+        if self._version.get("memory") == 2:
+            self._set("memory", "memory.max", "max")
+            if "swap" in self._paths:
+                self._set("memory", "memory.swap.max", "max")
+        elif "memory" in self._paths:
+            if "swap" in self._paths:
+                self._set("memory", "memory.memsw.limit_in_bytes", -1)
+            self._set("memory", "memory.limit_in_bytes", -1)
+        if "pids" in self._paths:
+            self._set("pids", "pids.max", "max")
+        self._lift_quota()
+
+    def unthrottle(self) -> None:
+        """Let what is left in the group have all the CPU it wants, to end with."""
+        if self._throttled:
+            try:
+                self._lift_quota()
+            except OSError:
+                pass  # a matter of time only
+
+    def _lift_quota(self) -> None:
+        self._throttled = False
+        if self._version.get("cpu") == 2:
+            self._set("cpu", "cpu.max", "max")
+        elif "cpu" in self._paths:
+            self._set("cpu", "cpu.cfs_quota_us", -1)
+
+    def _since(self, name: str, value: int | None) -> int | None:
+        return None if value is None else value - int(self._before.get(name, 0))
+
+    def _oom_kills(self) -> int | None:
+        return self._field("memory", {1: "memory.oom_control", 2: "memory.events"}, "oom_kill")
+
+    def _forks_refused(self) -> int | None:
+        return self._field("pids", {1: "pids.events", 2: "pids.events"}, "max")
+
+    def _cpu(self) -> float | None:
+        if self._version.get("cpuacct") == 1:
+            spent = self._number("cpuacct", {1: "cpuacct.usage"})
+            return None if spent is None else spent / 1e9
+        spent = self._field("cpuacct", {2: "cpu.stat"}, "usage_usec")
+        return None if spent is None else spent / 1e6
+
+    def _peak_memory(self) -> int | None:
+        return self._number("memory", {1: "memory.max_usage_in_bytes", 2: "memory.peak"})
+
+    def _peak_processes(self) -> int | None:
+        return self._number("pids", {1: "pids.peak", 2: "pids.peak"})
+
+    def _since_peak(self) -> int | None:
+        """Return the most tasks of this run by the kernel's peak, ``None`` where that cannot be told."""
+        peak = self._peak_processes()
+        before = self._before.get("peak_processes", 0)
+        if peak is None:
+            return self._most_processes or None
+        if peak > before:
+            return peak
+        return int(before) if before <= _LEAST_TASKS else None  # hidden by an earlier run's peak
+
+    def _forget_peak(self) -> bool:
+        """Begin the peak of memory anew, where the kernel lets us: v1 always, v2 since Linux 6.12."""
+        if "memory" not in self._paths:
+            return True
+        try:
+            if self._version["memory"] == 1:
+                self._set("memory", "memory.max_usage_in_bytes", 0)
+            else:  # counts from now on for whoever reads through the same descriptor
+                if "memory.peak" not in self._readers:
+                    path = f"{self._paths['memory']}/memory.peak"
+                    self._readers["memory.peak"] = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+                os.write(self._readers["memory.peak"], b"reset")
+        except OSError:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Close the descriptors; whoever made the group removes it."""
+        for fd in self._readers.values():
+            os.close(fd)
+        self._readers = {}
+
+    def _set(self, controller: str, name: str, value: int | str) -> None:
+        files.write(f"{self._paths[controller]}/{name}", str(value))
+
+    def _number(self, controller: str, names: dict[int, str]) -> int | None:
+        text = self._text(controller, names)
+        return int(text) if text is not None and text.strip().isdigit() else None
+
+    def _field(self, controller: str, names: dict[int, str], field: str) -> int | None:
+        for line in (self._text(controller, names) or "").splitlines():
+            name, _, value = line.partition(" ")
+            if name == field:
+                return int(value)
+        return None
+
+    def _text(self, controller: str, names: dict[int, str]) -> str | None:
+        name = names.get(self._version.get(controller, 0))
+        if name is None:
+            return None
+        try:
+            if name not in self._readers:
+                self._readers[name] = os.open(f"{self._paths[controller]}/{name}", os.O_RDONLY | os.O_CLOEXEC)
+            return os.pread(self._readers[name], 4096, 0).decode()
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP):
+                return None
+            raise

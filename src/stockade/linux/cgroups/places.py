@@ -1,0 +1,284 @@
+"""Where control groups can be made: the caller's own group in each hierarchy, and what may be controlled there."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from stockade._record import Record
+from stockade.linux import files, tree
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PREFIX = "stockade-"
+
+
+class Hierarchy(Record):
+    """One mounted hierarchy: where the caller's own group lies, and what may be controlled there."""
+
+    version: int
+    path: str
+    controllers: tuple[str, ...]
+
+
+def find() -> list[Hierarchy]:
+    """Return the caller's own group in each hierarchy that is mounted here (cgroups(7))."""
+    own = {}
+    for line in files.read("/proc/self/cgroup").splitlines():
+        _, names, path = line.split(":", 2)
+        own[names] = path
+    found = []
+    for line in files.read("/proc/self/mountinfo").splitlines():
+        left, _, right = line.partition(" - ")
+        fields, (kind, _, options) = left.split(), right.split()[:3]
+        root, mountpoint = _unescape(fields[3]), _unescape(fields[4])
+        if kind == "cgroup2" and "" in own:
+            path = _inside(mountpoint, root, own[""])
+            if path:
+                controllers = tuple(files.read(f"{path}/cgroup.controllers").split())
+                found.append(Hierarchy(version=2, path=path, controllers=controllers))
+        elif kind == "cgroup":
+            for names, group in own.items():
+                path = _inside(mountpoint, root, group)
+                if names and path and set(names.split(",")) <= set(options.split(",")):
+                    found.append(Hierarchy(version=1, path=path, controllers=tuple(names.split(","))))
+    return found
+
+
+def try_controllers(hierarchies: list[Hierarchy], caller: int) -> tuple[list[Hierarchy], dict[str, str]]:
+    """Return the hierarchies in which groups can be made and set, and for each controller lost the reason.
+
+    ``caller`` is the process that the groups are made for: under v2 it may have to be moved (see ``_find_room``).
+    """
+    usable: list[Hierarchy] = []
+    lost: dict[str, str] = {}
+    for hierarchy in hierarchies:
+        wanted = _wanted(hierarchy)
+        if not wanted or any(_is_same(hierarchy, other) for other in usable):
+            continue
+        try:
+            found = _try_v2(hierarchy, wanted, caller) if hierarchy.version == 2 else _try_v1(hierarchy, wanted)
+        except OSError as error:
+            reason = f"cgroup v{hierarchy.version} at {hierarchy.path}: {error.strerror or error}"
+            lost.update(dict.fromkeys(wanted, reason))
+            continue
+        usable.append(found)
+        for name in set(wanted) - set(found.controllers):
+            lost[name] = (
+                f"cgroup v{found.version} at {found.path}: the {name} controller is not handed down to this group"
+            )
+    for name in {name for hierarchy in usable for name in hierarchy.controllers}:
+        lost.pop(name, None)
+    return usable, lost
+
+
+_WANTED = ("memory", "pids", "cpu", "cpuacct")
+_WANTED_V2 = ("memory", "pids", "cpu")
+_CALLERS = "callers.stockade"
+"""The leaf that callers are moved into. Not our prefix: trees of that are swept."""
+_DELEGATION_MARKS = ("user.delegate", "trusted.delegate")
+_UNLIMITED = {
+    "memory.max": "max",
+    "memory.high": "max",
+    "memory.swap.max": "max",
+    "pids.max": "max",
+    "cpu.max": "max",
+    "io.max": "",
+    "cpuset.cpus": "",
+    "cpuset.mems": "",
+}
+
+
+def _wanted(hierarchy: Hierarchy) -> list[str]:
+    """Return what could be had here. A v2 group may have no controller yet, and still be given some from above."""
+    if hierarchy.version == 1:
+        return [name for name in hierarchy.controllers if name in _WANTED]
+    top = hierarchy.path
+    while not _is_top(top):
+        top = os.path.dirname(top)
+    return [name for name in files.read(f"{top}/cgroup.controllers").split() if name in _WANTED_V2]
+
+
+def _is_same(one: Hierarchy, other: Hierarchy) -> bool:
+    """Return whether two mounts show the same hierarchy."""
+    return os.stat(one.path).st_dev == os.stat(other.path).st_dev
+
+
+def _try_v1(hierarchy: Hierarchy, wanted: list[str]) -> Hierarchy:
+    with_swap = _try_folder(hierarchy.path, "memory.memsw.limit_in_bytes")
+    return Hierarchy(version=1, path=hierarchy.path, controllers=_with_swap(wanted, with_swap))
+
+
+def _try_v2(hierarchy: Hierarchy, wanted: list[str], caller: int) -> Hierarchy:
+    path = _find_room(hierarchy.path, wanted, caller)
+    have = files.read(f"{path}/cgroup.subtree_control").split()
+    with_swap = _try_folder(path, "memory.swap.max")
+    kept = _with_swap([name for name in wanted if name in have], with_swap)
+    return Hierarchy(version=2, path=path, controllers=(*kept, "cpuacct"))  # any group counts CPU time (cpu.stat)
+
+
+def _with_swap(names: list[str], there: bool) -> tuple[str, ...]:
+    return (*names, "swap") if there and "memory" in names else tuple(names)
+
+
+def _try_folder(path: str, swap: str) -> bool:
+    """Make a group and remove it; return whether it counts swap."""
+    probe = f"{path}/{PREFIX}probe-{os.getpid()}"
+    os.mkdir(probe)
+    try:
+        files.write(f"{probe}/cgroup.procs", "")  # opens for writing; moves nothing
+        return os.path.exists(f"{probe}/{swap}")
+    finally:
+        os.rmdir(probe)
+
+
+def _find_room(own: str, wanted: list[str], caller: int) -> str:
+    """Return the v2 group below which groups can be made, with the controllers switched on for them.
+
+    A group that hands controllers down holds no processes of its own, the root apart (cgroup-v2.rst, "No Internal
+    Process Constraint"), so nobody who stands in a group can simply make limited groups below it. In this order:
+
+    1. the caller's own group, if it is the root, or hands them down already;
+    2. the group around it, if that is the one that was handed to us and the caller's own sets no limit of its own:
+       then nothing need be moved, and a run escapes nothing by lying beside the caller instead of below it;
+    3. the caller's own group, after moving all that is in it into a leaf below it, if it holds the caller, its
+       children and us alone, or was handed to us whole.
+    """
+    try:
+        _switch_on(own, wanted)
+        return own
+    except OSError as error:
+        refused = error
+    around = os.path.dirname(own)
+    if not _is_top(own) and (os.path.basename(own) == _CALLERS or (_is_handed_over(around) and _is_unlimited(own))):
+        try:
+            _switch_on(around, wanted)
+            return around
+        except OSError as error:
+            refused = error
+    if refused.errno != errno.EBUSY or not files.read(f"{own}/cgroup.controllers").split():
+        raise refused
+    _move_into_leaf(own, wanted, caller)
+    return own
+
+
+def _switch_on(path: str, wanted: list[str]) -> None:
+    """Have the groups below ``path`` controlled, by as many of ``wanted`` as there are; raise if by none."""
+    there = [name for name in files.read(f"{path}/cgroup.controllers").split() if name in wanted]
+    missing = [name for name in there if name not in files.read(f"{path}/cgroup.subtree_control").split()]
+    if not there:
+        raise OSError(errno.ENOENT, "no controllers are handed down to this group")
+    if missing and os.path.exists(f"{path}/cgroup.type") and _processes(path):
+        # Asked for here, "pids" and "cpu" alone would be granted, and make of every group below one that nobody can
+        # enter (cgroup-v2.rst, "Threads").
+        files.write(f"{path}/cgroup.subtree_control", "")  # opens for writing, so that what we may not do is said first
+        raise OSError(errno.EBUSY, "there are processes in this group")
+    refused = None
+    for name in missing:
+        try:
+            files.write(f"{path}/cgroup.subtree_control", f"+{name}")
+        except OSError as error:
+            refused = error
+    if refused is not None and not set(files.read(f"{path}/cgroup.subtree_control").split()) & set(wanted):
+        raise refused
+
+
+def _move_into_leaf(own: str, wanted: list[str], caller: int) -> None:
+    family = {caller, *tree.descendants(caller)}
+    pids = _processes(own)
+    strangers = [pid for pid in pids if pid not in family]
+    if 0 in strangers or (strangers and not _is_handed_over(own)):
+        raise OSError(errno.EBUSY, f"this group holds other processes than the caller's own ({_names(strangers)})")
+    leaf = f"{own}/{_CALLERS}"
+    try:
+        os.mkdir(leaf)
+    except FileExistsError:
+        pass
+    try:
+        for _ in range(10):  # somebody may fork meanwhile
+            _move(pids, leaf)
+            pids = _processes(own)
+            if not pids:
+                break
+        _switch_on(own, wanted)
+    except OSError:
+        _move(_processes(leaf), own)
+        files.remove_folder(leaf)
+        raise
+
+
+def _move(pids: list[int], group: str) -> None:
+    for pid in pids:
+        try:
+            files.write(f"{group}/cgroup.procs", str(pid))
+        except ProcessLookupError:
+            pass  # it has ended
+
+
+def _processes(group: str) -> list[int]:
+    """Return the processes of a group; 0 stands for one that our PID namespace does not show."""
+    return [int(line) for line in files.read(f"{group}/cgroup.procs").split()]
+
+
+def _names(pids: list[int]) -> str:
+    shown = ", ".join(f"{files.read(f'/proc/{pid}/comm').strip() or '?'} {pid}" for pid in pids[:3])
+    return shown if len(pids) <= 3 else f"{shown} and {len(pids) - 3} more"
+
+
+def _is_handed_over(path: str) -> bool:
+    """Return whether ``path`` is the very group that was delegated to us, not one above or below it.
+
+    systemd marks what it delegates; a cgroup namespace ends at what its maker delegates (cgroup-v2.rst, "Model of
+    Delegation"); and to an ordinary user a group is handed over by making it his.
+    """
+    for mark in _DELEGATION_MARKS:
+        try:
+            if os.getxattr(path, mark) == b"1":
+                return True
+        except OSError:
+            continue
+    if _is_top(path):
+        return os.path.exists(f"{path}/cgroup.type")  # which only the root of all lacks
+    user = os.geteuid()
+    return user != 0 and os.stat(path).st_uid == user != os.stat(os.path.dirname(path)).st_uid
+
+
+def _is_top(path: str) -> bool:
+    """Return whether ``path`` is where its hierarchy is mounted."""
+    return os.stat(path).st_dev != os.stat(os.path.dirname(path)).st_dev
+
+
+def _is_unlimited(path: str) -> bool:
+    for name, without in _UNLIMITED.items():
+        value = files.read(f"{path}/{name}").split()
+        if value and value[0] != without:
+            return False
+    return True
+
+
+def hand_down(path: str, controllers: Sequence[str]) -> None:
+    """Switch the controllers of a v2 group on for the groups below it."""
+    for name in controllers:
+        if name in _WANTED_V2:
+            files.write(f"{path}/cgroup.subtree_control", f"+{name}")
+
+
+def _inside(mountpoint: str, root: str, group: str) -> str:
+    """Return where ``group`` lies below a mount that shows only what is below ``root``, or an empty text."""
+    if root == "/":
+        relative = group
+    elif group == root or group.startswith(root + "/"):
+        relative = group[len(root) :]
+    else:
+        return ""
+    path = (mountpoint + relative).rstrip("/")
+    return path if os.path.isdir(path) else ""
+
+
+def _unescape(field: str) -> str:
+    """Undo the octal escapes of mountinfo (proc(5)): space, tab, newline and backslash."""
+    for code, character in (("040", " "), ("011", "\t"), ("012", "\n"), ("134", "\\")):
+        field = field.replace("\\" + code, character)
+    return field

@@ -1,0 +1,120 @@
+"""The groups of one warden: a tree with a lock on it, so that whoever comes later can tell an abandoned one."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import time
+
+from stockade.linux import files
+from stockade.linux.cgroups.group import Group
+from stockade.linux.cgroups.places import PREFIX, Hierarchy, hand_down
+
+_END_SECONDS = 2.0
+_TOKEN_LENGTH = 16
+
+
+class Tree:
+    """The groups of one warden. ``make`` gives each run a group in every hierarchy."""
+
+    def __init__(self, hierarchies: list[Hierarchy], token: str) -> None:
+        self._hierarchies = hierarchies
+        self._name = PREFIX + token
+        self._count = 0
+        self._locks: list[int] = []
+        self._leftovers: list[str] = []
+        try:
+            for hierarchy in hierarchies:
+                reclaim(hierarchy.path)
+                path = f"{hierarchy.path}/{self._name}"
+                self._locks.append(_own(path))
+                if hierarchy.version == 2:
+                    hand_down(path, hierarchy.controllers)
+        except OSError:
+            self.close()
+            raise
+
+    def make(self) -> Group:
+        """Return a new group, without limits and without processes."""
+        self._sweep()
+        self._count += 1
+        places = []
+        for hierarchy in self._hierarchies:
+            path = f"{hierarchy.path}/{self._name}/{self._count}"
+            os.mkdir(path)
+            places.append((hierarchy, path))
+        return Group(places)
+
+    def remove(self, group: Group) -> None:
+        """Remove ``group``; one that is still busy is tried again later."""
+        group.close()
+        self._leftovers += group.folders
+        self._sweep()
+
+    def close(self) -> None:
+        """Remove the tree. What was killed a moment ago may still be ending; it is given two seconds."""
+        deadline = time.monotonic() + _END_SECONDS
+        self._sweep()
+        while self._leftovers and time.monotonic() < deadline:
+            time.sleep(0.005)
+            self._sweep()
+        for hierarchy, lock in zip(self._hierarchies, self._locks, strict=False):
+            files.remove_folder(f"{hierarchy.path}/{self._name}")
+            os.close(lock)
+
+    def _sweep(self) -> None:
+        self._leftovers = [path for path in self._leftovers if not files.remove_folder(path)]
+
+
+def reclaim(path: str) -> int:
+    """Remove the trees below ``path`` whose warden is gone; return how many there were.
+
+    Only empty groups can be removed, and a living warden holds the lock on its tree.
+    """
+    count = 0
+    for entry in os.listdir(path):
+        tree = f"{path}/{entry}"
+        if not (entry.startswith(PREFIX) and len(entry) == len(PREFIX) + _TOKEN_LENGTH):
+            continue
+        try:
+            fd = os.open(tree, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for group in os.listdir(tree):
+                if group.isdigit():
+                    files.remove_folder(f"{tree}/{group}")
+            count += files.remove_folder(tree)
+        except OSError:
+            pass  # its warden lives
+        finally:
+            os.close(fd)
+    return count
+
+
+def _own(path: str) -> int:
+    """Make the folder ``path`` and return a descriptor that holds its lock.
+
+    Somebody's ``reclaim`` may find the folder before it is locked, and take it for an abandoned one.
+    """
+    for _ in range(100):
+        try:
+            os.mkdir(path)
+        except FileExistsError:
+            pass
+        lock = -1
+        try:
+            lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.isdir(path):
+                return lock
+        except (BlockingIOError, FileNotFoundError):
+            pass
+        except OSError:  # no descriptor is free, say
+            files.remove_folder(path)
+            raise
+        if lock >= 0:
+            os.close(lock)
+    raise OSError(errno.EBUSY, f"{path}: cannot be locked")

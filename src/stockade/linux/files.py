@@ -1,0 +1,37 @@
+"""Small files of the kernel's own file systems, read and written whole."""
+
+from __future__ import annotations
+
+import os
+
+
+def read(path: str) -> str:
+    """Return what the file says, an empty text if it cannot be read."""
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def write(path: str, text: str) -> None:
+    """Write ``text`` in one piece; none only opens the file. The ``OSError`` says what could not be written where."""
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        if text:
+            os.write(fd, text.encode())
+    except OSError as error:
+        raise OSError(error.errno, f"write {text!r} to {path}: {os.strerror(error.errno or 0)}") from None
+    finally:
+        os.close(fd)
+
+
+def remove_folder(path: str) -> bool:
+    """Remove an empty folder; return whether it is gone."""
+    try:
+        os.rmdir(path)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,199 @@
+"""A caller's socket serves one run after another: nothing of one reaches the next."""
+
+import asyncio
+import gzip
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import stockade
+from stockade import AsyncSandbox, JobError, Outcome, Policy, Sandbox
+from stockade._sandbox import job_from_command, prepared
+from stockade.client import blocking, wardens
+from stockade.client.conversation import Conversation
+
+FLOOD = b"x" * (8 << 20)
+
+
+@pytest.fixture(autouse=True)
+def no_line_yet():
+    warden = wardens.current()
+    while warden._idle:
+        warden._idle.pop().close()
+    return warden
+
+
+def test_one_socket_serves_a_callers_runs(no_line_yet):
+    box = Sandbox()
+    for number in range(3):
+        assert box.run(f"print({number})").stdout == f"{number}\n"
+        assert len(no_line_yet._idle) == 1
+
+
+def test_what_a_guest_left_unread_is_not_the_next_ones_input(no_line_yet):
+    box = Sandbox()
+    for size in (1 << 16, *range(1 << 20, 5 << 18, 1 << 15), len(FLOOD)):  # the warden holds a mebibyte
+        assert box.run_command(["sleep", "0.1"], stdin=FLOOD[:size]).ok
+        assert box.run_command(["cat"], stdin=b"mine").stdout == "mine"
+    assert len(no_line_yet._idle) <= 1
+
+
+def test_a_line_that_ended_badly_is_not_used_again(no_line_yet):
+    with no_line_yet.line() as line:
+        line.sock.sendall(b"no message at all")
+    assert not no_line_yet._idle
+    assert stockade.run("print(1)").stdout == "1\n"
+
+
+def test_a_limit_met_leaves_a_line_that_works(no_line_yet):
+    box = Sandbox(Policy(limits={"wall_time": 0.2}))
+    for _ in range(3):
+        assert box.run("while True: pass").outcome is Outcome.LIMIT_EXCEEDED
+        assert box.run_command(["cat"], stdin=b"mine").stdout == "mine"
+    assert len(no_line_yet._idle) == 1
+
+
+def test_threads_never_share_a_line():
+    box = Sandbox()
+
+    def echo(number):
+        return box.run_command(["cat"], stdin=f"{number}".encode() * 1000).stdout == f"{number}" * 1000
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(echo, range(40)))
+
+
+def test_cancelling_in_the_middle_of_sending_harms_no_other_run():
+    async def main():
+        box = AsyncSandbox()
+        for delay in (0.0, 0.005, 0.02, 0.05):
+            task = asyncio.create_task(box.run_command(["sleep", "5"], stdin=FLOOD))
+            await asyncio.sleep(delay)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            mine = f"after {delay}".encode()
+            assert (await box.run_command(["cat"], stdin=mine)).stdout_bytes == mine
+
+    asyncio.run(main())
+
+
+def test_calling_off_before_the_launch_has_arrived_is_answered():
+    box = Sandbox()
+    for source in (b"#" * 100, b"#" * (64 << 20)):
+        job = job_from_command(["sleep", "20"], files={"large": source})
+        reading, writing = os.pipe()
+        os.write(writing, b"!")
+        with wardens.current().line() as line, prepared(box.backend, box.plan, job) as launch:
+            talk = Conversation(launch)
+            list(blocking.events(talk, line, None, cancel=reading))
+        assert talk.result(box.plan).outcome is Outcome.CANCELLED
+        os.close(reading)
+        os.close(writing)
+
+
+def test_a_process_forked_meanwhile_keeps_no_run_alive(tmp_path):
+    async def main():
+        task = asyncio.create_task(AsyncSandbox().run_command(["sleep", "31.4159"]))
+        await asyncio.sleep(1)
+        child = os.fork()
+        if child == 0:
+            time.sleep(30)
+            os._exit(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        try:
+            deadline = time.monotonic() + 3
+            while running("31.4159") and time.monotonic() < deadline:
+                await asyncio.sleep(0.05)
+            return running("31.4159")
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+
+    assert not asyncio.run(main())
+
+
+def running(word):
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if word.encode() in (folder / "cmdline").read_bytes().split(b"\0"):
+                found.append(folder.name)
+        except OSError:
+            continue
+    return found
+
+
+def test_a_guest_that_leaves_early_harms_no_other_run():
+    box = Sandbox(Policy(limits={"output": "1MiB"}))
+
+    def one(number):
+        mine = f"run {number}\n".encode() * 20_000
+        if number % 2:
+            return box.run_command(["true"], stdin=mine * 5).ok
+        return box.run_command(["cat"], stdin=mine).stdout_bytes == mine
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(one, range(150)))
+
+
+def test_an_open_file_is_read_as_it_reads_itself(tmp_path):
+    box = Sandbox()
+    (tmp_path / "packed").write_bytes(gzip.compress(b"plain"))
+    with gzip.open(tmp_path / "packed", "rb") as file:
+        assert box.run_command(["cat"], stdin=file).stdout == "plain"
+    (tmp_path / "lines").write_bytes(b"first\nsecond\n")
+    with (tmp_path / "lines").open("rb") as file:
+        file.readline()
+        assert box.run_command(["cat"], stdin=file).stdout == "second\n"
+
+
+class Broken(io.RawIOBase):
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        raise OSError("the disk is on fire")
+
+
+def test_input_that_cannot_be_read_is_told_at_once():
+    begin = time.monotonic()
+    with pytest.raises(OSError, match="on fire"):
+        Sandbox().run_command(["cat"], stdin=Broken())
+    with pytest.raises(OSError, match="on fire"):
+        asyncio.run(AsyncSandbox().run_command(["cat"], stdin=Broken()))
+    assert time.monotonic() - begin < 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({"stdin": io.StringIO("text")}, "StringIO"),
+        ({"stdin": 5}, "int"),
+        ({"files": {"a": 5}}, "int"),
+        ({"environment": {"A=B": "c"}}, "'A=B'"),
+    ],
+)
+def test_what_cannot_be_handed_over_is_said_before_anything_starts(arguments, reason):
+    with pytest.raises(JobError, match=reason):
+        stockade.run("1", **arguments)
+
+
+@pytest.mark.parametrize("closed", ["0", "01", "012"])
+def test_a_program_without_standard_streams_can_run_things(closed, tmp_path):
+    code = (
+        f"import os\nfor fd in {[*map(int, closed)]}: os.close(fd)\n"
+        "import stockade\nr = stockade.run('print(1)')\n"
+        f"open({str(tmp_path / 'told')!r}, 'w').write(r.stdout)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    assert (tmp_path / "told").read_text() == "1\n"

@@ -1,0 +1,120 @@
+"""The probe on hosts that refuse: what it says is what a run would meet, and it takes no time.
+
+Each host is made in a child of this process, by namespaces and credentials; nothing outside it is changed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import time
+
+import pytest
+
+from stockade import _probe
+from stockade._facts import HostFacts
+from stockade.backends.native import Native
+from stockade.linux import libc, mounts, processes
+
+ORDINARY = 65534
+CAPABILITY_VERSION_3 = 0x20080522
+OF_A_CONTAINER = 0xA80425FB
+"""What Docker leaves its root (moby, oci/caps/defaults.go)."""
+
+
+def probed(become) -> tuple[HostFacts, float]:
+    """Return what the probe finds in a child that has called ``become``, and the seconds that it took."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            become()
+            begin = time.perf_counter()
+            found = {"facts": _probe.probe(ORDINARY), "seconds": time.perf_counter() - begin}
+        except BaseException as error:
+            found = {"error": repr(error)}
+        os.write(write, json.dumps(found).encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as file:
+        answer = json.loads(file.read())
+    os.waitpid(pid, 0)
+    assert "error" not in answer, answer["error"]
+    return HostFacts.from_probe(answer["facts"]), answer["seconds"]
+
+
+def as_ordinary_user():
+    if os.geteuid() == 0:
+        processes.become(ORDINARY, ORDINARY)
+        processes.set_dumpable(True)
+
+
+def cover_part_of_proc():
+    libc.unshare(processes.NEW_NS)
+    mounts.make_private()
+    mounts.tmpfs("/proc/sys/kernel", 4096, 2, 0o755)
+    as_ordinary_user()
+
+
+def enter_user_namespace():
+    as_ordinary_user()
+    uid, gid = os.geteuid(), os.getegid()
+    libc.unshare(processes.NEW_USER)
+    proc = os.open("/proc", os.O_PATH)
+    processes.map_identity(proc, 0, uid, 0, gid)
+    os.close(proc)
+
+
+def close_user_namespaces():
+    enter_user_namespace()
+    proc = os.open("/proc", os.O_PATH)
+    processes.no_user_namespaces(proc)
+    os.close(proc)
+    processes.drop_capabilities()
+
+
+def lose_rights_of_root():
+    """Be root as in a container: with what is harmless to others, without CAP_SYS_ADMIN."""
+    header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0)
+    data = (ctypes.c_uint32 * 6)(*[OF_A_CONTAINER, OF_A_CONTAINER, 0, 0, 0, 0])
+    libc.syscall("capset", header, data)
+
+
+@pytest.mark.needs("root", "namespaces")
+def test_a_proc_that_is_partly_covered_is_refused_and_reported_as_such():
+    facts, seconds = probed(cover_part_of_proc)
+    assert not facts.namespaces
+    assert "/proc/sys/kernel" in facts.covered
+    available = Native().availability(facts)
+    assert "no fresh /proc can be mounted" in available.reason and "/proc/sys/kernel" in available.reason
+    assert seconds < 0.25
+
+
+@pytest.mark.needs("root", "namespaces")
+def test_root_without_its_rights_is_refused_for_the_guest_would_be_the_hosts_root():
+    facts, _ = probed(lose_rights_of_root)
+    assert not facts.namespaces
+    assert "the guest would be the host's root" in Native().availability(facts).reason
+
+
+@pytest.mark.needs("namespaces")
+def test_root_of_a_user_namespace_alone_goes_an_ordinary_users_way():
+    facts, _ = probed(enter_user_namespace)
+    assert (facts.uid, facts.namespaces, facts.privileged) == (0, True, False)
+
+
+@pytest.mark.needs("namespaces")
+def test_the_setting_that_closes_user_namespaces_is_named():
+    facts, seconds = probed(close_user_namespaces)
+    assert not facts.namespaces
+    assert Native().availability(facts).reason == (
+        "user namespaces are closed here by user.max_user_namespaces (clone: No space left on device)"
+    )
+    assert seconds < 0.25
+
+
+@pytest.mark.needs("namespaces")
+def test_an_ordinary_user_is_found_to_be_one():
+    facts, _ = probed(as_ordinary_user)
+    assert (facts.namespaces, facts.privileged) == (True, False)
