@@ -44,6 +44,10 @@ class Meter:
         self.started = False
         self.next_look = float("inf")
 
+    def hand_over(self) -> None:
+        """The cell has the launch: should it die before it says that the program runs, time counts from here."""
+        self._begin = time.monotonic()
+
     def start(self, spent: float, peak: int) -> None:
         """The program starts now; the set-up itself ``spent`` CPU seconds and held ``peak`` bytes."""
         self.started = True
@@ -118,7 +122,7 @@ class Meter:
         return {
             "status": told.get("status"),
             "started": self.started,
-            "wall_seconds": self._end - self._begin if self.started else 0.0,
+            "wall_seconds": self._end - self._begin if self._begin else 0.0,
             "cpu_seconds": cpu,
             "cpu_source": source,
             "peak_memory": peak,

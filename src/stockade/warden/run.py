@@ -167,12 +167,12 @@ class Run:
         cell = slot.cell
         assert cell is not None
         self.slot, self.cell, self._launch, self._raw = slot, cell, launch, raw
+        self.meter = Meter(launch.watch, slot)
         if self.cause is not None:
             cell.kill()
         elif cell.ready:
             self._hand_over()  # before all else: the cell wakes up meanwhile
         watch = launch.watch
-        self.meter = Meter(watch, slot)
         self._keepers = {number: Keeper(watch.output_bytes, head_only=watch.kill_on_output) for number in (1, 2)}
         self._kill_on_output = watch.kill_on_output
         self._setup_deadline = time.monotonic() + watch.setup_seconds
@@ -188,6 +188,8 @@ class Run:
 
     def _hand_over(self) -> None:
         assert self.cell is not None and self.slot is not None and self._launch is not None
+        assert self.meter is not None
+        self.meter.hand_over()
         try:
             self.slot.arm(self._launch.groups)
             self.cell.control.sendall(self._raw)
@@ -357,6 +359,8 @@ class Run:
         """The init is dead, so by the kernel's word nothing of its PID namespace is left."""
         cell, slot = self.cell, self.slot
         assert cell is not None and slot is not None
+        while not self._finished and self._on_control(0):
+            pass  # what the dead have said last: that the program had begun, most likely
         self._conclude()
         self._loop.forget(cell.pidfd)
         cell.close()
@@ -368,9 +372,6 @@ class Run:
     def _drain(self) -> None:
         """Read what the dead have left in the pipes; nobody can add to it."""
         assert self.cell is not None
-        if not self._ended:
-            while self._on_control(0):
-                pass
         for number, fd in tuple(self._streams.items()):
             while self._on_output(number, fd):
                 pass
