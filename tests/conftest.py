@@ -7,6 +7,7 @@ not) leaves tests out instead, since the suite is run once as each.
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -14,6 +15,9 @@ import pytest
 from tests.support import facilities
 
 MUST_RUN = os.environ.get("STOCKADE_MUST_RUN") == "all"
+
+# A shell without job control starts what it puts in the background with this signal ignored, and that is inherited.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
