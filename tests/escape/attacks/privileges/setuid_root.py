@@ -15,16 +15,22 @@ from kit import could_not_run, refused, succeeded
 
 process = subprocess.Popen(["/usr/bin/su"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 euid = None
-for _ in range(200):
-    try:
-        with open(f"/proc/{process.pid}/comm") as comm, open(f"/proc/{process.pid}/status") as status:
-            uids = next(line for line in status if line.startswith("Uid:")).split()
-            if comm.read().strip() == "su":
-                euid = int(uids[2])
-                break
-    except OSError:
-        break
-    time.sleep(0.005)
+
+
+def of_process(name):
+    with open(f"/proc/{process.pid}/{name}") as file:
+        return file.read()
+
+
+try:
+    for _ in range(200):
+        if of_process("comm").strip() == "su":
+            break
+        time.sleep(0.005)
+    time.sleep(0.02)  # a program has its name before it has its rights
+    euid = int(next(line for line in of_process("status").splitlines() if line.startswith("Uid:")).split()[2])
+except OSError:
+    pass
 process.stdin.close()
 if euid == 0:
     succeeded()
