@@ -16,7 +16,7 @@ from stockade._events import Event
 from stockade._job import Job
 from stockade._policy import Policy
 from stockade._result import Result
-from stockade._sandbox import Sandbox, Source, job_from_command, job_from_source, prepared
+from stockade._sandbox import Sandbox, Source, job_from_command, job_from_source, prepared, verdict_of
 from stockade.backends.base import Backend
 from stockade.client import wardens
 from stockade.client.blocking import Source as Input
@@ -57,7 +57,7 @@ class AsyncSandbox:
             talk = Conversation(launch)
             async for _ in events(talk, line, job.stdin):
                 pass
-            return talk.result(inner.plan)
+            return verdict_of(talk, inner.backend, inner.plan)
 
     async def _ready(self) -> Sandbox:
         if self._inner is None:

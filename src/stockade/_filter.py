@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from stockade._errors import FieldProblem, PolicyError
-from stockade._guarantees import Guarantee
+from stockade._guarantees import Guarantee, Isolation
 from stockade._result import Denial
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from stockade._policy import Policy
     from stockade.linux.seccomp import Table
 
+SCOPES_SIGNALS = 6
+"""The Landlock ABI that keeps a guest's signals inside (Linux 6.12)."""
 _MOST = 1 << 20
 _FIELD = "security.syscalls_file"
 
@@ -31,11 +33,13 @@ class _Rules:
     kernel: tuple[int, int]
     which: str
     refuse_shared_memory: bool
+    shared_host: tuple[bool, bool, bool] | None
+    """Where the guest has no namespaces: whether it may use the network, its uid is its own, signals are scoped."""
     own: bytes | None
     replaces: bool
 
 
-def read(policy: Policy, facts: HostFacts) -> bytes | None:
+def read(policy: Policy, facts: HostFacts, isolation: Isolation) -> bytes | None:
     """Return the content of the policy's own filter, read once for a plan; ``PolicyError`` if it is none."""
     path = policy.security.syscalls_file
     if path is None:
@@ -43,7 +47,7 @@ def read(policy: Policy, facts: HostFacts) -> bytes | None:
     try:
         _check_place(path, policy.filesystem.write)
         content = _content(path)
-        _check(_rules(policy, facts, content))
+        _check(_rules(policy, facts, isolation, content))
     except OSError as error:
         raise _problem(path, f"cannot be read: {error.strerror}") from None
     except RecursionError:
@@ -55,19 +59,19 @@ def read(policy: Policy, facts: HostFacts) -> bytes | None:
 
 def program(plan: Plan) -> bytes:
     """Return the program to load."""
-    return _program(_rules(plan.policy, plan.facts, plan.own_filter), plan.policy.security.explain_denials)
+    return _program(_of(plan), plan.policy.security.explain_denials)
 
 
 def errnos(plan: Plan) -> dict[int, int]:
     """Return the errno of each call that the warden refuses, by number, where the policy wants that."""
     if not plan.policy.security.explain_denials:
         return {}
-    return _table(_rules(plan.policy, plan.facts, plan.own_filter)).refusals()
+    return _table(_of(plan)).refusals()
 
 
 def denials(plan: Plan, told: Iterable[tuple[int, int, Sequence[int]]]) -> tuple[Denial, ...]:
     """Return in words what the warden has refused: number, count and the first arguments of each call."""
-    rules = _rules(plan.policy, plan.facts, plan.own_filter)
+    rules = _of(plan)
     path = plan.policy.security.syscalls_file
     return tuple(_denial(rules, path, number, count, tuple(args)) for number, count, args in told)
 
@@ -97,12 +101,18 @@ def _content(path: str) -> bytes:
     return content
 
 
-def _rules(policy: Policy, facts: HostFacts, own: bytes | None) -> _Rules:
+def _of(plan: Plan) -> _Rules:
+    return _rules(plan.policy, plan.facts, plan.isolation, plan.own_filter)
+
+
+def _rules(policy: Policy, facts: HostFacts, isolation: Isolation, own: bytes | None) -> _Rules:
+    shared = (policy.network == "host", facts.uid == 0, facts.landlock >= SCOPES_SIGNALS)
     return _Rules(
         machine=facts.machine,
         kernel=facts.version,
         which=policy.security.syscalls,
         refuse_shared_memory=policy.asks(Guarantee.MEMORY) and "memory" not in facts.cgroups,
+        shared_host=shared if isolation is Isolation.PROCESS else None,
         own=own,
         replaces=policy.security.syscalls_mode == "replace",
     )
@@ -137,6 +147,9 @@ def _table(rules: _Rules) -> Table:
     if rules.own is not None:
         theirs = load_profile(rules.own, arch, added_to=None, kernel=rules.kernel)
         table = theirs if rules.replaces else own.added(ours, theirs)
+    if rules.shared_host is not None:
+        network, own_uid, scoped_signals = rules.shared_host
+        table = filters.on_shared_host(table, network=network, own_uid=own_uid, scoped_signals=scoped_signals)
     return filters.without_shared_memory(table) if rules.refuse_shared_memory else table
 
 
@@ -156,6 +169,13 @@ def _without_limit(rules: _Rules) -> _Rules:
     return _Rules(**{**vars(rules), "refuse_shared_memory": False})
 
 
+def _reaches_the_host(rules: _Rules, number: int, args: tuple[int, ...]) -> bool:
+    """Whether the call is refused only because the guest has no namespaces of its own."""
+    if rules.shared_host is None:
+        return False
+    return _passes(_Rules(**{**vars(rules), "shared_host": None}), number, args)
+
+
 def _uncounted(rules: _Rules, number: int, args: tuple[int, ...]) -> bool:
     """Whether the call is refused only because no control group counts memory here."""
     return rules.refuse_shared_memory and _passes(_without_limit(rules), number, args)
@@ -173,6 +193,8 @@ def _why(rules: _Rules, path: str | None, number: int, args: tuple[int, ...]) ->
 
     if _uncounted(rules, number, args):
         return f"refused because {SHARED_MEMORY_WHY}, and no control group counts it here"
+    if _reaches_the_host(rules, number, args):
+        return "refused because without namespaces of its own the guest would reach the host's with it"
     if rules.own is not None and rules.replaces:
         return f"the filter in {path} refuses it"
     too = f", and {path} does not allow it" if rules.own is not None else ""
@@ -184,6 +206,8 @@ def _allowed_by(rules: _Rules, path: str | None, number: int, args: tuple[int, .
 
     if _uncounted(rules, number, args):
         return "limits.memory='unlimited'"
+    if _reaches_the_host(rules, number, args):
+        return "a backend with namespaces, such as 'native'"
     if rules.own is not None and rules.replaces:
         return f"{_FIELD}: an entry for it in {path}"
     for which in Filter:

@@ -45,6 +45,8 @@ class Watch(Record):
     sampled_memory: int | None = None
     """Bytes of the whole tree, watched by reading /proc: only where no control group bounds memory."""
     setup_seconds: float = 10.0
+    engine_tasks: int = 0
+    """Tasks in the run's control groups that belong to a program between the init and the guest."""
 
 
 class Launch(Record):
@@ -58,6 +60,8 @@ class Launch(Record):
     they can be done ahead of demand."""
     groups: Groups = Groups()
     watch: Watch = Watch()
+    bare: bool = False
+    """Whether the cell has no namespaces of its own: the guest shares the host's, or an engine makes them."""
     own_network: bool = True
     host_uid: int | None = None
     """The uid behind the guest where root starts the run; ``None`` takes one from the warden's range."""

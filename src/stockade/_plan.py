@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from stockade._errors import PlanError
 from stockade._frozen import FrozenDict
-from stockade._guarantees import LIMITS, Enforcement, Guarantee, Strength
+from stockade._guarantees import LIMITS, Enforcement, Guarantee, Isolation, Strength
 
 if TYPE_CHECKING:
     from stockade._facts import HostFacts
@@ -23,6 +23,7 @@ class Plan:
     policy: Policy
     facts: HostFacts
     enforcement: Mapping[Guarantee, Enforcement]
+    isolation: Isolation = Isolation.NAMESPACES
     own_filter: bytes | None = None
     """What ``security.syscalls_file`` held: later changes of the file do not change the plan."""
 
@@ -32,7 +33,9 @@ def plan(
     facts: HostFacts,
     backend: str,
     capabilities: Mapping[Guarantee, Enforcement],
+    *,
     own_filter: bytes | None = None,
+    isolation: Isolation = Isolation.NAMESPACES,
 ) -> Plan:
     """Return the plan for ``policy``, given what ``backend`` is capable of on this host.
 
@@ -52,7 +55,7 @@ def plan(
             missing[guarantee.value] = _shortfall(guarantee, held, floor)
     if missing:
         raise PlanError(backend, missing)
-    return Plan(backend, policy, facts, FrozenDict(enforcement), own_filter)
+    return Plan(backend, policy, facts, FrozenDict(enforcement), isolation, own_filter)
 
 
 def _not_asked(guarantee: Guarantee) -> str:

@@ -22,8 +22,8 @@ class Record:
     _fields: tuple[str, ...] = ()
 
     def __init_subclass__(cls) -> None:
-        """Collect the fields."""
-        cls._fields = tuple(vars(cls).get("__annotations__", ()))
+        """Collect the fields, a base record's first."""
+        cls._fields = (*cls._fields, *vars(cls).get("__annotations__", ()))
 
     def __init__(self, **values: Any) -> None:
         for name in self._fields:

@@ -9,14 +9,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from stockade import _plan
-from stockade._errors import BackendUnavailable, JobError
+from stockade._errors import JobError
 from stockade._job import Command, Job
 from stockade._launch import Launch
 from stockade._plan import Plan
 from stockade._result import Result
 from stockade.backends import registry as backends
-from stockade.backends.base import Backend
+from stockade.backends.base import Backend, SpeaksForItself, planned
 from stockade.client import blocking, wardens
 from stockade.client.conversation import Conversation
 from stockade.languages import registry as languages
@@ -62,7 +61,7 @@ class Sandbox:
             talk = Conversation(launch)
             for _ in blocking.events(talk, line, job.stdin):
                 pass
-            return talk.result(self.plan)
+            return verdict_of(talk, self.backend, self.plan)
 
 
 def run(
@@ -117,26 +116,27 @@ def plan(policy: Policy | None = None, *, backend: str | Backend = "native") -> 
     ``PolicyError`` if the policy's own system-call filter is none.
     """
     warden = wardens.current()  # starts while the policy's module is imported, which takes as long
-    from stockade import _filter
     from stockade._policy import Policy
 
-    found = backends.find(backend)
-    facts = warden.facts()
-    available = found.availability(facts)
-    if not available.usable:
-        raise BackendUnavailable(f"backend {found.name!r}: {available.reason}; {available.remedy}")
-    wanted = policy if policy is not None else Policy()
-    own_filter = _filter.read(wanted, facts)
-    return _plan.plan(wanted, facts, found.name, found.capabilities(facts), own_filter)
+    return planned(backends.find(backend), policy if policy is not None else Policy(), warden.facts())
 
 
 def prepared(backend: Backend, plan: Plan, job: Job) -> AbstractContextManager[Launch]:
     """Return the context in which ``job`` can be launched."""
     if job.files and plan.policy.filesystem.workspace != "empty":
         raise JobError("files can be laid into an empty workspace only, and the policy binds one of the host's")
-    by_name = job.source is None
-    command = Command(argv=job.argv) if by_name else languages.find(job.language).command(job, plan.facts)
-    return backend.prepare(plan, job, command)
+
+    def spell(folder: str) -> Command:
+        if job.source is None:
+            return Command(argv=job.argv)
+        return languages.find(job.language).command(job, plan.facts, folder)
+
+    return backend.prepare(plan, job, spell)
+
+
+def verdict_of(talk: Conversation, backend: Backend, plan: Plan) -> Result:
+    """Return the verdict, once the conversation is over; an engine in between has its say about the status."""
+    return talk.result(plan, backend.translate if isinstance(backend, SpeaksForItself) else None)
 
 
 def job_from_source(

@@ -301,7 +301,7 @@ def test_a_step_that_fails_half_way_leaves_nothing(tmp_path: Path) -> None:
     policy = stockade.Policy(filesystem={"read": [str(folder)]})
     box = stockade.Sandbox(policy)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("stockade.backends.native._check_paths", lambda *_: None)
+        patch.setattr("stockade.backends.native.check_paths", lambda *_: None)
         folder.rmdir()
         result = box.run("print(1)")
     assert result.outcome is stockade.Outcome.SANDBOX_FAILED

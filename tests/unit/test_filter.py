@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from stockade import Guarantee, Policy, PolicyError, _filter
+from stockade._guarantees import Isolation
 from stockade._plan import plan
 from stockade.backends.native import launch
 from stockade.backends.native_capabilities import capabilities
@@ -21,7 +22,7 @@ ARGS = (0,) * 6
 
 def planned(host=hosts.ROOT_V1, limits=None, accept=None, **security):
     policy = Policy(security=security, limits=limits or {}, accept=accept or {})
-    return plan(policy, host, "native", capabilities(host), _filter.read(policy, host))
+    return plan(policy, host, "native", capabilities(host), own_filter=_filter.read(policy, host, Isolation.NAMESPACES))
 
 
 def reason(host=hosts.ROOT_V1, **security):
@@ -183,7 +184,7 @@ class TestFile:
         for path in (file, str(tmp_path.parent / "link" / "profile.json")):
             policy = Policy(security={"syscalls_file": path}, filesystem={"write": [str(tmp_path)]})
             with pytest.raises(PolicyError, match="where the guest may write"):
-                _filter.read(policy, hosts.ROOT_V1)
+                _filter.read(policy, hosts.ROOT_V1, Isolation.NAMESPACES)
         (tmp_path.parent / "link").unlink()
 
     def test_the_kernel_of_the_host_counts(self, write):

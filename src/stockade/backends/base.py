@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from stockade._facts import HostFacts
-from stockade._guarantees import Enforcement, Guarantee, Isolation
-from stockade._job import Command, Job
-from stockade._launch import Launch
-from stockade._plan import Plan
+from stockade import _filter, _plan
+from stockade._errors import BackendUnavailable
+
+if TYPE_CHECKING:
+    from stockade._facts import HostFacts
+    from stockade._guarantees import Enforcement, Guarantee, Isolation
+    from stockade._job import Command, Job
+    from stockade._launch import Launch
+    from stockade._plan import Plan
+    from stockade._policy import Policy
 
 
 @dataclass(frozen=True)
@@ -37,8 +42,38 @@ class Backend(Protocol):
     def availability(self, facts: HostFacts) -> Availability:
         """Return whether this backend can be used here."""
 
-    def capabilities(self, facts: HostFacts) -> Mapping[Guarantee, Enforcement]:
-        """Return the best this backend can do here for each guarantee."""
+    def capabilities(self, facts: HostFacts, policy: Policy) -> Mapping[Guarantee, Enforcement]:
+        """Return the best this backend can do here for each guarantee, under a policy like this one."""
 
-    def prepare(self, plan: Plan, job: Job, command: Command) -> AbstractContextManager[Launch]:
-        """Return the launch of ``command``; leaving the context gives back what was taken for it."""
+    def prepare(self, plan: Plan, job: Job, spell: Callable[[str], Command]) -> AbstractContextManager[Launch]:
+        """Return the launch of ``job``; leaving the context gives back what was taken for it.
+
+        ``spell`` gives the command, for the folder in which the guest will find the job's own files.
+        """
+
+
+@runtime_checkable
+class SpeaksForItself(Protocol):
+    """A backend whose engine stands between the warden and the guest, and tells how the guest ended."""
+
+    def translate(self, report: Mapping[str, Any], stderr: bytes) -> Mapping[str, Any]:
+        """Return the warden's report with the engine's words (``report["engine"]``) worked in."""
+
+
+def planned(backend: Backend, policy: Policy, facts: HostFacts) -> Plan:
+    """Return the plan for ``policy`` on ``backend``.
+
+    Raises ``PlanError`` naming every guarantee that cannot be held, ``BackendUnavailable`` where the backend cannot
+    be used, ``PolicyError`` if the policy's own system-call filter is none.
+    """
+    require(backend, facts)
+    own_filter = _filter.read(policy, facts, backend.isolation)
+    held = backend.capabilities(facts, policy)
+    return _plan.plan(policy, facts, backend.name, held, own_filter=own_filter, isolation=backend.isolation)
+
+
+def require(backend: Backend, facts: HostFacts) -> None:
+    """Raise ``BackendUnavailable`` if ``backend`` cannot be used here at all."""
+    available = backend.availability(facts)
+    if not available.usable:
+        raise BackendUnavailable(f"backend {backend.name!r}: {available.reason}; {available.remedy}")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stockade import _filter
-from stockade._errors import BackendUnavailable, JobError
+from stockade._errors import BackendUnavailable
 from stockade._facts import HostFacts
 from stockade._guarantees import Enforcement, Guarantee, Isolation
 from stockade._job import Command, Job
@@ -19,8 +18,17 @@ from stockade._launch import Groups, Launch, Watch, encode_steps
 from stockade._plan import Plan
 from stockade._policy import Policy
 from stockade.backends.base import Availability
-from stockade.backends.native_capabilities import capabilities, filters_syscalls
+from stockade.backends.limits import filters_syscalls, groups, rlimits, watch
+from stockade.backends.native_capabilities import capabilities
 from stockade.backends.native_namespaces import way_to_open, why_closed
+from stockade.backends.surroundings import (
+    DEVICES,
+    check_paths,
+    environment,
+    etc_files,
+    lies_below,
+    network_files,
+)
 from stockade.languages.base import JOB_FOLDER
 from stockade.linux.landlock import Ruleset
 
@@ -35,10 +43,6 @@ _ROOT_FILES = 8 * 4096  # what _files adds
 _ROOT_INODES = 8192
 _FILE = ("ro", "nosuid", "nodev")
 _PROGRAMS = ("ro", "nosuid", "nodev", "follow")
-_DEVICES = ("null", "zero", "full", "random", "urandom")
-_NETWORK_FILES = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/ssl", "/etc/ca-certificates")
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_ENVIRONMENT = {"PATH": _PATH, "HOME": "/tmp", "TMPDIR": "/tmp", "LANG": "C.UTF-8"}
 _HOST_NAME = "stockade"
 
 
@@ -54,18 +58,18 @@ class Native:
             return Availability(usable=True)
         return Availability(usable=False, reason=why_closed(facts), remedy=way_to_open(facts))
 
-    def capabilities(self, facts: HostFacts) -> Mapping[Guarantee, Enforcement]:
+    def capabilities(self, facts: HostFacts, policy: Policy) -> Mapping[Guarantee, Enforcement]:  # noqa: ARG002
         """Return what holds each guarantee here."""
         return capabilities(facts)
 
     @contextmanager
-    def prepare(self, plan: Plan, job: Job, command: Command) -> Iterator[Launch]:
+    def prepare(self, plan: Plan, job: Job, spell: Callable[[str], Command]) -> Iterator[Launch]:
         """Yield the launch. Nothing is taken for it: the warden owns all that a run needs."""
         available = self.availability(plan.facts)
         if not available.usable:
             raise BackendUnavailable(f"{available.reason}; {available.remedy}")
-        _check_paths(plan.policy, plan.facts)
-        yield launch(plan, job, command)
+        check_paths(plan.policy, plan.facts)
+        yield launch(plan, job, spell(JOB_FOLDER))
 
 
 def launch(plan: Plan, job: Job, command: Command) -> Launch:
@@ -79,7 +83,7 @@ def launch(plan: Plan, job: Job, command: Command) -> Launch:
     inputs = [("bind", str((Path.cwd() / name).resolve()), f"{workspace}/{name}", _FILE) for name in job.inputs]
     return Launch(
         argv=command.argv,
-        environment=_environment(policy, job, command),
+        environment=environment(policy, job, command),
         base=room.base,
         steps=(
             *inputs,
@@ -139,9 +143,9 @@ def _room(plan: Plan, readable: tuple[str, ...], own: int, extra: tuple[int, int
     return _Room(
         base=encode_steps(room if stays_open else (*room, *closing)),
         closing=closing if stays_open else (),
-        limits=("limits", _limits(policy, facts)),
-        groups=_groups(policy),
-        watch=_watch(policy, facts),
+        limits=("limits", rlimits(policy, facts)),
+        groups=groups(policy),
+        watch=watch(policy, facts),
         errnos=_filter.errnos(plan) if filters_syscalls(facts) else {},
     )
 
@@ -188,10 +192,10 @@ def _system(facts: HostFacts, readable: tuple[str, ...]) -> list[Step]:
         steps.append(("link", path, target) if target else ("bind", path, path, _PROGRAMS))
     shown = [path for path, target in facts.system if not target]
     for folder in readable:
-        if not _lies_below(folder, [*shown, *_FACES]):
+        if not lies_below(folder, [*shown, *_FACES]):
             steps.append(("bind", folder, folder, _PROGRAMS))
             shown.append(folder)
-    steps += [("bind", f"/dev/{name}", f"/dev/{name}", ("ro", "nosuid", "noexec")) for name in _DEVICES]
+    steps += [("bind", f"/dev/{name}", f"/dev/{name}", ("ro", "nosuid", "noexec")) for name in DEVICES]
     steps += [
         ("link", "/dev/fd", "/proc/self/fd"),
         ("link", "/dev/stdin", "/proc/self/fd/0"),
@@ -203,7 +207,7 @@ def _system(facts: HostFacts, readable: tuple[str, ...]) -> list[Step]:
 
 def _bound(policy: Policy, readable: tuple[str, ...]) -> list[Step]:
     """Paths of the host, outer ones first, so that an inner one is laid over the outer."""
-    shown: dict[str, tuple[str, ...]] = {path: _PROGRAMS for path in readable if _lies_below(path, _FACES)}
+    shown: dict[str, tuple[str, ...]] = {path: _PROGRAMS for path in readable if lies_below(path, _FACES)}
     shown |= dict.fromkeys(policy.filesystem.read, _FILE)
     if policy.filesystem.workspace != "empty":
         shown[policy.filesystem.workspace] = _FILE
@@ -212,26 +216,20 @@ def _bound(policy: Policy, readable: tuple[str, ...]) -> list[Step]:
         ("bind", path, path, shown[path]) for path in sorted(shown, key=lambda path: (path.count("/"), path))
     ]
     if policy.network == "host":
-        steps += [("bind", path, path, _PROGRAMS) for path in _NETWORK_FILES if Path(path).exists()]
+        steps += [("bind", path, path, _PROGRAMS) for path in network_files()]
     return steps
 
 
 def _files(policy: Policy) -> list[Step]:
     """The files of /etc that the sandbox makes for itself."""
-    uid = policy.security.uid
-    user = f"guest:x:{uid}:{uid}:guest:/tmp:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n"
-    made = {"/etc/passwd": user.encode(), "/etc/group": f"guest:x:{uid}:\nnogroup:x:65534:\n".encode()}
-    if policy.network == "none":
-        made["/etc/hosts"] = b"127.0.0.1 localhost\n::1 localhost\n"
-        made["/etc/nsswitch.conf"] = b"passwd: files\ngroup: files\nhosts: files\n"
-    return [("file", path, content, 0o644, False) for path, content in made.items()]
+    return [("file", path, content, 0o644, False) for path, content in etc_files(policy).items()]
 
 
 def _landlock(policy: Policy, facts: HostFacts) -> list[Step]:
     """A second wall behind the mounts; its scopes also close abstract sockets where the network is the host's."""
     if not facts.landlock:
         return []
-    writable = [JOB_FOLDER, *_FACES, *policy.filesystem.write, *(f"/dev/{name}" for name in _DEVICES)]
+    writable = [JOB_FOLDER, *_FACES, *policy.filesystem.write, *(f"/dev/{name}" for name in DEVICES)]
     if policy.filesystem.workspace != "empty":
         writable.remove(WORKSPACE)
     if not policy.security.read_only_root:
@@ -245,83 +243,3 @@ def _filter_step(plan: Plan) -> list[Step]:
         return []
     name = "listening_filter" if plan.policy.security.explain_denials else "filter"
     return [(name, _filter.program(plan))]
-
-
-def _environment(policy: Policy, job: Job, command: Command) -> dict[str, str]:
-    inherited = {name: os.environ[name] for name in policy.environment.inherit if name in os.environ}
-    return {**_ENVIRONMENT, **command.environment, **inherited, **policy.environment.set, **job.environment}
-
-
-def _limits(policy: Policy, facts: HostFacts) -> dict[str, tuple[int, int]]:
-    """Resource limits of every process; what a control group holds better is a second wall here."""
-    figure = policy.limits.figure
-    limits = {"core": (0, 0), "memlock": (1 << 16, 1 << 16), "msgqueue": (0, 0), "rtprio": (0, 0)}
-    for name, guarantee in (
-        ("nofile", Guarantee.OPEN_FILES),
-        ("fsize", Guarantee.FILE_SIZE),
-        ("stack", Guarantee.STACK),
-        ("nproc", Guarantee.PROCESSES),
-    ):
-        value = figure(guarantee)
-        if value is not None:
-            limits[name] = (int(value), int(value))
-    cpu = figure(Guarantee.CPU_TIME)
-    if cpu is not None:
-        seconds = int(cpu) + 1  # counts the set-up's own time as well, so it may not come before the watch
-        limits["cpu"] = (seconds, seconds + 1)
-    memory = figure(Guarantee.MEMORY)
-    if memory is not None and "memory" not in facts.cgroups:
-        limits["data"] = (int(memory), int(memory))
-    return limits
-
-
-def _groups(policy: Policy) -> Groups:
-    figure = policy.limits.figure
-    memory, swap, processes = (
-        None if value is None else int(value)
-        for value in map(figure, (Guarantee.MEMORY, Guarantee.SWAP, Guarantee.PROCESSES))
-    )
-    return Groups(memory=memory, swap=swap, processes=processes, cores=figure(Guarantee.CPU_RATE))
-
-
-def _watch(policy: Policy, facts: HostFacts) -> Watch:
-    figure = policy.limits.figure
-    output, memory = figure(Guarantee.OUTPUT), figure(Guarantee.MEMORY)
-    sampled = memory is not None and "memory" not in facts.cgroups
-    return Watch(
-        wall_seconds=figure(Guarantee.WALL_TIME),
-        cpu_seconds=figure(Guarantee.CPU_TIME),
-        output_bytes=None if output is None else int(output),
-        kill_on_output=policy.on_output == "kill",
-        sampled_memory=int(memory) if sampled and memory is not None else None,
-    )
-
-
-def _check_paths(policy: Policy, facts: HostFacts) -> None:
-    """Say before anything starts which path of the policy is not there, or cannot be written by the guest."""
-    shown = [*policy.filesystem.read, *policy.filesystem.write]
-    if policy.filesystem.workspace != "empty":
-        if not Path(policy.filesystem.workspace).is_dir():
-            raise JobError(f"filesystem.workspace: {policy.filesystem.workspace} is no folder")
-        shown.append(policy.filesystem.workspace)
-    for path in shown:
-        if not Path(path).exists():
-            raise JobError(f"filesystem: {path} is not there")
-        real = os.path.realpath(path)
-        if real != path:
-            raise JobError(
-                f"filesystem: {path} is reached through a symbolic link, which an earlier guest may have planted; "
-                f"name {real} if that is meant"
-            )
-    for path in policy.filesystem.write:
-        status = Path(path).stat()
-        uid = policy.security.host_uid
-        if facts.privileged and not (status.st_mode & 0o002 or (uid is not None and uid == status.st_uid)):
-            raise JobError(
-                f"filesystem.write: {path} belongs to uid {status.st_uid} and a sandbox never runs as host root; "
-                f"give the folder to an ordinary user and set security.host_uid to that user"
-            )
-
-
-def _lies_below(path: str, folders: Sequence[str]) -> bool:
-    return any(path == folder or path.startswith(folder + "/") for folder in folders)

@@ -7,7 +7,12 @@ from importlib import import_module
 from stockade._errors import BackendUnavailable
 from stockade.backends.base import Backend
 
-BUILT_IN = {"native": "stockade.backends.native:Native"}
+BUILT_IN = {
+    "native": "stockade.backends.native:Native",
+    "bubblewrap": "stockade.backends.bubblewrap:Bubblewrap",
+    "landlock": "stockade.backends.process:Landlock",
+    "process": "stockade.backends.process:Process",
+}
 """Name to module and class."""
 
 

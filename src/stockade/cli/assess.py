@@ -35,8 +35,8 @@ class Assessment:
 
 def assess(policy: Policy, facts: HostFacts, backend: Backend) -> Assessment:
     """Return the plan for ``policy``, whether or not it can be held."""
-    capabilities = backend.capabilities(facts)
-    _filter.read(policy, facts)
+    capabilities = backend.capabilities(facts, policy)
+    _filter.read(policy, facts, backend.isolation)
     error = None
     try:
         _plan.plan(policy, facts, backend.name, capabilities)

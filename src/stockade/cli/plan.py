@@ -39,6 +39,7 @@ def plan(as_json: bool, backend: str, **options: Any) -> int:
     streams.start_warden()
     policy = policy_from(options)
     from stockade.backends import registry
+    from stockade.backends.base import require
     from stockade.cli.assess import assess
     from stockade.client import wardens
 
@@ -48,15 +49,6 @@ def plan(as_json: bool, backend: str, **options: Any) -> int:
     assessment = assess(policy, facts, found)
     (_print_json if as_json else _print)(policy, found, assessment)
     return SETUP_FAILED if assessment.error else 0
-
-
-def require(backend: Backend, facts: Any) -> None:
-    """Raise ``BackendUnavailable`` if ``backend`` cannot be used here at all."""
-    from stockade._errors import BackendUnavailable
-
-    available = backend.availability(facts)
-    if not available.usable:
-        raise BackendUnavailable(f"backend {backend.name!r}: {available.reason}; {available.remedy}")
 
 
 def _print_json(policy: Policy, backend: Backend, assessment: Assessment) -> None:

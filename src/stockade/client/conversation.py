@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from stockade import _filter
@@ -15,6 +15,7 @@ from stockade._result import Result
 from stockade._verdict import cancelled, sandbox_failed, verdict
 from stockade.warden import wire
 
+Translate = Callable[[Mapping[str, Any], bytes], Mapping[str, Any]]
 _SEND_AHEAD = 1 << 18
 
 
@@ -77,11 +78,13 @@ class Conversation:
         except (wire.WireError, KeyError, TypeError, ValueError) as error:
             raise ProtocolError(f"the warden sent nonsense: {error!r}") from error
 
-    def result(self, plan: Plan) -> Result:
-        """Return the verdict, once ``finished``."""
+    def result(self, plan: Plan, translate: Translate | None = None) -> Result:
+        """Return the verdict, once ``finished``; ``translate`` works in what an engine says of the guest's end."""
         stdout, stderr = bytes(self._streams[1]), bytes(self._streams[2])
         if isinstance(self._last, Exited):
             report = self._last.report
+            if translate is not None:
+                report = translate(report, stderr)
             denials = _filter.denials(plan, report["denials"]) if report["denials"] else ()
             return verdict(plan, report, stdout, stderr, denials)
         if self.cancelled:

@@ -30,5 +30,5 @@ class Language(Protocol):
     def own_tasks(self) -> int:
         """Threads that the interpreter needs for itself, its main one included."""
 
-    def command(self, job: Job, facts: HostFacts) -> Command:
-        """Return the command that runs ``job``."""
+    def command(self, job: Job, facts: HostFacts, folder: str = JOB_FOLDER) -> Command:
+        """Return the command that runs ``job``, whose own files the guest finds in ``folder``."""

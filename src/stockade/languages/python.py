@@ -36,11 +36,11 @@ class Python:
     suffixes = (".py",)
     own_tasks = 1
 
-    def command(self, job: Job, facts: HostFacts) -> Command:  # noqa: ARG002
+    def command(self, job: Job, facts: HostFacts, folder: str = JOB_FOLDER) -> Command:  # noqa: ARG002
         """Return the command that runs the source under the agent, which reports value and error."""
         interpreter = _own() if job.interpreter is None else _named(job.interpreter)
-        script = f"{JOB_FOLDER}/{job.name or 'main.py'}"
-        agent = f"{JOB_FOLDER}/.agent/agent.py"
+        script = f"{folder}/{job.name or 'main.py'}"
+        agent = f"{folder}/.agent/agent.py"
         return Command(
             argv=(interpreter.executable, "-B", agent, script, *job.arguments),
             files={script: job.source or b"", agent: _agent()},

@@ -17,8 +17,8 @@ class Shell:
     suffixes = (".sh", ".bash")
     own_tasks = 1
 
-    def command(self, job: Job, facts: HostFacts) -> Command:  # noqa: ARG002
+    def command(self, job: Job, facts: HostFacts, folder: str = JOB_FOLDER) -> Command:  # noqa: ARG002
         """Return ``bash SCRIPT ARGUMENTS``."""
         shell = job.interpreter or next(path for path in ("/bin/bash", "/bin/sh") if Path(path).exists())
-        script = f"{JOB_FOLDER}/{job.name or 'main.sh'}"
+        script = f"{folder}/{job.name or 'main.sh'}"
         return Command(argv=(shell, script, *job.arguments), files={script: job.source or b""})

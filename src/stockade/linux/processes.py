@@ -7,7 +7,7 @@ import errno
 import os
 import select
 
-from stockade.linux import libc
+from stockade.linux import files, libc
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_CAPBSET_READ = 23
 _PR_CAPBSET_DROP = 24
+_PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
 _PR_CAP_AMBIENT = 47
 _PR_CAP_AMBIENT_CLEAR_ALL = 4
@@ -41,6 +42,10 @@ _CAPABILITY_VERSION_3 = 0x20080522
 
 _CAPABILITY_HEADER = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
 _NO_CAPABILITIES = (ctypes.c_uint32 * 6)()
+# include/uapi/linux/capability.h
+CAP_DAC_OVERRIDE = 1
+CAP_FOWNER = 3
+CAP_KILL = 5
 
 
 def _count_capabilities() -> int:
@@ -83,14 +88,49 @@ def clone(flags: int) -> int:
     return pid
 
 
-def die_with(parent: int) -> None:
-    """Die by SIGKILL when the parent does; ``parent`` is its pidfd, to notice that it is dead already.
+def die_with(parent: int, by: int = signal.SIGKILL) -> None:
+    """Get the signal ``by`` when the parent dies; ``parent`` is its pidfd, to notice that it is dead already.
 
     Cleared by any change of credentials (prctl(2), PR_SET_PDEATHSIG), so call it after the last one.
     """
-    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    libc.prctl(_PR_SET_PDEATHSIG, by)
     if is_dead(parent):
-        os._exit(1)
+        os.kill(os.getpid(), by)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every descendant whose own parent dies (prctl(2), PR_SET_CHILD_SUBREAPER)."""
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def end_descendants() -> None:
+    """Kill and reap until the caller, which adopts orphans, has no descendant left.
+
+    Only children are killed: their pids cannot have been given to anybody else, and theirs become ours.
+    """
+    while True:
+        for pid in children(os.getpid()):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        try:
+            os.waitpid(-1, 0)
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+
+
+def children(pid: int) -> list[int]:
+    """Return the children of a process. A child belongs to the thread that made it, so every thread is asked."""
+    found: list[int] = []
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            found += map(int, files.read(f"/proc/{pid}/task/{task}/children").split())
+    except OSError:
+        pass
+    return found
 
 
 def is_dead(pidfd: int) -> bool:
@@ -105,10 +145,10 @@ def wait_for_end(pidfd: int, seconds: float) -> bool:
     return bool(poll.poll(seconds * 1000))
 
 
-def kill(pidfd: int) -> None:
+def kill(pidfd: int, by: int = signal.SIGKILL) -> None:
     """Kill the process behind ``pidfd``, if it still lives."""
     try:
-        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+        signal.pidfd_send_signal(pidfd, by)
     except ProcessLookupError:
         pass
 
@@ -133,6 +173,13 @@ def drop_capabilities() -> None:
     """Empty the ambient, inheritable, permitted and effective sets (capabilities(7))."""
     libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
     libc.syscall("capset", _CAPABILITY_HEADER, _NO_CAPABILITIES)
+
+
+def keep_capabilities(*kept: int) -> None:
+    """Give up every capability but these, which the caller must have."""
+    libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
+    mask = sum(1 << number for number in kept)  # all below 32: the first of two words
+    libc.syscall("capset", _CAPABILITY_HEADER, (ctypes.c_uint32 * 6)(mask, mask, 0, 0, 0, 0))
 
 
 def become(uid: int, gid: int) -> None:
@@ -180,6 +227,18 @@ def new_session_keyring() -> None:
         # A filter around us answers EPERM or ENOSYS: then it keeps the guest from the keys as well.
         if error.errno not in (errno.ENOSYS, errno.EPERM):
             raise
+
+
+def tasks_of(uid: int) -> int:
+    """Return how many tasks the user ``uid`` has now, as RLIMIT_NPROC counts them: by real uid (setrlimit(2))."""
+    count = 0
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        fields = dict(line.partition(":")[::2] for line in files.read(f"/proc/{name}/status").splitlines())
+        if fields.get("Uid", "").split()[:1] == [str(uid)]:
+            count += int(fields.get("Threads", "1"))
+    return count
 
 
 def default_signals() -> None:

@@ -11,6 +11,9 @@ The order matters, and this is why it is what it is:
  7. ``landlock``   when nothing is mounted any more, since a restricted process cannot; then one of the filters;
  8. ``job_file``   what differs from job to job can come this late, through a descriptor kept for it;
  9. ``limits``    last: under a limit of one process or few bytes, nothing else could be done.
+
+In a cell without namespaces: ``session``; ``place``, ``folder`` and ``file`` while they can still be given to the
+guest; ``become``; then as from 7 on. What an engine is handed (``data``, ``open``, ``status``) comes before ``become``.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ import fcntl
 import os
 import struct
 
-from stockade.linux import landlock, libc, mounts, processes
+from stockade.linux import files, landlock, libc, mounts, processes
 from stockade.linux import limits as rlimits
 from stockade.linux.seccomp import install as seccomp
 
@@ -44,12 +47,24 @@ _IFF_UP_RUNNING = 0x41
 class Stage:
     """Carries out steps. What differs from run to run and is no business of the launch is given here."""
 
-    def __init__(self, *, uid: int, gid: int, privileged: bool, supervise: Callable[[int], None] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        uid: int,
+        gid: int,
+        privileged: bool,
+        supervise: Callable[[int], None] | None = None,
+        place: int = -1,
+        status: int = -1,
+    ) -> None:
         """``uid`` and ``gid`` are the host's, as seen here; ``privileged`` tells that they must be taken on.
 
-        ``supervise`` hands a filter's listener to who answers there.
+        ``supervise`` hands a filter's listener to who answers there. ``place`` and ``status`` are descriptors to the
+        keeper of a bare cell: for the name of the folder made for the run, and for what an engine says of itself.
         """
         self._supervise = supervise
+        self._place_note = place
+        self._status = status
         self._uid = uid
         self._gid = gid
         self._privileged = privileged
@@ -217,6 +232,50 @@ class Stage:
         fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=self._job)
         _write_all(fd, content)
 
+    # -- in a cell without namespaces ---------------------------------------------------------------------------
+
+    def do_session(self) -> None:
+        """Leave the caller's session and keyring, and be the first to go when memory runs out."""
+        os.setsid()
+        os.umask(0o022)
+        processes.new_session_keyring()
+        files.write("/proc/self/oom_score_adj", "1000")
+
+    def do_place(self, path: str) -> None:
+        """Make a folder of the host for this run. The keeper, who removes it, is told first."""
+        os.write(self._place_note, os.fsencode(path))
+        os.mkdir(path, 0o711)
+
+    def do_become(self, no_new_privileges: bool) -> None:
+        """Take on the run's uid and give up every capability, for good; a setuid engine must not be stopped here."""
+        if self._privileged:
+            processes.empty_bounding_set()
+            processes.become(self._uid, self._gid)
+        if no_new_privileges:
+            processes.no_new_privileges()
+        processes.drop_capabilities()
+        self._settled = True
+
+    def do_data(self, number: int, content: bytes) -> None:
+        """Leave ``content`` to be read at the descriptor ``number``."""
+        fd = os.memfd_create("stockade", os.MFD_CLOEXEC)
+        _write_all(os.dup(fd), content)
+        os.lseek(fd, 0, os.SEEK_SET)
+        _hand_on(fd, number)
+
+    def do_open(self, number: int, path: str) -> None:
+        """Leave the file or folder ``path`` open at the descriptor ``number``, for an engine to show."""
+        _hand_on(os.open(path, os.O_PATH | os.O_CLOEXEC), number)
+
+    def do_status(self, number: int) -> None:
+        """Leave the engine's way to say how its sandbox fares at the descriptor ``number``."""
+        _hand_on(os.dup(self._status), number)
+
+    def do_task_room(self, count: int) -> None:
+        """Bound processes where nothing counts those of this run alone: that many beyond what the user has now."""
+        room = processes.tasks_of(self._uid) + count
+        self._limits += rlimits.prepare({"nproc": (room, room)})
+
     def do_landlock(self, ruleset: dict[str, Any]) -> None:
         """Give up every right to files, and every way to processes outside, that the ruleset does not name."""
         landlock.restrict(landlock.Ruleset.from_json(ruleset))
@@ -259,6 +318,11 @@ def _write_all(fd: int, content: bytes) -> None:
             view = view[os.write(fd, view) :]
     finally:
         os.close(fd)
+
+
+def _hand_on(fd: int, number: int) -> None:
+    os.dup2(fd, number, inheritable=True)
+    os.close(fd)
 
 
 def _write_below(folder: int, name: str, content: bytes) -> None:

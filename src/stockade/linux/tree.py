@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from stockade._record import Record
+from stockade.linux import processes
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -22,7 +23,7 @@ def descendants(init: int) -> list[int]:
     found: list[int] = []
     waiting = [init]
     while waiting:
-        children = _children(waiting.pop())
+        children = processes.children(waiting.pop())
         found += children
         waiting += children
     return found
@@ -41,17 +42,6 @@ def sample(init: int, bound: int | None) -> Sample:
     times = [_times(pid) for pid in pids]
     cpu = sum(time for time, _ in times) + _times(init, children_only=True)[0]
     return Sample(memory=memory, cpu_seconds=cpu, tasks=sum(tasks for _, tasks in times))
-
-
-def _children(pid: int) -> list[int]:
-    # A child belongs to the thread that made it, so every thread's list is read.
-    found: list[int] = []
-    try:
-        for task in os.listdir(f"/proc/{pid}/task"):
-            found += map(int, _read(f"/proc/{pid}/task/{task}/children").split())
-    except OSError:
-        pass
-    return found
 
 
 def _resident(pid: int) -> int:

@@ -13,7 +13,10 @@ from stockade.linux import processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Sequence
+else:
+    import _signal as signal  # the ``signal`` module imports ``enum``
 
 _HAND_OVER_SECONDS = 5.0
 _READY = {"ready", "furnished"}
@@ -24,9 +27,10 @@ LISTENER = "listener"
 class Cell:
     """The warden's side of a cell: its init, and one end of each of the guest's pipes."""
 
-    def __init__(self, init: int, fds: Sequence[int]) -> None:
+    def __init__(self, init: int, fds: Sequence[int], *, bare: bool) -> None:
         """``init`` is the pid; ``fds`` its pidfd, the control socket, and the ends of the guest's four pipes."""
         self.init = init
+        self._end_by = signal.SIGTERM if bare else signal.SIGKILL
         self.pidfd, control, self.stdin, self.stdout, self.stderr, self.channel = fds
         self.control = socket.socket(fileno=control)
         self.control.settimeout(_HAND_OVER_SECONDS)
@@ -69,8 +73,9 @@ class Cell:
         return fd
 
     def kill(self) -> None:
-        """Kill the init, and with it everything in its PID namespace (pid_namespaces(7))."""
-        processes.kill(self.pidfd)
+        """Kill the init, and with it everything in its PID namespace (pid_namespaces(7)). The keeper of a bare cell,
+        which has none, is told to do as much itself."""
+        processes.kill(self.pidfd, self._end_by)
 
     def close(self) -> None:
         """Close the descriptors; the processes are somebody else's business."""

@@ -54,9 +54,8 @@ class Inside(Record):
     def run(self) -> NoReturn:
         """Be the init; never return."""
         try:
-            processes.close_all_but((2, self.parent, self.control.fileno(), *self.ends))
-            if not self.privileged:
-                self._enter_user_namespace()
+            processes.close_all_but((2, self.parent, self.control.fileno(), *self.ends, *self._notes()))
+            self._prepare()
             guest = os.fork()
             if guest == 0:
                 self._become_guest()
@@ -67,7 +66,14 @@ class Inside(Record):
             self._fail("init", error)
         os._exit(SETUP_FAILED)
 
-    def _enter_user_namespace(self) -> None:
+    def _notes(self) -> Sequence[int]:
+        """Return what else must stay open."""
+        return ()
+
+    def _prepare(self) -> None:
+        """Do what init and guest are to share."""
+        if self.privileged:
+            return
         proc = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
         processes.map_identity(proc, 0, self.uid, 0, self.gid)
         os.close(proc)
@@ -89,22 +95,40 @@ class Inside(Record):
         The answer need not wait for the init's own end after that. The kernel would kill the rest as well.
         """
         # Rehearsed while nobody waits: a page that is written for the first time after a fork must be copied.
-        _exit_message(0, resource.getrusage(resource.RUSAGE_SELF), "/")
+        _exit_message(0, resource.getrusage(resource.RUSAGE_SELF), self._see("/"))
         while True:
             pid, status, usage = os.wait4(-1, 0)
             if pid == guest:
                 break
-        message = _exit_message(status, usage, "/tmp")
-        _end_all_others()
-        self.control.sendall(message)
+        seen = self._see("/tmp")
+        self._end_all_others()
+        self.control.sendall(_exit_message(status, usage, seen))
         self.control.recv(1)  # ends with the warden's word: an exit at once would delay the answer on this CPU
         os._exit(0)
+
+    def _see(self, scratch: str) -> dict[str, Any]:
+        """Return what only the init can see of the end."""
+        disk = os.statvfs(scratch)
+        return {"disk_free": disk.f_bfree * disk.f_bsize, "inodes_free": disk.f_ffree}
+
+    def _end_all_others(self) -> None:
+        """Kill and reap until no process is left in this PID namespace: orphans are its init's children (kill(2))."""
+        while True:
+            try:
+                os.kill(-1, signal.SIGKILL)
+            except ProcessLookupError:
+                pass  # none but ourselves; some may wait to be reaped
+            try:
+                os.waitpid(-1, 0)
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+            except ChildProcessError:
+                return
 
     def _become_guest(self) -> NoReturn:
         try:
             os.close(self.parent)
-            uid, gid = (self.uid, self.gid) if self.privileged else (0, 0)
-            stage = Stage(uid=uid, gid=gid, privileged=self.privileged, supervise=self._send_listener)
+            stage = self._stage()
             self._take_over_streams()  # first: what the stage opens must not lie on the numbers that these take
             stage.apply(decode_steps(self.base))
             self._rehearse()
@@ -122,6 +146,10 @@ class Inside(Record):
             self._fail("setup", error)
             os._exit(SETUP_FAILED)
         self._execute(fields["argv"], fields["environment"])
+
+    def _stage(self) -> Stage:
+        uid, gid = (self.uid, self.gid) if self.privileged else (0, 0)
+        return Stage(uid=uid, gid=gid, privileged=self.privileged, supervise=self._send_listener)
 
     def _receive(self) -> dict[str, Any]:
         decoder = wire.Decoder()
@@ -189,28 +217,11 @@ def _exec_on_path(argv: list[str], environment: dict[str, str]) -> NoReturn:
     raise found or FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
 
 
-def _exit_message(status: int, usage: resource.struct_rusage, scratch: str) -> bytes:
-    disk = os.statvfs(scratch)
+def _exit_message(status: int, usage: resource.struct_rusage, seen: dict[str, Any]) -> bytes:
     return wire.encode(
         "exit",
         status=status,
         cpu_seconds=usage.ru_utime + usage.ru_stime,
         peak_memory=usage.ru_maxrss * 1024,
-        disk_free=disk.f_bfree * disk.f_bsize,
-        inodes_free=disk.f_ffree,
+        **seen,
     )
-
-
-def _end_all_others() -> None:
-    """Kill and reap until no process is left in this PID namespace: orphans are its init's children (kill(2))."""
-    while True:
-        try:
-            os.kill(-1, signal.SIGKILL)
-        except ProcessLookupError:
-            pass  # none but ourselves; some may wait to be reaped
-        try:
-            os.waitpid(-1, 0)
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        except ChildProcessError:
-            return

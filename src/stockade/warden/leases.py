@@ -10,16 +10,7 @@ import errno
 import fcntl
 import os
 
-DEFAULT_RANGE = "2000000000-2000065535"  # above what systemd, useradd and container engines hand out
 _FOLDER = "/run/stockade"
-
-
-def parse_range(text: str) -> range:
-    """Return the uids that ``"first-last"`` names; raise ``ValueError`` when it is no such range, or holds 0."""
-    first, dash, last = text.partition("-")
-    if not (dash and first.isdigit() and last.isdigit() and 0 < int(first) <= int(last) < 2**32 - 1):
-        raise ValueError(f"STOCKADE_UID_RANGE={text!r}: expected FIRST-LAST, two uids above 0")
-    return range(int(first), int(last) + 1)
 
 
 class Leases:

@@ -129,6 +129,7 @@ class Meter:
             "peak_processes": self._most_tasks(counters.peak_processes if counters else None),
             "oom_kills": counters.oom_kills if counters else None,
             "forks_refused": counters.forks_refused if counters else None,
+            "engine": told.get("engine", b""),
             "disk_free": told.get("disk_free"),
             "inodes_free": told.get("inodes_free"),
         }
@@ -137,5 +138,5 @@ class Meter:
         if not self.started:
             return None
         if self._group is not None:
-            return None if counted is None else max(1, counted - OWN_TASKS)
-        return max(1, self._peak_tasks)
+            return None if counted is None else max(1, counted - OWN_TASKS - self._watch.engine_tasks)
+        return max(1, self._peak_tasks - self._watch.engine_tasks)

@@ -8,6 +8,7 @@ import sys
 
 from stockade.linux import processes
 from stockade.warden import inside, wire
+from stockade.warden.bare import Bare
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 FDS = 6
 """Descriptors of a cell: its init's pidfd, the control socket, and the warden's end of four pipes."""
+_NOTE = os.O_CLOEXEC | os.O_NONBLOCK
 _NAMESPACES = processes.NEW_NS | processes.NEW_PID | processes.NEW_IPC | processes.NEW_UTS
 
 
@@ -28,6 +30,7 @@ class Nursery:
         self._warden = warden
         self._entrances = entrances
         self._pin = -1
+        self._bare = False
 
     def run(self) -> NoReturn:
         """Serve until the warden ends or lets go."""
@@ -49,17 +52,23 @@ class Nursery:
     def _obey(self, kind: str, fields: dict[str, Any]) -> None:
         if kind == "reap":
             os.waitpid(fields["init"], 0)
+            if self._bare:
+                processes.end_descendants()  # none, unless somebody outside has killed the keeper
             self._say("reaped")
             if self._pin >= 0:
                 os.close(self._pin)
                 self._pin = -1
             return
+        self._bare = fields["bare"]
+        if self._bare:
+            processes.adopt_orphans()
         try:
             init, fds = make(
                 privileged=self._privileged,
                 parent=self._self,
                 base=fields["base"],
                 own_network=fields["own_network"],
+                bare=fields["bare"],
                 uid=fields["uid"],
             )
         except OSError as error:
@@ -87,12 +96,16 @@ def _pin_mounts(pid: int) -> int:
         return -1
 
 
-def make(*, privileged: bool, parent: int, base: bytes, own_network: bool, uid: int | None) -> tuple[int, list[int]]:
+def make(
+    *, privileged: bool, parent: int, base: bytes, own_network: bool, bare: bool, uid: int | None
+) -> tuple[int, list[int]]:
     """Fork a cell furnished with ``base``; return its init's pid and the warden's descriptors of it.
 
     ``parent`` is the calling process's own pidfd, ``uid`` the host uid leased where root starts the run.
     """
     flags = _NAMESPACES | (processes.NEW_NET if own_network else 0) | (0 if privileged else processes.NEW_USER)
+    if bare:
+        flags, privileged = 0, os.geteuid() == 0
     guest_in, stdin = os.pipe2(os.O_CLOEXEC)
     pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(3)]
     guest_ends = [guest_in, *(write for _, write in pipes)]
@@ -101,7 +114,9 @@ def make(*, privileged: bool, parent: int, base: bytes, own_network: bool, uid: 
     if privileged and uid is not None:
         for fd in guest_ends:
             os.fchown(fd, uid, uid)  # or the guest could not open /dev/stderr, which leads to its own pipe
-    cell = inside.Inside(
+    notes = {"place": os.pipe2(_NOTE), "status": os.pipe2(_NOTE)} if bare else {}
+    kind: type[inside.Inside] = Bare if bare else inside.Inside
+    cell = kind(
         privileged=privileged,
         parent=parent,
         ends=guest_ends,
@@ -109,6 +124,7 @@ def make(*, privileged: bool, parent: int, base: bytes, own_network: bool, uid: 
         uid=uid if uid is not None else os.geteuid(),
         gid=uid if uid is not None else os.getegid(),
         base=base,
+        **notes,
     )
     try:
         pid = processes.clone(flags)
@@ -122,7 +138,7 @@ def make(*, privileged: bool, parent: int, base: bytes, own_network: bool, uid: 
             cell.run()
     finally:
         guest_control.close()
-        for fd in guest_ends:
+        for fd in (*guest_ends, *(end for pipe in notes.values() for end in pipe)):
             os.close(fd)
     for fd in own_ends:
         os.set_blocking(fd, False)

@@ -10,10 +10,10 @@ import time
 
 from stockade import _probe
 from stockade._launch import Groups, Launch
-from stockade.linux import cgroups, processes
+from stockade.linux import cgroups, places, processes, uids
 from stockade.warden import loop, wire
 from stockade.warden.cell import descriptors
-from stockade.warden.leases import DEFAULT_RANGE, Leases, parse_range
+from stockade.warden.leases import Leases
 from stockade.warden.run import Run
 from stockade.warden.slot import Slot, SlotError
 
@@ -43,6 +43,7 @@ class Warden:
         self._loop = loop.Loop()
         self._self = os.pidfd_open(os.getpid())
         self._privileged = bool(facts["privileged"])
+        self._leasing = facts["uid"] == 0
         self._hierarchies = [
             cgroups.Hierarchy(version=item[0], path=item[1], controllers=item[2]) for item in facts["hierarchies"]
         ]
@@ -75,7 +76,7 @@ class Warden:
         """Give ``run`` a cell, a spare one if it fits, and have the next one made meanwhile."""
         common = launch.own_network and launch.host_uid is None
         try:
-            spare = self._take_spare(launch.base) if common else None
+            spare = self._take_spare(launch.base, bare=launch.bare) if common else None
             if spare is not None and spare.cell is not None:
                 run.adopt(spare, launch, raw)
             elif spare is not None:
@@ -83,23 +84,29 @@ class Warden:
             else:
                 slot = self._take_slot()
                 self._waiting[slot] = (run, launch, raw)
-                slot.request(launch.base, launch.groups, own_network=launch.own_network, uid=launch.host_uid)
+                slot.request(
+                    launch.base,
+                    launch.groups,
+                    bare=launch.bare,
+                    own_network=launch.own_network,
+                    uid=launch.host_uid,
+                )
         except (OSError, ValueError, SlotError) as error:
             run.refuse(f"no cell could be made: {error}")
         # A caller in a loop has its next cell made beside this run; for others that would slow the run down.
         if common and time.monotonic() - self._last_end < _LOOP_SECONDS:
-            self._prepare_spare(launch.base, launch.groups)
+            self._prepare_spare(launch.base, launch.groups, bare=launch.bare)
 
     def release(self, slot: Slot) -> None:
         """Take back a slot whose cell is dead."""
         self._last_end = time.monotonic()
-        base, groups = slot.base, slot.groups
+        base, groups, bare = slot.base, slot.groups, slot.bare
         if slot.renew() and len(self._free) < _FREE:
             self._free.append(slot)
         else:
             self._drop(slot)
         if base:
-            self._prepare_spare(base, groups)
+            self._prepare_spare(base, groups, bare=bare)
 
     def serve(self, sock: socket.socket, decoder: wire.Decoder) -> None:
         """Wait for a run on ``sock``, of which ``decoder`` has read what it has."""
@@ -119,8 +126,8 @@ class Warden:
             return self._free.pop()
         uid, group = None, None
         try:
-            if self._privileged:
-                self._leases = self._leases or Leases(_uids())
+            if self._leasing:
+                self._leases = self._leases or Leases(uids.configured())
                 uid = self._leases.take()
             if self._hierarchies:
                 self._tree = self._tree or cgroups.Tree(self._hierarchies, os.urandom(8).hex())
@@ -171,17 +178,17 @@ class Warden:
 
     # -- spares ------------------------------------------------------------------------------------------------
 
-    def _take_spare(self, base: bytes) -> Slot | None:
+    def _take_spare(self, base: bytes, *, bare: bool) -> Slot | None:
         for slot in self._spares:
-            if slot.base == base:
+            if (slot.base, slot.bare) == (base, bare):
                 self._spares.remove(slot)
                 self._forget_cell(slot)
                 return slot
         return None
 
-    def _prepare_spare(self, base: bytes, groups: Groups) -> None:
+    def _prepare_spare(self, base: bytes, groups: Groups, *, bare: bool) -> None:
         """Have a cell ready for the next run of the same kind; the oldest makes room."""
-        if any(slot.base == base for slot in self._spares):
+        if any((slot.base, slot.bare) == (base, bare) for slot in self._spares):
             return
         if len(self._spares) >= _SPARES:
             oldest = self._spares[0]
@@ -190,7 +197,7 @@ class Warden:
         try:
             slot = self._take_slot()
             self._spares.append(slot)
-            slot.request(base, groups, own_network=True)
+            slot.request(base, groups, bare=bare, own_network=True)
         except (OSError, ValueError, SlotError):
             return  # no room for a spare; the run that needs a cell will say why
 
@@ -261,7 +268,8 @@ def main(control_fd: int, caller_pid: int) -> None:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     control = socket.socket(fileno=control_fd)
-    facts = _probe.probe(_guest_uid())
+    places.reclaim(places.FOLDER, os.geteuid())
+    facts = _probe.probe(uids.first_uid())
     try:
         control.sendall(wire.encode("hello", facts=facts))
     except OSError:
@@ -270,18 +278,6 @@ def main(control_fd: int, caller_pid: int) -> None:
     gc.freeze()  # a fork copies what a collection touches
     gc.disable()
     Warden(control, caller, facts).stay()
-
-
-def _uids() -> range:
-    return parse_range(os.environ.get("STOCKADE_UID_RANGE", DEFAULT_RANGE))
-
-
-def _guest_uid() -> int:
-    """Return a uid that root's runs would take on, to try it with."""
-    try:
-        return _uids().start
-    except ValueError:  # said when a run asks for one
-        return parse_range(DEFAULT_RANGE).start
 
 
 def _tick(run: Run, now: float) -> float:

@@ -41,6 +41,7 @@ class Slot:
         self.group = group
         self.cell: Cell | None = None
         self.base = b""
+        self.bare = False
         self.groups = Groups()
         self._armed: Groups | None = None
         self._decoder = wire.Decoder()
@@ -59,13 +60,16 @@ class Slot:
             for fd in entrances:
                 os.close(fd)
 
-    def request(self, base: bytes, groups: Groups, *, own_network: bool, uid: int | None = None) -> None:
+    def request(
+        self, base: bytes, groups: Groups, *, own_network: bool, bare: bool = False, uid: int | None = None
+    ) -> None:
         """Ask for a cell furnished with ``base``; ``receive`` gives it when the control socket can be read.
 
         ``groups`` are the limits that its run will most likely have.
         """
-        self.base, self.groups = base, groups
-        message = wire.encode("make", base=base, own_network=own_network, uid=self.uid if uid is None else uid)
+        self.base, self.groups, self.bare = base, groups, bare
+        uid = self.uid if uid is None else uid
+        message = wire.encode("make", base=base, own_network=own_network, bare=bare, uid=uid)
         try:
             self.control.sendall(message)
         except OSError as error:
@@ -80,7 +84,7 @@ class Slot:
         fds = descriptors(ancillary)
         for kind, fields in self._decoder.feed(data):
             if kind == "made" and len(fds) == FDS:
-                self.cell = Cell(fields["init"], fds)
+                self.cell = Cell(fields["init"], fds, bare=self.bare)
                 return self.cell
             raise SlotError(str(fields.get("message", "too few descriptors are free")))
         raise SlotError("the nursery has ended")

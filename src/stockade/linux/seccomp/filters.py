@@ -7,7 +7,14 @@ from functools import cache
 from stockade.linux.seccomp import syscalls
 from stockade.linux.seccomp.groups import ALLOWED_FROM_STANDARD, ALLOWED_FROM_TIGHT, Filter
 from stockade.linux.seccomp.refusals import REFUSED_BY_ALL, REFUSED_BY_STANDARD
-from stockade.linux.seccomp.rules import ARGUMENT_RULES, SHARED_MEMORY
+from stockade.linux.seccomp.rules import (
+    ARGUMENT_RULES,
+    NO_METADATA,
+    NO_NETWORK,
+    NO_SIGNALS,
+    SHARED_HOST,
+    SHARED_MEMORY,
+)
 from stockade.linux.seccomp.syscalls import Arch
 from stockade.linux.seccomp.table import ALLOW, Rule, Table, always, answer, any_bit, refuse_if
 from stockade.linux.seccomp.tree import compile_table
@@ -58,6 +65,19 @@ def table_of(which: Filter, arch: Arch, *, refuse_shared_memory: bool = False) -
 def without_shared_memory(table: Table) -> Table:
     """The same table, with memory refused that is shared without a file."""
     return closing(table.arch, SHARED_MEMORY).narrowed_by(table)
+
+
+def on_shared_host(table: Table, *, network: bool, own_uid: bool, scoped_signals: bool) -> Table:
+    """The same table for a guest without namespaces.
+
+    `network` tells that it may use the host's; `own_uid` that nobody else has its uid; `scoped_signals` that a
+    Landlock domain holds back its signals.
+    """
+    closed = dict(SHARED_HOST)
+    closed |= {} if network else NO_NETWORK
+    closed |= {} if own_uid else NO_METADATA
+    closed |= {} if own_uid or scoped_signals else NO_SIGNALS
+    return closing(table.arch, closed).narrowed_by(table)
 
 
 def _rules(which: Filter, arch: Arch) -> Iterator[tuple[int, Rule]]:

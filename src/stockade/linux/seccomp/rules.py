@@ -193,6 +193,49 @@ ARGUMENT_RULES: Mapping[str, ArgumentRule] = {
     "mknodat": _strict(_SETUID_WHY + ", and devices", _plain_node(2)),
 }
 
+# System V IPC and message queues have no owner but a user; the others look into other processes.
+_OF_THE_HOST = """
+shmget shmat shmctl semget semop semctl semtimedop msgget msgsnd msgrcv msgctl mq_open mq_unlink keyctl add_key
+request_key ptrace process_vm_readv process_vm_writev pidfd_getfd kcmp perf_event_open move_pages migrate_pages
+process_madvise process_mrelease
+"""
+_METADATA = """
+chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes futimesat utimensat setxattr lsetxattr
+fsetxattr setxattrat removexattr lremovexattr fremovexattr removexattrat file_setattr
+"""
+_SCHEDULING = "sched_setscheduler sched_setparam sched_setattr sched_setaffinity"
+_SIGNALLING = "tkill tgkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_send_signal"
+_SOCK_STREAM, _SOCK_SEQPACKET = 1, 5
+_ONLY_ITSELF = allow_if((low(0, 0),))
+
+
+def _each(names: str, rule: Rule) -> dict[str, Rule]:
+    return dict.fromkeys(names.split(), rule)
+
+
+# For a guest without namespaces of its own: what Landlock and file permissions leave open of the host.
+SHARED_HOST: Mapping[str, Rule] = {
+    **_each(_OF_THE_HOST, always(REFUSE)),
+    **_each(_SCHEDULING, _ONLY_ITSELF),
+    "prlimit64": allow_if((Condition(0, Op.EQ, 0),)),
+    "setpriority": allow_if((low(0, 0), low(1, 0))),  # PRIO_PROCESS, itself
+    "ioprio_set": allow_if((low(0, 1), low(1, 0))),  # IOPRIO_WHO_PROCESS, itself
+}
+NO_NETWORK: Mapping[str, Rule] = {
+    "socket": always(answer(errno.EACCES)),
+    # No datagrams: such a socket can send to any named socket of the host without connecting.
+    "socketpair": allow_if(
+        (low(0, _AF_UNIX), bits(1, _SOCK_TYPE_MASK, _SOCK_STREAM)),
+        (low(0, _AF_UNIX), bits(1, _SOCK_TYPE_MASK, _SOCK_SEQPACKET)),
+        otherwise=answer(errno.EACCES),
+    ),
+}
+"""A network namespace would leave the families; here none is left but pairs of sockets without a name."""
+NO_METADATA: Mapping[str, Rule] = _each(_METADATA, always(REFUSE))
+"""For a guest that has the caller's own uid: Landlock does not cover what is said about a file."""
+NO_SIGNALS: Mapping[str, Rule] = {**_each(_SIGNALLING, always(REFUSE)), "kill": _ONLY_ITSELF}
+"""For a guest that has the caller's own uid, where no Landlock domain holds back its signals: its own group is left."""
+
 _MAP_SHARED, _MAP_ANONYMOUS = 0x01, 0x20  # MAP_SHARED_VALIDATE has the bit of MAP_SHARED
 
 # For hosts without a memory cgroup: memory that no process's own limits count.

@@ -1,0 +1,67 @@
+"""Programs of the system that make sandboxes: found, asked for their version, and tried once. Never assumed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from stockade.linux.uids import first_uid
+
+_SECONDS = 0.9  # two questions and two seconds in all
+_EVIDENCE = 300
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What was found of one program."""
+
+    path: str = ""
+    version: tuple[int, ...] = ()
+    options: frozenset[str] = frozenset()
+    """The long options that its help names."""
+    trouble: str = ""
+    """Why it cannot be used; empty where the trial went well."""
+
+
+def look(name: str, trial: tuple[str, ...]) -> Engine:
+    """Return what there is of the program ``name``; ``trial`` are arguments with which it must end well.
+
+    Where root asks it is tried as an ordinary user, as a run would be. Asked anew only when the program changes.
+    """
+    path = shutil.which(name)
+    if path is None:
+        return Engine(trouble=f"{name} is not installed")
+    return _tried(os.path.realpath(path), Path(path).stat().st_mtime_ns, trial)
+
+
+@lru_cache(maxsize=16)
+def _tried(path: str, _changed: int, trial: tuple[str, ...]) -> Engine:
+    version, trouble = _ask(path, ("--version",))
+    numbers = re.search(r"\d+(\.\d+)+", version)
+    if trouble or numbers is None:
+        return Engine(path=path, trouble=trouble or f"{path} --version says {version[:_EVIDENCE]!r}")
+    text, trouble = _ask(path, ("--help",))
+    options = frozenset(re.findall(r"--[a-z][a-z0-9-]+", text))
+    if not trouble:
+        _, trouble = _ask(path, trial)
+    return Engine(path, tuple(map(int, numbers[0].split("."))), options, trouble)
+
+
+def _ask(path: str, arguments: tuple[str, ...]) -> tuple[str, str]:
+    """Return what the program prints, and what went wrong."""
+    uid = first_uid() if os.geteuid() == 0 else None
+    try:
+        answer = subprocess.run(
+            [path, *arguments], capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False,
+            stdin=subprocess.DEVNULL, cwd="/", env={"PATH": os.defpath, "LANG": "C.UTF-8"},
+            user=uid, group=uid, extra_groups=None if uid is None else (),
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError) as error:
+        return "", f"{path} cannot be run: {error}"
+    said = (answer.stderr.strip() or answer.stdout.strip())[-_EVIDENCE:]
+    return answer.stdout, "" if answer.returncode == 0 else f"{path}: exit status {answer.returncode}: {said}"

@@ -1,0 +1,119 @@
+"""bwrap's command line (bwrap(1)), and what it reads from descriptors: pure functions of plan and job."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from stockade._guarantees import Guarantee
+from stockade.backends.limits import rlimits
+from stockade.backends.surroundings import etc_files, lies_below, network_files
+from stockade.linux import limits as kernel_limits
+
+if TYPE_CHECKING:
+    from stockade._job import Command, Job
+    from stockade._launch import Step
+    from stockade._plan import Plan
+
+WORKSPACE = "/workspace"
+STATUS = 199
+_FIRST = 200  # descriptors that bwrap reads; below them are the cell's own
+_FACES = ("/tmp", "/dev/shm", WORKSPACE)
+_HOST_NAME = "stockade"
+
+
+class Arguments:
+    """``words`` for the command line, and ``data``: the steps that lay ready what they refer to."""
+
+    def __init__(self, plan: Plan, job: Job, command: Command, *, disable_userns: bool) -> None:
+        self._plan = plan
+        self._policy = plan.policy
+        self._job = job
+        self._command = command
+        bound = self._policy.filesystem.workspace
+        self.workspace = WORKSPACE if bound == "empty" else bound
+        self.words: list[str] = []
+        self.data: list[Step] = []
+        self._namespaces(disable_userns=disable_userns)
+        self._system()
+        self._scratch()
+        self._bound()
+        self._files()
+        self._add("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", self.workspace)
+
+    def filter(self, program: bytes) -> None:
+        """Have ``program`` loaded as the system-call filter."""
+        self._add("--seccomp", self._descriptor(program))
+
+    def limits(self) -> list[str]:
+        """Return prlimit's arguments: inside, where they bind the guest and not bwrap's own work."""
+        wanted = rlimits(self._policy, self._plan.facts)
+        if "nproc" in wanted:
+            count = wanted["nproc"][0] + 1  # bwrap's first process counts there
+            wanted["nproc"] = (count, count)
+        cut = kernel_limits.prepare(wanted)
+        return [
+            *(f"--{name}={soft}:{hard}" for name, (_, soft, hard) in zip(wanted, cut, strict=True)),
+            "--",
+        ]
+
+    def _add(self, *words: str) -> None:
+        self.words += words
+
+    def _descriptor(self, content: bytes) -> str:
+        number = _FIRST + len(self.data)
+        self.data.append(("data", number, content))
+        return str(number)
+
+    def _namespaces(self, *, disable_userns: bool) -> None:
+        uid = str(self._policy.security.uid)
+        self._add("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try")
+        if self._policy.network == "none":
+            self._add("--unshare-net")
+        if disable_userns:
+            self._add("--disable-userns")
+        self._add("--die-with-parent", "--new-session", "--json-status-fd", str(STATUS))
+        self._add("--uid", uid, "--gid", uid, "--hostname", _HOST_NAME)
+
+    def _system(self) -> None:
+        shown = [path for path, target in self._plan.facts.system if not target]
+        for path, target in self._plan.facts.system:
+            self._add(*(("--symlink", target, path) if target else ("--ro-bind", path, path)))
+        for folder in self._command.readable:
+            if not lies_below(folder, (*shown, *_FACES)):
+                self._add("--ro-bind", folder, folder)
+                shown.append(folder)
+        self._add("--proc", "/proc", "--dev", "/dev")
+
+    def _scratch(self) -> None:
+        """bwrap's file systems cannot be bounded together, so each has its share: the workspace one half."""
+        figure = self._policy.limits.figure(Guarantee.DISK)
+        shares = [("/tmp", "1777", 4), ("/dev/shm", "1777", 4)]
+        if self._policy.filesystem.workspace == "empty":
+            shares.append((WORKSPACE, "0755", 2))
+        for path, mode, share in shares:
+            if figure is not None:
+                self._add("--size", str(int(figure) // share))
+            self._add("--perms", mode, "--tmpfs", path)
+
+    def _bound(self) -> None:
+        """Paths of the host, outer ones first, so that an inner one is laid over the outer."""
+        files = self._policy.filesystem
+        shown = {path: "--ro-bind" for path in self._command.readable if lies_below(path, _FACES)}
+        shown |= dict.fromkeys(files.read, "--ro-bind")
+        if files.workspace != "empty":
+            shown[files.workspace] = "--ro-bind"
+        shown |= dict.fromkeys(files.write, "--bind")
+        for path in sorted(shown, key=lambda path: (path.count("/"), path)):
+            self._add(shown[path], path, path)
+        if self._policy.network == "host":
+            for path in network_files():
+                self._add("--ro-bind", path, path)
+        for name in self._job.inputs:
+            self._add("--ro-bind", os.path.realpath(name), f"{self.workspace}/{name}")
+
+    def _files(self) -> None:
+        laid = etc_files(self._policy) | dict(self._command.files)
+        laid |= {f"{self.workspace}/{name}": content for name, content in self._job.files.items()}
+        for path, content in laid.items():
+            self._add("--perms", "0644", "--file", self._descriptor(content), path)

@@ -1,0 +1,146 @@
+"""The limits of a run, alike for every backend: what holds each here, and the figures that a launch carries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stockade._guarantees import Enforcement, Guarantee, Strength
+from stockade._launch import Groups, Watch
+
+if TYPE_CHECKING:
+    from stockade._facts import HostFacts
+    from stockade._policy import Policy
+
+_KERNEL = Strength.KERNEL
+_SUPERVISOR = Strength.SUPERVISOR
+_AFTER_OOM = "the warden ends the tree after an oom_kill"
+FILTERED_MACHINES = ("x86_64", "aarch64")
+
+
+def held(facts: HostFacts) -> dict[Guarantee, Enforcement]:
+    """Return what holds the limits that need nothing but the kernel and the warden, and what comes with an exec."""
+    return {
+        Guarantee.CPU_TIME: _cpu_time(facts),
+        Guarantee.CPU_RATE: _cpu_rate(facts),
+        Guarantee.MEMORY: _memory(facts),
+        Guarantee.SWAP: _swap(facts),
+        Guarantee.OPEN_FILES: Enforcement("RLIMIT_NOFILE", _KERNEL, "of each process"),
+        Guarantee.FILE_SIZE: Enforcement("RLIMIT_FSIZE", _KERNEL),
+        Guarantee.OUTPUT: Enforcement("counted by the warden", _SUPERVISOR, "exact: what is past it is not kept"),
+        Guarantee.STACK: Enforcement("RLIMIT_STACK", _KERNEL, "of the main thread"),
+        Guarantee.SYSCALLS: _syscalls(facts),
+        Guarantee.ENVIRONMENT: Enforcement("execve with a fresh environment", _KERNEL),
+    }
+
+
+def rlimits(policy: Policy, facts: HostFacts) -> dict[str, tuple[int, int]]:
+    """Resource limits of every process; what a control group holds better is a second wall here."""
+    figure = policy.limits.figure
+    limits = {"core": (0, 0), "memlock": (1 << 16, 1 << 16), "msgqueue": (0, 0), "rtprio": (0, 0)}
+    for name, guarantee in (
+        ("nofile", Guarantee.OPEN_FILES),
+        ("fsize", Guarantee.FILE_SIZE),
+        ("stack", Guarantee.STACK),
+        ("nproc", Guarantee.PROCESSES),
+    ):
+        value = figure(guarantee)
+        if value is not None:
+            limits[name] = (int(value), int(value))
+    cpu = figure(Guarantee.CPU_TIME)
+    if cpu is not None:
+        seconds = int(cpu) + 1  # counts the set-up's own time as well, so it may not come before the watch
+        limits["cpu"] = (seconds, seconds + 1)
+    memory = figure(Guarantee.MEMORY)
+    if memory is not None and "memory" not in facts.cgroups:
+        limits["data"] = (int(memory), int(memory))
+    return limits
+
+
+def groups(policy: Policy, engine_tasks: int = 0) -> Groups:
+    """Return the figures for the control groups; ``engine_tasks`` of them are not the guest's."""
+    figure = policy.limits.figure
+    memory, swap, processes = (
+        None if value is None else int(value)
+        for value in map(figure, (Guarantee.MEMORY, Guarantee.SWAP, Guarantee.PROCESSES))
+    )
+    if processes is not None:
+        processes += engine_tasks
+    return Groups(memory=memory, swap=swap, processes=processes, cores=figure(Guarantee.CPU_RATE))
+
+
+def watch(policy: Policy, facts: HostFacts, engine_tasks: int = 0) -> Watch:
+    """Return what the warden watches."""
+    figure = policy.limits.figure
+    output, memory = figure(Guarantee.OUTPUT), figure(Guarantee.MEMORY)
+    sampled = memory is not None and "memory" not in facts.cgroups
+    return Watch(
+        wall_seconds=figure(Guarantee.WALL_TIME),
+        cpu_seconds=figure(Guarantee.CPU_TIME),
+        output_bytes=None if output is None else int(output),
+        kill_on_output=policy.on_output == "kill",
+        engine_tasks=engine_tasks,
+        sampled_memory=int(memory) if sampled and memory is not None else None,
+    )
+
+
+def filters_syscalls(facts: HostFacts) -> bool:
+    """Return whether a system-call filter can be loaded here."""
+    return facts.seccomp and facts.machine in FILTERED_MACHINES
+
+
+def _syscalls(facts: HostFacts) -> Enforcement:
+    if filters_syscalls(facts):
+        return Enforcement("seccomp filter", _KERNEL, "an allow-list; what it does not know is refused")
+    if facts.machine not in FILTERED_MACHINES:
+        return Enforcement.absent(f"there is no filter for {facts.machine} yet")
+    return Enforcement.absent(
+        "no filter can be loaded here: the kernel lacks CONFIG_SECCOMP_FILTER, or a filter around us refuses it"
+    )
+
+
+def _cpu_time(facts: HostFacts) -> Enforcement:
+    if facts.counts_cpu:
+        return Enforcement("cgroup CPU usage, watched", _SUPERVISOR, "killed within 100 ms of CPU past it")
+    return Enforcement(
+        "RLIMIT_CPU and sampling of /proc",
+        _SUPERVISOR,
+        "time of children that nobody waited for can hide between samples: then bounded by wall_time x CPUs",
+    )
+
+
+def _cpu_rate(facts: HostFacts) -> Enforcement:
+    if "cpu" in facts.cgroups:
+        return Enforcement(f"cgroup v{facts.cgroups['cpu']} CPU bandwidth", _KERNEL)
+    return Enforcement.absent(no_cgroup(facts, "cpu"))
+
+
+def _memory(facts: HostFacts) -> Enforcement:
+    version = facts.cgroups.get("memory")
+    if version == 2:
+        return Enforcement("cgroup v2 memory.max", _KERNEL, _AFTER_OOM)
+    if version == 1:
+        return Enforcement("cgroup v1 memory.limit_in_bytes", _KERNEL, _AFTER_OOM)
+    note = (
+        "worst case: processes x memory, and beside it the disk, which lies in memory, and buffers of pipes and sockets"
+    )
+    if not filters_syscalls(facts):
+        note += (
+            ", and without bound what no process maps: memfd files, System V segments, shared memory that was dropped"
+        )
+    return Enforcement("RLIMIT_DATA and a sampled total", _SUPERVISOR, f"{note}; {no_cgroup(facts, 'memory')}")
+
+
+def _swap(facts: HostFacts) -> Enforcement:
+    if "swap" in facts.cgroups:
+        name = "memory.swap.max" if facts.cgroups["swap"] == 2 else "memory.memsw.limit_in_bytes"
+        return Enforcement(f"cgroup v{facts.cgroups['swap']} {name}", _KERNEL)
+    if not facts.swap:
+        return Enforcement("the host has no swap", _KERNEL, "as found when this program first asked")
+    return Enforcement.absent("the host has swap and no control group counts it; " + no_cgroup(facts, "memory"))
+
+
+def no_cgroup(facts: HostFacts, controller: str) -> str:
+    """Say why a controller cannot be used."""
+    if controller in facts.cgroup_lost:
+        return f"the {controller} controller is there and not ours to use ({facts.cgroup_lost[controller]})"
+    return f"no cgroup {controller} controller was found"

@@ -1,0 +1,156 @@
+"""The process backend: an ordinary process under resource limits, Landlock and a system-call filter.
+
+For hosts where no namespaces can be made. What it cannot hold, it says: other processes can be seen, and nothing
+bounds the sum of what is written. ``landlock`` is the same, where Landlock must be there.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from stockade import _filter
+from stockade._errors import JobError
+from stockade._guarantees import Enforcement, Guarantee, Isolation
+from stockade._launch import Launch, encode_steps
+from stockade.backends.base import Availability, require
+from stockade.backends.limits import filters_syscalls, groups, rlimits, watch
+from stockade.backends.process_capabilities import capabilities
+from stockade.backends.surroundings import DEVICES, check_paths, check_reachable, environment, network_files
+from stockade.linux import places
+from stockade.linux.landlock import Ruleset
+
+if TYPE_CHECKING:
+    from stockade._facts import HostFacts
+    from stockade._job import Command, Job
+    from stockade._launch import Step
+    from stockade._plan import Plan
+    from stockade._policy import Policy
+
+_BASE = encode_steps((("session",),))
+_OF_ITSELF = ("/proc/self", "/proc/meminfo", "/proc/cpuinfo")
+
+
+class Process:
+    """Needs no namespaces; shares the host's."""
+
+    name = "process"
+    isolation = Isolation.PROCESS
+
+    def availability(self, facts: HostFacts) -> Availability:
+        """Return whether a guest can be kept from its own supervisor here."""
+        if facts.uid == 0 or facts.landlock >= _filter.SCOPES_SIGNALS or filters_syscalls(facts):
+            return Availability(usable=True)
+        return Availability(
+            usable=False,
+            reason="a guest with your own uid could kill its supervisor: neither Landlock (ABI 6) nor seccomp is here",
+            remedy="start it as root, which gives each run a uid of its own, or use Linux 6.12 or newer",
+        )
+
+    def capabilities(self, facts: HostFacts, policy: Policy) -> Mapping[Guarantee, Enforcement]:
+        """Return what holds each guarantee here."""
+        return capabilities(facts, policy)
+
+    @contextmanager
+    def prepare(self, plan: Plan, job: Job, spell: Callable[[str], Command]) -> Iterator[Launch]:
+        """Yield the launch. The keeper of the cell removes the folder that the run makes."""
+        require(self, plan.facts)
+        check_paths(plan.policy, plan.facts)
+        if not plan.policy.security.read_only_root:
+            raise JobError(f"security.read_only_root: the {self.name} backend has no root of its own to write to")
+        place = places.name(secrets.token_hex(8))
+        yield launch(plan, job, spell(f"{place}/job"), place)
+
+
+class Landlock(Process):
+    """The same, and Landlock must be there."""
+
+    name = "landlock"
+
+    def availability(self, facts: HostFacts) -> Availability:
+        """Return whether this kernel has Landlock."""
+        if facts.landlock > 0:
+            return super().availability(facts)
+        return Availability(
+            usable=False,
+            reason="this kernel has no Landlock",
+            remedy="use Linux 5.13 or newer, booted with landlock in lsm= (see /sys/kernel/security/lsm)",
+        )
+
+
+def launch(plan: Plan, job: Job, command: Command, place: str) -> Launch:
+    """Return the launch of ``command``, whose files are laid into the fresh folder ``place``."""
+    policy, facts = plan.policy, plan.facts
+    bound = None if policy.filesystem.workspace == "empty" else policy.filesystem.workspace
+    workspace = bound or f"{place}/workspace"
+    shown = {name: os.path.realpath(name) for name in job.inputs}
+    if facts.uid == 0:
+        check_reachable(
+            (*command.argv[:1], *command.readable, *policy.filesystem.read, *filter(None, [bound]), *shown.values())
+        )
+    return Launch(
+        argv=command.argv,
+        environment=environment(policy, job, command, home=f"{place}/tmp"),
+        base=_BASE,
+        steps=(
+            ("place", place),
+            ("folder", f"{place}/job", 0o755, False),
+            ("folder", f"{place}/tmp", 0o700, True),
+            *([("folder", workspace, 0o755, True)] if bound is None else []),
+            *(("file", path, content, 0o644, False) for path, content in command.files.items()),
+            ("become", True),
+            *(("file", f"{workspace}/{name}", content, 0o644, False) for name, content in job.files.items()),
+            *(("link", f"{workspace}/{name}", target) for name, target in shown.items()),
+            ("chdir", workspace),
+            *_landlock(plan, command, place, tuple(shown.values())),
+            *_filter_step(plan),
+            *_limits(plan),
+        ),
+        groups=groups(policy),
+        watch=watch(policy, facts),
+        bare=True,
+        host_uid=policy.security.host_uid if facts.uid == 0 else None,
+        errnos=_filter.errnos(plan) if filters_syscalls(facts) else {},
+        channel=command.channel,
+    )
+
+
+def _landlock(plan: Plan, command: Command, place: str, shown: tuple[str, ...]) -> list[Step]:
+    policy, facts = plan.policy, plan.facts
+    if not facts.landlock:
+        return []
+    network = network_files() if policy.network == "host" else ()
+    bound = () if policy.filesystem.workspace == "empty" else (policy.filesystem.workspace,)
+    system = tuple(path for path, _ in facts.system)
+    readable = (*system, *command.readable, *policy.filesystem.read, *bound, *shown, *network, f"{place}/job")
+    own = (f"{place}/tmp", *(() if bound else (f"{place}/workspace",)))
+    writable = (*own, *policy.filesystem.write)
+    ruleset = Ruleset(
+        read=dict.fromkeys((*readable, *_OF_ITSELF)),
+        execute=dict.fromkeys((*readable, *writable)),
+        read_write=dict.fromkeys((*writable, *(f"/dev/{name}" for name in DEVICES))),
+        tcp_bind="all" if policy.network == "host" else (),
+        tcp_connect="all" if policy.network == "host" else (),
+    )
+    return [("landlock", ruleset.to_json())]
+
+
+def _filter_step(plan: Plan) -> list[Step]:
+    if not filters_syscalls(plan.facts):
+        return []
+    name = "listening_filter" if plan.policy.security.explain_denials else "filter"
+    return [(name, _filter.program(plan))]
+
+
+def _limits(plan: Plan) -> list[Step]:
+    """Resource limits. RLIMIT_NPROC counts all tasks of a uid: exact where the uid is the run's own."""
+    limits = rlimits(plan.policy, plan.facts)
+    if plan.facts.uid == 0:
+        return [("limits", limits)]
+    count = limits.pop("nproc", None)
+    if count is None or "pids" in plan.facts.cgroups:
+        return [("limits", limits)]
+    return [("limits", limits), ("task_room", count[0])]

@@ -1,0 +1,87 @@
+"""What a guest finds around itself, alike for every backend: its environment, and paths of the host."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stockade._errors import JobError
+
+if TYPE_CHECKING:
+    from stockade._facts import HostFacts
+    from stockade._job import Command, Job
+    from stockade._policy import Policy
+
+DEVICES = ("null", "zero", "full", "random", "urandom")
+"""The devices of /dev that a guest may use."""
+_NETWORK_FILES = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/ssl", "/etc/ca-certificates")
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_ENVIRONMENT = {"PATH": _PATH, "LANG": "C.UTF-8"}
+
+
+def environment(policy: Policy, job: Job, command: Command, home: str = "/tmp") -> dict[str, str]:
+    """Return the guest's environment: a few fixed names, and what policy, job and language say."""
+    inherited = {name: os.environ[name] for name in policy.environment.inherit if name in os.environ}
+    fixed = {**_ENVIRONMENT, "HOME": home, "TMPDIR": home, **command.environment}
+    return {**fixed, **inherited, **policy.environment.set, **job.environment}
+
+
+def network_files() -> tuple[str, ...]:
+    """Return the files of the host that looking up names and trusting certificates takes."""
+    return tuple(path for path in _NETWORK_FILES if Path(path).exists())
+
+
+def etc_files(policy: Policy) -> dict[str, bytes]:
+    """Return the files of /etc that a sandbox with a root of its own makes for itself."""
+    uid = policy.security.uid
+    user = f"guest:x:{uid}:{uid}:guest:/tmp:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n"
+    made = {"/etc/passwd": user.encode(), "/etc/group": f"guest:x:{uid}:\nnogroup:x:65534:\n".encode()}
+    if policy.network == "none":
+        made["/etc/hosts"] = b"127.0.0.1 localhost\n::1 localhost\n"
+        made["/etc/nsswitch.conf"] = b"passwd: files\ngroup: files\nhosts: files\n"
+    return made
+
+
+def lies_below(path: str, folders: Iterable[str]) -> bool:
+    """Return whether ``path`` is one of ``folders`` or lies in one."""
+    return any(path == folder or path.startswith(folder + "/") for folder in folders)
+
+
+def check_reachable(paths: Iterable[str]) -> None:
+    """Say before anything starts which path lies where a uid without any rights of its own cannot go."""
+    for path in dict.fromkeys(paths):
+        for folder in Path(path).parents if path.startswith("/") else ():
+            if not folder.stat().st_mode & stat.S_IXOTH:
+                raise JobError(
+                    f"{path} cannot be reached by the guest, which has a uid of its own: {folder} is closed to "
+                    f"others; open that folder, name another place or interpreter, or use the native backend"
+                )
+
+
+def check_paths(policy: Policy, facts: HostFacts) -> None:
+    """Say before anything starts which path of the policy is not there, or cannot be written by the guest."""
+    shown = [*policy.filesystem.read, *policy.filesystem.write]
+    if policy.filesystem.workspace != "empty":
+        if not Path(policy.filesystem.workspace).is_dir():
+            raise JobError(f"filesystem.workspace: {policy.filesystem.workspace} is no folder")
+        shown.append(policy.filesystem.workspace)
+    for path in shown:
+        if not Path(path).exists():
+            raise JobError(f"filesystem: {path} is not there")
+        real = os.path.realpath(path)
+        if real != path:
+            raise JobError(
+                f"filesystem: {path} is reached through a symbolic link, which an earlier guest may have planted; "
+                f"name {real} if that is meant"
+            )
+    for path in policy.filesystem.write:
+        status = Path(path).stat()
+        uid = policy.security.host_uid
+        if facts.uid == 0 and not (status.st_mode & 0o002 or (uid is not None and uid == status.st_uid)):
+            raise JobError(
+                f"filesystem.write: {path} belongs to uid {status.st_uid} and a sandbox never runs as host root; "
+                f"give the folder to an ordinary user and set security.host_uid to that user"
+            )

@@ -1,0 +1,92 @@
+"""Folders of the host that stockade makes for a run, and removes whatever a guest has left there."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+FOLDER = "/tmp"
+PREFIX = "stockade-"
+
+
+def name(token: str) -> str:
+    """Return a path for a folder of this process's. The token must be one that nobody can guess."""
+    return f"{FOLDER}/{PREFIX}{_pids()}-{os.getpid()}-{token}"
+
+
+def remove(path: str) -> bool:
+    """Remove a folder and all below it; return whether it is gone. No process may work there any more.
+
+    Nothing is followed, and no depth or count of what a guest made matters: what lies deeper is first moved to the
+    top, so that one descriptor and no recursion are enough.
+    """
+    try:
+        top = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    try:
+        _empty(top)
+        os.rmdir(path)
+    except OSError:
+        return False
+    finally:
+        os.close(top)
+    return True
+
+
+def reclaim(folder: str, owner: int) -> int:
+    """Remove what callers that are gone have left in ``folder``; return how many there were.
+
+    The name tells the caller: ``stockade-PIDS-PID-TOKEN``, where PIDS is the number of its PID namespace.
+    """
+    count, own = 0, f"{PREFIX}{_pids()}-"
+    for name in os.listdir(folder):
+        pid = name.removeprefix(own).partition("-")[0]
+        if not (name.startswith(own) and pid.isdigit()) or os.path.exists(f"/proc/{pid}"):
+            continue
+        try:
+            if os.lstat(f"{folder}/{name}").st_uid == owner:
+                count += remove(f"{folder}/{name}")
+        except OSError:
+            pass  # somebody else was quicker
+    return count
+
+
+def _pids() -> int:
+    return os.stat("/proc/self/ns/pid").st_ino
+
+
+def _empty(top: int) -> None:
+    """Empty the folder; a new round begins whenever one has changed what there is."""
+    moved = 0
+    while names := os.listdir(top):
+        for name in names:
+            if not stat.S_ISDIR(os.lstat(name, dir_fd=top).st_mode):
+                os.unlink(name, dir_fd=top)
+                continue
+            os.chmod(name, 0o700, dir_fd=top)  # a guest may have closed it to its owner
+            inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=top)
+            try:
+                moved = _lift(inner, top, moved)
+            finally:
+                os.close(inner)
+            os.rmdir(name, dir_fd=top)
+
+
+def _lift(inner: int, top: int, moved: int) -> int:
+    for name in os.listdir(inner):
+        if not stat.S_ISDIR(os.lstat(name, dir_fd=inner).st_mode):
+            os.unlink(name, dir_fd=inner)
+            continue
+        os.chmod(name, 0o700, dir_fd=inner)  # to move a folder its own ".." is written
+        while True:
+            moved += 1
+            try:
+                os.rename(name, f".{moved}", src_dir_fd=inner, dst_dir_fd=top)
+                break
+            except OSError:  # a name that a guest has taken with something in it
+                if not os.path.lexists(f"/proc/self/fd/{top}/.{moved}"):
+                    raise
+    return moved
