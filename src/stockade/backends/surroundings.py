@@ -54,7 +54,7 @@ def check_reachable(paths: Iterable[str]) -> None:
     """Say before anything starts which path lies where a uid without any rights of its own cannot go."""
     for path in dict.fromkeys(paths):
         for folder in Path(path).parents if path.startswith("/") else ():
-            if not folder.stat().st_mode & stat.S_IXOTH:
+            if folder.is_dir() and not folder.stat().st_mode & stat.S_IXOTH:
                 raise JobError(
                     f"{path} cannot be reached by the guest, which has a uid of its own: {folder} is closed to "
                     f"others; open that folder, name another place or interpreter, or use the native backend"

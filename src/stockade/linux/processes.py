@@ -106,8 +106,11 @@ def adopt_orphans() -> None:
 def end_descendants() -> None:
     """Kill and reap until the caller, which adopts orphans, has no descendant left.
 
-    Only children are killed: their pids cannot have been given to anybody else, and theirs become ours.
+    All are stopped first: a stopped one forks no more and goes on filling its place under a limit, while a killed
+    one would make room for another's child. Only children are killed, for theirs become ours, and their pids cannot
+    have been given to anybody else.
     """
+    _stop_descendants()
     while True:
         for pid in children(os.getpid()):
             try:
@@ -120,6 +123,46 @@ def end_descendants() -> None:
                 pass
         except ChildProcessError:
             return
+
+
+def _stop_descendants() -> None:
+    stopped: set[int] = set()
+    while True:
+        found = descendants(os.getpid())
+        new = [pid for pid in found if pid not in stopped]
+        if not new:
+            return
+        ours = {os.getpid(), *found}
+        for pid in new:
+            stopped.add(pid)
+            _stop(pid, ours)
+
+
+def _stop(pid: int, ours: set[int]) -> None:
+    """Stop a process, unless its pid has become that of another one, whose parent is none of ours."""
+    try:
+        pidfd = os.pidfd_open(pid)
+    except OSError:
+        return
+    try:
+        fields = files.read(f"/proc/{pid}/stat").rpartition(") ")[2].split()
+        if len(fields) > 1 and int(fields[1]) in ours:
+            signal.pidfd_send_signal(pidfd, signal.SIGSTOP)
+    except OSError:
+        pass  # it has ended
+    finally:
+        os.close(pidfd)
+
+
+def descendants(pid: int) -> list[int]:
+    """Return the pids below a process that adopts its orphans: none can leave the tree."""
+    found: list[int] = []
+    waiting = [pid]
+    while waiting:
+        below = children(waiting.pop())
+        found += below
+        waiting += below
+    return found
 
 
 def children(pid: int) -> list[int]:

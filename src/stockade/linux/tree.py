@@ -18,24 +18,13 @@ class Sample(Record):
     tasks: int
 
 
-def descendants(init: int) -> list[int]:
-    """Return the pids below ``init``; orphans are its children, so none can leave the tree."""
-    found: list[int] = []
-    waiting = [init]
-    while waiting:
-        children = processes.children(waiting.pop())
-        found += children
-        waiting += children
-    return found
-
-
 def sample(init: int, bound: int | None) -> Sample:
     """Return memory, CPU time and tasks below ``init``.
 
     Memory is what is resident and not a file's, summed; pages shared by a fork count once for each process,
     so a sum above ``bound`` is measured again by proportional share, which costs more and is exact.
     """
-    pids = descendants(init)
+    pids = processes.descendants(init)
     memory = sum(map(_resident, pids))
     if bound is not None and memory > bound:
         memory = sum(map(_proportional, pids))

@@ -6,7 +6,7 @@ import errno
 import os
 
 from stockade._record import Record
-from stockade.linux import files, tree
+from stockade.linux import files, processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def _switch_on(path: str, wanted: list[str]) -> None:
 
 
 def _move_into_leaf(own: str, wanted: list[str], caller: int) -> None:
-    family = {caller, *tree.descendants(caller)}
+    family = {caller, *processes.descendants(caller)}
     pids = _processes(own)
     strangers = [pid for pid in pids if pid not in family]
     if 0 in strangers or (strangers and not _is_handed_over(own)):

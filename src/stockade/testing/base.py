@@ -1,0 +1,78 @@
+"""What the parts of the suite share: what a backend does not promise, and how to run something on it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+
+import stockade
+
+if TYPE_CHECKING:
+    from stockade.backends.base import Backend
+
+Run = Callable[..., stockade.Result]
+SLOWER = int(os.environ.get("STOCKADE_SLOWER", "1"))
+"""How many times slower than usual this machine is (an emulated one, say)."""
+PATIENT: Mapping[str, Any] = {"wall_time": 20 * SLOWER}
+"""A bound for what hangs."""
+
+
+class Traits:
+    """What may differ from backend to backend. The defaults are the strictest."""
+
+    backend: ClassVar[str | Backend] = "native"
+    accept: ClassVar[Mapping[str, str]] = {}
+    """Guarantees that are held less strongly than usual, as ``Policy.accept`` takes them."""
+    interpreter: ClassVar[str | None] = None
+    """A Python that the guest can reach; unset, the caller's own."""
+    own_root: ClassVar[bool] = True
+    """The guest finds ``/workspace``, ``/tmp`` and ``/dev/shm`` of its own, and the rest of the host is not there."""
+    own_identity: ClassVar[bool] = True
+    """``security.uid`` is what the guest sees, on a machine of another name."""
+    root_can_be_writable: ClassVar[bool] = True
+    tells_signals: ClassVar[bool] = True
+    """An exit status of 128 and a signal's number is told from a death by that signal."""
+    keeps_environment: ClassVar[frozenset[str]] = frozenset()
+    """Variables that an engine adds."""
+    disk: ClassVar[Mapping[str, int] | None] = {"": 1}
+    """How many-th part of ``limits.disk`` each place has, or all together (the default), or ``None``: no bound."""
+    explains_denials: ClassVar[bool] = True
+
+    @pytest.fixture(params=["blocking", "asyncio"])
+    def run(self, request: pytest.FixtureRequest) -> Run:
+        """Run source through both faces; each test sees one."""
+        return self.run_source if request.param == "blocking" else self.run_in_task
+
+    def policy(self, **fields: Any) -> stockade.Policy:
+        """Return a policy that accepts what this backend cannot hold."""
+        return stockade.Policy(**fields | {"accept": {**self.accept, **fields.get("accept", {})}})
+
+    def run_source(self, source: Any, *, policy: Mapping[str, Any] | None = None, **options: Any) -> stockade.Result:
+        """Run source under the policy with these fields."""
+        made = self.policy(**policy or {})
+        return stockade.run(source, policy=made, backend=self.backend, **self._options(options))
+
+    def run_in_task(self, source: Any, *, policy: Mapping[str, Any] | None = None, **options: Any) -> stockade.Result:
+        """Do the same through the asyncio face."""
+
+        async def once() -> stockade.Result:
+            async with stockade.AsyncSandbox(self.policy(**policy or {}), backend=self.backend) as box:
+                return await box.run(source, **self._options(options))
+
+        return asyncio.run(once())
+
+    def run_command(
+        self, argv: Sequence[str], *, policy: Mapping[str, Any] | None = None, **options: Any
+    ) -> stockade.Result:
+        """Run a command under the policy with these fields."""
+        return stockade.run_command(argv, policy=self.policy(**policy or {}), backend=self.backend, **options)
+
+    def _options(self, options: dict[str, Any]) -> dict[str, Any]:
+        is_python = options.get("language", "python") == "python"
+        if self.interpreter is None or not is_python or "interpreter" in options:
+            return options
+        return options | {"interpreter": self.interpreter}

@@ -1,0 +1,88 @@
+"""Many at a time, called off, forked away; and nothing is left."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+import stockade
+from stockade.linux import places
+from stockade.testing.base import Traits
+
+_MARK = "86397.5"
+
+
+class ConcurrencyContract(Traits):
+    """Threads, tasks, processes."""
+
+    def test_many_threads_at_once(self) -> None:
+        results: dict[int, str] = {}
+
+        def work(number: int) -> None:
+            results[number] = self.run_source(f"print({number})").stdout
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert results == {number: f"{number}\n" for number in range(16)}
+
+    def test_many_tasks_at_once(self) -> None:
+        async def main() -> list[stockade.Result]:
+            async with stockade.AsyncSandbox(self.policy(), backend=self.backend) as box:
+                return await asyncio.gather(*(box.run_command(["echo", str(number)]) for number in range(16)))
+
+        assert [result.stdout for result in asyncio.run(main())] == [f"{number}\n" for number in range(16)]
+
+    def test_a_cancelled_task_ends_its_run(self) -> None:
+        async def main() -> stockade.Result:
+            async with stockade.AsyncSandbox(self.policy(), backend=self.backend) as box:
+                task = asyncio.create_task(box.run_command(["sleep", _MARK]))
+                await asyncio.sleep(0.3)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+                return await box.run_command(["echo", "next"])
+
+        assert asyncio.run(main()).stdout == "next\n"
+
+    def test_a_forked_caller_gets_a_warden_of_its_own(self) -> None:
+        with stockade.Sandbox(self.policy(), backend=self.backend) as box:
+            assert box.run_command(["echo", "1"]).stdout == "1\n"
+            pid = os.fork()
+            if pid == 0:
+                os._exit(0 if self.run_command(["echo", "2"]).stdout == "2\n" else 1)
+            assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+            assert box.run_command(["echo", "3"]).stdout == "3\n"
+
+    def test_nothing_is_left_of_a_run_in_the_temporary_folder(self) -> None:
+        before = set(_folders())
+        for code in ("exit 0", "kill -9 $$", "mkdir -p a/b; mkfifo p; ln -s / l; chmod 0 a 2>/dev/null; exit 1"):
+            self.run_command(["/bin/sh", "-c", code])
+        deadline = threading.Event()
+        for _ in range(200):
+            if not set(_folders()) - before:
+                return
+            deadline.wait(0.02)
+        pytest.fail(f"left: {set(_folders()) - before}")
+
+    def test_no_process_outlives_its_run(self) -> None:
+        self.run_command(["/bin/sh", "-c", f"setsid sleep {_MARK} & (sleep {_MARK} &) ; sleep 0.1"])
+        alive = [entry.name for entry in Path("/proc").iterdir() if entry.name.isdigit() and _MARK in _words(entry)]
+        assert alive == []
+
+
+def _folders() -> list[str]:
+    return [entry.name for entry in Path(places.FOLDER).iterdir() if entry.name.startswith(places.PREFIX)]
+
+
+def _words(entry: Path) -> str:
+    try:
+        return (entry / "cmdline").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

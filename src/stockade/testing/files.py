@@ -1,0 +1,135 @@
+"""What the guest sees: files, paths of the host, environment, identity."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import stockade
+from stockade.testing.base import Run, Traits
+
+
+class FilesContract(Traits):
+    """What is named is there, and nothing else."""
+
+    def test_files_are_laid_into_the_workspace(self, run: Run) -> None:
+        files = {"data/a.txt": "hello", "helper.py": b"x = 5"}
+        result = run("import helper; print(open('data/a.txt').read(), helper.x)", files=files)
+        assert result.stdout == "hello 5\n", result.stderr
+
+    def test_files_in_the_workspace_are_the_guests_own(self, run: Run) -> None:
+        code = "open('data/a.txt', 'a').write(' world'); open('data/b', 'w'); print(open('data/a.txt').read())"
+        result = run(code, files={"data/a.txt": "hello"})
+        assert result.stdout == "hello world\n", result.stderr
+
+    @pytest.mark.parametrize("name", ["/abs", "../up", "a/../b", "", "a//b", "x\0y"])
+    def test_names_that_lead_out_of_the_workspace_are_refused(self, name: str) -> None:
+        with pytest.raises(stockade.JobError):
+            self.run_source("1", files={name: b""})
+
+    def test_named_paths_and_nothing_else(self, run: Run, tmp_path: Path) -> None:
+        _open_up(tmp_path)
+        (tmp_path / "open.txt").write_text("open")
+        (tmp_path / "closed.txt").write_text("closed")
+        code = (
+            f"print(open({str(tmp_path / 'open.txt')!r}).read())\n"
+            f"try: open({str(tmp_path / 'closed.txt')!r})\nexcept OSError as e: print(type(e).__name__)"
+        )
+        refusal = "FileNotFoundError" if self.own_root else "PermissionError"
+        result = run(code, policy={"filesystem": {"read": [tmp_path / "open.txt"]}})
+        assert result.stdout == f"open\n{refusal}\n", result.stderr
+
+    def test_what_may_be_read_cannot_be_written(self, run: Run, tmp_path: Path) -> None:
+        _open_up(tmp_path, 0o777)
+        (tmp_path / "a").write_text("x")
+        (tmp_path / "a").chmod(0o666)
+        code = (
+            "import os, sys\nfor act in (lambda: open('a', 'a'), lambda: open('b', 'w'), lambda: os.unlink('a'),"
+            " lambda: os.rename('a', 'c'), lambda: os.chmod('a', 0), lambda: os.utime('a', (0, 0))):\n"
+            "    try: act(); print('done')\n    except OSError: print('refused')"
+        )
+        result = run(code, policy={"filesystem": {"workspace": tmp_path}})
+        assert result.stdout == "refused\n" * 6, result.stderr
+        assert (tmp_path / "a").read_text() == "x"
+
+    def test_a_bound_workspace_is_where_the_guest_starts(self, run: Run, tmp_path: Path) -> None:
+        _open_up(tmp_path)
+        (tmp_path / "a").write_text("x")
+        result = run("import os\nprint(os.getcwd(), os.listdir())", policy={"filesystem": {"workspace": tmp_path}})
+        assert result.stdout == f"{tmp_path} ['a']\n", result.stderr
+
+    def test_a_written_path_reaches_the_host(self, run: Run, tmp_path: Path) -> None:
+        _open_up(tmp_path, 0o777)
+        policy = {"filesystem": {"workspace": tmp_path, "write": [tmp_path]}, "accept": {"disk": "absent"}}
+        result = run("open('out.txt', 'w').write('made')", policy=policy)
+        assert result.ok, result
+        assert (tmp_path / "out.txt").read_text() == "made"
+
+    @pytest.mark.parametrize("place", ["read", "write", "workspace"])
+    def test_a_path_that_is_not_there_is_named(self, place: str, tmp_path: Path) -> None:
+        path = str(tmp_path / "missing")
+        policy = {"filesystem": {place: path if place == "workspace" else [path]}, "accept": {"disk": "absent"}}
+        with pytest.raises(stockade.JobError, match="missing"):
+            self.run_source("1", policy=policy)
+
+    def test_the_environment_is_what_was_named(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("SECRET", "s3cret")
+        monkeypatch.setenv("WANTED", "w")
+        code = "import os, json; print(json.dumps(dict(os.environ)))"
+        policy = {"environment": {"inherit": ["WANTED", "NOT_SET"], "set": {"A": "1"}}}
+        seen = json.loads(run(code, policy=policy, environment={"B": "2"}).stdout)
+        assert {key: seen.get(key) for key in ("WANTED", "A", "B", "SECRET", "NOT_SET")} == {
+            "WANTED": "w", "A": "1", "B": "2", "SECRET": None, "NOT_SET": None,
+        }  # fmt: skip
+        assert set(seen) - self.keeps_environment == {"WANTED", "A", "B", "PATH", "HOME", "TMPDIR", "LANG"}
+
+    def test_the_home_and_temporary_folders_are_the_guests_own(self, run: Run) -> None:
+        code = (
+            "import os, tempfile\nopen(os.path.expanduser('~/x'), 'w')\n"
+            "with tempfile.NamedTemporaryFile() as f: print(f.name.startswith(os.environ['TMPDIR']))"
+        )
+        assert run(code).stdout == "True\n"
+
+    def test_identity(self, run: Run) -> None:
+        code = "import os; print(os.getuid(), os.getgid(), os.getpid() != 1, os.uname().nodename)"
+        said = run(code, policy={"security": {"uid": 1234}}).stdout.split()
+        assert said[2] == "True"
+        if self.own_identity:
+            assert said == ["1234", "1234", "True", "stockade"]
+        else:
+            assert "0" not in said[:2]
+
+    def test_the_root_can_be_writable_within_the_disk_limit(self, run: Run) -> None:
+        code = (
+            "n = 0\ntry:\n"
+            "    with open('/big', 'wb', 0) as f:\n        while True: n += f.write(b'x' * 4096)\n"
+            "except OSError: print(n)"
+        )
+        policy = {"security": {"read_only_root": False}, "limits": {"disk": "5MiB"}}
+        if not self.root_can_be_writable:
+            with pytest.raises(stockade.JobError, match="read_only_root"):
+                run(code, policy=policy)
+            return
+        assert abs(int(run(code, policy=policy).stdout) - (5 << 20)) <= 16 * 4096
+
+    def test_the_root_cannot_be_written(self, run: Run) -> None:
+        code = (
+            "for path in ('/x', '/dev/x', '/usr/x', '/etc/x', '/run/x', '/proc/sys/kernel/hostname'):\n"
+            "    try: open(path, 'w'); print(path)\n    except OSError: pass"
+        )
+        result = run(code)
+        assert (result.ok, result.stdout) == (True, "")
+
+    def test_runs_carry_nothing_over(self, run: Run) -> None:
+        run("import os; open(os.environ['TMPDIR'] + '/left', 'w'); open('left', 'w')")
+        assert run("import os; print(os.listdir(os.environ['TMPDIR']), os.listdir())").stdout == "[] []\n"
+
+
+def _open_up(folder: Path, mode: int = 0o755) -> None:
+    """Let other users in: a guest may have a uid of its own."""
+    folder.chmod(mode)
+    for parent in folder.parents:
+        if str(parent).startswith("/tmp/") and parent.owner() == folder.owner():
+            parent.chmod(0o755)

@@ -1,0 +1,118 @@
+"""Limits: each holds, its figure is kept, and the verdict names the one that ended a run."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from stockade import Guarantee, Outcome, Strength
+from stockade._result import Met
+from stockade.testing.base import PATIENT, SLOWER, Run, Traits
+
+_COUNT_THREADS = (
+    "import threading, time\nn = 0\ntry:\n"
+    "    while n < 50:\n        threading.Thread(target=time.sleep, args=(0.5,), daemon=True).start(); n += 1\n"
+    "except RuntimeError: pass\nprint(n)"
+)
+_FILL = (
+    "import sys\nfor place in sys.argv[1:]:\n    total = 0\n    try:\n"
+    "        with open(place + '/f', 'wb', 0) as f:\n"
+    "            for _ in range(400): total += f.write(b'x' * 65536)\n"
+    "    except OSError as e: print(e.errno, total)\n"
+)
+_DISK = 16 << 20
+
+
+class LimitsContract(Traits):
+    """One test a limit, with its figure."""
+
+    def test_wall_time(self, run: Run) -> None:
+        begin = time.monotonic()
+        result = run("import time; time.sleep(30)", policy={"limits": {"wall_time": 0.5}})
+        assert (result.outcome, result.limit) == (Outcome.LIMIT_EXCEEDED, Guarantee.WALL_TIME)
+        assert 0.5 <= result.usage.wall_seconds < 0.5 + 0.1 * SLOWER
+        assert time.monotonic() - begin < 3 * SLOWER
+
+    def test_cpu_time(self, run: Run) -> None:
+        result = run("while True: pass", policy={"limits": {"cpu_time": 0.5, **PATIENT}})
+        assert (result.outcome, result.limit) == (Outcome.LIMIT_EXCEEDED, Guarantee.CPU_TIME)
+        assert 0.45 <= result.usage.cpu_seconds < 0.8
+
+    def test_what_was_printed_before_a_kill_is_there(self, run: Run) -> None:
+        result = run("print('before')\nwhile True: pass", policy={"limits": {"wall_time": 0.4 * SLOWER}})
+        assert (result.stdout, result.limit) == ("before\n", Guarantee.WALL_TIME)
+
+    def test_memory_never_passes_its_limit(self, run: Run) -> None:
+        result = run("x = bytearray(200 << 20)", policy={"limits": {"memory": "64MiB", **PATIENT}})
+        assert not result.ok
+        assert result.outcome is Outcome.LIMIT_EXCEEDED or (result.error and result.error.type == "MemoryError")
+
+    def test_processes_are_counted_with_threads(self, run: Run) -> None:
+        result = run(_COUNT_THREADS, policy={"limits": {"processes": 6}})
+        assert (result.outcome, result.stdout) == (Outcome.COMPLETED, "5\n")
+
+    def test_open_files(self, run: Run) -> None:
+        code = (
+            "import os\nn = len(os.listdir('/proc/self/fd')) - 1\ntry:\n"
+            "    while True: os.open('/dev/null', 0); n += 1\nexcept OSError as e: print(e.errno, n)"
+        )
+        assert run(code, policy={"limits": {"open_files": 32}}).stdout == "24 32\n"
+
+    def test_file_size(self, run: Run) -> None:
+        limits = {"limits": {"file_size": "1MiB"}}
+        result = run("open('f', 'wb').write(b'x' * 2_000_000)", policy=limits)
+        assert result.error is not None
+        assert (result.outcome, result.error.type) == (Outcome.FAILED, "OSError")  # Python ignores SIGXFSZ
+        result = self.run_command(["dd", "if=/dev/zero", "of=f", "bs=64k", "count=40"], policy=limits)
+        assert (result.outcome, result.limit) == (Outcome.LIMIT_EXCEEDED, Guarantee.FILE_SIZE)
+
+    def test_disk(self, run: Run) -> None:
+        if self.disk is None:
+            assert run("1").enforcement[Guarantee.DISK].strength is Strength.ABSENT
+            return
+        places = ["/tmp", "/dev/shm", "/workspace"]
+        policy = {"limits": {"disk": _DISK, "file_size": "unlimited"}}
+        seen = [line.split() for line in run(_FILL, arguments=places, policy=policy).stdout.splitlines()]
+        assert [line[0] for line in seen] == ["28", "28", "28"]
+        written = [int(line[1]) for line in seen]
+        expected = [_DISK // self.disk.get(place, 0) if place in self.disk else None for place in places]
+        assert sum(written) <= _DISK
+        if None in expected:  # all together
+            assert sum(written) >= _DISK - (1 << 16)
+        else:
+            assert written == expected
+
+    @pytest.mark.parametrize("stream", ["stdout", "stderr"])
+    def test_output_keeps_head_and_tail_exactly(self, run: Run, stream: str) -> None:
+        source = f"import sys; sys.{stream}.write('a' * 500 + 'b' * 600 + 'c' * 500)"
+        result = run(source, policy={"limits": {"output": 1000}})
+        assert result.outcome is Outcome.COMPLETED
+        assert getattr(result, f"{stream}_bytes") == b"a" * 500 + b"c" * 500
+        assert getattr(result, f"{stream}_truncated")
+        assert "600 bytes omitted" in getattr(result, stream)
+        assert result.limits_met[Guarantee.OUTPUT].state is Met.MET
+
+    def test_output_can_end_the_run(self, run: Run) -> None:
+        policy = {"limits": {"output": 10_000, **PATIENT}, "on_output": "kill"}
+        result = run("while True: print('x' * 1000)", policy=policy)
+        assert (result.outcome, result.limit) == (Outcome.LIMIT_EXCEEDED, Guarantee.OUTPUT)
+        assert len(result.stdout_bytes) == 10_000
+
+    def test_a_flood_is_drained_and_counted(self, run: Run) -> None:
+        result = run("import os\nfor _ in range(1000): os.write(1, b'x' * 65536)", policy={"limits": PATIENT})
+        assert (result.outcome, result.usage.output, len(result.stdout_bytes)) == (Outcome.COMPLETED, 65536000, 65536)
+
+    def test_lifted_limits_are_off_the_receipt(self, run: Run) -> None:
+        lifted = ("wall_time", "stack", "disk", "processes", "memory", "open_files")
+        result = run("pass", policy={"limits": dict.fromkeys(lifted, "unlimited")})
+        assert result.ok
+        for limit in lifted:
+            assert Guarantee(limit) not in result.limits_met
+            assert result.enforcement[Guarantee(limit)].strength is Strength.ABSENT
+
+    def test_a_bomb_of_processes_is_held_and_ended(self) -> None:
+        code = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
+        result = self.run_source(code, policy={"limits": {"wall_time": 1, "processes": 20}})
+        assert (result.outcome, result.limit) == (Outcome.LIMIT_EXCEEDED, Guarantee.WALL_TIME)
+        assert result.usage.wall_seconds < 5 * SLOWER

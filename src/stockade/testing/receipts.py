@@ -1,0 +1,57 @@
+"""What the result says of itself, and what a plan refuses."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import stockade
+from stockade import Guarantee, Isolation, Strength
+from stockade.backends import registry
+from stockade.testing.base import Traits
+
+
+class ReceiptsContract(Traits):
+    """The receipt names what held each guarantee, and agrees with the plan."""
+
+    def test_the_result_names_the_backend_and_carries_the_plan(self) -> None:
+        plan = stockade.plan(self.policy(), backend=self.backend)
+        result = self.run_command(["true"])
+        assert result.backend == plan.backend == registry.find(self.backend).name
+        assert dict(result.enforcement) == dict(plan.enforcement)
+        json.dumps(result.as_json())
+
+    def test_every_guarantee_has_a_mechanism_or_a_reason(self) -> None:
+        for guarantee, held in stockade.plan(self.policy(), backend=self.backend).enforcement.items():
+            assert isinstance(guarantee, Guarantee)
+            assert held.mechanism
+            assert held.strength is not Strength.ABSENT or held.note
+
+    def test_what_is_not_held_refuses_the_policy_that_asks_for_it(self) -> None:
+        weak = {Guarantee(name) for name in self.accept}
+        if not weak:
+            return
+        with pytest.raises(stockade.PlanError) as caught:
+            stockade.plan(stockade.Policy(), backend=self.backend)
+        assert set(map(Guarantee, caught.value.missing)) == weak
+
+    def test_isolation_is_at_least_a_process(self) -> None:
+        assert registry.find(self.backend).isolation is not Isolation.INTERPRETER
+
+    def test_refused_calls_are_named_where_the_policy_asks_for_it(self) -> None:
+        policy = {"security": {"explain_denials": True}}
+        if not self.explains_denials:
+            with pytest.raises(stockade.JobError, match="explain_denials"):
+                self.run_command(["true"], policy=policy)
+            return
+        result = self.run_command(["unshare", "-U", "true"], policy=policy)
+        assert "unshare" in {denial.call for denial in result.denials}
+
+    def test_usage_is_counted(self) -> None:
+        result = self.run_command(["/bin/sh", "-c", "i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done; echo $i"])
+        assert result.stdout == "50000\n"
+        assert 0 < result.usage.cpu_seconds < 30
+        assert 0 < result.usage.wall_seconds < 30
+        assert result.usage.output == 6
+        assert result.usage.processes in (1, None)

@@ -1,0 +1,41 @@
+"""Every backend, held to the suite that comes with the package."""
+
+from typing import ClassVar
+
+import pytest
+
+from stockade.testing import BackendContract
+
+SHARED = {"process_view": "absent", "disk": "absent", "no_survivors": "supervisor"}
+SYSTEM_PYTHON = "/usr/bin/python3"  # root's own may lie where a guest with another uid cannot go
+
+
+@pytest.mark.needs("native")
+class TestNative(BackendContract):
+    backend = "native"
+
+
+class TestProcess(BackendContract):
+    backend = "process"
+    accept = SHARED
+    interpreter = SYSTEM_PYTHON
+    own_root = False
+    own_identity = False
+    root_can_be_writable = False
+    disk = None
+
+
+@pytest.mark.needs("landlock")
+class TestLandlock(TestProcess):
+    backend = "landlock"
+
+
+@pytest.mark.needs("bwrap")
+class TestBubblewrap(BackendContract):
+    backend = "bubblewrap"
+    interpreter = SYSTEM_PYTHON
+    root_can_be_writable = False
+    tells_signals = False
+    explains_denials = False
+    keeps_environment = frozenset({"PWD"})
+    disk: ClassVar = {"/tmp": 4, "/dev/shm": 4, "/workspace": 2}
