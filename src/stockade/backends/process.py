@@ -105,9 +105,9 @@ def launch(plan: Plan, job: Job, command: Command, place: str) -> Launch:
             *(("file", f"{workspace}/{name}", content, 0o644, False) for name, content in job.files.items()),
             *(("link", f"{workspace}/{name}", target) for name, target in shown.items()),
             ("chdir", workspace),
+            *_limits(plan),  # worked out here, where /proc can still be read
             *_landlock(plan, command, place, tuple(shown.values())),
             *_filter_step(plan),
-            *_limits(plan),
         ),
         groups=groups(policy),
         watch=watch(policy, facts),
