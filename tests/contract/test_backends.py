@@ -1,5 +1,6 @@
 """Every backend, held to the suite that comes with the package."""
 
+import os
 from typing import ClassVar
 
 import pytest
@@ -23,6 +24,7 @@ class TestProcess(BackendContract):
     own_identity = False
     root_can_be_writable = False
     disk = None
+    tasks_astray = 0 if os.geteuid() == 0 else 4  # a user's next cell is made meanwhile
 
 
 @pytest.mark.needs("landlock")

@@ -273,7 +273,7 @@ class Stage:
 
     def do_task_room(self, count: int) -> None:
         """Bound processes where nothing counts those of this run alone: that many beyond what the user has now."""
-        room = processes.tasks_of(self._uid) + count
+        room = processes.tasks_of(self._uid) - 1 + count  # this one will be the guest's first
         self._limits += rlimits.prepare({"nproc": (room, room)})
 
     def do_landlock(self, ruleset: dict[str, Any]) -> None:

@@ -50,7 +50,8 @@ class LimitsContract(Traits):
 
     def test_processes_are_counted_with_threads(self, run: Run) -> None:
         result = run(_COUNT_THREADS, policy={"limits": {"processes": 6}})
-        assert (result.outcome, result.stdout) == (Outcome.COMPLETED, "5\n")
+        assert result.outcome is Outcome.COMPLETED
+        assert abs(int(result.stdout) - 5) <= self.tasks_astray
 
     def test_open_files(self, run: Run) -> None:
         code = (
