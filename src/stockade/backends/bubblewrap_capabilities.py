@@ -33,7 +33,8 @@ def capabilities(facts: HostFacts, policy: Policy, engine: Engine, more: Sequenc
         Guarantee.DISK: Enforcement(
             f"{by}: tmpfs sizes",
             _KERNEL,
-            "half of it for the workspace, a quarter each for /tmp and /dev/shm; empty files are not counted",
+            "half of it for the workspace, a quarter each for /tmp and /dev/shm; names and attributes without content "
+            "are not counted",
         ),
     }
     if more:

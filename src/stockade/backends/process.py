@@ -31,7 +31,12 @@ if TYPE_CHECKING:
     from stockade._policy import Policy
 
 _BASE = encode_steps((("session",),))
-_OF_ITSELF = ("/proc/self", "/proc/meminfo", "/proc/cpuinfo")
+# Not /proc/self as a whole: below it are the host's mounts and its network's tables.
+_OF_ITSELF = (
+    "/proc/meminfo",
+    "/proc/cpuinfo",
+    *(f"/proc/self/{name}" for name in ("cmdline", "comm", "fd", "limits", "maps", "stat", "statm", "status")),
+)
 
 
 class Process:

@@ -68,15 +68,15 @@ def _read(facts: HostFacts) -> Enforcement:
 def _write(facts: HostFacts) -> Enforcement:
     if not facts.landlock:
         return Enforcement.absent(f"this kernel has no Landlock: whatever {_whose(facts)} may write; {_NO_NAMESPACES}")
-    if facts.uid != 0 and not filters_syscalls(facts):
-        return Enforcement.absent("mode, owner and times of your own files are for a filter to hold, and none is here")
+    if not filters_syscalls(facts):
+        return Enforcement.absent("mode, owner, times and attributes of files are for a filter to hold; none is here")
     how = f"Landlock ABI {facts.landlock}"
-    note = "" if facts.uid == 0 else "changes of mode, owner, times and attributes are refused everywhere"
-    if facts.landlock < _TRUNCATE:
-        gap = "; ".join(landlock.closed_later(facts.landlock)[:1])
-        if facts.uid != 0:
-            return Enforcement.absent(f"with {how} {gap}; Linux 6.2 or newer holds it, or a backend with namespaces")
-    return Enforcement(how + ("" if facts.uid == 0 else ", seccomp filter"), _KERNEL, note)
+    if facts.landlock < _TRUNCATE and facts.uid != 0:
+        gap = landlock.closed_later(facts.landlock)[0]
+        return Enforcement.absent(f"with {how} {gap}; Linux 6.2 or newer holds it, or a backend with namespaces")
+    return Enforcement(
+        f"{how}, seccomp filter", _KERNEL, "changes of mode, owner, times and attributes are refused everywhere"
+    )
 
 
 def _network(facts: HostFacts) -> Enforcement:

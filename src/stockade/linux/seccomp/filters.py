@@ -75,7 +75,7 @@ def on_shared_host(table: Table, *, network: bool, own_uid: bool, scoped_signals
     """
     closed = dict(SHARED_HOST)
     closed |= {} if network else NO_NETWORK
-    closed |= {} if own_uid else NO_METADATA
+    closed |= NO_METADATA
     closed |= {} if own_uid or scoped_signals else NO_SIGNALS
     return closing(table.arch, closed).narrowed_by(table)
 

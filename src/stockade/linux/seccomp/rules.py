@@ -232,7 +232,7 @@ NO_NETWORK: Mapping[str, Rule] = {
 }
 """A network namespace would leave the families; here none is left but pairs of sockets without a name."""
 NO_METADATA: Mapping[str, Rule] = _each(_METADATA, always(REFUSE))
-"""For a guest that has the caller's own uid: Landlock does not cover what is said about a file."""
+"""Landlock does not cover what is said about a file. Times and some attributes take no more than leave to write."""
 NO_SIGNALS: Mapping[str, Rule] = {**_each(_SIGNALLING, always(REFUSE)), "kill": _ONLY_ITSELF}
 """For a guest that has the caller's own uid, where no Landlock domain holds back its signals: its own group is left."""
 
