@@ -18,6 +18,10 @@ trap 'rm -f "$fresh"' EXIT
         echo
         "${run[@]}" -m tests.escape.table
         echo
+        echo "The same attacks over every backend; what is not refused there, the plan says is not held:"
+        echo
+        "${run[@]}" -m tests.escape.backends
+        echo
         echo "How far past its limit a run got, worst of 50 (\`make overshoot\`):"
         echo
         "${run[@]}" bench/overshoot.py

@@ -32,11 +32,14 @@ _FACE = {
     "Sandbox": "_sandbox",
     "SetupError": "_errors",
     "StockadeError": "_errors",
+    "Selection": "_select",
     "Strength": "_guarantees",
+    "Trust": "_select",
     "Usage": "_result",
     "plan": "_sandbox",
     "run": "_sandbox",
     "run_command": "_sandbox",
+    "select": "_sandbox",
 }
 """Public name to the private module that defines it; imported when first asked for."""
 
@@ -88,3 +91,6 @@ if TYPE_CHECKING:
     from stockade._sandbox import plan as plan
     from stockade._sandbox import run as run
     from stockade._sandbox import run_command as run_command
+    from stockade._sandbox import select as select
+    from stockade._select import Selection as Selection
+    from stockade._select import Trust as Trust

@@ -28,8 +28,10 @@ _CHUNK = 1 << 18
 class AsyncSandbox:
     """``Sandbox`` for asyncio: many runs at a time on one thread. Cancelling the task ends the run."""
 
-    def __init__(self, policy: Policy | None = None, *, backend: str | Backend = "native") -> None:
-        self._arguments = (policy, backend)
+    def __init__(
+        self, policy: Policy | None = None, *, backend: str | Backend | None = None, trust: str | None = None
+    ) -> None:
+        self._arguments = (policy, backend, trust)
         self._inner: Sandbox | None = None
 
     async def __aenter__(self) -> AsyncSandbox:
@@ -61,9 +63,9 @@ class AsyncSandbox:
 
     async def _ready(self) -> Sandbox:
         if self._inner is None:
-            policy, backend = self._arguments
+            policy, backend, trust = self._arguments
             # The first plan of a process waits for its warden, so it must not hold up the loop.
-            self._inner = await asyncio.to_thread(Sandbox, policy, backend=backend)
+            self._inner = await asyncio.to_thread(Sandbox, policy, backend=backend, trust=trust)
         return self._inner
 
 

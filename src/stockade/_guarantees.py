@@ -62,6 +62,15 @@ class Isolation(Enum):
     WASM = "wasm"
     OWN_KERNEL = "own_kernel"
 
+    @property
+    def rank(self) -> int:
+        """Return the place in this order."""
+        return tuple(Isolation).index(self)
+
+    def at_least(self, floor: Isolation) -> bool:
+        """Return whether this is as strong as ``floor``."""
+        return self.rank >= floor.rank
+
 
 @dataclass(frozen=True)
 class Enforcement:

@@ -283,6 +283,10 @@ class Policy(_Model):
     )
     environment: Environment = Field(default=_ENVIRONMENT, description="environment variables")
     security: Security = Field(default=_SECURITY, description="identity and privileges")
+    isolation: Literal["process", "namespaces", "wasm", "own_kernel"] | None = Field(
+        default=None,
+        description="the least that may stand between guest and host; unset: a process, or what the trust asks for",
+    )
     on_output: Literal["truncate", "kill"] = Field(
         default="truncate",
         description="past the output limit: keep head and tail and discard the rest, or end the run",
@@ -300,6 +304,7 @@ class Policy(_Model):
         network: str = "none",
         environment: Environment | Mapping[str, Any] = _ENVIRONMENT,
         security: Security | Mapping[str, Any] = _SECURITY,
+        isolation: str | None = None,
         on_output: str = "truncate",
         accept: Mapping[Any, Any] = _NOTHING,
         **unknown: Any,
@@ -310,6 +315,7 @@ class Policy(_Model):
             "network": network,
             "environment": _plain(environment),
             "security": _plain(security),
+            "isolation": isolation,
             "on_output": on_output,
             "accept": accept,
         }

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from stockade import _costs
 from stockade._errors import JobError
 from stockade._job import Command, Job
 from stockade._launch import Launch
@@ -22,6 +24,7 @@ from stockade.languages import registry as languages
 
 if TYPE_CHECKING:
     from stockade._policy import Policy
+    from stockade._select import Selection
 
 Source = str | bytes | os.PathLike[str]
 
@@ -32,9 +35,12 @@ class Sandbox:
     Raises ``PlanError`` at once if a guarantee of the policy cannot be held here.
     """
 
-    def __init__(self, policy: Policy | None = None, *, backend: str | Backend = "native") -> None:
-        self.backend = backends.find(backend)
-        self.plan = plan(policy, backend=self.backend)
+    def __init__(
+        self, policy: Policy | None = None, *, backend: str | Backend | None = None, trust: str | None = None
+    ) -> None:
+        chosen = select(policy, trust=trust) if backend is None else None
+        self.backend = chosen.backend if chosen else backends.find(backend or "")
+        self.plan = chosen.plan if chosen else plan(policy, backend=self.backend)
         self.policy = self.plan.policy
 
     def __enter__(self) -> Sandbox:
@@ -59,9 +65,12 @@ class Sandbox:
         # The line first: the warden wakes up while the launch is put together.
         with wardens.current().line() as line, prepared(self.backend, self.plan, job) as launch:
             talk = Conversation(launch)
+            begin = time.monotonic()
             for _ in blocking.events(talk, line, job.stdin):
                 pass
-            return verdict_of(talk, self.backend, self.plan)
+            result = verdict_of(talk, self.backend, self.plan)
+            _costs.note(self.backend.name, time.monotonic() - begin)
+            return result
 
 
 def run(
@@ -74,12 +83,14 @@ def run(
     files: Mapping[str, str | bytes] | None = None,
     environment: Mapping[str, str] | None = None,
     interpreter: str | os.PathLike[str] | None = None,
-    backend: str | Backend = "native",
+    backend: str | Backend | None = None,
+    trust: str | None = None,
 ) -> Result:
     """Run source text (Python unless ``language`` says otherwise), or the file that a ``Path`` names.
 
     ``stdin`` is text, bytes or an open binary file; ``files`` are laid into the workspace by relative name;
-    ``interpreter`` is an executable or a virtual environment. Returns the verdict, whatever the code did.
+    ``interpreter`` is an executable or a virtual environment. ``backend`` is a name or an object; unset, it is chosen
+    as ``stockade.select`` says. Returns the verdict, whatever the code did.
 
     Raises ``PolicyError``, ``JobError``, ``PlanError`` or ``BackendUnavailable`` before anything is started.
     """
@@ -92,7 +103,7 @@ def run(
         environment=environment,
         interpreter=interpreter,
     )
-    return Sandbox(policy, backend=backend).run_job(job)
+    return Sandbox(policy, backend=backend, trust=trust).run_job(job)
 
 
 def run_command(
@@ -102,14 +113,28 @@ def run_command(
     stdin: str | bytes | BinaryIO | None = None,
     files: Mapping[str, str | bytes] | None = None,
     environment: Mapping[str, str] | None = None,
-    backend: str | Backend = "native",
+    backend: str | Backend | None = None,
+    trust: str | None = None,
 ) -> Result:
     """Run the command ``argv``; its program is looked for on the sandbox's own PATH. See ``run``."""
     job = job_from_command(argv, stdin=stdin, files=files, environment=environment)
-    return Sandbox(policy, backend=backend).run_job(job)
+    return Sandbox(policy, backend=backend, trust=trust).run_job(job)
 
 
-def plan(policy: Policy | None = None, *, backend: str | Backend = "native") -> Plan:
+def select(policy: Policy | None = None, *, trust: str | None = None) -> Selection:
+    """Return the backend that would be used for ``policy``, its plan, and the reason; runs no guest.
+
+    ``trust`` is ``"trusted"``, ``"semi-trusted"``, ``"untrusted"`` or unset: see ``stockade.Trust``.
+    Raises ``BackendUnavailable`` with a sentence for each backend if none can hold the policy.
+    """
+    warden = wardens.current()  # starts while the policy's module is imported, which takes as long
+    from stockade import _select
+    from stockade._policy import Policy
+
+    return _select.select(policy if policy is not None else Policy(), warden.facts(), trust)
+
+
+def plan(policy: Policy | None = None, *, backend: str | Backend | None = None) -> Plan:
     """Return what would enforce each guarantee of ``policy`` here; runs nothing.
 
     Raises ``PlanError`` naming every guarantee that cannot be held, ``BackendUnavailable`` if nothing can,
@@ -118,6 +143,8 @@ def plan(policy: Policy | None = None, *, backend: str | Backend = "native") -> 
     warden = wardens.current()  # starts while the policy's module is imported, which takes as long
     from stockade._policy import Policy
 
+    if backend is None:
+        return select(policy).plan
     return planned(backends.find(backend), policy if policy is not None else Policy(), warden.facts())
 
 

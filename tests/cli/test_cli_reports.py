@@ -15,7 +15,7 @@ from stockade.cli import facilities, remedies, table
 
 
 def test_plan_lists_every_guarantee(stockade):
-    done = stockade("plan", "--limit", "memory=64MiB")
+    done = stockade("plan", "--backend", "native", "--limit", "memory=64MiB")
     lines = done.stdout.decode().splitlines()
     assert done.returncode == 0
     assert lines[2].split() == ["guarantee", "limit", "mechanism", "strength", "note"]
@@ -28,6 +28,28 @@ def test_plan_shows_the_whole_table_when_something_is_missing(stockade):
     text = done.stdout.decode()
     assert done.returncode == 125
     assert text.index("no_survivors") < text.index("This policy cannot be held here:\n  memory: ")
+
+
+def test_plan_shows_each_backend_and_the_choice_in_a_sentence(stockade):
+    text = stockade("plan").stdout.decode()
+    assert text.splitlines()[0].split()[:5] == ["backend", "usable", "isolation", "fastest", "run"]
+    assert [line.split()[:2] for line in text.splitlines()[1:5]] == [
+        ["native", "yes"], ["bubblewrap", "yes"], ["landlock", "no"], ["process", "no"],
+    ]  # fmt: skip
+    assert "Chosen: native: the strongest isolation that holds the policy here (namespaces).\n" in text
+    data = json.loads(stockade("plan", "--json").stdout)
+    assert [each["backend"] for each in data["backends"]] == ["native", "bubblewrap", "landlock", "process"]
+    assert data["backends"][2]["reason"] == "cannot hold disk, process_view, no_survivors"
+    assert set(data["backends"][1]["enforcement"]) == {str(each) for each in Guarantee}
+
+
+def test_plan_takes_nothing_less_than_untrusted_code_needs(stockade):
+    done = stockade("plan", "--trust", "untrusted")
+    assert done.returncode == 125
+    assert b"unless the policy says isolation='namespaces'" in done.stderr
+    assert stockade("run", "--trust", "untrusted", "-c", "1").returncode == 125
+    done = stockade("run", "--trust", "untrusted", "--isolation", "namespaces", "--json", "--", "true")
+    assert json.loads(done.stdout)["backend"] == "native"
 
 
 def test_plan_as_json(stockade):

@@ -12,6 +12,8 @@ from tests.escape.corpus import Attack
 from tests.support import host
 
 ATTACKS = corpus.load()
+OTHERS = (("process", ("landlock",)), ("bubblewrap", ("bwrap",)))
+"""``landlock`` is ``process`` where Landlock is there, as it must be for these."""
 NOT_ATTACKED = {Guarantee.SWAP, Guarantee.CPU_RATE}
 """Swap is read back (a host without swap cannot be driven into it); the other is absent unless asked for."""
 
@@ -33,6 +35,16 @@ def host_as_before() -> Iterator[None]:
 )
 def test_refused_where_it_would_succeed(attack: Attack) -> None:
     tried = trial.attempt(attack)
+    assert tried.control.good, f"the control did not succeed: {tried.control.what}"
+    assert tried.confined.good, tried.confined.what
+
+
+@pytest.mark.parametrize("backend", [pytest.param(name, marks=pytest.mark.needs(*needs)) for name, needs in OTHERS])
+@pytest.mark.parametrize(
+    "attack", [pytest.param(item, id=item.id, marks=[pytest.mark.needs(*item.needs)]) for item in ATTACKS]
+)
+def test_refused_or_admitted_by_another_backend(attack: Attack, backend: str) -> None:
+    tried = trial.attempt(attack, backend)
     assert tried.control.good, f"the control did not succeed: {tried.control.what}"
     assert tried.confined.good, tried.confined.what
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from stockade._guarantees import Guarantee
 from stockade.backends.limits import rlimits
-from stockade.backends.surroundings import DEVICES, etc_files, lies_below, network_files
+from stockade.backends.surroundings import etc_files, lies_below, network_files
 from stockade.linux import limits as kernel_limits
 
 if TYPE_CHECKING:
@@ -84,8 +84,6 @@ class Arguments:
                 self._add("--ro-bind", folder, folder)
                 shown.append(folder)
         self._add("--proc", "/proc", "--dev", "/dev")
-        for name in (*DEVICES, "tty"):
-            self._add("--remount-ro", f"/dev/{name}")  # a guest may write to it, and not change its times
 
     def _scratch(self) -> None:
         """bwrap's file systems cannot be bounded together, so each has its share: the workspace one half."""

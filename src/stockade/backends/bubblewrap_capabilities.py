@@ -24,7 +24,9 @@ def capabilities(facts: HostFacts, policy: Policy, engine: Engine, more: Sequenc
     by = "bwrap " + ".".join(map(str, engine.version))
     walls = {
         Guarantee.FILESYSTEM_READ: Enforcement(f"{by}: mount namespace, new root", _KERNEL),
-        Guarantee.FILESYSTEM_WRITE: Enforcement(f"{by}: mount namespace, read-only mounts", _KERNEL),
+        Guarantee.FILESYSTEM_WRITE: Enforcement(
+            f"{by}: mount namespace, read-only mounts", _KERNEL, "the times of the devices in /dev can be set to now"
+        ),
         Guarantee.NETWORK: Enforcement(f"{by}: network namespace", _KERNEL, _network_note(facts)),
         Guarantee.PROCESS_VIEW: Enforcement(f"{by}: PID namespace, own /proc", _KERNEL),
         Guarantee.IPC: _ipc(by, policy),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from importlib import import_module
 
 from stockade._errors import BackendUnavailable
@@ -13,15 +14,31 @@ BUILT_IN = {
     "landlock": "stockade.backends.process:Landlock",
     "process": "stockade.backends.process:Process",
 }
-"""Name to module and class."""
+"""Name to module and class; the cheapest to start first among equals."""
+_GROUP = "stockade.backends"
 
 
 def find(backend: str | Backend) -> Backend:
     """Return the backend of that name, or the object itself."""
     if not isinstance(backend, str):
         return backend
-    if backend not in BUILT_IN:
-        raise BackendUnavailable(f"there is no backend {backend!r}; there are: {', '.join(sorted(BUILT_IN))}")
-    module, _, name = BUILT_IN[backend].partition(":")
+    place = BUILT_IN.get(backend) or _others().get(backend)
+    if place is None:
+        there = ", ".join(sorted({*BUILT_IN, *_others()}))
+        raise BackendUnavailable(f"there is no backend {backend!r}; there are: {there}")
+    module, _, name = place.partition(":")
     found: Backend = getattr(import_module(module), name)()
     return found
+
+
+def others() -> list[str]:
+    """Return the names of backends that other packages bring."""
+    return sorted(_others())
+
+
+@lru_cache(maxsize=1)
+def _others() -> dict[str, str]:
+    """Entry points of the group ``stockade.backends``; a built-in name cannot be taken."""
+    from importlib.metadata import entry_points
+
+    return {point.name: point.value for point in entry_points(group=_GROUP) if point.name not in BUILT_IN}

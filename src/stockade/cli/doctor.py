@@ -34,14 +34,14 @@ Examples:
 @click.command("doctor", cls=Command, help=_HELP, epilog=_EXAMPLES)
 @backend_option
 @json_option
-def doctor(as_json: bool, backend: str) -> int:
+def doctor(as_json: bool, backend: str | None, trust: str | None) -> int:  # noqa: ARG001
     """Show the facilities and return the exit status."""
     streams.start_warden()
     from stockade.backends import registry
     from stockade.cli.facilities import facilities
     from stockade.client import wardens
 
-    found = registry.find(backend)
+    found = registry.find(backend or "native")
     facts = wardens.host_facts()
     rows = facilities(facts, _interpreter(facts))
     assessment = _assess(found, facts)

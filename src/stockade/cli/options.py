@@ -111,15 +111,29 @@ _OPTIONS = (
         help="Past the output limit: keep head and tail and discard the rest (the default), or end the run.",
     ),
     click.option(
+        "--isolation",
+        type=click.Choice(["process", "namespaces", "wasm", "own_kernel"]),
+        help="The least that may stand between the code and the host.",
+    ),
+    click.option(
         "--explain-denials",
         is_flag=True,
         help="Name each system call that the filter refuses, with the reason and what would allow it.",
     ),
 )
 
-backend_option = click.option(
-    "--backend", default="native", metavar="NAME", show_default=True, help="What stands between the code and the host."
-)
+_TRUSTS = ("trusted", "semi-trusted", "untrusted")  # as _select.Trust has them, whose module would be slow to import
+
+
+def backend_option(function: _F) -> _F:
+    """Add the options that choose a backend."""
+    chosen = (
+        click.option("--backend", metavar="NAME", help="What stands between the code and the host. Unset: chosen."),
+        click.option(
+            "--trust", type=click.Choice(_TRUSTS), help="How far to trust the code, where a backend is chosen."
+        ),
+    )
+    return reduce(lambda inner, option: option(inner), reversed(chosen), function)
 
 
 def policy_options(function: _F) -> _F:
@@ -155,6 +169,7 @@ def _merged(data: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
             **data["security"],
             "explain_denials": options["explain_denials"] or data["security"]["explain_denials"],
         },
+        "isolation": options["isolation"] or data["isolation"],
         "on_output": options["on_output"] or data["on_output"],
         "accept": {**data["accept"], **dict(options["accept"])},
     }

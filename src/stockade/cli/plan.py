@@ -13,10 +13,12 @@ from stockade.cli.reporting import SETUP_FAILED, Command, json_option, print_jso
 
 if TYPE_CHECKING:
     from stockade._policy import Policy
+    from stockade._select import Candidate
     from stockade.backends.base import Backend
     from stockade.cli.assess import Assessment
 
-_HELP = """Show what would enforce each guarantee of a policy here, how strongly, and what is missing. Runs nothing.
+_HELP = """Show each backend, which one would be taken and why, what would enforce each guarantee of a policy there, how
+strongly, and what is missing. Runs no guest.
 
 Strengths: 'kernel' holds against anything but a hole in the kernel; 'supervisor' is watched and killed, so it can
 overshoot, as the note says; 'absent' is not held. The exit status is 125 where the policy cannot be held here.
@@ -25,7 +27,8 @@ _EXAMPLES = """\b
 Examples:
   stockade plan
   stockade plan --limit cpu_rate=0.5 --network host
-  stockade plan --policy policy.toml --accept memory=kernel
+  stockade plan --trust untrusted --isolation namespaces
+  stockade plan --backend bubblewrap --policy policy.toml --accept memory=kernel
   stockade plan --json | python3 -m json.tool
 """
 
@@ -34,24 +37,79 @@ Examples:
 @policy_options
 @backend_option
 @json_option
-def plan(as_json: bool, backend: str, **options: Any) -> int:
+def plan(as_json: bool, backend: str | None, trust: str | None, **options: Any) -> int:
     """Show the plan and return the exit status."""
     streams.start_warden()
     policy = policy_from(options)
+    from stockade import _select
     from stockade.backends import registry
     from stockade.backends.base import require
     from stockade.cli.assess import assess
     from stockade.client import wardens
 
-    found = registry.find(backend)
     facts = wardens.host_facts()
+    seen = [] if backend else _select.candidates(policy, facts, trust)
+    choice = None if backend else next((each for each in seen if each.plan is not None), None)
+    found = choice.backend if choice else registry.find(backend or seen[0].backend)
+    if choice is None and seen and not seen[0].missing:
+        if not as_json:
+            _print_backends(seen, "")
+        raise _select.none_left(seen)
     require(found, facts)
+    reason = _select.select(policy, facts, trust).reason if choice else ""
     assessment = assess(policy, facts, found)
-    (_print_json if as_json else _print)(policy, found, assessment)
+    if as_json:
+        _print_json(policy, found, assessment, _plain(seen), reason)
+    else:
+        _print_backends(seen, reason)
+        _print(policy, found, assessment)
     return SETUP_FAILED if assessment.error else 0
 
 
-def _print_json(policy: Policy, backend: Backend, assessment: Assessment) -> None:
+def _plain(seen: list[Candidate]) -> list[dict[str, Any]]:
+    return [
+        {
+            "backend": each.backend.name,
+            "isolation": each.backend.isolation.value,
+            "usable": each.plan is not None,
+            "reason": each.trouble,
+            "start_seconds": each.start_seconds,
+            "enforcement": {str(key): asdict(held) for key, held in each.plan.enforcement.items()} if each.plan else {},
+        }
+        for each in seen
+    ]
+
+
+def _print_backends(seen: list[Candidate], reason: str) -> None:
+    if not seen:
+        return
+    table.show(
+        ("backend", "usable", "isolation", "fastest run", "why not"),
+        [
+            (
+                each.backend.name,
+                "yes" if each.plan else "no",
+                each.backend.isolation.value,
+                "not measured" if each.start_seconds is None else f"{each.start_seconds * 1000:.1f} ms",
+                each.trouble,
+            )
+            for each in seen
+        ],
+    )
+    click.echo("")
+    held = [each for each in seen if each.plan]
+    if len(held) > 1:
+        receipts = [each.plan.enforcement for each in held if each.plan]
+        rows = [(str(key), *(str(receipt[key].strength) for receipt in receipts)) for key in receipts[0]]
+        table.show(("guarantee", *(each.backend.name for each in held)), rows)
+        click.echo("")
+    if reason:
+        click.echo(f"Chosen: {reason}.\n")
+
+
+def _print_json(
+    policy: Policy, backend: Backend, assessment: Assessment, backends: list[dict[str, Any]], reason: str
+) -> None:
     enforcement = {
         str(guarantee): asdict(held) | {"asked": policy.asks(guarantee), "floor": policy.floor(guarantee)}
         for guarantee, held in assessment.enforcement.items()
@@ -62,6 +120,8 @@ def _print_json(policy: Policy, backend: Backend, assessment: Assessment) -> Non
         | {
             "backend": backend.name,
             "isolation": backend.isolation.value,
+            "reason": reason,
+            "backends": backends,
             "holds": assessment.error is None,
             "limits": policy.limits.model_dump(),
             "enforcement": enforcement,

@@ -108,7 +108,7 @@ def _run(options: Mapping[str, Any], receipt: Receipt) -> int:
     job = _job(options, policy)
     from stockade._sandbox import Sandbox
 
-    box = Sandbox(policy, backend=options["backend"])
+    box = Sandbox(policy, backend=options["backend"], trust=options["trust"])
     with streams.Interrupt() as interrupt:
         out = streams.PassedOn(interrupt)
         result = _converse(box, job, None if receipt.as_json else out, interrupt.fd)
@@ -118,7 +118,7 @@ def _run(options: Mapping[str, Any], receipt: Receipt) -> int:
 def _converse(box: Sandbox, job: Job, out: streams.PassedOn | None, cancel: int) -> Result:
     """Run the job; hand its output on as it comes; end it once ``cancel`` can be read or nobody takes its output."""
     from stockade._events import Output
-    from stockade._sandbox import prepared
+    from stockade._sandbox import prepared, verdict_of
     from stockade.client import blocking, wardens
     from stockade.client.conversation import Conversation
 
@@ -129,7 +129,7 @@ def _converse(box: Sandbox, job: Job, out: streams.PassedOn | None, cancel: int)
                 out.write(event.stream, event.data)
                 if out.lost:
                     talk.cancel()  # as a program is ended that writes to a closed pipe
-        return talk.result(box.plan)
+        return verdict_of(talk, box.backend, box.plan)
 
 
 def _job(options: Mapping[str, Any], policy: Policy) -> Job:

@@ -1,0 +1,64 @@
+"""``python -m tests.escape.backends``: run the corpus over every backend as the current user; print guarantee by backend.
+
+Exits with 1 unless every attack that ran was refused, or admitted by the receipt.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+
+import stockade
+from tests.escape import corpus, trial
+from tests.escape.trial import Trial
+from tests.support import facilities, host
+
+BACKENDS = ("native", "bubblewrap", "landlock", "process")
+
+
+def main() -> int:
+    """Run and print."""
+    host.adopt_orphans()
+    trials: dict[tuple[str, str], list[Trial]] = {}
+    failed = []
+    for attack in corpus.load():
+        if any(facilities.missing(name) for name in attack.needs):
+            continue
+        for backend in BACKENDS:
+            if sys.stderr.isatty():
+                print(f"\r\033[K{attack.id} {backend}", end="", file=sys.stderr)
+            tried = trial.attempt(attack, backend)
+            trials.setdefault((attack.guarantee, backend), []).append(tried)
+            if not (tried.control.good and tried.confined.good):
+                failed.append((backend, attack.id, tried.confined.what))
+    print(_markdown(trials))
+    for each in failed:
+        print(*each, file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _markdown(trials: dict[tuple[str, str], list[Trial]]) -> str:
+    who = "root" if os.geteuid() == 0 else f"an ordinary user (uid {os.geteuid()})"
+    lines = [
+        f"As {who}, Linux {os.uname().release.partition('-')[0]}: strength, then attacks refused of those that succeed "
+        "unconfined.",
+        "",
+        f"| guarantee | {' | '.join(BACKENDS)} |",
+        f"| --- |{' --- |' * len(BACKENDS)}",
+    ]
+    guarantees = dict.fromkeys(guarantee for guarantee, _ in trials)
+    order = [*map(str, stockade.Guarantee), "verdict"]
+    for guarantee in sorted(guarantees, key=order.index):
+        cells = [_cell(trials[guarantee, backend]) for backend in BACKENDS]
+        lines.append(f"| `{guarantee}` | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _cell(tried: list[Trial]) -> str:
+    counts = Counter("admitted" if item.admitted else "refused" for item in tried if item.confined.good)
+    return f"{tried[0].strength} {counts['refused']}/{len(tried)}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""An engine that is missing, too old, or broken: the right choice or the right error, within two seconds."""
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import stockade
+from stockade import _engines
+from stockade.backends.bubblewrap import Bubblewrap
+
+REAL = "/usr/bin/bwrap"
+HELP = '*--help*) echo "--json-status-fd --size --perms --seccomp";;'
+BROKEN = {
+    "missing": None,
+    "old": '#!/bin/sh\ncase "$*" in *--version*) echo bubblewrap 0.1.2;; *--help*) echo "--seccomp";; *) exit 0;; esac',
+    "refused": f'#!/bin/sh\ncase "$*" in *--version*) echo bubblewrap 0.8.0;; {HELP} *) echo "No permissions" >&2; exit 1;; esac',
+    "hanging": "#!/bin/sh\nsleep 30",
+    "silent": "#!/bin/sh\nexit 0",
+    "no program": "\x7fELF nonsense",
+}
+SENTENCES = {
+    "missing": "bwrap is not installed; apt install bubblewrap",
+    "old": "0.1.2 has no --json-status-fd, --size, --perms",
+    "refused": "No permissions",
+    "hanging": "timed out",
+    "silent": "--version says",
+    "no program": "cannot be run",
+}
+
+
+@pytest.fixture(params=BROKEN)
+def engine(request, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Put an engine of that kind in front of, or instead of, the real one."""
+    for folder in (tmp_path, *tmp_path.parents):
+        if str(folder).startswith("/tmp/") and os.access(folder, os.W_OK):
+            folder.chmod(0o755)
+    if BROKEN[request.param] is not None:
+        (tmp_path / "bwrap").write_text(BROKEN[request.param])
+        (tmp_path / "bwrap").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    _engines._tried.cache_clear()
+    yield request.param
+    _engines._tried.cache_clear()
+
+
+def test_asked_for_it_is_refused_with_the_reason(engine: str) -> None:
+    begin = time.monotonic()
+    with pytest.raises(stockade.BackendUnavailable, match=SENTENCES[engine]):
+        stockade.run_command(["true"], backend="bubblewrap")
+    assert time.monotonic() - begin < 2
+
+
+def test_not_asked_for_it_is_no_matter(engine: str) -> None:
+    begin = time.monotonic()
+    assert stockade.select().backend.name == "native"
+    assert stockade.run_command(["true"]).ok
+    assert time.monotonic() - begin < 2
+
+
+@pytest.mark.needs("bwrap")
+def test_one_that_fails_later_is_a_failure_of_the_sandbox_not_of_the_guest(tmp_path: Path) -> None:
+    broken = tmp_path / "bwrap"
+    broken.write_text("#!/bin/sh\necho 'bwrap: Creating new namespace failed' >&2\nexit 1")
+    for folder in (broken, tmp_path, *tmp_path.parents):
+        if str(folder).startswith("/tmp/") and os.access(folder, os.W_OK):
+            folder.chmod(0o755)
+    backend = Bubblewrap(engine=_engines.Engine(str(broken), (0, 8, 0)))
+    result = stockade.run_command(["true"], backend=backend)
+    assert result.outcome is stockade.Outcome.SANDBOX_FAILED
+    assert "Creating new namespace failed" in result.error.message
+
+
+@pytest.mark.needs("bwrap")
+def test_arguments_of_the_users_own_open_what_they_say(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    (tmp_path / "a").write_text("seen")
+    for folder in tmp_path.parents:
+        if str(folder).startswith("/tmp/") and os.access(folder, os.W_OK):
+            folder.chmod(0o755)
+    more = Bubblewrap(arguments=("--ro-bind", str(tmp_path), "/workspace"))
+    result = stockade.run_command(["cat", "a"], backend=more)
+    assert result.stdout == "seen", result.stderr
+    assert f"--ro-bind {tmp_path} /workspace" in result.enforcement[stockade.Guarantee.FILESYSTEM_READ].note
