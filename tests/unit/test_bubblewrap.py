@@ -8,6 +8,7 @@ from stockade import Policy
 from stockade._engines import Engine
 from stockade._guarantees import Isolation
 from stockade._job import Command, Job
+from stockade._launch import decode_steps
 from stockade._plan import plan
 from stockade.backends.bubblewrap import launch, translate
 from stockade.backends.bubblewrap_capabilities import capabilities
@@ -48,10 +49,20 @@ def test_the_whole_command_line():
         "--perms", "0644", "--file", "204", "/workspace/a",
         "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/workspace",
         "--lock-file", "/x",
-        "--", "/usr/bin/prlimit", "--core=0:0", "--memlock=65536:65536", "--msgqueue=0:0", "--rtprio=0:0", "--", "true",
+        "--", "true",
     )  # fmt: skip
-    assert [step[:2] for step in made.steps] == [*(("data", number) for number in range(200, 205)), ("become", True)]
+    assert [step[:2] for step in decode_steps(made.base)] == [
+        ("session",), ("status", 199), *(("data", number) for number in range(200, 204)), ("become", True),
+    ]  # fmt: skip
+    assert made.steps[0] == ("data", 204, b"x")
+    assert made.steps[1][1].keys() == {"core", "memlock", "msgqueue", "rtprio"}
     assert made.bare
+
+
+def test_limits_that_would_hinder_bwrap_are_set_inside():
+    policy = _policy(limits=LIMITS | {"open_files": 8, "processes": 3, "disk": "unlimited"})
+    words = _launch(policy, Job(argv=("true",)), Command(argv=("true",))).argv
+    assert words[words.index("--") + 1 :] == ("/usr/bin/prlimit", "--nofile=8:8", "--nproc=4:4", "--", "true")
 
 
 def test_a_bound_workspace_and_the_hosts_network():
@@ -99,3 +110,5 @@ def test_a_command_that_was_not_found():
     assert told["failure"] == {"kind": "exec", "message": "nosuch: command not found"}
     assert translate(_report(b'{ "exit-code": 127 }'), stderr + b"more\n")["failure"] is None
     assert translate(_report(b'{ "exit-code": 1 }'), stderr)["failure"] is None
+    told = translate(_report(b'{ "child-pid": 7 }', status=1 << 8), b"bwrap: execvp /usr: Permission denied\n")
+    assert (told["failure"]["kind"], told["status"]) == ("exec", 126 << 8)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,8 +21,8 @@ from stockade import _engines, _filter
 from stockade._errors import JobError
 from stockade._guarantees import Enforcement, Guarantee, Isolation
 from stockade._launch import Launch, encode_steps
-from stockade.backends.base import Availability, require
-from stockade.backends.bubblewrap_arguments import STATUS, Arguments
+from stockade.backends.base import Availability
+from stockade.backends.bubblewrap_arguments import ENGINE_TASKS, STATUS, Arguments
 from stockade.backends.bubblewrap_capabilities import capabilities
 from stockade.backends.limits import filters_syscalls, groups, watch
 from stockade.backends.surroundings import check_paths, check_reachable, environment
@@ -33,13 +34,14 @@ if TYPE_CHECKING:
     from stockade._plan import Plan
     from stockade._policy import Policy
 
-_BASE = encode_steps((("session",), ("status", STATUS)))
+_FIRST = (("session",), ("status", STATUS))
 _TRIAL = ("--unshare-user", "--unshare-pid", "--unshare-net", "--uid", "1000", "--gid", "1000", "--die-with-parent",
           "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--", "/bin/sh", "-c", "exit 0")  # fmt: skip
 _NEEDED = ("--json-status-fd", "--size", "--perms", "--seccomp")
-_ENGINE_TASKS = 2  # bwrap outside, and its own first process inside
-_LIMITS_BY = ("/usr/bin/prlimit", "/bin/prlimit")
-_NOT_EXECUTED = (126, 127)
+_PRLIMIT = "/usr/bin/prlimit"
+_EXECVP = re.compile(rb"bwrap: execvp (?P<what>.*): (?P<why>[^:\n]*)\n")
+_PRLIMIT_FAILED = re.compile(rb"prlimit: failed to execute (?P<what>.*): (?P<why>[^:\n]*)\n")
+_MISSING = b"No such file or directory"
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class Bubblewrap:
             )
         if engine.trouble:
             return Availability(usable=False, reason=engine.trouble, remedy="see: stockade doctor")
-        if _prlimit() is None:
+        if not os.access(_PRLIMIT, os.X_OK):
             return Availability(usable=False, reason="prlimit is not installed", remedy="apt install util-linux")
         return Availability(usable=True)
 
@@ -79,7 +81,6 @@ class Bubblewrap:
     @contextmanager
     def prepare(self, plan: Plan, job: Job, spell: Callable[[str], Command]) -> Iterator[Launch]:
         """Yield the launch. Nothing is taken for it."""
-        require(self, plan.facts)
         check_paths(plan.policy, plan.facts)
         if not plan.policy.security.read_only_root:
             raise JobError(f"security.read_only_root: the {self.name} backend cannot bound a writable root")
@@ -101,16 +102,22 @@ def launch(plan: Plan, job: Job, command: Command, engine: _engines.Engine, more
     if facts.uid == 0:
         policy_paths = (*policy.filesystem.read, *policy.filesystem.write)
         check_reachable((*command.argv[:1], *command.readable, *policy_paths, *map(os.path.abspath, job.inputs)))
-    arguments = Arguments(plan, job, command, disable_userns="--disable-userns" in engine.options)
-    if filters_syscalls(facts):
-        arguments.filter(_filter.program(plan))
+    arguments = Arguments(
+        plan,
+        job,
+        command,
+        disable_userns="--disable-userns" in engine.options,
+        program=_filter.program(plan) if filters_syscalls(facts) else None,
+    )
+    limits, inner = arguments.limits()
+    become = ("become", not _is_setuid(engine.path))
     return Launch(
-        argv=(engine.path, *arguments.words, *more, "--", _prlimit() or "", *arguments.limits(), *command.argv),
+        argv=(engine.path, *arguments.words, *more, "--", *([_PRLIMIT, *inner] if inner else []), *command.argv),
         environment=environment(policy, job, command),
-        base=_BASE,
-        steps=(*arguments.data, ("become", not _is_setuid(engine.path))),
-        groups=groups(policy, _ENGINE_TASKS),
-        watch=watch(policy, facts, _ENGINE_TASKS),
+        base=encode_steps((*_FIRST, *arguments.common, become)),
+        steps=(*arguments.own, ("limits", limits)),
+        groups=groups(policy, ENGINE_TASKS),
+        watch=watch(policy, facts, ENGINE_TASKS),
         bare=True,
         host_uid=policy.security.host_uid if facts.uid == 0 else None,
         channel=command.channel,
@@ -127,13 +134,17 @@ def translate(report: Mapping[str, Any], stderr: bytes) -> dict[str, Any]:
     if report["cause"] is not None or report["failure"] or report["status"] is None or report["oom_kills"]:
         return told
     code = _exit_code(report["engine"])
-    if code is None:
+    # Without an exit code no program was executed, so these words are bwrap's own; with one they may be a guest's, who
+    # gains nothing by them.
+    not_executed = (_EXECVP if code is None else _PRLIMIT_FAILED).fullmatch(stderr)
+    if not_executed and code in (None, 126, 127):
+        missing = not_executed["why"] == _MISSING
+        why = b"command not found" if missing else not_executed["why"]
+        told["failure"] = {"kind": "exec", "message": (not_executed["what"] + b": " + why).decode("utf-8", "replace")}
+        told["status"] = (127 if missing else 126) << 8
+    elif code is None:
         said = stderr.decode("utf-8", "replace").strip()[-300:]
         told["failure"] = {"kind": "setup", "message": said or "bwrap ended without a word"}
-    elif code in _NOT_EXECUTED and stderr.startswith(b"prlimit: failed to execute ") and stderr.count(b"\n") == 1:
-        words = stderr.decode("utf-8", "replace").strip().removeprefix("prlimit: failed to execute ")
-        told["failure"] = {"kind": "exec", "message": words.replace("No such file or directory", "command not found")}
-        told["status"] = code << 8
     else:
         number = code - 128
         told["status"] = number if number in signal.valid_signals() else code << 8
@@ -149,10 +160,6 @@ def _exit_code(said: bytes) -> int | None:
         if isinstance(code, int):
             return code
     return None
-
-
-def _prlimit() -> str | None:
-    return next((path for path in _LIMITS_BY if os.access(path, os.X_OK)), None)
 
 
 def _is_setuid(path: str) -> bool:

@@ -19,51 +19,67 @@ WORKSPACE = "/workspace"
 STATUS = 199
 _FIRST = 200  # descriptors that bwrap reads; below them are the cell's own
 _FACES = ("/tmp", "/dev/shm", WORKSPACE)
+ENGINE_TASKS = 2
+"""Tasks of bwrap's: one outside, and its own first process inside."""
+_INSIDE = 1
+_LEAST_FILES = 64  # what bwrap opens for itself, and some more
 _HOST_NAME = "stockade"
 
 
 class Arguments:
-    """``words`` for the command line, and ``data``: the steps that lay ready what they refer to."""
+    """``words`` for the command line, and the steps that lay ready what they refer to: ``common`` to every job under a
+    plan, and ``own`` to this one."""
 
-    def __init__(self, plan: Plan, job: Job, command: Command, *, disable_userns: bool) -> None:
+    def __init__(self, plan: Plan, job: Job, command: Command, *, disable_userns: bool, program: bytes | None) -> None:
         self._plan = plan
         self._policy = plan.policy
         self._job = job
         self._command = command
+        self._next = _FIRST
         bound = self._policy.filesystem.workspace
         self.workspace = WORKSPACE if bound == "empty" else bound
         self.words: list[str] = []
-        self.data: list[Step] = []
+        self.common: list[Step] = []
+        self.own: list[Step] = []
         self._namespaces(disable_userns=disable_userns)
         self._system()
         self._scratch()
         self._bound()
-        self._files()
+        self._files(self.common, etc_files(self._policy))
+        if program is not None:
+            self._add("--seccomp", self._descriptor(self.common, program))
+        self._files(self.own, dict(command.files))
+        self._files(self.own, {f"{self.workspace}/{name}": content for name, content in job.files.items()})
         self._add("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", self.workspace)
 
-    def filter(self, program: bytes) -> None:
-        """Have ``program`` loaded as the system-call filter."""
-        self._add("--seccomp", self._descriptor(program))
+    def limits(self) -> tuple[dict[str, tuple[int, int]], list[str]]:
+        """Return the resource limits to set before bwrap starts, and prlimit's arguments for those that would hinder
+        its own work: these are set inside, at the price of one more program."""
+        outer = rlimits(self._policy, self._plan.facts)
+        inner = {name: outer.pop(name) for name in tuple(outer) if self._hinders(name, outer[name][0])}
+        if "nproc" in inner:
+            inner["nproc"] = (inner["nproc"][0] + _INSIDE, inner["nproc"][1] + _INSIDE)
+        if "nproc" in outer:
+            outer["nproc"] = (outer["nproc"][0] + ENGINE_TASKS, outer["nproc"][1] + ENGINE_TASKS)
+        if not inner:
+            return outer, []
+        cut = kernel_limits.prepare(inner)
+        words = [f"--{name}={soft}:{hard}" for name, (_, soft, hard) in zip(inner, cut, strict=True)]
+        return outer, [*words, "--"]
 
-    def limits(self) -> list[str]:
-        """Return prlimit's arguments: inside, where they bind the guest and not bwrap's own work."""
-        wanted = rlimits(self._policy, self._plan.facts)
-        if "nproc" in wanted:
-            count = wanted["nproc"][0] + 1  # bwrap's first process counts there
-            wanted["nproc"] = (count, count)
-        cut = kernel_limits.prepare(wanted)
-        return [
-            *(f"--{name}={soft}:{hard}" for name, (_, soft, hard) in zip(wanted, cut, strict=True)),
-            "--",
-        ]
+    def _hinders(self, name: str, figure: int) -> bool:
+        if name == "nproc":  # an ordinary user's other processes count outside
+            return self._plan.facts.uid != 0
+        laid = max((len(step[2]) for step in (*self.common, *self.own)), default=0)
+        return (name == "nofile" and figure < _LEAST_FILES) or (name == "fsize" and figure < laid)
 
     def _add(self, *words: str) -> None:
         self.words += words
 
-    def _descriptor(self, content: bytes) -> str:
-        number = _FIRST + len(self.data)
-        self.data.append(("data", number, content))
-        return str(number)
+    def _descriptor(self, steps: list[Step], content: bytes) -> str:
+        steps.append(("data", self._next, content))
+        self._next += 1
+        return str(self._next - 1)
 
     def _namespaces(self, *, disable_userns: bool) -> None:
         uid = str(self._policy.security.uid)
@@ -112,8 +128,6 @@ class Arguments:
         for name in self._job.inputs:
             self._add("--ro-bind", os.path.realpath(name), f"{self.workspace}/{name}")
 
-    def _files(self) -> None:
-        laid = etc_files(self._policy) | dict(self._command.files)
-        laid |= {f"{self.workspace}/{name}": content for name, content in self._job.files.items()}
+    def _files(self, steps: list[Step], laid: dict[str, bytes]) -> None:
         for path, content in laid.items():
-            self._add("--perms", "0644", "--file", self._descriptor(content), path)
+            self._add("--perms", "0644", "--file", self._descriptor(steps, content), path)

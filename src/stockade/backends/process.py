@@ -16,7 +16,7 @@ from stockade import _filter
 from stockade._errors import JobError
 from stockade._guarantees import Enforcement, Guarantee, Isolation
 from stockade._launch import Launch, encode_steps
-from stockade.backends.base import Availability, require
+from stockade.backends.base import Availability
 from stockade.backends.limits import filters_syscalls, groups, rlimits, watch
 from stockade.backends.process_capabilities import capabilities
 from stockade.backends.surroundings import DEVICES, check_paths, check_reachable, environment, network_files
@@ -62,7 +62,6 @@ class Process:
     @contextmanager
     def prepare(self, plan: Plan, job: Job, spell: Callable[[str], Command]) -> Iterator[Launch]:
         """Yield the launch. The keeper of the cell removes the folder that the run makes."""
-        require(self, plan.facts)
         check_paths(plan.policy, plan.facts)
         if not plan.policy.security.read_only_root:
             raise JobError(f"security.read_only_root: the {self.name} backend has no root of its own to write to")
