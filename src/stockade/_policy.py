@@ -21,6 +21,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
+from stockade import _commands
 from stockade._errors import FieldProblem, PolicyError
 from stockade._frozen import FrozenDict
 from stockade._guarantees import FLOORS, LIMITS, Guarantee, Strength
@@ -244,6 +245,25 @@ class Security(_Model):
     )
 
 
+def _pattern(value: str) -> str:
+    _commands.words_of(value)
+    return value
+
+
+_Patterns = Annotated[tuple[Annotated[str, AfterValidator(_pattern)], ...], BeforeValidator(_tuple)]
+
+
+class Commands(_Model):
+    """Which commands may be passed on: a first filter, not a wall, since a program that is allowed may run others."""
+
+    allow: _Patterns | None = Field(
+        default=None,
+        description="patterns on the words of a command, one of which must match: 'git status', 'git log *' (a '*' as "
+        "the last word stands for any more); unset: any command, empty: none",
+    )
+    refuse: _Patterns = Field(default=(), description="patterns of commands to refuse, even if they are allowed")
+
+
 def _strengths(value: Any) -> Any:
     if not isinstance(value, Mapping):
         raise ValueError("expected a table of guarantee to the weakest strength that is enough")
@@ -264,6 +284,7 @@ _LIMITS = Limits()
 _FILESYSTEM = Filesystem()
 _ENVIRONMENT = Environment()
 _SECURITY = Security()
+_COMMANDS = Commands()
 _NOTHING: FrozenDict[Any, Any] = FrozenDict()
 
 
@@ -283,6 +304,7 @@ class Policy(_Model):
     )
     environment: Environment = Field(default=_ENVIRONMENT, description="environment variables")
     security: Security = Field(default=_SECURITY, description="identity and privileges")
+    commands: Commands = Field(default=_COMMANDS, description="commands that may be passed on")
     isolation: Literal["process", "namespaces", "wasm", "own_kernel"] | None = Field(
         default=None,
         description="the least that may stand between guest and host; unset: a process, or what the trust asks for",
@@ -304,6 +326,7 @@ class Policy(_Model):
         network: str = "none",
         environment: Environment | Mapping[str, Any] = _ENVIRONMENT,
         security: Security | Mapping[str, Any] = _SECURITY,
+        commands: Commands | Mapping[str, Any] = _COMMANDS,
         isolation: str | None = None,
         on_output: str = "truncate",
         accept: Mapping[Any, Any] = _NOTHING,
@@ -315,6 +338,7 @@ class Policy(_Model):
             "network": network,
             "environment": _plain(environment),
             "security": _plain(security),
+            "commands": _plain(commands),
             "isolation": isolation,
             "on_output": on_output,
             "accept": accept,

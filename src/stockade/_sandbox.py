@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from stockade import _costs
+from stockade import _commands, _costs
 from stockade._errors import JobError
 from stockade._job import Command, Job
 from stockade._launch import Launch
@@ -152,6 +152,9 @@ def prepared(backend: Backend, plan: Plan, job: Job) -> AbstractContextManager[L
     """Return the context in which ``job`` can be launched."""
     if job.files and plan.policy.filesystem.workspace != "empty":
         raise JobError("files can be laid into an empty workspace only, and the policy binds one of the host's")
+    refused = _commands.refusal(job.argv, plan.policy.commands.allow, plan.policy.commands.refuse) if job.argv else ""
+    if refused:
+        raise JobError(refused)
 
     def spell(folder: str) -> Command:
         if job.source is None:

@@ -9,6 +9,7 @@ import click
 from stockade import __version__
 from stockade.cli import reporting
 from stockade.cli.doctor import doctor
+from stockade.cli.estimate import estimate
 from stockade.cli.plan import plan
 from stockade.cli.policy import policy
 from stockade.cli.run import run
@@ -32,7 +33,7 @@ def stockade() -> None:
     """Hold the commands together."""
 
 
-for _command in (run, plan, doctor, policy):
+for _command in (run, plan, doctor, policy, estimate):
     stockade.add_command(_command)
 
 

@@ -1,0 +1,59 @@
+"""The first filter on commands: words, not texts; what is refused wins; empty means nothing."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stockade import Policy, PolicyError, _commands
+
+WORDS = st.lists(st.text(alphabet="abc*?[]/ -'", min_size=1, max_size=4), min_size=1, max_size=4)
+
+
+@pytest.mark.parametrize(("pattern", "argv", "expected"), [
+    ("ls", ["ls"], True),
+    ("ls", ["/bin/ls"], True),
+    ("ls", ["ls", "-l"], False),
+    ("ls *", ["ls", "-l", "/"], True),
+    ("ls *", ["ls"], True),
+    ("git push *", ["git", "push", "--force"], True),
+    ("git push *", ["git", "log"], False),
+    ("git push *", ["git"], False),
+    ("/usr/bin/git log", ["/usr/bin/git", "log"], True),
+    ("/usr/bin/git log", ["git", "log"], False),
+    ("python?", ["python3"], True),
+    ("rm -rf [/~]*", ["rm", "-rf", "/home"], True),
+    ("echo 'a b'", ["echo", "a b"], True),
+    ("echo a b", ["echo", "a b"], False),
+])  # fmt: skip
+def test_patterns(pattern, argv, expected):
+    assert _commands.matches(argv, pattern) is expected
+
+
+def test_what_is_refused_wins_and_empty_means_nothing():
+    assert _commands.refusal(["git", "push"], ["git *"], ["git push *"]).startswith("commands.refuse: 'git push'")
+    assert not _commands.refusal(["git", "log"], ["git *"], ["git push *"])
+    assert "allowed: nothing" in _commands.refusal(["ls"], [], [])
+    assert not _commands.refusal(["anything"], None, [])
+
+
+@given(WORDS, WORDS)
+def test_allowing_less_never_allows_more(argv, patterns):
+    patterns = [pattern for pattern in patterns if _is_pattern(pattern)]
+    wide = _commands.refusal(argv, patterns, [])
+    narrow = _commands.refusal(argv, patterns[:1], [])
+    assert not wide or narrow
+    assert _commands.refusal(argv, patterns, ["*", "* *"])
+
+
+def _is_pattern(text):
+    try:
+        _commands.words_of(text)
+    except ValueError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("pattern", ["", "   ", "'unclosed", "''"])
+def test_nonsense_is_refused_when_the_policy_is_built(pattern):
+    with pytest.raises(PolicyError, match="commands"):
+        Policy(commands={"allow": [pattern]})
