@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Runs the whole suite with the given interpreter; as root a second time as an ordinary user.
+# Runs the whole suite with the given interpreter (what fails once more, alone); as root a second time as an ordinary user.
 set -euo pipefail
 python=$1
 shift
-"$python" -m pytest -q "$@"
+"$python" -m tests.twice "$@"
 if [[ $(id -u) == 0 ]]; then
     echo
     echo "== the same as an ordinary user (uid 65534)"
-    "$(dirname "$0")/as-user.sh" -m pytest -q -p no:cacheprovider "$@"
+    "$(dirname "$0")/as-user.sh" -m tests.twice "$@"
 fi
