@@ -11,9 +11,8 @@ from tests.hosts.machine import Answer, Machine, MachineError
 
 MAIN = ("root", "delegated", "none")
 
-_CONTRACT = "tests/contract/test_runs.py"
-SELECTED = (f"{_CONTRACT}::TestOutcomes", f"{_CONTRACT}::TestLimits", f"{_CONTRACT}::TestConcurrency")
-"""What touches groups, limits and processes. The rest of the contract is the same on every host that gets this far."""
+SELECTED = ("tests/hosts/guest/test_contract.py",)
+"""What touches groups, limits and processes."""
 UNIT = tuple(f"tests/unit/test_{name}.py" for name in ("plan", "policy", "record", "streams", "units", "verdict"))
 """Pure functions: once is enough. Those that draw hundreds of examples take minutes on an emulated CPU."""
 # One of the two faces is enough here: what differs between hosts lies below both.

@@ -58,7 +58,7 @@ def main() -> None:
 def _plan() -> dict[str, str]:
     limits = {"memory": "64MiB", "processes": 8, "cpu_time": 5, "cpu_rate": 0.5}
     try:
-        held = stockade.plan(Policy(limits=limits, **_ALL)).enforcement
+        held = stockade.plan(Policy(limits=limits, **_ALL), backend="native").enforcement
     except stockade.StockadeError as error:
         return {"refused": str(error)}
     return {
@@ -84,7 +84,7 @@ def _ran(chosen: list[str]) -> dict[str, Any]:
 def _run(source: str, limits: dict[str, Any]) -> dict[str, Any]:
     begin = time.monotonic()
     try:
-        result = stockade.run(source, policy=Policy(limits=limits, **_ALL))
+        result = stockade.run(source, policy=Policy(limits=limits, **_ALL), backend="native")
     except stockade.StockadeError as error:
         return {"refused": str(error)}
     return {

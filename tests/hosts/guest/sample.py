@@ -82,7 +82,7 @@ def main() -> None:
 
 def _hello(policy: Policy) -> dict[str, Any]:
     try:
-        result = stockade.run("print(1)", policy=policy)
+        result = stockade.run("print(1)", policy=policy, backend="native")
     except stockade.StockadeError as error:
         return {"refused": str(error)}
     return {"outcome": str(result.outcome), "stdout": result.stdout, "error": result.error and result.error.message}
@@ -92,7 +92,7 @@ def _planned() -> tuple[dict[str, list[str]], dict[str, str]]:
     """Return mechanism, strength and note of each guarantee, all asked for, and those that nothing holds."""
     accept: dict[str, Any] = dict.fromkeys(map(str, Guarantee), "absent")
     policy = Policy(limits={"cpu_rate": 0.25, "stack": "8MiB"}, accept=accept)
-    held = stockade.plan(policy).enforcement
+    held = stockade.plan(policy, backend="native").enforcement
     return (
         {str(name): [item.mechanism, str(item.strength), item.note] for name, item in held.items()},
         {str(name): "absent" for name, item in held.items() if item.strength == "absent"},
@@ -101,7 +101,7 @@ def _planned() -> tuple[dict[str, list[str]], dict[str, str]]:
 
 def _try(trial: Trial, name: str, accept: dict[str, str]) -> list[Any]:
     try:
-        result = stockade.run(trial.source, policy=_policy(trial, accept))
+        result = stockade.run(trial.source, policy=_policy(trial, accept), backend="native")
     except stockade.StockadeError as error:
         return [False, trial.what, str(error)]
     return [trial.held(result), trial.what, _came_to(result, name)]
