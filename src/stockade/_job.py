@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from stockade._errors import JobError
 
+_LONGEST_NAME, _LONGEST_PATH = 255, 3000  # NAME_MAX; PATH_MAX, with room for where it is laid
 STDIN_TYPES = bytes | BinaryIO | None
 
 
@@ -50,9 +52,23 @@ class Job:
         if self.argv and not self.argv[0]:
             raise JobError("the command is empty")
         for name in (*self.files, *self.inputs):
-            parts = name.split("/")
-            if not name or "\0" in name or name.startswith("/") or ".." in parts or "" in parts or "." in parts:
-                raise JobError(f"{name!r}: a file's name in the workspace is relative and has no '..' in it")
+            _check_name(name)
+        inner = next((each for each in self.files for part in _parents(each) if part in self.files), None)
+        if inner is not None:
+            raise JobError(f"{inner!r}: another file has the name of the folder that this one lies in")
+
+
+def _check_name(name: str) -> None:
+    parts = name.split("/")
+    if not name or "\0" in name or name.startswith("/") or ".." in parts or "" in parts or "." in parts:
+        raise JobError(f"{name!r}: a file's name in the workspace is relative and has no '..' in it")
+    if len(os.fsencode(name)) > _LONGEST_PATH or any(len(os.fsencode(part)) > _LONGEST_NAME for part in parts):
+        raise JobError(f"{name[:40]!r}...: a file's name is longer than Linux takes ({_LONGEST_NAME} bytes a part)")
+
+
+def _parents(name: str) -> list[str]:
+    parts = name.split("/")
+    return ["/".join(parts[:count]) for count in range(1, len(parts))]
 
 
 def _can_be_read(stdin: object) -> bool:

@@ -212,7 +212,11 @@ def job_from_command(
     """Return the job of running the command ``argv``."""
     if isinstance(argv, str | bytes):
         raise JobError("a command is a list of words, such as ['sort', 'big.txt']; nothing splits a text into words")
-    return Job(argv=tuple(map(os.fspath, argv)), inputs=tuple(inputs), **_common(stdin, files, environment))
+    try:
+        words = tuple(map(os.fspath, argv))
+    except TypeError:
+        raise JobError(f"a command is a list of words, each a text or a path, not {argv!r:.80}") from None
+    return Job(argv=words, inputs=tuple(inputs), **_common(stdin, files, environment))
 
 
 def _plain_bytes(value: Any) -> bytes:

@@ -21,6 +21,8 @@ _GROUP = "stockade.backends"
 def find(backend: str | Backend) -> Backend:
     """Return the backend of that name, or the object itself."""
     if not isinstance(backend, str):
+        if not hasattr(backend, "prepare"):
+            raise BackendUnavailable(f"a backend is a name or an object that prepares launches, not {backend!r:.80}")
         return backend
     place = BUILT_IN.get(backend) or _others().get(backend)
     if place is None:

@@ -16,6 +16,8 @@ _SUFFIXES = {".py": "python", ".sh": "shell", ".bash": "shell"}
 def find(name: str | Language) -> Language:
     """Return the language of that name or alias, or the object itself."""
     if not isinstance(name, str):
+        if not hasattr(name, "command"):
+            raise JobError(f"a language is a name or an object with a command, not {name!r:.80}")
         return name
     key = _ALIASES.get(name.lower(), name.lower())
     if key not in BUILT_IN:
