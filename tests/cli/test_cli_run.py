@@ -187,3 +187,16 @@ def test_a_filter_that_is_none_is_named_before_anything_starts(stockade, folder:
         done = stockade(*command)
         assert done.returncode == 2
         assert b"security.syscalls_file = '" + os.fsencode(folder) + b"/profile.json': Expecting value" in done.stderr
+
+
+def test_a_filter_of_the_users_own(stockade, tmp_path):
+    allow = {"defaultAction": "SCMP_ACT_ERRNO", "syscalls": [{"names": ["unshare"], "action": "SCMP_ACT_ALLOW"}]}
+    (tmp_path / "f.json").write_text(json.dumps(allow))
+    code = "import ctypes; print(ctypes.CDLL(None).unshare(0x400))"
+    assert stockade("run", "-c", code).stdout == b"-1\n"
+    assert stockade("run", "--syscalls-file", str(tmp_path / "f.json"), "-c", code).stdout == b"0\n"
+    assert stockade("run", "--syscalls", "permissive", "-c", code).stdout == b"0\n"
+    done = stockade("run", "--syscalls-file", str(tmp_path / "f.json"), "--syscalls-replace", "-c", code)
+    assert (done.returncode, b"must allow" in done.stderr) == (2, True)
+    done = stockade("run", "--syscalls-replace", "-c", code)
+    assert (done.returncode, b"syscalls_file is not set" in done.stderr) == (2, True)

@@ -116,6 +116,17 @@ _OPTIONS = (
         help="The least that may stand between the code and the host.",
     ),
     click.option(
+        "--syscalls",
+        type=click.Choice(["tight", "standard", "permissive"]),
+        help="Which system calls the kernel takes; 'standard' is the default.",
+    ),
+    click.option(
+        "--syscalls-file",
+        metavar="FILE",
+        help="A filter of your own in Docker's JSON form: what it allows is allowed as well.",
+    ),
+    click.option("--syscalls-replace", is_flag=True, help="The file of --syscalls-file decides alone."),
+    click.option(
         "--explain-denials",
         is_flag=True,
         help="Name each system call that the filter refuses, with the reason and what would allow it.",
@@ -150,6 +161,16 @@ def policy_from(options: Mapping[str, Any]) -> Policy:
     return Policy.parse(_merged(base.model_dump(), options))
 
 
+def _security(data: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        **data,
+        "syscalls": options["syscalls"] or data["syscalls"],
+        "syscalls_file": options["syscalls_file"] or data["syscalls_file"],
+        "syscalls_mode": "replace" if options["syscalls_replace"] else data["syscalls_mode"],
+        "explain_denials": options["explain_denials"] or data["explain_denials"],
+    }
+
+
 def _merged(data: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     files, environment = data["filesystem"], data["environment"]
     return {
@@ -165,10 +186,7 @@ def _merged(data: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
             "inherit": [*environment["inherit"], *options["inherit"]],
             "set": {**environment["set"], **dict(options["environment"])},
         },
-        "security": {
-            **data["security"],
-            "explain_denials": options["explain_denials"] or data["security"]["explain_denials"],
-        },
+        "security": _security(data["security"], options),
         "isolation": options["isolation"] or data["isolation"],
         "on_output": options["on_output"] or data["on_output"],
         "accept": {**data["accept"], **dict(options["accept"])},
