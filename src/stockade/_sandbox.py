@@ -17,7 +17,7 @@ from stockade._launch import Launch
 from stockade._plan import Plan
 from stockade._result import Result
 from stockade.backends import registry as backends
-from stockade.backends.base import Backend, SpeaksForItself, planned
+from stockade.backends.base import Backend, SpeaksForItself
 from stockade.client import blocking, wardens
 from stockade.client.conversation import Conversation
 from stockade.languages import registry as languages
@@ -38,9 +38,9 @@ class Sandbox:
     def __init__(
         self, policy: Policy | None = None, *, backend: str | Backend | None = None, trust: str | None = None
     ) -> None:
-        chosen = select(policy, trust=trust) if backend is None else None
-        self.backend = chosen.backend if chosen else backends.find(backend or "")
-        self.plan = chosen.plan if chosen else plan(policy, backend=self.backend)
+        chosen = select(policy, trust=trust, backend=backend)
+        self.backend = chosen.backend
+        self.plan = chosen.plan
         self.policy = self.plan.policy
 
     def __enter__(self) -> Sandbox:
@@ -121,17 +121,23 @@ def run_command(
     return Sandbox(policy, backend=backend, trust=trust).run_job(job)
 
 
-def select(policy: Policy | None = None, *, trust: str | None = None) -> Selection:
+def select(
+    policy: Policy | None = None, *, trust: str | None = None, backend: str | Backend | None = None
+) -> Selection:
     """Return the backend that would be used for ``policy``, its plan, and the reason; runs no guest.
 
-    ``trust`` is ``"trusted"``, ``"semi-trusted"``, ``"untrusted"`` or unset: see ``stockade.Trust``.
+    ``trust`` is ``"trusted"``, ``"semi-trusted"``, ``"untrusted"`` or unset: see ``stockade.Trust``. A ``backend`` that
+    is named is taken, or refused if it is not enough.
     Raises ``BackendUnavailable`` with a sentence for each backend if none can hold the policy.
     """
     warden = wardens.current()  # starts while the policy's module is imported, which takes as long
     from stockade import _select
     from stockade._policy import Policy
 
-    return _select.select(policy if policy is not None else Policy(), warden.facts(), trust)
+    wanted = policy if policy is not None else Policy()
+    if backend is None:
+        return _select.select(wanted, warden.facts(), trust)
+    return _select.named(backends.find(backend), wanted, warden.facts(), trust)
 
 
 def plan(policy: Policy | None = None, *, backend: str | Backend | None = None) -> Plan:
@@ -140,12 +146,7 @@ def plan(policy: Policy | None = None, *, backend: str | Backend | None = None) 
     Raises ``PlanError`` naming every guarantee that cannot be held, ``BackendUnavailable`` if nothing can,
     ``PolicyError`` if the policy's own system-call filter is none.
     """
-    warden = wardens.current()  # starts while the policy's module is imported, which takes as long
-    from stockade._policy import Policy
-
-    if backend is None:
-        return select(policy).plan
-    return planned(backends.find(backend), policy if policy is not None else Policy(), warden.facts())
+    return select(policy, backend=backend).plan
 
 
 def prepared(backend: Backend, plan: Plan, job: Job) -> AbstractContextManager[Launch]:

@@ -51,6 +51,7 @@ class Candidate:
     """Why it is not to be had: it cannot be used here, cannot hold the policy, or isolates too little."""
     missing: Mapping[str, str] = field(default_factory=dict)
     """What it cannot hold of the policy, with a sentence each."""
+    isolates_too_little: bool = False
     start_seconds: float | None = None
     """The fastest whole run so far, from earlier processes of this user; ``None``: not measured."""
 
@@ -81,18 +82,26 @@ def select(policy: Policy, facts: HostFacts, trust: Trust | str | None = None) -
     raise none_left(seen)
 
 
+def named(backend: Backend, policy: Policy, facts: HostFacts, trust: Trust | str | None = None) -> Selection:
+    """Return the selection of a backend that the caller named. Raises as ``planned`` does, or for what trust asks."""
+    found = consider(backend, policy, facts, None if trust is None else _trust(trust))
+    if found.plan is None and (found.isolates_too_little or found.missing):
+        raise PlanError(backend.name, found.missing or {"isolation": found.trouble})
+    return Selection(backend, found.plan or planned(backend, policy, facts), f"{backend.name}: asked for by name")
+
+
 def consider(backend: Backend, policy: Policy, facts: HostFacts, trust: Trust | None = None) -> Candidate:
     """Return what there is to say of ``backend`` under ``policy``."""
     cost = _costs.known().get(backend.name)
     floor = least_isolation(policy, trust)
     if not backend.isolation.at_least(floor):
         trouble = f"isolates by {backend.isolation.value} only, and {_whose(policy, trust)} asks for {floor.value}"
-        return Candidate(backend, None, trouble, start_seconds=cost)
+        return Candidate(backend, None, trouble, isolates_too_little=True, start_seconds=cost)
     if trust is Trust.SEMI_TRUSTED:
         lifted = [str(limit) for limit in _EVERY_LIMIT if not policy.asks(limit)]
         if lifted:
             trouble = f"semi-trusted code needs every limit set, and the policy lifts {', '.join(lifted)}"
-            return Candidate(backend, None, trouble, start_seconds=cost)
+            return Candidate(backend, None, trouble, isolates_too_little=True, start_seconds=cost)
     try:
         return Candidate(backend, planned(backend, policy, facts), start_seconds=cost)
     except BackendUnavailable as error:
@@ -100,7 +109,7 @@ def consider(backend: Backend, policy: Policy, facts: HostFacts, trust: Trust | 
         return Candidate(backend, None, trouble, start_seconds=cost)
     except PlanError as error:
         trouble = f"cannot hold {', '.join(error.missing)}"
-        return Candidate(backend, None, trouble, error.missing, cost)
+        return Candidate(backend, None, trouble, error.missing, start_seconds=cost)
 
 
 def candidates(policy: Policy, facts: HostFacts, trust: Trust | str | None = None) -> list[Candidate]:

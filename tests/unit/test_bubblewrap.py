@@ -48,14 +48,20 @@ def test_the_whole_command_line():
         "--perms", "0644", "--file", "202", "/etc/hosts", "--perms", "0644", "--file", "203", "/etc/nsswitch.conf",
         "--perms", "0644", "--file", "204", "/workspace/a",
         "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/workspace",
-        "--lock-file", "/x",
+        "--clearenv", "--args", "205", "--lock-file", "/x",
         "--", "true",
     )  # fmt: skip
     assert [step[:2] for step in decode_steps(made.base)] == [
         ("session",), ("status", 199), *(("data", number) for number in range(200, 204)), ("become", True),
     ]  # fmt: skip
     assert made.steps[0] == ("data", 204, b"x")
-    assert made.steps[1][1].keys() == {"core", "memlock", "msgqueue", "rtprio"}
+    assert made.steps[1] == (
+        "data", 205,
+        b"--setenv\0PATH\0/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\0--setenv\0LANG\0C.UTF-8\0"
+        b"--setenv\0HOME\0/tmp\0--setenv\0TMPDIR\0/tmp\0",
+    )  # fmt: skip
+    assert made.environment == {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
+    assert made.steps[2][1].keys() == {"core", "memlock", "msgqueue", "rtprio"}
     assert made.bare
 
 
@@ -87,6 +93,9 @@ def _report(engine: bytes = b"", **fields):
     (b'{ "exit-code": 3 }\n', 3 << 8),
     (b'{ "exit-code": 137 }\n', 9),
     (b'{ "exit-code": 255 }\n', 255 << 8),
+    (b'{ "exit-code": 300 }\n', 9),
+    (b'{ "exit-code": -1 }\n', 9),
+    (b'{ "exit-code": 2147483647 }\n', 9),
     (b'nonsense\n{ "exit-code": 1 }\n', 1 << 8),
 ])  # fmt: skip
 def test_the_guests_end(said, status):

@@ -25,7 +25,7 @@ from stockade.backends.base import Availability
 from stockade.backends.bubblewrap_arguments import ENGINE_TASKS, STATUS, Arguments
 from stockade.backends.bubblewrap_capabilities import capabilities
 from stockade.backends.limits import filters_syscalls, groups, watch
-from stockade.backends.surroundings import check_paths, check_reachable, environment
+from stockade.backends.surroundings import check_paths, check_reachable, environment, lies_below
 from stockade.languages.base import JOB_FOLDER
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from stockade._plan import Plan
     from stockade._policy import Policy
 
+_ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}  # of bwrap itself
 _FIRST = (("session",), ("status", STATUS))
 _TRIAL = ("--unshare-user", "--unshare-pid", "--unshare-net", "--uid", "1000", "--gid", "1000", "--die-with-parent",
           "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--", "/bin/sh", "-c", "exit 0")  # fmt: skip
@@ -41,6 +42,7 @@ _NEEDED = ("--json-status-fd", "--size", "--perms", "--seccomp")
 _PRLIMIT = "/usr/bin/prlimit"
 _EXECVP = re.compile(rb"bwrap: execvp (?P<what>.*): (?P<why>[^:\n]*)\n")
 _PRLIMIT_FAILED = re.compile(rb"prlimit: failed to execute (?P<what>.*): (?P<why>[^:\n]*)\n")
+_MOST = 255
 _MISSING = b"No such file or directory"
 
 
@@ -86,6 +88,7 @@ class Bubblewrap:
             raise JobError(f"security.read_only_root: the {self.name} backend cannot bound a writable root")
         if plan.policy.security.explain_denials:
             raise JobError(f"security.explain_denials: {self.name} hands no listener of its filter on")
+        _check_nesting(plan.policy)
         yield launch(plan, job, spell(JOB_FOLDER), self._engine(), self.arguments)
 
     def translate(self, report: Mapping[str, Any], stderr: bytes) -> Mapping[str, Any]:
@@ -109,11 +112,12 @@ def launch(plan: Plan, job: Job, command: Command, engine: _engines.Engine, more
         disable_userns="--disable-userns" in engine.options,
         program=_filter.program(plan) if filters_syscalls(facts) else None,
     )
+    arguments.environment(environment(policy, job, command))
     limits, inner = arguments.limits()
     become = ("become", not _is_setuid(engine.path))
     return Launch(
         argv=(engine.path, *arguments.words, *more, "--", *([_PRLIMIT, *inner] if inner else []), *command.argv),
-        environment=environment(policy, job, command),
+        environment=_ENVIRONMENT,
         base=encode_steps((*_FIRST, *arguments.common, become)),
         steps=(*arguments.own, ("limits", limits)),
         groups=groups(policy, ENGINE_TASKS),
@@ -145,6 +149,8 @@ def translate(report: Mapping[str, Any], stderr: bytes) -> dict[str, Any]:
     elif code is None:
         said = stderr.decode("utf-8", "replace").strip()[-300:]
         told["failure"] = {"kind": "setup", "message": said or "bwrap ended without a word"}
+    elif not 0 <= code <= _MOST:  # bwrap's first process inside has the guest's uid, and may have been taken over
+        told["status"] = int(signal.SIGKILL)
     else:
         number = code - 128
         told["status"] = number if number in signal.valid_signals() else code << 8
@@ -160,6 +166,19 @@ def _exit_code(said: bytes) -> int | None:
         if isinstance(code, int):
             return code
     return None
+
+
+def _check_nesting(policy: Policy) -> None:
+    """Refuse what bwrap would look up below a folder in which a guest may plant links at the same time."""
+    files = policy.filesystem
+    workspace = () if files.workspace == "empty" else (files.workspace,)
+    for path in (*files.read, *files.write, *workspace):
+        outer = next((each for each in files.write if each != path and lies_below(path, (each,))), None)
+        if outer is not None:
+            raise JobError(
+                f"filesystem: {path} lies in {outer}, where a guest may put a link in its place before bwrap looks; "
+                f"name one of the two, or use the native backend, which follows no link"
+            )
 
 
 def _is_setuid(path: str) -> bool:

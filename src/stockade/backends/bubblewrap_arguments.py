@@ -11,6 +11,8 @@ from stockade.backends.surroundings import etc_files, lies_below, network_files
 from stockade.linux import limits as kernel_limits
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from stockade._job import Command, Job
     from stockade._launch import Step
     from stockade._plan import Plan
@@ -51,6 +53,13 @@ class Arguments:
         self._files(self.own, dict(command.files))
         self._files(self.own, {f"{self.workspace}/{name}": content for name, content in job.files.items()})
         self._add("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", self.workspace)
+
+    def environment(self, variables: Mapping[str, str]) -> None:
+        """Have the guest's environment set inside: bwrap itself, which runs outside, must never have it (LD_PRELOAD).
+        It comes through a descriptor, since everybody can read a command line."""
+        words = [word for name, value in variables.items() for word in ("--setenv", name, value)]
+        content = "".join(f"{word}\0" for word in words).encode("utf-8", "surrogateescape")
+        self._add("--clearenv", "--args", self._descriptor(self.own, content))
 
     def limits(self) -> tuple[dict[str, tuple[int, int]], list[str]]:
         """Return the resource limits to set before bwrap starts, and prlimit's arguments for those that would hinder

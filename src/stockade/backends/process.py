@@ -139,7 +139,8 @@ def _landlock(plan: Plan, command: Command, place: str, shown: tuple[str, ...]) 
         tcp_bind="all" if policy.network == "host" else (),
         tcp_connect="all" if policy.network == "host" else (),
     )
-    return [("landlock", ruleset.to_json())]
+    exact = dict.fromkeys((*policy.filesystem.read, *policy.filesystem.write, *bound))
+    return [("landlock", ruleset.to_json(), tuple(exact))]
 
 
 def _filter_step(plan: Plan) -> list[Step]:

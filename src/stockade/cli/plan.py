@@ -56,6 +56,8 @@ def plan(as_json: bool, backend: str | None, trust: str | None, **options: Any) 
             _print_backends(seen, "")
         raise _select.none_left(seen)
     require(found, facts)
+    if backend and _select.consider(found, policy, facts, _select.Trust(trust) if trust else None).isolates_too_little:
+        _select.named(found, policy, facts, trust)  # raises, with the sentence
     reason = _select.select(policy, facts, trust).reason if choice else ""
     assessment = assess(policy, facts, found)
     if as_json:

@@ -175,19 +175,21 @@ def abi() -> int:
     return max(0, int(_syscall(_NUMBERS["landlock_create_ruleset"], None, 0, _CREATE_VERSION, None)))
 
 
-def restrict(ruleset: Ruleset, *, at_most: int = NEWEST_ABI) -> None:
+def restrict(ruleset: Ruleset, *, at_most: int = NEWEST_ABI, opened: Mapping[str, int] | None = None) -> None:
     """Apply ``ruleset`` to the calling thread and what it will start, for good: build, then enforce.
+
+    ``opened`` has descriptors of paths that are open already, and not to be looked up again.
 
     Raises OSError naming the path or call; then no restriction holds.
     """
-    descriptor = build(ruleset, at_most=at_most)
+    descriptor = build(ruleset, at_most=at_most, opened=opened)
     try:
         enforce(descriptor)
     finally:
         os.close(descriptor)
 
 
-def build(ruleset: Ruleset, *, at_most: int = NEWEST_ABI) -> int:
+def build(ruleset: Ruleset, *, at_most: int = NEWEST_ABI, opened: Mapping[str, int] | None = None) -> int:
     """Return a new descriptor, close-on-exec, of the ruleset with no right newer than ABI ``at_most``.
 
     It may be enforced any number of times, by any process: built before a fork, it spares the child.
@@ -199,7 +201,7 @@ def build(ruleset: Ruleset, *, at_most: int = NEWEST_ABI) -> int:
     descriptor = _call("landlock_create_ruleset", handled, len(handled))
     try:
         for path, rights in path_rights(ruleset, level).items():
-            _allow_path(descriptor, path, rights)
+            _allow_path(descriptor, path, rights, (opened or {}).get(path))
         for port, rights in port_rights(ruleset, level).items():
             _call("landlock_add_rule", descriptor, _RULE_PORT, pack("=QQ", rights, port))
     except BaseException:
@@ -263,8 +265,8 @@ def _summed(grants: Iterable[tuple[int, tuple[T, ...]]]) -> dict[T, int]:
     return total
 
 
-def _allow_path(ruleset: int, path: str, rights: int) -> None:
-    target = os.open(path, os.O_PATH | os.O_CLOEXEC)
+def _allow_path(ruleset: int, path: str, rights: int, opened: int | None) -> None:
+    target = os.open(path, os.O_PATH | os.O_CLOEXEC) if opened is None else os.dup(opened)
     try:
         if not stat.S_ISDIR(os.fstat(target).st_mode):
             rights &= mask(FILESYSTEM, NEWEST_ABI, ON_FILES)

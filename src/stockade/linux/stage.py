@@ -244,7 +244,10 @@ class Stage:
     def do_place(self, path: str) -> None:
         """Make a folder of the host for this run. The keeper, who removes it, is told first."""
         os.write(self._place_note, os.fsencode(path))
-        os.mkdir(path, 0o711)
+        os.mkdir(path, 0o700)
+        if self._privileged:  # the guest may go in by its group, and nobody else
+            os.chown(path, -1, self._gid)
+            os.chmod(path, 0o710)
 
     def do_become(self, no_new_privileges: bool) -> None:
         """Take on the run's uid and give up every capability, for good; a setuid engine must not be stopped here."""
@@ -276,9 +279,16 @@ class Stage:
         room = processes.tasks_of(self._uid) - 1 + count  # this one will be the guest's first
         self._limits += rlimits.prepare({"nproc": (room, room)})
 
-    def do_landlock(self, ruleset: dict[str, Any]) -> None:
-        """Give up every right to files, and every way to processes outside, that the ruleset does not name."""
-        landlock.restrict(landlock.Ruleset.from_json(ruleset))
+    def do_landlock(self, ruleset: dict[str, Any], exact: Sequence[str] = ()) -> None:
+        """Give up every right to files, and every way to processes outside, that the ruleset does not name.
+
+        The ``exact`` paths of it are not reached through any symbolic link: a guest may be planting one right now.
+        """
+        root = os.open("/", os.O_PATH | os.O_CLOEXEC)
+        opened = {path: mounts.open_beneath(root, path, follow=False) for path in exact}
+        landlock.restrict(landlock.Ruleset.from_json(ruleset), opened=opened)
+        for fd in (root, *opened.values()):
+            os.close(fd)
 
     def do_filter(self, program: bytes) -> None:
         """Load the system-call filter; it lets through what the last steps need."""

@@ -11,10 +11,11 @@ It takes SIGTERM, from the warden or for the death of its parent, as the word to
 from __future__ import annotations
 
 import os
+import resource
 
 from stockade.linux import places, processes
 from stockade.linux.stage import Stage
-from stockade.warden.inside import Inside
+from stockade.warden.inside import Inside, exit_message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,11 +61,20 @@ class Bare(Inside):
         processes.end_descendants()
 
     def _stop(self, _number: int, _frame: object) -> NoReturn:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         self._end_all_others()
+        self._tell_the_end()  # before what a guest can make last
         place = _read(self.place[0])
         if place:
             places.remove(os.fsdecode(place))
         os._exit(0)
+
+    def _tell_the_end(self) -> None:
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        try:
+            self.control.sendall(exit_message(None, usage, self._see("")))
+        except OSError:
+            pass  # it was said already, or nobody listens any more
 
     def _stage(self) -> Stage:
         return Stage(

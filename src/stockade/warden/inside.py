@@ -95,14 +95,14 @@ class Inside(Record):
         The answer need not wait for the init's own end after that. The kernel would kill the rest as well.
         """
         # Rehearsed while nobody waits: a page that is written for the first time after a fork must be copied.
-        _exit_message(0, resource.getrusage(resource.RUSAGE_SELF), self._see("/"))
+        exit_message(0, resource.getrusage(resource.RUSAGE_SELF), self._see("/"))
         while True:
             pid, status, usage = os.wait4(-1, 0)
             if pid == guest:
                 break
         seen = self._see("/tmp")
         self._end_all_others()
-        self.control.sendall(_exit_message(status, usage, seen))
+        self.control.sendall(exit_message(status, usage, seen))
         self.control.recv(1)  # ends with the warden's word: an exit at once would delay the answer on this CPU
         os._exit(0)
 
@@ -217,7 +217,8 @@ def _exec_on_path(argv: list[str], environment: dict[str, str]) -> NoReturn:
     raise found or FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
 
 
-def _exit_message(status: int, usage: resource.struct_rusage, seen: dict[str, Any]) -> bytes:
+def exit_message(status: int | None, usage: resource.struct_rusage, seen: dict[str, Any]) -> bytes:
+    """Return the word that nothing of the guest is left; ``status`` is ``None`` where the init ended it itself."""
     return wire.encode(
         "exit",
         status=status,

@@ -32,6 +32,7 @@ _SPARES = 4  # at most, of different bases
 _FREE = 16  # slots that wait for a run without a cell in them
 _LOOP_SECONDS = 0.005
 _COLLECT_EVERY = 512
+_AGAIN_SECONDS = 0.05
 
 
 class Warden:
@@ -146,6 +147,11 @@ class Warden:
         try:
             cell = slot.receive()
         except (SlotError, wire.WireError) as error:
+            run = next((run for run in self._runs if run.slot is slot and run.cell is not None), None)
+            if run is not None:  # its cell dies with the nursery; then the slot comes back, and cannot be renewed
+                self._loop.forget(slot.control.fileno())
+                run.refuse(f"the process that holds the cell is gone: {error}")
+                return
             self._drop(slot)
             if waiting is not None:
                 waiting[0].refuse(f"no cell could be made: {error}")
@@ -285,8 +291,11 @@ def _tick(run: Run, now: float) -> float:
     try:
         return run.tick(now)
     except OSError as error:
-        run.refuse(f"the run could not be watched: {error}")
-        return now
+        try:
+            run.refuse(f"the run could not be watched: {error}")
+        except OSError:
+            pass  # its cell is gone already
+        return now + _AGAIN_SECONDS
 
 
 def _receive_descriptors(sock: socket.socket) -> tuple[bytes, list[int]]:

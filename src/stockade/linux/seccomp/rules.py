@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from stockade.linux.seccomp.groups import Filter
 from stockade.linux.seccomp.table import (
     REFUSE,
+    UNIMPLEMENTED,
     Clause,
     Condition,
     Op,
@@ -203,6 +204,14 @@ _METADATA = """
 chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes futimesat utimensat setxattr lsetxattr
 fsetxattr setxattrat removexattr lremovexattr fremovexattr removexattrat file_setattr
 """
+_ATTRIBUTES = """
+getxattr lgetxattr fgetxattr getxattrat listxattr llistxattr flistxattr listxattrat
+"""
+_WATCHING = "inotify_init inotify_init1 inotify_add_watch"
+_MOUNTS = "statmount listmount"
+_CONNECTING = "bind listen connect accept accept4"
+# F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE, F_NOTIFY: signals to others by way of a pipe, and news of other files
+_FCNTL_OF_OTHERS = (8, 10, 15, 1024, 1026)
 _SCHEDULING = "sched_setscheduler sched_setparam sched_setattr sched_setaffinity"
 _SIGNALLING = "tkill tgkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_send_signal"
 _SOCK_STREAM, _SOCK_SEQPACKET = 1, 5
@@ -217,11 +226,18 @@ def _each(names: str, rule: Rule) -> dict[str, Rule]:
 SHARED_HOST: Mapping[str, Rule] = {
     **_each(_OF_THE_HOST, always(REFUSE)),
     **_each(_SCHEDULING, _ONLY_ITSELF),
+    # As on a file system that has none of these, or a kernel that does not know the call: programs ask often.
+    **_each(_ATTRIBUTES, always(answer(errno.EOPNOTSUPP))),
+    **_each(_MOUNTS, always(UNIMPLEMENTED)),
+    **_each(_WATCHING, always(REFUSE)),
+    "fcntl": refuse_if(*((low(1, command),) for command in _FCNTL_OF_OTHERS)),
+    "ioctl": allow_if(*((low(1, request),) for request in _PLAIN_IOCTLS)),  # of files there are many, attributes too
     "prlimit64": allow_if((Condition(0, Op.EQ, 0),)),
     "setpriority": allow_if((low(0, 0), low(1, 0))),  # PRIO_PROCESS, itself
     "ioprio_set": allow_if((low(0, 1), low(1, 0))),  # IOPRIO_WHO_PROCESS, itself
 }
 NO_NETWORK: Mapping[str, Rule] = {
+    **_each(_CONNECTING, always(answer(errno.EACCES))),  # a pair could take an abstract name of the host
     "socket": always(answer(errno.EACCES)),
     # No datagrams: such a socket can send to any named socket of the host without connecting.
     "socketpair": allow_if(
