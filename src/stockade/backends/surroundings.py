@@ -71,7 +71,10 @@ def check_paths(policy: Policy, facts: HostFacts) -> None:
     for path in shown:
         if not Path(path).exists():
             raise JobError(f"filesystem: {path} is not there")
-        real = os.path.realpath(path)
+        try:
+            real = os.path.realpath(path)
+        except OSError as error:  # it was a link a moment ago
+            raise JobError(f"filesystem: {path} changes while it is looked at: {error.strerror}") from None
         if real != path:
             raise JobError(
                 f"filesystem: {path} is reached through a symbolic link, which an earlier guest may have planted; "
