@@ -65,11 +65,11 @@ class Arguments:
         """Return the resource limits to set before bwrap starts, and prlimit's arguments for those that would hinder
         its own work: these are set inside, at the price of one more program."""
         outer = rlimits(self._policy, self._plan.facts)
+        if "pids" in self._plan.facts.cgroups:
+            outer.pop("nproc", None)  # the group counts, exactly, and another program is saved
         inner = {name: outer.pop(name) for name in tuple(outer) if self._hinders(name, outer[name][0])}
         if "nproc" in inner:
             inner["nproc"] = (inner["nproc"][0] + _INSIDE, inner["nproc"][1] + _INSIDE)
-        if "nproc" in outer:
-            outer["nproc"] = (outer["nproc"][0] + ENGINE_TASKS, outer["nproc"][1] + ENGINE_TASKS)
         if not inner:
             return outer, []
         cut = kernel_limits.prepare(inner)
@@ -77,8 +77,8 @@ class Arguments:
         return outer, [*words, "--"]
 
     def _hinders(self, name: str, figure: int) -> bool:
-        if name == "nproc":  # an ordinary user's other processes count outside
-            return self._plan.facts.uid != 0
+        if name == "nproc":  # outside, other processes of the uid count
+            return True
         laid = max((len(step[2]) for step in (*self.common, *self.own)), default=0)
         return (name == "nofile" and figure < _LEAST_FILES) or (name == "fsize" and figure < laid)
 

@@ -56,7 +56,7 @@ def _as_far_as(held: Enforcement, more: Sequence[str]) -> Enforcement:
 
 def _processes(facts: HostFacts) -> Enforcement:
     if "pids" in facts.cgroups:
-        return Enforcement(f"cgroup v{facts.cgroups['pids']} pids.max, RLIMIT_NPROC", _KERNEL, "tasks: threads count")
+        return Enforcement(f"cgroup v{facts.cgroups['pids']} pids.max", _KERNEL, "tasks: threads count")
     if facts.uid == 0 or facts.counts_tasks_by_namespace:
         return Enforcement("RLIMIT_NPROC in bwrap's user namespace", _KERNEL, "tasks: threads count")
     return Enforcement("RLIMIT_NPROC", _KERNEL, "counts the caller's other processes as well (Linux before 5.14)")

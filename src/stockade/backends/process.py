@@ -151,10 +151,8 @@ def _filter_step(plan: Plan) -> list[Step]:
 
 
 def _limits(plan: Plan) -> list[Step]:
-    """Resource limits. RLIMIT_NPROC counts all tasks of a uid: exact where the uid is the run's own."""
+    """Resource limits. RLIMIT_NPROC, which counts all tasks of a uid, only where no group counts those of the run."""
     limits = rlimits(plan.policy, plan.facts)
-    if plan.facts.uid == 0:
-        return [("limits", limits)]
     count = limits.pop("nproc", None)
     if count is None or "pids" in plan.facts.cgroups:
         return [("limits", limits)]

@@ -6,6 +6,7 @@ import ctypes
 import errno
 import os
 import select
+import time
 
 from stockade.linux import files, libc
 
@@ -37,6 +38,7 @@ _PR_CAP_AMBIENT_CLEAR_ALL = 4
 
 _CLOSE_RANGE_CLOEXEC = 4
 _FEW_DESCRIPTORS = 1024
+_AGAIN_SECONDS = 0.0005
 _KEYCTL_JOIN_SESSION_KEYRING = 1
 _CAPABILITY_VERSION_3 = 0x20080522
 
@@ -120,7 +122,8 @@ def end_descendants() -> None:
             except ProcessLookupError:
                 pass
         try:
-            os.waitpid(-1, 0)
+            if not os.waitpid(-1, os.WNOHANG)[0]:
+                time.sleep(_AGAIN_SECONDS)  # no longer: the list may have missed one (proc(5), children)
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
         except ChildProcessError:
