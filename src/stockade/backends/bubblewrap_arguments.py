@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from stockade._guarantees import Guarantee
-from stockade.backends.limits import rlimits
+from stockade.backends.limits import LOOSE, rlimits
 from stockade.backends.surroundings import etc_files, lies_below, network_files
 from stockade.linux import limits as kernel_limits
 
@@ -65,11 +65,12 @@ class Arguments:
         """Return the resource limits to set before bwrap starts, and prlimit's arguments for those that would hinder
         its own work: these are set inside, at the price of one more program."""
         outer = rlimits(self._policy, self._plan.facts)
-        if "pids" in self._plan.facts.cgroups:
-            outer.pop("nproc", None)  # the group counts, exactly, and another program is saved
+        counted = outer.pop("nproc", None) if "pids" in self._plan.facts.cgroups else None
         inner = {name: outer.pop(name) for name in tuple(outer) if self._hinders(name, outer[name][0])}
         if "nproc" in inner:
             inner["nproc"] = (inner["nproc"][0] + _INSIDE, inner["nproc"][1] + _INSIDE)
+        if counted is not None and self._plan.facts.uid == 0:  # the group counts exactly, and a program is saved
+            outer["nproc"] = (counted[0] + LOOSE, counted[1] + LOOSE)
         if not inner:
             return outer, []
         cut = kernel_limits.prepare(inner)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 _KERNEL = Strength.KERNEL
 _SUPERVISOR = Strength.SUPERVISOR
 _AFTER_OOM = "the warden ends the tree after an oom_kill"
+LOOSE = 64
+"""By how much RLIMIT_NPROC exceeds the limit where the run's group counts exactly: others may have the uid too."""
 FILTERED_MACHINES = ("x86_64", "aarch64")
 
 

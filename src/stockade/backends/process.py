@@ -17,7 +17,7 @@ from stockade._errors import JobError
 from stockade._guarantees import Enforcement, Guarantee, Isolation
 from stockade._launch import Launch, encode_steps
 from stockade.backends.base import Availability
-from stockade.backends.limits import filters_syscalls, groups, rlimits, watch
+from stockade.backends.limits import LOOSE, filters_syscalls, groups, rlimits, watch
 from stockade.backends.process_capabilities import capabilities
 from stockade.backends.surroundings import DEVICES, check_paths, check_reachable, environment, network_files
 from stockade.linux import places
@@ -151,9 +151,13 @@ def _filter_step(plan: Plan) -> list[Step]:
 
 
 def _limits(plan: Plan) -> list[Step]:
-    """Resource limits. RLIMIT_NPROC, which counts all tasks of a uid, only where no group counts those of the run."""
+    """Resource limits. RLIMIT_NPROC counts all tasks of a uid: what decides where no group counts those of the run."""
     limits = rlimits(plan.policy, plan.facts)
     count = limits.pop("nproc", None)
-    if count is None or "pids" in plan.facts.cgroups:
+    if count is None:
         return [("limits", limits)]
-    return [("limits", limits), ("task_room", count[0])]
+    if "pids" not in plan.facts.cgroups:
+        return [("limits", limits), ("task_room", count[0])]
+    if plan.facts.uid == 0:
+        limits["nproc"] = (count[0] + LOOSE, count[0] + LOOSE)
+    return [("limits", limits)]

@@ -39,6 +39,9 @@ _PR_CAP_AMBIENT_CLEAR_ALL = 4
 _CLOSE_RANGE_CLOEXEC = 4
 _FEW_DESCRIPTORS = 1024
 _AGAIN_SECONDS = 0.0005
+_MOST_ROUNDS = 100
+_CALM = 2
+_AT_REST = ("T", "t", "Z", "X", "")
 _KEYCTL_JOIN_SESSION_KEYRING = 1
 _CAPABILITY_VERSION_3 = 0x20080522
 
@@ -114,8 +117,8 @@ def end_descendants() -> None:
     """
     if _is_childless():
         return  # the usual case, without a look at /proc
-    _stop_descendants()
     while True:
+        _stop_descendants()
         for pid in children(os.getpid()):
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -139,16 +142,21 @@ def _is_childless() -> bool:
 
 
 def _stop_descendants() -> None:
-    stopped: set[int] = set()
-    while True:
+    """Stop all, until two looks in a row find none that runs: one look may miss some (proc(5), children)."""
+    calm = 0
+    for _ in range(_MOST_ROUNDS):
         found = descendants(os.getpid())
-        new = [pid for pid in found if pid not in stopped]
-        if not new:
+        running = [pid for pid in found if _state(pid) not in _AT_REST]
+        calm = 0 if running else calm + 1
+        if calm == _CALM:
             return
         ours = {os.getpid(), *found}
-        for pid in new:
-            stopped.add(pid)
+        for pid in running:
             _stop(pid, ours)
+
+
+def _state(pid: int) -> str:
+    return files.read(f"/proc/{pid}/stat").rpartition(") ")[2][:1]
 
 
 def _stop(pid: int, ours: set[int]) -> None:

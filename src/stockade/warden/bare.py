@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 else:
     import _signal as signal  # the ``signal`` module imports ``enum``
 
+_PRIORITY = -10
 _MOST_SAID = 1 << 16
 _KEPT = (processes.CAP_KILL, processes.CAP_DAC_OVERRIDE, processes.CAP_FOWNER)  # the last two to remove what is left
 
@@ -49,6 +50,7 @@ class Bare(Inside):
         signal.signal(signal.SIGTERM, self._stop)
         processes.set_dumpable(False)
         if self.privileged:
+            os.setpriority(os.PRIO_PROCESS, 0, _PRIORITY)  # or a guest that takes all CPUs would hold up its own end
             processes.empty_bounding_set()
             processes.keep_capabilities(*_KEPT)
         processes.no_new_privileges()
