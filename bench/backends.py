@@ -38,7 +38,7 @@ def by_hand_with_the_same_walls(argv: list[str]) -> Callable[[], None]:
     made = stockade.plan(backend=backend)
     with backend.prepare(made, Job(argv=tuple(argv)), lambda _: Command(argv=tuple(argv))) as launch:
         pass
-    data = [step for step in decode_steps(launch.base) if step[0] == "data"]
+    data = [step for step in (*decode_steps(launch.base), *launch.steps) if step[0] == "data"]
     status = os.open(os.devnull, os.O_WRONLY)
 
     def call() -> None:
