@@ -28,8 +28,9 @@ def note(backend: str, seconds: float) -> None:
 @lru_cache(maxsize=1)
 def known() -> dict[str, float]:
     """Return the fastest run of each backend that was measured, in seconds."""
+    path = _file()
     try:
-        data = json.loads(_file().read_text(encoding="utf-8"))
+        data = json.loads(path.read_text(encoding="utf-8")) if path else {}
         return {name: float(value) for name, value in data.items() if isinstance(value, int | float)}
     except (OSError, ValueError, AttributeError):
         return {}
@@ -37,11 +38,12 @@ def known() -> dict[str, float]:
 
 def _save() -> None:
     path = _file()
-    with suppress(OSError):
-        fresh = time.time() - path.stat().st_mtime < _DAY
-        if fresh and set(_seen) <= set(known()):
-            return
     earlier = known()
+    if path is None:
+        return
+    with suppress(OSError):
+        if time.time() - path.stat().st_mtime < _DAY and set(_seen) <= set(earlier):
+            return
     fastest = {name: round(min(seconds, earlier.get(name, seconds)), 6) for name, seconds in _seen.items()}
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -50,6 +52,9 @@ def _save() -> None:
         draft.replace(path)
 
 
-def _file() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.environ.get("HOME", "/nonexistent"), ".cache")  # noqa: PTH118
-    return Path(home) / "stockade" / "start-costs.json"
+def _file() -> Path | None:
+    """Return the cache's file; none without a home, which must not be made up."""
+    cache, home = os.environ.get("XDG_CACHE_HOME"), os.environ.get("HOME")
+    if not (cache or home):
+        return None
+    return (Path(cache) if cache else Path(home or "") / ".cache") / "stockade" / "start-costs.json"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from stockade._errors import FieldProblem, PolicyError
 from stockade._guarantees import Guarantee, Isolation
 from stockade._result import Denial
+from stockade.linux import landlock
 
 if TYPE_CHECKING:
     from stockade._facts import HostFacts
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from stockade._policy import Policy
     from stockade.linux.seccomp import Table
 
-SCOPES_SIGNALS = 6
-"""The Landlock ABI that keeps a guest's signals inside (Linux 6.12)."""
 _MOST = 1 << 20
 _FIELD = "security.syscalls_file"
 
@@ -106,7 +105,7 @@ def _of(plan: Plan) -> _Rules:
 
 
 def _rules(policy: Policy, facts: HostFacts, isolation: Isolation, own: bytes | None) -> _Rules:
-    shared = (policy.network == "host", facts.uid == 0, facts.landlock >= SCOPES_SIGNALS)
+    shared = (policy.network == "host", facts.uid == 0, facts.landlock >= landlock.SCOPED_SINCE)
     return _Rules(
         machine=facts.machine,
         kernel=facts.version,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -65,12 +64,9 @@ class Sandbox:
         # The line first: the warden wakes up while the launch is put together.
         with wardens.current().line() as line, prepared(self.backend, self.plan, job) as launch:
             talk = Conversation(launch)
-            begin = time.monotonic()
             for _ in blocking.events(talk, line, job.stdin):
                 pass
-            result = verdict_of(talk, self.backend, self.plan)
-            _costs.note(self.backend.name, time.monotonic() - begin)
-            return result
+            return verdict_of(talk, self.backend, self.plan)
 
 
 def run(
@@ -167,7 +163,10 @@ def prepared(backend: Backend, plan: Plan, job: Job) -> AbstractContextManager[L
 
 def verdict_of(talk: Conversation, backend: Backend, plan: Plan) -> Result:
     """Return the verdict, once the conversation is over; an engine in between has its say about the status."""
-    return talk.result(plan, backend.translate if isinstance(backend, SpeaksForItself) else None)
+    result = talk.result(plan, backend.translate if isinstance(backend, SpeaksForItself) else None)
+    if result.ok:
+        _costs.note(backend.name, talk.seconds)
+    return result
 
 
 def job_from_source(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from stockade import _costs
-from stockade._errors import BackendUnavailable, PlanError, StockadeError
+from stockade._errors import BackendUnavailable, JobError, PlanError, StockadeError
 from stockade._guarantees import Guarantee, Isolation
 from stockade.backends import registry
 from stockade.backends.base import Backend, planned
@@ -51,9 +50,6 @@ class Candidate:
     """Why it is not to be had: it cannot be used here, cannot hold the policy, or isolates too little."""
     missing: Mapping[str, str] = field(default_factory=dict)
     """What it cannot hold of the policy, with a sentence each."""
-    isolates_too_little: bool = False
-    start_seconds: float | None = None
-    """The fastest whole run so far, from earlier processes of this user; ``None``: not measured."""
 
 
 @dataclass(frozen=True)
@@ -66,72 +62,86 @@ class Selection:
 
 
 def select(policy: Policy, facts: HostFacts, trust: Trust | str | None = None) -> Selection:
-    """Return the backend for ``policy``.
+    """Return the backend for ``policy``; those that come after it are not looked at.
 
     Unset, ``trust`` leaves the policy's least isolation as the floor, and the strongest backend is taken.
     Raises ``PlanError`` or ``BackendUnavailable``, with a sentence for each backend, if there is none: what isolates
     less than the floor is never taken instead.
     """
-    trust = None if trust is None else _trust(trust)
-    seen: list[Candidate] = []
-    for backend in _in_order(trust):
-        found = consider(backend, policy, facts, trust)
-        if found.plan is not None:
-            return Selection(backend, found.plan, _reason(found, trust, seen))
-        seen.append(found)
-    raise none_left(seen)
+    return first(candidates(policy, facts, trust), trust)
+
+
+def first(found: Iterable[Candidate], trust: Trust | str | None = None) -> Selection:
+    """Return the first candidate that holds the policy, with what was passed over for it."""
+    passed: list[Candidate] = []
+    for candidate in found:
+        if candidate.plan is not None:
+            return Selection(candidate.backend, candidate.plan, _reason(candidate, _trust(trust), passed))
+        passed.append(candidate)
+    raise _none_left(passed)
+
+
+def candidates(policy: Policy, facts: HostFacts, trust: Trust | str | None = None) -> Iterator[Candidate]:
+    """Yield every backend there is, in the order in which they would be taken."""
+    given = _trust(trust)
+    for backend in _in_order(given):
+        yield _consider(backend, policy, facts, given)
 
 
 def named(backend: Backend, policy: Policy, facts: HostFacts, trust: Trust | str | None = None) -> Selection:
     """Return the selection of a backend that the caller named. Raises as ``planned`` does, or for what trust asks."""
-    found = consider(backend, policy, facts, None if trust is None else _trust(trust))
-    if found.plan is None and (found.isolates_too_little or found.missing):
-        raise PlanError(backend.name, found.missing or {"isolation": found.trouble})
-    return Selection(backend, found.plan or planned(backend, policy, facts), f"{backend.name}: asked for by name")
+    require_isolation(backend, policy, trust)
+    return Selection(backend, planned(backend, policy, facts), f"{backend.name}: asked for by name")
 
 
-def consider(backend: Backend, policy: Policy, facts: HostFacts, trust: Trust | None = None) -> Candidate:
-    """Return what there is to say of ``backend`` under ``policy``."""
-    cost = _costs.known().get(backend.name)
-    floor = least_isolation(policy, trust)
-    if not backend.isolation.at_least(floor):
-        trouble = f"isolates by {backend.isolation.value} only, and {_whose(policy, trust)} asks for {floor.value}"
-        return Candidate(backend, None, trouble, isolates_too_little=True, start_seconds=cost)
-    if trust is Trust.SEMI_TRUSTED:
-        lifted = [str(limit) for limit in _EVERY_LIMIT if not policy.asks(limit)]
-        if lifted:
-            trouble = f"semi-trusted code needs every limit set, and the policy lifts {', '.join(lifted)}"
-            return Candidate(backend, None, trouble, isolates_too_little=True, start_seconds=cost)
+def require_isolation(backend: Backend, policy: Policy, trust: Trust | str | None = None) -> None:
+    """Raise ``PlanError`` if ``backend`` isolates less than the policy or the trust asks."""
+    trouble = _too_little(backend, policy, _trust(trust))
+    if trouble:
+        raise PlanError(backend.name, {"isolation": trouble})
+
+
+def _consider(backend: Backend, policy: Policy, facts: HostFacts, trust: Trust | None) -> Candidate:
+    trouble = _too_little(backend, policy, trust)
+    if trouble:
+        return Candidate(backend, None, trouble)
     try:
-        return Candidate(backend, planned(backend, policy, facts), start_seconds=cost)
+        return Candidate(backend, planned(backend, policy, facts))
     except BackendUnavailable as error:
-        trouble = str(error).removeprefix(f"backend {backend.name!r}: ")
-        return Candidate(backend, None, trouble, start_seconds=cost)
+        return Candidate(backend, None, str(error).removeprefix(f"backend {backend.name!r}: "))
     except PlanError as error:
-        trouble = f"cannot hold {', '.join(error.missing)}"
-        return Candidate(backend, None, trouble, error.missing, start_seconds=cost)
+        return Candidate(backend, None, f"cannot hold {', '.join(error.missing)}", error.missing)
 
 
-def candidates(policy: Policy, facts: HostFacts, trust: Trust | str | None = None) -> list[Candidate]:
-    """Return every backend there is, in the order in which they would be taken."""
-    trust = None if trust is None else _trust(trust)
-    return [consider(backend, policy, facts, trust) for backend in _in_order(trust)]
+def _too_little(backend: Backend, policy: Policy, trust: Trust | None) -> str:
+    """Return what lacks for this trust and the policy's least isolation, an empty text if nothing does."""
+    floor, whose = _floor(policy, trust)
+    if not backend.isolation.at_least(floor):
+        return f"isolates by {backend.isolation.value} only, and {whose} asks for {floor.value}"
+    lifted = [str(limit) for limit in _EVERY_LIMIT if not policy.asks(limit)] if trust is Trust.SEMI_TRUSTED else []
+    return f"semi-trusted code needs every limit set, and the policy lifts {', '.join(lifted)}" if lifted else ""
 
 
-def least_isolation(policy: Policy, trust: Trust | None) -> Isolation:
-    """Return the floor: the policy's own word, or what the trust asks for, or the profile's."""
+def _floor(policy: Policy, trust: Trust | None) -> tuple[Isolation, str]:
+    """Return the least isolation and who asks for it: the policy, or the trust, or the profile.
+
+    The policy's word stands in for what untrusted code asks, and can only add to what semi-trusted code does.
+    """
+    asked = _FLOORS[trust] if trust is not None else Isolation.PROCESS
     if policy.isolation is not None:
         own = Isolation(policy.isolation)
-        needed = _FLOORS[trust] if trust is Trust.SEMI_TRUSTED else own
-        return needed if needed.at_least(own) else own
-    return _FLOORS[trust] if trust is not None else Isolation.PROCESS
+        if trust is not Trust.SEMI_TRUSTED or own.at_least(asked):
+            return own, "the policy"
+    if trust is Trust.UNTRUSTED:
+        return asked, "untrusted code (unless the policy says isolation='namespaces')"
+    return asked, f"{trust} code" if trust else "the profile"
 
 
-def _trust(word: Trust | str) -> Trust:
+def _trust(word: Trust | str | None) -> Trust | None:
     try:
-        return Trust(word)
+        return None if word is None else Trust(word)
     except ValueError:
-        raise PlanError("any", {"trust": f"{word!r} is no trust; there are: {', '.join(Trust)}"}) from None
+        raise JobError(f"trust: {word!r} is none; there are: {', '.join(Trust)}") from None
 
 
 def _in_order(trust: Trust | None) -> Iterable[Backend]:
@@ -144,26 +154,18 @@ def _in_order(trust: Trust | None) -> Iterable[Backend]:
     return found if trust is Trust.TRUSTED else sorted(found, key=lambda backend: -backend.isolation.rank)
 
 
-def _whose(policy: Policy, trust: Trust | None) -> str:
-    if policy.isolation is not None:
-        return "the policy"
-    if trust is Trust.UNTRUSTED:
-        return "untrusted code (unless the policy says isolation='namespaces')"
-    return f"{trust} code" if trust else "the profile"
-
-
 def _reason(found: Candidate, trust: Trust | None, passed: list[Candidate]) -> str:
     kind = found.backend.isolation.value
     sort = "the cheapest to start" if trust is Trust.TRUSTED else "the strongest isolation"
     said = f"{found.backend.name}: {sort} that holds the policy here ({kind})"
-    if trust is Trust.UNTRUSTED:
+    if trust is Trust.UNTRUSTED and not found.backend.isolation.at_least(Isolation.OWN_KERNEL):
         said += ", which the policy says is enough for untrusted code"
     if passed:
         said += "; passed over: " + "; ".join(f"{each.backend.name}, for {each.trouble}" for each in passed)
     return said
 
 
-def none_left(seen: list[Candidate]) -> StockadeError:
+def _none_left(seen: list[Candidate]) -> StockadeError:
     """Return the error that says why no backend is to be had."""
     if seen[0].missing:  # the first choice can be used, so what it lacks is what to loosen
         return PlanError(seen[0].backend.name, seen[0].missing)

@@ -84,3 +84,13 @@ def test_arguments_of_the_users_own_open_what_they_say(tmp_path: Path) -> None:
     result = stockade.run_command(["cat", "a"], backend=more)
     assert result.stdout == "seen", result.stderr
     assert f"--ro-bind {tmp_path} /workspace" in result.enforcement[stockade.Guarantee.FILESYSTEM_READ].note
+
+
+@pytest.mark.needs("bwrap", "root")
+def test_one_that_is_set_user_id_is_refused(tmp_path: Path) -> None:
+    copy = tmp_path / "bwrap"
+    copy.write_bytes(Path(REAL).read_bytes())
+    copy.chmod(0o4755)
+    backend = Bubblewrap(engine=_engines.Engine(str(copy), (0, 8, 0)))
+    with pytest.raises(stockade.BackendUnavailable, match="set-user-id"):
+        stockade.run_command(["true"], backend=backend)

@@ -22,7 +22,7 @@ LIMITS = dict.fromkeys(
 
 
 def _launch(policy: Policy, job: Job, command: Command, *more: str):
-    held = capabilities(HOST, policy, ENGINE, more)
+    held = capabilities(HOST, ENGINE, more)
     made = plan(policy, HOST, "bubblewrap", held, isolation=Isolation.NAMESPACES)
     return launch(made, job, command, ENGINE, more)
 
@@ -52,7 +52,7 @@ def test_the_whole_command_line():
         "--", "true",
     )  # fmt: skip
     assert [step[:2] for step in decode_steps(made.base)] == [
-        ("session",), ("status", 199), *(("data", number) for number in range(200, 204)), ("become", True),
+        ("session",), ("status", 199), *(("data", number) for number in range(200, 204)), ("become",),
     ]  # fmt: skip
     assert made.steps[0] == ("data", 204, b"x")
     assert made.steps[1] == (
@@ -68,7 +68,7 @@ def test_the_whole_command_line():
 def test_limits_that_would_hinder_bwrap_are_set_inside():
     policy = _policy(limits=LIMITS | {"open_files": 8, "processes": 3, "disk": "unlimited"})
     words = _launch(policy, Job(argv=("true",)), Command(argv=("true",))).argv
-    assert words[words.index("--") + 1 :] == ("/usr/bin/prlimit", "--nofile=8:8", "--nproc=4:4", "--", "true")
+    assert words[words.index("--") + 1 :] == ("/usr/bin/prlimit", "--nproc=4:4", "--nofile=8:8", "--", "true")
 
 
 def test_a_bound_workspace_and_the_hosts_network():

@@ -6,7 +6,18 @@ from typing import Any
 
 import pytest
 
-from stockade import BackendUnavailable, Enforcement, Guarantee, Isolation, PlanError, Policy, Strength, _costs, _select
+from stockade import (
+    BackendUnavailable,
+    Enforcement,
+    Guarantee,
+    Isolation,
+    JobError,
+    PlanError,
+    Policy,
+    Strength,
+    _costs,
+    _select,
+)
 from stockade.backends import registry
 from stockade.backends.base import Availability
 from tests.unit import facts as hosts
@@ -116,5 +127,5 @@ def test_the_first_choice_says_what_it_lacks(among: Among) -> None:
 
 
 def test_no_such_trust(among: Among) -> None:
-    with pytest.raises(PlanError, match="there are: trusted, semi-trusted, untrusted"):
+    with pytest.raises(JobError, match="there are: trusted, semi-trusted, untrusted"):
         among(Fake("n"))("some")

@@ -1,4 +1,4 @@
-"""What a backend is: a short name and four questions."""
+"""What a backend is: a name, an isolation and three questions."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from stockade import _filter, _plan
-from stockade._errors import BackendUnavailable, PlanError
-from stockade._guarantees import Isolation
+from stockade._errors import BackendUnavailable
 
 if TYPE_CHECKING:
     from stockade._facts import HostFacts
-    from stockade._guarantees import Enforcement, Guarantee
+    from stockade._guarantees import Enforcement, Guarantee, Isolation
     from stockade._job import Command, Job
     from stockade._launch import Launch
     from stockade._plan import Plan
@@ -68,9 +67,6 @@ def planned(backend: Backend, policy: Policy, facts: HostFacts) -> Plan:
     be used, ``PolicyError`` if the policy's own system-call filter is none.
     """
     require(backend, facts)
-    if policy.isolation is not None and not backend.isolation.at_least(Isolation(policy.isolation)):
-        sentence = f"it isolates by {backend.isolation.value} only, and the policy asks for {policy.isolation}"
-        raise PlanError(backend.name, {"isolation": sentence})
     own_filter = _filter.read(policy, facts, backend.isolation)
     held = backend.capabilities(facts, policy)
     return _plan.plan(policy, facts, backend.name, held, own_filter=own_filter, isolation=backend.isolation)

@@ -68,7 +68,13 @@ class Bubblewrap:
             return Availability(
                 usable=False,
                 reason=f"{engine.path} {version} has no {', '.join(lacking)}",
-                remedy="install bubblewrap 0.6 or newer",
+                remedy="install bubblewrap 0.8 or newer",
+            )
+        if _is_setuid(engine.path):
+            return Availability(
+                usable=False,
+                reason=f"{engine.path} is set-user-id, and in that mode bounds no file system",
+                remedy=f"chmod u-s {engine.path}, with user namespaces open to users (stockade doctor)",
             )
         if engine.trouble:
             return Availability(usable=False, reason=engine.trouble, remedy="see: stockade doctor")
@@ -76,9 +82,9 @@ class Bubblewrap:
             return Availability(usable=False, reason="prlimit is not installed", remedy="apt install util-linux")
         return Availability(usable=True)
 
-    def capabilities(self, facts: HostFacts, policy: Policy) -> Mapping[Guarantee, Enforcement]:
+    def capabilities(self, facts: HostFacts, policy: Policy) -> Mapping[Guarantee, Enforcement]:  # noqa: ARG002
         """Return what holds each guarantee here."""
-        return capabilities(facts, policy, self._engine(), self.arguments)
+        return capabilities(facts, self._engine(), self.arguments)
 
     @contextmanager
     def prepare(self, plan: Plan, job: Job, spell: Callable[[str], Command]) -> Iterator[Launch]:
@@ -114,11 +120,10 @@ def launch(plan: Plan, job: Job, command: Command, engine: _engines.Engine, more
     )
     arguments.environment(environment(policy, job, command))
     limits, inner = arguments.limits()
-    become = ("become", not _is_setuid(engine.path))
     return Launch(
         argv=(engine.path, *arguments.words, *more, "--", *([_PRLIMIT, *inner] if inner else []), *command.argv),
         environment=_ENVIRONMENT,
-        base=encode_steps((*_FIRST, *arguments.common, become)),
+        base=encode_steps((*_FIRST, *arguments.common, ("become",))),
         steps=(*arguments.own, ("limits", limits)),
         groups=groups(policy, ENGINE_TASKS),
         watch=watch(policy, facts, ENGINE_TASKS),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from stockade._guarantees import Guarantee
 from stockade.backends.limits import LOOSE, rlimits
-from stockade.backends.surroundings import etc_files, lies_below, network_files
+from stockade.backends.surroundings import HOST_NAME, WORKSPACE, Showing, etc_files, host_paths, program_folders
 from stockade.linux import limits as kernel_limits
 
 if TYPE_CHECKING:
@@ -17,15 +17,12 @@ if TYPE_CHECKING:
     from stockade._launch import Step
     from stockade._plan import Plan
 
-WORKSPACE = "/workspace"
 STATUS = 199
 _FIRST = 200  # descriptors that bwrap reads; below them are the cell's own
-_FACES = ("/tmp", "/dev/shm", WORKSPACE)
 ENGINE_TASKS = 2
 """Tasks of bwrap's: one outside, and its own first process inside."""
 _INSIDE = 1
 _LEAST_FILES = 64  # what bwrap opens for itself, and some more
-_HOST_NAME = "stockade"
 
 
 class Arguments:
@@ -64,22 +61,22 @@ class Arguments:
     def limits(self) -> tuple[dict[str, tuple[int, int]], list[str]]:
         """Return the resource limits to set before bwrap starts, and prlimit's arguments for those that would hinder
         its own work: these are set inside, at the price of one more program."""
-        outer = rlimits(self._policy, self._plan.facts)
-        counted = outer.pop("nproc", None) if "pids" in self._plan.facts.cgroups else None
-        inner = {name: outer.pop(name) for name in tuple(outer) if self._hinders(name, outer[name][0])}
-        if "nproc" in inner:
-            inner["nproc"] = (inner["nproc"][0] + _INSIDE, inner["nproc"][1] + _INSIDE)
-        if counted is not None and self._plan.facts.uid == 0:  # the group counts exactly, and a program is saved
-            outer["nproc"] = (counted[0] + LOOSE, counted[1] + LOOSE)
+        wanted = rlimits(self._policy, self._plan.facts)
+        inner = {}
+        if "nproc" in wanted:
+            count = wanted.pop("nproc")[0]
+            if "pids" not in self._plan.facts.cgroups:  # outside, other processes of the uid count
+                inner["nproc"] = (count + _INSIDE, count + _INSIDE)
+            elif self._plan.facts.uid == 0:  # the group counts exactly, and a program is saved
+                wanted["nproc"] = (count + LOOSE, count + LOOSE)
+        inner |= {name: wanted.pop(name) for name in tuple(wanted) if self._hinders(name, wanted[name][0])}
         if not inner:
-            return outer, []
+            return wanted, []
         cut = kernel_limits.prepare(inner)
         words = [f"--{name}={soft}:{hard}" for name, (_, soft, hard) in zip(inner, cut, strict=True)]
-        return outer, [*words, "--"]
+        return wanted, [*words, "--"]
 
     def _hinders(self, name: str, figure: int) -> bool:
-        if name == "nproc":  # outside, other processes of the uid count
-            return True
         laid = max((len(step[2]) for step in (*self.common, *self.own)), default=0)
         return (name == "nofile" and figure < _LEAST_FILES) or (name == "fsize" and figure < laid)
 
@@ -99,16 +96,13 @@ class Arguments:
         if disable_userns:
             self._add("--disable-userns")
         self._add("--die-with-parent", "--new-session", "--json-status-fd", str(STATUS))
-        self._add("--uid", uid, "--gid", uid, "--hostname", _HOST_NAME)
+        self._add("--uid", uid, "--gid", uid, "--hostname", HOST_NAME)
 
     def _system(self) -> None:
-        shown = [path for path, target in self._plan.facts.system if not target]
         for path, target in self._plan.facts.system:
             self._add(*(("--symlink", target, path) if target else ("--ro-bind", path, path)))
-        for folder in self._command.readable:
-            if not lies_below(folder, (*shown, *_FACES)):
-                self._add("--ro-bind", folder, folder)
-                shown.append(folder)
+        for folder in program_folders(self._plan.facts, self._command.readable):
+            self._add("--ro-bind", folder, folder)
         self._add("--proc", "/proc", "--dev", "/dev")
 
     def _scratch(self) -> None:
@@ -123,18 +117,8 @@ class Arguments:
             self._add("--perms", mode, "--tmpfs", path)
 
     def _bound(self) -> None:
-        """Paths of the host, outer ones first, so that an inner one is laid over the outer."""
-        files = self._policy.filesystem
-        shown = {path: "--ro-bind" for path in self._command.readable if lies_below(path, _FACES)}
-        shown |= dict.fromkeys(files.read, "--ro-bind")
-        if files.workspace != "empty":
-            shown[files.workspace] = "--ro-bind"
-        shown |= dict.fromkeys(files.write, "--bind")
-        for path in sorted(shown, key=lambda path: (path.count("/"), path)):
-            self._add(shown[path], path, path)
-        if self._policy.network == "host":
-            for path in network_files():
-                self._add("--ro-bind", path, path)
+        for path, showing in host_paths(self._policy, self._command.readable):
+            self._add("--bind" if showing is Showing.WRITE else "--ro-bind", path, path)
         for name in self._job.inputs:
             self._add("--ro-bind", os.path.realpath(name), f"{self.workspace}/{name}")
 

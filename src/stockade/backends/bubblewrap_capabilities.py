@@ -6,20 +6,18 @@ from typing import TYPE_CHECKING
 
 from stockade._guarantees import Enforcement, Guarantee, Strength
 from stockade.backends import limits
-from stockade.backends.limits import filters_syscalls
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stockade._engines import Engine
     from stockade._facts import HostFacts
-    from stockade._policy import Policy
 
 _KERNEL = Strength.KERNEL
 _SUPERVISOR = Strength.SUPERVISOR
 
 
-def capabilities(facts: HostFacts, policy: Policy, engine: Engine, more: Sequence[str]) -> dict[Guarantee, Enforcement]:
+def capabilities(facts: HostFacts, engine: Engine, more: Sequence[str]) -> dict[Guarantee, Enforcement]:
     """Return the enforcement of each guarantee: a pure function of what was found."""
     by = "bwrap " + ".".join(map(str, engine.version))
     walls = {
@@ -27,10 +25,12 @@ def capabilities(facts: HostFacts, policy: Policy, engine: Engine, more: Sequenc
         Guarantee.FILESYSTEM_WRITE: Enforcement(
             f"{by}: mount namespace, read-only mounts", _KERNEL, "the times of the devices in /dev can be set to now"
         ),
-        Guarantee.NETWORK: Enforcement(f"{by}: network namespace", _KERNEL, _network_note(facts)),
+        Guarantee.NETWORK: limits.network_namespace(facts, f"{by}: "),
         Guarantee.PROCESS_VIEW: Enforcement(f"{by}: PID namespace, own /proc", _KERNEL),
-        Guarantee.IPC: _ipc(by, policy),
-        Guarantee.PRIVILEGES: _privileges(by, facts),
+        Guarantee.IPC: Enforcement(f"{by}: IPC and network namespaces", _KERNEL),
+        Guarantee.PRIVILEGES: limits.privileges(
+            facts, f"{by}: no capabilities, no new privileges, user namespace", "behind a user namespace"
+        ),
         Guarantee.NO_SURVIVORS: Enforcement(f"{by}: PID namespace, and a keeper around it", _KERNEL),
         Guarantee.DISK: Enforcement(
             f"{by}: tmpfs sizes",
@@ -60,23 +60,3 @@ def _processes(facts: HostFacts) -> Enforcement:
     if facts.uid == 0 or facts.counts_tasks_by_namespace:
         return Enforcement("RLIMIT_NPROC in bwrap's user namespace", _KERNEL, "tasks: threads count")
     return Enforcement("RLIMIT_NPROC", _KERNEL, "counts the caller's other processes as well (Linux before 5.14)")
-
-
-def _network_note(facts: HostFacts) -> str:
-    note = "its own loopback is all there is"
-    if not filters_syscalls(facts):
-        note += "; VM sockets, where the host has them, belong to no network namespace and stay in reach"
-    return note
-
-
-def _ipc(by: str, policy: Policy) -> Enforcement:
-    if policy.network == "host":
-        return Enforcement(f"{by}: IPC namespace", _KERNEL, "abstract unix sockets belong to the network, the host's")
-    return Enforcement(f"{by}: IPC and network namespaces", _KERNEL)
-
-
-def _privileges(by: str, facts: HostFacts) -> Enforcement:
-    note = "a host uid leased for the run" if facts.uid == 0 else "the caller's own uid behind a user namespace"
-    if facts.groups and facts.uid != 0:
-        note += f"; {facts.groups} supplementary groups of the caller stay, which only root could shed"
-    return Enforcement(f"{by}: no capabilities, no new privileges, user namespace", _KERNEL, note)

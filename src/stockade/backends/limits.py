@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stockade import _filter
 from stockade._guarantees import Enforcement, Guarantee, Strength
 from stockade._launch import Groups, Watch
 
 if TYPE_CHECKING:
     from stockade._facts import HostFacts
+    from stockade._launch import Step
+    from stockade._plan import Plan
     from stockade._policy import Policy
 
 _KERNEL = Strength.KERNEL
@@ -83,6 +86,30 @@ def watch(policy: Policy, facts: HostFacts, engine_tasks: int = 0) -> Watch:
         engine_tasks=engine_tasks,
         sampled_memory=int(memory) if sampled and memory is not None else None,
     )
+
+
+def privileges(facts: HostFacts, mechanism: str, where: str = "") -> Enforcement:
+    """Return what holds the guest's privileges; ``where`` says what stands around an ordinary user's own uid."""
+    note = "a host uid leased for the run" if facts.uid == 0 else f"the caller's own uid {where}".rstrip()
+    if facts.groups and facts.uid != 0:
+        note += f"; {facts.groups} supplementary groups of the caller stay, which only root could shed"
+    return Enforcement(mechanism, _KERNEL, note)
+
+
+def network_namespace(facts: HostFacts, by: str = "") -> Enforcement:
+    """Return what a network namespace holds, made ``by`` an engine or by ourselves."""
+    note = "its own loopback is all there is"
+    if not filters_syscalls(facts):
+        note += "; VM sockets, where the host has them, belong to no network namespace and stay in reach"
+    return Enforcement(f"{by}network namespace", _KERNEL, note)
+
+
+def filter_steps(plan: Plan) -> list[Step]:
+    """Return the step that loads the system-call filter, none where it cannot be loaded."""
+    if not filters_syscalls(plan.facts):
+        return []
+    name = "listening_filter" if plan.policy.security.explain_denials else "filter"
+    return [(name, _filter.program(plan))]
 
 
 def filters_syscalls(facts: HostFacts) -> bool:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stockade import _filter
-from stockade._errors import BackendUnavailable
 from stockade._facts import HostFacts
 from stockade._guarantees import Enforcement, Guarantee, Isolation
 from stockade._job import Command, Job
@@ -18,16 +17,20 @@ from stockade._launch import Groups, Launch, Watch, encode_steps
 from stockade._plan import Plan
 from stockade._policy import Policy
 from stockade.backends.base import Availability
-from stockade.backends.limits import filters_syscalls, groups, rlimits, watch
+from stockade.backends.limits import filter_steps, filters_syscalls, groups, rlimits, watch
 from stockade.backends.native_capabilities import capabilities
 from stockade.backends.native_namespaces import way_to_open, why_closed
 from stockade.backends.surroundings import (
     DEVICES,
+    FACES,
+    HOST_NAME,
+    WORKSPACE,
+    Showing,
     check_paths,
     environment,
     etc_files,
-    lies_below,
-    network_files,
+    host_paths,
+    program_folders,
 )
 from stockade.languages.base import JOB_FOLDER
 from stockade.linux.landlock import Ruleset
@@ -35,15 +38,13 @@ from stockade.linux.landlock import Ruleset
 if TYPE_CHECKING:
     from stockade._launch import Step
 
-WORKSPACE = "/workspace"
-_FACES = ("/tmp", "/dev/shm", WORKSPACE)  # a host folder below one of these is laid over it
 _INODE_BYTES = 4096  # one inode for each page of the scratch space: a file needs both
 _SEALED_ROOT = 1 << 30  # nobody but the sandbox itself writes there
 _ROOT_FILES = 8 * 4096  # what _files adds
 _ROOT_INODES = 8192
 _FILE = ("ro", "nosuid", "nodev")
 _PROGRAMS = ("ro", "nosuid", "nodev", "follow")
-_HOST_NAME = "stockade"
+_ATTRIBUTES = {Showing.PROGRAM: _PROGRAMS, Showing.READ: _FILE, Showing.WRITE: ("nosuid", "nodev")}
 
 
 class Native:
@@ -65,9 +66,6 @@ class Native:
     @contextmanager
     def prepare(self, plan: Plan, job: Job, spell: Callable[[str], Command]) -> Iterator[Launch]:
         """Yield the launch. Nothing is taken for it: the warden owns all that a run needs."""
-        available = self.availability(plan.facts)
-        if not available.usable:
-            raise BackendUnavailable(f"{available.reason}; {available.remedy}")
         check_paths(plan.policy, plan.facts)
         yield launch(plan, job, spell(JOB_FOLDER))
 
@@ -125,7 +123,7 @@ def _room(plan: Plan, readable: tuple[str, ...], own: int, extra: tuple[int, int
         _root(policy, own + extra[0]),
         *_system(facts, readable),
         ("proc",),
-        ("hostname", _HOST_NAME),
+        ("hostname", HOST_NAME),
         *([("loopback",)] if policy.network == "none" else []),
         *_writable(policy, *extra),
         *_bound(policy, readable),
@@ -138,7 +136,7 @@ def _room(plan: Plan, readable: tuple[str, ...], own: int, extra: tuple[int, int
         ("chdir", _workspace(policy)),
         ("identity", policy.security.uid, policy.security.uid),
         *_landlock(policy, facts),
-        *_filter_step(plan),
+        *filter_steps(plan),
     )
     return _Room(
         base=encode_steps(room if stays_open else (*room, *closing)),
@@ -190,11 +188,7 @@ def _system(facts: HostFacts, readable: tuple[str, ...]) -> list[Step]:
     steps: list[Step] = []
     for path, target in facts.system:
         steps.append(("link", path, target) if target else ("bind", path, path, _PROGRAMS))
-    shown = [path for path, target in facts.system if not target]
-    for folder in readable:
-        if not lies_below(folder, [*shown, *_FACES]):
-            steps.append(("bind", folder, folder, _PROGRAMS))
-            shown.append(folder)
+    steps += [("bind", folder, folder, _PROGRAMS) for folder in program_folders(facts, readable)]
     steps += [("bind", f"/dev/{name}", f"/dev/{name}", ("ro", "nosuid", "noexec")) for name in DEVICES]
     steps += [
         ("link", "/dev/fd", "/proc/self/fd"),
@@ -206,18 +200,7 @@ def _system(facts: HostFacts, readable: tuple[str, ...]) -> list[Step]:
 
 
 def _bound(policy: Policy, readable: tuple[str, ...]) -> list[Step]:
-    """Paths of the host, outer ones first, so that an inner one is laid over the outer."""
-    shown: dict[str, tuple[str, ...]] = {path: _PROGRAMS for path in readable if lies_below(path, _FACES)}
-    shown |= dict.fromkeys(policy.filesystem.read, _FILE)
-    if policy.filesystem.workspace != "empty":
-        shown[policy.filesystem.workspace] = _FILE
-    shown |= dict.fromkeys(policy.filesystem.write, ("nosuid", "nodev"))
-    steps: list[Step] = [
-        ("bind", path, path, shown[path]) for path in sorted(shown, key=lambda path: (path.count("/"), path))
-    ]
-    if policy.network == "host":
-        steps += [("bind", path, path, _PROGRAMS) for path in network_files()]
-    return steps
+    return [("bind", path, path, _ATTRIBUTES[showing]) for path, showing in host_paths(policy, readable)]
 
 
 def _files(policy: Policy) -> list[Step]:
@@ -229,17 +212,10 @@ def _landlock(policy: Policy, facts: HostFacts) -> list[Step]:
     """A second wall behind the mounts; its scopes also close abstract sockets where the network is the host's."""
     if not facts.landlock:
         return []
-    writable = [JOB_FOLDER, *_FACES, *policy.filesystem.write, *(f"/dev/{name}" for name in DEVICES)]
+    writable = [JOB_FOLDER, *FACES, *policy.filesystem.write, *(f"/dev/{name}" for name in DEVICES)]
     if policy.filesystem.workspace != "empty":
         writable.remove(WORKSPACE)
     if not policy.security.read_only_root:
         writable = ["/", JOB_FOLDER]
     ruleset = Ruleset(read=["/"], execute=["/"], read_write=writable, tcp_bind="all", tcp_connect="all")
     return [("landlock", ruleset.to_json())]
-
-
-def _filter_step(plan: Plan) -> list[Step]:
-    if not filters_syscalls(plan.facts):
-        return []
-    name = "listening_filter" if plan.policy.security.explain_denials else "filter"
-    return [(name, _filter.program(plan))]

@@ -10,7 +10,6 @@ from stockade.linux import landlock
 
 _KERNEL = Strength.KERNEL
 _SUPERVISOR = Strength.SUPERVISOR
-_SCOPES = 6  # the Landlock ABI that keeps abstract sockets and signals inside
 
 
 def capabilities(facts: HostFacts) -> dict[Guarantee, Enforcement]:
@@ -24,10 +23,12 @@ def capabilities(facts: HostFacts) -> dict[Guarantee, Enforcement]:
         Guarantee.FILESYSTEM_WRITE: Enforcement(
             "mount namespace, read-only mounts" + _landlock(facts), _KERNEL, _left_to_namespaces(facts)
         ),
-        Guarantee.NETWORK: _network(facts),
+        Guarantee.NETWORK: limits.network_namespace(facts),
         Guarantee.PROCESS_VIEW: _process_view(facts),
         Guarantee.IPC: _ipc(facts),
-        Guarantee.PRIVILEGES: _privileges(facts),
+        Guarantee.PRIVILEGES: limits.privileges(
+            facts, "no capabilities, no new privileges, user namespace", "behind a user namespace"
+        ),
         Guarantee.NO_SURVIVORS: Enforcement("PID namespace with a trusted init", _KERNEL),
     }
 
@@ -45,7 +46,7 @@ def _left_to_namespaces(facts: HostFacts) -> str:
 
 def _ipc(facts: HostFacts) -> Enforcement:
     note = ""
-    if facts.landlock < _SCOPES:
+    if facts.landlock < landlock.SCOPED_SINCE:
         note = "where the policy opens the host's network, its abstract sockets are in reach (Linux before 6.12)"
     return Enforcement("IPC and network namespaces", _KERNEL, note)
 
@@ -65,22 +66,8 @@ def _processes(facts: HostFacts) -> Enforcement:
     return Enforcement("RLIMIT_NPROC", _KERNEL, "counts the caller's other processes as well (Linux before 5.14)")
 
 
-def _privileges(facts: HostFacts) -> Enforcement:
-    note = "a host uid leased for the run" if facts.privileged else "the caller's own uid behind a user namespace"
-    if facts.groups and not facts.privileged:
-        note += f"; {facts.groups} supplementary groups of the caller stay, which only root could shed"
-    return Enforcement("no capabilities, no new privileges, user namespace", _KERNEL, note)
-
-
 def _process_view(facts: HostFacts) -> Enforcement:
     # prlimit(2) asks for the same ids, and an ordinary user has only one of each to give.
     held = facts.privileged or filters_syscalls(facts)
     note = "" if held else "a guest can lower its own init's limits by prlimit, which ends the run"
     return Enforcement("PID namespace, own /proc", _KERNEL, note)
-
-
-def _network(facts: HostFacts) -> Enforcement:
-    note = "its own loopback is all there is"
-    if not filters_syscalls(facts):
-        note += "; VM sockets, where the host has them, belong to no network namespace and stay in reach"
-    return Enforcement("network namespace", _KERNEL, note)

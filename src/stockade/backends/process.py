@@ -17,11 +17,11 @@ from stockade._errors import JobError
 from stockade._guarantees import Enforcement, Guarantee, Isolation
 from stockade._launch import Launch, encode_steps
 from stockade.backends.base import Availability
-from stockade.backends.limits import LOOSE, filters_syscalls, groups, rlimits, watch
+from stockade.backends.limits import LOOSE, filter_steps, filters_syscalls, groups, rlimits, watch
 from stockade.backends.process_capabilities import capabilities
 from stockade.backends.surroundings import DEVICES, check_paths, check_reachable, environment, network_files
 from stockade.linux import places
-from stockade.linux.landlock import Ruleset
+from stockade.linux.landlock import SCOPED_SINCE, Ruleset
 
 if TYPE_CHECKING:
     from stockade._facts import HostFacts
@@ -47,7 +47,7 @@ class Process:
 
     def availability(self, facts: HostFacts) -> Availability:
         """Return whether a guest can be kept from its own supervisor here."""
-        if facts.uid == 0 or facts.landlock >= _filter.SCOPES_SIGNALS or filters_syscalls(facts):
+        if facts.uid == 0 or facts.landlock >= SCOPED_SINCE or filters_syscalls(facts):
             return Availability(usable=True)
         return Availability(
             usable=False,
@@ -105,13 +105,13 @@ def launch(plan: Plan, job: Job, command: Command, place: str) -> Launch:
             ("folder", f"{place}/tmp", 0o700, True),
             *([("folder", workspace, 0o755, True)] if bound is None else []),
             *(("file", path, content, 0o644, False) for path, content in command.files.items()),
-            ("become", True),
+            ("become",),
             *(("file", f"{workspace}/{name}", content, 0o644, False) for name, content in job.files.items()),
             *(("link", f"{workspace}/{name}", target) for name, target in shown.items()),
             ("chdir", workspace),
             *_limits(plan),  # worked out here, where /proc can still be read
             *_landlock(plan, command, place, tuple(shown.values())),
-            *_filter_step(plan),
+            *filter_steps(plan),
         ),
         groups=groups(policy),
         watch=watch(policy, facts),
@@ -141,13 +141,6 @@ def _landlock(plan: Plan, command: Command, place: str, shown: tuple[str, ...]) 
     )
     exact = dict.fromkeys((*policy.filesystem.read, *policy.filesystem.write, *bound))
     return [("landlock", ruleset.to_json(), tuple(exact))]
-
-
-def _filter_step(plan: Plan) -> list[Step]:
-    if not filters_syscalls(plan.facts):
-        return []
-    name = "listening_filter" if plan.policy.security.explain_denials else "filter"
-    return [(name, _filter.program(plan))]
 
 
 def _limits(plan: Plan) -> list[Step]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stockade import _filter
 from stockade._guarantees import Enforcement, Guarantee, Strength
 from stockade.backends import limits
 from stockade.backends.limits import filters_syscalls
@@ -37,7 +36,7 @@ def capabilities(facts: HostFacts, policy: Policy) -> dict[Guarantee, Enforcemen
             f"the host's processes can be told by their numbers; {_reach(facts)}; {_NO_NAMESPACES}"
         ),
         Guarantee.IPC: _ipc(facts, policy),
-        Guarantee.PRIVILEGES: _privileges(facts),
+        Guarantee.PRIVILEGES: limits.privileges(facts, "no capabilities, no new privileges"),
         Guarantee.NO_SURVIVORS: Enforcement(
             "a trusted keeper adopts and ends every descendant",
             _SUPERVISOR,
@@ -71,7 +70,7 @@ def _write(facts: HostFacts) -> Enforcement:
     if not filters_syscalls(facts):
         return Enforcement.absent("mode, owner, times and attributes of files are for a filter to hold; none is here")
     how = f"Landlock ABI {facts.landlock}"
-    if facts.landlock < _TRUNCATE and facts.uid != 0:
+    if facts.landlock < _TRUNCATE:
         gap = landlock.closed_later(facts.landlock)[0]
         return Enforcement.absent(f"with {how} {gap}; Linux 6.2 or newer holds it, or a backend with namespaces")
     return Enforcement(
@@ -98,17 +97,10 @@ def _ipc(facts: HostFacts, policy: Policy) -> Enforcement:
     return Enforcement(f"seccomp filter, Landlock ABI {facts.landlock}", _KERNEL, "none at all, inside either")
 
 
-def _privileges(facts: HostFacts) -> Enforcement:
-    note = "a host uid leased for the run" if facts.uid == 0 else "the caller's own uid"
-    if facts.groups and facts.uid != 0:
-        note += f"; {facts.groups} supplementary groups of the caller stay, which only root could shed"
-    return Enforcement("no capabilities, no new privileges", _KERNEL, note)
-
-
 def _reach(facts: HostFacts) -> str:
     if facts.uid == 0:
         return "signals do not reach them, since they have another uid"
-    if facts.landlock >= _filter.SCOPES_SIGNALS:
+    if facts.landlock >= landlock.SCOPED_SINCE:
         return "signals do not reach them (Landlock)"
     return "signals are refused altogether (seccomp)"
 

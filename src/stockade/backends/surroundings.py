@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,11 +16,24 @@ if TYPE_CHECKING:
     from stockade._job import Command, Job
     from stockade._policy import Policy
 
+WORKSPACE = "/workspace"
+FACES = ("/tmp", "/dev/shm", WORKSPACE)
+"""What a root of its own has to write to; a host folder below one of these is laid over it."""
+HOST_NAME = "stockade"
 DEVICES = ("null", "zero", "full", "random", "urandom")
 """The devices of /dev that a guest may use."""
 _NETWORK_FILES = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/ssl", "/etc/ca-certificates")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _ENVIRONMENT = {"PATH": _PATH, "LANG": "C.UTF-8"}
+
+
+class Showing(Enum):
+    """How a path of the host is shown."""
+
+    PROGRAM = "program"
+    """The system's own, whose symbolic links are followed."""
+    READ = "read"
+    WRITE = "write"
 
 
 def environment(policy: Policy, job: Job, command: Command, home: str = "/tmp") -> dict[str, str]:
@@ -43,6 +57,29 @@ def etc_files(policy: Policy) -> dict[str, bytes]:
         made["/etc/hosts"] = b"127.0.0.1 localhost\n::1 localhost\n"
         made["/etc/nsswitch.conf"] = b"passwd: files\ngroup: files\nhosts: files\n"
     return made
+
+
+def program_folders(facts: HostFacts, readable: Iterable[str]) -> list[str]:
+    """Return the interpreter's folders that are not among the system's, nor below what is laid over the root."""
+    shown = [path for path, target in facts.system if not target]
+    found: list[str] = []
+    for folder in readable:
+        if not lies_below(folder, (*shown, *found, *FACES)):
+            found.append(folder)
+    return found
+
+
+def host_paths(policy: Policy, readable: Iterable[str]) -> list[tuple[str, Showing]]:
+    """Return the paths of the host to show, outer ones first, so that an inner one is laid over the outer."""
+    files = policy.filesystem
+    shown = {path: Showing.PROGRAM for path in readable if lies_below(path, FACES)}
+    shown |= dict.fromkeys(files.read, Showing.READ)
+    if files.workspace != "empty":
+        shown[files.workspace] = Showing.READ
+    shown |= dict.fromkeys(files.write, Showing.WRITE)
+    found = [(path, shown[path]) for path in sorted(shown, key=lambda path: (path.count("/"), path))]
+    network = network_files() if policy.network == "host" else ()
+    return [*found, *((path, Showing.PROGRAM) for path in network)]
 
 
 def lies_below(path: str, folders: Iterable[str]) -> bool:

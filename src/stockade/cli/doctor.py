@@ -34,7 +34,7 @@ Examples:
 @click.command("doctor", cls=Command, help=_HELP, epilog=_EXAMPLES)
 @backend_option
 @json_option
-def doctor(as_json: bool, backend: str | None, trust: str | None) -> int:  # noqa: ARG001
+def doctor(as_json: bool, backend: str | None) -> int:
     """Show the facilities and return the exit status."""
     streams.start_warden()
     from stockade.backends import registry

@@ -9,7 +9,7 @@ import click
 
 from stockade._errors import JobError
 from stockade.cli import streams, table
-from stockade.cli.options import backend_option, policy_from, policy_options
+from stockade.cli.options import backend_option, policy_from, policy_options, trust_option
 from stockade.cli.reporting import Command, json_option, print_json
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ Examples:
 """
 _MIB = 1 << 20
 _GENEROUS = {
-    "memory": "unlimited", "cpu_time": "1h", "wall_time": "1h", "processes": 4096, "open_files": 4096,
-    "file_size": "unlimited", "disk": "4GiB", "output": "16MiB",
+    "memory": "1TiB", "cpu_time": "1h", "wall_time": "1h", "processes": 4096, "open_files": 4096,
+    "file_size": "1TiB", "disk": "4GiB", "output": "16MiB",
 }  # fmt: skip
 _SMALL = {"memory": 256 * _MIB, "cpu_time": 30, "wall_time": 60, "processes": 10, "disk": 64 * _MIB}
 _SCRIPT = {"memory": 512 * _MIB, "cpu_time": 120, "wall_time": 120, "processes": 32, "disk": 256 * _MIB}
@@ -54,6 +54,7 @@ KNOWN: Mapping[str, Mapping[str, int]] = {
 @click.option("--measure", is_flag=True, help="Run the command once and suggest what it used, with room.")
 @policy_options
 @backend_option
+@trust_option
 @json_option
 @click.argument("words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[--] COMMAND [ARGS]...")
 def estimate(measure: bool, as_json: bool, words: Sequence[str], **options: Any) -> int:

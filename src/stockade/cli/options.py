@@ -136,15 +136,10 @@ _OPTIONS = (
 _TRUSTS = ("trusted", "semi-trusted", "untrusted")  # as _select.Trust has them, whose module would be slow to import
 
 
-def backend_option(function: _F) -> _F:
-    """Add the options that choose a backend."""
-    chosen = (
-        click.option("--backend", metavar="NAME", help="What stands between the code and the host. Unset: chosen."),
-        click.option(
-            "--trust", type=click.Choice(_TRUSTS), help="How far to trust the code, where a backend is chosen."
-        ),
-    )
-    return reduce(lambda inner, option: option(inner), reversed(chosen), function)
+backend_option = click.option(
+    "--backend", metavar="NAME", help="What stands between the code and the host. Unset: chosen."
+)
+trust_option = click.option("--trust", type=click.Choice(_TRUSTS), help="How far to trust the code.")
 
 
 def policy_options(function: _F) -> _F:

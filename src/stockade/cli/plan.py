@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from stockade._errors import StockadeError
 from stockade.cli import streams, table
-from stockade.cli.options import backend_option, policy_from, policy_options
+from stockade.cli.options import backend_option, policy_from, policy_options, trust_option
 from stockade.cli.reporting import SETUP_FAILED, Command, json_option, print_json
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ Examples:
 @click.command("plan", cls=Command, help=_HELP, epilog=_EXAMPLES)
 @policy_options
 @backend_option
+@trust_option
 @json_option
 def plan(as_json: bool, backend: str | None, trust: str | None, **options: Any) -> int:
     """Show the plan and return the exit status."""
@@ -48,17 +50,14 @@ def plan(as_json: bool, backend: str | None, trust: str | None, **options: Any) 
     from stockade.client import wardens
 
     facts = wardens.host_facts()
-    seen = [] if backend else _select.candidates(policy, facts, trust)
-    choice = None if backend else next((each for each in seen if each.plan is not None), None)
-    found = choice.backend if choice else registry.find(backend or seen[0].backend)
-    if choice is None and seen and not seen[0].missing:
-        if not as_json:
-            _print_backends(seen, "")
-        raise _select.none_left(seen)
-    require(found, facts)
-    if backend and _select.consider(found, policy, facts, _select.Trust(trust) if trust else None).isolates_too_little:
-        _select.named(found, policy, facts, trust)  # raises, with the sentence
-    reason = _select.select(policy, facts, trust).reason if choice else ""
+    seen: list[Candidate] = []
+    if backend is None:
+        seen = list(_select.candidates(policy, facts, trust))
+        found, reason = _choice(seen, trust, show=not as_json)
+    else:
+        found, reason = registry.find(backend), ""
+        _select.require_isolation(found, policy, trust)
+        require(found, facts)
     assessment = assess(policy, facts, found)
     if as_json:
         _print_json(policy, found, assessment, _plain(seen), reason)
@@ -68,14 +67,31 @@ def plan(as_json: bool, backend: str | None, trust: str | None, **options: Any) 
     return SETUP_FAILED if assessment.error else 0
 
 
+def _choice(seen: list[Candidate], trust: str | None, *, show: bool) -> tuple[Backend, str]:
+    """Return the backend to describe, and why it is taken; none is where the first one lacks something."""
+    from stockade import _select
+
+    try:
+        chosen = _select.first(seen, trust)
+    except StockadeError:
+        if seen[0].missing:
+            return seen[0].backend, ""
+        if show:
+            _print_backends(seen, "")
+        raise
+    return chosen.backend, chosen.reason
+
+
 def _plain(seen: list[Candidate]) -> list[dict[str, Any]]:
+    from stockade import _costs
+
     return [
         {
             "backend": each.backend.name,
             "isolation": each.backend.isolation.value,
             "usable": each.plan is not None,
             "reason": each.trouble,
-            "start_seconds": each.start_seconds,
+            "fastest_run_seconds": _costs.known().get(each.backend.name),
             "enforcement": {str(key): asdict(held) for key, held in each.plan.enforcement.items()} if each.plan else {},
         }
         for each in seen
@@ -85,6 +101,9 @@ def _plain(seen: list[Candidate]) -> list[dict[str, Any]]:
 def _print_backends(seen: list[Candidate], reason: str) -> None:
     if not seen:
         return
+    from stockade import _costs
+
+    known = _costs.known()
     table.show(
         ("backend", "usable", "isolation", "fastest run", "why not"),
         [
@@ -92,7 +111,7 @@ def _print_backends(seen: list[Candidate], reason: str) -> None:
                 each.backend.name,
                 "yes" if each.plan else "no",
                 each.backend.isolation.value,
-                "not measured" if each.start_seconds is None else f"{each.start_seconds * 1000:.1f} ms",
+                f"{known[each.backend.name] * 1000:.1f} ms" if each.backend.name in known else "not measured",
                 each.trouble,
             )
             for each in seen

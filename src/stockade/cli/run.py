@@ -13,7 +13,7 @@ import click
 
 from stockade._errors import JobError
 from stockade.cli import streams
-from stockade.cli.options import backend_option, policy_from, policy_options
+from stockade.cli.options import backend_option, policy_from, policy_options, trust_option
 from stockade.cli.receipt import Receipt
 from stockade.cli.reporting import Command
 
@@ -81,6 +81,7 @@ class _Run(Command):
 @click.option("--interpreter", metavar="PATH", help="Interpreter, or virtual environment, to run the code with.")
 @policy_options
 @backend_option
+@trust_option
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON instead of the guest's output.")
 @click.option("--result-file", metavar="FILE", help="Write the result as JSON to FILE; the output passes through.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[--] SCRIPT|COMMAND [ARGS]...")

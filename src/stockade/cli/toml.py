@@ -9,7 +9,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from stockade._policy import Limits, Policy
+from stockade._policy import Policy
+from stockade._policy_parts import Limits
 from stockade._units import format_size, parse_size
 from stockade.cli.assess import SIZES
 

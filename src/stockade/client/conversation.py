@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -28,6 +29,7 @@ class Conversation:
         self._stdin_open = True
         self._streams = {1: bytearray(), 2: bytearray()}
         self._last: Exited | Refused | None = None
+        self._begin = time.monotonic()
         self.cancelled = False
 
     @property
@@ -49,6 +51,11 @@ class Conversation:
     def settled(self) -> bool:
         """Whether the run has ended by itself and all was said, so that its socket can be used again."""
         return isinstance(self._last, Exited) and not (self.cancelled or self._outgoing)
+
+    @property
+    def seconds(self) -> float:
+        """How long it has lasted."""
+        return time.monotonic() - self._begin
 
     def send_input(self, data: bytes | None) -> None:
         """Hand over a piece of standard input; an empty one ends it, ``None`` is nothing yet."""

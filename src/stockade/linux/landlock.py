@@ -49,6 +49,7 @@ FILESYSTEM: Rights = {
 }
 TCP: Rights = {"bind": (4, 1 << 0), "connect": (4, 1 << 1)}
 SCOPES: Rights = {"abstract_unix_socket": (6, 1 << 0), "signal": (6, 1 << 1)}
+SCOPED_SINCE: Final = 6  # Linux 6.12: abstract sockets and signals can be kept inside
 LOGGING: Rights = {"same_exec_off": (7, 1 << 0), "new_exec_on": (7, 1 << 1), "subdomains_off": (7, 1 << 2)}
 QUIET: Final = ("same_exec_off", "subdomains_off")  # or a guest could flood the host's audit log
 NEWEST_ABI: Final = 7  # the newest whose every right is in the tables above

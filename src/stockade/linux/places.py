@@ -66,8 +66,7 @@ def _empty(top: int) -> None:
             if not stat.S_ISDIR(os.lstat(name, dir_fd=top).st_mode):
                 os.unlink(name, dir_fd=top)
                 continue
-            os.chmod(name, 0o700, dir_fd=top)  # a guest may have closed it to its owner
-            inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=top)
+            inner = _open(name, top)
             try:
                 moved = _lift(inner, top, moved)
             finally:
@@ -75,12 +74,23 @@ def _empty(top: int) -> None:
             os.rmdir(name, dir_fd=top)
 
 
+def _open(name: str, folder: int) -> int:
+    """Open a folder that a guest may have closed to its owner. Through a descriptor: its name may lead elsewhere by
+    now, if a process has outlived its run after all."""
+    found = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        os.chmod(f"/proc/self/fd/{found}", 0o700)
+        return os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    finally:
+        os.close(found)
+
+
 def _lift(inner: int, top: int, moved: int) -> int:
     for name in os.listdir(inner):
         if not stat.S_ISDIR(os.lstat(name, dir_fd=inner).st_mode):
             os.unlink(name, dir_fd=inner)
             continue
-        os.chmod(name, 0o700, dir_fd=inner)  # to move a folder its own ".." is written
+        os.close(_open(name, inner))  # to move a folder its own ".." is written
         while True:
             moved += 1
             try:

@@ -13,7 +13,7 @@ The order matters, and this is why it is what it is:
  9. ``limits``    last: under a limit of one process or few bytes, nothing else could be done.
 
 In a cell without namespaces: ``session``; ``place``, ``folder`` and ``file`` while they can still be given to the
-guest; ``become``; then as from 7 on. What an engine is handed (``data``, ``open``, ``status``) comes before ``become``.
+guest; ``become``; then as from 7 on. What an engine is handed (``data``, ``status``) comes before ``become``.
 """
 
 from __future__ import annotations
@@ -249,13 +249,12 @@ class Stage:
             os.chown(path, -1, self._gid)
             os.chmod(path, 0o710)
 
-    def do_become(self, no_new_privileges: bool) -> None:
-        """Take on the run's uid and give up every capability, for good; a setuid engine must not be stopped here."""
+    def do_become(self) -> None:
+        """Take on the run's uid and give up every capability and the way to new ones, for good."""
         if self._privileged:
             processes.empty_bounding_set()
             processes.become(self._uid, self._gid)
-        if no_new_privileges:
-            processes.no_new_privileges()
+        processes.no_new_privileges()
         processes.drop_capabilities()
         self._settled = True
 
@@ -265,10 +264,6 @@ class Stage:
         _write_all(os.dup(fd), content)
         os.lseek(fd, 0, os.SEEK_SET)
         _hand_on(fd, number)
-
-    def do_open(self, number: int, path: str) -> None:
-        """Leave the file or folder ``path`` open at the descriptor ``number``, for an engine to show."""
-        _hand_on(os.open(path, os.O_PATH | os.O_CLOEXEC), number)
 
     def do_status(self, number: int) -> None:
         """Leave the engine's way to say how its sandbox fares at the descriptor ``number``."""

@@ -78,7 +78,9 @@ class ConcurrencyContract(Traits):
 
 
 def _folders() -> list[str]:
-    return [entry.name for entry in Path(places.FOLDER).iterdir() if entry.name.startswith(places.PREFIX)]
+    """Return the folders that runs of this very process have made."""
+    own = Path(places.name(""))
+    return [entry.name for entry in own.parent.iterdir() if entry.name.startswith(own.name)]
 
 
 def _words(entry: Path) -> str:

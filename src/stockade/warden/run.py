@@ -13,21 +13,17 @@ from stockade.warden.denials import Denials
 from stockade.warden.feeder import ENOUGH, Feeder
 from stockade.warden.link import Link
 from stockade.warden.meter import Meter
+from stockade.warden.outlets import Outlets
 from stockade.warden.slot import Slot
-from stockade.warden.streams import Keeper
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from functools import partial
     from typing import Any, Protocol
 
     from stockade.warden.cell import Cell
 else:
-    from _functools import partial  # ``functools`` imports half a dozen modules
-
     Protocol = object
 
-CHANNEL_LIMIT = 1 << 20
 _CHUNK = 1 << 16
 _EXPECT_SECONDS = 0.0005
 _SEND_AHEAD = 1 << 20
@@ -62,10 +58,7 @@ class Run:
         self._raw = b""
         self._failure: dict[str, Any] | None = None
         self._exit: dict[str, Any] | None = None
-        self._channel = bytearray()
-        self._channel_overflow = False
-        self._streams: dict[int, int] = {}
-        self._paused = False
+        self._outlets: Outlets | None = None
         self._launched = False
         self._ended = False
         self._finished = False
@@ -151,14 +144,8 @@ class Run:
         if self._finished:
             return
         self._link.listen(self._feeder.size < ENOUGH)
-        pause = self._link.pending >= _SEND_AHEAD
-        if pause != self._paused:
-            self._paused = pause
-            for number, fd in self._streams.items():
-                if pause:
-                    self._loop.forget(fd)
-                else:
-                    self._loop.watch(fd, loop.READ, partial(self._on_stream, number, fd))
+        if self._outlets is not None:
+            self._outlets.pause(self._link.pending >= _SEND_AHEAD)
 
     # -- the guest's side --------------------------------------------------------------------------------------
 
@@ -173,17 +160,15 @@ class Run:
         elif cell.ready:
             self._hand_over()  # before all else: the cell wakes up meanwhile
         watch = launch.watch
-        self._keepers = {number: Keeper(watch.output_bytes, head_only=watch.kill_on_output) for number in (1, 2)}
         self._kill_on_output = watch.kill_on_output
         self._setup_deadline = time.monotonic() + watch.setup_seconds
         self._denials = Denials(self._loop, launch.errnos)
         self._denials.open(cell.take_listener())
         self._loop.watch(cell.pidfd, loop.READ, self._on_death)
         self._loop.watch(cell.control.fileno(), loop.READ, self._on_control)
-        self._loop.watch(cell.channel, loop.READ, self._on_channel)
-        self._streams = {1: cell.stdout, 2: cell.stderr}
-        for number, fd in self._streams.items():
-            self._loop.watch(fd, loop.READ, partial(self._on_stream, number, fd))
+        self._outlets = Outlets(
+            self._loop, cell, watch, on_head=self._on_head, on_met=self._on_output_met, on_end=self._expect_end
+        )
         self._feeder.open(cell.take_stdin())
 
     def _hand_over(self) -> None:
@@ -243,11 +228,6 @@ class Run:
         else:
             self.refuse("no descriptor was free for the listener of the system-call filter")
 
-    def _on_stream(self, number: int, fd: int, _events: int) -> None:
-        self._on_output(number, fd)
-        if not self._streams and not self._finished:
-            self._expect_end()
-
     def _expect_end(self) -> None:
         """The streams have ended, so most likely the guest has: its init is about to say so. To fall asleep now
         and be woken again would cost more than to wait a moment."""
@@ -256,41 +236,13 @@ class Run:
             os.sched_yield()
             self._on_control(0)
 
-    def _on_output(self, number: int, fd: int) -> bool:
-        """Take what one stream holds; return whether more may come."""
-        try:
-            data = os.read(fd, _CHUNK)
-        except BlockingIOError:
-            return False
-        if not data:
-            self._loop.forget(fd)
-            self._streams.pop(number, None)
-            return False
-        keeper = self._keepers[number]
-        already = keeper.exceeded
-        at = keeper.count
-        head = keeper.take(data)
-        if head:
-            self._link.send("output", stream=number, at=at, data=head)
-        if keeper.exceeded and not already:
-            self._link.send("limit", guarantee="output", state="met")
-            if self._kill_on_output:
-                self.kill("output")
-        return True
+    def _on_head(self, number: int, at: int, data: bytes) -> None:
+        self._link.send("output", stream=number, at=at, data=data)
 
-    def _on_channel(self, _events: int) -> bool:
-        assert self.cell is not None
-        try:
-            data = os.read(self.cell.channel, _CHUNK)
-        except BlockingIOError:
-            return False
-        if not data:
-            self._loop.forget(self.cell.channel)
-            return False
-        room = CHANNEL_LIMIT - len(self._channel)
-        self._channel += data[:room]
-        self._channel_overflow |= len(data) > room
-        return True
+    def _on_output_met(self) -> None:
+        self._link.send("limit", guarantee="output", state="met")
+        if self._kill_on_output:
+            self.kill("output")
 
     # -- time and the end --------------------------------------------------------------------------------------
 
@@ -337,20 +289,18 @@ class Run:
         self._feeder.close()
         if self._denials is not None:
             self._denials.close()
-        for fd in (cell.control.fileno(), cell.stdout, cell.stderr, cell.channel):
-            self._loop.forget(fd)
+        if self._outlets is not None:
+            self._outlets.close()
+        self._loop.forget(cell.control.fileno())
         cell.kill()
 
     def _report(self, meter: Meter) -> None:
-        assert self._denials is not None
-        self._drain()
+        assert self._denials is not None and self._outlets is not None
+        self._outlets.drain()
         report = meter.report(self._exit) | {
             "cause": self.cause,
             "failure": self._failure,
-            "output": [self._keepers[1].count, self._keepers[2].count],
-            "tails": [self._keepers[1].tail(), self._keepers[2].tail()],
-            "channel": bytes(self._channel),
-            "channel_overflow": self._channel_overflow,
+            **self._outlets.report(),
             **self._denials.report(),
         }
         self._link.send("exited", last=True, report=report)
@@ -368,12 +318,3 @@ class Run:
         self._house.release(slot)  # after the answer: it may wait for the kernel
         if self._link.gone:
             self._end()
-
-    def _drain(self) -> None:
-        """Read what the dead have left in the pipes; nobody can add to it."""
-        assert self.cell is not None
-        for number, fd in tuple(self._streams.items()):
-            while self._on_output(number, fd):
-                pass
-        while self._on_channel(0):
-            pass

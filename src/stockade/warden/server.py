@@ -274,12 +274,12 @@ def main(control_fd: int, caller_pid: int) -> None:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     control = socket.socket(fileno=control_fd)
-    places.reclaim(places.FOLDER, os.geteuid())
     facts = _probe.probe(uids.first_uid())
     try:
         control.sendall(wire.encode("hello", facts=facts))
     except OSError:
         return  # the caller is gone already
+    places.reclaim(places.FOLDER, os.geteuid())  # while the caller plans
     gc.collect()
     gc.freeze()  # a fork copies what a collection touches
     gc.disable()

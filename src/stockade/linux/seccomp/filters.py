@@ -9,7 +9,6 @@ from stockade.linux.seccomp.groups import ALLOWED_FROM_STANDARD, ALLOWED_FROM_TI
 from stockade.linux.seccomp.refusals import REFUSED_BY_ALL, REFUSED_BY_STANDARD
 from stockade.linux.seccomp.rules import (
     ARGUMENT_RULES,
-    NO_METADATA,
     NO_NETWORK,
     NO_SIGNALS,
     SHARED_HOST,
@@ -75,7 +74,6 @@ def on_shared_host(table: Table, *, network: bool, own_uid: bool, scoped_signals
     """
     closed = dict(SHARED_HOST)
     closed |= {} if network else NO_NETWORK
-    closed |= NO_METADATA
     closed |= {} if own_uid or scoped_signals else NO_SIGNALS
     return closing(table.arch, closed).narrowed_by(table)
 

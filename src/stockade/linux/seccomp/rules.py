@@ -226,6 +226,7 @@ def _each(names: str, rule: Rule) -> dict[str, Rule]:
 SHARED_HOST: Mapping[str, Rule] = {
     **_each(_OF_THE_HOST, always(REFUSE)),
     **_each(_SCHEDULING, _ONLY_ITSELF),
+    **_each(_METADATA, always(REFUSE)),  # times and some attributes take no more than leave to write
     # As on a file system that has none of these, or a kernel that does not know the call: programs ask often.
     **_each(_ATTRIBUTES, always(answer(errno.EOPNOTSUPP))),
     **_each(_MOUNTS, always(UNIMPLEMENTED)),
@@ -247,8 +248,6 @@ NO_NETWORK: Mapping[str, Rule] = {
     ),
 }
 """A network namespace would leave the families; here none is left but pairs of sockets without a name."""
-NO_METADATA: Mapping[str, Rule] = _each(_METADATA, always(REFUSE))
-"""Landlock does not cover what is said about a file. Times and some attributes take no more than leave to write."""
 NO_SIGNALS: Mapping[str, Rule] = {**_each(_SIGNALLING, always(REFUSE)), "kill": _ONLY_ITSELF}
 """For a guest that has the caller's own uid, where no Landlock domain holds back its signals: its own group is left."""
 

@@ -1,0 +1,120 @@
+"""What a guest writes, as it comes: its two streams, kept at both ends, and the channel of its own result."""
+
+from __future__ import annotations
+
+import os
+
+from stockade.warden import loop
+from stockade.warden.streams import Keeper
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from functools import partial
+    from typing import Any
+
+    from stockade._launch import Watch
+    from stockade.warden.cell import Cell
+else:
+    from _functools import partial  # ``functools`` imports half a dozen modules
+
+CHANNEL_LIMIT = 1 << 20
+_CHUNK = 1 << 16
+
+
+class Outlets:
+    """Reads what comes out of one cell. Callbacks come from the run's own loop."""
+
+    def __init__(
+        self,
+        events: loop.Guarded,
+        cell: Cell,
+        watch: Watch,
+        *,
+        on_head: Callable[[int, int, bytes], None],
+        on_met: Callable[[], None],
+        on_end: Callable[[], None],
+    ) -> None:
+        """``on_head`` gets stream, position and bytes of the head; ``on_met`` is called when the limit on output is
+        met, ``on_end`` when both streams have ended."""
+        self._loop = events
+        self._channel_fd = cell.channel
+        self._channel = bytearray()
+        self._overflow = False
+        self._streams = {1: cell.stdout, 2: cell.stderr}
+        self._keepers = {number: Keeper(watch.output_bytes, head_only=watch.kill_on_output) for number in (1, 2)}
+        self._paused = True
+        self._on_head, self._on_met, self._on_end = on_head, on_met, on_end
+        self._all = (cell.stdout, cell.stderr, cell.channel)
+        self._loop.watch(cell.channel, loop.READ, self._on_channel)
+        self.pause(False)
+
+    def pause(self, pause: bool) -> None:
+        """Leave the streams alone, or read them again."""
+        if pause == self._paused:
+            return
+        self._paused = pause
+        for number, fd in self._streams.items():
+            if pause:
+                self._loop.forget(fd)
+            else:
+                self._loop.watch(fd, loop.READ, partial(self._on_stream, number, fd))
+
+    def drain(self) -> None:
+        """Read what the dead have left in the pipes; nobody can add to it."""
+        for number, fd in tuple(self._streams.items()):
+            while self._take(number, fd):
+                pass
+        while self._on_channel(0):
+            pass
+
+    def report(self) -> dict[str, Any]:
+        """Return counts, tails, and what came over the channel."""
+        return {
+            "output": [self._keepers[1].count, self._keepers[2].count],
+            "tails": [self._keepers[1].tail(), self._keepers[2].tail()],
+            "channel": bytes(self._channel),
+            "channel_overflow": self._overflow,
+        }
+
+    def close(self) -> None:
+        """Stop reading; the descriptors are the cell's."""
+        for fd in self._all:
+            self._loop.forget(fd)
+
+    def _on_stream(self, number: int, fd: int, _events: int) -> None:
+        self._take(number, fd)
+        if not self._streams:
+            self._on_end()
+
+    def _take(self, number: int, fd: int) -> bool:
+        """Take what one stream holds; return whether more may come."""
+        try:
+            data = os.read(fd, _CHUNK)
+        except BlockingIOError:
+            return False
+        if not data:
+            self._loop.forget(fd)
+            self._streams.pop(number, None)
+            return False
+        keeper = self._keepers[number]
+        already, at = keeper.exceeded, keeper.count
+        head = keeper.take(data)
+        if head:
+            self._on_head(number, at, head)
+        if keeper.exceeded and not already:
+            self._on_met()
+        return True
+
+    def _on_channel(self, _events: int) -> bool:
+        try:
+            data = os.read(self._channel_fd, _CHUNK)
+        except BlockingIOError:
+            return False
+        if not data:
+            self._loop.forget(self._channel_fd)
+            return False
+        room = CHANNEL_LIMIT - len(self._channel)
+        self._channel += data[:room]
+        self._overflow |= len(data) > room
+        return True
