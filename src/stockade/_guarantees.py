@@ -19,6 +19,7 @@ class Guarantee(StrEnum):
     FILE_SIZE = "file_size"
     DISK = "disk"
     OUTPUT = "output"
+    OPERATIONS = "operations"
     STACK = "stack"
     FILESYSTEM_READ = "filesystem_read"
     FILESYSTEM_WRITE = "filesystem_write"
@@ -95,5 +96,6 @@ FLOORS: dict[Guarantee, Strength] = dict.fromkeys(Guarantee, Strength.KERNEL) | 
     Guarantee.CPU_TIME: Strength.SUPERVISOR,
     Guarantee.WALL_TIME: Strength.SUPERVISOR,
     Guarantee.OUTPUT: Strength.SUPERVISOR,
+    Guarantee.OPERATIONS: Strength.COOPERATIVE,  # counted where the guest's own code runs
 }
 """The weakest strength that satisfies a policy which says nothing else (``Policy.accept`` lowers it)."""

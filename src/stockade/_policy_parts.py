@@ -21,7 +21,7 @@ from pydantic import (
 from stockade import _commands
 from stockade._frozen import FrozenDict
 from stockade._guarantees import Guarantee
-from stockade._profiles import DEFAULT_LIMITS
+from stockade._profiles import DEFAULT_HIDDEN, DEFAULT_LIMITS
 from stockade._units import UNLIMITED, parse_cores, parse_count, parse_seconds, parse_size
 
 Unlimited = Literal["unlimited"]
@@ -89,6 +89,9 @@ class Limits(Part):
         "disk", "bytes in all writable places that the sandbox makes, taken together"
     )
     output: _Size = _limit("output", "bytes kept of standard output, and as many of standard error")
+    operations: Annotated[_Count, _at_least(1, "1")] = _limit(
+        "operations", "lines and turns of loops of the job's own code, in Python and Ruby"
+    )
     stack: Annotated[_Size, _at_least(2**16, "64 KiB")] = _limit("stack", "bytes of the main thread's stack")
 
     def figure(self, guarantee: Guarantee) -> float | None:
@@ -133,6 +136,18 @@ def _workspace(value: Any) -> Any:
     return value if value == "empty" else _path(_text(value))
 
 
+def _relative(value: str) -> str:
+    if not value or "\0" in value or value.startswith("/") or {"", ".", ".."} & set(value.rstrip("/").split("/")):
+        raise ValueError("a name in the workspace is relative, and has no '.' or '..' in it")
+    return value.rstrip("/")
+
+
+_Names = Annotated[
+    tuple[Annotated[str, AfterValidator(_relative)], ...],
+    BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value),
+]
+
+
 class Filesystem(Part):
     """Files of the host that the run may see. Nothing is visible but these and the system's own programs."""
 
@@ -142,6 +157,18 @@ class Filesystem(Part):
         default="empty",
         description="'empty' (a fresh folder, gone after the run), or a folder of the host to start in: "
         "read-only unless it lies in 'write'",
+    )
+    access: Literal["read", "overlay", "copy", "write"] | None = Field(
+        default=None,
+        description="what the guest may do in the workspace: 'read'; 'write' for real; 'overlay': what it writes is "
+        "kept apart until it is committed; 'copy': it writes to a copy; unset: 'write' in an empty one, 'read' in "
+        "a folder of the host",
+    )
+    protected: _Names = Field(
+        default=(), description="paths in the workspace that stay read-only, whatever its access: '.git/hooks'"
+    )
+    hidden: _Names = Field(
+        default=DEFAULT_HIDDEN, description="patterns of names in a folder of the host that the guest never sees"
     )
 
 

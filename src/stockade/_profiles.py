@@ -17,9 +17,17 @@ DEFAULT_LIMITS: Final[dict[str, int | float | None]] = {
     "file_size": 64 * MIB,
     "disk": 64 * MIB,
     "output": 64 * 1024,
+    "operations": None,
     "stack": 8 * MIB,
 }
 """Bytes, seconds, cores or counts; ``None`` is ``"unlimited"``, which only this table and a caller may say."""
+
+DEFAULT_HIDDEN: Final = (
+    ".env", ".env.*", ".envrc", ".netrc", ".npmrc", ".pypirc", ".git-credentials", ".ssh", ".gnupg", ".aws", ".azure",
+    ".config/gcloud", ".kube", ".docker/config.json", "id_rsa*", "id_ed25519*", "*.pem", "*.key", "*.p12", "*.pfx",
+    "*.kdbx", "credentials.json", "secrets.*", ".terraform", "terraform.tfstate*",
+)  # fmt: skip
+"""What lies in projects and is nobody's business: fnmatch(3) patterns, of a name at any depth or of a whole path."""
 
 DEFAULT_ACCEPT: Final[dict[str, str]] = {
     "memory": "supervisor",  # hosts without a memory cgroup: every process bounded, the tree sampled

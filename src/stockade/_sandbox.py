@@ -149,6 +149,8 @@ def prepared(backend: Backend, plan: Plan, job: Job) -> AbstractContextManager[L
     """Return the context in which ``job`` can be launched."""
     if job.files and plan.policy.filesystem.workspace != "empty":
         raise JobError("files can be laid into an empty workspace only, and the policy binds one of the host's")
+    if plan.policy.filesystem.access not in (None, "write") or plan.policy.filesystem.protected:
+        raise JobError("filesystem: access and protected cannot be had yet")
     refused = _commands.refusal(job.argv, plan.policy.commands.allow, plan.policy.commands.refuse) if job.argv else ""
     if refused:
         raise JobError(refused)

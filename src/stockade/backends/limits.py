@@ -32,6 +32,7 @@ def held(facts: HostFacts) -> dict[Guarantee, Enforcement]:
         Guarantee.OPEN_FILES: Enforcement("RLIMIT_NOFILE", _KERNEL, "of each process"),
         Guarantee.FILE_SIZE: Enforcement("RLIMIT_FSIZE", _KERNEL),
         Guarantee.OUTPUT: Enforcement("counted by the warden", _SUPERVISOR, "exact: what is past it is not kept"),
+        Guarantee.OPERATIONS: Enforcement.absent("nothing counts operations yet"),
         Guarantee.STACK: Enforcement("RLIMIT_STACK", _KERNEL, "of the main thread"),
         Guarantee.SYSCALLS: _syscalls(facts),
         Guarantee.ENVIRONMENT: Enforcement("execve with a fresh environment", _KERNEL),

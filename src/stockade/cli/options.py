@@ -172,6 +172,7 @@ def _merged(data: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
         **data,
         "limits": {**data["limits"], **dict(options["limits"])},
         "filesystem": {
+            **files,
             "read": [*files["read"], *options["read"]],
             "write": [*files["write"], *options["write"]],
             "workspace": files["workspace"] if options["workspace"] is None else options["workspace"],
