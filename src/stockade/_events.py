@@ -25,10 +25,10 @@ class Output:
 
 @dataclass(frozen=True)
 class LimitReached:
-    """A limit is ``near`` (four fifths used) or ``met``."""
+    """A limit is ``near`` (four fifths used) or ``met``; memory is past its ``soft`` limit, for the first time."""
 
     guarantee: Guarantee
-    state: Literal["near", "met"]
+    state: Literal["near", "met", "soft"]
 
 
 @dataclass(frozen=True)

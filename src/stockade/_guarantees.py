@@ -21,6 +21,8 @@ class Guarantee(StrEnum):
     OUTPUT = "output"
     OPERATIONS = "operations"
     STACK = "stack"
+    ADDRESS_SPACE = "address_space"
+    DATA = "data"
     FILESYSTEM_READ = "filesystem_read"
     FILESYSTEM_WRITE = "filesystem_write"
     NETWORK = "network"

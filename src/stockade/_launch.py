@@ -44,6 +44,8 @@ class Watch(Record):
     kill_on_output: bool = False
     sampled_memory: int | None = None
     """Bytes of the whole tree, watched by reading /proc: only where no control group bounds memory."""
+    soft_memory: int | None = None
+    """Bytes of the whole tree past which the caller is told, once."""
     setup_seconds: float = 10.0
     engine_tasks: int = 0
     """Tasks in the run's control groups that belong to a program between the init and the guest."""

@@ -22,7 +22,7 @@ from stockade import _commands
 from stockade._frozen import FrozenDict
 from stockade._guarantees import Guarantee
 from stockade._profiles import DEFAULT_HIDDEN, DEFAULT_LIMITS
-from stockade._units import UNLIMITED, parse_cores, parse_count, parse_seconds, parse_size
+from stockade._units import UNLIMITED, format_size, parse_cores, parse_count, parse_seconds, parse_size
 
 Unlimited = Literal["unlimited"]
 
@@ -54,6 +54,13 @@ def _limit(name: str, description: str) -> Any:
 def _written(kind: str, *examples: str | float) -> WithJsonSchema:
     schema: dict[str, Any] = {"anyOf": [{"type": kind, "minimum": 0}, {"type": "string"}]}
     return WithJsonSchema(schema | {"examples": [*examples, UNLIMITED]})
+
+
+def _below_memory(value: Any, info: ValidationInfo) -> Any:
+    memory = info.data.get("memory", UNLIMITED)
+    if UNLIMITED not in (value, memory) and value >= memory:
+        raise ValueError(f"must be below limits.memory, {format_size(memory)}: there the run is ended")
+    return value
 
 
 _Size = Annotated[int | Unlimited, BeforeValidator(parse_size), _written("integer", "64MiB", 65536)]
@@ -93,11 +100,29 @@ class Limits(Part):
         "operations", "lines and turns of loops of the job's own code, in Python and Ruby"
     )
     stack: Annotated[_Size, _at_least(2**16, "64 KiB")] = _limit("stack", "bytes of the main thread's stack")
+    soft_memory: Annotated[_Size, _at_least(2**16, "64 KiB"), AfterValidator(_below_memory)] = Field(
+        default=UNLIMITED,
+        description="bytes of memory of the whole tree, below 'memory', past which the run is told of and goes on",
+    )
+    address_space: Annotated[_Size, _at_least(2**24, "16 MiB: a process maps as much to start")] = Field(
+        default=UNLIMITED,
+        description="bytes of address space of each process (RLIMIT_AS), used or not; breaks what reserves much and "
+        "uses little: V8, the JVM, Go, wasm engines",
+    )
+    data: Annotated[_Size, _at_least(2**22, "4 MiB: a process needs as much to start")] = Field(
+        default=UNLIMITED,
+        description="bytes of private writable memory of each process (RLIMIT_DATA): heap, mappings, threads' stacks",
+    )
 
     def figure(self, guarantee: Guarantee) -> float | None:
         """Return the figure of one limit, ``None`` where it was lifted with ``"unlimited"``."""
         value = getattr(self, guarantee.value)
         return None if value == UNLIMITED else value
+
+    @property
+    def soft(self) -> int | None:
+        """Bytes past which the run is told of, ``None`` where that was not asked for."""
+        return None if self.soft_memory == UNLIMITED else self.soft_memory
 
 
 def _path(value: str) -> str:

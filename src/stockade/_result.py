@@ -38,6 +38,10 @@ class LimitState:
     state: Met
     evidence: str
 
+    def as_json(self) -> dict[str, str]:
+        """Return it as JSON-compatible data."""
+        return {"state": self.state.value, "evidence": self.evidence}
+
 
 @dataclass(frozen=True)
 class Usage:
@@ -91,6 +95,8 @@ class Result:
     signal: int | None = None
     limit: Guarantee | None = None
     limits_met: Mapping[Guarantee, LimitState] = field(default_factory=dict)
+    soft_memory: LimitState | None = None
+    """Whether the run went past ``limits.soft_memory``; ``None`` where the policy sets none, or nothing ran."""
     stdout_bytes: bytes = b""
     stderr_bytes: bytes = b""
     stdout_omitted: int = 0
@@ -175,9 +181,8 @@ class Result:
             "exit_code": self.exit_code,
             "signal": self.signal,
             "limit": self.limit.value if self.limit else None,
-            "limits_met": {
-                key.value: {"state": met.state.value, "evidence": met.evidence} for key, met in self.limits_met.items()
-            },
+            "limits_met": {key.value: met.as_json() for key, met in self.limits_met.items()},
+            "soft_memory": self.soft_memory.as_json() if self.soft_memory else None,
             "stdout": self.stdout,
             "stderr": self.stderr,
             "stdout_truncated": self.stdout_truncated,

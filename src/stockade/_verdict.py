@@ -59,6 +59,7 @@ def verdict(plan: Plan, report: _Report, stdout: bytes, stderr: bytes, denials: 
         signal=signal_number,
         limit=limit,
         limits_met=met,
+        soft_memory=_soft_memory(plan.policy.limits.soft, report, met.get(Guarantee.MEMORY)),
         value=value,
         value_repr=value_repr,
         error=error,
@@ -152,6 +153,22 @@ def _memory(report: _Report, figure: float) -> tuple[Met, str]:
         return (Met.MET if kills else Met.NOT_MET), f"cgroup oom_kill {kills}, peak {format_size(peak or 0)}"
     sampled = f"sampled peak {format_size(peak or 0)} of {format_size(figure)}"
     return (Met.MET if (peak or 0) >= figure else Met.UNKNOWN), f"{sampled}; RLIMIT_DATA leaves no counter"
+
+
+def _soft_memory(soft: int | None, report: _Report, hard: LimitState | None) -> LimitState | None:
+    """Judge what is no guarantee: nothing ends at it. The kernel's peak proves that it was not passed, and no more:
+    pages of files count in it."""
+    if soft is None:
+        return None
+    seen, peak, counted = report["past_soft_memory"], report["peak_memory"], report["oom_kills"] is not None
+    figure = format_size(soft)
+    if seen is not None:
+        return LimitState(Met.MET, f"seen at {format_size(seen)}, past {figure}")
+    if hard is not None and hard.state is Met.MET:
+        return LimitState(Met.MET, f"memory met its own limit, which is above {figure}")
+    if counted and peak is not None and peak < soft:
+        return LimitState(Met.NOT_MET, f"cgroup peak {format_size(peak)} of {figure}")
+    return LimitState(Met.UNKNOWN, f"never seen past {figure}, looked at every 20 ms; peak {format_size(peak or 0)}")
 
 
 def _processes(report: _Report, _figure: float) -> tuple[Met, str]:

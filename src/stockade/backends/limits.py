@@ -34,6 +34,8 @@ def held(facts: HostFacts) -> dict[Guarantee, Enforcement]:
         Guarantee.OUTPUT: Enforcement("counted by the warden", _SUPERVISOR, "exact: what is past it is not kept"),
         Guarantee.OPERATIONS: Enforcement.absent("nothing counts operations yet"),
         Guarantee.STACK: Enforcement("RLIMIT_STACK", _KERNEL, "of the main thread"),
+        Guarantee.ADDRESS_SPACE: Enforcement("RLIMIT_AS", _KERNEL, "of each process, used or not"),
+        Guarantee.DATA: Enforcement("RLIMIT_DATA", _KERNEL, "of each process: private writable memory"),
         Guarantee.SYSCALLS: _syscalls(facts),
         Guarantee.ENVIRONMENT: Enforcement("execve with a fresh environment", _KERNEL),
     }
@@ -48,6 +50,8 @@ def rlimits(policy: Policy, facts: HostFacts) -> dict[str, tuple[int, int]]:
         ("fsize", Guarantee.FILE_SIZE),
         ("stack", Guarantee.STACK),
         ("nproc", Guarantee.PROCESSES),
+        ("as", Guarantee.ADDRESS_SPACE),
+        ("data", Guarantee.DATA),
     ):
         value = figure(guarantee)
         if value is not None:
@@ -58,7 +62,8 @@ def rlimits(policy: Policy, facts: HostFacts) -> dict[str, tuple[int, int]]:
         limits["cpu"] = (seconds, seconds + 1)
     memory = figure(Guarantee.MEMORY)
     if memory is not None and "memory" not in facts.cgroups:
-        limits["data"] = (int(memory), int(memory))
+        least = min(int(memory), limits.get("data", (int(memory),))[0])
+        limits["data"] = (least, least)
     return limits
 
 
@@ -86,6 +91,7 @@ def watch(policy: Policy, facts: HostFacts, engine_tasks: int = 0) -> Watch:
         kill_on_output=policy.on_output == "kill",
         engine_tasks=engine_tasks,
         sampled_memory=int(memory) if sampled and memory is not None else None,
+        soft_memory=policy.limits.soft,
     )
 
 

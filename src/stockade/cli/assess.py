@@ -15,6 +15,7 @@ from stockade.backends.base import Backend
 
 SIZES = (
     Guarantee.MEMORY, Guarantee.SWAP, Guarantee.FILE_SIZE, Guarantee.DISK, Guarantee.OUTPUT, Guarantee.STACK,
+    Guarantee.ADDRESS_SPACE, Guarantee.DATA,
 )  # fmt: skip
 """The limits that count bytes."""
 _UNITS = {Guarantee.CPU_TIME: " s", Guarantee.WALL_TIME: " s", Guarantee.CPU_RATE: " cores"}
@@ -55,4 +56,6 @@ def asked(policy: Policy, guarantee: Guarantee) -> str:
     figure = policy.limits.figure(guarantee)
     if figure is None:
         return "unlimited"
+    if guarantee is Guarantee.MEMORY and policy.limits.soft is not None:
+        return f"{format_size(figure)}, soft {format_size(policy.limits.soft)}"
     return format_size(figure) if guarantee in SIZES else f"{figure:g}{_UNITS.get(guarantee, '')}"

@@ -16,9 +16,9 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def _limits() -> Sequence[str]:
-    from stockade._guarantees import LIMITS
+    from stockade._policy_parts import Limits
 
-    return [str(limit) for limit in LIMITS]
+    return list(Limits.model_fields)
 
 
 def _guarantees() -> Sequence[str]:

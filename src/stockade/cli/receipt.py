@@ -129,7 +129,7 @@ def _rest(result: Result) -> Iterator[tuple[int, bytes]]:
 
 def _lines(result: Result, job: Job) -> Iterator[str]:
     """Yield what is to be said on standard error: nothing that the guest's own exit status says as well."""
-    from stockade._result import Outcome
+    from stockade._result import Met, Outcome
 
     yield from map(str, result.denials)
     if result.denials_truncated:
@@ -137,6 +137,8 @@ def _lines(result: Result, job: Job) -> Iterator[str]:
     for name, omitted in (("output", result.stdout_omitted), ("error", result.stderr_omitted)):
         if omitted and result.limit != "output":
             yield f"{omitted} bytes of standard {name} were left out; --limit output=SIZE keeps more"
+    if result.soft_memory is not None and result.soft_memory.state is Met.MET:
+        yield f"memory passed its soft limit: {result.soft_memory.evidence}"
     if result.outcome is Outcome.CANCELLED:
         yield "interrupted"
     elif result.outcome not in (Outcome.COMPLETED, Outcome.FAILED):

@@ -53,7 +53,7 @@ def _pairs(mapping: Mapping[Any, Any]) -> list[str]:
 
 def _readable(part: BaseModel, key: str, value: Any) -> Any:
     """Write sizes with a unit where that loses nothing."""
-    if not isinstance(part, Limits) or isinstance(value, str) or key not in SIZES:
+    if not isinstance(part, Limits) or isinstance(value, str) or key not in (*SIZES, "soft_memory"):
         return value
     text = format_size(value).replace(" ", "")
     return text if value and parse_size(text) == value else value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 
 BY_NAME: dict[str, int] = {
+    "as": resource.RLIMIT_AS,
     "core": resource.RLIMIT_CORE,
     "cpu": resource.RLIMIT_CPU,
     "data": resource.RLIMIT_DATA,

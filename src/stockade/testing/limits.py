@@ -6,8 +6,13 @@ import time
 
 import pytest
 
+import stockade
 from stockade import Guarantee, Outcome, Strength
+from stockade._events import LimitReached
 from stockade._result import Met
+from stockade._sandbox import job_from_source, prepared, verdict_of
+from stockade.client import blocking, wardens
+from stockade.client.conversation import Conversation
 from stockade.testing.base import PATIENT, SLOWER, Run, Traits
 
 _COUNT_THREADS = (
@@ -26,6 +31,46 @@ _DISK = 16 << 20
 
 class LimitsContract(Traits):
     """One test a limit, with its figure."""
+
+    def test_a_soft_limit_on_memory_is_told_of_once_and_ends_nothing(self) -> None:
+        policy = self.policy(limits={"memory": "128MiB", "soft_memory": "48MiB", **PATIENT})
+        box = stockade.Sandbox(policy, backend=self.backend)
+        code = "import time\nfor _ in range(3):\n    x = bytearray(72 << 20); time.sleep(0.3); del x\nprint('on')"
+        job = job_from_source(code, **self._options({}))
+        with wardens.current().line() as line, prepared(box.backend, box.plan, job) as launch:
+            talk = Conversation(launch)
+            told = [each for each in blocking.events(talk, line, None) if isinstance(each, LimitReached)]
+            result = verdict_of(talk, box.backend, box.plan)
+        assert [each for each in told if each.state == "soft"] == [LimitReached(Guarantee.MEMORY, "soft")]
+        assert (result.stdout, result.limit) == ("on\n", None)
+        assert result.soft_memory is not None and result.soft_memory.state is Met.MET
+
+    def test_a_soft_limit_that_was_not_passed_is_not_said_to_be(self, run: Run) -> None:
+        result = run("pass", policy={"limits": {"soft_memory": "64MiB"}})
+        assert result.ok
+        assert result.soft_memory is not None and result.soft_memory.state is not Met.MET
+        assert run("pass").soft_memory is None
+
+    def test_address_space(self, run: Run) -> None:
+        code = "import mmap\nx = mmap.mmap(-1, 200 << 20, mmap.MAP_PRIVATE, mmap.PROT_READ)\nprint('mapped')"
+        assert run(code).stdout == "mapped\n"  # never touched, so no limit on memory minds
+        result = run(code, policy={"limits": {"address_space": "128MiB"}})
+        assert (result.outcome, result.error and result.error.type) == (Outcome.FAILED, "OSError")
+        assert result.enforcement[Guarantee.ADDRESS_SPACE].mechanism == "RLIMIT_AS"
+        assert result.limits_met[Guarantee.ADDRESS_SPACE].state is Met.UNKNOWN
+
+    def test_data(self, run: Run) -> None:
+        code = "import mmap\nx = mmap.mmap(-1, 100 << 20, mmap.MAP_PRIVATE)\nprint('mapped')"
+        assert run(code).stdout == "mapped\n"
+        result = run(code, policy={"limits": {"data": "64MiB"}})
+        assert (result.outcome, result.error and result.error.type) == (Outcome.FAILED, "OSError")
+        assert result.enforcement[Guarantee.DATA].mechanism == "RLIMIT_DATA"
+
+    def test_the_smaller_of_data_and_memory_holds(self) -> None:
+        policy = {"limits": {"memory": "64MiB", "data": "128MiB"}}
+        told = self.run_command(["/bin/sh", "-c", "ulimit -d"], policy=policy)
+        counted = stockade.plan(self.policy(**policy), backend=self.backend).enforcement[Guarantee.MEMORY]
+        assert int(told.stdout) == (128 if counted.strength is Strength.KERNEL else 64) << 10
 
     def test_wall_time(self, run: Run) -> None:
         begin = time.monotonic()

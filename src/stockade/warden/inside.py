@@ -177,6 +177,11 @@ class Inside(Record):
     def _execute(self, argv: list[str], environment: dict[str, str]) -> NoReturn:
         try:
             _exec_on_path(argv, environment)
+        except MemoryError:  # the limits hold already: nowhere to lay out what execve is to be given
+            self._fail(
+                "setup", OSError(errno.ENOMEM, "under its limits no memory to pass arguments and environment on")
+            )
+            os._exit(SETUP_FAILED)
         except BaseException as error:
             number = getattr(error, "errno", None)
             if number in _SANDBOX_ERRORS:

@@ -32,7 +32,11 @@ class Meter:
         self._init = slot.cell.init
         self._group = slot.group
         self._has_cpu = slot.group is not None and slot.group.cpu_seconds() is not None
-        self._sampling = watch.sampled_memory is not None or not self._has_cpu
+        self._soft = watch.soft_memory
+        self._past_soft: int | None = None
+        self._group_has_memory = slot.group is not None and slot.group.counts_memory
+        sampled = watch.sampled_memory is not None or (self._soft is not None and not self._group_has_memory)
+        self._sampling = sampled or not self._has_cpu
         self._begin = 0.0
         self._end = 0.0
         self._near: set[str] = set()
@@ -54,14 +58,14 @@ class Meter:
         self._spent = spent
         self._setup_peak = peak
         self._begin = time.monotonic()
-        self.next_look = self._plan_next_look(self._begin, 0.0, 0)
+        self.next_look = self._plan_next_look(self._begin, 0.0, 0, None if self._soft is None else 0)
 
     def stop(self) -> None:
         """The last process is gone."""
         self._end = time.monotonic()
 
     def look(self, now: float) -> list[tuple[str, str]]:
-        """Return each limit that is ``"near"`` for the first time, or ``"met"``."""
+        """Return each limit that is ``"near"`` for the first time, or ``"met"``, and memory past its ``"soft"`` one."""
         wall = now - self._begin
         if self._group is not None:
             self._group.look()
@@ -73,32 +77,51 @@ class Meter:
             ("cpu_time", self._cpu, self._watch.cpu_seconds),
             ("memory", memory, self._watch.sampled_memory),
         )
-        found = [("memory", "met")] if self._group is not None and self._group.oom_kills() else []
+        held = self._watch_soft(memory)
+        found = [("memory", "soft")] if held is not None and self._past_soft == held else []
+        if self._group is not None and self._group.oom_kills():
+            found.append(("memory", "met"))
         for guarantee, used, limit in readings:
             if limit is not None and used >= limit:
                 found.append((guarantee, "met"))
             elif limit is not None and used >= _NEAR * limit and guarantee not in self._near:
                 self._near.add(guarantee)
                 found.append((guarantee, "near"))
-        self.next_look = self._plan_next_look(now, wall, memory)
+        self.next_look = self._plan_next_look(now, wall, memory, held)
         return found
+
+    def _watch_soft(self, sampled: int) -> int | None:
+        """Return what the tree holds, as long as its soft limit has not been passed before this look."""
+        if self._soft is None or self._past_soft is not None:
+            return None
+        held = sampled
+        if self._group_has_memory and self._group is not None:
+            held = self._group.memory_held(self._soft)
+        if held >= self._soft:
+            self._past_soft = held
+        return held
 
     def _sample(self) -> int:
         if not self._sampling:
             return 0
-        sample = tree.sample(self._init, self._watch.sampled_memory)
+        bound = self._watch.sampled_memory if self._past_soft is not None or self._soft is None else self._soft
+        sample = tree.sample(self._init, bound)
         self._cpu = max(self._cpu, sample.cpu_seconds - self._spent)
         self._peak_memory = max(self._peak_memory, sample.memory)
         self._peak_tasks = max(self._peak_tasks, sample.tasks)
         return sample.memory
 
-    def _plan_next_look(self, now: float, wall: float, memory: int) -> float:
-        """No limit can be met before this: time runs at one second a second, CPU at most one a core."""
+    def _plan_next_look(self, now: float, wall: float, memory: int, held: int | None) -> float:
+        """No limit can be met before this: time runs at one second a second, CPU at most one a core.
+
+        Memory may, but for the group's own limit: it is looked at the more often, the nearer it is.
+        """
         pause = _LONGEST
         if self._watch.cpu_seconds is not None:
             pause = min(pause, (self._watch.cpu_seconds - self._cpu) / _CPUS)
-        if self._watch.sampled_memory is not None:
-            pause = min(pause, _SAMPLE_CLOSELY if 2 * memory > self._watch.sampled_memory else _SAMPLE_EVERY)
+        for used, limit in ((memory, self._watch.sampled_memory), (held, self._soft)):
+            if limit is not None and used is not None:
+                pause = min(pause, _SAMPLE_CLOSELY if 2 * used > limit else _SAMPLE_EVERY)
         pause = max(pause, _SHORTEST)
         if self._watch.wall_seconds is not None:
             pause = min(pause, self._watch.wall_seconds - wall)
@@ -126,6 +149,7 @@ class Meter:
             "cpu_seconds": cpu,
             "cpu_source": source,
             "peak_memory": peak,
+            "past_soft_memory": self._past_soft,
             "peak_processes": self._most_tasks(counters.peak_processes if counters else None),
             "oom_kills": counters.oom_kills if counters else None,
             "forks_refused": counters.forks_refused if counters else None,

@@ -106,6 +106,23 @@ class Group:
         """Return how many tasks the kernel has killed because the group's memory was used up."""
         return self._since("oom_kills", self._oom_kills()) or 0
 
+    @property
+    def counts_memory(self) -> bool:
+        """Whether memory is counted here."""
+        return "memory" in self._paths
+
+    def memory_held(self, concern: int) -> int:
+        """Return the bytes charged now without pages of files, which the kernel takes back when others need them
+        (cgroup-v1/memory.rst, cgroup-v2.rst: ``active_file``, ``inactive_file``). Less than ``concern`` in all is
+        returned as it is, with them: that costs one read less."""
+        charged = self._number("memory", {1: "memory.usage_in_bytes", 2: "memory.current"}) or 0
+        if charged < concern:
+            return charged
+        pages = 0
+        for kind in ("active_file", "inactive_file"):
+            pages += self._field("memory", {1: "memory.stat", 2: "memory.stat"}, kind) or 0
+        return max(0, charged - pages)
+
     def renew(self, residents: set[int]) -> bool:
         """Make the group ready for another run; return whether it can be.
 

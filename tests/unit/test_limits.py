@@ -1,0 +1,118 @@
+"""Limits beside the default ones: what a policy takes, what a launch carries, what a look and a verdict say."""
+
+from __future__ import annotations
+
+import os
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from stockade import Guarantee, Policy, PolicyError
+from stockade._launch import Watch
+from stockade._plan import plan
+from stockade._result import Met
+from stockade._verdict import verdict
+from stockade.backends import limits
+from stockade.backends.native_capabilities import capabilities
+from stockade.cli.assess import asked
+from stockade.cli.toml import policy_as_toml
+from stockade.warden.meter import Meter
+from tests.unit import facts as hosts
+from tests.unit.test_verdict import report
+
+MIB = 1 << 20
+
+
+def _refusal(**fields: Any) -> str:
+    with pytest.raises(PolicyError) as caught:
+        Policy(limits=fields)
+    (problem,) = caught.value.problems
+    return f"{problem.field}: {problem.reason}"
+
+
+@pytest.mark.parametrize("fields", [{"soft_memory": "256MiB"}, {"soft_memory": "65MiB", "memory": "65MiB"}])
+def test_a_soft_limit_must_lie_below_the_one_that_ends_the_run(fields):
+    figure = fields.get("memory", "256MiB").replace("MiB", " MiB")
+    assert _refusal(**fields) == f"limits.soft_memory: must be below limits.memory, {figure}: there the run is ended"
+
+
+def test_without_a_hard_limit_any_soft_one_will_do():
+    assert Policy(limits={"soft_memory": "1TiB", "memory": "unlimited"}).limits.soft == 1 << 40
+    assert Policy().limits.soft is None
+
+
+@pytest.mark.parametrize("name", ["soft_memory", "address_space", "data"])
+def test_figures_that_nothing_could_start_under_are_refused(name):
+    assert "must be at least" in _refusal(**{name: 1})
+
+
+def test_unset_they_are_on_no_launch():
+    assert not {"as", "data"} & set(limits.rlimits(Policy(), hosts.ROOT_V1))
+    assert limits.watch(Policy(), hosts.ROOT_V1).soft_memory is None
+
+
+@pytest.mark.parametrize(
+    ("facts", "data", "expected"),
+    [(hosts.ROOT_V1, 128, 128), (hosts.USER, 128, 64), (hosts.USER, 32, 32), (hosts.USER, None, 64)],
+)
+def test_the_smaller_of_data_and_memory_wins_where_no_group_counts(facts, data, expected):
+    policy = Policy(limits={"memory": "64MiB", "data": "unlimited" if data is None else f"{data}MiB"})
+    assert limits.rlimits(policy, facts)["data"] == (expected * MIB, expected * MIB)
+
+
+def test_address_space_is_set_for_each_process():
+    assert limits.rlimits(Policy(limits={"address_space": "1GiB"}), hosts.USER)["as"] == (1 << 30, 1 << 30)
+
+
+def test_they_are_shown_with_units_and_read_back():
+    policy = Policy(limits={"soft_memory": "64MiB", "address_space": "1GiB"})
+    text = policy_as_toml(policy)
+    assert 'soft_memory = "64MiB"' in text and 'address_space = "1GiB"' in text
+    assert asked(policy, Guarantee.MEMORY) == "256 MiB, soft 64 MiB"
+    assert asked(policy, Guarantee.ADDRESS_SPACE) == "1 GiB"
+
+
+class _Group:
+    counts_memory = True
+
+    def __init__(self, *held: int) -> None:
+        self._held = iter(held)
+
+    def memory_held(self, _concern: int) -> int:
+        return next(self._held)
+
+    def cpu_seconds(self) -> float:
+        return 0.0
+
+    def oom_kills(self) -> int:
+        return 0
+
+    def look(self) -> None:
+        """Count nothing."""
+
+
+def test_a_look_tells_of_a_soft_limit_once():
+    slot = SimpleNamespace(cell=SimpleNamespace(init=os.getpid()), group=_Group(10 * MIB, 41 * MIB, 90 * MIB))
+    meter = Meter(Watch(soft_memory=40 * MIB), cast(Any, slot))
+    meter.start(0.0, 0)
+    assert meter.next_look < meter._begin + 0.021
+    assert [meter.look(0.0) for _ in range(3)] == [[], [("memory", "soft")], []]
+    assert meter._past_soft == 41 * MIB
+
+
+@pytest.mark.parametrize(
+    ("fields", "state"),
+    [
+        ({"past_soft_memory": 41 * MIB}, Met.MET),
+        ({"peak_memory": 39 * MIB}, Met.NOT_MET),
+        ({"peak_memory": 41 * MIB}, Met.UNKNOWN),
+        ({"peak_memory": 39 * MIB, "oom_kills": None}, Met.UNKNOWN),
+        ({"oom_kills": 1, "status": None}, Met.MET),
+    ],
+)
+def test_the_verdict_claims_no_more_than_was_seen(fields, state):
+    policy = Policy(limits={"soft_memory": "40MiB"})
+    made = plan(policy, hosts.ROOT_V1, "native", capabilities(hosts.ROOT_V1))
+    told = verdict(made, report(**{"past_soft_memory": None} | fields), b"", b"").soft_memory
+    assert told is not None and told.state is state
