@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from stockade import _capabilities
 from stockade._errors import PlanError
 from stockade._frozen import FrozenDict
 from stockade._guarantees import LIMITS, Enforcement, Guarantee, Isolation, Strength
@@ -36,10 +37,12 @@ def plan(
     *,
     own_filter: bytes | None = None,
     isolation: Isolation = Isolation.NAMESPACES,
+    cannot_keep: str = "",
 ) -> Plan:
     """Return the plan for ``policy``, given what ``backend`` is capable of on this host.
 
-    ``own_filter`` is the content of the policy's ``security.syscalls_file``.
+    ``own_filter`` is the content of the policy's ``security.syscalls_file``; ``cannot_keep`` says why the backend
+    leaves a guest none of the policy's ``security.capabilities``.
     Raises ``PlanError`` with a sentence for every guarantee that is asked for and not held strongly enough.
     """
     enforcement = {}
@@ -53,9 +56,26 @@ def plan(
         enforcement[guarantee] = held
         if not held.strength.holds(floor):
             missing[guarantee.value] = _shortfall(guarantee, held, floor)
+    unkept = _unkept(policy, cannot_keep)
+    if unkept:
+        missing["security.capabilities"] = unkept
     if missing:
         raise PlanError(backend, missing)
     return Plan(backend, policy, facts, FrozenDict(enforcement), isolation, own_filter)
+
+
+def _unkept(policy: Policy, cannot_keep: str) -> str:
+    """Return why the capabilities of ``policy`` cannot be kept, an empty text if they can."""
+    security = policy.security
+    if not security.capabilities:
+        return ""
+    if policy.network == "host":
+        why = "with network='host' the ports would be the host's"
+    elif security.syscalls == "tight" and security.syscalls_file is None:
+        why = "security.syscalls='tight' lets no socket be made that has ports"
+    else:
+        why = cannot_keep
+    return f"{', '.join(security.capabilities)} cannot be kept: {why}" if why else ""
 
 
 def _not_asked(guarantee: Guarantee) -> str:
@@ -71,6 +91,9 @@ def _under_policy(guarantee: Guarantee, held: Enforcement, policy: Policy) -> En
             f"nothing bounds what is written below {', '.join(policy.filesystem.write)}; "
             f"places that the sandbox makes are held by {held.mechanism}"
         )
+    if guarantee is Guarantee.PRIVILEGES and policy.security.capabilities:
+        kept = "; ".join(f"{name}: {_capabilities.KEPT[name]}" for name in policy.security.capabilities)
+        return Enforcement(held.mechanism, held.strength, "; ".join(filter(None, (held.note, kept))))
     if guarantee is Guarantee.IPC and policy.network == "host":
         note = "abstract unix sockets belong to the network, which is the host's"
         return Enforcement(held.mechanism, held.strength, note)

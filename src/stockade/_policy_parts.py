@@ -18,7 +18,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from stockade import _commands
+from stockade import _capabilities, _commands
 from stockade._frozen import FrozenDict
 from stockade._guarantees import Guarantee
 from stockade._profiles import DEFAULT_HIDDEN, DEFAULT_LIMITS
@@ -231,10 +231,20 @@ class Environment(Part):
     set: _EnvTable = Field(default_factory=FrozenDict, description="names and values to set")
 
 
-def _no_capability(value: tuple[str, ...]) -> tuple[str, ...]:
-    if value:
-        raise ValueError("no capability can be kept")
+def _kept(value: str) -> str:
+    refusal = _capabilities.refusal(value)
+    if refusal:
+        raise ValueError(refusal)
     return value
+
+
+def _once(value: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(value))
+
+
+_Capabilities = Annotated[
+    tuple[Annotated[str, AfterValidator(_kept)], ...], BeforeValidator(_tuple), AfterValidator(_once)
+]
 
 
 def _always(value: bool) -> bool:
@@ -263,8 +273,10 @@ def _mode(value: str, info: ValidationInfo) -> str:
 class Security(Part):
     """Who the guest is and what it may become."""
 
-    capabilities: Annotated[tuple[str, ...], BeforeValidator(_tuple), AfterValidator(_no_capability)] = Field(
-        default=(), description="Linux capabilities that the guest keeps: none"
+    capabilities: _Capabilities = Field(
+        default=(),
+        description="Linux capabilities that the guest keeps the use of: none, or CAP_NET_BIND_SERVICE (ports below "
+        "1024 of its own network)",
     )
     uid: int = Field(default=1000, ge=0, le=65533, description="user and group id as the guest sees itself")
     host_uid: int | None = Field(

@@ -23,6 +23,7 @@ class TestProcess(BackendContract):
     own_root = False
     own_identity = False
     root_can_be_writable = False
+    keeps_capabilities = False
     disk = None
     tasks_astray = 0 if os.geteuid() == 0 else 4  # a user's next cell is made meanwhile
 
@@ -37,6 +38,7 @@ class TestBubblewrap(BackendContract):
     backend = "bubblewrap"
     interpreter = SYSTEM_PYTHON
     root_can_be_writable = False
+    keeps_capabilities = False
     tells_signals = False
     explains_denials = False
     keeps_environment = frozenset({"PWD"})

@@ -69,7 +69,20 @@ def planned(backend: Backend, policy: Policy, facts: HostFacts) -> Plan:
     require(backend, facts)
     own_filter = _filter.read(policy, facts, backend.isolation)
     held = backend.capabilities(facts, policy)
-    return _plan.plan(policy, facts, backend.name, held, own_filter=own_filter, isolation=backend.isolation)
+    return _plan.plan(
+        policy,
+        facts,
+        backend.name,
+        held,
+        own_filter=own_filter,
+        isolation=backend.isolation,
+        cannot_keep=cannot_keep(backend),
+    )
+
+
+def cannot_keep(backend: Backend) -> str:
+    """Return why ``backend`` leaves a guest no capability, an empty text if it can; it says so in ``cannot_keep``."""
+    return str(getattr(backend, "cannot_keep", "this backend leaves a guest none"))
 
 
 def require(backend: Backend, facts: HostFacts) -> None:

@@ -56,6 +56,7 @@ class Bubblewrap:
 
     name = "bubblewrap"
     isolation = Isolation.NAMESPACES
+    cannot_keep = "bwrap puts the guest below the user namespace that owns its network; the native backend can"
 
     def availability(self, facts: HostFacts) -> Availability:  # noqa: ARG002
         """Return whether bwrap is there, new enough, and works."""

@@ -52,6 +52,7 @@ class Native:
 
     name = "native"
     isolation = Isolation.NAMESPACES
+    cannot_keep = ""
 
     def availability(self, facts: HostFacts) -> Availability:
         """Return whether namespaces can be made here."""
@@ -125,6 +126,7 @@ def _room(plan: Plan, readable: tuple[str, ...], own: int, extra: tuple[int, int
         ("proc",),
         ("hostname", HOST_NAME),
         *([("loopback",)] if policy.network == "none" else []),
+        *([("low_ports",)] if "CAP_NET_BIND_SERVICE" in policy.security.capabilities else []),
         *_writable(policy, *extra),
         *_bound(policy, readable),
         *_files(policy),

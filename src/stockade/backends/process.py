@@ -44,6 +44,7 @@ class Process:
 
     name = "process"
     isolation = Isolation.PROCESS
+    cannot_keep = "there is no network here whose ports it could be about; the native backend has one"
 
     def availability(self, facts: HostFacts) -> Availability:
         """Return whether a guest can be kept from its own supervisor here."""

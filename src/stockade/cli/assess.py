@@ -11,7 +11,7 @@ from stockade._facts import HostFacts
 from stockade._guarantees import LIMITS, Enforcement, Guarantee, Strength
 from stockade._policy import Policy
 from stockade._units import format_size
-from stockade.backends.base import Backend
+from stockade.backends.base import Backend, cannot_keep
 
 SIZES = (
     Guarantee.MEMORY, Guarantee.SWAP, Guarantee.FILE_SIZE, Guarantee.DISK, Guarantee.OUTPUT, Guarantee.STACK,
@@ -40,10 +40,13 @@ def assess(policy: Policy, facts: HostFacts, backend: Backend) -> Assessment:
     _filter.read(policy, facts, backend.isolation)
     error = None
     try:
-        _plan.plan(policy, facts, backend.name, capabilities)
+        _plan.plan(policy, facts, backend.name, capabilities, cannot_keep=cannot_keep(backend))
     except PlanError as caught:
         error = caught
-    content = Policy.parse(policy.model_dump() | {"accept": dict.fromkeys(Guarantee, Strength.ABSENT)})
+    data = policy.model_dump()
+    if error and "security.capabilities" in error.missing:
+        data["security"]["capabilities"] = ()
+    content = Policy.parse(data | {"accept": dict.fromkeys(Guarantee, Strength.ABSENT)})
     return Assessment(_plan.plan(content, facts, backend.name, capabilities).enforcement, error)
 
 

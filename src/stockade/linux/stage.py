@@ -6,6 +6,7 @@ The order matters, and this is why it is what it is:
  2. ``root``      the new root is mounted and pivoted into, so that the host's ``/tmp`` is not hidden as a source;
  3. ``bind``, ``link``, ``file``, ``folder``, ``scratch``, ``hostname``, ``loopback``   while capabilities are there;
  4. ``proc``      a writable mount below a read-only one: ids are mapped through the lower, the guest sees the upper;
+    ``low_ports`` is written through the lower as well;
  5. ``leave_host``  the old root is detached when no source is needed any more, and ``seal_root``;
  6. ``identity``  a uid that is not root's, then a user namespace that owns nothing, then no capability at all;
  7. ``landlock``   when nothing is mounted any more, since a restricted process cannot; then one of the filters;
@@ -191,6 +192,11 @@ class Stage:
         control = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
         fcntl.ioctl(control.fileno(), _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", _IFF_UP_RUNNING))
         control.close()
+
+    def do_low_ports(self) -> None:
+        """Let whoever is in the guest's own network use ports below 1024 (ip-sysctl.rst): in place of a capability,
+        which could be over another network only. The one who owns the network may write it."""
+        _write_below(self._proc, "sys/net/ipv4/ip_unprivileged_port_start", b"0")
 
     def do_cgroup_namespace(self) -> None:
         """Enter a namespace in which the run's own control groups are the root (cgroup_namespaces(7))."""

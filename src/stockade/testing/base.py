@@ -41,6 +41,8 @@ class Traits:
     disk: ClassVar[Mapping[str, int] | None] = {"": 1}
     """How many-th part of ``limits.disk`` each place has, or all together (the default), or ``None``: no bound."""
     explains_denials: ClassVar[bool] = True
+    keeps_capabilities: ClassVar[bool] = True
+    """What of ``security.capabilities`` can be kept at all is kept here; otherwise the plan refuses it."""
     tasks_astray: ClassVar[int] = 0
     """By how many the bound on processes may be off, where the caller's own count with the guest's."""
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 import stockade
-from stockade import Guarantee, Isolation, Strength
+from stockade import Guarantee, Isolation, Outcome, Strength
 from stockade.backends import registry
 from stockade.testing.base import Traits
 
@@ -47,6 +47,27 @@ class ReceiptsContract(Traits):
             return
         result = self.run_command(["unshare", "-U", "true"], policy=policy)
         assert "unshare" in {denial.call for denial in result.denials}
+
+    def test_a_capability_is_kept_or_refused_by_name(self) -> None:
+        policy = {"security": {"capabilities": ["CAP_NET_BIND_SERVICE"]}}
+        if not self.keeps_capabilities:
+            with pytest.raises(stockade.PlanError, match="CAP_NET_BIND_SERVICE cannot be kept"):
+                self.run_source("1", policy=policy)
+            return
+        code = "import socket\nsocket.socket().bind(('127.0.0.1', 80))"
+        assert self.run_source(code).outcome is Outcome.FAILED
+        result = self.run_source(code, policy=policy)
+        assert result.ok
+        assert "CAP_NET_BIND_SERVICE" in result.enforcement[Guarantee.PRIVILEGES].note
+
+    def test_no_capability_is_kept_over_the_hosts_network(self) -> None:
+        policy = {
+            "security": {"capabilities": ["CAP_NET_BIND_SERVICE"]},
+            "network": "host",
+            "accept": {"ipc": "absent"},
+        }
+        with pytest.raises(stockade.PlanError, match="the ports would be the host's"):
+            self.run_source("1", policy=policy)
 
     def test_usage_is_counted(self) -> None:
         result = self.run_command(["/bin/sh", "-c", "i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done; echo $i"])
