@@ -33,6 +33,13 @@ class Groups(Record):
     swap: int | None = None
     processes: int | None = None
     cores: float | None = None
+    io_read: int | None = None
+    """Bytes a second, from each disk."""
+    io_write: int | None = None
+
+    def with_tasks(self, more: int) -> Groups:
+        """Return the same with room for so many tasks more, which are not the guest's."""
+        return Groups(**self.as_dict() | {"processes": None if self.processes is None else self.processes + more})
 
 
 class Watch(Record):

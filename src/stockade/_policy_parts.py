@@ -114,6 +114,13 @@ class Limits(Part):
         description="bytes of private writable memory of each process (RLIMIT_DATA): heap, mappings, threads' stacks",
     )
 
+    io_read: Annotated[_Size, _at_least(2**16, "64 KiB a second")] = Field(
+        default=UNLIMITED, description="bytes a second that the tree may read from each disk, past the page cache"
+    )
+    io_write: Annotated[_Size, _at_least(2**16, "64 KiB a second")] = Field(
+        default=UNLIMITED, description="bytes a second that the tree may write to each disk"
+    )
+
     def figure(self, guarantee: Guarantee) -> float | None:
         """Return the figure of one limit, ``None`` where it was lifted with ``"unlimited"``."""
         value = getattr(self, guarantee.value)

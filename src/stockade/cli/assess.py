@@ -15,10 +15,13 @@ from stockade.backends.base import Backend, cannot_keep
 
 SIZES = (
     Guarantee.MEMORY, Guarantee.SWAP, Guarantee.FILE_SIZE, Guarantee.DISK, Guarantee.OUTPUT, Guarantee.STACK,
-    Guarantee.ADDRESS_SPACE, Guarantee.DATA,
+    Guarantee.ADDRESS_SPACE, Guarantee.DATA, Guarantee.IO_READ, Guarantee.IO_WRITE,
 )  # fmt: skip
 """The limits that count bytes."""
-_UNITS = {Guarantee.CPU_TIME: " s", Guarantee.WALL_TIME: " s", Guarantee.CPU_RATE: " cores"}
+_UNITS = {
+    Guarantee.CPU_TIME: " s", Guarantee.WALL_TIME: " s", Guarantee.CPU_RATE: " cores",
+    Guarantee.IO_READ: "/s", Guarantee.IO_WRITE: "/s",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -61,4 +64,5 @@ def asked(policy: Policy, guarantee: Guarantee) -> str:
         return "unlimited"
     if guarantee is Guarantee.MEMORY and policy.limits.soft is not None:
         return f"{format_size(figure)}, soft {format_size(policy.limits.soft)}"
-    return format_size(figure) if guarantee in SIZES else f"{figure:g}{_UNITS.get(guarantee, '')}"
+    number = format_size(figure) if guarantee in SIZES else f"{figure:g}"
+    return number + _UNITS.get(guarantee, "")

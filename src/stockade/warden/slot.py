@@ -95,9 +95,8 @@ class Slot:
             return
         if self._armed is not None:
             self.group.lift_limits()
-        processes = None if groups.processes is None else groups.processes + OWN_TASKS
         self.group.begin()
-        self.group.limit(groups.memory, groups.swap, processes, groups.cores)
+        self.group.limit(groups.with_tasks(OWN_TASKS))
         self._armed = groups
 
     def renew(self) -> bool:

@@ -7,7 +7,12 @@ import os
 
 from stockade._record import Record
 from stockade.linux import files
+from stockade.linux.cgroups import disks
 from stockade.linux.cgroups.places import Hierarchy
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from stockade._launch import Groups
 
 _RENEWABLE = 8 << 20
 _FEW_TASKS = 16
@@ -36,13 +41,15 @@ class Group:
         self._before: dict[str, float] = {}
         self._most_processes = 0
         self._throttled = False
+        self._slowed: list[str] = []
 
     def open_entrances(self) -> list[int]:
         """Return a descriptor for each folder; whoever writes ``0`` to it enters the group."""
         return [os.open(f"{path}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for path in self.folders]
 
-    def limit(self, memory: int | None, swap: int | None, processes: int | None, cores: float | None) -> None:
+    def limit(self, groups: Groups) -> None:
         """Set the limits of this run; ``None`` leaves a resource without one."""
+        memory, swap, processes, cores = groups.memory, groups.swap, groups.processes, groups.cores
         if memory is not None:
             self._limit_memory(memory, swap)
         if processes is not None and "pids" in self._paths:
@@ -55,6 +62,20 @@ class Group:
             else:
                 self._set("cpu", "cpu.cfs_period_us", _CPU_PERIOD)
                 self._set("cpu", "cpu.cfs_quota_us", quota)
+        if groups.io_read is not None or groups.io_write is not None:
+            self._slow_down(groups.io_read, groups.io_write)
+
+    def _slow_down(self, read: int | None, write: int | None) -> None:
+        if "io" not in self._paths:
+            return
+        self._slowed = disks.found()
+        for disk in self._slowed:
+            self._set("io", *disks.setting(self._version["io"], disk, read, write))
+
+    def _lift_rates(self) -> None:
+        slowed, self._slowed = self._slowed, []
+        for disk in slowed:
+            self._set("io", *disks.setting(self._version["io"], disk, None, None))
 
     def _limit_memory(self, memory: int, swap: int | None) -> None:
         if "memory" not in self._paths:
@@ -156,14 +177,17 @@ class Group:
         if "pids" in self._paths:
             self._set("pids", "pids.max", "max")
         self._lift_quota()
+        self._lift_rates()
 
     def unthrottle(self) -> None:
-        """Let what is left in the group have all the CPU it wants, to end with."""
-        if self._throttled:
-            try:
+        """Let what is left in the group have all it wants to end with: CPU, and what a call has asked of a disk
+        already, for which even a killed process waits."""
+        try:
+            if self._throttled:
                 self._lift_quota()
-            except OSError:
-                pass  # a matter of time only
+            self._lift_rates()
+        except OSError:
+            pass  # a matter of time only
 
     def _lift_quota(self) -> None:
         self._throttled = False

@@ -7,6 +7,7 @@ import os
 
 from stockade._record import Record
 from stockade.linux import files, processes
+from stockade.linux.cgroups import disks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,23 +60,24 @@ def try_controllers(hierarchies: list[Hierarchy], caller: int) -> tuple[list[Hie
         if not wanted or any(_is_same(hierarchy, other) for other in usable):
             continue
         try:
-            found = _try_v2(hierarchy, wanted, caller) if hierarchy.version == 2 else _try_v1(hierarchy, wanted)
+            way = _try_v2(hierarchy, wanted, caller) if hierarchy.version == 2 else _try_v1(hierarchy, wanted)
         except OSError as error:
             reason = f"cgroup v{hierarchy.version} at {hierarchy.path}: {error.strerror or error}"
             lost.update(dict.fromkeys(wanted, reason))
             continue
+        found, slow = way
         usable.append(found)
         for name in set(wanted) - set(found.controllers):
-            lost[name] = (
-                f"cgroup v{found.version} at {found.path}: the {name} controller is not handed down to this group"
-            )
+            why = slow if name == "io" and slow else f"the {name} controller is not handed down to this group"
+            lost[name] = f"cgroup v{found.version} at {found.path}: {why}"
     for name in {name for hierarchy in usable for name in hierarchy.controllers}:
         lost.pop(name, None)
     return usable, lost
 
 
-_WANTED = ("memory", "pids", "cpu", "cpuacct")
-_WANTED_V2 = ("memory", "pids", "cpu")
+_WANTED = ("memory", "pids", "cpu", "cpuacct", "io")
+_WANTED_V2 = ("memory", "pids", "cpu", "io")
+_NAMES_V1 = {"blkio": "io"}
 _CALLERS = "callers.stockade"
 """The leaf that callers are moved into. Not our prefix: trees of that are swept."""
 _DELEGATION_MARKS = ("user.delegate", "trusted.delegate")
@@ -94,7 +96,8 @@ _UNLIMITED = {
 def _wanted(hierarchy: Hierarchy) -> list[str]:
     """Return what could be had here. A v2 group may have no controller yet, and still be given some from above."""
     if hierarchy.version == 1:
-        return [name for name in hierarchy.controllers if name in _WANTED]
+        names = (_NAMES_V1.get(name, name) for name in hierarchy.controllers)
+        return [name for name in names if name in _WANTED]
     top = hierarchy.path
     while not _is_top(top):
         top = os.path.dirname(top)
@@ -106,30 +109,33 @@ def _is_same(one: Hierarchy, other: Hierarchy) -> bool:
     return os.stat(one.path).st_dev == os.stat(other.path).st_dev
 
 
-def _try_v1(hierarchy: Hierarchy, wanted: list[str]) -> Hierarchy:
-    with_swap = _try_folder(hierarchy.path, "memory.memsw.limit_in_bytes")
-    return Hierarchy(version=1, path=hierarchy.path, controllers=_with_swap(wanted, with_swap))
+def _try_v1(hierarchy: Hierarchy, wanted: list[str]) -> tuple[Hierarchy, str]:
+    with_swap, slow = _try_folder(hierarchy.path, "memory.memsw.limit_in_bytes", wanted, version=1)
+    return Hierarchy(version=1, path=hierarchy.path, controllers=_kept(wanted, with_swap=with_swap, slow=slow)), slow
 
 
-def _try_v2(hierarchy: Hierarchy, wanted: list[str], caller: int) -> Hierarchy:
+def _try_v2(hierarchy: Hierarchy, wanted: list[str], caller: int) -> tuple[Hierarchy, str]:
     path = _find_room(hierarchy.path, wanted, caller)
     have = files.read(f"{path}/cgroup.subtree_control").split()
-    with_swap = _try_folder(path, "memory.swap.max")
-    kept = _with_swap([name for name in wanted if name in have], with_swap)
-    return Hierarchy(version=2, path=path, controllers=(*kept, "cpuacct"))  # any group counts CPU time (cpu.stat)
+    there = [name for name in wanted if name in have]
+    with_swap, slow = _try_folder(path, "memory.swap.max", there, version=2)
+    kept = (*_kept(there, with_swap=with_swap, slow=slow), "cpuacct")  # any group counts CPU time (cpu.stat)
+    return Hierarchy(version=2, path=path, controllers=kept), slow
 
 
-def _with_swap(names: list[str], there: bool) -> tuple[str, ...]:
-    return (*names, "swap") if there and "memory" in names else tuple(names)
+def _kept(names: list[str], *, with_swap: bool, slow: str) -> tuple[str, ...]:
+    kept = tuple(name for name in names if name != "io" or not slow)
+    return (*kept, "swap") if with_swap and "memory" in names else kept
 
 
-def _try_folder(path: str, swap: str) -> bool:
-    """Make a group and remove it; return whether it counts swap."""
+def _try_folder(path: str, swap: str, names: list[str], *, version: int) -> tuple[bool, str]:
+    """Make a group and remove it; return whether it counts swap, and why it cannot slow down reads and writes."""
     probe = f"{path}/{PREFIX}probe-{os.getpid()}"
     os.mkdir(probe)
     try:
         files.write(f"{probe}/cgroup.procs", "")  # opens for writing; moves nothing
-        return os.path.exists(f"{probe}/{swap}")
+        slow = disks.try_all(probe, version) if "io" in names else ""
+        return os.path.exists(f"{probe}/{swap}"), slow
     finally:
         os.rmdir(probe)
 
