@@ -33,6 +33,8 @@ class HostFacts:
     swap: bool = False
     landlock: int = 0
     seccomp: bool = False
+    off_disk: tuple[str, ...] = ()
+    """Where something is mounted whose bytes come from no disk that a control group can slow down, nor from memory."""
     open_files: int = 1024
     groups: int = 0
     """Supplementary groups of the caller, which only root can shed."""
@@ -45,6 +47,7 @@ class HostFacts:
         fields = {key: value for key, value in data.items() if key != "hierarchies"}
         found = [(name, version, path) for version, path, names in data["hierarchies"] for name in names]
         fields["covered"] = tuple(data["covered"])
+        fields["off_disk"] = tuple(data["off_disk"])
         fields["system"] = tuple((path, target) for path, target in data["system"])
         return cls(
             **fields,

@@ -51,7 +51,7 @@ def plan(
         if not policy.asks(guarantee):
             enforcement[guarantee] = Enforcement.absent(_not_asked(guarantee))
             continue
-        held = _under_policy(guarantee, capabilities[guarantee], policy)
+        held = _slowed(guarantee, _under_policy(guarantee, capabilities[guarantee], policy), policy, facts)
         floor = policy.floor(guarantee)
         enforcement[guarantee] = held
         if not held.strength.holds(floor):
@@ -100,6 +100,29 @@ def _under_policy(guarantee: Guarantee, held: Enforcement, policy: Policy) -> En
     if policy.security.syscalls_file is not None and held.strength is not Strength.ABSENT:
         return _under_own_filter(guarantee, held, policy)
     return held
+
+
+def _slowed(guarantee: Guarantee, held: Enforcement, policy: Policy, facts: HostFacts) -> Enforcement:
+    """Say what rates of reads and writes do not reach, and what they do to other guarantees."""
+    if guarantee in _RATES and held.strength is not Strength.ABSENT:
+        files = policy.filesystem
+        shown = {*files.read, *files.write, files.workspace, *(path for path, _ in facts.system)}
+        beyond = sorted(path for path in shown for place in facts.off_disk if _overlap(path, place))
+        if beyond:
+            return Enforcement.absent(
+                f"{', '.join(beyond)} lies, or has something in it, on no disk that can be slowed"
+            )
+    if guarantee is Guarantee.WALL_TIME and any(map(policy.asks, _RATES)):
+        note = "; what a call has asked of a disk by then is waited for, at full speed"
+        return Enforcement(held.mechanism, held.strength, held.note + note)
+    return held
+
+
+def _overlap(path: str, place: str) -> bool:
+    return place == "/" or f"{path}/".startswith(f"{place}/") or f"{place}/".startswith(f"{path}/")
+
+
+_RATES = (Guarantee.IO_READ, Guarantee.IO_WRITE)
 
 
 def _under_own_filter(guarantee: Guarantee, held: Enforcement, policy: Policy) -> Enforcement:

@@ -36,6 +36,14 @@ _SETTINGS = (
     "kernel.apparmor_restrict_unprivileged_userns",
 )
 """What decides on user namespaces; not every kernel has them all."""
+_DISKLESS = frozenset((
+    "autofs", "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "devtmpfs", "efivarfs",
+    "fusectl", "hugetlbfs", "mqueue", "nsfs", "proc", "pstore", "ramfs", "rootfs", "securityfs", "selinuxfs", "sysfs",
+    "tmpfs", "tracefs",
+))  # fmt: skip
+"""File systems of the kernel's own or in memory."""
+_OVER_DISKS = frozenset(("btrfs", "overlay"))
+"""Those without a disk of their own that read the disks below in the name of whoever asks."""
 _IDENTITY = 1000
 _REHEARSAL = (
     ("cgroup_namespace",),
@@ -66,6 +74,7 @@ def probe(guest_uid: int) -> dict[str, Any]:
         "settings": _settings(),
         "filtered": _is_filtered(),
         "covered": _covered(),
+        "off_disk": _off_disk(),
         "hierarchies": [[item.version, item.path, list(item.controllers)] for item in usable],
         "cgroup_lost": lost,
         "swap": _has_swap(),
@@ -146,6 +155,18 @@ def _covered() -> list[str]:
     """Return what is mounted over parts of /proc: then the kernel refuses an unprivileged user a fresh one."""
     places = [line.split(" ")[4] for line in files.read("/proc/self/mountinfo").splitlines()]
     return sorted({place for place in places if place.startswith("/proc/")})
+
+
+def _off_disk() -> list[str]:
+    """Return where a file system is mounted whose reads no control group slows: a network's, say, or one whose disks
+    are read by threads of the kernel that are in nobody's group."""
+    found = []
+    for line in files.read("/proc/self/mountinfo").splitlines():
+        left, _, right = line.partition(" - ")
+        fields, kind = left.split(), right.split()[0]
+        if fields[2].startswith("0:") and kind not in _DISKLESS | _OVER_DISKS:
+            found.append(files.unescape(fields[4]))
+    return sorted(set(found))
 
 
 def _in_child(flags: int, work: Callable[[], None]) -> str:

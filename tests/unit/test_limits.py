@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from stockade import Guarantee, Policy, PolicyError
+from stockade import Guarantee, PlanError, Policy, PolicyError, Strength
 from stockade._launch import Watch
 from stockade._plan import plan
 from stockade._result import Met
@@ -17,6 +18,7 @@ from stockade.backends import limits
 from stockade.backends.native_capabilities import capabilities
 from stockade.cli.assess import asked
 from stockade.cli.toml import policy_as_toml
+from stockade.linux.cgroups import disks
 from stockade.warden.meter import Meter
 from tests.unit import facts as hosts
 from tests.unit.test_verdict import report
@@ -42,7 +44,7 @@ def test_without_a_hard_limit_any_soft_one_will_do():
     assert Policy().limits.soft is None
 
 
-@pytest.mark.parametrize("name", ["soft_memory", "address_space", "data"])
+@pytest.mark.parametrize("name", ["soft_memory", "address_space", "data", "io_read", "io_write"])
 def test_figures_that_nothing_could_start_under_are_refused(name):
     assert "must be at least" in _refusal(**{name: 1})
 
@@ -116,3 +118,53 @@ def test_the_verdict_claims_no_more_than_was_seen(fields, state):
     made = plan(policy, hosts.ROOT_V1, "native", capabilities(hosts.ROOT_V1))
     told = verdict(made, report(**{"past_soft_memory": None} | fields), b"", b"").soft_memory
     assert told is not None and told.state is state
+
+
+RATES = Policy(limits={"io_read": "4MiB", "io_write": "1MiB"}, accept={"io_read": "absent", "io_write": "absent"})
+
+
+@pytest.mark.parametrize(
+    ("version", "read", "write"),
+    [
+        (2, Strength.KERNEL, Strength.KERNEL),
+        (1, Strength.KERNEL, Strength.ABSENT),
+        (None, Strength.ABSENT, Strength.ABSENT),
+    ],
+)
+def test_rates_are_held_as_far_as_the_groups_go(version, read, write):
+    facts = replace(hosts.ROOT_V1, cgroups={} if version is None else {"io": version})
+    held = limits.held(facts)
+    assert (held[Guarantee.IO_READ].strength, held[Guarantee.IO_WRITE].strength) == (read, write)
+    assert limits.groups(RATES).io_read == 4 * MIB
+    assert asked(RATES, Guarantee.IO_READ) == "4 MiB/s"
+    assert limits.groups(Policy()).io_write is None
+
+
+@pytest.mark.parametrize(
+    ("place", "shown"),
+    [("/srv/share", "/srv/share/data"), ("/srv/share/data/nfs", "/srv/share/data"), ("/usr", "/usr"), ("/", "/usr")],
+)
+def test_what_lies_on_no_disk_is_refused(place, shown):
+    facts = replace(hosts.ROOT_V2, cgroups=hosts.ROOT_V2.cgroups | {"io": 2}, off_disk=(place,))
+    policy = Policy(limits={"io_read": "4MiB"}, filesystem={"read": ["/srv/share/data"]})
+    with pytest.raises(PlanError, match=f"{shown}.* lies, or has something in it, on no disk") as caught:
+        plan(policy, facts, "native", capabilities(facts))
+    assert set(caught.value.missing) == {"io_read"}
+    beside = replace(facts, off_disk=("/srv/share/database",))
+    assert (
+        plan(policy, beside, "native", capabilities(beside)).enforcement[Guarantee.IO_READ].strength is Strength.KERNEL
+    )
+
+
+def test_the_receipt_on_wall_time_says_what_a_rate_does_to_it():
+    facts = replace(hosts.ROOT_V1, cgroups=hosts.ROOT_V1.cgroups | {"io": 1})
+    for policy, said in ((Policy(limits={"io_read": "4MiB"}), True), (Policy(), False)):
+        note = plan(policy, facts, "native", capabilities(facts)).enforcement[Guarantee.WALL_TIME].note
+        assert ("waited for" in note) is said
+
+
+def test_what_is_written_for_a_rate():
+    assert disks.setting(1, "8:0", 5, None) == ("blkio.throttle.read_bps_device", "8:0 5")
+    assert disks.setting(1, "8:0", None, 7) == ("blkio.throttle.read_bps_device", "8:0 0")
+    assert disks.setting(2, "8:0", 5, None) == ("io.max", "8:0 rbps=5 wbps=max")
+    assert disks.setting(2, "8:0", None, None) == ("io.max", "8:0 rbps=max wbps=max")

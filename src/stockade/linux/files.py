@@ -35,3 +35,10 @@ def remove_folder(path: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def unescape(field: str) -> str:
+    """Undo the octal escapes of mountinfo (proc(5)): space, tab, newline and backslash."""
+    for code, character in (("040", " "), ("011", "\t"), ("012", "\n"), ("134", "\\")):
+        field = field.replace("\\" + code, character)
+    return field

@@ -72,6 +72,22 @@ class LimitsContract(Traits):
         counted = stockade.plan(self.policy(**policy), backend=self.backend).enforcement[Guarantee.MEMORY]
         assert int(told.stdout) == (128 if counted.strength is Strength.KERNEL else 64) << 10
 
+    def test_reads_are_slowed_or_the_plan_says_why_not(self) -> None:
+        policy = {"limits": {"io_read": "2MiB", **PATIENT}}
+        if "io" not in wardens.host_facts().cgroups:
+            with pytest.raises(stockade.PlanError, match="io_read"):
+                stockade.plan(self.policy(**policy), backend=self.backend)
+            return
+        # With O_DIRECT, past the page cache; the program itself is a file on a disk.
+        code = (
+            "import mmap, os, sys, time\nroom, got, begin = mmap.mmap(-1, 1 << 20), 0, time.monotonic()\n"
+            "fd = os.open(os.path.realpath(sys.executable), os.O_RDONLY | os.O_DIRECT)\n"
+            "while got < 2 << 20: got += os.preadv(fd, [room], 0)\nprint(time.monotonic() - begin)"
+        )
+        for fields, least in (({}, 0.0), (policy, 0.8), ({}, 0.0)):
+            result = self.run_source(code, policy=fields)
+            assert least <= float(result.stdout) < least + 1.2 * SLOWER
+
     def test_wall_time(self, run: Run) -> None:
         begin = time.monotonic()
         result = run("import time; time.sleep(30)", policy={"limits": {"wall_time": 0.5}})

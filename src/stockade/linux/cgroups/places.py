@@ -34,7 +34,7 @@ def find() -> list[Hierarchy]:
     for line in files.read("/proc/self/mountinfo").splitlines():
         left, _, right = line.partition(" - ")
         fields, (kind, _, options) = left.split(), right.split()[:3]
-        root, mountpoint = _unescape(fields[3]), _unescape(fields[4])
+        root, mountpoint = files.unescape(fields[3]), files.unescape(fields[4])
         if kind == "cgroup2" and "" in own:
             path = _inside(mountpoint, root, own[""])
             if path:
@@ -281,10 +281,3 @@ def _inside(mountpoint: str, root: str, group: str) -> str:
         return ""
     path = (mountpoint + relative).rstrip("/")
     return path if os.path.isdir(path) else ""
-
-
-def _unescape(field: str) -> str:
-    """Undo the octal escapes of mountinfo (proc(5)): space, tab, newline and backslash."""
-    for code, character in (("040", " "), ("011", "\t"), ("012", "\n"), ("134", "\\")):
-        field = field.replace("\\" + code, character)
-    return field

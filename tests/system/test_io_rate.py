@@ -1,0 +1,144 @@
+"""Rates of reads and writes, on a real disk: slowed whichever way it is tried, and no longer than the run."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stockade
+from stockade import Guarantee, Policy, Strength
+from stockade.testing.base import SLOWER
+
+MIB = 1 << 20
+RATE = 4 * MIB
+SYSTEM_PYTHON = "/usr/bin/python3"
+BACKENDS = [
+    pytest.param("native", marks=pytest.mark.needs("native")),
+    pytest.param("bubblewrap", marks=pytest.mark.needs("bwrap")),
+    "process",
+]
+SHARED = {"process_view": "absent", "disk": "absent", "no_survivors": "supervisor", "filesystem_write": "absent"}
+DIRECT = (
+    "fd = os.open(path, os.O_RDONLY | os.O_DIRECT); room = mmap.mmap(-1, 1 << 20)\n"
+    "for at in range(size >> 20): assert os.preadv(fd, [room], at << 20) == 1 << 20"
+)
+COLD = (
+    "fd = os.open(path, os.O_RDONLY); os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)\n"
+    "for at in range(size >> 20): assert len(os.pread(fd, 1 << 20, at << 20)) == 1 << 20"
+)
+MAPPED = (
+    "fd = os.open(path, os.O_RDONLY); os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)\n"
+    "area = mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ); sum(area[at] for at in range(0, size, 4096))"
+)
+TOGETHER = (
+    "def work(n):\n    fd = os.open(path, os.O_RDONLY | os.O_DIRECT); room = mmap.mmap(-1, 1 << 20)\n"
+    "    for at in range(n, size >> 20, 4): assert os.preadv(fd, [room], at << 20) == 1 << 20\n"
+    "    os._exit(0)\n"
+    "children = [pid for n in range(4) if (pid := os.fork()) or work(n)]\nfor pid in children: os.waitpid(pid, 0)"
+)
+WAYS = {"direct": DIRECT, "cold": COLD, "mapped": MAPPED, "together": TOGETHER}
+
+
+@pytest.fixture
+def big() -> Iterator[Path]:
+    """A file on a disk that no page cache holds, to be read by anybody."""
+    for folder in ("/var/tmp", "/tmp"):  # the second is often in memory
+        if os.major(Path(folder).stat().st_dev):
+            path = Path(folder) / f"stockade-test-{os.getpid()}"
+            with path.open("wb") as file:
+                for _ in range(6):
+                    file.write(os.urandom(MIB))
+                file.flush()
+                os.fsync(file.fileno())
+            path.chmod(0o644)
+            yield path
+            path.unlink()
+            return
+    pytest.skip("no folder for temporary files lies on a disk")
+
+
+def _policy(backend: str, path: Path, **fields: Any) -> Policy:
+    accept = {**(SHARED if backend == "process" else {}), **fields.pop("accept", {})}
+    return Policy(filesystem={"read": [str(path)]}, accept=accept, **fields)
+
+
+def _seconds(backend: str, way: str, path: Path, **limits: Any) -> float:
+    code = (
+        f"import mmap, os, time\npath, size = {str(path)!r}, {path.stat().st_size}\nbegin = time.monotonic()\n"
+        f"{way}\nprint(time.monotonic() - begin)"
+    )
+    policy = _policy(backend, path, limits={"processes": 20, **limits})
+    result = stockade.run(code, policy=policy, backend=backend, interpreter=SYSTEM_PYTHON)
+    assert result.ok, result.stderr or result.summary()
+    return float(result.stdout)
+
+
+@pytest.mark.needs("cgroup-io")
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("way", WAYS)
+def test_reads_are_slowed_whichever_way_and_whoever_makes_them(backend: str, way: str, big: Path) -> None:
+    free = _seconds(backend, WAYS[way], big)
+    held = _seconds(backend, WAYS[way], big, io_read=RATE)
+    assert free < 1.0 * SLOWER
+    assert 0.8 * 6 * MIB / RATE <= held < 2 * 6 * MIB / RATE
+
+
+@pytest.mark.needs("cgroup-io")
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_next_runs_have_nothing_of_it(backend: str, big: Path) -> None:
+    """Groups are used again, not always by the run that comes right after."""
+    _seconds(backend, DIRECT, big, io_read=RATE)
+    assert max(_seconds(backend, DIRECT, big) for _ in range(6)) < 1.0 * SLOWER
+
+
+@pytest.mark.needs("cgroup-io")
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_read_under_way_does_not_outlast_a_kill(backend: str, big: Path) -> None:
+    """A killed process waits for what it has asked of a disk, so the rate is lifted then."""
+    code = f"import mmap, os\nos.preadv(os.open({str(big)!r}, os.O_RDONLY | os.O_DIRECT), [mmap.mmap(-1, 6 << 20)], 0)"
+    policy = _policy(backend, big, limits={"io_read": "64KiB", "wall_time": 0.5})
+    begin = time.monotonic()
+    result = stockade.run(code, policy=policy, backend=backend, interpreter=SYSTEM_PYTHON)
+    assert result.limit == Guarantee.WALL_TIME
+    assert time.monotonic() - begin < 3 * SLOWER, result.limits_met
+    assert "waited for" in result.enforcement[Guarantee.WALL_TIME].note
+
+
+@pytest.mark.needs("cgroup-io", "cgroup-v1")
+def test_version_1_slows_no_writes_and_says_so() -> None:
+    with pytest.raises(stockade.PlanError, match="page cache") as caught:
+        stockade.plan(Policy(limits={"io_write": "1MiB"}))
+    assert set(caught.value.missing) == {"io_write"}
+    accepted = stockade.plan(Policy(limits={"io_write": "1MiB"}, accept={"io_write": "absent"}))
+    assert accepted.enforcement[Guarantee.IO_WRITE].strength is Strength.ABSENT
+
+
+@pytest.mark.needs("cgroup-io-v2", "root")
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("flags", ["O_DIRECT", "O_SYNC", "O_APPEND"])
+def test_writes_are_slowed_the_page_cache_included(backend: str, flags: str, big: Path) -> None:
+    owner = 54321
+    os.chown(big, owner, owner)
+    code = (
+        "import mmap, os, time\nroom = mmap.mmap(-1, 1 << 20); room.write(os.urandom(1 << 20)); begin = time.monotonic()\n"
+        f"fd = os.open({str(big)!r}, os.O_WRONLY | os.{flags})\nfor _ in range(8): os.write(fd, room)\n"
+        "os.fsync(fd); print(time.monotonic() - begin)"
+    )
+    seconds = []
+    for limits in ({}, {"io_write": RATE}):
+        policy = Policy(
+            limits=limits,
+            filesystem={"write": [str(big)]},
+            security={"host_uid": owner},
+            accept=SHARED if backend == "process" else {"disk": "absent"},
+        )
+        result = stockade.run(code, policy=policy, backend=backend, interpreter=SYSTEM_PYTHON)
+        assert result.ok, result.stderr or result.summary()
+        seconds.append(float(result.stdout))
+    assert seconds[0] < 1.5 * SLOWER
+    assert 0.8 * 8 * MIB / RATE <= seconds[1] < 10 * SLOWER
