@@ -24,7 +24,6 @@ class Guarantee(StrEnum):
     ADDRESS_SPACE = "address_space"
     DATA = "data"
     IO_READ = "io_read"
-    IO_WRITE = "io_write"
     FILESYSTEM_READ = "filesystem_read"
     FILESYSTEM_WRITE = "filesystem_write"
     NETWORK = "network"

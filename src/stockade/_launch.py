@@ -35,7 +35,6 @@ class Groups(Record):
     cores: float | None = None
     io_read: int | None = None
     """Bytes a second, from each disk."""
-    io_write: int | None = None
 
     def with_tasks(self, more: int) -> Groups:
         """Return the same with room for so many tasks more, which are not the guest's."""

@@ -103,8 +103,8 @@ def _under_policy(guarantee: Guarantee, held: Enforcement, policy: Policy) -> En
 
 
 def _slowed(guarantee: Guarantee, held: Enforcement, policy: Policy, facts: HostFacts) -> Enforcement:
-    """Say what rates of reads and writes do not reach, and what they do to other guarantees."""
-    if guarantee in _RATES and held.strength is not Strength.ABSENT:
+    """Say what a rate of reads does not reach, and what it does to another guarantee."""
+    if guarantee is Guarantee.IO_READ and held.strength is not Strength.ABSENT:
         files = policy.filesystem
         shown = {*files.read, *files.write, files.workspace, *(path for path, _ in facts.system)}
         beyond = sorted(path for path in shown for place in facts.off_disk if _overlap(path, place))
@@ -112,7 +112,7 @@ def _slowed(guarantee: Guarantee, held: Enforcement, policy: Policy, facts: Host
             return Enforcement.absent(
                 f"{', '.join(beyond)} lies, or has something in it, on no disk that can be slowed"
             )
-    if guarantee is Guarantee.WALL_TIME and any(map(policy.asks, _RATES)):
+    if guarantee is Guarantee.WALL_TIME and policy.asks(Guarantee.IO_READ):
         note = "; what a call has asked of a disk by then is waited for, at full speed"
         return Enforcement(held.mechanism, held.strength, held.note + note)
     return held
@@ -120,9 +120,6 @@ def _slowed(guarantee: Guarantee, held: Enforcement, policy: Policy, facts: Host
 
 def _overlap(path: str, place: str) -> bool:
     return place == "/" or f"{path}/".startswith(f"{place}/") or f"{place}/".startswith(f"{path}/")
-
-
-_RATES = (Guarantee.IO_READ, Guarantee.IO_WRITE)
 
 
 def _under_own_filter(guarantee: Guarantee, held: Enforcement, policy: Policy) -> Enforcement:

@@ -117,9 +117,6 @@ class Limits(Part):
     io_read: Annotated[_Size, _at_least(2**16, "64 KiB a second")] = Field(
         default=UNLIMITED, description="bytes a second that the tree may read from each disk, past the page cache"
     )
-    io_write: Annotated[_Size, _at_least(2**16, "64 KiB a second")] = Field(
-        default=UNLIMITED, description="bytes a second that the tree may write to each disk"
-    )
 
     def figure(self, guarantee: Guarantee) -> float | None:
         """Return the figure of one limit, ``None`` where it was lifted with ``"unlimited"``."""

@@ -21,7 +21,7 @@ def is_by_nature(facility: str) -> bool:
     """Return whether a host like this one may well lack ``facility``: nobody could install it here."""
     return (
         facility in BY_NATURE
-        or facility in {"disk-device", "crypto-sockets", "ia32", "cgroup-io-v2"}
+        or facility in {"disk-device", "crypto-sockets", "ia32"}
         or (facility.startswith("cgroup") and os.geteuid() != 0)
     )
 
@@ -109,7 +109,6 @@ def _vsock() -> str | None:
 _CHECKS: dict[str, Callable[[], str | None]] = {
     "cgroup-memory": _controller("memory"),
     "cgroup-io": _controller("io"),
-    "cgroup-io-v2": lambda: None if wardens.host_facts().cgroups.get("io") == 2 else "no io controller of cgroup v2",
     "cgroup-pids": _controller("pids"),
     "cgroup-cpu": _controller("cpu"),
     "cgroup-cpuacct": lambda: None if wardens.host_facts().counts_cpu else "no group counts CPU time",

@@ -44,7 +44,7 @@ def test_without_a_hard_limit_any_soft_one_will_do():
     assert Policy().limits.soft is None
 
 
-@pytest.mark.parametrize("name", ["soft_memory", "address_space", "data", "io_read", "io_write"])
+@pytest.mark.parametrize("name", ["soft_memory", "address_space", "data", "io_read"])
 def test_figures_that_nothing_could_start_under_are_refused(name):
     assert "must be at least" in _refusal(**{name: 1})
 
@@ -120,24 +120,17 @@ def test_the_verdict_claims_no_more_than_was_seen(fields, state):
     assert told is not None and told.state is state
 
 
-RATES = Policy(limits={"io_read": "4MiB", "io_write": "1MiB"}, accept={"io_read": "absent", "io_write": "absent"})
-
-
-@pytest.mark.parametrize(
-    ("version", "read", "write"),
-    [
-        (2, Strength.KERNEL, Strength.KERNEL),
-        (1, Strength.KERNEL, Strength.ABSENT),
-        (None, Strength.ABSENT, Strength.ABSENT),
-    ],
-)
-def test_rates_are_held_as_far_as_the_groups_go(version, read, write):
+@pytest.mark.parametrize(("version", "strength"), [(2, Strength.KERNEL), (1, Strength.KERNEL), (None, Strength.ABSENT)])
+def test_a_rate_is_held_where_there_are_groups_for_it(version, strength):
     facts = replace(hosts.ROOT_V1, cgroups={} if version is None else {"io": version})
-    held = limits.held(facts)
-    assert (held[Guarantee.IO_READ].strength, held[Guarantee.IO_WRITE].strength) == (read, write)
-    assert limits.groups(RATES).io_read == 4 * MIB
-    assert asked(RATES, Guarantee.IO_READ) == "4 MiB/s"
-    assert limits.groups(Policy()).io_write is None
+    assert limits.held(facts)[Guarantee.IO_READ].strength is strength
+
+
+def test_a_rate_is_on_the_launch_and_shown_as_one():
+    policy = Policy(limits={"io_read": "4MiB"})
+    assert limits.groups(policy).io_read == 4 * MIB
+    assert limits.groups(Policy()).io_read is None
+    assert asked(policy, Guarantee.IO_READ) == "4 MiB/s"
 
 
 @pytest.mark.parametrize(
@@ -164,7 +157,7 @@ def test_the_receipt_on_wall_time_says_what_a_rate_does_to_it():
 
 
 def test_what_is_written_for_a_rate():
-    assert disks.setting(1, "8:0", 5, None) == ("blkio.throttle.read_bps_device", "8:0 5")
-    assert disks.setting(1, "8:0", None, 7) == ("blkio.throttle.read_bps_device", "8:0 0")
-    assert disks.setting(2, "8:0", 5, None) == ("io.max", "8:0 rbps=5 wbps=max")
-    assert disks.setting(2, "8:0", None, None) == ("io.max", "8:0 rbps=max wbps=max")
+    assert disks.setting(1, "8:0", 5) == ("blkio.throttle.read_bps_device", "8:0 5")
+    assert disks.setting(1, "8:0", None) == ("blkio.throttle.read_bps_device", "8:0 0")
+    assert disks.setting(2, "8:0", 5) == ("io.max", "8:0 rbps=5")
+    assert disks.setting(2, "8:0", None) == ("io.max", "8:0 rbps=max")

@@ -31,8 +31,7 @@ def held(facts: HostFacts) -> dict[Guarantee, Enforcement]:
         Guarantee.SWAP: _swap(facts),
         Guarantee.OPEN_FILES: Enforcement("RLIMIT_NOFILE", _KERNEL, "of each process"),
         Guarantee.FILE_SIZE: Enforcement("RLIMIT_FSIZE", _KERNEL),
-        Guarantee.IO_READ: _io(facts, "read"),
-        Guarantee.IO_WRITE: _io(facts, "write"),
+        Guarantee.IO_READ: _io_read(facts),
         Guarantee.OUTPUT: Enforcement("counted by the warden", _SUPERVISOR, "exact: what is past it is not kept"),
         Guarantee.OPERATIONS: Enforcement.absent("nothing counts operations yet"),
         Guarantee.STACK: Enforcement("RLIMIT_STACK", _KERNEL, "of the main thread"),
@@ -72,13 +71,8 @@ def rlimits(policy: Policy, facts: HostFacts) -> dict[str, tuple[int, int]]:
 def groups(policy: Policy, engine_tasks: int = 0) -> Groups:
     """Return the figures for the control groups; ``engine_tasks`` of them are not the guest's."""
     figure = policy.limits.figure
-    figures = {
-        guarantee.value: None if value is None else int(value)
-        for guarantee in (
-            Guarantee.MEMORY, Guarantee.SWAP, Guarantee.PROCESSES, Guarantee.IO_READ, Guarantee.IO_WRITE,
-        )
-        for value in (figure(guarantee),)
-    }  # fmt: skip
+    limits = (Guarantee.MEMORY, Guarantee.SWAP, Guarantee.PROCESSES, Guarantee.IO_READ)
+    figures = {limit.value: None if (value := figure(limit)) is None else int(value) for limit in limits}
     return Groups(**figures, cores=figure(Guarantee.CPU_RATE)).with_tasks(engine_tasks)
 
 
@@ -153,20 +147,12 @@ def _cpu_rate(facts: HostFacts) -> Enforcement:
     return Enforcement.absent(no_cgroup(facts, "cpu"))
 
 
-def _io(facts: HostFacts, way: str) -> Enforcement:
-    """A rate for each disk; a path need not tell on which disk it lies, so each of them has it."""
+def _io_read(facts: HostFacts) -> Enforcement:
     version = facts.cgroups.get("io")
     if version is None:
         return Enforcement.absent(no_cgroup(facts, "io"))
-    if version == 1 and way == "write":
-        return Enforcement.absent("cgroup v1 does not slow down what is written through the page cache; v2 does")
-    name = "blkio.throttle.read_bps_device" if version == 1 else f"io.max, {way[0]}bps"
-    free = (
-        "what the page cache has is free" if way == "read" else "what the page cache takes is written later, so slowly"
-    )
-    return Enforcement(
-        f"cgroup v{version} {name}", _KERNEL, f"of each disk; {free}; what lies on no disk is not slowed"
-    )
+    name = "blkio.throttle.read_bps_device" if version == 1 else "io.max"
+    return Enforcement(f"cgroup v{version} {name}", _KERNEL, "from each disk; what the page cache has is free")
 
 
 def _memory(facts: HostFacts) -> Enforcement:

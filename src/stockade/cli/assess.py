@@ -15,12 +15,12 @@ from stockade.backends.base import Backend, cannot_keep
 
 SIZES = (
     Guarantee.MEMORY, Guarantee.SWAP, Guarantee.FILE_SIZE, Guarantee.DISK, Guarantee.OUTPUT, Guarantee.STACK,
-    Guarantee.ADDRESS_SPACE, Guarantee.DATA, Guarantee.IO_READ, Guarantee.IO_WRITE,
+    Guarantee.ADDRESS_SPACE, Guarantee.DATA, Guarantee.IO_READ,
 )  # fmt: skip
 """The limits that count bytes."""
 _UNITS = {
     Guarantee.CPU_TIME: " s", Guarantee.WALL_TIME: " s", Guarantee.CPU_RATE: " cores",
-    Guarantee.IO_READ: "/s", Guarantee.IO_WRITE: "/s",
+    Guarantee.IO_READ: "/s",
 }  # fmt: skip
 
 

@@ -21,7 +21,7 @@ _CONTROLLERS = {
     "pids": "processes held by a counter of their own, and told when it was met",
     "cpu": "cpu_rate",
     "cpuacct": "CPU time of the whole tree, children that nobody waited for included",
-    "io": "io_read and, under cgroup v2, io_write",
+    "io": "io_read",
     "swap": "swap bounded for each run",
 }
 

@@ -1,7 +1,8 @@
-"""How fast a group may read and write: a rate for each disk, since the kernel knows no other.
+"""How fast a group may read: a rate for each disk, since the kernel knows no other.
 
 Every disk of the host is bounded, whatever lies on it: a path need not tell which disk its bytes come from (overlays,
-file systems on several disks). Sources: cgroup-v2.rst (``io.max``), cgroup-v1/blkio-controller.rst of the kernel.
+file systems on several disks). There is no rate of writes: what goes through the page cache is written later, in
+version 1 in nobody's name and in version 2 in the name of the group that wrote to that file before. Sources: cgroup-v2.rst (``io.max``), cgroup-v1/blkio-controller.rst of the kernel.
 """
 
 from __future__ import annotations
@@ -24,14 +25,11 @@ def found() -> list[str]:
     return [number for name in sized if (number := files.read(f"{_BLOCKS}/{name}/dev").strip())]
 
 
-def setting(version: int, disk: str, read: int | None, write: int | None) -> tuple[str, str]:
-    """Return the file of a group and what to write into it; ``None`` is no bound.
-
-    Version 1 slows reads only: what is written through the page cache counts there for nobody.
-    """
+def setting(version: int, disk: str, rate: int | None) -> tuple[str, str]:
+    """Return the file of a group and what to write into it for so many bytes a second; ``None`` is no bound."""
     if version == 1:
-        return "blkio.throttle.read_bps_device", f"{disk} {read or 0}"
-    return "io.max", f"{disk} rbps={read or 'max'} wbps={write or 'max'}"
+        return "blkio.throttle.read_bps_device", f"{disk} {rate or 0}"
+    return "io.max", f"{disk} rbps={rate or 'max'}"
 
 
 def try_all(group: str, version: int) -> str:
@@ -42,7 +40,7 @@ def try_all(group: str, version: int) -> str:
     try:
         for disk in there:
             for rate in (_A_RATE, None):
-                name, text = setting(version, disk, rate, rate)
+                name, text = setting(version, disk, rate)
                 files.write(f"{group}/{name}", text)
     except OSError as error:
         return error.strerror or str(error)

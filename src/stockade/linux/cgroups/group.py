@@ -62,20 +62,18 @@ class Group:
             else:
                 self._set("cpu", "cpu.cfs_period_us", _CPU_PERIOD)
                 self._set("cpu", "cpu.cfs_quota_us", quota)
-        if groups.io_read is not None or groups.io_write is not None:
-            self._slow_down(groups.io_read, groups.io_write)
+        if groups.io_read is not None and "io" in self._paths:
+            self._slow_down(groups.io_read)
 
-    def _slow_down(self, read: int | None, write: int | None) -> None:
-        if "io" not in self._paths:
-            return
+    def _slow_down(self, rate: int) -> None:
         self._slowed = disks.found()
         for disk in self._slowed:
-            self._set("io", *disks.setting(self._version["io"], disk, read, write))
+            self._set("io", *disks.setting(self._version["io"], disk, rate))
 
     def _lift_rates(self) -> None:
         slowed, self._slowed = self._slowed, []
         for disk in slowed:
-            self._set("io", *disks.setting(self._version["io"], disk, None, None))
+            self._set("io", *disks.setting(self._version["io"], disk, None))
 
     def _limit_memory(self, memory: int, swap: int | None) -> None:
         if "memory" not in self._paths:
