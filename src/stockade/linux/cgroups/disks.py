@@ -2,7 +2,8 @@
 
 Every disk of the host is bounded, whatever lies on it: a path need not tell which disk its bytes come from (overlays,
 file systems on several disks). There is no rate of writes: what goes through the page cache is written later, in
-version 1 in nobody's name and in version 2 in the name of the group that wrote to that file before. Sources: cgroup-v2.rst (``io.max``), cgroup-v1/blkio-controller.rst of the kernel.
+version 1 in nobody's name and in version 2 in the name of the group that wrote to that file before.
+Sources: cgroup-v2.rst (``io.max``), cgroup-v1/blkio-controller.rst of the kernel.
 """
 
 from __future__ import annotations
