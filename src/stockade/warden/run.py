@@ -27,6 +27,7 @@ else:
 _CHUNK = 1 << 16
 _EXPECT_SECONDS = 0.0005
 _SEND_AHEAD = 1 << 20
+_AGAIN_SECONDS = 0.1
 
 
 class House(Protocol):
@@ -257,7 +258,7 @@ class Run:
                 self._setup_deadline = float("inf")
             return self._setup_deadline
         if self.cause is not None:
-            return float("inf")
+            return now + _AGAIN_SECONDS if self._unthrottle() else float("inf")
         if now < self.meter.next_look:
             return self.meter.next_look
         for guarantee, state in self.meter.look(now):
@@ -271,8 +272,10 @@ class Run:
         self.cause = self.cause or cause
         if self.cell is not None and not self._finished:
             self.cell.kill()
-            if self.slot is not None and self.slot.group is not None:
-                self.slot.group.unthrottle()  # or the dying would wait for their share of the CPU
+            self._unthrottle()  # or the dying would wait for their share of the CPU
+
+    def _unthrottle(self) -> bool:
+        return self.slot is not None and self.slot.group is not None and self.slot.group.unthrottle()
 
     def _conclude(self) -> None:
         """Nothing of the guest is left, by the init's word or the kernel's: read what there is, and answer."""

@@ -177,15 +177,18 @@ class Group:
         self._lift_quota()
         self._lift_rates()
 
-    def unthrottle(self) -> None:
+    def unthrottle(self) -> bool:
         """Let what is left in the group have all it wants to end with: CPU, and what a call has asked of a disk
-        already, for which even a killed process waits."""
+        already, for which even a killed process waits. Return whether to do so again while it lasts."""
+        slowed = self._slowed
         try:
             if self._throttled:
                 self._lift_quota()
             self._lift_rates()
         except OSError:
             pass  # a matter of time only
+        self._slowed = slowed
+        return bool(slowed)
 
     def _lift_quota(self) -> None:
         self._throttled = False
