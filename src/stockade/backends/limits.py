@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 _KERNEL = Strength.KERNEL
 _SUPERVISOR = Strength.SUPERVISOR
+_SLOW_READS = (
+    "from each disk; what the page cache has is free; whoever else wants a page that is being read so slowly waits too"
+)
 _AFTER_OOM = "the warden ends the tree after an oom_kill"
 LOOSE = 64
 """By how much RLIMIT_NPROC exceeds the limit where the run's group counts exactly: others may have the uid too."""
@@ -152,7 +155,7 @@ def _io_read(facts: HostFacts) -> Enforcement:
     if version is None:
         return Enforcement.absent(no_cgroup(facts, "io"))
     name = "blkio.throttle.read_bps_device" if version == 1 else "io.max"
-    return Enforcement(f"cgroup v{version} {name}", _KERNEL, "from each disk; what the page cache has is free")
+    return Enforcement(f"cgroup v{version} {name}", _KERNEL, _SLOW_READS)
 
 
 def _memory(facts: HostFacts) -> Enforcement:
