@@ -92,5 +92,22 @@ class GuestFailed(ResultError):
     """The code ran and failed: a non-zero exit status or a signal."""
 
 
+class CommitError(StockadeError):
+    """Changes could not be brought into the project; nothing of it was changed.
+
+    ``conflicts`` has a path and a reason for each.
+    """
+
+    def __init__(self, conflicts: Sequence[Any]) -> None:
+        self.conflicts = tuple(conflicts)
+        shown = "; ".join(map(str, self.conflicts[:10]))
+        more = len(self.conflicts) - 10
+        super().__init__(f"nothing was committed: {shown}" + (f"; and {more} more" if more > 0 else ""))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the conflicts as a list of ``path`` and ``reason``."""
+        return super().as_json() | {"conflicts": [vars(item) for item in self.conflicts]}
+
+
 class Cancelled(ResultError):
     """The caller cancelled the run."""

@@ -36,6 +36,8 @@ class HostFacts:
     off_disk: tuple[str, ...] = ()
     """Where something is mounted whose bytes come from no disk that a control group can slow down, nor from memory."""
     open_files: int = 1024
+    no_overlay: str = ""
+    """Why a run cannot have an overlay file system; empty where it can."""
     groups: int = 0
     """Supplementary groups of the caller, which only root can shed."""
     system: tuple[tuple[str, str], ...] = ()

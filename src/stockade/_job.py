@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
+from stockade._artifacts import Caps
 from stockade._errors import JobError
+from stockade._project import Project
 
 _LONGEST_NAME, _LONGEST_PATH = 255, 3000  # NAME_MAX; PATH_MAX, with room for where it is laid
 STDIN_TYPES = bytes | BinaryIO | None
@@ -33,6 +35,12 @@ class Job:
     inputs: tuple[str, ...] = ()
     """Files or folders of the host, below the current folder, to show read-only in an empty workspace."""
     environment: Mapping[str, str] = field(default_factory=dict)
+    artifacts: tuple[str, ...] = ()
+    """Patterns of files to bring out of the workspace when the run is over."""
+    caps: Caps = field(default_factory=Caps)
+    """Bounds on what comes out."""
+    project: Project | None = None
+    """The folder of the host behind the workspace, as it was found just before the run."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot run."""

@@ -57,6 +57,29 @@ class Watch(Record):
     """Tasks in the run's control groups that belong to a program between the init and the guest."""
 
 
+class Collect(Record):
+    """What to bring out of the workspace when the last process is gone. Counts, bytes and seconds."""
+
+    patterns: tuple[str, ...] = ()
+    """Files to bring out, by path; see ``_patterns``."""
+    everything: bool = False
+    """Whether all that was made, changed or deleted is wanted."""
+    overlaid: bool = False
+    """Whether the folder is the upper one of an overlay file system, where deleted names are devices."""
+    copied: bool = False
+    """Whether a list of what was copied into the folder comes with it: the rest is what the run made."""
+    own: bool = True
+    """Whether the folder goes with the run, so that modes in it may be changed."""
+    skip: tuple[str, ...] = ()
+    """Paths to leave out, with all below them."""
+    files: int = 1000
+    file_bytes: int = 16 << 20
+    total_bytes: int = 64 << 20
+    names: int = 200_000
+    depth: int = 64
+    seconds: float = 20.0
+
+
 class Launch(Record):
     """One run. ``steps`` are applied in their order in the process that then executes ``argv``."""
 
@@ -77,12 +100,27 @@ class Launch(Record):
     """The errno of each system call, by number, that the warden is asked about; EPERM for any other."""
     channel: bool = False
     """Whether descriptor 3 of the guest is a pipe for what it has to say about its own result."""
+    collect: Collect | None = None
+    loosened: Mapping[str, str] = {}
+    """Guarantees that this very job takes away from its plan, with a sentence each: none without the policy's word."""
+    project: Any = None
+    """The folder of the host behind the workspace; stays with the caller."""
 
     def as_wire(self) -> dict[str, Any]:
         """Return the launch as data that the wire protocol carries."""
-        return self.as_dict() | {"groups": self.groups.as_dict(), "watch": self.watch.as_dict()}
+        collect = None if self.collect is None else self.collect.as_dict()
+        fields = self.as_dict() | {"groups": self.groups.as_dict(), "watch": self.watch.as_dict(), "collect": collect}
+        del fields["project"]
+        return fields
 
     @classmethod
     def from_wire(cls, fields: dict[str, Any]) -> Launch:
         """Return the launch that ``as_wire`` gave; raise ``TypeError`` on anything else."""
-        return cls(**fields | {"groups": Groups(**fields["groups"]), "watch": Watch(**fields["watch"])})
+        collect = fields["collect"] and Collect(**fields["collect"])
+        return cls(
+            **fields | {"groups": Groups(**fields["groups"]), "watch": Watch(**fields["watch"]), "collect": collect}
+        )
+
+    def adding(self, **fields: Any) -> Launch:
+        """Return the same launch with other values for some fields."""
+        return Launch(**self.as_dict() | fields)

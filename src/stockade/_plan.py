@@ -86,9 +86,9 @@ def _not_asked(guarantee: Guarantee) -> str:
 
 def _under_policy(guarantee: Guarantee, held: Enforcement, policy: Policy) -> Enforcement:
     """Weaken what a backend can do in general by what this policy opens."""
-    if guarantee is Guarantee.DISK and policy.filesystem.write:
+    if guarantee is Guarantee.DISK and policy.filesystem.writable:
         return Enforcement.absent(
-            f"nothing bounds what is written below {', '.join(policy.filesystem.write)}; "
+            f"nothing bounds what is written below {', '.join(policy.filesystem.writable)}; "
             f"places that the sandbox makes are held by {held.mechanism}"
         )
     if guarantee is Guarantee.PRIVILEGES and policy.security.capabilities:

@@ -16,6 +16,7 @@ from pydantic import (
     Field,
     ValidationInfo,
     WithJsonSchema,
+    model_validator,
 )
 
 from stockade import _capabilities, _commands
@@ -197,8 +198,33 @@ class Filesystem(Part):
         default=(), description="paths in the workspace that stay read-only, whatever its access: '.git/hooks'"
     )
     hidden: _Names = Field(
-        default=DEFAULT_HIDDEN, description="patterns of names in a folder of the host that the guest never sees"
+        default=DEFAULT_HIDDEN,
+        description="patterns of names that the guest never sees in a workspace of the host, at any depth, unless "
+        "'read' or 'write' names the path",
     )
+
+    @property
+    def way(self) -> Literal["read", "overlay", "copy", "write"]:
+        """What the guest may do in the workspace, where that is not said either."""
+        if self.access is not None:
+            return self.access
+        return "write" if self.workspace == "empty" or self.workspace in self.write else "read"
+
+    @property
+    def writable(self) -> tuple[str, ...]:
+        """The paths of the host that are written for real."""
+        bound = self.way == "write" and self.workspace not in ("empty", *self.write)
+        return (*self.write, self.workspace) if bound else self.write
+
+    @model_validator(mode="after")
+    def _agrees(self) -> Filesystem:
+        if self.workspace == "empty" and self.access in ("overlay", "copy"):
+            raise ValueError(f"access={self.access!r} is for a folder of the host, and the workspace is empty")
+        if self.workspace == "empty" and self.protected:
+            raise ValueError("protected: there is nothing to protect in an empty workspace")
+        if self.workspace in self.write and self.access not in (None, "write"):
+            raise ValueError(f"the workspace is among 'write', for real, and access={self.access!r} says otherwise")
+        return self
 
 
 def _env_name(value: str) -> str:

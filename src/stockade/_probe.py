@@ -9,7 +9,7 @@ import errno
 import os
 import resource
 
-from stockade.linux import cgroups, files, libc, processes
+from stockade.linux import cgroups, files, libc, overlay, processes
 from stockade.linux.seccomp import install
 from stockade.linux.stage import Stage
 
@@ -47,10 +47,12 @@ _OVER_DISKS = frozenset(("btrfs", "overlay"))
 _IDENTITY = 1000
 _REHEARSAL = (
     ("cgroup_namespace",),
-    ("root", 1 << 16, 32),
+    ("root", 1 << 16, 64),
     ("proc",),
     ("hostname", "stockade"),
     ("loopback",),
+)
+_REHEARSED_LAST = (
     ("leave_host",),
     ("seal_root", True),
     ("identity", _IDENTITY, _IDENTITY),
@@ -93,34 +95,42 @@ def _namespaces(guest_uid: int) -> dict[str, Any]:
         flags |= flag
     reasons = {}
     if os.geteuid() == 0:
-        reasons["root"] = _in_child(flags, lambda: _rehearse_as_root(guest_uid))
+        reasons["root"], trouble = _try(flags, lambda: _rehearse_as_root(guest_uid))
         if not reasons["root"]:
-            return {"namespaces": True, "privileged": True, "namespace_reasons": {}}
+            return {"namespaces": True, "privileged": True, "namespace_reasons": {}, "no_overlay": trouble}
     uid, gid = os.geteuid(), os.getegid()  # inside, before anything is mapped, they would be 65534
-    reasons["user"] = _in_child(flags | processes.NEW_USER, lambda: _rehearse_as_user(uid, gid))
+    reasons["user"], trouble = _try(flags | processes.NEW_USER, lambda: _rehearse_as_user(uid, gid))
     if not reasons["user"]:
-        return {"namespaces": True, "privileged": False, "namespace_reasons": {}}
+        return {"namespaces": True, "privileged": False, "namespace_reasons": {}, "no_overlay": trouble}
     for name, flag in _ALL:
-        alone = _in_child(flag | (0 if os.geteuid() == 0 else processes.NEW_USER), lambda: None)
+        alone = _in_child(flag | (0 if os.geteuid() == 0 else processes.NEW_USER), lambda: "")
         if alone:
             reasons[name] = alone
     return {
         "namespaces": False,
         "privileged": False,
         "namespace_reasons": {name: reason for name, reason in reasons.items() if reason},
+        "no_overlay": "no namespaces can be made",
     }
 
 
-def _rehearse_as_root(guest_uid: int) -> None:
-    Stage(uid=guest_uid, gid=guest_uid, privileged=True).apply(_REHEARSAL)
-    _check_fork_limit()
+def _rehearse_as_root(guest_uid: int) -> str:
+    return _rehearse(Stage(uid=guest_uid, gid=guest_uid, privileged=True))
 
 
-def _rehearse_as_user(uid: int, gid: int) -> None:
+def _rehearse_as_user(uid: int, gid: int) -> str:
     proc = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
     processes.map_identity(proc, 0, uid, 0, gid)
-    Stage(uid=0, gid=0, privileged=False).apply(_REHEARSAL)
+    return _rehearse(Stage(uid=0, gid=0, privileged=False))
+
+
+def _rehearse(stage: Stage) -> str:
+    """Do what a run does; return why it could not have an overlay, if it could not."""
+    stage.apply(_REHEARSAL)
+    trouble = overlay.rehearse("")
+    stage.apply(_REHEARSED_LAST)
     _check_fork_limit()
+    return trouble
 
 
 def _check_fork_limit() -> None:
@@ -169,30 +179,35 @@ def _off_disk() -> list[str]:
     return sorted(set(found))
 
 
-def _in_child(flags: int, work: Callable[[], None]) -> str:
+def _in_child(flags: int, work: Callable[[], str]) -> str:
     """Return why ``work`` fails in a child cloned with ``flags``; the empty text says that it works."""
+    return _try(flags, work)[0]
+
+
+def _try(flags: int, work: Callable[[], str]) -> tuple[str, str]:
+    """Return why ``work`` fails in a child cloned with ``flags``, and what it has to say if it does not."""
     read, write = os.pipe()
     try:
         pid = processes.clone(flags)
     except OSError as error:
         os.close(read)
         os.close(write)
-        return f"clone: {os.strerror(error.errno or 0)}"
+        return f"clone: {os.strerror(error.errno or 0)}", ""
     if pid == 0:
-        reason = ""
+        reason = said = ""
         try:
-            work()
+            said = work()
         except OSError as error:
             reason = error.strerror or os.strerror(error.errno or errno.EIO)
         except BaseException as error:  # the child must end here, whatever went wrong
             reason = repr(error)
-        os.write(write, reason.encode()[:1000])
+        os.write(write, f"{reason[:500]}\0{said[:500]}".encode())
         os._exit(0)
     os.close(write)
-    reason = os.read(read, 1000).decode()
+    reason, _, said = os.read(read, 4000).decode().partition("\0")
     os.close(read)
     _, status = os.waitpid(pid, 0)
-    return reason if status == 0 else f"killed in the attempt ({status})"
+    return (reason, said) if status == 0 else (f"killed in the attempt ({status})", "")
 
 
 def _has_swap() -> bool:
@@ -211,7 +226,11 @@ def _landlock() -> int:
 
 
 def _seccomp() -> bool:
-    return not _in_child(0, lambda: install.install(_ALLOW_EVERYTHING))
+    def load() -> str:
+        install.install(_ALLOW_EVERYTHING)
+        return ""
+
+    return not _in_child(0, load)
 
 
 def _system() -> list[list[str]]:

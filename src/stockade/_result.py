@@ -6,10 +6,16 @@ import signal as signals
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from stockade._errors import Cancelled, GuestFailed, ResourceExhausted, SetupError
+from stockade._artifacts import Refused
+from stockade._errors import Cancelled, CommitError, GuestFailed, ResourceExhausted, SetupError
 from stockade._guarantees import Enforcement, Guarantee
+
+if TYPE_CHECKING:
+    from stockade._changes import Change
+    from stockade._commit import Committed
+    from stockade._workspace import Workspace
 
 
 class Outcome(StrEnum):
@@ -115,6 +121,22 @@ class Result:
     """System calls that the filter refused; always empty unless ``security.explain_denials`` is set."""
     denials_truncated: bool = False
     """Whether more were refused than were counted."""
+    artifacts: Mapping[str, bytes] = field(default_factory=dict)
+    """Path in the workspace to content, of the files that ``artifacts=[...]`` asked for."""
+    artifacts_refused: tuple[Refused, ...] = ()
+    """What matched and was not brought out, with the reasons."""
+    artifacts_error: str | None = None
+    """Why files may be missing altogether."""
+    artifact_modes: Mapping[str, int] = field(default_factory=dict)
+    """Permission bits of each artifact."""
+    changes: tuple[Change, ...] = ()
+    """What the run has changed in its workspace, under ``access="overlay"`` or ``"copy"``; on the host nothing is."""
+    changes_refused: tuple[Refused, ...] = ()
+    """What it has left there that cannot be brought out: then nothing can be committed."""
+    changes_error: str | None = None
+    """Why changes may be missing altogether."""
+    workspace: Workspace | None = field(default=None, repr=False, compare=False)
+    """The project that changes would be committed to."""
 
     @property
     def ok(self) -> bool:
@@ -140,6 +162,23 @@ class Result:
     def stderr_truncated(self) -> bool:
         """Whether more came on standard error than was kept."""
         return self.stderr_omitted > 0
+
+    def diff(self) -> str:
+        """Return ``changes`` as a unified diff; what is no text is only named. It may hold any character."""
+        return self.workspace.diff(self.changes) if self.workspace is not None else ""
+
+    def commit(self) -> Committed:
+        """Bring ``changes`` into the project on the host, all or nothing as far as its file system allows.
+
+        Hidden and protected paths are left out. Raises ``CommitError`` with every reason, before anything is
+        changed: a file that was changed on the host since the run began, a link that would lead out of the project,
+        something that could not be brought out of the sandbox, or no project at all.
+        """
+        if self.workspace is None:
+            raise CommitError(
+                [Refused("", "the run had no project to commit to: access='overlay' or 'copy' gives one")]
+            )
+        return self.workspace.commit(self.changes, self.changes_refused, self.changes_error)
 
     def check(self) -> Result:
         """Return this result if it is ``ok``; raise what it amounts to otherwise.
@@ -194,6 +233,12 @@ class Result:
             "backend": self.backend,
             "denials": [asdict(denial) for denial in self.denials],
             "denials_truncated": self.denials_truncated,
+            "artifacts": {path: len(content) for path, content in self.artifacts.items()},
+            "artifacts_refused": [asdict(item) for item in self.artifacts_refused],
+            "artifacts_error": self.artifacts_error,
+            "changes": [{"path": item.path, "kind": item.kind, "type": item.type} for item in self.changes],
+            "changes_refused": [asdict(item) for item in self.changes_refused],
+            "changes_error": self.changes_error,
             "enforcement": {key.value: item.as_json() for key, item in self.enforcement.items()},
         }
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from stockade import _commands, _costs
+from stockade import _artifacts, _commands, _costs, _workspace
+from stockade._artifacts import Caps
 from stockade._errors import JobError
 from stockade._job import Command, Job
 from stockade._launch import Launch
@@ -17,6 +18,7 @@ from stockade._plan import Plan
 from stockade._result import Result
 from stockade.backends import registry as backends
 from stockade.backends.base import Backend, SpeaksForItself
+from stockade.backends.surroundings import check_paths
 from stockade.client import blocking, wardens
 from stockade.client.conversation import Conversation
 from stockade.languages import registry as languages
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from stockade._select import Selection
 
 Source = str | bytes | os.PathLike[str]
+Archive = bytes | os.PathLike[str] | str
 
 
 class Sandbox:
@@ -77,6 +80,9 @@ def run(
     arguments: Sequence[str] = (),
     stdin: str | bytes | BinaryIO | None = None,
     files: Mapping[str, str | bytes] | None = None,
+    archive: Archive | None = None,
+    artifacts: Sequence[str] = (),
+    caps: Caps | None = None,
     environment: Mapping[str, str] | None = None,
     interpreter: str | os.PathLike[str] | None = None,
     backend: str | Backend | None = None,
@@ -84,9 +90,11 @@ def run(
 ) -> Result:
     """Run source text (Python unless ``language`` says otherwise), or the file that a ``Path`` names.
 
-    ``stdin`` is text, bytes or an open binary file; ``files`` are laid into the workspace by relative name;
-    ``interpreter`` is an executable or a virtual environment. ``backend`` is a name or an object; unset, it is chosen
-    as ``stockade.select`` says. Returns the verdict, whatever the code did.
+    ``stdin`` is text, bytes or an open binary file; ``files`` are laid into the workspace by relative name, and so is
+    what an ``archive`` (zip or tar, as a path or as bytes) holds; ``artifacts`` are patterns of files to bring out,
+    such as ``["*.png", "out/**"]``, within ``caps``. ``interpreter`` is an executable or a virtual environment.
+    ``backend`` is a name or an object; unset, it is chosen as ``stockade.select`` says. Returns the verdict, whatever
+    the code did.
 
     Raises ``PolicyError``, ``JobError``, ``PlanError`` or ``BackendUnavailable`` before anything is started.
     """
@@ -96,6 +104,9 @@ def run(
         arguments=arguments,
         stdin=stdin,
         files=files,
+        archive=archive,
+        artifacts=artifacts,
+        caps=caps,
         environment=environment,
         interpreter=interpreter,
     )
@@ -108,12 +119,17 @@ def run_command(
     policy: Policy | None = None,
     stdin: str | bytes | BinaryIO | None = None,
     files: Mapping[str, str | bytes] | None = None,
+    archive: Archive | None = None,
+    artifacts: Sequence[str] = (),
+    caps: Caps | None = None,
     environment: Mapping[str, str] | None = None,
     backend: str | Backend | None = None,
     trust: str | None = None,
 ) -> Result:
     """Run the command ``argv``; its program is looked for on the sandbox's own PATH. See ``run``."""
-    job = job_from_command(argv, stdin=stdin, files=files, environment=environment)
+    job = job_from_command(
+        argv, stdin=stdin, files=files, archive=archive, artifacts=artifacts, caps=caps, environment=environment
+    )
     return Sandbox(policy, backend=backend, trust=trust).run_job(job)
 
 
@@ -145,12 +161,9 @@ def plan(policy: Policy | None = None, *, backend: str | Backend | None = None) 
     return select(policy, backend=backend).plan
 
 
-def prepared(backend: Backend, plan: Plan, job: Job) -> AbstractContextManager[Launch]:
-    """Return the context in which ``job`` can be launched."""
-    if job.files and plan.policy.filesystem.workspace != "empty":
-        raise JobError("files can be laid into an empty workspace only, and the policy binds one of the host's")
-    if plan.policy.filesystem.access not in (None, "write") or plan.policy.filesystem.protected:
-        raise JobError("filesystem: access and protected cannot be had yet")
+@contextmanager
+def prepared(backend: Backend, plan: Plan, job: Job) -> Iterator[Launch]:
+    """Yield the launch of ``job``; leaving the context gives back what was taken for it."""
     refused = _commands.refusal(job.argv, plan.policy.commands.allow, plan.policy.commands.refuse) if job.argv else ""
     if refused:
         raise JobError(refused)
@@ -160,12 +173,16 @@ def prepared(backend: Backend, plan: Plan, job: Job) -> AbstractContextManager[L
             return Command(argv=job.argv)
         return languages.find(job.language).command(job, plan.facts, folder)
 
-    return backend.prepare(plan, job, spell)
+    check_paths(plan.policy, plan.facts)
+    job = _workspace.looked_up(plan, job)
+    with backend.prepare(plan, job, spell) as launch:
+        yield _workspace.ordered(launch, job, plan.policy)
 
 
 def verdict_of(talk: Conversation, backend: Backend, plan: Plan) -> Result:
     """Return the verdict, once the conversation is over; an engine in between has its say about the status."""
     result = talk.result(plan, backend.translate if isinstance(backend, SpeaksForItself) else None)
+    result = _workspace.finished(result, talk.launch, talk.bundle)
     if result.ok:
         _costs.note(backend.name, talk.seconds)
     return result
@@ -178,6 +195,9 @@ def job_from_source(
     arguments: Sequence[str] = (),
     stdin: str | bytes | BinaryIO | None = None,
     files: Mapping[str, str | bytes] | None = None,
+    archive: Archive | None = None,
+    artifacts: Sequence[str] = (),
+    caps: Caps | None = None,
     environment: Mapping[str, str] | None = None,
     interpreter: str | os.PathLike[str] | None = None,
 ) -> Job:
@@ -199,7 +219,8 @@ def job_from_source(
         name=name,
         arguments=tuple(arguments),
         interpreter=os.fspath(interpreter) if interpreter is not None else None,
-        **_common(stdin, files, environment),
+        **_common(stdin, files, archive, environment),
+        **_wanted(artifacts, caps),
     )
 
 
@@ -208,6 +229,9 @@ def job_from_command(
     *,
     stdin: str | bytes | BinaryIO | None = None,
     files: Mapping[str, str | bytes] | None = None,
+    archive: Archive | None = None,
+    artifacts: Sequence[str] = (),
+    caps: Caps | None = None,
     environment: Mapping[str, str] | None = None,
     inputs: Sequence[str] = (),
 ) -> Job:
@@ -218,7 +242,8 @@ def job_from_command(
         words = tuple(map(os.fspath, argv))
     except TypeError:
         raise JobError(f"a command is a list of words, each a text or a path, not {argv!r:.80}") from None
-    return Job(argv=words, inputs=tuple(inputs), **_common(stdin, files, environment))
+    own = _common(stdin, files, archive, environment)
+    return Job(argv=words, inputs=tuple(inputs), **own, **_wanted(artifacts, caps))
 
 
 def _plain_bytes(value: Any) -> bytes:
@@ -230,13 +255,29 @@ def _plain_bytes(value: Any) -> bytes:
 def _common(
     stdin: str | bytes | BinaryIO | None,
     files: Mapping[str, str | bytes] | None,
+    archive: Archive | None,
     environment: Mapping[str, str] | None,
 ) -> dict[str, Any]:
+    laid = {
+        name: content.encode() if isinstance(content, str) else _plain_bytes(content)
+        for name, content in (files or {}).items()
+    }
     return {
         "stdin": stdin.encode() if isinstance(stdin, str) else stdin,
-        "files": {
-            name: content.encode() if isinstance(content, str) else _plain_bytes(content)
-            for name, content in (files or {}).items()
-        },
+        "files": laid if archive is None else _with_archive(laid, archive),
         "environment": dict(environment or {}),
     }
+
+
+def _with_archive(laid: dict[str, bytes], archive: Archive) -> dict[str, bytes]:
+    from stockade import _archives
+
+    unpacked = _archives.unpack(archive)
+    both = laid.keys() & unpacked.keys()
+    if both:
+        raise JobError(f"files: {min(both)!r} is in the archive as well")
+    return {**unpacked, **laid}
+
+
+def _wanted(artifacts: Sequence[str], caps: Caps | None) -> dict[str, Any]:
+    return {"artifacts": _artifacts.checked(artifacts), "caps": caps or Caps()}

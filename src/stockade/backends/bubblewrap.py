@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import secrets
 import signal
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,18 +20,27 @@ from typing import TYPE_CHECKING, Any
 
 from stockade import _engines, _filter
 from stockade._errors import JobError
-from stockade._guarantees import Enforcement, Guarantee, Isolation
+from stockade._guarantees import Enforcement, Guarantee, Isolation, Strength
 from stockade._launch import Launch, encode_steps
 from stockade.backends.base import Availability
 from stockade.backends.bubblewrap_arguments import ENGINE_TASKS, STATUS, Arguments
 from stockade.backends.bubblewrap_capabilities import capabilities
 from stockade.backends.limits import filters_syscalls, groups, watch
-from stockade.backends.surroundings import check_paths, check_reachable, environment, lies_below
+from stockade.backends.surroundings import (
+    check_paths,
+    check_reachable,
+    copy_steps,
+    environment,
+    lies_below,
+    outlet_steps,
+)
 from stockade.languages.base import JOB_FOLDER
+from stockade.linux import places
 
 if TYPE_CHECKING:
     from stockade._facts import HostFacts
     from stockade._job import Command, Job
+    from stockade._launch import Step
     from stockade._plan import Plan
     from stockade._policy import Policy
 
@@ -43,6 +53,11 @@ _PRLIMIT = "/usr/bin/prlimit"
 _EXECVP = re.compile(rb"bwrap: execvp (?P<what>.*): (?P<why>[^:\n]*)\n")
 _PRLIMIT_FAILED = re.compile(rb"prlimit: failed to execute (?P<what>.*): (?P<why>[^:\n]*)\n")
 _MOST = 255
+_BECOME = (("become",),)
+UNBOUNDED = (
+    "what bwrap keeps goes with it, so the workspace lies in a folder of the host's, and nothing bounds the sum of "
+    "what is written there"
+)
 _MISSING = b"No such file or directory"
 
 
@@ -96,7 +111,9 @@ class Bubblewrap:
         if plan.policy.security.explain_denials:
             raise JobError(f"security.explain_denials: {self.name} hands no listener of its filter on")
         _check_nesting(plan.policy)
-        yield launch(plan, job, spell(JOB_FOLDER), self._engine(), self.arguments)
+        _check_workspace(plan, job)
+        place = places.name(secrets.token_hex(8)) if needs_place(plan.policy, job) else ""
+        yield launch(plan, job, spell(JOB_FOLDER), self._engine(), self.arguments, place=place)
 
     def translate(self, report: Mapping[str, Any], stderr: bytes) -> Mapping[str, Any]:
         """Return the report with the guest's own end instead of bwrap's."""
@@ -106,16 +123,22 @@ class Bubblewrap:
         return self.engine or _engines.look("bwrap", _TRIAL)
 
 
-def launch(plan: Plan, job: Job, command: Command, engine: _engines.Engine, more: Sequence[str]) -> Launch:
-    """Return the launch of ``command``: bwrap with its arguments, and what it reads from descriptors."""
+def launch(
+    plan: Plan, job: Job, command: Command, engine: _engines.Engine, more: Sequence[str], *, place: str = ""
+) -> Launch:
+    """Return the launch of ``command``: bwrap with its arguments, and what it reads from descriptors.
+
+    ``place`` is a fresh folder of the host for the workspace, where something of it is to be kept.
+    """
     policy, facts = plan.policy, plan.facts
     if facts.uid == 0:
-        policy_paths = (*policy.filesystem.read, *policy.filesystem.write)
+        policy_paths = (*policy.filesystem.read, *policy.filesystem.writable)
         check_reachable((*command.argv[:1], *command.readable, *policy_paths, *map(os.path.abspath, job.inputs)))
     arguments = Arguments(
         plan,
         job,
         command,
+        place=place,
         disable_userns="--disable-userns" in engine.options,
         program=_filter.program(plan) if filters_syscalls(facts) else None,
     )
@@ -124,14 +147,51 @@ def launch(plan: Plan, job: Job, command: Command, engine: _engines.Engine, more
     return Launch(
         argv=(engine.path, *arguments.words, *more, "--", *([_PRLIMIT, *inner] if inner else []), *command.argv),
         environment=_ENVIRONMENT,
-        base=encode_steps((*_FIRST, *arguments.common, ("become",))),
-        steps=(*arguments.own, ("limits", limits)),
+        base=encode_steps((*_FIRST, *arguments.common, *(() if place else _BECOME))),
+        steps=(
+            *(_placed(policy, job, place) if place else ()),
+            *arguments.own,
+            *outlet_steps(policy, job, f"{place}/workspace" if place else policy.filesystem.workspace),
+            ("limits", limits),
+        ),
         groups=groups(policy, ENGINE_TASKS),
         watch=watch(policy, facts, ENGINE_TASKS),
         bare=True,
         host_uid=policy.security.host_uid if facts.uid == 0 else None,
         channel=command.channel,
+        loosened=_loosened(policy, place),
     )
+
+
+def needs_place(policy: Policy, job: Job) -> bool:
+    """Return whether the workspace must lie in a folder of the host: bwrap's own file systems go with bwrap."""
+    files = policy.filesystem
+    return files.way in ("overlay", "copy") or (bool(job.artifacts) and files.workspace == "empty")
+
+
+def _placed(policy: Policy, job: Job, place: str) -> list[Step]:
+    """Return the steps that make the run's own folder, which the keeper of the cell removes."""
+    own = f"{place}/workspace"
+    made = copy_steps(policy, job, own) if job.project is not None else [("folder", own, 0o755, True)]
+    return [("place", place), *made, *_BECOME]
+
+
+def _loosened(policy: Policy, place: str) -> dict[str, str]:
+    return {"disk": UNBOUNDED} if place and policy.asks(Guarantee.DISK) else {}
+
+
+def _check_workspace(plan: Plan, job: Job) -> None:
+    """Refuse what would not be bounded, unless that is accepted; and what bwrap would look up among a guest's links."""
+    policy, files = plan.policy, plan.policy.filesystem
+    if needs_place(policy, job) and policy.asks(Guarantee.DISK) and Strength.ABSENT is not policy.floor(Guarantee.DISK):
+        what = "artifacts" if files.workspace == "empty" else f"filesystem.access={files.way!r}"
+        raise JobError(f"{what}: {UNBOUNDED}; accept={{'disk': 'absent'}}, or use the native backend")
+    covered = files.protected or (job.project is not None and job.project.hidden)
+    if files.way == "write" and files.workspace != "empty" and covered:
+        raise JobError(
+            "filesystem.hidden and protected: bwrap would look them up in a folder where a guest may put a link in "
+            "their place; use access='copy', hidden=[] and no protected paths, or the native backend"
+        )
 
 
 def translate(report: Mapping[str, Any], stderr: bytes) -> dict[str, Any]:
@@ -178,8 +238,8 @@ def _check_nesting(policy: Policy) -> None:
     """Refuse what bwrap would look up below a folder in which a guest may plant links at the same time."""
     files = policy.filesystem
     workspace = () if files.workspace == "empty" else (files.workspace,)
-    for path in (*files.read, *files.write, *workspace):
-        outer = next((each for each in files.write if each != path and lies_below(path, (each,))), None)
+    for path in dict.fromkeys((*files.read, *files.writable, *workspace)):
+        outer = next((each for each in files.writable if each != path and lies_below(path, (each,))), None)
         if outer is not None:
             raise JobError(
                 f"filesystem: {path} lies in {outer}, where a guest may put a link in its place before bwrap looks; "

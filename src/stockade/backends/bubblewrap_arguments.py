@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from stockade._job import Command, Job
     from stockade._launch import Step
     from stockade._plan import Plan
+    from stockade._project import Project
 
 STATUS = 199
 _FIRST = 200  # descriptors that bwrap reads; below them are the cell's own
@@ -29,10 +30,13 @@ class Arguments:
     """``words`` for the command line, and the steps that lay ready what they refer to: ``common`` to every job under a
     plan, and ``own`` to this one."""
 
-    def __init__(self, plan: Plan, job: Job, command: Command, *, disable_userns: bool, program: bytes | None) -> None:
+    def __init__(
+        self, plan: Plan, job: Job, command: Command, *, place: str, disable_userns: bool, program: bytes | None
+    ) -> None:
         self._plan = plan
         self._policy = plan.policy
         self._job = job
+        self._place = place
         self._command = command
         self._next = _FIRST
         bound = self._policy.filesystem.workspace
@@ -49,6 +53,8 @@ class Arguments:
             self._add("--seccomp", self._descriptor(self.common, program))
         self._files(self.own, dict(command.files))
         self._files(self.own, {f"{self.workspace}/{name}": content for name, content in job.files.items()})
+        if bound == "empty" and self._policy.filesystem.way == "read":
+            self._add("--remount-ro", WORKSPACE)
         self._add("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", self.workspace)
 
     def environment(self, variables: Mapping[str, str]) -> None:
@@ -109,7 +115,7 @@ class Arguments:
         """bwrap's file systems cannot be bounded together, so each has its share: the workspace one half."""
         figure = self._policy.limits.figure(Guarantee.DISK)
         shares = [("/tmp", "1777", 4), ("/dev/shm", "1777", 4)]
-        if self._policy.filesystem.workspace == "empty":
+        if self._policy.filesystem.workspace == "empty" and not self._place:
             shares.append((WORKSPACE, "0755", 2))
         for path, mode, share in shares:
             if figure is not None:
@@ -117,11 +123,38 @@ class Arguments:
             self._add("--perms", mode, "--tmpfs", path)
 
     def _bound(self) -> None:
+        if self._place and self._job.project is None:
+            self._add("--bind", f"{self._place}/workspace", WORKSPACE)
         for path, showing in host_paths(self._policy, self._command.readable):
-            self._add("--bind" if showing is Showing.WRITE else "--ro-bind", path, path)
+            if self._job.project is not None and path == self._job.project.path:
+                self._project(self._job.project, showing)
+            else:
+                self._add("--bind" if showing is Showing.WRITE else "--ro-bind", path, path)
         for name in self._job.inputs:
             self._add("--ro-bind", os.path.realpath(name), f"{self.workspace}/{name}")
+
+    def _project(self, project: Project, showing: Showing) -> None:
+        """The project itself with something empty over what is hidden, or the copy without that."""
+        if not self._place:
+            self._add("--bind" if showing is Showing.WRITE else "--ro-bind", project.path, project.path)
+            for name, is_folder in project.hidden.items():
+                path = f"{project.path}/{name}"
+                empty = ("--tmpfs", path, "--remount-ro", path) if is_folder else ("--ro-bind", "/dev/null", path)
+                self._add(*empty)
+            return
+        copy = f"{self._place}/workspace"
+        self._add("--bind", copy, project.path)
+        there = [name for name in project.protected if name in project.entries]
+        on_the_way = dict.fromkeys(part for name in there for part in _parents(name))
+        for name in (*sorted(on_the_way), *there):
+            how = "--bind" if name in on_the_way else "--ro-bind"
+            self._add(how, f"{copy}/{name}", f"{project.path}/{name}")
 
     def _files(self, steps: list[Step], laid: dict[str, bytes]) -> None:
         for path, content in laid.items():
             self._add("--perms", "0644", "--file", self._descriptor(steps, content), path)
+
+
+def _parents(name: str) -> list[str]:
+    parts = name.split("/")
+    return ["/".join(parts[:count]) for count in range(1, len(parts))]

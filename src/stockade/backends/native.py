@@ -20,16 +20,18 @@ from stockade.backends.base import Availability
 from stockade.backends.limits import filter_steps, filters_syscalls, groups, rlimits, watch
 from stockade.backends.native_capabilities import capabilities
 from stockade.backends.native_namespaces import way_to_open, why_closed
+from stockade.backends.native_workspace import FILE as _FILE
+from stockade.backends.native_workspace import OVERLAY_INODES, bound, check_workspace
+from stockade.backends.native_workspace import PROGRAMS as _PROGRAMS
 from stockade.backends.surroundings import (
     DEVICES,
     FACES,
     HOST_NAME,
     WORKSPACE,
-    Showing,
     check_paths,
     environment,
     etc_files,
-    host_paths,
+    outlet_steps,
     program_folders,
 )
 from stockade.languages.base import JOB_FOLDER
@@ -42,9 +44,6 @@ _INODE_BYTES = 4096  # one inode for each page of the scratch space: a file need
 _SEALED_ROOT = 1 << 30  # nobody but the sandbox itself writes there
 _ROOT_FILES = 8 * 4096  # what _files adds
 _ROOT_INODES = 8192
-_FILE = ("ro", "nosuid", "nodev")
-_PROGRAMS = ("ro", "nosuid", "nodev", "follow")
-_ATTRIBUTES = {Showing.PROGRAM: _PROGRAMS, Showing.READ: _FILE, Showing.WRITE: ("nosuid", "nodev")}
 
 
 class Native:
@@ -68,6 +67,7 @@ class Native:
     def prepare(self, plan: Plan, job: Job, spell: Callable[[str], Command]) -> Iterator[Launch]:
         """Yield the launch. Nothing is taken for it: the warden owns all that a run needs."""
         check_paths(plan.policy, plan.facts)
+        check_workspace(plan)
         yield launch(plan, job, spell(JOB_FOLDER))
 
 
@@ -77,18 +77,25 @@ def launch(plan: Plan, job: Job, command: Command) -> Launch:
     own = 0 if policy.security.read_only_root else sum(map(_pages, command.files.values()))
     names = (*job.files, *job.inputs)
     extra = (sum(map(_pages, job.files.values())), sum(name.count("/") + 1 for name in names))
-    room = _room(plan, command.readable, own, extra, bool(job.inputs))
+    is_bound = policy.filesystem.workspace != "empty"
+    sealed = not is_bound and policy.filesystem.way == "read"
+    stays_open = bool(job.inputs) or is_bound or sealed
+    room = _room(plan, command.readable, own, extra, stays_open)
     workspace = _workspace(policy)
+    laid = [("file", f"{workspace}/{name}", content, 0o644, True) for name, content in job.files.items()]
     inputs = [("bind", str((Path.cwd() / name).resolve()), f"{workspace}/{name}", _FILE) for name in job.inputs]
     return Launch(
         argv=command.argv,
         environment=environment(policy, job, command),
         base=room.base,
         steps=(
+            *((*bound(policy, command.readable, job), *outlet_steps(policy, job, workspace)) if is_bound else ()),
             *inputs,
+            *([*laid, ("protect", workspace, [""])] if sealed else ()),
             *room.closing,
             *(("job_file", path.removeprefix(JOB_FOLDER + "/"), content) for path, content in command.files.items()),
-            *(("file", f"{workspace}/{name}", content, 0o644, True) for name, content in job.files.items()),
+            *(() if sealed else laid),
+            *(() if is_bound else outlet_steps(policy, job, workspace)),
             room.limits,
         ),
         groups=room.groups,
@@ -128,7 +135,7 @@ def _room(plan: Plan, readable: tuple[str, ...], own: int, extra: tuple[int, int
         *([("loopback",)] if policy.network == "none" else []),
         *([("low_ports",)] if "CAP_NET_BIND_SERVICE" in policy.security.capabilities else []),
         *_writable(policy, *extra),
-        *_bound(policy, readable),
+        *(bound(policy, readable, None) if policy.filesystem.workspace == "empty" else ()),
         *_files(policy),
     )
     closing = (
@@ -170,7 +177,8 @@ def _writable(policy: Policy, laid_in: int, names: int) -> list[Step]:
     if not policy.security.read_only_root:
         return [("folder", path, mode, True) for path, mode in faces]
     size, inodes = _disk(policy)
-    shown = sum(path.count("/") for path in (*policy.filesystem.read, *policy.filesystem.write))
+    files = policy.filesystem
+    shown = OVERLAY_INODES + sum(path.count("/") for path in (*files.read, *files.write, files.workspace))
     return [("scratch", size + laid_in, inodes + len(faces) + 1 + names + shown, faces)]
 
 
@@ -201,10 +209,6 @@ def _system(facts: HostFacts, readable: tuple[str, ...]) -> list[Step]:
     return steps
 
 
-def _bound(policy: Policy, readable: tuple[str, ...]) -> list[Step]:
-    return [("bind", path, path, _ATTRIBUTES[showing]) for path, showing in host_paths(policy, readable)]
-
-
 def _files(policy: Policy) -> list[Step]:
     """The files of /etc that the sandbox makes for itself."""
     return [("file", path, content, 0o644, False) for path, content in etc_files(policy).items()]
@@ -214,9 +218,12 @@ def _landlock(policy: Policy, facts: HostFacts) -> list[Step]:
     """A second wall behind the mounts; its scopes also close abstract sockets where the network is the host's."""
     if not facts.landlock:
         return []
-    writable = [JOB_FOLDER, *FACES, *policy.filesystem.write, *(f"/dev/{name}" for name in DEVICES)]
-    if policy.filesystem.workspace != "empty":
+    files = policy.filesystem
+    writable = [JOB_FOLDER, *FACES, *files.writable, *(f"/dev/{name}" for name in DEVICES)]
+    if files.workspace != "empty":
         writable.remove(WORKSPACE)
+    if files.way in ("overlay", "copy"):
+        writable.append(files.workspace)
     if not policy.security.read_only_root:
         writable = ["/", JOB_FOLDER]
     ruleset = Ruleset(read=["/"], execute=["/"], read_write=writable, tcp_bind="all", tcp_connect="all")

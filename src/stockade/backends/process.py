@@ -19,7 +19,15 @@ from stockade._launch import Launch, encode_steps
 from stockade.backends.base import Availability
 from stockade.backends.limits import LOOSE, filter_steps, filters_syscalls, groups, rlimits, watch
 from stockade.backends.process_capabilities import capabilities
-from stockade.backends.surroundings import DEVICES, check_paths, check_reachable, environment, network_files
+from stockade.backends.surroundings import (
+    DEVICES,
+    check_paths,
+    check_reachable,
+    copy_steps,
+    environment,
+    network_files,
+    outlet_steps,
+)
 from stockade.linux import places
 from stockade.linux.landlock import SCOPED_SINCE, Ruleset
 
@@ -64,6 +72,7 @@ class Process:
     def prepare(self, plan: Plan, job: Job, spell: Callable[[str], Command]) -> Iterator[Launch]:
         """Yield the launch. The keeper of the cell removes the folder that the run makes."""
         check_paths(plan.policy, plan.facts)
+        _check_workspace(plan, job, self.name)
         if not plan.policy.security.read_only_root:
             raise JobError(f"security.read_only_root: the {self.name} backend has no root of its own to write to")
         place = places.name(secrets.token_hex(8))
@@ -89,9 +98,11 @@ class Landlock(Process):
 def launch(plan: Plan, job: Job, command: Command, place: str) -> Launch:
     """Return the launch of ``command``, whose files are laid into the fresh folder ``place``."""
     policy, facts = plan.policy, plan.facts
-    bound = None if policy.filesystem.workspace == "empty" else policy.filesystem.workspace
+    bound, apart = _bound(policy)
     workspace = bound or f"{place}/workspace"
+    sealed = not bound and policy.filesystem.way == "read"
     shown = {name: os.path.realpath(name) for name in job.inputs}
+    laid = [("file", f"{workspace}/{name}", content, 0o644, False) for name, content in job.files.items()]
     if facts.uid == 0:
         check_reachable(
             (*command.argv[:1], *command.readable, *policy.filesystem.read, *filter(None, [bound]), *shown.values())
@@ -104,11 +115,14 @@ def launch(plan: Plan, job: Job, command: Command, place: str) -> Launch:
             ("place", place),
             ("folder", f"{place}/job", 0o755, False),
             ("folder", f"{place}/tmp", 0o700, True),
-            *([("folder", workspace, 0o755, True)] if bound is None else []),
+            *([("folder", workspace, 0o755, not sealed)] if not bound and not apart else []),
+            *(copy_steps(policy, job, workspace) if apart else []),
             *(("file", path, content, 0o644, False) for path, content in command.files.items()),
+            *(laid if sealed else []),
             ("become",),
-            *(("file", f"{workspace}/{name}", content, 0o644, False) for name, content in job.files.items()),
+            *([] if sealed else laid),
             *(("link", f"{workspace}/{name}", target) for name, target in shown.items()),
+            *outlet_steps(policy, job, workspace),
             ("chdir", workspace),
             *_limits(plan),  # worked out here, where /proc can still be read
             *_landlock(plan, command, place, tuple(shown.values())),
@@ -123,16 +137,44 @@ def launch(plan: Plan, job: Job, command: Command, place: str) -> Launch:
     )
 
 
+def _bound(policy: Policy) -> tuple[str, bool]:
+    """Return the folder of the host that the guest works in itself, if it is not a copy; and whether it is one."""
+    files = policy.filesystem
+    apart = files.way in ("overlay", "copy")
+    return ("" if files.workspace == "empty" or apart else files.workspace), apart
+
+
+def _check_workspace(plan: Plan, job: Job, name: str) -> None:
+    """Refuse what takes mounts of one's own."""
+    files = plan.policy.filesystem
+    if job.project is not None and job.project.hidden and files.way in ("read", "write"):
+        raise JobError(
+            f"filesystem.hidden: the {name} backend cannot hide {min(job.project.hidden)!r} in a folder that it shows; "
+            f"access='copy' leaves it out, hidden=[] shows it, the native backend covers it"
+        )
+    if files.protected and files.way == "write":
+        raise JobError(
+            f"filesystem.protected: the {name} backend cannot except a path from a folder that may be written; "
+            f"access='copy' never commits it, the native backend protects it"
+        )
+    if files.workspace == "empty" and files.way == "read" and not plan.facts.landlock and plan.facts.uid != 0:
+        raise JobError(f"filesystem.access: without Landlock the {name} backend cannot keep a workspace from its user")
+
+
 def _landlock(plan: Plan, command: Command, place: str, shown: tuple[str, ...]) -> list[Step]:
     policy, facts = plan.policy, plan.facts
     if not facts.landlock:
         return []
     network = network_files() if policy.network == "host" else ()
-    bound = () if policy.filesystem.workspace == "empty" else (policy.filesystem.workspace,)
+    folder, _ = _bound(policy)
+    bound = (folder,) if folder else ()
     system = tuple(path for path, _ in facts.system)
-    readable = (*system, *command.readable, *policy.filesystem.read, *bound, *shown, *network, f"{place}/job")
-    own = (f"{place}/tmp", *(() if bound else (f"{place}/workspace",)))
-    writable = (*own, *policy.filesystem.write)
+    inner = () if bound else (f"{place}/workspace",)
+    own = (f"{place}/tmp", *(inner if policy.filesystem.way != "read" else ()))
+    readable = (
+        *system, *command.readable, *policy.filesystem.read, *bound, *shown, *network, f"{place}/job", *inner
+    )  # fmt: skip
+    writable = (*own, *policy.filesystem.writable)
     ruleset = Ruleset(
         read=dict.fromkeys((*readable, *_OF_ITSELF)),
         execute=dict.fromkeys((*readable, *writable)),
@@ -140,7 +182,7 @@ def _landlock(plan: Plan, command: Command, place: str, shown: tuple[str, ...]) 
         tcp_bind="all" if policy.network == "host" else (),
         tcp_connect="all" if policy.network == "host" else (),
     )
-    exact = dict.fromkeys((*policy.filesystem.read, *policy.filesystem.write, *bound))
+    exact = dict.fromkeys((*policy.filesystem.read, *policy.filesystem.writable, *bound))
     return [("landlock", ruleset.to_json(), tuple(exact))]
 
 

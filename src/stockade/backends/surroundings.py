@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stockade._errors import JobError
+from stockade._guarantees import Guarantee
 
 if TYPE_CHECKING:
     from stockade._facts import HostFacts
     from stockade._job import Command, Job
+    from stockade._launch import Step
     from stockade._policy import Policy
 
 WORKSPACE = "/workspace"
@@ -76,7 +78,7 @@ def host_paths(policy: Policy, readable: Iterable[str]) -> list[tuple[str, Showi
     shown |= dict.fromkeys(files.read, Showing.READ)
     if files.workspace != "empty":
         shown[files.workspace] = Showing.READ
-    shown |= dict.fromkeys(files.write, Showing.WRITE)
+    shown |= dict.fromkeys(files.writable, Showing.WRITE)
     found = [(path, shown[path]) for path in sorted(shown, key=lambda path: (path.count("/"), path))]
     network = network_files() if policy.network == "host" else ()
     return [*found, *((path, Showing.PROGRAM) for path in network)]
@@ -85,6 +87,32 @@ def host_paths(policy: Policy, readable: Iterable[str]) -> list[tuple[str, Showi
 def lies_below(path: str, folders: Iterable[str]) -> bool:
     """Return whether ``path`` is one of ``folders`` or lies in one."""
     return any(path == folder or path.startswith(folder + "/") for folder in folders)
+
+
+def copy_steps(policy: Policy, job: Job, target: str) -> list[Step]:
+    """Return the step that copies the project of ``job`` to ``target``, within the limit on the disk."""
+    if job.project is None:
+        return []
+    disk = policy.limits.figure(Guarantee.DISK)
+    return [("copy", job.project.path, target, list(job.project.hidden), None if disk is None else int(disk))]
+
+
+def outlet_steps(policy: Policy, job: Job, workspace: str) -> list[Step]:
+    """Return the step that hands out the workspace, where that is not done by what makes it."""
+    if not job.artifacts or policy.filesystem.way != "write":
+        return []
+    return [("outlet", workspace, policy.filesystem.workspace != "empty")]
+
+
+def check_protected(policy: Policy) -> None:
+    """Refuse to protect what is not there from a guest that could make it."""
+    files = policy.filesystem
+    for name in files.protected if files.way == "write" else ():
+        if not Path(files.workspace, name).exists():
+            raise JobError(
+                f"filesystem.protected: {name} is not in {files.workspace}, and only what is there can be kept from "
+                f"being written: make it, or leave it out"
+            )
 
 
 def check_reachable(paths: Iterable[str]) -> None:
@@ -117,7 +145,7 @@ def check_paths(policy: Policy, facts: HostFacts) -> None:
                 f"filesystem: {path} is reached through a symbolic link, which an earlier guest may have planted; "
                 f"name {real} if that is meant"
             )
-    for path in policy.filesystem.write:
+    for path in policy.filesystem.writable:
         status = Path(path).stat()
         uid = policy.security.host_uid
         if facts.uid == 0 and not (status.st_mode & 0o002 or (uid is not None and uid == status.st_uid)):

@@ -14,6 +14,7 @@ from stockade._launch import Launch
 from stockade._plan import Plan
 from stockade._result import Result
 from stockade._verdict import cancelled, sandbox_failed, verdict
+from stockade.client.bundle import Bundle
 from stockade.warden import wire
 
 Translate = Callable[[Mapping[str, Any], bytes], Mapping[str, Any]]
@@ -30,6 +31,8 @@ class Conversation:
         self._streams = {1: bytearray(), 2: bytearray()}
         self._last: Exited | Refused | None = None
         self._begin = time.monotonic()
+        self.launch = launch
+        self.bundle = Bundle(launch.collect) if launch.collect else None
         self.cancelled = False
 
     @property
@@ -73,14 +76,19 @@ class Conversation:
         """Take bytes from the warden (none at its end) and yield what happened."""
         if not data and self._last is None:
             self._last = Refused("the warden ended in the middle of the run")
+            self._close_bundle()
             yield self._last
         try:
             for kind, fields in self._decoder.feed(data):
+                if kind == "collected" and self.bundle is not None:
+                    self.bundle.feed(fields["data"])
+                    continue
                 event = _event(kind, fields)
                 if isinstance(event, Output):
                     self._streams[event.stream] += event.data
                 elif isinstance(event, Exited | Refused):
                     self._last = event
+                    self._close_bundle()
                 yield event
         except (wire.WireError, KeyError, TypeError, ValueError) as error:
             raise ProtocolError(f"the warden sent nonsense: {error!r}") from error
@@ -98,6 +106,11 @@ class Conversation:
             return cancelled(plan, stdout_bytes=stdout, stderr_bytes=stderr)
         message = self._last.message if self._last else "the run has not ended"
         return sandbox_failed(plan, message, stdout_bytes=stdout, stderr_bytes=stderr)
+
+    def _close_bundle(self) -> None:
+        if self.bundle is not None:
+            last = self._last
+            self.bundle.close(last.report["collect_trouble"] if isinstance(last, Exited) else "the run did not end")
 
 
 def _event(kind: str, fields: dict[str, Any]) -> Event:

@@ -14,8 +14,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 # Numbers up to 423 differ between architectures (arch/*/include/asm/unistd.h); newer ones are the same on all.
 _ARCH_NUMBERS = {
-    "x86_64": {"clone": 56, "capset": 126, "pivot_root": 155, "keyctl": 250, "seccomp": 317},
-    "aarch64": {"clone": 220, "capset": 91, "pivot_root": 41, "keyctl": 219, "seccomp": 277},
+    "x86_64": {"clone": 56, "capset": 126, "pivot_root": 155, "keyctl": 250, "seccomp": 317, "renameat2": 316},
+    "aarch64": {"clone": 220, "capset": 91, "pivot_root": 41, "keyctl": 219, "seccomp": 277, "renameat2": 276},
 }
 NUMBERS = {
     "landlock_create_ruleset": 444,

@@ -37,6 +37,7 @@ ATTR_RDONLY = 0x1
 ATTR_NOSUID = 0x2
 ATTR_NODEV = 0x4
 ATTR_NOEXEC = 0x8
+_ATTR_IDMAP = 0x100000
 
 # include/uapi/linux/openat2.h
 _RESOLVE_NO_MAGICLINKS = 0x02
@@ -109,6 +110,21 @@ def bind(source: int, target: int, path: str, attributes: int) -> None:
         libc.syscall("move_mount", tree, b"", target, b"", attach)
         if old:
             _remount(path, attributes)
+    finally:
+        os.close(tree)
+
+
+def attach_for(source: int, target: int, attributes: int, user_namespace: int) -> None:
+    """Attach a copy of the one mount at ``source`` onto ``target``, with its owners as ``user_namespace`` maps them.
+
+    mount_setattr(2), MOUNT_ATTR_IDMAP: Linux 5.12; not every file system can do it (EINVAL).
+    """
+    tree = copy(source, recursive=False)
+    try:
+        attr = _MountAttr(attributes | _ATTR_IDMAP, 0, 0, user_namespace)
+        libc.syscall("mount_setattr", tree, b"", _AT_EMPTY_PATH, ctypes.byref(attr), ctypes.sizeof(attr))
+        attach = _MOVE_MOUNT_F_EMPTY_PATH | _MOVE_MOUNT_T_EMPTY_PATH
+        libc.syscall("move_mount", tree, b"", target, b"", attach)
     finally:
         os.close(tree)
 

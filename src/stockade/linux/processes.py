@@ -271,6 +271,31 @@ def map_identity(proc: int, inside_uid: int, uid: int, inside_gid: int, gid: int
             os.close(fd)
 
 
+def user_namespace(proc: int, uids: tuple[int, int], gids: tuple[int, int]) -> int:
+    """Return the descriptor of a user namespace with one uid and one gid mapped, ``(inside, outside)``; needs root.
+
+    ``proc`` is the descriptor of a writable proc mount. A child holds the namespace for as long as it takes.
+    """
+    read, write = os.pipe2(os.O_CLOEXEC)
+    pid = clone(NEW_USER)
+    if pid == 0:
+        os.close(write)
+        os.read(read, 1)
+        os._exit(0)
+    os.close(read)
+    try:
+        for name, (inside, outside) in (("uid_map", uids), ("gid_map", gids)):
+            fd = os.open(f"{pid}/{name}", os.O_WRONLY | os.O_CLOEXEC, dir_fd=proc)
+            try:
+                os.write(fd, f"{inside} {outside} 1".encode())
+            finally:
+                os.close(fd)
+        return os.open(f"{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc)
+    finally:
+        os.close(write)
+        os.waitpid(pid, 0)
+
+
 def no_user_namespaces(proc: int) -> None:
     """Let no user namespace be made below the one just entered (user_namespaces(7)); needs CAP_SYS_RESOURCE in it.
 

@@ -24,7 +24,7 @@ import fcntl
 import os
 import struct
 
-from stockade.linux import files, landlock, libc, mounts, processes
+from stockade.linux import copying, files, landlock, libc, mounts, overlay, processes
 from stockade.linux import limits as rlimits
 from stockade.linux.seccomp import install as seccomp
 
@@ -55,15 +55,19 @@ class Stage:
         gid: int,
         privileged: bool,
         supervise: Callable[[int], None] | None = None,
+        hand_out: Callable[[Sequence[int]], None] | None = None,
         place: int = -1,
         status: int = -1,
     ) -> None:
         """``uid`` and ``gid`` are the host's, as seen here; ``privileged`` tells that they must be taken on.
 
-        ``supervise`` hands a filter's listener to who answers there. ``place`` and ``status`` are descriptors to the
-        keeper of a bare cell: for the name of the folder made for the run, and for what an engine says of itself.
+        ``supervise`` hands a filter's listener to who answers there, ``hand_out`` the folder to collect from to who
+        collects, by descriptor: before the guest starts, so that no path of its making leads there. ``place`` and
+        ``status`` are descriptors to the keeper of a bare cell: for the name of the folder made for the run, and for
+        what an engine says of itself.
         """
         self._supervise = supervise
+        self._hand_out = hand_out
         self._place_note = place
         self._status = status
         self._uid = uid
@@ -72,6 +76,7 @@ class Stage:
         self._host = -1
         self._root = -1
         self._proc = -1
+        self._scratch = -1
         self._limits: list[tuple[int, int, int]] = []
         self._job = -1
         self._settled = False
@@ -147,6 +152,7 @@ class Stage:
         base = faces[0][0]
         os.close(self._place(base, directory=True))
         mounts.tmpfs(base, size, inodes, 0o755)
+        self._scratch = os.open(base, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         for number, (target, mode) in reversed(list(enumerate(faces))):
             folder = f"{base}/{number}"
             os.mkdir(folder)
@@ -156,6 +162,75 @@ class Stage:
             mounts.bind(origin, place, target, 0)
             os.close(origin)
             os.close(place)
+
+    def do_overlay(self, source: str) -> None:
+        """Show the host's folder ``source`` at its own place, with writes going to the scratch space."""
+        origin = mounts.open_beneath(self._host, source, follow=False)
+        place = self._place(source, directory=True)
+        guest = overlay.Guest(self._uid, self._gid, self._proc) if self._privileged else None
+        upper = overlay.mount(origin, self._scratch, place, guest)
+        if self._hand_out is not None:
+            self._hand_out([upper])
+        for fd in (origin, place, upper):
+            os.close(fd)
+
+    def do_copy(self, source: str, target: str, hidden: Sequence[str], most_bytes: int | None) -> None:
+        """Copy the host's folder ``source``, but for what is ``hidden``: into the scratch space, shown at ``target``,
+        or to ``target`` itself in a cell that has no root of its own."""
+        top = self._host if self._host >= 0 else os.open("/", os.O_PATH | os.O_CLOEXEC)
+        found = mounts.open_beneath(top, source, follow=False)
+        origin = os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        folder = self._fresh_folder(target)
+        manifest = os.memfd_create("stockade", os.MFD_CLOEXEC)
+        copier = copying.Copier(frozenset(hidden), most_bytes, own=self._give)
+        _write_all(os.dup(manifest), copier.copy(origin, folder))
+        os.fchmod(folder, os.fstat(found).st_mode & 0o777 | 0o700)
+        self._give(folder)
+        if self._hand_out is not None:
+            self._hand_out([folder, manifest])
+        for fd in (found, origin, folder, manifest):
+            os.close(fd)
+
+    def _fresh_folder(self, target: str) -> int:
+        if self._scratch < 0:
+            os.mkdir(target, 0o700)
+            return os.open(target, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        os.mkdir("copy", 0o700, dir_fd=self._scratch)
+        folder = os.open("copy", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._scratch)
+        place = self._place(target, directory=True)
+        mounts.bind(folder, place, target, mounts.ATTR_NOSUID | mounts.ATTR_NODEV)
+        os.close(place)
+        return folder
+
+    def _give(self, fd: int) -> None:
+        if self._privileged:
+            os.fchown(fd, self._uid, self._gid)
+
+    def do_hide(self, folder: str, names: Sequence[tuple[str, bool]]) -> None:
+        """Lay something empty over each of ``names`` (and whether it is a folder) in ``folder``."""
+        place = "/" if self._scratch < 0 else f"/proc/self/fd/{self._scratch}"
+        os.close(os.open(f"{place}/.file", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444))
+        os.mkdir(f"{place}/.folder", 0o555)
+        covers = [os.open(f"{place}/{name}", os.O_PATH | os.O_CLOEXEC) for name in (".file", ".folder")]
+        for name, is_folder in names:
+            try:
+                target = mounts.open_beneath(self._root, f"{folder}/{name}", follow=False)
+            except FileNotFoundError:
+                continue  # gone since it was found
+            mounts.bind(covers[is_folder], target, f"{folder}/{name}", mounts.ATTR_RDONLY)
+            os.close(target)
+        for fd in covers:
+            os.close(fd)
+
+    def do_protect(self, folder: str, names: Sequence[str]) -> None:
+        """Make each of ``names`` in ``folder`` read-only. The folders on the way become mounts as well: what is none
+        could be renamed, and another one made in its place."""
+        on_the_way = {part for name in names for part in _parents(name)}
+        for name in (*sorted(on_the_way), *names):
+            path = f"{folder}/{name}" if name else folder
+            origin = mounts.open_beneath(self._root, path, follow=False)
+            mounts.bind(origin, origin, path, 0 if name in on_the_way else mounts.ATTR_RDONLY)
+            os.close(origin)
 
     def do_proc(self) -> None:
         """Mount a fresh /proc, read-only for the guest; ids are mapped through the writable mount below it.
@@ -175,6 +250,7 @@ class Stage:
         mounts.detach(_OLD)
         os.rmdir(_OLD)
         os.close(self._host)
+        self._host = -1
 
     def do_seal_root(self, read_only: bool) -> None:
         """Make the new root read-only, or the guest's own."""
@@ -237,6 +313,19 @@ class Stage:
             os.mkdir(folder, 0o755, dir_fd=self._job)
         fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=self._job)
         _write_all(fd, content)
+
+    def do_outlet(self, path: str, on_host: bool = False) -> None:
+        """Hand out the folder at ``path``: what is in it when the guest is gone is what comes out.
+
+        A folder of the host is taken as it is there: what is laid over parts of it for the guest is not the host's.
+        """
+        if on_host and self._host >= 0:
+            folder = mounts.open_beneath(self._host, path, follow=False)
+        else:
+            folder = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        if self._hand_out is not None:
+            self._hand_out([folder])
+        os.close(folder)
 
     # -- in a cell without namespaces ---------------------------------------------------------------------------
 
@@ -320,6 +409,11 @@ class Stage:
         os.chmod(path, mode)
         if owned and self._privileged and not self._settled:
             os.chown(path, self._uid, self._gid)
+
+
+def _parents(name: str) -> list[str]:
+    parts = name.split("/")
+    return ["/".join(parts[:count]) for count in range(1, len(parts))]
 
 
 def _write_all(fd: int, content: bytes) -> None:

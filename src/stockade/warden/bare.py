@@ -66,10 +66,22 @@ class Bare(Inside):
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         self._end_all_others()
         self._tell_the_end()  # before what a guest can make last
+        self._wait_for_leave()
         place = _read(self.place[0])
         if place:
             places.remove(os.fsdecode(place))
         os._exit(0)
+
+    def _leave(self) -> NoReturn:
+        self._stop(0, None)
+
+    def _wait_for_leave(self) -> None:
+        """Wait until the warden, if it lives, has taken out of the run's folder what the caller wants of it."""
+        try:
+            while self.control.recv(1):
+                pass
+        except OSError:
+            pass
 
     def _tell_the_end(self) -> None:
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -84,6 +96,7 @@ class Bare(Inside):
             gid=self.gid,
             privileged=self.privileged,
             supervise=self._send_listener,
+            hand_out=self._send_outlet,
             place=self.place[1],
             status=self.status[1],
         )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import _socket as socket
 import os
+import stat
 import sys
 
 from stockade.linux import processes
@@ -22,6 +23,9 @@ _HAND_OVER_SECONDS = 5.0
 _READY = {"ready", "furnished"}
 LISTENER = "listener"
 """The message with which a filter's listener comes."""
+OUTLET = "outlet"
+"""The message with which the descriptor of the folder to collect from comes, and maybe one of what was copied in."""
+_MOST_AT_ONCE = 2
 
 
 class Cell:
@@ -35,17 +39,15 @@ class Cell:
         self.control = socket.socket(fileno=control)
         self.control.settimeout(_HAND_OVER_SECONDS)
         self.listener = -1
+        self.outlets: list[int] = []
+        self._arrived: list[int] = []
         self._heard: set[str] = set()
 
     def receive(self, size: int) -> bytes:
-        """Return what the cell's processes have sent, and keep the listener that may come with it."""
-        room = socket.CMSG_SPACE(4)
+        """Return what the cell's processes have sent, and keep the descriptors that may come with it."""
+        room = socket.CMSG_SPACE(4 * _MOST_AT_ONCE)
         data, ancillary, _, _ = self.control.recvmsg(size, room, socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC)
-        for fd in descriptors(ancillary):
-            if self.listener >= 0:
-                os.close(fd)
-            else:
-                self.listener = fd
+        self._arrived += descriptors(ancillary)
         return data
 
     def take_listener(self) -> int:
@@ -55,11 +57,24 @@ class Cell:
 
     def hear(self, kind: str) -> bool:
         """Take a word of the cell's processes; return whether it is one of those that lead to ``ready``."""
-        if kind == LISTENER:
-            return self.listener >= 0
+        if kind in (LISTENER, OUTLET):
+            return self._keep(kind)
         if kind not in _READY or kind in self._heard:
             return False
         self._heard.add(kind)
+        return True
+
+    def _keep(self, kind: str) -> bool:
+        """Take what came with this message; return whether it is what was expected, and came for the first time."""
+        came, self._arrived = self._arrived, []
+        if kind == LISTENER and len(came) == 1 and self.listener < 0 and not _is_file(came[0]):
+            self.listener = came[0]
+        elif kind == OUTLET and came and not self.outlets and all(map(_is_file, came)):
+            self.outlets = came
+        else:
+            for fd in came:
+                os.close(fd)
+            return False
         return True
 
     @property
@@ -77,12 +92,27 @@ class Cell:
         which has none, is told to do as much itself."""
         processes.kill(self.pidfd, self._end_by)
 
+    def dismiss(self) -> None:
+        """End what is left of the cell: nothing more is wanted of it. The keeper of a bare cell, which waits for this,
+        removes its folder."""
+        self.kill()
+        try:
+            self.control.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass  # it has ended
+
     def close(self) -> None:
         """Close the descriptors; the processes are somebody else's business."""
         self.control.close()
-        for fd in (self.pidfd, self.stdin, self.stdout, self.stderr, self.channel, self.listener):
+        own = (self.pidfd, self.stdin, self.stdout, self.stderr, self.channel, self.listener)
+        for fd in (*own, *self.outlets, *self._arrived):
             if fd >= 0:
                 os.close(fd)
+
+
+def _is_file(fd: int) -> bool:
+    """Return whether this is a folder or a file, and not a listener: one may have got lost on the way."""
+    return stat.S_ISDIR(os.fstat(fd).st_mode) or stat.S_ISREG(os.fstat(fd).st_mode)
 
 
 def descriptors(ancillary: list[tuple[int, int, bytes]]) -> list[int]:

@@ -21,7 +21,7 @@ from stockade.linux import limits as rlimits
 from stockade.linux import processes
 from stockade.linux.stage import Stage
 from stockade.warden import wire
-from stockade.warden.cell import LISTENER
+from stockade.warden.cell import LISTENER, OUTLET
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -104,6 +104,9 @@ class Inside(Record):
         self._end_all_others()
         self.control.sendall(exit_message(status, usage, seen))
         self.control.recv(1)  # ends with the warden's word: an exit at once would delay the answer on this CPU
+        self._leave()
+
+    def _leave(self) -> NoReturn:
         os._exit(0)
 
     def _see(self, scratch: str) -> dict[str, Any]:
@@ -149,7 +152,9 @@ class Inside(Record):
 
     def _stage(self) -> Stage:
         uid, gid = (self.uid, self.gid) if self.privileged else (0, 0)
-        return Stage(uid=uid, gid=gid, privileged=self.privileged, supervise=self._send_listener)
+        return Stage(
+            uid=uid, gid=gid, privileged=self.privileged, supervise=self._send_listener, hand_out=self._send_outlet
+        )
 
     def _receive(self) -> dict[str, Any]:
         decoder = wire.Decoder()
@@ -192,8 +197,14 @@ class Inside(Record):
             os._exit(NOT_FOUND if number in (errno.ENOENT, errno.ENOTDIR) else NOT_EXECUTABLE)
 
     def _send_listener(self, listener: int) -> None:
-        rights = listener.to_bytes(4, sys.byteorder)
-        self.control.sendmsg([wire.encode(LISTENER)], [(SOL_SOCKET, SCM_RIGHTS, rights)])
+        self._send_with(LISTENER, [listener])
+
+    def _send_outlet(self, fds: Sequence[int]) -> None:
+        self._send_with(OUTLET, fds)
+
+    def _send_with(self, kind: str, fds: Sequence[int]) -> None:
+        rights = b"".join(fd.to_bytes(4, sys.byteorder) for fd in fds)
+        self.control.sendmsg([wire.encode(kind)], [(SOL_SOCKET, SCM_RIGHTS, rights)])
 
     def _send(self, kind: str, **fields: Any) -> None:
         self.control.sendall(wire.encode(kind, **fields))

@@ -8,7 +8,8 @@ import time
 
 from stockade._launch import Launch
 from stockade.warden import loop, wire
-from stockade.warden.cell import LISTENER
+from stockade.warden.cell import LISTENER, OUTLET
+from stockade.warden.collection import Collection, uid_for
 from stockade.warden.denials import Denials
 from stockade.warden.feeder import ENOUGH, Feeder
 from stockade.warden.link import Link
@@ -60,6 +61,9 @@ class Run:
         self._failure: dict[str, Any] | None = None
         self._exit: dict[str, Any] | None = None
         self._outlets: Outlets | None = None
+        self._collection: Collection | None = None
+        self._over = False
+        self._dead = False
         self._launched = False
         self._ended = False
         self._finished = False
@@ -147,6 +151,8 @@ class Run:
         self._link.listen(self._feeder.size < ENOUGH)
         if self._outlets is not None:
             self._outlets.pause(self._link.pending >= _SEND_AHEAD)
+        if self._collection is not None:
+            self._collection.pause(self._link.pending >= _SEND_AHEAD)
 
     # -- the guest's side --------------------------------------------------------------------------------------
 
@@ -207,6 +213,9 @@ class Run:
         assert self.cell is not None
         if kind == LISTENER:
             self._on_listener()
+        elif kind == OUTLET:
+            if not self.cell.hear(OUTLET):
+                self.refuse("no descriptor was free for the folder to collect from")
         elif self.cell.hear(kind):
             if self.cell.ready:
                 self._hand_over()
@@ -233,7 +242,7 @@ class Run:
         """The streams have ended, so most likely the guest has: its init is about to say so. To fall asleep now
         and be woken again would cost more than to wait a moment."""
         until = time.monotonic() + _EXPECT_SECONDS
-        while not self._finished and time.monotonic() < until:
+        while not self._over and time.monotonic() < until:
             os.sched_yield()
             self._on_control(0)
 
@@ -249,7 +258,7 @@ class Run:
 
     def tick(self, now: float) -> float:
         """Look at the clock and the counters; return when to look again, in seconds of the monotonic clock."""
-        if self._finished or self.cell is None or self.meter is None:
+        if self._over or self._finished or self.cell is None or self.meter is None:
             return float("inf")
         if not self.meter.started:
             if now >= self._setup_deadline:
@@ -268,7 +277,11 @@ class Run:
         return self.meter.next_look
 
     def kill(self, cause: str) -> None:
-        """End the run for ``cause``; the first cause stands."""
+        """End the run for ``cause``; the first cause stands. If only the collecting is left, that is ended."""
+        if self._over:
+            if self._collection is not None:
+                self._collection.stop(f"ended while files were brought out: {cause}")
+            return
         self.cause = self.cause or cause
         if self.cell is not None and not self._finished:
             self.cell.kill()
@@ -278,15 +291,40 @@ class Run:
         return self.slot is not None and self.slot.group is not None and self.slot.group.unthrottle()
 
     def _conclude(self) -> None:
-        """Nothing of the guest is left, by the init's word or the kernel's: read what there is, and answer."""
+        """Nothing of the guest is left, by the init's word or the kernel's: bring out what is wanted, and answer."""
+        assert self.meter is not None
+        if self._over or self._finished:
+            return
+        self.meter.stop()
+        self._over = True
+        try:
+            self._collection = self._collect()
+        except OSError as error:
+            self._answer(f"the process that brings files out could not be started: {error.strerror}")
+            return
+        if self._collection is None:
+            self._answer("")
+
+    def _collect(self) -> Collection | None:
+        cell, launch, slot = self.cell, self._launch, self.slot
+        assert cell is not None and launch is not None and slot is not None and self.meter is not None
+        if launch.collect is None or not self.meter.started:
+            return None
+        uid = slot.uid if launch.host_uid is None else launch.host_uid
+        return Collection(
+            self._loop, launch.collect, cell.outlets, uid_for(uid), on_data=self._on_collected, on_end=self._answer
+        )
+
+    def _on_collected(self, data: bytes) -> None:
+        self._link.send("collected", data=data)
+
+    def _answer(self, trouble: str) -> None:
+        """Read what there is to read of the run and say it all; ``trouble`` is what kept files from coming out."""
         cell, meter = self.cell, self.meter
         assert cell is not None and meter is not None
-        if self._finished:
-            return
-        meter.stop()
         self._finished = True
         try:
-            self._report(meter)
+            self._report(meter, trouble)
         except OSError as error:
             self._link.send("refused", last=True, message=f"the end of the run could not be read: {error}")
         self._feeder.close()
@@ -295,14 +333,17 @@ class Run:
         if self._outlets is not None:
             self._outlets.close()
         self._loop.forget(cell.control.fileno())
-        cell.kill()
+        cell.dismiss()
+        if self._dead:
+            self._bury()
 
-    def _report(self, meter: Meter) -> None:
+    def _report(self, meter: Meter, trouble: str) -> None:
         assert self._denials is not None and self._outlets is not None
         self._outlets.drain()
         report = meter.report(self._exit) | {
             "cause": self.cause,
             "failure": self._failure,
+            "collect_trouble": trouble,
             **self._outlets.report(),
             **self._denials.report(),
         }
@@ -310,12 +351,20 @@ class Run:
 
     def _on_death(self, _events: int) -> None:
         """The init is dead, so by the kernel's word nothing of its PID namespace is left."""
+        cell = self.cell
+        assert cell is not None
+        while not self._over and self._on_control(0):
+            pass  # what the dead have said last: that the program had begun, most likely
+        self._loop.forget(cell.pidfd)
+        self._dead = True
+        self._conclude()
+        if self._finished and self.cell is not None:
+            self._bury()
+
+    def _bury(self) -> None:
+        """Give the slot back: its cell is dead, and nobody looks into what it has left."""
         cell, slot = self.cell, self.slot
         assert cell is not None and slot is not None
-        while not self._finished and self._on_control(0):
-            pass  # what the dead have said last: that the program had begun, most likely
-        self._conclude()
-        self._loop.forget(cell.pidfd)
         cell.close()
         self.cell = None
         self._house.release(slot)  # after the answer: it may wait for the kernel

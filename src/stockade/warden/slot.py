@@ -116,7 +116,7 @@ class Slot:
         """End the nursery, and with it whatever it made; wait for the kernel to have done so."""
         self.control.close()
         if self.cell is not None:
-            self.cell.kill()
+            self.cell.dismiss()
             processes.wait_for_end(self.cell.pidfd, _END_SECONDS)
             self.cell.close()
             self.cell = None

@@ -1,0 +1,43 @@
+"""Paths below a folder's descriptor that no symbolic link, mount or ``..`` can lead out of (openat2(2))."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+from stockade.linux import libc
+
+# include/uapi/linux/openat2.h
+_NO_XDEV = 0x01
+_NO_MAGICLINKS = 0x02
+_NO_SYMLINKS = 0x04
+_BENEATH = 0x08
+_RESOLVE = _NO_XDEV | _NO_MAGICLINKS | _NO_SYMLINKS | _BENEATH
+
+
+class _OpenHow(ctypes.Structure):
+    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+
+def open_at(folder: int, path: str | bytes, flags: int, mode: int = 0, *, across: bool = False) -> int:
+    """Open ``path`` below ``folder``; an ``OSError`` if any part of it is a link or leads out.
+
+    Whatever the last part is, it can be opened with ``O_PATH | O_NOFOLLOW`` to be looked at. ``across`` lets the path
+    lead over mount points.
+    """
+    resolve = _RESOLVE & ~_NO_XDEV if across else _RESOLVE
+    how = _OpenHow(flags | os.O_CLOEXEC, mode, resolve)
+    try:
+        return libc.syscall("openat2", folder, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))
+    except OSError as error:
+        raise OSError(error.errno, os.strerror(error.errno or 0), os.fsdecode(path)) from None
+
+
+def look(folder: int, path: str | bytes, *, across: bool = False) -> int:
+    """Return a descriptor of whatever is at ``path``, that can be looked at and nothing else."""
+    return open_at(folder, path, os.O_PATH | os.O_NOFOLLOW, across=across)
+
+
+def reopen(found: int, flags: int) -> int:
+    """Open what ``look`` has found: the very same file, whatever its name leads to by now."""
+    return os.open(f"/proc/self/fd/{found}", flags | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)

@@ -1,0 +1,137 @@
+"""Copies a project into the folder that a guest will work in, and notes what every file was when it began.
+
+By descriptors, and with the rights of whoever calls. Links stay links; what is neither file, folder nor link is left
+out.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import time
+
+from stockade.linux import beneath
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_CHUNK = 1 << 20
+_DEEPEST = 64
+_TICK_SECONDS = 0.0005
+
+
+class Copier:
+    """One copy."""
+
+    def __init__(
+        self, hidden: frozenset[str], most_bytes: int | None, own: Callable[[int], None] = lambda _fd: None
+    ) -> None:
+        """``hidden`` paths are left out; ``own`` gives what was made, by descriptor, to the guest."""
+        self._hidden = hidden
+        self._most = most_bytes
+        self._copied = 0
+        self._own = own
+        self._latest = 0
+        self._manifest: list[tuple[str, bytes]] = []
+
+    def copy(self, source: int, target: int) -> bytes:
+        """Copy what is in one folder into the other, which is empty; return the list of what was copied.
+
+        The list has each path and what ``identity`` says of the copy, with NULs between. When it is returned, time has
+        gone on: any change from now on has a later date than the copy itself.
+        """
+        self._folder(source, target, "", 0)
+        self._wait_for_next_tick(target)
+        return b"".join(os.fsencode(path) + b"\0" + what + b"\0" for path, what in self._manifest)
+
+    def _folder(self, source: int, target: int, path: str, depth: int) -> None:
+        if depth > _DEEPEST:
+            raise OSError(errno.ENAMETOOLONG, f"{path[:80]}...: more than {_DEEPEST} folders deep")
+        for name in os.listdir(source):
+            inner = f"{path}/{name}" if path else name
+            if inner in self._hidden:
+                continue
+            found = beneath.look(source, name, across=True)
+            try:
+                self._one(found, target, name, inner, depth)
+            except OSError as error:
+                if str(error.strerror).startswith(("the project", f"{path}/")):
+                    raise
+                raise OSError(error.errno, f"{inner}: {error.strerror}") from None
+            finally:
+                os.close(found)
+
+    def _one(self, found: int, target: int, name: str, path: str, depth: int) -> None:
+        status = os.fstat(found)
+        if stat.S_ISDIR(status.st_mode):
+            self._inner_folder(found, target, path, depth, status)
+        elif stat.S_ISLNK(status.st_mode):
+            os.symlink(os.readlink("", dir_fd=found), name, dir_fd=target)
+            self._note(target, name, path)
+        elif stat.S_ISREG(status.st_mode):
+            self._file(found, target, name, status)
+            self._note(target, name, path)
+
+    def _inner_folder(self, found: int, target: int, path: str, depth: int, status: os.stat_result) -> None:
+        name = path.rpartition("/")[2]
+        source = beneath.reopen(found, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.mkdir(name, 0o700, dir_fd=target)
+            made = beneath.open_at(target, name, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                self._manifest.append((path, b"folder"))
+                self._folder(source, made, path, depth + 1)
+                os.fchmod(made, status.st_mode & 0o777)
+                self._own(made)
+            finally:
+                os.close(made)
+        finally:
+            os.close(source)
+
+    def _file(self, found: int, target: int, name: str, status: os.stat_result) -> None:
+        source = beneath.reopen(found, os.O_RDONLY)
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            made = os.open(name, flags, 0o600, dir_fd=target)
+            try:
+                self._content(source, made)
+                os.fchmod(made, status.st_mode & 0o777)
+                os.utime(made, ns=(status.st_atime_ns, status.st_mtime_ns))
+                self._own(made)
+            finally:
+                os.close(made)
+        finally:
+            os.close(source)
+
+    def _content(self, source: int, made: int) -> None:
+        while piece := os.read(source, _CHUNK):
+            self._copied += len(piece)
+            if self._most is not None and self._copied > self._most:
+                raise OSError(errno.ENOSPC, "the project is larger than limits.disk, which a copy of it must fit in")
+            view = memoryview(piece)
+            while view:
+                view = view[os.write(made, view) :]
+
+    def _note(self, folder: int, name: str, path: str) -> None:
+        status = os.lstat(name, dir_fd=folder)
+        self._latest = max(self._latest, status.st_ctime_ns)
+        self._manifest.append((path, identity(status)))
+
+    def _wait_for_next_tick(self, folder: int) -> None:
+        """File systems keep times as coarse as the kernel's tick (time(7)), so wait for the next one."""
+        name = ".stockade-tick"
+        fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
+        try:
+            os.unlink(name, dir_fd=folder)
+            while os.fstat(fd).st_ctime_ns <= self._latest:
+                time.sleep(_TICK_SECONDS)
+                os.utime(fd)
+        finally:
+            os.close(fd)
+
+
+def identity(status: os.stat_result) -> bytes:
+    """Return what no guest can keep while it changes a file: its number, and when it was last touched at all."""
+    return b"%d %d" % (status.st_ino, status.st_ctime_ns)

@@ -1,0 +1,93 @@
+"""A project of the host with writes going to a folder of the run's own (the kernel's filesystems/overlayfs.rst).
+
+The lower folder is the project, read-only; the upper one lies on the run's own bounded tmpfs and is what is collected.
+Nothing is redirected, indexed or copied in part, so each name in the upper folder stands for itself: a file or folder
+as it is now, or a device 0/0 for a name that was deleted.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from stockade.linux import libc, mounts, processes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+INODES = 8
+"""What an overlay takes of the file system that its upper folder lies on, while nothing is written."""
+_OPTIONS = "userxattr,index=off,xino=off"  # with the first, redirections and partial copies are off as well
+_FLAGS = mounts.MS_NOSUID | mounts.MS_NODEV
+_EVERYBODY_WRITES = 0o002
+
+
+class Guest:
+    """Whose the files are to be: the host's uid and gid, to which root must map the owner of the project."""
+
+    def __init__(self, uid: int, gid: int, proc: int) -> None:
+        self.uid, self.gid = uid, gid
+        self.proc = proc
+
+
+def mount(source: int, scratch: int, target: int, guest: Guest | None) -> int:
+    """Mount onto ``target`` the project ``source`` with a fresh upper folder in ``scratch``; return that folder.
+
+    All are descriptors. ``guest`` is ``None`` where nobody else's uid is taken on.
+    """
+    for name in ("lower", "upper", "work"):
+        os.mkdir(name, 0o700, dir_fd=scratch)
+    lower = os.open("lower", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=scratch)
+    upper = os.open("upper", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=scratch)
+    status = os.fstat(source)
+    _show(source, lower, f"/proc/self/fd/{scratch}/lower", status, guest)
+    if guest is not None:
+        os.chown(f"/proc/self/fd/{upper}", guest.uid, guest.gid)
+    os.chmod(f"/proc/self/fd/{upper}", status.st_mode & 0o777)
+    here = f"/proc/self/fd/{scratch}"
+    attach(f"{here}/lower", f"{here}/upper", f"{here}/work", f"/proc/self/fd/{target}")
+    os.close(lower)
+    return upper
+
+
+def attach(lower: str, upper: str, work: str, target: str) -> None:
+    """Mount an overlay. The paths must hold neither a colon nor a comma."""
+    libc.mount("overlay", target, "overlay", _FLAGS, f"lowerdir={lower},upperdir={upper},workdir={work},{_OPTIONS}")
+
+
+def rehearse(folder: str) -> str:
+    """Return why no overlay can be mounted in ``folder``, a fresh tmpfs; an empty text says that one can be."""
+    names: Sequence[str] = [f"{folder}/.{name}" for name in ("lower", "upper", "work", "target")]
+    try:
+        for name in names:
+            os.mkdir(name)
+        attach(*names)
+        os.mkdir(f"{names[3]}/try")
+    except OSError as error:
+        return os.strerror(error.errno or errno.EIO)
+    return ""
+
+
+def _show(source: int, lower: int, path: str, status: os.stat_result, guest: Guest | None) -> None:
+    """Attach the project; where its owner is not who the guest will be, with that owner mapped to the guest."""
+    attributes = mounts.ATTR_RDONLY | mounts.ATTR_NOSUID | mounts.ATTR_NODEV
+    if guest is None or status.st_uid == guest.uid:
+        mounts.bind(source, lower, path, attributes)
+        return
+    try:
+        owners = (status.st_uid, guest.uid), (status.st_gid, guest.gid)
+        namespace = processes.user_namespace(guest.proc, *owners)
+        try:
+            mounts.attach_for(source, lower, attributes, namespace)
+        finally:
+            os.close(namespace)
+    except OSError as error:
+        if not status.st_mode & _EVERYBODY_WRITES:
+            raise OSError(
+                error.errno,
+                f"the project belongs to uid {status.st_uid}, the guest has a uid of its own, and this file system can "
+                f"not be shown with another owner ({error.strerror}); set security.host_uid to that uid, or use "
+                f"access='copy'",
+            ) from None
+        mounts.bind(source, lower, path, attributes)
