@@ -12,6 +12,9 @@ _FACE = {
     "AsyncSandbox": "_async",
     "BackendUnavailable": "_errors",
     "Cancelled": "_errors",
+    "Caps": "_artifacts",
+    "Change": "_changes",
+    "CommitError": "_errors",
     "Denial": "_result",
     "Enforcement": "_guarantees",
     "Guarantee": "_guarantees",
@@ -63,9 +66,12 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:
+    from stockade._artifacts import Caps as Caps
     from stockade._async import AsyncSandbox as AsyncSandbox
+    from stockade._changes import Change as Change
     from stockade._errors import BackendUnavailable as BackendUnavailable
     from stockade._errors import Cancelled as Cancelled
+    from stockade._errors import CommitError as CommitError
     from stockade._errors import GuestFailed as GuestFailed
     from stockade._errors import JobError as JobError
     from stockade._errors import PlanError as PlanError

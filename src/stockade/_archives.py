@@ -21,7 +21,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import Protocol
 
 from stockade._errors import JobError
 
@@ -36,10 +36,20 @@ DEEPEST = 32
 MOST_SECONDS = 20.0
 _SMALL = 1 * MIB
 _CHUNK = 1 << 16
+_BLOCK = 512  # tar(5)
+_EXTENSIONS = (
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+)
+_MOST_EXTENSION = 1 << 16
+_ZIP_ENTRY = b"PK\x01\x02"
 _DRIVE = re.compile(r"[A-Za-z]:")
 _BAD = (
-    zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError, NotImplementedError,
-    RuntimeError, OverflowError, IndexError, KeyError, TypeError, AttributeError, RecursionError, MemoryError,
+    zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError, RuntimeError,
+    ArithmeticError, LookupError, TypeError, AttributeError, MemoryError,
 )  # fmt: skip
 _OPENERS = ((b"\x1f\x8b", gzip.open), (b"BZh", bz2.open), (b"\xfd7zXZ\x00", lzma.open))
 
@@ -81,6 +91,10 @@ def _packed(archive: bytes | os.PathLike[str] | str) -> tuple[bytes, str]:
     return packed, shown
 
 
+class _Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
 class _Room:
     """What is left of each bound."""
 
@@ -102,12 +116,16 @@ class _Room:
             raise self.refuse(f"holds more than {MOST_ENTRIES} entries")
         self.clock()
 
+    def again(self) -> None:
+        """The entries were looked at, and will be once more."""
+        self._entries = MOST_ENTRIES
+
     def clock(self) -> None:
         """Give up on what takes too long."""
         if time.monotonic() > self._until:
             raise self.refuse(f"took more than {MOST_SECONDS:g} s to unpack")
 
-    def read(self, file: IO[bytes]) -> bytes:
+    def read(self, file: _Readable) -> bytes:
         """Read an entry to its end, whatever its header says of its size."""
         pieces = []
         while piece := file.read(_CHUNK):
@@ -151,6 +169,8 @@ def _wrong(name: str) -> str:
 
 
 def _zip(packed: bytes, room: _Room) -> Iterator[tuple[str, bytes]]:
+    if packed.count(_ZIP_ENTRY) > MOST_ENTRIES:  # before a list is made of them
+        raise room.refuse(f"holds more than {MOST_ENTRIES} entries")
     with zipfile.ZipFile(io.BytesIO(packed)) as archive:
         for info in archive.infolist():
             room.entry()
@@ -170,9 +190,10 @@ def _zip(packed: bytes, room: _Room) -> Iterator[tuple[str, bytes]]:
 
 def _tar(packed: bytes, room: _Room) -> Iterator[tuple[str, bytes]]:
     plain = _unpacked(packed, room)
+    _check_extensions(plain, room)
     with tarfile.open(fileobj=io.BytesIO(plain), mode="r:") as archive:
         while (info := archive.next()) is not None:
-            archive.members = []  # or it would keep each
+            archive.members = []  # type: ignore[attr-defined]  # or it would keep each
             room.entry()
             if info.isdir():
                 _check_folder(info.name, room)
@@ -184,6 +205,19 @@ def _tar(packed: bytes, room: _Room) -> Iterator[tuple[str, bytes]]:
             if len(content) != info.size:
                 raise room.refuse(f"{info.name[:80]!r} is cut off")
             yield info.name.removeprefix("./"), content
+
+
+def _check_extensions(plain: bytes, room: _Room) -> None:
+    """Refuse headers that go on for long: they are searched with regular expressions, which older Pythons' have been
+    slow at."""
+    at = 0
+    while at + _BLOCK <= len(plain) and plain[at] != 0:
+        room.entry()
+        header = tarfile.TarInfo.frombuf(plain[at : at + _BLOCK], "utf-8", "surrogateescape")
+        if header.size < 0 or (header.type[0] in _EXTENSIONS and header.size > _MOST_EXTENSION):
+            raise room.refuse("has a header that is too long")
+        at += _BLOCK * (1 + -(-header.size // _BLOCK))
+    room.again()
 
 
 def _unpacked(packed: bytes, room: _Room) -> bytes:

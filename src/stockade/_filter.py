@@ -44,7 +44,7 @@ def read(policy: Policy, facts: HostFacts, isolation: Isolation) -> bytes | None
     if path is None:
         return None
     try:
-        _check_place(path, policy.filesystem.write)
+        _check_place(path, policy.filesystem.writable)
         content = _content(path)
         _check(_rules(policy, facts, isolation, content))
     except OSError as error:

@@ -24,6 +24,7 @@ from stockade.client.conversation import Conversation
 from stockade.languages import registry as languages
 
 if TYPE_CHECKING:
+    from stockade._commit import Committed
     from stockade._policy import Policy
     from stockade._select import Selection
 
@@ -61,6 +62,10 @@ class Sandbox:
     def run_command(self, argv: Sequence[str], **options: Any) -> Result:
         """Run a command; see ``stockade.run_command`` for the options."""
         return self.run_job(job_from_command(argv, **options))
+
+    def commit(self, result: Result) -> Committed:
+        """Bring what the run behind ``result`` has changed into its project; see ``Result.commit``."""
+        return result.commit()
 
     def run_job(self, job: Job) -> Result:
         """Run a job and return its verdict."""

@@ -80,8 +80,14 @@ _OPTIONS = (
     click.option(
         "--workspace",
         metavar="PATH",
-        help="Start in this folder of the host, read-only unless it is given with --write as well. "
-        "'empty' (the default) is a fresh one, gone after the run.",
+        help="Start in this folder of the host, read-only unless it is given with --write as well, or --access says "
+        "otherwise. 'empty' (the default) is a fresh one, gone after the run.",
+    ),
+    click.option(
+        "--access",
+        type=click.Choice(["read", "overlay", "copy", "write"]),
+        help="What the code may do in the workspace: 'overlay': what it writes is kept apart, and discarded unless "
+        "--commit is given; 'copy': the same over a copy; 'write': for real, which needs --accept disk=absent.",
     ),
     click.option(
         "--network",
@@ -176,6 +182,7 @@ def _merged(data: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
             "read": [*files["read"], *options["read"]],
             "write": [*files["write"], *options["write"]],
             "workspace": files["workspace"] if options["workspace"] is None else options["workspace"],
+            "access": options["access"] or files["access"],
         },
         "network": options["network"] or data["network"],
         "environment": {

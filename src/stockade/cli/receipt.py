@@ -54,7 +54,7 @@ class Receipt:
         if self._path is None:
             return
         places = _places(Path(self._path).absolute())
-        for folder in policy.filesystem.write:
+        for folder in policy.filesystem.writable:
             if any(place.is_relative_to(os.path.realpath(folder)) for place in places):
                 self._misplaced = True
                 raise JobError(f"--result-file {self._path}: lies in {folder}, where the guest may write")

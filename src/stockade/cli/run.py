@@ -14,6 +14,7 @@ import click
 from stockade._errors import JobError
 from stockade.cli import streams
 from stockade.cli.options import backend_option, policy_from, policy_options, trust_option
+from stockade.cli.outputs import Outputs, check_outcome, files_of, outcome_options, with_overlay
 from stockade.cli.receipt import Receipt
 from stockade.cli.reporting import Command
 
@@ -52,6 +53,8 @@ Examples:
   stockade run --limit memory=64MiB --limit wall_time=5s -- sort big.txt
   stockade run --read ./data --workspace ./project -- python3 train.py
   stockade run --result-file verdict.json script.py < input.txt
+  stockade run --artifacts '*.png' --artifacts-to plots -- python3 plot.py
+  stockade run --workspace . --diff -- make format
   stockade run --json -c '6 * 7' | python3 -m json.tool
 """
 
@@ -82,6 +85,7 @@ class _Run(Command):
 @policy_options
 @backend_option
 @trust_option
+@outcome_options
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON instead of the guest's output.")
 @click.option("--result-file", metavar="FILE", help="Write the result as JSON to FILE; the output passes through.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[--] SCRIPT|COMMAND [ARGS]...")
@@ -94,6 +98,7 @@ def run(as_json: bool, result_file: str | None, **options: Any) -> int:
 
 def _check(options: Mapping[str, Any]) -> None:
     """Refuse what says two things or nothing."""
+    check_outcome(options)
     if options["code"] is None and not options["words"]:
         raise click.UsageError("nothing to run: give a script, -c CODE, or -- and a command")
     if options["is_command"]:
@@ -104,16 +109,18 @@ def _check(options: Mapping[str, Any]) -> None:
 
 def _run(options: Mapping[str, Any], receipt: Receipt) -> int:
     streams.start_warden()
-    policy = policy_from(options)
+    policy = policy_from(with_overlay(options))
     receipt.open(policy)
     job = _job(options, policy)
     from stockade._sandbox import Sandbox
 
     box = Sandbox(policy, backend=options["backend"], trust=options["trust"])
+    outcome = Outputs(options)
     with streams.Interrupt() as interrupt:
         out = streams.PassedOn(interrupt)
         result = _converse(box, job, None if receipt.as_json else out, interrupt.fd)
-        return receipt.verdict(result, out, job)
+        status = receipt.verdict(result, out, job)
+    return outcome.deliver(result, status)
 
 
 def _converse(box: Sandbox, job: Job, out: streams.PassedOn | None, cancel: int) -> Result:
@@ -140,7 +147,7 @@ def _job(options: Mapping[str, Any], policy: Policy) -> Job:
     words = options["words"]
     if options["is_command"]:
         shown = inputs(words) if policy.filesystem.workspace == "empty" else ()
-        return job_from_command(words, stdin=streams.own_input(), inputs=shown)
+        return job_from_command(words, stdin=streams.own_input(), inputs=shown, **files_of(options))
     source: bytes | Path
     if options["code"] is not None:
         source, stdin, arguments = os.fsencode(options["code"]), streams.own_input(), words
@@ -149,7 +156,12 @@ def _job(options: Mapping[str, Any], policy: Policy) -> Job:
     else:
         source, stdin, arguments = _script(words), streams.own_input(), words[1:]
     return job_from_source(
-        source, language=options["language"], interpreter=options["interpreter"], arguments=arguments, stdin=stdin
+        source,
+        language=options["language"],
+        interpreter=options["interpreter"],
+        arguments=arguments,
+        stdin=stdin,
+        **files_of(options),
     )
 
 

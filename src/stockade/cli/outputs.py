@@ -1,0 +1,175 @@
+"""What ``stockade run`` does with the files of a run: artifacts into a folder, changes shown or committed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from stockade._errors import CommitError, JobError
+from stockade.cli.reporting import SETUP_FAILED, say
+
+if TYPE_CHECKING:
+    from stockade._result import Result
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_FEW = 10
+
+_OPTIONS = (
+    click.option("--archive", metavar="FILE", help="Lay the files of a zip or tar archive into an empty workspace."),
+    click.option(
+        "--artifacts",
+        multiple=True,
+        metavar="PATTERN",
+        help="Bring files out of the workspace: '*.png' at its top, 'out/**' with all below, '**/*.csv' anywhere.",
+    ),
+    click.option("--artifacts-to", metavar="FOLDER", help="Where to write them; no file that is there is replaced."),
+    click.option(
+        "--diff",
+        is_flag=True,
+        help="Show on standard error what the code has changed in the workspace; nothing of it reaches the host. "
+        "Gives a --workspace an overlay.",
+    ),
+    click.option(
+        "--commit",
+        is_flag=True,
+        help="Bring what the code has changed into the workspace on the host, if it has completed. Gives a "
+        "--workspace an overlay.",
+    ),
+)
+
+
+def outcome_options(function: _F) -> _F:
+    """Add the options on files that go in and come out."""
+    return reduce(lambda inner, option: option(inner), reversed(_OPTIONS), function)
+
+
+def check_outcome(options: Mapping[str, Any]) -> None:
+    """Refuse what says only half."""
+    if bool(options["artifacts"]) != bool(options["artifacts_to"]):
+        raise click.UsageError("--artifacts says what to bring out, --artifacts-to where to: give both or neither")
+    if (options["diff"] or options["commit"]) and options["access"] in ("read", "write"):
+        raise click.UsageError(f"--diff and --commit need --access overlay or copy, not {options['access']}")
+
+
+def with_overlay(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the options, with an overlay where changes are asked for and nothing else is said."""
+    wanted = (options["diff"] or options["commit"]) and options["access"] is None
+    if wanted and options["workspace"] in (None, "empty") and options["policy_file"] is None:
+        raise click.UsageError("--diff and --commit are about a folder of the host: give it with --workspace")
+    return {**options, "access": "overlay"} if wanted else options
+
+
+def files_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a job is told of files."""
+    return {"archive": options["archive"], "artifacts": options["artifacts"]}
+
+
+class Outputs:
+    """Delivers the files of a result. The folder is opened before the run: it must not be a place of the guest's."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._diff = options["diff"]
+        self._commit = options["commit"]
+        self._name = options["artifacts_to"]
+        self._folder = self._open() if self._name else -1
+
+    def _open(self) -> int:
+        try:
+            Path(self._name).mkdir(parents=True, exist_ok=True)
+            return os.open(self._name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise JobError(f"--artifacts-to {self._name}: {error.strerror}") from None
+
+    def deliver(self, result: Result, status: int) -> int:
+        """Write, show and commit; return the exit status, which is ours if that failed and the run had not."""
+        good = self._write(result)
+        good = self._settle(result) and good
+        return status if good or status else SETUP_FAILED
+
+    def _write(self, result: Result) -> bool:
+        if self._folder < 0:
+            return True
+        from stockade._landing import land
+
+        good = True
+        for path, content in result.artifacts.items():
+            try:
+                land(self._folder, path, content, result.artifact_modes.get(path, 0o644))
+            except OSError as error:
+                say(f"{_shown(f'{self._name}/{path}')}: not written: {error.strerror}")
+                good = False
+        for refused in result.artifacts_refused[:_FEW]:
+            say(f"not brought out: {_shown(refused.path)} {refused.reason}")
+        _say_more(len(result.artifacts_refused) - _FEW, "were not brought out")
+        if result.artifacts_error:
+            say(f"artifacts: {result.artifacts_error}")
+        os.close(self._folder)
+        return good and not result.artifacts_error
+
+    def _settle(self, result: Result) -> bool:
+        if result.workspace is None:
+            return True
+        if result.changes_error:
+            say(f"changes: {result.changes_error}")
+        if self._diff:
+            _print_diff(result.diff())
+        for refused in result.changes_refused[:_FEW]:
+            say(f"not brought out: {_shown(refused.path)} {refused.reason}")
+        _say_more(len(result.changes_refused) - _FEW, "were not brought out")
+        if self._commit and result.ok:
+            return _committed(result)
+        _say_discarded(result)
+        return not result.changes_error
+
+
+def _committed(result: Result) -> bool:
+    try:
+        done = result.commit()
+    except CommitError as error:
+        say("nothing was committed:")
+        for conflict in error.conflicts[:_FEW]:
+            say(f"  {_shown(conflict.path)} {conflict.reason}")
+        _say_more(len(error.conflicts) - _FEW, "stand in the way")
+        return False
+    say(f"committed: {_count(len(done.applied))}")
+    for left in done.left_out[:_FEW]:
+        say(f"left out: {_shown(left.path)} {left.reason}")
+    return True
+
+
+def _say_discarded(result: Result) -> None:
+    if result.changes:
+        names = ", ".join(_shown(change.path) for change in result.changes[:_FEW])
+        more = f" and {len(result.changes) - _FEW} more" if len(result.changes) > _FEW else ""
+        say(f"discarded: {_count(len(result.changes))} ({names}{more}); --commit keeps them, --diff shows them")
+
+
+def _count(changes: int) -> str:
+    return "1 change" if changes == 1 else f"{changes} changes"
+
+
+def _say_more(count: int, what: str) -> None:
+    if count > 0:
+        say(f"{count} more {what}")
+
+
+def _print_diff(text: str) -> None:
+    """Print a diff as it is, but for what a terminal would take for commands."""
+    if sys.stderr.isatty():
+        text = "".join(_harmless(text))
+    sys.stderr.buffer.write(text.encode("utf-8", "surrogateescape"))
+    sys.stderr.flush()
+
+
+def _harmless(text: str) -> Iterable[str]:
+    return (letter if letter.isprintable() or letter in "\n\t" else f"\\x{ord(letter):02x}" for letter in text)
+
+
+def _shown(path: str) -> str:
+    return "".join(_harmless(path.replace("\n", "\\n")))
