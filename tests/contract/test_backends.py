@@ -25,6 +25,7 @@ class TestProcess(BackendContract):
     root_can_be_writable = False
     keeps_capabilities = False
     disk = None
+    hides: ClassVar = {"read": False, "write": False}
     tasks_astray = 0 if os.geteuid() == 0 else 4  # a user's next cell is made meanwhile
 
 
@@ -42,4 +43,5 @@ class TestBubblewrap(BackendContract):
     tells_signals = False
     explains_denials = False
     keeps_environment = frozenset({"PWD"})
+    hides: ClassVar = {"read": True, "write": False}
     disk: ClassVar = {"/tmp": 4, "/dev/shm": 4, "/workspace": 2}

@@ -19,6 +19,7 @@ from stockade.testing.limits import LimitsContract
 from stockade.testing.outcomes import OutcomesContract
 from stockade.testing.receipts import ReceiptsContract
 from stockade.testing.streams import StreamsContract
+from stockade.testing.workspaces import WorkspacesContract
 
 __all__ = ["BackendContract", "Traits"]
 
@@ -29,6 +30,7 @@ class BackendContract(
     LanguagesContract,
     StreamsContract,
     FilesContract,
+    WorkspacesContract,
     ConcurrencyContract,
     ReceiptsContract,
 ):

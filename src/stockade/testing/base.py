@@ -43,6 +43,8 @@ class Traits:
     explains_denials: ClassVar[bool] = True
     keeps_capabilities: ClassVar[bool] = True
     """What of ``security.capabilities`` can be kept at all is kept here; otherwise the plan refuses it."""
+    hides: ClassVar[Mapping[str, bool]] = {"read": True, "write": True}
+    """Whether names can be kept from the guest in a folder of the host that it reads, or writes for real."""
     tasks_astray: ClassVar[int] = 0
     """By how many the bound on processes may be off, where the caller's own count with the guest's."""
 
