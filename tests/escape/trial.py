@@ -133,7 +133,12 @@ def run_confined(attack: Attack, refusal: str, backend: str = NATIVE) -> Half:
         try:
             wardens.current()
             begin = time.monotonic()
-            result = sandboxed(attack, around, backend)
+            try:
+                result = sandboxed(attack, around, backend)
+            except stockade.JobError as error:
+                if backend == NATIVE or not around.filesystem:
+                    raise
+                return Half(good=True, what=f"refused before it began: {error}")
             seconds = time.monotonic() - begin
         finally:
             if around.fresh_warden:
@@ -160,7 +165,7 @@ def run_confined(attack: Attack, refusal: str, backend: str = NATIVE) -> Half:
 
 def sandboxed(attack: Attack, around: world.World, backend: str = NATIVE) -> stockade.Result:
     """Run the program in a sandbox."""
-    policy = _policy(attack, around.read, backend)
+    policy = _policy(attack, around.read, backend, around.filesystem)
     environment = {**around.environment, **attack.confined}
     if attack.language == "c":
         files: Mapping[str, bytes] = {"attack": compiled(attack)}
@@ -182,10 +187,12 @@ def sandboxed(attack: Attack, around: world.World, backend: str = NATIVE) -> sto
     )
 
 
-def _policy(attack: Attack, read: list[str], backend: str = NATIVE) -> stockade.Policy:
+def _policy(
+    attack: Attack, read: list[str], backend: str = NATIVE, filesystem: Mapping[str, Any] | None = None
+) -> stockade.Policy:
     data = {key: dict(value) if isinstance(value, Mapping) else value for key, value in attack.policy.items()}
     data["limits"] = {"wall_time": _WALL_SECONDS, **data.get("limits", {})}
-    data["filesystem"] = {"read": read, **data.get("filesystem", {})}
+    data["filesystem"] = {"read": read, **data.get("filesystem", {}), **(filesystem or {})}
     if backend != NATIVE:  # whatever it holds; the receipt says how much that is
         data["accept"] = dict.fromkeys(map(str, stockade.Guarantee), "absent")
     return stockade.Policy.parse(data)

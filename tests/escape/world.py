@@ -45,6 +45,7 @@ class World:
         self.marker = f"stk{secrets.token_hex(5)}"
         self.environment: dict[str, str] = {"ATTACK_MARKER": self.marker}
         self.read: list[str] = []
+        self.filesystem: dict[str, Any] = {}
         self.pass_fds: list[int] = []
         self.fresh_warden = False
         self.seen: dict[str, Callable[[], bool]] = {"survivors": lambda: bool(host.named(self.marker))}
@@ -90,6 +91,30 @@ def _readonly(world: World) -> Iterator[None]:
     before = _digest(folder)
     world.seen["changed"] = lambda: _digest(folder) != before
     yield
+
+
+def _project(**filesystem: Any) -> Callable[[World], Iterator[None]]:
+    """A project with a secret, hooks and a file in it, bound as the workspace."""
+
+    def stage(world: World) -> Iterator[None]:
+        folder = world.folder / "project"
+        (folder / ".git" / "hooks").mkdir(parents=True)
+        (folder / "sub").mkdir()
+        (folder / "file").write_text("untouched\n", encoding="utf-8")
+        for name in (".env", "sub/.env"):
+            (folder / name).write_text(f"PASSWORD={world.secret}\n", encoding="utf-8")
+        for path in (folder, *folder.rglob("*")):
+            path.chmod(0o777 if path.is_dir() else 0o666)
+        world.filesystem = {"workspace": str(folder), **filesystem}
+        world.environment["ATTACK_PROJECT"] = str(folder)
+        before = {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        world.seen["touched"] = lambda: (
+            before != {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        )
+        world.seen["hooked"] = lambda: (folder / ".git" / "hooks" / "pre-commit").exists()
+        yield
+
+    return stage
 
 
 def _setuid(world: World) -> Iterator[None]:
@@ -358,6 +383,9 @@ def _device_times(world: World) -> Iterator[None]:
 
 
 _STAGES: dict[str, Callable[[World], Iterator[None]]] = {
+    "project": _project(access="read"),
+    "project_overlay": _project(access="overlay"),
+    "project_write": _project(access="write", hidden=["nothing"], protected=[".git/hooks"]),
     "canary": _canary,
     "readonly": _readonly,
     "setuid": _setuid,

@@ -144,7 +144,9 @@ class WorkspacesContract(Traits):
 
     @pytest.mark.parametrize("access", ["overlay", "copy"])
     def test_a_run_that_changes_nothing_has_no_changes(self, run: Run, project: Path, access: str) -> None:
-        code = "import os\nfor top, _, names in os.walk('.'): [open(f'{top}/{n}').close() for n in names if n != '.env']"
+        code = (
+            "import os\nfor top, _, names in os.walk('.'): [open(f'{top}/{n}').close() for n in names if n != '.env']"
+        )
         result = run(code.replace("!= '.env'", "not in ('.env', 'server.key')"), policy=self._policy(project, access))
         assert (result.ok, result.changes, result.changes_refused, result.changes_error) == (True, (), (), None), result
 
