@@ -173,7 +173,8 @@ def sandboxed(attack: Attack, around: world.World, backend: str = NATIVE) -> sto
         if backend != NATIVE:  # where no mode can be changed, one is given at birth
             command = [_SYSTEM_PYTHON, "-c", _EXECUTE]
         return stockade.run_command(command, policy=policy, files=files, environment=environment, backend=backend)
-    files = {"kit.py": (_HERE / "kit.py").read_bytes()} if attack.language == "python" else {}
+    wants_kit = attack.language == "python" and not around.filesystem
+    files = {"kit.py": (_HERE / "kit.py").read_bytes()} if wants_kit else {}
     source = attack.path.read_bytes()
     own = None if backend == NATIVE or attack.language != "python" else _SYSTEM_PYTHON
     return stockade.run(

@@ -106,6 +106,10 @@ def _project(**filesystem: Any) -> Callable[[World], Iterator[None]]:
         for path in (folder, *folder.rglob("*")):
             path.chmod(0o777 if path.is_dir() else 0o666)
         world.filesystem = {"workspace": str(folder), **filesystem}
+        (world.folder / "kit").mkdir()  # nothing is laid into a folder of the host
+        shutil.copy(Path(__file__).with_name("kit.py"), world.folder / "kit")
+        world.read.append(str(world.folder / "kit"))
+        world.environment["PYTHONPATH"] = str(world.folder / "kit")
         world.environment["ATTACK_PROJECT"] = str(folder)
         before = {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
         world.seen["touched"] = lambda: (
