@@ -235,7 +235,7 @@ class WorkspacesContract(Traits):
         result = run(code, policy=policy)
         assert result.stdout == "refused\n" * 5, result
         assert (project / "made").read_text() == "by the guest"
-        assert result.enforcement["disk"].strength == "absent"
+        assert result.enforcement[stockade.Guarantee.DISK].strength == "absent"
 
     def test_artifacts_of_a_folder_that_is_written_for_real(self, run: Run, project: Path) -> None:
         _everybodys(project)

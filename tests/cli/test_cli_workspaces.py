@@ -1,0 +1,89 @@
+"""Files in and out on the command line."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+
+import pytest
+
+
+@pytest.fixture
+def project(folder):
+    place = folder / "project"
+    place.mkdir()
+    (place / "a.txt").write_text("one\n")
+    (place / ".env").write_text("SECRET\n")
+    return place
+
+
+def test_the_diff_is_shown_and_nothing_is_written(stockade, project):
+    done = stockade(
+        "run", "--workspace", "project", "--diff", "--", "sh", "-c", "echo two >> a.txt; cat .env; echo out"
+    )
+    assert (done.returncode, done.stdout) == (0, b"out\n"), done
+    assert b"--- a/a.txt\n+++ b/a.txt\n@@ -1 +1,2 @@\n one\n+two\n" in done.stderr
+    assert b"discarded: 1 change (a.txt)" in done.stderr and b"SECRET" not in done.stderr
+    assert (project / "a.txt").read_text() == "one\n"
+
+
+def test_a_commit_is_made_when_the_run_has_completed(stockade, project):
+    failed = stockade("run", "--workspace", "project", "--commit", "--", "sh", "-c", "echo two >> a.txt; exit 3")
+    assert failed.returncode == 3 and b"discarded" in failed.stderr
+    assert (project / "a.txt").read_text() == "one\n"
+    done = stockade("run", "--workspace", "project", "--commit", "--", "sh", "-c", "echo two >> a.txt")
+    assert done.returncode == 0 and b"committed: 1 change" in done.stderr, done
+    assert (project / "a.txt").read_text() == "one\ntwo\n"
+
+
+def test_a_commit_that_cannot_be_made_is_our_failure(stockade, project):
+    done = stockade("run", "--workspace", "project", "--commit", "--", "ln", "-s", "/etc/passwd", "planted")
+    assert done.returncode == 125
+    assert b"planted is a link that leads out" in done.stderr
+    assert not (project / "planted").is_symlink()
+
+
+def test_artifacts_land_in_a_folder(stockade, folder):
+    code = "open('a.txt', 'w').write('1'); open('b.dat', 'w'); import os; os.mkfifo('c.txt')"
+    done = stockade("run", "--artifacts", "*.txt", "--artifacts-to", "out", "-c", code)
+    assert done.returncode == 0 and b"not brought out: c.txt is a FIFO" in done.stderr, done
+    assert [path.name for path in (folder / "out").iterdir()] == ["a.txt"]
+    again = stockade("run", "--artifacts", "*.txt", "--artifacts-to", "out", "-c", code)
+    assert again.returncode == 125 and b"File exists" in again.stderr
+
+
+def test_artifacts_are_not_written_through_a_link(stockade, folder):
+    (folder / "out").mkdir()
+    (folder / "elsewhere").mkdir()
+    (folder / "out" / "sub").symlink_to(folder / "elsewhere")
+    (folder / "out" / "a").symlink_to(folder / "elsewhere" / "a")
+    code = "import os; os.mkdir('sub'); open('sub/x', 'w'); open('a', 'w')"
+    done = stockade("run", "--artifacts", "**", "--artifacts-to", "out", "-c", code)
+    assert done.returncode == 125
+    assert list((folder / "elsewhere").iterdir()) == []
+
+
+def test_an_archive_is_laid_in(stockade, folder):
+    raw = io.BytesIO()
+    with zipfile.ZipFile(raw, "w") as archive:
+        archive.writestr("data/n.txt", "42")
+    (folder / "in.zip").write_bytes(raw.getvalue())
+    done = stockade("run", "--archive", "in.zip", "-c", "print(open('data/n.txt').read())")
+    assert (done.returncode, done.stdout) == (0, b"42\n"), done
+    (folder / "bad.zip").write_bytes(raw.getvalue().replace(b"data/n.txt", b"../../n.tx"))
+    done = stockade("run", "--archive", "bad.zip", "-c", "1")
+    assert done.returncode != 0 and b"without '..'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--artifacts", "*"),
+        ("--artifacts-to", "x"),
+        ("--diff",),
+        ("--commit",),
+        ("--diff", "--workspace", "project", "--access", "write"),
+    ],
+)
+def test_half_of_an_order_is_refused(stockade, project, words):
+    assert stockade("run", *words, "-c", "1").returncode == 2

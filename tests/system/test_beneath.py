@@ -1,0 +1,101 @@
+"""Paths below a descriptor, on the real kernel: whatever lies there, nothing leads out."""
+
+import errno
+import os
+
+import pytest
+
+from stockade import _landing
+from stockade.linux import beneath, renames
+
+
+@pytest.fixture
+def place(tmp_path):
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "canary").write_text("secret")
+    inside = tmp_path / "inside"
+    (inside / "real").mkdir(parents=True)
+    (inside / "real" / "file").write_text("mine")
+    (inside / "link").symlink_to(tmp_path / "outside")
+    (inside / "within").symlink_to("real")
+    (inside / "leaf").symlink_to(tmp_path / "outside" / "canary")
+    return inside
+
+
+@pytest.fixture
+def folder(place):
+    fd = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+    yield fd
+    os.close(fd)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("link/canary", errno.ELOOP),
+        ("within/file", errno.ELOOP),
+        ("leaf", errno.ELOOP),
+        ("../outside/canary", errno.EXDEV),
+        ("/etc/passwd", errno.EXDEV),
+        ("real/../../outside/canary", errno.EXDEV),
+    ],
+)
+def test_no_path_leads_out_or_over_a_link(folder, path, expected):
+    with pytest.raises(OSError) as caught:
+        beneath.open_at(folder, path, os.O_RDONLY)
+    assert caught.value.errno == expected
+
+
+def test_no_path_leads_over_a_magic_link_or_a_mount():
+    root = os.open("/", os.O_RDONLY)
+    with pytest.raises(OSError):
+        beneath.open_at(root, "proc/self/status", os.O_RDONLY)
+    proc = os.open("/proc/self/fd", os.O_RDONLY)
+    with pytest.raises(OSError):
+        beneath.open_at(proc, "0", os.O_RDONLY)
+    os.close(root)
+    os.close(proc)
+
+
+def test_what_is_looked_at_is_what_is_opened(place, folder):
+    found = beneath.look(folder, "real/file")
+    (place / "real" / "file").unlink()
+    (place / "real" / "file").symlink_to(place.parent / "outside" / "canary")
+    with os.fdopen(beneath.reopen(found, os.O_RDONLY)) as file:
+        assert file.read() == "mine"
+    os.close(found)
+
+
+def test_a_link_can_be_looked_at_and_nothing_more(folder):
+    found = beneath.look(folder, "leaf")
+    assert os.readlink("", dir_fd=found).endswith("canary")
+    with pytest.raises(OSError):
+        beneath.reopen(found, os.O_RDONLY)
+    os.close(found)
+
+
+def test_renames_never_replace(place, folder):
+    (place / "one").write_text("1")
+    (place / "two").write_text("2")
+    with pytest.raises(FileExistsError):
+        renames.move(folder, "one", folder, "two")
+    with pytest.raises(FileExistsError):
+        renames.move(folder, "one", folder, "leaf")
+    renames.exchange(folder, "one", folder, "two")
+    assert ((place / "one").read_text(), (place / "two").read_text()) == ("2", "1")
+
+
+@pytest.mark.parametrize("path", ["link/made", "leaf", "within/made", "real/file"])
+def test_nothing_lands_on_what_is_there_or_behind_a_link(place, folder, path):
+    with pytest.raises(OSError):
+        _landing.land(folder, path, b"evil")
+    assert sorted(entry.name for entry in (place.parent / "outside").iterdir()) == ["canary"]
+    assert (place.parent / "outside" / "canary").read_text() == "secret"
+    assert (place / "real" / "file").read_text() == "mine"
+
+
+def test_what_lands_is_plain(place, folder):
+    _landing.land(folder, "new/deep/run", b"#!", 0o6755)
+    _landing.land(folder, "new/deep/data", b"x", 0o666)
+    modes = [(place / "new" / "deep" / name).stat().st_mode & 0o7111 for name in ("run", "data")]
+    assert modes == [0o111, 0]

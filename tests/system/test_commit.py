@@ -1,0 +1,148 @@
+"""Commits into a real folder: what stands in their way, and that half of one never stays."""
+
+import os
+
+import pytest
+
+from stockade import CommitError, JobError, _commit, _survey
+from stockade._changes import Change
+from stockade.linux import renames
+
+
+@pytest.fixture
+def project(tmp_path):
+    folder = tmp_path / "project"
+    (folder / "d").mkdir(parents=True)
+    for name in ("a", "b", "d/c"):
+        (folder / name).write_text(name)
+    return folder
+
+
+def survey(project, **options):
+    given = {"access": "overlay", "hidden": (), "protected": ()} | options
+    return _survey.survey(str(project), **given)
+
+
+def file(path, kind="changed", content=b"new", mode=0o644):
+    return Change(path, kind, "file", mode, content)
+
+
+def contents(folder):
+    return {str(path.relative_to(folder)): path.is_file() and path.read_text() for path in folder.rglob("*")}
+
+
+def test_a_step_that_fails_takes_all_others_back(project, monkeypatch):
+    found, before = survey(project), contents(project)
+    modes = {path: path.stat().st_mode for path in project.rglob("*")}
+    changes = [
+        file("a"),
+        Change("b", "deleted", "file", old_mode=0o100644),
+        Change("d", "changed", "folder", 0o700, old_mode=0o40755),
+        Change("e", "added", "folder", 0o755),
+        file("e/new", "added"),
+        file("z", "added"),
+    ]
+    really, count = renames.move, iter(range(100))
+
+    def move(*names):
+        if names[-1] == "z":
+            raise OSError(28, "No space left on device", "z")
+        next(count)
+        really(*names)
+
+    monkeypatch.setattr(renames, "move", move)
+    with pytest.raises(CommitError, match="No space left"):
+        _commit.commit(found, changes, (), None)
+    assert next(count) == 3, "two were done, and one of them moved back"
+    assert contents(project) == before
+    assert {path: path.stat().st_mode for path in project.rglob("*")} == modes
+
+
+def test_a_file_that_is_written_while_its_commit_runs_is_not_lost(project, monkeypatch):
+    found = survey(project)
+    really = renames.exchange
+
+    def exchange(*names):
+        (project / "a").write_text("written by the host in the last moment")
+        really(*names)
+        monkeypatch.setattr(renames, "exchange", really)
+
+    monkeypatch.setattr(renames, "exchange", exchange)
+    with pytest.raises(CommitError, match="meanwhile"):
+        _commit.commit(found, [file("a")], (), None)
+    assert (project / "a").read_text() == "written by the host in the last moment"
+
+
+@pytest.mark.parametrize(
+    ("happens", "change", "words"),
+    [
+        (lambda p: (p / "a").write_text("x"), file("a"), "was changed on the host"),
+        (lambda p: os.utime(p / "a", (0, 0)), file("a"), "was changed on the host"),
+        (lambda p: (p / "a").chmod(0o600), file("a"), "was changed on the host"),
+        (lambda p: (p / "a").unlink(), file("a"), "was deleted on the host"),
+        (lambda p: (p / "new").write_text("x"), file("new", "added"), "was made on the host"),
+        (lambda p: (p / "new").symlink_to("/nowhere"), file("new", "added"), "was made on the host"),
+        (lambda p: (p / "d").rename(p / "was"), file("d/new", "added"), "is not there any more"),
+        (lambda p: (p / "b").unlink(), Change("b", "deleted", "file"), "was deleted on the host"),
+    ],
+)
+def test_conflicts(project, happens, change, words):
+    found = survey(project)
+    happens(project)
+    before = contents(project)
+    with pytest.raises(CommitError, match=words):
+        _commit.commit(found, [change], (), None)
+    assert contents(project) == before
+
+
+def test_a_folder_in_which_the_host_has_put_something_stays(project):
+    found = survey(project)
+    (project / "d" / "hosts").write_text("x")
+    before = contents(project)
+    gone = [Change("d", "deleted", "folder"), Change("d/c", "deleted", "file")]
+    with pytest.raises(CommitError, match="not empty"):
+        _commit.commit(found, gone, (), None)
+    assert contents(project) == before
+
+
+def test_a_folder_and_a_file_change_places(project):
+    found = survey(project)
+    changes = [
+        Change("a", "changed", "folder", 0o755),
+        file("a/inner", "added"),
+        file("d", "changed"),
+        Change("d/c", "deleted", "file"),
+    ]
+    _commit.commit(found, changes, (), None)
+    assert contents(project) == {"a": False, "a/inner": "new", "b": "b", "d": "new"}
+
+
+def test_hidden_and_protected_paths_are_left_out(project):
+    (project / ".env").write_text("secret")
+    found = survey(project, hidden=(".env", "*.key"), protected=("d/c",))
+    wanted = [file(".env"), file("d/c"), file("made.key", "added"), Change("d", "deleted", "folder"), file("a")]
+    done = _commit.commit(found, wanted, (), None)
+    assert [change.path for change in done.applied] == ["a"]
+    assert {item.path for item in done.left_out} == {".env", "d/c", "made.key", "d"}
+    assert (project / ".env").read_text() == "secret" and not (project / "made.key").exists()
+
+
+def test_no_bit_that_gives_rights_away_is_written(project):
+    _commit.commit(survey(project), [file("a", mode=0o6777), file("n", "added", mode=0o4755)], (), None)
+    assert [(project / name).stat().st_mode & 0o7000 for name in "an"] == [0, 0]
+
+
+def test_the_search_is_bounded(project, monkeypatch):
+    monkeypatch.setattr(_survey, "MOST_NAMES", 3)
+    with pytest.raises(JobError, match="more than 3 names"):
+        survey(project)
+    monkeypatch.setattr(_survey, "MOST_NAMES", 100)
+    monkeypatch.setattr(_survey, "MOST_HIDDEN", 1)
+    with pytest.raises(JobError, match="more than 1 names"):
+        survey(project, hidden=("a", "b"))
+
+
+def test_a_link_hides_what_it_leads_to(project):
+    (project / ".env").symlink_to("d/c")
+    (project / "id_rsa").symlink_to("/etc/hostname")
+    assert survey(project, hidden=(".env", "id_rsa*")).hidden == {"d/c": False}
