@@ -37,7 +37,7 @@ class Cell:
         self._end_by = signal.SIGTERM if bare else signal.SIGKILL
         self.pidfd, control, self.stdin, self.stdout, self.stderr, self.channel = fds
         self.control = socket.socket(fileno=control)
-        self.control.settimeout(_HAND_OVER_SECONDS)
+        self.control.setblocking(False)  # with a timeout, even a look at what has come would wait
         self.listener = -1
         self.outlets: list[int] = []
         self._arrived: list[int] = []
@@ -49,6 +49,12 @@ class Cell:
         data, ancillary, _, _ = self.control.recvmsg(size, room, socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC)
         self._arrived += descriptors(ancillary)
         return data
+
+    def send(self, data: bytes) -> None:
+        """Hand the cell's processes its launch, which they take at once or not at all."""
+        self.control.settimeout(_HAND_OVER_SECONDS)
+        self.control.sendall(data)
+        self.control.setblocking(False)
 
     def take_listener(self) -> int:
         """Return the listener, which is the taker's from now on, or -1."""

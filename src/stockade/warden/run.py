@@ -184,7 +184,7 @@ class Run:
         self.meter.hand_over()
         try:
             self.slot.arm(self._launch.groups)
-            self.cell.control.sendall(self._raw)
+            self.cell.send(self._raw)
         except OSError as error:
             self.refuse(f"the run could not be handed over: {error}")
         self._raw = b""
