@@ -18,7 +18,6 @@ from stockade._plan import Plan
 from stockade._result import Result
 from stockade.backends import registry as backends
 from stockade.backends.base import Backend, SpeaksForItself
-from stockade.backends.surroundings import check_paths
 from stockade.client import blocking, wardens
 from stockade.client.conversation import Conversation
 from stockade.languages import registry as languages
@@ -178,7 +177,6 @@ def prepared(backend: Backend, plan: Plan, job: Job) -> Iterator[Launch]:
             return Command(argv=job.argv)
         return languages.find(job.language).command(job, plan.facts, folder)
 
-    check_paths(plan.policy, plan.facts)
     job = _workspace.looked_up(plan, job)
     with backend.prepare(plan, job, spell) as launch:
         yield _workspace.ordered(launch, job, plan.policy)

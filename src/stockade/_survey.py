@@ -12,6 +12,7 @@ import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from stockade._changes import open_project
 from stockade._errors import JobError
 from stockade._frozen import FrozenDict
 from stockade._project import Entry, Project
@@ -36,7 +37,7 @@ def survey(
     named = {os.path.relpath(each, path) for each in shown if each.startswith(path + "/")}
     covered: dict[str, bool] = {}
     entries: dict[str, Entry] = {}
-    root = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    root = _opened(path)
     try:
         for inner, entry in _walk(root, path, lambda inner: inner not in covered, across=not compared):
             if inner not in named and is_hidden(inner):
@@ -51,6 +52,13 @@ def survey(
     if len(covered) > MOST_HIDDEN:
         raise JobError(f"filesystem.hidden: more than {MOST_HIDDEN} names below {path} match; name fewer in 'hidden'")
     return Project(path, access, FrozenDict(covered), tuple(protected), tuple(hidden), FrozenDict(entries))
+
+
+def _opened(path: str) -> int:
+    try:
+        return open_project(path)
+    except OSError as error:
+        raise JobError(f"filesystem.workspace: {path} cannot be opened: {error.strerror}") from None
 
 
 def _walk(

@@ -14,6 +14,7 @@ from stockade._frozen import FrozenDict
 from stockade._guarantees import Enforcement, Guarantee
 from stockade._launch import Collect
 from stockade._project import Project
+from stockade.backends.surroundings import check_workspace
 
 if TYPE_CHECKING:
     from stockade._commit import Committed
@@ -59,6 +60,7 @@ def looked_up(plan: Plan, job: Job) -> Job:
     if files.workspace == "empty":
         return job
     shown = (*files.read, *files.write)
+    check_workspace(plan.policy)
     project = _survey.survey(files.workspace, files.way, files.hidden, files.protected, shown)
     return replace(job, project=project)
 

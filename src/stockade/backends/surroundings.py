@@ -89,6 +89,26 @@ def lies_below(path: str, folders: Iterable[str]) -> bool:
     return any(path == folder or path.startswith(folder + "/") for folder in folders)
 
 
+def check_workspace(policy: Policy) -> None:
+    """Refuse a workspace that is no folder, or that a link leads to."""
+    if policy.filesystem.workspace != "empty":
+        if not Path(policy.filesystem.workspace).is_dir():
+            raise JobError(f"filesystem.workspace: {policy.filesystem.workspace} is no folder")
+        _check_direct(policy.filesystem.workspace)
+
+
+def _check_direct(path: str) -> None:
+    try:
+        real = os.path.realpath(path)
+    except OSError as error:  # it was a link a moment ago
+        raise JobError(f"filesystem: {path} changes while it is looked at: {error.strerror}") from None
+    if real != path:
+        raise JobError(
+            f"filesystem: {path} is reached through a symbolic link, which an earlier guest may have planted; "
+            f"name {real} if that is meant"
+        )
+
+
 def copy_steps(policy: Policy, job: Job, target: str) -> list[Step]:
     """Return the step that copies the project of ``job`` to ``target``, within the limit on the disk."""
     if job.project is None:
@@ -129,22 +149,11 @@ def check_reachable(paths: Iterable[str]) -> None:
 def check_paths(policy: Policy, facts: HostFacts) -> None:
     """Say before anything starts which path of the policy is not there, or cannot be written by the guest."""
     shown = [*policy.filesystem.read, *policy.filesystem.write]
-    if policy.filesystem.workspace != "empty":
-        if not Path(policy.filesystem.workspace).is_dir():
-            raise JobError(f"filesystem.workspace: {policy.filesystem.workspace} is no folder")
-        shown.append(policy.filesystem.workspace)
+    check_workspace(policy)
     for path in shown:
         if not Path(path).exists():
             raise JobError(f"filesystem: {path} is not there")
-        try:
-            real = os.path.realpath(path)
-        except OSError as error:  # it was a link a moment ago
-            raise JobError(f"filesystem: {path} changes while it is looked at: {error.strerror}") from None
-        if real != path:
-            raise JobError(
-                f"filesystem: {path} is reached through a symbolic link, which an earlier guest may have planted; "
-                f"name {real} if that is meant"
-            )
+        _check_direct(path)
     for path in policy.filesystem.writable:
         status = Path(path).stat()
         uid = policy.security.host_uid
