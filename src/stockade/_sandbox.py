@@ -178,6 +178,8 @@ def prepared(backend: Backend, plan: Plan, job: Job) -> Iterator[Launch]:
         return languages.find(job.language).command(job, plan.facts, folder)
 
     job = _workspace.looked_up(plan, job)
+    if not getattr(backend, "keeps_workspaces", False):
+        _workspace.refuse_all(plan, job)
     with backend.prepare(plan, job, spell) as launch:
         yield _workspace.ordered(launch, job, plan.policy)
 

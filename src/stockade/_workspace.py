@@ -65,6 +65,24 @@ def looked_up(plan: Plan, job: Job) -> Job:
     return replace(job, project=project)
 
 
+def refuse_all(plan: Plan, job: Job) -> None:
+    """Refuse what a backend that knows nothing of it would pass over without a word.
+
+    A backend whose ``keeps_workspaces`` is true takes ``job.project`` and ``job.artifacts`` into account itself.
+    """
+    files, name = plan.policy.filesystem, plan.backend
+    hidden = job.project is not None and job.project.hidden
+    wanted = {
+        "artifacts": bool(job.artifacts),
+        f"filesystem.access={files.way!r}": files.way in _KEPT_APART or files.access == "read",
+        f"filesystem.hidden, which has {min(hidden or ['x'])!r} in it": bool(hidden),
+        "filesystem.protected": bool(files.protected),
+    }
+    for what, is_wanted in wanted.items():
+        if is_wanted:
+            raise JobError(f"{what}: the {name} backend does not know how to; use the native backend, or do without")
+
+
 def ordered(launch: Launch, job: Job, policy: Policy) -> Launch:
     """Return the launch with the order for what is to come out of it, if anything is."""
     way = policy.filesystem.way

@@ -70,6 +70,7 @@ class Bubblewrap:
     """What to go by instead of looking."""
 
     name = "bubblewrap"
+    keeps_workspaces = True
     isolation = Isolation.NAMESPACES
     cannot_keep = "bwrap puts the guest below the user namespace that owns its network; the native backend can"
 

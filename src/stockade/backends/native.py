@@ -50,6 +50,7 @@ class Native:
     """Needs nothing but the kernel; works as root and as an ordinary user."""
 
     name = "native"
+    keeps_workspaces = True
     isolation = Isolation.NAMESPACES
     cannot_keep = ""
 

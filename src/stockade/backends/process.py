@@ -51,6 +51,7 @@ class Process:
     """Needs no namespaces; shares the host's."""
 
     name = "process"
+    keeps_workspaces = True
     isolation = Isolation.PROCESS
     cannot_keep = "there is no network here whose ports it could be about; the native backend has one"
 
