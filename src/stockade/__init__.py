@@ -10,18 +10,22 @@ __version__ = "0.1.0"
 
 _FACE = {
     "AsyncSandbox": "_async",
+    "AsyncStream": "_async",
     "BackendUnavailable": "_errors",
     "Cancelled": "_errors",
     "Denial": "_result",
     "Enforcement": "_guarantees",
+    "Finished": "_events",
     "Guarantee": "_guarantees",
     "GuestError": "_result",
     "GuestFailed": "_errors",
     "HostFacts": "_facts",
     "Isolation": "_guarantees",
     "JobError": "_errors",
+    "LimitReached": "_events",
     "LimitState": "_result",
     "Outcome": "_result",
+    "Output": "_events",
     "Plan": "_plan",
     "PlanError": "_errors",
     "Policy": "_policy",
@@ -33,9 +37,12 @@ _FACE = {
     "SetupError": "_errors",
     "StockadeError": "_errors",
     "Selection": "_select",
+    "Started": "_events",
+    "Stream": "_stream",
     "Strength": "_guarantees",
     "Trust": "_select",
     "Usage": "_result",
+    "UsageReport": "_events",
     "plan": "_sandbox",
     "run": "_sandbox",
     "run_command": "_sandbox",
@@ -64,6 +71,7 @@ def __dir__() -> list[str]:
 
 if TYPE_CHECKING:
     from stockade._async import AsyncSandbox as AsyncSandbox
+    from stockade._async import AsyncStream as AsyncStream
     from stockade._errors import BackendUnavailable as BackendUnavailable
     from stockade._errors import Cancelled as Cancelled
     from stockade._errors import GuestFailed as GuestFailed
@@ -74,6 +82,11 @@ if TYPE_CHECKING:
     from stockade._errors import ResourceExhausted as ResourceExhausted
     from stockade._errors import SetupError as SetupError
     from stockade._errors import StockadeError as StockadeError
+    from stockade._events import Finished as Finished
+    from stockade._events import LimitReached as LimitReached
+    from stockade._events import Output as Output
+    from stockade._events import Started as Started
+    from stockade._events import UsageReport as UsageReport
     from stockade._facts import HostFacts as HostFacts
     from stockade._guarantees import Enforcement as Enforcement
     from stockade._guarantees import Guarantee as Guarantee
@@ -94,3 +107,4 @@ if TYPE_CHECKING:
     from stockade._sandbox import select as select
     from stockade._select import Selection as Selection
     from stockade._select import Trust as Trust
+    from stockade._stream import Stream as Stream

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from stockade import _commands, _costs
 from stockade._errors import JobError
+from stockade._events import LimitReached, OnWarning
 from stockade._job import Command, Job
 from stockade._launch import Launch
 from stockade._plan import Plan
 from stockade._result import Result
+from stockade._stream import KEPT, REPORT_SECONDS, Stream, check
 from stockade.backends import registry as backends
 from stockade.backends.base import Backend, SpeaksForItself
 from stockade.client import blocking, wardens
 from stockade.client.conversation import Conversation
+from stockade.client.outbox import Outbox
 from stockade.languages import registry as languages
 
 if TYPE_CHECKING:
@@ -51,22 +55,57 @@ class Sandbox:
     ) -> None:
         """Let go; there is nothing to undo."""
 
-    def run(self, source: Source, **options: Any) -> Result:
+    def run(self, source: Source, *, on_warning: OnWarning | None = None, **options: Any) -> Result:
         """Run source text, or a file whose suffix tells the language; see ``stockade.run`` for the options."""
-        return self.run_job(job_from_source(source, **options))
+        return self.run_job(job_from_source(source, **options), on_warning=on_warning)
 
-    def run_command(self, argv: Sequence[str], **options: Any) -> Result:
+    def run_command(self, argv: Sequence[str], *, on_warning: OnWarning | None = None, **options: Any) -> Result:
         """Run a command; see ``stockade.run_command`` for the options."""
-        return self.run_job(job_from_command(argv, **options))
+        return self.run_job(job_from_command(argv, **options), on_warning=on_warning)
 
-    def run_job(self, job: Job) -> Result:
+    def run_job(self, job: Job, *, on_warning: OnWarning | None = None) -> Result:
         """Run a job and return its verdict."""
-        # The line first: the warden wakes up while the launch is put together.
-        with wardens.current().line() as line, prepared(self.backend, self.plan, job) as launch:
-            talk = Conversation(launch)
-            for _ in blocking.events(talk, line, job.stdin):
-                pass
-            return verdict_of(talk, self.backend, self.plan)
+        with conversing(self.backend, self.plan, job) as (outbox, line):
+            for event in blocking.events(outbox, line, job.stdin):
+                if on_warning is not None and isinstance(event, LimitReached) and event.is_warning:
+                    on_warning(event)
+        return concluded(outbox)
+
+    def stream(
+        self,
+        source: Source,
+        *,
+        interactive: bool = False,
+        report_seconds: float | None = REPORT_SECONDS,
+        **options: Any,
+    ) -> Stream:
+        """Run source text, or a file, and return its events as they happen; see ``stockade.run`` for the options.
+
+        ``interactive`` leaves standard input open, to be written to until it is closed; ``report_seconds`` is how
+        often the run's use is told, ``None`` never. Raises what ``run`` raises, before anything is started.
+        """
+        job = job_from_source(source, **options)
+        return self.stream_job(job, interactive=interactive, report_seconds=report_seconds)
+
+    def stream_command(
+        self,
+        argv: Sequence[str],
+        *,
+        interactive: bool = False,
+        report_seconds: float | None = REPORT_SECONDS,
+        **options: Any,
+    ) -> Stream:
+        """Run a command and return its events as they happen; see ``stream``."""
+        job = job_from_command(argv, **options)
+        return self.stream_job(job, interactive=interactive, report_seconds=report_seconds)
+
+    def stream_job(
+        self, job: Job, *, interactive: bool = False, report_seconds: float | None = REPORT_SECONDS
+    ) -> Stream:
+        """Run a job and return its events as they happen; see ``stream``."""
+        check(job, interactive=interactive, report_seconds=report_seconds)
+        how = {"live": True, "interactive": interactive, "report_seconds": report_seconds, "keep": KEPT}
+        return Stream(partial(conversing, self.backend, self.plan, job, **how), job.stdin)
 
 
 def run(
@@ -81,12 +120,14 @@ def run(
     interpreter: str | os.PathLike[str] | None = None,
     backend: str | Backend | None = None,
     trust: str | None = None,
+    on_warning: OnWarning | None = None,
 ) -> Result:
     """Run source text (Python unless ``language`` says otherwise), or the file that a ``Path`` names.
 
     ``stdin`` is text, bytes or an open binary file; ``files`` are laid into the workspace by relative name;
     ``interpreter`` is an executable or a virtual environment. ``backend`` is a name or an object; unset, it is chosen
-    as ``stockade.select`` says. Returns the verdict, whatever the code did.
+    as ``stockade.select`` says. ``on_warning`` is called, in this thread, with a ``stockade.LimitReached`` for each
+    limit of which four fifths are used; what it raises ends the run. Returns the verdict, whatever the code did.
 
     Raises ``PolicyError``, ``JobError``, ``PlanError`` or ``BackendUnavailable`` before anything is started.
     """
@@ -99,7 +140,7 @@ def run(
         environment=environment,
         interpreter=interpreter,
     )
-    return Sandbox(policy, backend=backend, trust=trust).run_job(job)
+    return Sandbox(policy, backend=backend, trust=trust).run_job(job, on_warning=on_warning)
 
 
 def run_command(
@@ -111,10 +152,11 @@ def run_command(
     environment: Mapping[str, str] | None = None,
     backend: str | Backend | None = None,
     trust: str | None = None,
+    on_warning: OnWarning | None = None,
 ) -> Result:
     """Run the command ``argv``; its program is looked for on the sandbox's own PATH. See ``run``."""
     job = job_from_command(argv, stdin=stdin, files=files, environment=environment)
-    return Sandbox(policy, backend=backend, trust=trust).run_job(job)
+    return Sandbox(policy, backend=backend, trust=trust).run_job(job, on_warning=on_warning)
 
 
 def select(
@@ -163,12 +205,25 @@ def prepared(backend: Backend, plan: Plan, job: Job) -> AbstractContextManager[L
     return backend.prepare(plan, job, spell)
 
 
-def verdict_of(talk: Conversation, backend: Backend, plan: Plan) -> Result:
-    """Return the verdict, once the conversation is over; an engine in between has its say about the status."""
-    result = talk.result(plan, backend.translate if isinstance(backend, SpeaksForItself) else None)
-    if result.ok:
-        _costs.note(backend.name, talk.seconds)
-    return result
+@contextmanager
+def conversing(backend: Backend, plan: Plan, job: Job, **how: Any) -> Iterator[tuple[Outbox, wardens.Line]]:
+    """Open a line and a conversation about ``job``; ``how`` is for ``Conversation``. Leaving ends the run.
+
+    An engine in between has its say about the status.
+    """
+    # The line first: the warden wakes up while the launch is put together.
+    with wardens.current().line() as line, prepared(backend, plan, job) as launch:
+        translate = backend.translate if isinstance(backend, SpeaksForItself) else None
+        talk = Conversation(launch, plan, translate, **how)
+        yield Outbox(talk, line.sock), line
+        if talk.result is not None and talk.result.ok:
+            _costs.note(backend.name, talk.seconds)
+
+
+def concluded(outbox: Outbox) -> Result:
+    """Return the verdict of a conversation that was held to its end."""
+    assert outbox.talk.result is not None
+    return outbox.talk.result
 
 
 def job_from_source(
