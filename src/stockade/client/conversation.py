@@ -143,7 +143,8 @@ class Conversation:
             yield from self._refused("the warden ended in the middle of the run")
         try:
             for kind, fields in self._decoder.feed(data):
-                yield from self._take(kind, fields)
+                if not self.finished:
+                    yield from self._take(kind, fields)
         except (wire.WireError, KeyError, TypeError, ValueError) as error:
             raise ProtocolError(f"the warden sent nonsense: {error!r}") from error
 
