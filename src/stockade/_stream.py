@@ -108,7 +108,8 @@ class Controls:
 class Stream(Controls):
     """The events of a run, which begins when this is made: an iterator, and a context manager.
 
-    Leaving the context, or the loop for good, ends the run. Events are taken by one thread.
+    Leaving the context, or the loop for good, ends the run. Events are taken by one thread, and ``close`` is that
+    thread's as well; what ``Controls`` has is for all.
     """
 
     def __init__(

@@ -78,6 +78,11 @@ def test_what_nobody_reads_stays_with_the_guest():
 
 
 def test_a_byte_comes_within_five_milliseconds():
+    """Nine of ten, in the best of three: others may want the processor."""
+    assert min(ninth_delay() for _ in range(3)) < 0.005
+
+
+def ninth_delay():
     code = "import os, time\nfor _ in range(200):\n    os.write(1, b'%.6f\\n' % time.monotonic())\n    time.sleep(0.005)"  # CLOCK_MONOTONIC is the same inside
     delays = []
     for event in Sandbox().stream(code):
@@ -87,7 +92,7 @@ def test_a_byte_comes_within_five_milliseconds():
     median, ninth = statistics.median(delays), sorted(delays)[int(0.9 * len(delays))]
     print(f"median {median * 1e3:.2f} ms, p90 {ninth * 1e3:.2f} ms of {len(delays)}")
     assert len(delays) == 200
-    assert median < 0.005
+    return ninth
 
 
 def test_a_hundred_streams_on_one_thread():

@@ -100,10 +100,17 @@ class Reins:
         self._paused = True
         self._meter.pause(now)
         self._freezer = self._freezer or self._find_freezer()
-        if self._freezer is not None:
-            self._freezer.freeze(partial(processes.descendants, self._init))
-        else:
+        if self._freezer is None or not self._froze(self._freezer):
             self._stop()
+
+    def _froze(self, freezer: Freezer) -> bool:
+        try:
+            freezer.freeze(partial(processes.descendants, self._init))
+        except OSError:  # signals need no group, and are better than nothing
+            freezer.thaw()
+            self._freezer, self._find_freezer = None, lambda: None
+            return False
+        return True
 
     def _stop(self) -> None:
         self._stopped |= processes.stop_descendants(self._init, _ROUNDS)
