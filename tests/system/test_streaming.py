@@ -143,10 +143,10 @@ def test_nothing_of_a_paused_run_outlives_its_caller_or_its_warden(backend, vict
         "from stockade.client import wardens\n"
         "policy = stockade.Policy(accept={'process_view': 'absent', 'disk': 'absent', 'no_survivors': 'supervisor'})\n"
         f"run = stockade.Sandbox(policy, backend={backend!r}).stream_command(\n"
-        f"    ['sh', '-c', 'sleep {SLEEP} & echo ready; sleep {SLEEP}'])\n"
+        f"    ['sh', '-c', 'sleep {SLEEP} & sleep {SLEEP} & echo ready; wait'])\n"
         "for event in run:\n"
         "    if isinstance(event, stockade.Output):\n"
-        "        run.pause(); print(wardens.current().pid, flush=True); time.sleep(60)\n"
+        "        time.sleep(0.5); run.pause(); print(wardens.current().pid, flush=True); time.sleep(60)\n"
     )
     caller = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
     try:
