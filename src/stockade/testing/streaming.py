@@ -291,6 +291,12 @@ class StreamingContract(Traits):
         said, _ = self.steered(read, lambda run: threading.Thread(target=feed, args=(run,)).start(), interactive=True)
         assert said == "ready\n4000000\n"
 
+    def test_what_is_asked_for_does_not_wait_behind_input_that_nobody_reads(self) -> None:
+        begin = time.monotonic()
+        _, result = self.steered(_SLEEP, lambda run: run.send_signal(signal.SIGTERM), stdin=b"x" * (16 << 20))
+        assert (result.outcome, result.signal) == (Outcome.CRASHED, signal.SIGTERM)
+        assert time.monotonic() - begin < 10 * SLOWER
+
     def test_input_is_given_or_written_not_both(self) -> None:
         with pytest.raises(stockade.JobError, match="interactive"):
             self.stream("1", stdin=b"x", interactive=True)
