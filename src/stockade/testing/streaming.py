@@ -16,7 +16,9 @@ import pytest
 import stockade
 from stockade import Finished, LimitReached, Outcome, Output, Started, UsageReport
 from stockade.testing.base import PATIENT, SLOWER, Traits
+from stockade.testing.concurrency import sleepers
 
+_MARK = "86396.5"
 _SLEEP = "import time; print('ready', flush=True); time.sleep(60)"
 _COUNTING = "import os, time\nfor number in range(2000):\n    os.write(1, b'%d\\n' % number); time.sleep(0.01)"
 _TRAPS = "import signal, time, os\n{traps}\nos.write(1, b'ready\\n')\nfor _ in range(3000): time.sleep(0.01)"
@@ -146,9 +148,15 @@ class StreamingContract(Traits):
         assert time.monotonic() - begin < 5 * SLOWER
 
     def test_leaving_the_loop_ends_the_run(self) -> None:
-        for event in self.stream("import time; print('ready', flush=True); time.sleep(86396.5)"):
+        box = stockade.Sandbox(self.policy(), backend=self.backend)
+        for event in box.stream_command(["sh", "-c", f"sleep {_MARK} & echo ready; sleep {_MARK}"]):
             if isinstance(event, Output):
+                assert sleepers(_MARK)
                 break
+        deadline = time.monotonic() + 10 * SLOWER
+        while sleepers(_MARK):
+            assert time.monotonic() < deadline, "it goes on"
+            time.sleep(0.01)
         with self.stream(_SLEEP) as run:
             next(run)
         with pytest.raises(stockade.JobError, match="no result"):
