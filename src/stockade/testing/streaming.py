@@ -71,6 +71,13 @@ class StreamingContract(Traits):
         assert isinstance(seen[-1], Finished)
         assert (seen[-1].result.outcome, seen[-1].result.stdout) == (Outcome.COMPLETED, "a\nb\n")
 
+    def test_that_it_has_started_is_told_at_once(self) -> None:
+        begin = time.monotonic()
+        box = stockade.Sandbox(self.policy(), backend=self.backend)
+        with box.stream_command(["sleep", "10"], report_seconds=None) as run:
+            assert next(run) == Started()
+        assert time.monotonic() - begin < 8
+
     def test_all_output_up_to_the_limit_comes_as_it_is_written_and_the_end_after_it(self) -> None:
         code = "import os, time\nfor n in range(100): os.write(1, b'%09d\\n' % n); time.sleep(0.001)"
         whole = b"".join(b"%09d\n" % number for number in range(100))
@@ -253,14 +260,16 @@ class StreamingContract(Traits):
             assert run.result.outcome is (Outcome.CRASHED if end == "kill" else Outcome.CANCELLED)
 
     def test_a_signal_to_a_paused_run_waits_for_it(self) -> None:
+        paused: list[float] = []
+
         def act(run: stockade.Stream) -> None:
+            paused.append(time.monotonic())
             run.pause()
             run.send_signal(signal.SIGTERM)
-            threading.Timer(0.5, run.resume).start()
+            threading.Timer(0.8, run.resume).start()
 
-        begin = time.monotonic()
         _, result = self.steered(_SLEEP, act)
-        assert (result.signal, time.monotonic() - begin > 0.5) == (signal.SIGTERM, True)
+        assert (result.signal, time.monotonic() - paused[0] > 0.75) == (signal.SIGTERM, True)
 
     def test_input_is_written_while_it_runs(self) -> None:
         code = "while True:\n    try: print(input().upper(), flush=True)\n    except EOFError: break\nprint('end')"
