@@ -52,7 +52,7 @@ class LimitReached:
     """A limit is ``near`` (four fifths used) or ``met``, each told once. ``used`` and ``figure`` are in the limit's own
     unit: seconds, bytes, tasks.
 
-    ``soft`` is for a mark below the limit itself, which ends nothing.
+    ``soft`` is told of memory past its soft limit, which is then the ``figure``; it ends nothing.
     """
 
     guarantee: Guarantee

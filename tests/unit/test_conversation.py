@@ -28,7 +28,7 @@ class Anything:
     """A plan that asks for no limit."""
 
     backend, enforcement = "x", {}
-    policy = SimpleNamespace(limits=SimpleNamespace(figure=lambda _: None), asks=lambda _: False)
+    policy = SimpleNamespace(limits=SimpleNamespace(figure=lambda _: None, soft=None), asks=lambda _: False)
 
 
 def talk(output=None, **how):

@@ -99,7 +99,7 @@ def test_a_look_tells_of_a_soft_limit_once():
     meter = Meter(Watch(soft_memory=40 * MIB), cast(Any, slot))
     meter.start(0.0, 0)
     assert meter.next_look < meter._begin + 0.021
-    assert [meter.look(0.0) for _ in range(3)] == [[], [("memory", "soft")], []]
+    assert [meter.look(0.0) for _ in range(3)] == [[], [("memory", "soft", 41 * MIB, 40 * MIB)], []]
     assert meter._past_soft == 41 * MIB
 
 

@@ -7,12 +7,9 @@ import time
 import pytest
 
 import stockade
-from stockade import Guarantee, Outcome, Strength
-from stockade._events import LimitReached
+from stockade import Guarantee, LimitReached, Outcome, Strength
 from stockade._result import Met
-from stockade._sandbox import job_from_source, prepared, verdict_of
-from stockade.client import blocking, wardens
-from stockade.client.conversation import Conversation
+from stockade.client import wardens
 from stockade.testing.base import PATIENT, SLOWER, Run, Traits
 
 _COUNT_THREADS = (
@@ -36,12 +33,11 @@ class LimitsContract(Traits):
         policy = self.policy(limits={"memory": "128MiB", "soft_memory": "48MiB", **PATIENT})
         box = stockade.Sandbox(policy, backend=self.backend)
         code = "import time\nfor _ in range(3):\n    x = bytearray(72 << 20); time.sleep(0.3); del x\nprint('on')"
-        job = job_from_source(code, **self._options({}))
-        with wardens.current().line() as line, prepared(box.backend, box.plan, job) as launch:
-            talk = Conversation(launch)
-            told = [each for each in blocking.events(talk, line, None) if isinstance(each, LimitReached)]
-            result = verdict_of(talk, box.backend, box.plan)
-        assert [each for each in told if each.state == "soft"] == [LimitReached(Guarantee.MEMORY, "soft")]
+        run = box.stream(code, **self._options({}))
+        told = [event for event in run if isinstance(event, LimitReached)]
+        result = run.result
+        (soft,) = [each for each in told if each.state == "soft"]
+        assert (soft.guarantee, soft.figure, soft.used >= soft.figure) == (Guarantee.MEMORY, 48 << 20, True)
         assert (result.stdout, result.limit) == ("on\n", None)
         assert result.soft_memory is not None and result.soft_memory.state is Met.MET
 
