@@ -31,6 +31,7 @@ _FACE = {
     "Policy": "_policy",
     "PolicyError": "_errors",
     "ProtocolError": "_errors",
+    "Resolved": "_resolve",
     "ResourceExhausted": "_errors",
     "Result": "_result",
     "Sandbox": "_sandbox",
@@ -44,6 +45,7 @@ _FACE = {
     "Usage": "_result",
     "UsageReport": "_events",
     "plan": "_sandbox",
+    "resolve": "_resolve",
     "run": "_sandbox",
     "run_command": "_sandbox",
     "select": "_sandbox",
@@ -94,6 +96,8 @@ if TYPE_CHECKING:
     from stockade._guarantees import Strength as Strength
     from stockade._plan import Plan as Plan
     from stockade._policy import Policy as Policy
+    from stockade._resolve import Resolved as Resolved
+    from stockade._resolve import resolve as resolve
     from stockade._result import Denial as Denial
     from stockade._result import GuestError as GuestError
     from stockade._result import LimitState as LimitState

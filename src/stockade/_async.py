@@ -11,6 +11,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, BinaryIO
 
+from stockade._ceiling import Given
 from stockade._errors import StockadeError
 from stockade._events import Event, Finished, LimitReached, OnWarning
 from stockade._job import Job
@@ -31,9 +32,14 @@ class AsyncSandbox:
     """``Sandbox`` for asyncio: many runs at a time on one thread. Cancelling the task ends the run."""
 
     def __init__(
-        self, policy: Policy | None = None, *, backend: str | Backend | None = None, trust: str | None = None
+        self,
+        policy: Policy | str | None = None,
+        *,
+        backend: str | Backend | None = None,
+        trust: str | None = None,
+        ceiling: Given | None = None,
     ) -> None:
-        self._arguments = (policy, backend, trust)
+        self._make = partial(Sandbox, policy, backend=backend, trust=trust, ceiling=ceiling)
         self._inner: Sandbox | None = None
 
     async def __aenter__(self) -> AsyncSandbox:
@@ -102,9 +108,8 @@ class AsyncSandbox:
 
     async def _ready(self) -> Sandbox:
         if self._inner is None:
-            policy, backend, trust = self._arguments
             # The first plan of a process waits for its warden, so it must not hold up the loop.
-            self._inner = await asyncio.to_thread(Sandbox, policy, backend=backend, trust=trust)
+            self._inner = await asyncio.to_thread(self._make)
         return self._inner
 
 

@@ -26,6 +26,7 @@ from stockade.client.outbox import Outbox
 from stockade.languages import registry as languages
 
 if TYPE_CHECKING:
+    from stockade._ceiling import Given
     from stockade._policy import Policy
     from stockade._select import Selection
 
@@ -35,13 +36,19 @@ Source = str | bytes | os.PathLike[str]
 class Sandbox:
     """A policy and a backend, ready to run things. Every run is a sandbox of its own: nothing is carried over.
 
+    ``policy`` is a ``Policy`` or a profile's name, ``ceiling`` the most that it may ask for: see ``stockade.select``.
     Raises ``PlanError`` at once if a guarantee of the policy cannot be held here.
     """
 
     def __init__(
-        self, policy: Policy | None = None, *, backend: str | Backend | None = None, trust: str | None = None
+        self,
+        policy: Policy | str | None = None,
+        *,
+        backend: str | Backend | None = None,
+        trust: str | None = None,
+        ceiling: Given | None = None,
     ) -> None:
-        chosen = select(policy, trust=trust, backend=backend)
+        chosen = select(policy, trust=trust, backend=backend, ceiling=ceiling)
         self.backend = chosen.backend
         self.plan = chosen.plan
         self.policy = self.plan.policy
@@ -111,7 +118,7 @@ class Sandbox:
 def run(
     source: Source,
     *,
-    policy: Policy | None = None,
+    policy: Policy | str | None = None,
     language: str | None = None,
     arguments: Sequence[str] = (),
     stdin: str | bytes | BinaryIO | None = None,
@@ -120,15 +127,17 @@ def run(
     interpreter: str | os.PathLike[str] | None = None,
     backend: str | Backend | None = None,
     trust: str | None = None,
+    ceiling: Given | None = None,
     on_warning: OnWarning | None = None,
 ) -> Result:
     """Run source text (Python unless ``language`` says otherwise), or the file that a ``Path`` names.
 
+    ``policy`` is a ``Policy`` or a profile's name, such as ``"strict"``.
     ``stdin`` is text, bytes or an open binary file; ``files`` are laid into the workspace by relative name;
     ``interpreter`` is an executable or a virtual environment. ``backend`` is a name or an object; unset, it is chosen
-    as ``stockade.select`` says. ``on_warning`` is called, in this thread, with a ``stockade.LimitReached`` for each
-    limit of which four fifths are used, and for memory past its soft limit; what it raises ends the run. Returns the
-    verdict, whatever the code did.
+    as ``stockade.select`` says, which also tells of ``ceiling``. ``on_warning`` is called, in this thread, with a
+    ``stockade.LimitReached`` for each limit of which four fifths are used, and for memory past its soft limit; what it
+    raises ends the run. Returns the verdict, whatever the code did.
 
     Raises ``PolicyError``, ``JobError``, ``PlanError`` or ``BackendUnavailable`` before anything is started.
     """
@@ -141,51 +150,60 @@ def run(
         environment=environment,
         interpreter=interpreter,
     )
-    return Sandbox(policy, backend=backend, trust=trust).run_job(job, on_warning=on_warning)
+    return Sandbox(policy, backend=backend, trust=trust, ceiling=ceiling).run_job(job, on_warning=on_warning)
 
 
 def run_command(
     argv: Sequence[str],
     *,
-    policy: Policy | None = None,
+    policy: Policy | str | None = None,
     stdin: str | bytes | BinaryIO | None = None,
     files: Mapping[str, str | bytes] | None = None,
     environment: Mapping[str, str] | None = None,
     backend: str | Backend | None = None,
     trust: str | None = None,
+    ceiling: Given | None = None,
     on_warning: OnWarning | None = None,
 ) -> Result:
     """Run the command ``argv``; its program is looked for on the sandbox's own PATH. See ``run``."""
     job = job_from_command(argv, stdin=stdin, files=files, environment=environment)
-    return Sandbox(policy, backend=backend, trust=trust).run_job(job, on_warning=on_warning)
+    return Sandbox(policy, backend=backend, trust=trust, ceiling=ceiling).run_job(job, on_warning=on_warning)
 
 
 def select(
-    policy: Policy | None = None, *, trust: str | None = None, backend: str | Backend | None = None
+    policy: Policy | str | None = None,
+    *,
+    trust: str | None = None,
+    backend: str | Backend | None = None,
+    ceiling: Given | None = None,
 ) -> Selection:
     """Return the backend that would be used for ``policy``, its plan, and the reason; runs no guest.
 
     ``trust`` is ``"trusted"``, ``"semi-trusted"``, ``"untrusted"`` or unset: see ``stockade.Trust``. A ``backend`` that
-    is named is taken, or refused if it is not enough.
+    is named is taken, or refused if it is not enough. ``ceiling`` (a ``Policy``, its fields as a mapping, a profile's
+    name, or a file's ``Path``) bounds each field that it sets: a figure above it is lowered to it, a path outside of it
+    is refused with ``PolicyError``. The administrator's in /etc/stockade/policy.toml bounds what is left.
     Raises ``BackendUnavailable`` with a sentence for each backend if none can hold the policy.
     """
     warden = wardens.current()  # starts while the policy's module is imported, which takes as long
     from stockade import _select
     from stockade._policy import Policy
 
-    wanted = policy if policy is not None else Policy()
+    wanted = Policy.named(policy)
     if backend is None:
-        return _select.select(wanted, warden.facts(), trust)
-    return _select.named(backends.find(backend), wanted, warden.facts(), trust)
+        return _select.select(wanted, warden.facts(), trust, ceiling)
+    return _select.named(backends.find(backend), wanted, warden.facts(), trust, ceiling)
 
 
-def plan(policy: Policy | None = None, *, backend: str | Backend | None = None) -> Plan:
+def plan(
+    policy: Policy | str | None = None, *, backend: str | Backend | None = None, ceiling: Given | None = None
+) -> Plan:
     """Return what would enforce each guarantee of ``policy`` here; runs nothing.
 
     Raises ``PlanError`` naming every guarantee that cannot be held, ``BackendUnavailable`` if nothing can,
     ``PolicyError`` if the policy's own system-call filter is none.
     """
-    return select(policy, backend=backend).plan
+    return select(policy, backend=backend, ceiling=ceiling).plan
 
 
 def prepared(backend: Backend, plan: Plan, job: Job) -> AbstractContextManager[Launch]:

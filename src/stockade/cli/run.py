@@ -54,6 +54,7 @@ Examples:
   stockade run script.py one two
   stockade run -c 'import sys; print(sys.argv[1:])' one two
   stockade run --language shell -c 'ulimit -a'
+  stockade run --profile strict script.py
   stockade run --limit memory=64MiB --limit wall_time=5s -- sort big.txt
   stockade run --read ./data --workspace ./project -- python3 train.py
   stockade run --result-file verdict.json script.py < input.txt
@@ -112,7 +113,7 @@ def _check(options: Mapping[str, Any]) -> None:
 
 def _run(options: Mapping[str, Any], receipt: Receipt) -> int:
     streams.start_warden()
-    policy = policy_from(options)
+    policy = policy_from(options, options["trust"])
     receipt.open(policy)
     job = _job(options, policy)
     from stockade._sandbox import Sandbox
