@@ -31,12 +31,21 @@ class Engine:
 def look(name: str, trial: tuple[str, ...]) -> Engine:
     """Return what there is of the program ``name``; ``trial`` are arguments with which it must end well.
 
-    Where root asks it is tried as an ordinary user, as a run would be. Asked anew only when the program changes.
+    Where root asks it is tried as an ordinary user, as a run would be. Asked anew only when the program changes, and
+    looked for anew only when PATH does, or the program is gone.
     """
-    path = shutil.which(name)
-    if path is None:
-        return Engine(trouble=f"{name} is not installed")
-    return _tried(os.path.realpath(path), Path(path).stat().st_mtime_ns, trial)
+    key = name, os.environ.get("PATH", os.defpath)
+    place = _places.get(key)
+    if place is None or not place.exists():
+        found = shutil.which(name)
+        if found is None:
+            return Engine(trouble=f"{name} is not installed")
+        place = _places[key] = Path(os.path.realpath(found))
+    return _tried(str(place), place.stat().st_mtime_ns, trial)
+
+
+_places: dict[tuple[str, str], Path] = {}
+"""A program's name and PATH to where it was found: to search for it takes longer than all else before a run."""
 
 
 @lru_cache(maxsize=16)
