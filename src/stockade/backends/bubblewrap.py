@@ -24,7 +24,7 @@ from stockade._launch import Launch
 from stockade.backends.base import Availability
 from stockade.backends.bubblewrap_arguments import Arguments
 from stockade.backends.bubblewrap_capabilities import capabilities
-from stockade.backends.surroundings import check_paths, check_reachable, environment, lies_below
+from stockade.backends.surroundings import check_nesting, check_paths, check_reachable, environment
 from stockade.languages.base import JOB_FOLDER
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Bubblewrap:
             raise JobError(f"security.read_only_root: the {self.name} backend cannot bound a writable root")
         if plan.policy.security.explain_denials:
             raise JobError(f"security.explain_denials: {self.name} hands no listener of its filter on")
-        _check_nesting(plan.policy)
+        check_nesting(plan.policy, "bwrap")
         yield launch(plan, job, spell(JOB_FOLDER), self._engine(), self.arguments)
 
     def translate(self, report: Mapping[str, Any], stderr: bytes) -> Mapping[str, Any]:
@@ -165,19 +165,6 @@ def _exit_code(said: bytes) -> int | None:
         if isinstance(code, int):
             return code
     return None
-
-
-def _check_nesting(policy: Policy) -> None:
-    """Refuse what bwrap would look up below a folder in which a guest may plant links at the same time."""
-    files = policy.filesystem
-    workspace = () if files.workspace == "empty" else (files.workspace,)
-    for path in (*files.read, *files.write, *workspace):
-        outer = next((each for each in files.write if each != path and lies_below(path, (each,))), None)
-        if outer is not None:
-            raise JobError(
-                f"filesystem: {path} lies in {outer}, where a guest may put a link in its place before bwrap looks; "
-                f"name one of the two, or use the native backend, which follows no link"
-            )
 
 
 def _is_setuid(path: str) -> bool:
