@@ -38,8 +38,8 @@ class Outlets:
         on_end: Callable[[], None],
     ) -> None:
         """``channel`` tells whether the guest has one. ``on_head`` gets stream, position and bytes of the head;
-        ``on_limit`` is told once that a stream is ``"near"`` the limit on output, once that one has ``"met"`` it, and how many bytes it had; ``on_end`` is called
-        when both streams have ended."""
+        ``on_limit`` is told once that a stream is ``"near"`` the limit on output, once
+        that one has ``"met"`` it, and how many bytes it had; ``on_end`` is called when both streams have ended."""
         self._loop = events
         self._channel_fd = cell.channel
         self._channel = bytearray()
