@@ -17,15 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stockade import _engines, _filter
+from stockade import _engines
 from stockade._errors import JobError
 from stockade._guarantees import Enforcement, Guarantee, Isolation
-from stockade._launch import Launch, encode_steps
+from stockade._launch import Launch
 from stockade.backends.base import Availability
-from stockade.backends.bubblewrap_arguments import ENGINE_TASKS, STATUS, Arguments
+from stockade.backends.bubblewrap_arguments import Arguments
 from stockade.backends.bubblewrap_capabilities import capabilities
-from stockade.backends.limits import filters_syscalls, groups, watch
-from stockade.backends.surroundings import check_paths, check_reachable, environment, lies_below
+from stockade.backends.surroundings import check_nesting, check_paths, check_reachable, environment
 from stockade.languages.base import JOB_FOLDER
 
 if TYPE_CHECKING:
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from stockade._policy import Policy
 
 _ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}  # of bwrap itself
-_FIRST = (("session",), ("status", STATUS))
 _TRIAL = ("--unshare-user", "--unshare-pid", "--unshare-net", "--uid", "1000", "--gid", "1000", "--die-with-parent",
           "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--", "/bin/sh", "-c", "exit 0")  # fmt: skip
 _NEEDED = ("--json-status-fd", "--size", "--perms", "--seccomp")
@@ -43,6 +41,7 @@ _PRLIMIT = "/usr/bin/prlimit"
 _EXECVP = re.compile(rb"bwrap: execvp (?P<what>.*): (?P<why>[^:\n]*)\n")
 _PRLIMIT_FAILED = re.compile(rb"prlimit: failed to execute (?P<what>.*): (?P<why>[^:\n]*)\n")
 _MOST = 255
+_SIGNALS = frozenset(map(int, signal.valid_signals()))
 _MISSING = b"No such file or directory"
 
 
@@ -95,7 +94,7 @@ class Bubblewrap:
             raise JobError(f"security.read_only_root: the {self.name} backend cannot bound a writable root")
         if plan.policy.security.explain_denials:
             raise JobError(f"security.explain_denials: {self.name} hands no listener of its filter on")
-        _check_nesting(plan.policy)
+        check_nesting(plan.policy, "bwrap")
         yield launch(plan, job, spell(JOB_FOLDER), self._engine(), self.arguments)
 
     def translate(self, report: Mapping[str, Any], stderr: bytes) -> Mapping[str, Any]:
@@ -112,22 +111,16 @@ def launch(plan: Plan, job: Job, command: Command, engine: _engines.Engine, more
     if facts.uid == 0:
         policy_paths = (*policy.filesystem.read, *policy.filesystem.write)
         check_reachable((*command.argv[:1], *command.readable, *policy_paths, *map(os.path.abspath, job.inputs)))
-    arguments = Arguments(
-        plan,
-        job,
-        command,
-        disable_userns="--disable-userns" in engine.options,
-        program=_filter.program(plan) if filters_syscalls(facts) else None,
-    )
+    arguments = Arguments(plan, job, command, disable_userns="--disable-userns" in engine.options)
     arguments.environment(environment(policy, job, command))
     limits, inner = arguments.limits()
     return Launch(
         argv=(engine.path, *arguments.words, *more, "--", *([_PRLIMIT, *inner] if inner else []), *command.argv),
         environment=_ENVIRONMENT,
-        base=encode_steps((*_FIRST, *arguments.common, ("become",))),
-        steps=(*arguments.own, ("limits", limits)),
-        groups=groups(policy, ENGINE_TASKS),
-        watch=watch(policy, facts, ENGINE_TASKS),
+        base=arguments.walls.base,
+        steps=(*arguments.steps, ("limits", limits)),
+        groups=arguments.walls.groups,
+        watch=arguments.walls.watch,
         bare=True,
         host_uid=policy.security.host_uid if facts.uid == 0 else None,
         channel=command.channel,
@@ -159,7 +152,7 @@ def translate(report: Mapping[str, Any], stderr: bytes) -> dict[str, Any]:
         told["status"] = int(signal.SIGKILL)
     else:
         number = code - 128
-        told["status"] = number if number in signal.valid_signals() else code << 8
+        told["status"] = number if number in _SIGNALS else code << 8
     return told
 
 
@@ -172,19 +165,6 @@ def _exit_code(said: bytes) -> int | None:
         if isinstance(code, int):
             return code
     return None
-
-
-def _check_nesting(policy: Policy) -> None:
-    """Refuse what bwrap would look up below a folder in which a guest may plant links at the same time."""
-    files = policy.filesystem
-    workspace = () if files.workspace == "empty" else (files.workspace,)
-    for path in (*files.read, *files.write, *workspace):
-        outer = next((each for each in files.write if each != path and lies_below(path, (each,))), None)
-        if outer is not None:
-            raise JobError(
-                f"filesystem: {path} lies in {outer}, where a guest may put a link in its place before bwrap looks; "
-                f"name one of the two, or use the native backend, which follows no link"
-            )
 
 
 def _is_setuid(path: str) -> bool:

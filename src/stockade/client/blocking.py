@@ -104,6 +104,6 @@ def _is_plain_stream(file: BinaryIO) -> bool:
 
 def _receive(sock: socket.socket) -> bytes:
     try:
-        return sock.recv(_CHUNK * 4)
+        return sock.recv(_CHUNK)
     except ConnectionResetError:
         return b""

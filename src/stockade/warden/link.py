@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 else:
     Protocol = object
 
-_CHUNK = 1 << 18
+_CHUNK = 1 << 16  # a larger one would be mapped and unmapped by the allocator each time
 
 
 class Listener(Protocol):

@@ -32,13 +32,14 @@ class Outlets:
         cell: Cell,
         watch: Watch,
         *,
+        channel: bool,
         on_head: Callable[[int, int, bytes], None],
         on_limit: Callable[[str, int], None],
         on_end: Callable[[], None],
     ) -> None:
-        """``on_head`` gets stream, position and bytes of the head; ``on_limit`` is told once that a stream is
-        ``"near"`` the limit on output, once that one has ``"met"`` it, and how many bytes it had; ``on_end`` is called
-        when both streams have ended."""
+        """``channel`` tells whether the guest has one. ``on_head`` gets stream, position and bytes of the head;
+        ``on_limit`` is told once that a stream is ``"near"`` the limit on output, once
+        that one has ``"met"`` it, and how many bytes it had; ``on_end`` is called when both streams have ended."""
         self._loop = events
         self._channel_fd = cell.channel
         self._channel = bytearray()
@@ -51,7 +52,8 @@ class Outlets:
         self._paused = True
         self._on_head, self._on_limit, self._on_end = on_head, on_limit, on_end
         self._all = (cell.stdout, cell.stderr, cell.channel)
-        self._loop.watch(cell.channel, loop.READ, self._on_channel)
+        if channel:  # or we would be woken for its end just when the guest starts
+            self._loop.watch(cell.channel, loop.READ, self._on_channel)
         self.pause(False)
 
     def pause(self, pause: bool) -> None:

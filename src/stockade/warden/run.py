@@ -189,7 +189,13 @@ class Run:
         self._loop.watch(cell.pidfd, loop.READ, self._on_death)
         self._loop.watch(cell.control.fileno(), loop.READ, self._on_control)
         self._outlets = Outlets(
-            self._loop, cell, watch, on_head=self._on_head, on_limit=self._on_output_limit, on_end=self._expect_end
+            self._loop,
+            cell,
+            watch,
+            channel=launch.channel,
+            on_head=self._on_head,
+            on_limit=self._on_output_limit,
+            on_end=self._expect_end,
         )
         self._feeder.open(cell.take_stdin())
 
