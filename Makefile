@@ -30,7 +30,7 @@ contracts: $(STAMP) ## who may import whom
 	$(BIN)/lint-imports
 
 unit: $(STAMP) ## tests that fork nothing
-	$(BIN)/python -m pytest -q tests/unit
+	$(BIN)/python -m pytest -q tests/unit tests/property
 
 test: $(STAMP) ## everything, as this user, and as an ordinary one too when this is root
 	scripts/test.sh $(BIN)/python

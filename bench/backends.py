@@ -1,6 +1,10 @@
 """What a cold run costs on each backend, and bubblewrap's beside bwrap driven by hand: in one run, medians, in turn.
 
 python bench/backends.py [--runs 100] [--json FILE]
+
+bwrap by hand comes twice. With the same walls it has the backend's own arguments, files and filter, so the difference is what
+stockade itself costs: control groups, resource limits, a verdict, nothing left running. With plain arguments it has fewer
+walls (no filter, no files of its own in /etc, nothing sized), so that difference holds the price of these walls as well.
 """
 
 from __future__ import annotations
@@ -16,11 +20,13 @@ from bench.cold import BWRAP, PYTHON, in_turn, machine, spawn
 import stockade
 from stockade._job import Command, Job
 from stockade._launch import decode_steps
+from stockade.backends import registry
 from stockade.backends.bubblewrap import Bubblewrap
 from stockade.backends.bubblewrap_arguments import STATUS
+from stockade.client import wardens
 
 ACCEPT = {"process_view": "absent", "disk": "absent", "no_survivors": "supervisor"}
-BACKENDS = ("native", "bubblewrap", "landlock", "process")
+BACKENDS = ("native", "bubblewrap", "landlock", "process", "firejail")
 
 
 def on(backend: str, argv: list[str]) -> Callable[[], None]:
@@ -57,13 +63,17 @@ def by_hand_with_the_same_walls(argv: list[str]) -> Callable[[], None]:
     return call
 
 
+def _is_usable(backend: str) -> bool:
+    return registry.find(backend).availability(wardens.host_facts()).usable
+
+
 def measure(runs: int) -> dict[str, object]:
     cases: dict[str, Callable[[], None]] = {}
     for name, argv in (("true", ["true"]), ("python", PYTHON)):
         cases[f"{name}, bare"] = spawn(argv)
         cases[f"{name}, bwrap by hand"] = spawn([*BWRAP, *argv])
         cases[f"{name}, bwrap by hand, same walls"] = by_hand_with_the_same_walls(argv)
-        cases |= {f"{name}, {backend}": on(backend, argv) for backend in BACKENDS}
+        cases |= {f"{name}, {backend}": on(backend, argv) for backend in BACKENDS if _is_usable(backend)}
     times = in_turn(cases, runs)
     above = {
         f"bubblewrap above {hand}, {name} (ms)": times[f"{name}, bubblewrap"]["median"]

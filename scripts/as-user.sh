@@ -1,15 +1,24 @@
 #!/usr/bin/env bash
-# As root: runs `python ARGUMENTS` as an ordinary user (uid 65534), in a copy of the tree and with the system's Python,
-# since root's own may lie where nobody else can read. Takes half a minute to prepare.
+# As root: runs `python ARGUMENTS` as an ordinary user, in a copy of the tree and with the system's Python, since root's own
+# may lie where nobody else can read. The user is uid 65534, or with --account first one who has an account. Takes half a
+# minute to prepare.
 set -euo pipefail
+uid=65534
+around=()
+if [[ ${1:-} == --account ]]; then # in a mount namespace of its own: firejail serves accounts only, and not nobody
+    shift
+    uid=61616
+    around=(unshare --mount --propagation private sh -c 'mount --bind passwd.test /etc/passwd && exec "$@"' sh)
+fi
 place=$(mktemp -d /tmp/stockade-test.XXXXXX)
 trap 'rm -rf "$place"' EXIT
 git ls-files -z | tar --null --files-from=- -cf - | tar -xf - -C "$place"
 /usr/bin/python3 -m venv "$place/venv"
 "$place/venv/bin/pip" install --quiet --disable-pip-version-check "$place/.[dev,humaneval]" >&2
-chown -R 65534:65534 "$place"
+chown -R "$uid:$uid" "$place"
 cd "$place"
-setpriv --reuid 65534 --regid 65534 --clear-groups \
+{ cat /etc/passwd; echo "stockade-test:x:$uid:$uid::$place:/bin/sh"; } > passwd.test
+"${around[@]}" setpriv --reuid "$uid" --regid "$uid" --clear-groups \
     env -i HOME="$place" PATH="$place/venv/bin:/usr/local/bin:/usr/bin:/bin" LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 \
     STOCKADE_MUST_RUN="${STOCKADE_MUST_RUN:-}" STOCKADE_SOAK="${STOCKADE_SOAK:-200}" CI="${CI:-}" \
     "$place/venv/bin/python" "$@"

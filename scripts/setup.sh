@@ -7,6 +7,7 @@ packages=()
 "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
 command -v "$PYTHON" >/dev/null || packages+=(python3)
 command -v bwrap >/dev/null || packages+=(bubblewrap)     # what benchmarks are compared with
+command -v firejail >/dev/null || packages+=(firejail)   # a backend
 command -v gcc >/dev/null || packages+=(gcc libc6-dev)    # attacks whose point is a raw system call
 command -v ruby >/dev/null || packages+=(ruby)            # what the system-call filter must run
 command -v node >/dev/null || packages+=(nodejs)

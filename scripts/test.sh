@@ -8,4 +8,7 @@ if [[ $(id -u) == 0 ]]; then
     echo
     echo "== the same as an ordinary user (uid 65534)"
     "$(dirname "$0")/as-user.sh" -m tests.twice "$@"
+    echo
+    echo "== firejail, as an ordinary user with an account"
+    "$(dirname "$0")/as-user.sh" --account -m tests.twice -k "firejail or Firejail" tests/contract tests/system tests/escape
 fi

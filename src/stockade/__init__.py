@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 
 _FACE = {
     "AsyncSandbox": "_async",
+    "AsyncStream": "_async",
     "BackendUnavailable": "_errors",
     "Cancelled": "_errors",
     "Caps": "_artifacts",
@@ -17,29 +18,37 @@ _FACE = {
     "CommitError": "_errors",
     "Denial": "_result",
     "Enforcement": "_guarantees",
+    "Finished": "_events",
     "Guarantee": "_guarantees",
     "GuestError": "_result",
     "GuestFailed": "_errors",
     "HostFacts": "_facts",
     "Isolation": "_guarantees",
     "JobError": "_errors",
+    "LimitReached": "_events",
     "LimitState": "_result",
     "Outcome": "_result",
+    "Output": "_events",
     "Plan": "_plan",
     "PlanError": "_errors",
     "Policy": "_policy",
     "PolicyError": "_errors",
     "ProtocolError": "_errors",
+    "Resolved": "_resolve",
     "ResourceExhausted": "_errors",
     "Result": "_result",
     "Sandbox": "_sandbox",
     "SetupError": "_errors",
     "StockadeError": "_errors",
     "Selection": "_select",
+    "Started": "_events",
+    "Stream": "_stream",
     "Strength": "_guarantees",
     "Trust": "_select",
     "Usage": "_result",
+    "UsageReport": "_events",
     "plan": "_sandbox",
+    "resolve": "_resolve",
     "run": "_sandbox",
     "run_command": "_sandbox",
     "select": "_sandbox",
@@ -68,6 +77,7 @@ def __dir__() -> list[str]:
 if TYPE_CHECKING:
     from stockade._artifacts import Caps as Caps
     from stockade._async import AsyncSandbox as AsyncSandbox
+    from stockade._async import AsyncStream as AsyncStream
     from stockade._changes import Change as Change
     from stockade._errors import BackendUnavailable as BackendUnavailable
     from stockade._errors import Cancelled as Cancelled
@@ -80,6 +90,11 @@ if TYPE_CHECKING:
     from stockade._errors import ResourceExhausted as ResourceExhausted
     from stockade._errors import SetupError as SetupError
     from stockade._errors import StockadeError as StockadeError
+    from stockade._events import Finished as Finished
+    from stockade._events import LimitReached as LimitReached
+    from stockade._events import Output as Output
+    from stockade._events import Started as Started
+    from stockade._events import UsageReport as UsageReport
     from stockade._facts import HostFacts as HostFacts
     from stockade._guarantees import Enforcement as Enforcement
     from stockade._guarantees import Guarantee as Guarantee
@@ -87,6 +102,8 @@ if TYPE_CHECKING:
     from stockade._guarantees import Strength as Strength
     from stockade._plan import Plan as Plan
     from stockade._policy import Policy as Policy
+    from stockade._resolve import Resolved as Resolved
+    from stockade._resolve import resolve as resolve
     from stockade._result import Denial as Denial
     from stockade._result import GuestError as GuestError
     from stockade._result import LimitState as LimitState
@@ -100,3 +117,4 @@ if TYPE_CHECKING:
     from stockade._sandbox import select as select
     from stockade._select import Selection as Selection
     from stockade._select import Trust as Trust
+    from stockade._stream import Stream as Stream

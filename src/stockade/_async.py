@@ -5,23 +5,26 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, aclosing, suppress
 from functools import partial
 from types import TracebackType
 from typing import Any, BinaryIO
 
+from stockade._ceiling import Given
 from stockade._errors import StockadeError
-from stockade._events import Event
+from stockade._events import Event, Finished, LimitReached, OnWarning
 from stockade._job import Job
 from stockade._policy import Policy
 from stockade._result import Result
-from stockade._sandbox import Sandbox, Source, job_from_command, job_from_source, prepared, verdict_of
+from stockade._sandbox import Sandbox, Source, concluded, conversing, job_from_command, job_from_source
+from stockade._stream import KEPT, REPORT_SECONDS, Controls, check
 from stockade.backends.base import Backend
 from stockade.client import wardens
 from stockade.client.blocking import Source as Input
-from stockade.client.conversation import Conversation
+from stockade.client.outbox import Outbox
 
+Conversing = AbstractContextManager[tuple[Outbox, wardens.Line]]
 _CHUNK = 1 << 18
 
 
@@ -29,9 +32,14 @@ class AsyncSandbox:
     """``Sandbox`` for asyncio: many runs at a time on one thread. Cancelling the task ends the run."""
 
     def __init__(
-        self, policy: Policy | None = None, *, backend: str | Backend | None = None, trust: str | None = None
+        self,
+        policy: Policy | str | None = None,
+        *,
+        backend: str | Backend | None = None,
+        trust: str | None = None,
+        ceiling: Given | None = None,
     ) -> None:
-        self._arguments = (policy, backend, trust)
+        self._make = partial(Sandbox, policy, backend=backend, trust=trust, ceiling=ceiling)
         self._inner: Sandbox | None = None
 
     async def __aenter__(self) -> AsyncSandbox:
@@ -44,67 +52,175 @@ class AsyncSandbox:
     ) -> None:
         """Let go; there is nothing to undo."""
 
-    async def run(self, source: Source, **options: Any) -> Result:
+    async def run(self, source: Source, *, on_warning: OnWarning | None = None, **options: Any) -> Result:
         """Run source text, or a file whose suffix tells the language; see ``stockade.run`` for the options."""
-        return await self.run_job(job_from_source(source, **options))
+        return await self.run_job(job_from_source(source, **options), on_warning=on_warning)
 
-    async def run_command(self, argv: Sequence[str], **options: Any) -> Result:
+    async def run_command(self, argv: Sequence[str], *, on_warning: OnWarning | None = None, **options: Any) -> Result:
         """Run a command; see ``stockade.run_command`` for the options."""
-        return await self.run_job(job_from_command(argv, **options))
+        return await self.run_job(job_from_command(argv, **options), on_warning=on_warning)
 
-    async def run_job(self, job: Job) -> Result:
+    async def run_job(self, job: Job, *, on_warning: OnWarning | None = None) -> Result:
         """Run a job and return its verdict."""
         inner = await self._ready()
-        with wardens.current().line() as line, prepared(inner.backend, inner.plan, job) as launch:
-            talk = Conversation(launch)
-            async for _ in events(talk, line, job.stdin):
-                pass
-            return verdict_of(talk, inner.backend, inner.plan)
+        with conversing(inner.backend, inner.plan, job) as (outbox, line):
+            async for event in events(outbox, line, job.stdin):
+                if on_warning is not None and isinstance(event, LimitReached) and event.is_warning:
+                    on_warning(event)
+        return concluded(outbox)
+
+    def stream(
+        self,
+        source: Source,
+        *,
+        interactive: bool = False,
+        report_seconds: float | None = REPORT_SECONDS,
+        **options: Any,
+    ) -> AsyncStream:
+        """Run source text, or a file, and return its events as they happen; see ``Sandbox.stream``."""
+        job = job_from_source(source, **options)
+        return self.stream_job(job, interactive=interactive, report_seconds=report_seconds)
+
+    def stream_command(
+        self,
+        argv: Sequence[str],
+        *,
+        interactive: bool = False,
+        report_seconds: float | None = REPORT_SECONDS,
+        **options: Any,
+    ) -> AsyncStream:
+        """Run a command and return its events as they happen; see ``Sandbox.stream``."""
+        job = job_from_command(argv, **options)
+        return self.stream_job(job, interactive=interactive, report_seconds=report_seconds)
+
+    def stream_job(
+        self, job: Job, *, interactive: bool = False, report_seconds: float | None = REPORT_SECONDS
+    ) -> AsyncStream:
+        """Run a job and return its events as they happen; see ``Sandbox.stream``."""
+        check(job, interactive=interactive, report_seconds=report_seconds)
+        how = {"live": True, "interactive": interactive, "report_seconds": report_seconds, "keep": KEPT}
+
+        async def converse() -> Conversing:
+            inner = await self._ready()
+            return conversing(inner.backend, inner.plan, job, **how)
+
+        return AsyncStream(converse, job.stdin)
 
     async def _ready(self) -> Sandbox:
         if self._inner is None:
-            policy, backend, trust = self._arguments
             # The first plan of a process waits for its warden, so it must not hold up the loop.
-            self._inner = await asyncio.to_thread(Sandbox, policy, backend=backend, trust=trust)
+            self._inner = await asyncio.to_thread(self._make)
         return self._inner
 
 
-async def events(talk: Conversation, line: wardens.Line, stdin: bytes | BinaryIO | None) -> AsyncIterator[Event]:
+class AsyncStream(Controls):
+    """The events of a run, which begins with the first one or with ``async with``: an asynchronous iterator, and a
+    context manager. Leaving the context, or the loop for good, ends the run; so does cancelling the task.
+
+    What ``Controls`` has is called without ``await``, from any task or thread.
+    """
+
+    def __init__(self, converse: Callable[[], Awaitable[Conversing]], stdin: bytes | BinaryIO | None) -> None:
+        """``converse`` opens the conversation."""
+        super().__init__()
+        self._over = False
+        self._events = _followed(converse, stdin, self._held)  # knows nothing of us, so it goes when we do
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        """Return itself."""
+        return self
+
+    async def __anext__(self) -> Event:
+        """Wait for the next event."""
+        if self._over:
+            raise StopAsyncIteration
+        event = await anext(self._events)
+        while event is None:  # it has begun
+            event = await anext(self._events)
+        if isinstance(event, Finished):
+            await self.aclose()
+        return event
+
+    async def __aenter__(self) -> AsyncStream:
+        """Begin."""
+        await anext(self._events)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End the run, if it has not ended."""
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """End the run, if it has not ended, and let go of it; no more events come."""
+        self._over = True
+        await self._events.aclose()
+
+
+async def _followed(
+    converse: Callable[[], Awaitable[Conversing]], stdin: bytes | BinaryIO | None, held: list[Outbox]
+) -> AsyncGenerator[Event | None, None]:
+    """Yield ``None`` when the run has been asked for, and then its events."""
+    with await converse() as (outbox, line):
+        held.append(outbox)
+        outbox.flush()
+        yield None
+        async with aclosing(events(outbox, line, stdin)) as happening:
+            async for event in happening:
+                yield event
+
+
+async def events(outbox: Outbox, line: wardens.Line, stdin: bytes | BinaryIO | None) -> AsyncGenerator[Event, None]:
     """Hold the conversation over ``line`` and yield what happens."""
     loop = asyncio.get_running_loop()
-    sock = line.sock
+    sock, talk = line.sock, outbox.talk
     sock.setblocking(False)
-    sender = asyncio.create_task(_send(loop, sock, Input(stdin), talk))
+    more = asyncio.Event()
+    outbox.wake = partial(loop.call_soon_threadsafe, more.set)
+    sender = asyncio.create_task(_send(loop, sock, Input(stdin), outbox, more))
     sender.add_done_callback(partial(_hang_up_after_failure, sock))
     try:
         while not talk.finished:
-            if talk.cancelled:
-                sock.shutdown(socket.SHUT_WR)
             try:
                 data = await loop.sock_recv(sock, _CHUNK)
             except ConnectionResetError:
                 data = b""
-            for event in talk.feed(data):
+            for event in outbox.feed(data):
                 yield event
-        line.settled = sender.done() and talk.settled  # a sender may have stopped within a message
+            if talk.outgoing or talk.wants_input:
+                more.set()
     finally:
+        outbox.close()
         sender.cancel()
         with suppress(asyncio.CancelledError, StockadeError):
             await sender
+        line.settled = talk.settled
 
 
-async def _send(loop: asyncio.AbstractEventLoop, sock: socket.socket, source: Input, talk: Conversation) -> None:
-    with suppress(BrokenPipeError, ConnectionResetError):  # the end comes by reading
-        while talk.outgoing or talk.wants_input:
-            if talk.outgoing:
-                piece = bytes(talk.outgoing)
-                talk.outgoing.clear()
-                await loop.sock_sendall(sock, piece)
-            elif source.ready_now:
-                talk.send_input(source.read())
-            else:
+async def _send(
+    loop: asyncio.AbstractEventLoop, sock: socket.socket, source: Input, outbox: Outbox, more: asyncio.Event
+) -> None:
+    """Send what there is to say, and read input when there is room for it."""
+    while True:
+        more.clear()
+        if outbox.flush():
+            await _writable(loop, sock)
+        elif not outbox.talk.wants_input:
+            await more.wait()
+        else:
+            if not source.ready_now:
                 await _readable(loop, source.fd)
-                talk.send_input(source.read())
+            outbox.send_input(source.read())
+
+
+async def _writable(loop: asyncio.AbstractEventLoop, sock: socket.socket) -> None:
+    ready: asyncio.Future[None] = loop.create_future()
+    loop.add_writer(sock, _settle, ready)
+    try:
+        await ready
+    finally:
+        loop.remove_writer(sock)
 
 
 async def _readable(loop: asyncio.AbstractEventLoop, fd: int | None) -> None:

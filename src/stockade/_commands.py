@@ -39,6 +39,20 @@ def matches(argv: Sequence[str], pattern: str) -> bool:
     )
 
 
+def covers(wide: str, narrow: str) -> bool:
+    """Return whether the pattern ``wide`` certainly matches whatever ``narrow`` does.
+
+    Of two patterns with wildcards that is said only of equal ones, and where all that ``wide`` leaves open is its end.
+    """
+    more, words = words_of(wide), words_of(narrow)
+    if more == words:
+        return True
+    if not any(mark in word for word in words for mark in "*?["):
+        return matches(words, wide)
+    fixed = more[:-1]
+    return len(more) > 1 and more[-1] == "*" and words[: len(fixed)] == fixed and "*" not in words[1 : len(fixed)]
+
+
 def refusal(argv: Sequence[str], allow: Sequence[str] | None, refuse: Sequence[str]) -> str:
     """Return why a command is refused, an empty text if it is not: what is refused wins over what is allowed."""
     command = shlex.join(argv)

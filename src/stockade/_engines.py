@@ -28,33 +28,42 @@ class Engine:
     """Why it cannot be used; empty where the trial went well."""
 
 
-def look(name: str, trial: tuple[str, ...]) -> Engine:
+def look(name: str, trial: tuple[str, ...], *, as_root: bool = False) -> Engine:
     """Return what there is of the program ``name``; ``trial`` are arguments with which it must end well.
 
-    Where root asks it is tried as an ordinary user, as a run would be. Asked anew only when the program changes.
+    Where root asks it is tried as an ordinary user, as a run would be, unless ``as_root``. Asked anew only when the
+    program changes, and looked for anew only when PATH does, or the program is gone.
     """
-    path = shutil.which(name)
-    if path is None:
-        return Engine(trouble=f"{name} is not installed")
-    return _tried(os.path.realpath(path), Path(path).stat().st_mtime_ns, trial)
+    key = name, os.environ.get("PATH", os.defpath)
+    place = _places.get(key)
+    if place is None or not place.exists():
+        found = shutil.which(name)
+        if found is None:
+            return Engine(trouble=f"{name} is not installed")
+        place = _places[key] = Path(os.path.realpath(found))
+    return _tried(str(place), place.stat().st_mtime_ns, trial, as_root)
+
+
+_places: dict[tuple[str, str], Path] = {}
+"""A program's name and PATH to where it was found: to search for it takes longer than all else before a run."""
 
 
 @lru_cache(maxsize=16)
-def _tried(path: str, _changed: int, trial: tuple[str, ...]) -> Engine:
-    version, trouble = _ask(path, ("--version",))
+def _tried(path: str, _changed: int, trial: tuple[str, ...], as_root: bool) -> Engine:
+    version, trouble = _ask(path, ("--version",), as_root)
     numbers = re.search(r"\d+(\.\d+)+", version)
     if trouble or numbers is None:
         return Engine(path=path, trouble=trouble or f"{path} --version says {version[:_EVIDENCE]!r}")
-    text, trouble = _ask(path, ("--help",))
+    text, trouble = _ask(path, ("--help",), as_root)
     options = frozenset(re.findall(r"--[a-z][a-z0-9-]+", text))
     if not trouble:
-        _, trouble = _ask(path, trial)
+        _, trouble = _ask(path, trial, as_root)
     return Engine(path, tuple(map(int, numbers[0].split("."))), options, trouble)
 
 
-def _ask(path: str, arguments: tuple[str, ...]) -> tuple[str, str]:
+def _ask(path: str, arguments: tuple[str, ...], as_root: bool) -> tuple[str, str]:
     """Return what the program prints, and what went wrong."""
-    uid = first_uid() if os.geteuid() == 0 else None
+    uid = first_uid() if os.geteuid() == 0 and not as_root else None
     try:
         answer = subprocess.run(
             [path, *arguments], capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,15 +20,17 @@ class StockadeError(Exception):
 
 @dataclass(frozen=True)
 class FieldProblem:
-    """One mistake in a policy: where, with which value, and why."""
+    """One mistake in a policy: where, with which value, and why; ``origin`` is who set it, where several may have."""
 
     field: str
     value: str
     reason: str
+    origin: str = ""
 
     def __str__(self) -> str:
-        """Return ``field = value: reason``."""
-        return f"{self.field} = {self.value}: {self.reason}"
+        """Return ``field = value: reason``, and the origin."""
+        text = f"{self.field} = {self.value}: {self.reason}"
+        return f"{text} ({self.origin})" if self.origin else text
 
 
 class PolicyError(StockadeError):
@@ -39,8 +41,15 @@ class PolicyError(StockadeError):
         super().__init__("; ".join(map(str, self.problems)))
 
     def as_json(self) -> dict[str, Any]:
-        """Return the problems as a list of ``field``, ``value`` and ``reason``."""
+        """Return the problems as a list of ``field``, ``value``, ``reason`` and ``origin``."""
         return super().as_json() | {"problems": [vars(p) for p in self.problems]}
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return the one of ``known`` that was probably meant by ``name``, an empty text if none is near."""
+    import difflib  # only where something is wrong
+
+    return next(iter(difflib.get_close_matches(name, list(map(str, known)), n=1)), "")
 
 
 class JobError(StockadeError):

@@ -54,7 +54,13 @@ class Watch(Record):
     """Bytes of the whole tree past which the caller is told, once."""
     setup_seconds: float = 10.0
     engine_tasks: int = 0
-    """Tasks in the run's control groups that belong to a program between the init and the guest."""
+    """Tasks in the run's control groups that belong to a program between the init and the guest: one below the other,
+    each the only child of the one before."""
+    live: bool = False
+    """Whether somebody reads along: that the program has begun is told at once, and so is all of its output up to
+    the limit."""
+    report_seconds: float | None = None
+    """How often to tell what the run has used."""
 
 
 class Collect(Record):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,35 +16,39 @@ from pydantic import (
     ValidationError,
 )
 
-from stockade._errors import FieldProblem, PolicyError
+from stockade._errors import FieldProblem, PolicyError, nearest
 from stockade._frozen import FrozenDict
 from stockade._guarantees import FLOORS, LIMITS, Guarantee, Strength
 from stockade._policy_parts import Commands, Environment, Filesystem, Limits, Part, Security, frozen
 from stockade._profiles import DEFAULT_ACCEPT
 
 
-def _strengths(value: Any) -> Any:
+def _table(value: Any) -> Any:
     if not isinstance(value, Mapping):
         raise ValueError("expected a table of guarantee to the weakest strength that is enough")
-    return {_member(Guarantee, key, "guarantee"): _member(Strength, item, "strength") for key, item in value.items()}
+    return dict(value)
 
 
-def _member(kind: Any, value: Any, word: str) -> Any:
-    try:
-        return kind(value)
-    except ValueError:
-        raise ValueError(f"{value!r} is no {word}; there are: {', '.join(kind)}") from None
+def _member(kind: Any, word: str) -> BeforeValidator:
+    def check(value: Any) -> Any:
+        try:
+            return kind(value)
+        except ValueError:
+            near = nearest(str(value), kind)
+            hint = f"did you mean {near!r}?" if near else f"there are: {', '.join(kind)}"
+            raise ValueError(f"{value!r} is no {word}; {hint}") from None
+
+    return BeforeValidator(check)
 
 
-_Accept = Annotated[dict[Guarantee, Strength], BeforeValidator(_strengths), AfterValidator(frozen)]
+_Accept = Annotated[
+    dict[Annotated[Guarantee, _member(Guarantee, "guarantee")], Annotated[Strength, _member(Strength, "strength")]],
+    BeforeValidator(_table),
+    AfterValidator(frozen),
+]
 
-
-_LIMITS = Limits()
-_FILESYSTEM = Filesystem()
-_ENVIRONMENT = Environment()
-_SECURITY = Security()
-_COMMANDS = Commands()
-_NOTHING: FrozenDict[Any, Any] = FrozenDict()
+_UNSET: Any = object()
+"""What was not given, so that ``model_fields_set`` tells what was."""
 
 
 class Policy(Part):
@@ -54,16 +58,16 @@ class Policy(Part):
     An unset field has the default profile's figure; an empty list means nothing, never everything.
     """
 
-    limits: Limits = Field(default=_LIMITS, description="resources and how much of each")
-    filesystem: Filesystem = Field(default=_FILESYSTEM, description="files of the host")
+    limits: Limits = Field(default=Limits(), description="resources and how much of each")
+    filesystem: Filesystem = Field(default=Filesystem(), description="files of the host")
     network: Literal["none", "host"] = Field(
         default="none",
         description="'none': a network of its own with nothing but its own loopback; 'host': the host's, "
         "which reaches services on its loopback and cloud metadata addresses",
     )
-    environment: Environment = Field(default=_ENVIRONMENT, description="environment variables")
-    security: Security = Field(default=_SECURITY, description="identity and privileges")
-    commands: Commands = Field(default=_COMMANDS, description="commands that may be passed on")
+    environment: Environment = Field(default=Environment(), description="environment variables")
+    security: Security = Field(default=Security(), description="identity and privileges")
+    commands: Commands = Field(default=Commands(), description="commands that may be passed on")
     isolation: Literal["process", "namespaces", "wasm", "own_kernel"] | None = Field(
         default=None,
         description="the least that may stand between guest and host; unset: a process, or what the trust asks for",
@@ -80,15 +84,15 @@ class Policy(Part):
     def __init__(
         self,
         *,
-        limits: Limits | Mapping[str, Any] = _LIMITS,
-        filesystem: Filesystem | Mapping[str, Any] = _FILESYSTEM,
-        network: str = "none",
-        environment: Environment | Mapping[str, Any] = _ENVIRONMENT,
-        security: Security | Mapping[str, Any] = _SECURITY,
-        commands: Commands | Mapping[str, Any] = _COMMANDS,
-        isolation: str | None = None,
-        on_output: str = "truncate",
-        accept: Mapping[Any, Any] = _NOTHING,
+        limits: Limits | Mapping[str, Any] = _UNSET,
+        filesystem: Filesystem | Mapping[str, Any] = _UNSET,
+        network: str = _UNSET,
+        environment: Environment | Mapping[str, Any] = _UNSET,
+        security: Security | Mapping[str, Any] = _UNSET,
+        commands: Commands | Mapping[str, Any] = _UNSET,
+        isolation: str | None = _UNSET,
+        on_output: str = _UNSET,
+        accept: Mapping[Any, Any] = _UNSET,
         **unknown: Any,
     ) -> None:
         fields = {
@@ -102,10 +106,33 @@ class Policy(Part):
             "on_output": on_output,
             "accept": accept,
         }
+        given = {name: value for name, value in fields.items() if value is not _UNSET}
         try:
-            super().__init__(**fields, **unknown)
+            super().__init__(**given, **unknown)
         except ValidationError as error:
             raise PolicyError([_problem(item) for item in error.errors()]) from None
+
+    @classmethod
+    def profile(cls, name: str, **fields: Any) -> Policy:
+        """Return the profile ``name`` with ``fields`` on top: ``Policy.profile("strict", limits={"memory": "1GiB"})``.
+
+        A field, a single limit as well, that is not given is the profile's. ``stockade.resolve`` merges more than that.
+        Raises ``PolicyError`` if there is no such profile, or for whatever makes no sense in the fields.
+        """
+        from stockade import _merge  # which a plain policy has no use for
+
+        return cls.parse(_merge.merge([*_merge.profile(name), _merge.Layer("argument", fields)]).data())
+
+    @classmethod
+    def named(cls, policy: Policy | str | None) -> Policy:
+        """Return the policy itself, the profile of that name, or the default profile."""
+        if policy is None:
+            return cls()
+        if isinstance(policy, str):
+            return cls.profile(policy)
+        if not isinstance(policy, Policy):
+            raise PolicyError([FieldProblem("policy", repr(policy)[:80], "expected a Policy or a profile's name")])
+        return policy
 
     @classmethod
     def parse(cls, data: Mapping[str, Any]) -> Policy:
@@ -123,8 +150,8 @@ class Policy(Part):
         file = Path(path)
         try:
             text = file.read_text(encoding="utf-8")
-            data = json.loads(text) if file.suffix == ".json" else tomllib.loads(text)
-        except (OSError, ValueError) as error:
+            data = read(text, as_json=file.suffix == ".json")
+        except (OSError, ValueError, RecursionError) as error:
             raise PolicyError([FieldProblem("policy", str(path), f"cannot be read: {error}")]) from None
         return cls.parse(data)
 
@@ -142,14 +169,44 @@ class Policy(Part):
         return not (guarantee is Guarantee.NETWORK and self.network == "host")
 
 
+def read(text: str, *, as_json: bool) -> Any:
+    """Return what a file says, as data; ``ValueError`` where it is no TOML or JSON, or says one thing twice."""
+    return json.loads(text, object_pairs_hook=_once) if as_json else tomllib.loads(text)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice!r} is there twice")
+    return table
+
+
 def _plain(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else value
 
 
 def _problem(item: Any) -> FieldProblem:
-    field = ".".join(str(part) for part in item["loc"] if part not in ("int", "float", "literal['unlimited']"))
+    field = ".".join(str(part) for part in item["loc"] if part not in _NO_NAMES)
     reason = item["msg"].removeprefix("Value error, ")
     if item["type"] == "extra_forbidden":
-        reason = "there is no such field"
+        reason = "there is no such field" + _meant(item["loc"])
     value = repr(item["input"])
     return FieldProblem(field, value if len(value) <= 80 else value[:77] + "...", reason)
+
+
+_NO_NAMES = ("int", "float", "literal['unlimited']", "[key]")
+"""What pydantic puts into a place beside the names of fields."""
+
+
+def _meant(place: Sequence[Any]) -> str:
+    """Return which field was probably meant: of that name elsewhere, or of a like name, in the same table first."""
+    from stockade._rules import PARTS, RULES
+
+    *inside, last = map(str, place)
+    table = ".".join(inside)
+    names = {path.rpartition(".")[2]: path for path in (*RULES, *PARTS)}
+    own = {name: name for name, path in names.items() if path.rpartition(".")[0] == table}
+    meant = names.get(last) or own.get(nearest(last, own)) or names.get(nearest(last, names))
+    return f"; did you mean {meant!r}?" if meant else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -12,17 +13,21 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from stockade import _artifacts, _commands, _costs, _workspace
 from stockade._artifacts import Caps
 from stockade._errors import JobError
+from stockade._events import LimitReached, OnWarning
 from stockade._job import Command, Job
 from stockade._launch import Launch
 from stockade._plan import Plan
 from stockade._result import Result
+from stockade._stream import KEPT, REPORT_SECONDS, Stream, check
 from stockade.backends import registry as backends
 from stockade.backends.base import Backend, SpeaksForItself
 from stockade.client import blocking, wardens
 from stockade.client.conversation import Conversation
+from stockade.client.outbox import Outbox
 from stockade.languages import registry as languages
 
 if TYPE_CHECKING:
+    from stockade._ceiling import Given
     from stockade._commit import Committed
     from stockade._policy import Policy
     from stockade._select import Selection
@@ -34,13 +39,19 @@ Archive = bytes | os.PathLike[str] | str
 class Sandbox:
     """A policy and a backend, ready to run things. Every run is a sandbox of its own: nothing is carried over.
 
+    ``policy`` is a ``Policy`` or a profile's name, ``ceiling`` the most that it may ask for: see ``stockade.select``.
     Raises ``PlanError`` at once if a guarantee of the policy cannot be held here.
     """
 
     def __init__(
-        self, policy: Policy | None = None, *, backend: str | Backend | None = None, trust: str | None = None
+        self,
+        policy: Policy | str | None = None,
+        *,
+        backend: str | Backend | None = None,
+        trust: str | None = None,
+        ceiling: Given | None = None,
     ) -> None:
-        chosen = select(policy, trust=trust, backend=backend)
+        chosen = select(policy, trust=trust, backend=backend, ceiling=ceiling)
         self.backend = chosen.backend
         self.plan = chosen.plan
         self.policy = self.plan.policy
@@ -54,32 +65,67 @@ class Sandbox:
     ) -> None:
         """Let go; there is nothing to undo."""
 
-    def run(self, source: Source, **options: Any) -> Result:
+    def run(self, source: Source, *, on_warning: OnWarning | None = None, **options: Any) -> Result:
         """Run source text, or a file whose suffix tells the language; see ``stockade.run`` for the options."""
-        return self.run_job(job_from_source(source, **options))
+        return self.run_job(job_from_source(source, **options), on_warning=on_warning)
 
-    def run_command(self, argv: Sequence[str], **options: Any) -> Result:
+    def run_command(self, argv: Sequence[str], *, on_warning: OnWarning | None = None, **options: Any) -> Result:
         """Run a command; see ``stockade.run_command`` for the options."""
-        return self.run_job(job_from_command(argv, **options))
+        return self.run_job(job_from_command(argv, **options), on_warning=on_warning)
 
     def commit(self, result: Result) -> Committed:
         """Bring what the run behind ``result`` has changed into its project; see ``Result.commit``."""
         return result.commit()
 
-    def run_job(self, job: Job) -> Result:
+    def run_job(self, job: Job, *, on_warning: OnWarning | None = None) -> Result:
         """Run a job and return its verdict."""
-        # The line first: the warden wakes up while the launch is put together.
-        with wardens.current().line() as line, prepared(self.backend, self.plan, job) as launch:
-            talk = Conversation(launch)
-            for _ in blocking.events(talk, line, job.stdin):
-                pass
-            return verdict_of(talk, self.backend, self.plan)
+        with conversing(self.backend, self.plan, job) as (outbox, line):
+            for event in blocking.events(outbox, line, job.stdin):
+                if on_warning is not None and isinstance(event, LimitReached) and event.is_warning:
+                    on_warning(event)
+        return concluded(outbox)
+
+    def stream(
+        self,
+        source: Source,
+        *,
+        interactive: bool = False,
+        report_seconds: float | None = REPORT_SECONDS,
+        **options: Any,
+    ) -> Stream:
+        """Run source text, or a file, and return its events as they happen; see ``stockade.run`` for the options.
+
+        ``interactive`` leaves standard input open, to be written to until it is closed; ``report_seconds`` is how
+        often the run's use is told, ``None`` never. Raises what ``run`` raises, before anything is started.
+        """
+        job = job_from_source(source, **options)
+        return self.stream_job(job, interactive=interactive, report_seconds=report_seconds)
+
+    def stream_command(
+        self,
+        argv: Sequence[str],
+        *,
+        interactive: bool = False,
+        report_seconds: float | None = REPORT_SECONDS,
+        **options: Any,
+    ) -> Stream:
+        """Run a command and return its events as they happen; see ``stream``."""
+        job = job_from_command(argv, **options)
+        return self.stream_job(job, interactive=interactive, report_seconds=report_seconds)
+
+    def stream_job(
+        self, job: Job, *, interactive: bool = False, report_seconds: float | None = REPORT_SECONDS
+    ) -> Stream:
+        """Run a job and return its events as they happen; see ``stream``."""
+        check(job, interactive=interactive, report_seconds=report_seconds)
+        how = {"live": True, "interactive": interactive, "report_seconds": report_seconds, "keep": KEPT}
+        return Stream(partial(conversing, self.backend, self.plan, job, **how), job.stdin)
 
 
 def run(
     source: Source,
     *,
-    policy: Policy | None = None,
+    policy: Policy | str | None = None,
     language: str | None = None,
     arguments: Sequence[str] = (),
     stdin: str | bytes | BinaryIO | None = None,
@@ -91,14 +137,19 @@ def run(
     interpreter: str | os.PathLike[str] | None = None,
     backend: str | Backend | None = None,
     trust: str | None = None,
+    ceiling: Given | None = None,
+    on_warning: OnWarning | None = None,
 ) -> Result:
     """Run source text (Python unless ``language`` says otherwise), or the file that a ``Path`` names.
 
+    ``policy`` is a ``Policy`` or a profile's name, such as ``"strict"``.
     ``stdin`` is text, bytes or an open binary file; ``files`` are laid into the workspace by relative name, and so is
     what an ``archive`` (zip or tar, as a path or as bytes) holds; ``artifacts`` are patterns of files to bring out,
     such as ``["*.png", "out/**"]``, within ``caps``. ``interpreter`` is an executable or a virtual environment.
-    ``backend`` is a name or an object; unset, it is chosen as ``stockade.select`` says. Returns the verdict, whatever
-    the code did.
+    ``backend`` is a name or an object; unset, it is chosen as ``stockade.select`` says, which also tells of
+    ``ceiling``. ``on_warning`` is called, in this thread, with a ``stockade.LimitReached`` for each limit of which four
+    fifths are used, and for memory past its soft limit; what it raises ends the run. Returns the verdict, whatever the
+    code did.
 
     Raises ``PolicyError``, ``JobError``, ``PlanError`` or ``BackendUnavailable`` before anything is started.
     """
@@ -114,13 +165,13 @@ def run(
         environment=environment,
         interpreter=interpreter,
     )
-    return Sandbox(policy, backend=backend, trust=trust).run_job(job)
+    return Sandbox(policy, backend=backend, trust=trust, ceiling=ceiling).run_job(job, on_warning=on_warning)
 
 
 def run_command(
     argv: Sequence[str],
     *,
-    policy: Policy | None = None,
+    policy: Policy | str | None = None,
     stdin: str | bytes | BinaryIO | None = None,
     files: Mapping[str, str | bytes] | None = None,
     archive: Archive | None = None,
@@ -129,40 +180,50 @@ def run_command(
     environment: Mapping[str, str] | None = None,
     backend: str | Backend | None = None,
     trust: str | None = None,
+    ceiling: Given | None = None,
+    on_warning: OnWarning | None = None,
 ) -> Result:
     """Run the command ``argv``; its program is looked for on the sandbox's own PATH. See ``run``."""
     job = job_from_command(
         argv, stdin=stdin, files=files, archive=archive, artifacts=artifacts, caps=caps, environment=environment
     )
-    return Sandbox(policy, backend=backend, trust=trust).run_job(job)
+    return Sandbox(policy, backend=backend, trust=trust, ceiling=ceiling).run_job(job, on_warning=on_warning)
 
 
 def select(
-    policy: Policy | None = None, *, trust: str | None = None, backend: str | Backend | None = None
+    policy: Policy | str | None = None,
+    *,
+    trust: str | None = None,
+    backend: str | Backend | None = None,
+    ceiling: Given | None = None,
 ) -> Selection:
     """Return the backend that would be used for ``policy``, its plan, and the reason; runs no guest.
 
     ``trust`` is ``"trusted"``, ``"semi-trusted"``, ``"untrusted"`` or unset: see ``stockade.Trust``. A ``backend`` that
-    is named is taken, or refused if it is not enough.
+    is named is taken, or refused if it is not enough. ``ceiling`` (a ``Policy``, its fields as a mapping, a profile's
+    name, or a file's ``Path``) bounds each field that it sets: a figure above it is lowered to it, a path outside of it
+    is refused with ``PolicyError``. The administrator's in /etc/stockade/policy.toml bounds what is left.
     Raises ``BackendUnavailable`` with a sentence for each backend if none can hold the policy.
     """
     warden = wardens.current()  # starts while the policy's module is imported, which takes as long
     from stockade import _select
     from stockade._policy import Policy
 
-    wanted = policy if policy is not None else Policy()
+    wanted = Policy.named(policy)
     if backend is None:
-        return _select.select(wanted, warden.facts(), trust)
-    return _select.named(backends.find(backend), wanted, warden.facts(), trust)
+        return _select.select(wanted, warden.facts(), trust, ceiling)
+    return _select.named(backends.find(backend), wanted, warden.facts(), trust, ceiling)
 
 
-def plan(policy: Policy | None = None, *, backend: str | Backend | None = None) -> Plan:
+def plan(
+    policy: Policy | str | None = None, *, backend: str | Backend | None = None, ceiling: Given | None = None
+) -> Plan:
     """Return what would enforce each guarantee of ``policy`` here; runs nothing.
 
     Raises ``PlanError`` naming every guarantee that cannot be held, ``BackendUnavailable`` if nothing can,
     ``PolicyError`` if the policy's own system-call filter is none.
     """
-    return select(policy, backend=backend).plan
+    return select(policy, backend=backend, ceiling=ceiling).plan
 
 
 @contextmanager
@@ -184,13 +245,25 @@ def prepared(backend: Backend, plan: Plan, job: Job) -> Iterator[Launch]:
         yield _workspace.ordered(launch, job, plan.policy)
 
 
-def verdict_of(talk: Conversation, backend: Backend, plan: Plan) -> Result:
-    """Return the verdict, once the conversation is over; an engine in between has its say about the status."""
-    result = talk.result(plan, backend.translate if isinstance(backend, SpeaksForItself) else None)
-    result = _workspace.finished(result, talk.launch, talk.bundle)
-    if result.ok:
-        _costs.note(backend.name, talk.seconds)
-    return result
+@contextmanager
+def conversing(backend: Backend, plan: Plan, job: Job, **how: Any) -> Iterator[tuple[Outbox, wardens.Line]]:
+    """Open a line and a conversation about ``job``; ``how`` is for ``Conversation``. Leaving ends the run.
+
+    An engine in between has its say about the status.
+    """
+    # The line first: the warden wakes up while the launch is put together.
+    with wardens.current().line() as line, prepared(backend, plan, job) as launch:
+        translate = backend.translate if isinstance(backend, SpeaksForItself) else None
+        talk = Conversation(launch, plan, translate, finish=_workspace.finished, **how)
+        yield Outbox(talk, line.sock), line
+        if talk.result is not None and talk.result.ok:
+            _costs.note(backend.name, talk.seconds)
+
+
+def concluded(outbox: Outbox) -> Result:
+    """Return the verdict of a conversation that was held to its end."""
+    assert outbox.talk.result is not None
+    return outbox.talk.result
 
 
 def job_from_source(

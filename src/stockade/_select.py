@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from stockade import _ceiling
 from stockade._errors import BackendUnavailable, JobError, PlanError, StockadeError
 from stockade._guarantees import Guarantee, Isolation
 from stockade.backends import registry
 from stockade.backends.base import Backend, planned
 
 if TYPE_CHECKING:
+    from stockade._ceiling import Given
     from stockade._facts import HostFacts
     from stockade._plan import Plan
     from stockade._policy import Policy
@@ -61,14 +63,16 @@ class Selection:
     reason: str
 
 
-def select(policy: Policy, facts: HostFacts, trust: Trust | str | None = None) -> Selection:
+def select(
+    policy: Policy, facts: HostFacts, trust: Trust | str | None = None, ceiling: Given | None = None
+) -> Selection:
     """Return the backend for ``policy``; those that come after it are not looked at.
 
     Unset, ``trust`` leaves the policy's least isolation as the floor, and the strongest backend is taken.
     Raises ``PlanError`` or ``BackendUnavailable``, with a sentence for each backend, if there is none: what isolates
     less than the floor is never taken instead.
     """
-    return first(candidates(policy, facts, trust), trust)
+    return first(candidates(policy, facts, trust, ceiling), trust)
 
 
 def first(found: Iterable[Candidate], trust: Trust | str | None = None) -> Selection:
@@ -81,15 +85,25 @@ def first(found: Iterable[Candidate], trust: Trust | str | None = None) -> Selec
     raise _none_left(passed)
 
 
-def candidates(policy: Policy, facts: HostFacts, trust: Trust | str | None = None) -> Iterator[Candidate]:
-    """Yield every backend there is, in the order in which they would be taken."""
+def candidates(
+    policy: Policy, facts: HostFacts, trust: Trust | str | None = None, ceiling: Given | None = None
+) -> Iterator[Candidate]:
+    """Yield every backend there is, in the order in which they would be taken, for ``policy`` under its ceilings."""
     given = _trust(trust)
+    policy = _ceiling.applied(policy, ceiling, given)
     for backend in _in_order(given):
         yield _consider(backend, policy, facts, given)
 
 
-def named(backend: Backend, policy: Policy, facts: HostFacts, trust: Trust | str | None = None) -> Selection:
+def named(
+    backend: Backend,
+    policy: Policy,
+    facts: HostFacts,
+    trust: Trust | str | None = None,
+    ceiling: Given | None = None,
+) -> Selection:
     """Return the selection of a backend that the caller named. Raises as ``planned`` does, or for what trust asks."""
+    policy = _ceiling.applied(policy, ceiling, _trust(trust))
     require_isolation(backend, policy, trust)
     return Selection(backend, planned(backend, policy, facts), f"{backend.name}: asked for by name")
 

@@ -21,6 +21,7 @@ class TestProcess(BackendContract):
     accept = SHARED
     interpreter = SYSTEM_PYTHON
     own_root = False
+    unnamed_file = "PermissionError"
     own_identity = False
     root_can_be_writable = False
     keeps_capabilities = False
@@ -45,3 +46,20 @@ class TestBubblewrap(BackendContract):
     keeps_environment = frozenset({"PWD"})
     hides: ClassVar = {"read": True, "write": False}
     disk: ClassVar = {"/tmp": 4, "/dev/shm": 4, "/workspace": 2}
+
+
+@pytest.mark.needs("firejail")
+class TestFirejail(BackendContract):
+    backend = "firejail"
+    keeps_workspaces = False
+    accept: ClassVar = {} if os.geteuid() == 0 else {"disk": "absent"}
+    interpreter = SYSTEM_PYTHON
+    own_root = False
+    own_identity = False
+    root_can_be_writable = False
+    tells_signals = False
+    explains_denials = False
+    disk: ClassVar = {"": 1} if os.geteuid() == 0 else None
+    disk_places = (".", "../tmp")
+    start_seconds = 1.5
+    keeps_capabilities = False

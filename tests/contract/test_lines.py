@@ -15,9 +15,8 @@ import pytest
 
 import stockade
 from stockade import AsyncSandbox, JobError, Outcome, Policy, Sandbox
-from stockade._sandbox import job_from_command, prepared
+from stockade._sandbox import conversing, job_from_command
 from stockade.client import blocking, wardens
-from stockade.client.conversation import Conversation
 
 FLOOD = b"x" * (8 << 20)
 
@@ -91,10 +90,15 @@ def test_calling_off_before_the_launch_has_arrived_is_answered():
         job = job_from_command(["sleep", "20"], files={"large": source})
         reading, writing = os.pipe()
         os.write(writing, b"!")
-        with wardens.current().line() as line, prepared(box.backend, box.plan, job) as launch:
-            talk = Conversation(launch)
-            list(blocking.events(talk, line, None, cancel=reading))
-        assert talk.result(box.plan).outcome is Outcome.CANCELLED
+        with conversing(box.backend, box.plan, job) as (outbox, line):
+
+            def cancel(outbox=outbox, reading=reading):
+                os.read(reading, 1)
+                with outbox.speaking() as talk:
+                    talk.cancel()
+
+            list(blocking.events(outbox, line, None, attend={reading: cancel}))
+        assert outbox.talk.result.outcome is Outcome.CANCELLED
         os.close(reading)
         os.close(writing)
 

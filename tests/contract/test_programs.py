@@ -33,7 +33,7 @@ PROGRAMS = {
         {}, ("failed", 7, None, None, ""),
     ),
     "endless loop": ("while True: pass", {"cpu_time": 0.3}, ("limit_exceeded", None, 9, "cpu_time", "")),
-    "sleep": ("import time; print(1, flush=True); time.sleep(60)", {"wall_time": 0.5}, ("limit_exceeded", None, 9, "wall_time", "1\n")),
+    "sleep": ("import time; print(1, flush=True); time.sleep(60)", {"wall_time": 1.5}, ("limit_exceeded", None, 9, "wall_time", "1\n")),
     "many threads": (
         "import threading\nts = [threading.Thread(target=print, args=(n,)) for n in range(3)]\n"
         "for t in ts: t.start(); t.join()",
@@ -80,14 +80,16 @@ PROGRAMS = {
     "kill the group": (["sh", "-c", "kill -9 0"], {}, ("crashed", None, 9, None, "")),
 }  # fmt: skip
 DIFFERENT = {
-    # bwrap tells of a death by signal as 128 and its number.
+    # bwrap and firejail tell of a death by signal as 128 and its number.
     ("bubblewrap", "exit 137"): ("crashed", None, 9, None, ""),
+    ("firejail", "exit 137"): ("crashed", None, 9, None, ""),
 }
 BACKENDS = [
     pytest.param("native", marks=pytest.mark.needs("native")),
     pytest.param("process"),
     pytest.param("landlock", marks=pytest.mark.needs("landlock")),
     pytest.param("bubblewrap", marks=pytest.mark.needs("bwrap")),
+    pytest.param("firejail", marks=pytest.mark.needs("firejail")),
 ]
 
 

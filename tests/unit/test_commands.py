@@ -57,3 +57,16 @@ def _is_pattern(text):
 def test_nonsense_is_refused_when_the_policy_is_built(pattern):
     with pytest.raises(PolicyError, match="commands"):
         Policy(commands={"allow": [pattern]})
+
+
+@pytest.mark.parametrize(
+    ("wide", "narrow", "expected"),
+    [
+        ("git *", "git *", True), ("git *", "git log *", True), ("git *", "git log", True), ("git *", "git", True),
+        ("git log", "git *", False), ("git * *", "git *", False), ("git *", "/usr/bin/git log", True),
+        ("/usr/bin/git *", "git *", False), ("*", "git log", False), ("git ?", "git *", False), ("g*", "git", True),
+        ("git 'a b'", "git 'a b'", True), ("git lo? *", "git log *", False), ("git [ab] *", "git [ab] c *", True),
+    ],
+)  # fmt: skip
+def test_a_pattern_covers_another_only_where_that_is_certain(wide, narrow, expected):
+    assert _commands.covers(wide, narrow) == expected

@@ -35,5 +35,5 @@ def test_what_is_no_language_and_no_backend():
         languages.find(5)
     with pytest.raises(BackendUnavailable, match="a backend is a name"):
         backends.find(5)
-    with pytest.raises(BackendUnavailable, match="there are: bubblewrap, landlock, native, process"):
+    with pytest.raises(BackendUnavailable, match="there are: bubblewrap, firejail, landlock, native, process"):
         backends.find("docker")

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from stockade import Guarantee, PlanError, Policy, PolicyError, Strength
+from stockade import Guarantee, PlanError, Policy, PolicyError, Strength, resolve
 from stockade._launch import Watch
 from stockade._plan import plan
 from stockade._result import Met
@@ -68,8 +68,8 @@ def test_address_space_is_set_for_each_process():
 
 
 def test_they_are_shown_with_units_and_read_back():
-    policy = Policy(limits={"soft_memory": "64MiB", "address_space": "1GiB"})
-    text = policy_as_toml(policy)
+    found = resolve(variables={}, limits={"soft_memory": "64MiB", "address_space": "1GiB"})
+    policy, text = found.policy, policy_as_toml(found)
     assert 'soft_memory = "64MiB"' in text and 'address_space = "1GiB"' in text
     assert asked(policy, Guarantee.MEMORY) == "256 MiB, soft 64 MiB"
     assert asked(policy, Guarantee.ADDRESS_SPACE) == "1 GiB"
@@ -99,7 +99,7 @@ def test_a_look_tells_of_a_soft_limit_once():
     meter = Meter(Watch(soft_memory=40 * MIB), cast(Any, slot))
     meter.start(0.0, 0)
     assert meter.next_look < meter._begin + 0.021
-    assert [meter.look(0.0) for _ in range(3)] == [[], [("memory", "soft")], []]
+    assert [meter.look(0.0) for _ in range(3)] == [[], [("memory", "soft", 41 * MIB, 40 * MIB)], []]
     assert meter._past_soft == 41 * MIB
 
 

@@ -6,13 +6,17 @@ import os
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from stockade._launch import Watch
 from stockade.warden.meter import Meter
 
+_NOTHING = Watch()
 
-def _meter() -> Meter:
+
+def _meter(watch: Watch = _NOTHING) -> Meter:
     slot = SimpleNamespace(cell=SimpleNamespace(init=os.getpid()), group=None)
-    return Meter(Watch(), cast(Any, slot))
+    return Meter(watch, cast(Any, slot))
 
 
 def test_the_wall_time_counts_from_the_hand_over_where_nothing_better_is_known():
@@ -27,3 +31,44 @@ def test_no_time_has_passed_before_the_hand_over():
     meter = _meter()
     meter.stop()
     assert meter.report(None)["wall_seconds"] == 0.0
+
+
+def test_the_wall_clock_stands_still_while_paused(monkeypatch):
+    clock = [100.0]
+    monkeypatch.setattr("stockade.warden.meter.time.monotonic", lambda: clock[0])
+    meter = _meter(Watch(wall_seconds=10))
+    meter.start(0.0, 0)
+    meter.pause(103.0)
+    assert meter.look(200.0) == []
+    assert meter.usage(200.0)["wall_seconds"] == 3.0
+    meter.resume(200.0)
+    assert [finding[:2] for finding in meter.look(205.5)] == [("wall_time", "near")]
+    clock[0] = 206.0
+    meter.stop()
+    assert meter.report(None)["wall_seconds"] == 9.0
+
+
+def test_a_run_that_ends_while_paused_has_the_time_before_it(monkeypatch):
+    monkeypatch.setattr("stockade.warden.meter.time.monotonic", lambda: 100.0)
+    meter = _meter()
+    meter.start(0.0, 0)
+    meter.pause(101.0)
+    meter.stop()
+    assert meter.report(None)["wall_seconds"] == 1.0
+
+
+def test_near_and_met_are_told_once_each(monkeypatch):
+    monkeypatch.setattr("stockade.warden.meter.time.monotonic", lambda: 0.0)
+    meter = _meter(Watch(wall_seconds=10))
+    meter.start(0.0, 0)
+    told = [meter.look(now) for now in (7.9, 8.0, 8.5, 10.0, 10.1)]
+    assert told == [[], [("wall_time", "near", 8.0, 10)], [], [("wall_time", "met", 10.0, 10)], []]
+
+
+def test_the_next_look_is_no_later_than_the_mark(monkeypatch):
+    monkeypatch.setattr("stockade.warden.meter.time.monotonic", lambda: 0.0)
+    meter = _meter(Watch(wall_seconds=0.125))
+    meter.start(0.0, 0)
+    assert meter.next_look == pytest.approx(0.1)
+    meter.look(0.1)
+    assert meter.next_look == pytest.approx(0.125)

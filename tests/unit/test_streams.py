@@ -34,3 +34,14 @@ def test_head_only_keeps_the_first_bytes(written, limit):
 @given(pieces)
 def test_without_a_limit_all_is_head(written):
     assert kept(Keeper(None, head_only=False), written) == (b"".join(written), b"")
+
+
+@given(pieces, st.integers(0, 120))
+def test_a_live_stream_has_all_up_to_the_limit_and_the_same_ends(written, limit):
+    keeper = Keeper(limit, head_only=False, live=True)
+    whole = b"".join(written)
+    left, tail = kept(keeper, written)
+    assert left == whole[:limit]
+    other = Keeper(limit, head_only=False)
+    head, other_tail = kept(other, written)
+    assert (left[: len(head)], tail) == (head, other_tail)

@@ -18,20 +18,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stockade import _engines, _filter
+from stockade import _engines
 from stockade._errors import JobError
 from stockade._guarantees import Enforcement, Guarantee, Isolation, Strength
-from stockade._launch import Launch, encode_steps
+from stockade._launch import Launch
 from stockade.backends.base import Availability
-from stockade.backends.bubblewrap_arguments import ENGINE_TASKS, STATUS, Arguments
+from stockade.backends.bubblewrap_arguments import Arguments
 from stockade.backends.bubblewrap_capabilities import capabilities
-from stockade.backends.limits import filters_syscalls, groups, watch
 from stockade.backends.surroundings import (
+    check_nesting,
     check_paths,
     check_reachable,
     copy_steps,
     environment,
-    lies_below,
     outlet_steps,
 )
 from stockade.languages.base import JOB_FOLDER
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
     from stockade._policy import Policy
 
 _ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}  # of bwrap itself
-_FIRST = (("session",), ("status", STATUS))
 _TRIAL = ("--unshare-user", "--unshare-pid", "--unshare-net", "--uid", "1000", "--gid", "1000", "--die-with-parent",
           "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--", "/bin/sh", "-c", "exit 0")  # fmt: skip
 _NEEDED = ("--json-status-fd", "--size", "--perms", "--seccomp")
@@ -58,6 +56,7 @@ UNBOUNDED = (
     "what bwrap keeps goes with it, so the workspace lies in a folder of the host's, and nothing bounds the sum of "
     "what is written there"
 )
+_SIGNALS = frozenset(map(int, signal.valid_signals()))
 _MISSING = b"No such file or directory"
 
 
@@ -111,7 +110,7 @@ class Bubblewrap:
             raise JobError(f"security.read_only_root: the {self.name} backend cannot bound a writable root")
         if plan.policy.security.explain_denials:
             raise JobError(f"security.explain_denials: {self.name} hands no listener of its filter on")
-        _check_nesting(plan.policy)
+        check_nesting(plan.policy, "bwrap")
         _check_workspace(plan, job)
         place = places.name(secrets.token_hex(8)) if needs_place(plan.policy, job) else ""
         yield launch(plan, job, spell(JOB_FOLDER), self._engine(), self.arguments, place=place)
@@ -135,28 +134,21 @@ def launch(
     if facts.uid == 0:
         policy_paths = (*policy.filesystem.read, *policy.filesystem.writable)
         check_reachable((*command.argv[:1], *command.readable, *policy_paths, *map(os.path.abspath, job.inputs)))
-    arguments = Arguments(
-        plan,
-        job,
-        command,
-        place=place,
-        disable_userns="--disable-userns" in engine.options,
-        program=_filter.program(plan) if filters_syscalls(facts) else None,
-    )
+    arguments = Arguments(plan, job, command, place=place, disable_userns="--disable-userns" in engine.options)
     arguments.environment(environment(policy, job, command))
     limits, inner = arguments.limits()
     return Launch(
         argv=(engine.path, *arguments.words, *more, "--", *([_PRLIMIT, *inner] if inner else []), *command.argv),
         environment=_ENVIRONMENT,
-        base=encode_steps((*_FIRST, *arguments.common, *(() if place else _BECOME))),
+        base=arguments.walls.base,
         steps=(
             *(_placed(policy, job, place) if place else ()),
-            *arguments.own,
+            *arguments.steps,
             *outlet_steps(policy, job, f"{place}/workspace" if place else policy.filesystem.workspace),
             ("limits", limits),
         ),
-        groups=groups(policy, ENGINE_TASKS),
-        watch=watch(policy, facts, ENGINE_TASKS),
+        groups=arguments.walls.groups,
+        watch=arguments.walls.watch,
         bare=True,
         host_uid=policy.security.host_uid if facts.uid == 0 else None,
         channel=command.channel,
@@ -220,7 +212,7 @@ def translate(report: Mapping[str, Any], stderr: bytes) -> dict[str, Any]:
         told["status"] = int(signal.SIGKILL)
     else:
         number = code - 128
-        told["status"] = number if number in signal.valid_signals() else code << 8
+        told["status"] = number if number in _SIGNALS else code << 8
     return told
 
 
@@ -233,19 +225,6 @@ def _exit_code(said: bytes) -> int | None:
         if isinstance(code, int):
             return code
     return None
-
-
-def _check_nesting(policy: Policy) -> None:
-    """Refuse what bwrap would look up below a folder in which a guest may plant links at the same time."""
-    files = policy.filesystem
-    workspace = () if files.workspace == "empty" else (files.workspace,)
-    for path in dict.fromkeys((*files.read, *files.writable, *workspace)):
-        outer = next((each for each in files.writable if each != path and lies_below(path, (each,))), None)
-        if outer is not None:
-            raise JobError(
-                f"filesystem: {path} lies in {outer}, where a guest may put a link in its place before bwrap looks; "
-                f"name one of the two, or use the native backend, which follows no link"
-            )
 
 
 def _is_setuid(path: str) -> bool:

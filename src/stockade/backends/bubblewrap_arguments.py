@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from stockade import _filter
 from stockade._guarantees import Guarantee
-from stockade.backends.limits import LOOSE, rlimits
+from stockade._launch import encode_steps
+from stockade.backends.limits import LOOSE, filters_syscalls, groups, rlimits, watch
 from stockade.backends.surroundings import HOST_NAME, WORKSPACE, Showing, etc_files, host_paths, program_folders
 from stockade.linux import limits as kernel_limits
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from stockade._facts import HostFacts
     from stockade._job import Command, Job
     from stockade._launch import Step
     from stockade._plan import Plan
+    from stockade._policy import Policy
     from stockade._project import Project
 
 STATUS = 199
@@ -26,54 +31,93 @@ _INSIDE = 1
 _LEAST_FILES = 64  # what bwrap opens for itself, and some more
 
 
-class Arguments:
-    """``words`` for the command line, and the steps that lay ready what they refer to: ``common`` to every job under a
-    plan, and ``own`` to this one."""
+class _Words:
+    """Words for the command line, and the steps that lay ready what they refer to."""
 
-    def __init__(
-        self, plan: Plan, job: Job, command: Command, *, place: str, disable_userns: bool, program: bytes | None
-    ) -> None:
-        self._plan = plan
-        self._policy = plan.policy
-        self._job = job
-        self._place = place
-        self._command = command
-        self._next = _FIRST
-        bound = self._policy.filesystem.workspace
-        self.workspace = WORKSPACE if bound == "empty" else bound
-        self.words: list[str] = []
-        self.common: list[Step] = []
-        self.own: list[Step] = []
-        self._namespaces(disable_userns=disable_userns)
-        self._system()
-        self._scratch()
-        self._bound()
-        self._files(self.common, etc_files(self._policy))
-        if program is not None:
-            self._add("--seccomp", self._descriptor(self.common, program))
-        self._files(self.own, dict(command.files))
-        self._files(self.own, {f"{self.workspace}/{name}": content for name, content in job.files.items()})
-        if bound == "empty" and self._policy.filesystem.way == "read":
+    def __init__(self, words: Sequence[str] = (), first: int = _FIRST) -> None:
+        self.words = [*words]
+        self.steps: list[Step] = []
+        self.next = first
+
+    def _add(self, *words: str) -> None:
+        self.words += words
+
+    def _descriptor(self, content: bytes) -> str:
+        self.steps.append(("data", self.next, content))
+        self.next += 1
+        return str(self.next - 1)
+
+    def _show(self, path: str, showing: Showing) -> None:
+        self._add("--bind" if showing is Showing.WRITE else "--ro-bind", path, path)
+
+    def _files(self, laid: Mapping[str, bytes]) -> None:
+        for path, content in laid.items():
+            self._add("--perms", "0644", "--file", self._descriptor(content), path)
+
+
+class Arguments(_Words):
+    """All for one job; ``walls`` are what every job under its plan has, and ``steps`` what comes on top of theirs."""
+
+    def __init__(self, plan: Plan, job: Job, command: Command, *, place: str, disable_userns: bool) -> None:
+        self._facts = plan.facts
+        files = plan.policy.filesystem
+        apart = job.project is not None
+        self.walls = _walls(plan, command.readable, disable_userns, bool(place), apart)
+        super().__init__(self.walls.words, self.walls.next)
+        workspace = self.walls.workspace
+        if place and not apart:
+            self._add("--bind", f"{place}/workspace", WORKSPACE)
+        if job.project is not None:
+            self._bound(plan.policy, command.readable, job.project, place)
+        for name in job.inputs:
+            self._add("--ro-bind", os.path.realpath(name), f"{workspace}/{name}")
+        self._files(command.files)
+        self._files({f"{workspace}/{name}": content for name, content in job.files.items()})
+        if files.workspace == "empty" and files.way == "read":
             self._add("--remount-ro", WORKSPACE)
-        self._add("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", self.workspace)
+        self._add("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", workspace)
+
+    def _bound(self, policy: Policy, readable: tuple[str, ...], project: Project, place: str) -> None:
+        for path, showing in host_paths(policy, readable):
+            if path == project.path:
+                self._project(project, showing, place)
+            else:
+                self._show(path, showing)
+
+    def _project(self, project: Project, showing: Showing, place: str) -> None:
+        """The project itself with something empty over what is hidden, or the copy without that."""
+        if not place:
+            self._show(project.path, showing)
+            for name, is_folder in project.hidden.items():
+                path = f"{project.path}/{name}"
+                empty = ("--tmpfs", path, "--remount-ro", path) if is_folder else ("--ro-bind", "/dev/null", path)
+                self._add(*empty)
+            return
+        copy = f"{place}/workspace"
+        self._add("--bind", copy, project.path)
+        there = [name for name in project.protected if name in project.entries]
+        on_the_way = dict.fromkeys(part for name in there for part in _parents(name))
+        for name in (*sorted(on_the_way), *there):
+            how = "--bind" if name in on_the_way else "--ro-bind"
+            self._add(how, f"{copy}/{name}", f"{project.path}/{name}")
 
     def environment(self, variables: Mapping[str, str]) -> None:
         """Have the guest's environment set inside: bwrap itself, which runs outside, must never have it (LD_PRELOAD).
         It comes through a descriptor, since everybody can read a command line."""
         words = [word for name, value in variables.items() for word in ("--setenv", name, value)]
         content = "".join(f"{word}\0" for word in words).encode("utf-8", "surrogateescape")
-        self._add("--clearenv", "--args", self._descriptor(self.own, content))
+        self._add("--clearenv", "--args", self._descriptor(content))
 
     def limits(self) -> tuple[dict[str, tuple[int, int]], list[str]]:
         """Return the resource limits to set before bwrap starts, and prlimit's arguments for those that would hinder
         its own work: these are set inside, at the price of one more program."""
-        wanted = rlimits(self._policy, self._plan.facts)
+        wanted = dict(self.walls.limits)
         inner = {}
         if "nproc" in wanted:
             count = wanted.pop("nproc")[0]
-            if "pids" not in self._plan.facts.cgroups:  # outside, other processes of the uid count
+            if "pids" not in self._facts.cgroups:  # outside, other processes of the uid count
                 inner["nproc"] = (count + _INSIDE, count + _INSIDE)
-            elif self._plan.facts.uid == 0:  # the group counts exactly, and a program is saved
+            elif self._facts.uid == 0:  # the group counts exactly, and a program is saved
                 wanted["nproc"] = (count + LOOSE, count + LOOSE)
         inner |= {name: wanted.pop(name) for name in tuple(wanted) if self._hinders(name, wanted[name][0])}
         if not inner:
@@ -83,16 +127,34 @@ class Arguments:
         return wanted, [*words, "--"]
 
     def _hinders(self, name: str, figure: int) -> bool:
-        laid = max((len(step[2]) for step in (*self.common, *self.own)), default=0)
-        return (name == "nofile" and figure < _LEAST_FILES) or (name == "fsize" and figure < laid)
+        if name == "fsize":
+            return any(len(step[2]) > figure for step in (*self.walls.steps, *self.steps))
+        return name == "nofile" and figure < _LEAST_FILES
 
-    def _add(self, *words: str) -> None:
-        self.words += words
 
-    def _descriptor(self, steps: list[Step], content: bytes) -> str:
-        steps.append(("data", self._next, content))
-        self._next += 1
-        return str(self._next - 1)
+class _Walls(_Words):
+    """What is the same for every job under a plan."""
+
+    def __init__(
+        self, plan: Plan, readable: tuple[str, ...], *, disable_userns: bool, placed: bool, apart: bool
+    ) -> None:
+        """``placed`` leaves the workspace, and becoming the guest, to the job; ``apart`` all paths of the host."""
+        super().__init__()
+        self._policy = plan.policy
+        bound = self._policy.filesystem.workspace
+        self.workspace = WORKSPACE if bound == "empty" else bound
+        self._namespaces(disable_userns=disable_userns)
+        self._system(plan.facts, readable)
+        self._scratch(placed=placed)
+        for path, showing in () if apart else host_paths(self._policy, readable):
+            self._show(path, showing)
+        self._files(etc_files(self._policy))
+        if filters_syscalls(plan.facts):
+            self._add("--seccomp", self._descriptor(_filter.program(plan)))
+        self.base = encode_steps((("session",), ("status", STATUS), *self.steps, *(() if placed else (("become",),))))
+        self.limits = rlimits(plan.policy, plan.facts)
+        self.groups = groups(plan.policy, ENGINE_TASKS)
+        self.watch = watch(plan.policy, plan.facts, ENGINE_TASKS)
 
     def _namespaces(self, *, disable_userns: bool) -> None:
         uid = str(self._policy.security.uid)
@@ -104,55 +166,28 @@ class Arguments:
         self._add("--die-with-parent", "--new-session", "--json-status-fd", str(STATUS))
         self._add("--uid", uid, "--gid", uid, "--hostname", HOST_NAME)
 
-    def _system(self) -> None:
-        for path, target in self._plan.facts.system:
+    def _system(self, facts: HostFacts, readable: tuple[str, ...]) -> None:
+        for path, target in facts.system:
             self._add(*(("--symlink", target, path) if target else ("--ro-bind", path, path)))
-        for folder in program_folders(self._plan.facts, self._command.readable):
+        for folder in program_folders(facts, readable):
             self._add("--ro-bind", folder, folder)
         self._add("--proc", "/proc", "--dev", "/dev")
 
-    def _scratch(self) -> None:
+    def _scratch(self, *, placed: bool) -> None:
         """bwrap's file systems cannot be bounded together, so each has its share: the workspace one half."""
         figure = self._policy.limits.figure(Guarantee.DISK)
         shares = [("/tmp", "1777", 4), ("/dev/shm", "1777", 4)]
-        if self._policy.filesystem.workspace == "empty" and not self._place:
+        if self._policy.filesystem.workspace == "empty" and not placed:
             shares.append((WORKSPACE, "0755", 2))
         for path, mode, share in shares:
             if figure is not None:
                 self._add("--size", str(int(figure) // share))
             self._add("--perms", mode, "--tmpfs", path)
 
-    def _bound(self) -> None:
-        if self._place and self._job.project is None:
-            self._add("--bind", f"{self._place}/workspace", WORKSPACE)
-        for path, showing in host_paths(self._policy, self._command.readable):
-            if self._job.project is not None and path == self._job.project.path:
-                self._project(self._job.project, showing)
-            else:
-                self._add("--bind" if showing is Showing.WRITE else "--ro-bind", path, path)
-        for name in self._job.inputs:
-            self._add("--ro-bind", os.path.realpath(name), f"{self.workspace}/{name}")
 
-    def _project(self, project: Project, showing: Showing) -> None:
-        """The project itself with something empty over what is hidden, or the copy without that."""
-        if not self._place:
-            self._add("--bind" if showing is Showing.WRITE else "--ro-bind", project.path, project.path)
-            for name, is_folder in project.hidden.items():
-                path = f"{project.path}/{name}"
-                empty = ("--tmpfs", path, "--remount-ro", path) if is_folder else ("--ro-bind", "/dev/null", path)
-                self._add(*empty)
-            return
-        copy = f"{self._place}/workspace"
-        self._add("--bind", copy, project.path)
-        there = [name for name in project.protected if name in project.entries]
-        on_the_way = dict.fromkeys(part for name in there for part in _parents(name))
-        for name in (*sorted(on_the_way), *there):
-            how = "--bind" if name in on_the_way else "--ro-bind"
-            self._add(how, f"{copy}/{name}", f"{project.path}/{name}")
-
-    def _files(self, steps: list[Step], laid: dict[str, bytes]) -> None:
-        for path, content in laid.items():
-            self._add("--perms", "0644", "--file", self._descriptor(steps, content), path)
+@lru_cache(maxsize=64)
+def _walls(plan: Plan, readable: tuple[str, ...], disable_userns: bool, placed: bool, apart: bool) -> _Walls:
+    return _Walls(plan, readable, disable_userns=disable_userns, placed=placed, apart=apart)
 
 
 def _parents(name: str) -> list[str]:

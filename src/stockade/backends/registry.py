@@ -13,6 +13,7 @@ BUILT_IN = {
     "bubblewrap": "stockade.backends.bubblewrap:Bubblewrap",
     "landlock": "stockade.backends.process:Landlock",
     "process": "stockade.backends.process:Process",
+    "firejail": "stockade.backends.firejail:Firejail",
 }
 """Name to module and class; the cheapest to start first among equals."""
 _GROUP = "stockade.backends"

@@ -146,6 +146,19 @@ def check_reachable(paths: Iterable[str]) -> None:
                 )
 
 
+def check_nesting(policy: Policy, engine: str) -> None:
+    """Refuse what an engine would look up below a folder in which a guest may plant links at the same time."""
+    files = policy.filesystem
+    workspace = () if files.workspace == "empty" else (files.workspace,)
+    for path in dict.fromkeys((*files.read, *files.writable, *workspace)):
+        outer = next((each for each in files.writable if each != path and lies_below(path, (each,))), None)
+        if outer is not None:
+            raise JobError(
+                f"filesystem: {path} lies in {outer}, where a guest may put a link in its place before {engine} looks; "
+                f"name one of the two, or use the native backend, which follows no link"
+            )
+
+
 def check_paths(policy: Policy, facts: HostFacts) -> None:
     """Say before anything starts which path of the policy is not there, or cannot be written by the guest."""
     shown = [*policy.filesystem.read, *policy.filesystem.write]

@@ -64,5 +64,5 @@ def asked(policy: Policy, guarantee: Guarantee) -> str:
         return "unlimited"
     if guarantee is Guarantee.MEMORY and policy.limits.soft is not None:
         return f"{format_size(figure)}, soft {format_size(policy.limits.soft)}"
-    number = format_size(figure) if guarantee in SIZES else f"{figure:g}"
+    number = format_size(figure) if guarantee in SIZES else f"{figure:.10g}"
     return number + _UNITS.get(guarantee, "")

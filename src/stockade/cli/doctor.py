@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stockade._errors import StockadeError
+from stockade._errors import PolicyError, StockadeError
 from stockade.cli import streams, table
 from stockade.cli.options import backend_option
-from stockade.cli.reporting import SETUP_FAILED, Command, json_option, print_json
+from stockade.cli.reporting import SETUP_FAILED, Command, json_option, print_json, printable
 
 if TYPE_CHECKING:
     from stockade._facts import HostFacts
@@ -45,11 +45,13 @@ def doctor(as_json: bool, backend: str | None) -> int:
     facts = wardens.host_facts()
     rows = facilities(facts, _interpreter(facts))
     assessment = _assess(found, facts)
+    ceiling = _ceiling()
     if as_json:
-        print_json(_data(found, facts, rows, assessment))
+        print_json(_data(found, facts, rows, assessment) | {"ceiling": ceiling})
     else:
         _print(found, facts, rows, assessment)
-    return 0 if assessment and not assessment.error else SETUP_FAILED
+        _print_ceiling(**ceiling)
+    return 0 if assessment and not assessment.error and not ceiling["error"] else SETUP_FAILED
 
 
 def _interpreter(facts: HostFacts) -> str:
@@ -60,6 +62,24 @@ def _interpreter(facts: HostFacts) -> str:
         return registry.find("python").command(Job(source=b"", language="python"), facts).argv[0]
     except StockadeError:
         return ""
+
+
+def _ceiling() -> dict[str, Any]:
+    """Return what the administrator's ceiling bounds, or why it cannot be used, and with it nothing."""
+    from stockade import _ceiling, _ceiling_file
+
+    try:
+        bounds = [path for found in _ceiling.ceilings() for path in found.fields]
+    except PolicyError as error:
+        return {"file": _ceiling_file.SYSTEM, "bounds": [], "error": str(error)}
+    return {"file": _ceiling_file.SYSTEM, "bounds": bounds, "error": ""}
+
+
+def _print_ceiling(file: str, bounds: Sequence[str], error: str) -> None:
+    if error:
+        click.echo(f"No policy can be used: {printable(error)}.")
+    elif bounds:
+        click.echo(f"The ceiling in {file} bounds {', '.join(bounds)}.")
 
 
 def _assess(backend: Backend, facts: HostFacts) -> Assessment | None:

@@ -24,12 +24,13 @@ _EXAMPLES = """\b
 Examples:
   stockade estimate -- cargo build
   stockade estimate --measure --workspace . --write . --accept disk=absent -- make -j2
+  stockade estimate --measure --profile moderate -- sort big.txt
   stockade estimate --json -- pytest
 """
 _MIB = 1 << 20
 _GENEROUS = {
     "memory": "1TiB", "cpu_time": "1h", "wall_time": "1h", "processes": 4096, "open_files": 4096,
-    "file_size": "1TiB", "disk": "4GiB", "output": "16MiB",
+    "file_size": "1TiB", "disk": "4GiB", "output": "16MiB", "operations": "unlimited",
 }  # fmt: skip
 _SMALL = {"memory": 256 * _MIB, "cpu_time": 30, "wall_time": 60, "processes": 10, "disk": 64 * _MIB}
 _SCRIPT = {"memory": 512 * _MIB, "cpu_time": 120, "wall_time": 120, "processes": 32, "disk": 256 * _MIB}
@@ -111,7 +112,7 @@ def _as_options(limits: Mapping[str, int | str]) -> str:
 def _run(words: Sequence[str], options: Mapping[str, Any]) -> Result:
     streams.start_warden()
     given = dict(options["limits"])
-    policy = policy_from({**options, "limits": list((_GENEROUS | given).items())})
+    policy = policy_from({**options, "limits": list((_GENEROUS | given).items())}, options["trust"])
     from stockade._sandbox import Sandbox
     from stockade.cli.inputs import inputs
 

@@ -1,16 +1,21 @@
-"""Options that make a policy: the same for ``run``, ``plan`` and ``policy show``."""
+"""Options that make a policy: the same for ``run``, ``plan``, ``estimate`` and ``policy show``."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from stockade._errors import nearest
+
 if TYPE_CHECKING:
+    from stockade._merge import Layer
     from stockade._policy import Policy
+    from stockade._resolve import Resolved
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -48,11 +53,17 @@ def _assignments(
 
 
 def _meant(name: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {near[0]!r}?" if near else f"; there are: {', '.join(known)}"
+    near = nearest(name, known)
+    return f"; did you mean {near!r}?" if near else f"; there are: {', '.join(known)}"
 
 
 _OPTIONS = (
+    click.option(
+        "--profile",
+        metavar="NAME",
+        help="Begin with this profile; 'stockade policy profiles' shows them. Then come --policy, STOCKADE_* variables "
+        "and the other options: the later wins, field by field.",
+    ),
     click.option(
         "--limit",
         "limits",
@@ -66,8 +77,14 @@ _OPTIONS = (
         "--policy",
         "policy_file",
         metavar="FILE",
-        help="Begin with the policy in FILE (TOML, or JSON where its name ends in .json); options add to it or "
-        "override it, field by field.",
+        help="Take the policy in FILE (TOML, or JSON where its name ends in .json) over the profile; options add to "
+        "it or override it, field by field.",
+    ),
+    click.option(
+        "--ceiling",
+        metavar="FILE",
+        help="The most that all of this may ask for, as a policy in FILE; beside /etc/stockade/policy.toml, that holds "
+        "in any case.",
     ),
     click.option("--read", multiple=True, metavar="PATH", help="Show a file or folder at its own place, read-only."),
     click.option(
@@ -153,44 +170,63 @@ def policy_options(function: _F) -> _F:
     return reduce(lambda inner, option: option(inner), reversed(_OPTIONS), function)
 
 
-def policy_from(options: Mapping[str, Any]) -> Policy:
-    """Return the policy that the options make. Raises ``PolicyError`` with every mistake in them."""
-    from stockade._policy import Policy
-
-    file = options["policy_file"]
-    base = Policy.load(file) if file else Policy()
-    return Policy.parse(_merged(base.model_dump(), options))
+def policy_from(options: Mapping[str, Any], trust: str | None = None) -> Policy:
+    """Return the policy that profile, file, environment and options make. Raises ``PolicyError`` with every mistake."""
+    return resolved_from(options, trust).policy
 
 
-def _security(data: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        **data,
-        "syscalls": options["syscalls"] or data["syscalls"],
-        "syscalls_file": options["syscalls_file"] or data["syscalls_file"],
-        "syscalls_mode": "replace" if options["syscalls_replace"] else data["syscalls_mode"],
-        "explain_denials": options["explain_denials"] or data["explain_denials"],
-    }
+def resolved_from(options: Mapping[str, Any], trust: str | None = None) -> Resolved:
+    """Return that policy, and where each of its fields came from."""
+    from stockade._resolve import resolved
+
+    ceiling = None if options["ceiling"] is None else Path(options["ceiling"])
+    arguments = list(_arguments(options))
+    return resolved(options["profile"], options["policy_file"], os.environ, arguments, ceiling=ceiling, trust=trust)
 
 
-def _merged(data: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    files, environment = data["filesystem"], data["environment"]
-    return {
-        **data,
-        "limits": {**data["limits"], **dict(options["limits"])},
-        "filesystem": {
-            **files,
-            "read": [*files["read"], *options["read"]],
-            "write": [*files["write"], *options["write"]],
-            "workspace": files["workspace"] if options["workspace"] is None else options["workspace"],
-            "access": options["access"] or files["access"],
-        },
-        "network": options["network"] or data["network"],
-        "environment": {
-            "inherit": [*environment["inherit"], *options["inherit"]],
-            "set": {**environment["set"], **dict(options["environment"])},
-        },
-        "security": _security(data["security"], options),
-        "isolation": options["isolation"] or data["isolation"],
-        "on_output": options["on_output"] or data["on_output"],
-        "accept": {**data["accept"], **dict(options["accept"])},
-    }
+_FIELDS = {
+    "workspace": "filesystem.workspace",
+    "access": "filesystem.access",
+    "network": "network",
+    "on_output": "on_output",
+    "isolation": "isolation",
+    "syscalls": "security.syscalls",
+    "syscalls_file": "security.syscalls_file",
+}
+_FLAGS = {
+    "syscalls_replace": ("security.syscalls_mode", "replace"),
+    "explain_denials": ("security.explain_denials", True),
+}
+_TABLES = {
+    "limits": ("--limit", "limits"),
+    "environment": ("--env", "environment.set"),
+    "accept": ("--accept", "accept"),
+}
+_LISTS = {
+    "read": ("--read", "filesystem.read"),
+    "write": ("--write", "filesystem.write"),
+    "inherit": ("--inherit-env", "environment.inherit"),
+}
+"""Options that may be given again; each adds to what file and environment say."""
+
+
+def _arguments(options: Mapping[str, Any]) -> Iterator[Layer]:
+    """Yield each option that was given as a layer, so that every field can name its own."""
+    from stockade._merge import Layer, nested
+
+    for option, field in _FIELDS.items():
+        if options[option] is not None:
+            yield Layer(f"argument {_spelt(option)}", nested(field, options[option]))
+    for option, (field, value) in _FLAGS.items():
+        if options[option]:
+            yield Layer(f"argument {_spelt(option)}", nested(field, value))
+    for option, (spelt, table) in _TABLES.items():
+        for name, value in options[option]:
+            yield Layer(f"argument {spelt} {name}", nested(table, {name: value}))
+    for option, (spelt, field) in _LISTS.items():
+        for value in options[option]:
+            yield Layer(f"argument {spelt} {value}", nested(field, [value]), adds=True)
+
+
+def _spelt(option: str) -> str:
+    return "--" + option.replace("_", "-")

@@ -27,6 +27,7 @@ overshoot, as the note says; 'absent' is not held. The exit status is 125 where 
 _EXAMPLES = """\b
 Examples:
   stockade plan
+  stockade plan --profile moderate
   stockade plan --limit cpu_rate=0.5 --network host
   stockade plan --trust untrusted --isolation namespaces
   stockade plan --backend bubblewrap --policy policy.toml --accept memory=kernel
@@ -42,7 +43,7 @@ Examples:
 def plan(as_json: bool, backend: str | None, trust: str | None, **options: Any) -> int:
     """Show the plan and return the exit status."""
     streams.start_warden()
-    policy = policy_from(options)
+    policy = policy_from(options, trust)
     from stockade import _select
     from stockade.backends import registry
     from stockade.backends.base import require

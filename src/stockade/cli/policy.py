@@ -1,4 +1,4 @@
-"""``stockade policy``: the schema of policies, the policy that options make, and what is wrong in a file."""
+"""``stockade policy``: schema and profiles, the policy that options make, and what is wrong in a file."""
 
 from __future__ import annotations
 
@@ -6,21 +6,38 @@ from typing import Any
 
 import click
 
-from stockade._errors import PolicyError
-from stockade.cli.options import policy_from, policy_options
+from stockade.cli import table
+from stockade.cli.options import policy_options, resolved_from
 from stockade.cli.reporting import BAD_USAGE, Command, json_option, print_json, printable
 
 _GROUP_EXAMPLES = """\b
 Examples:
-  stockade policy show --limit memory=64MiB > policy.toml
+  stockade policy profiles
+  stockade policy show --profile strict --limit memory=128MiB > policy.toml
   stockade policy check policy.toml
   stockade policy schema > policy.schema.json
+"""
+_SHOW = """Print the policy that all sources make, and who set each field, as TOML or as JSON.
+
+They are merged field by field, the later over the earlier: --profile, --policy, environment variables, the other
+options. At last come the ceilings, --ceiling and /etc/stockade/policy.toml: figures above them are lowered to them,
+paths outside of them are refused. The output is a policy file itself.
+
+STOCKADE_PROFILE and STOCKADE_POLICY stand for the options of that name. A limit is STOCKADE_LIMIT_MEMORY, any other
+field STOCKADE_ and its name: STOCKADE_NETWORK, STOCKADE_FILESYSTEM_READ=/srv:/data, STOCKADE_ACCEPT_SWAP. A name that
+means nothing is refused.
 """
 _SHOW_EXAMPLES = """\b
 Examples:
   stockade policy show
+  stockade policy show --profile strict
   stockade policy show --policy policy.toml --limit wall_time=5s --json
-  stockade policy show --read ./data > policy.toml
+  STOCKADE_LIMIT_MEMORY=64MiB stockade policy show --read ./data > policy.toml
+"""
+_PROFILES_EXAMPLES = """\b
+Examples:
+  stockade policy profiles
+  stockade policy profiles --json
 """
 _CHECK_EXAMPLES = """\b
 Examples:
@@ -48,40 +65,61 @@ def schema(as_json: bool) -> int:
     return 0
 
 
-@policy.command(
-    "show", cls=Command, epilog=_SHOW_EXAMPLES, help="Print the policy that the options make, as TOML or as JSON."
-)
+@policy.command("show", cls=Command, epilog=_SHOW_EXAMPLES, help=_SHOW)
 @policy_options
 @json_option
 def show(as_json: bool, **options: Any) -> int:
-    """Print the policy."""
-    made = policy_from(options)
+    """Print the policy and the origins."""
+    found = resolved_from(options)
     if as_json:
-        print_json(made.model_dump(mode="json"))
+        print_json({"policy": found.policy.model_dump(mode="json"), "origins": found.origins})
         return 0
     from stockade.cli.toml import policy_as_toml
 
-    click.echo(policy_as_toml(made), nl=False)
+    click.echo(policy_as_toml(found), nl=False)
     return 0
 
 
 @policy.command(
-    "check", cls=Command, epilog=_CHECK_EXAMPLES, help="Say everything that is wrong in a policy file; 2 if anything."
+    "profiles",
+    cls=Command,
+    epilog=_PROFILES_EXAMPLES,
+    help="Show the profiles: their figures, and what to know of them.",
+)
+@json_option
+def profiles(as_json: bool) -> int:
+    """Print the profiles."""
+    from stockade.cli import profiles as described
+
+    if as_json:
+        print_json(described.plain())
+        return 0
+    table.show(described.HEADER, described.rows())
+    click.echo("")
+    for number, (field, note) in enumerate(described.notes(), 1):
+        click.echo(f"[{number}] {field}: {note}")
+    click.echo("")
+    table.show(("profile", "for"), described.purposes())
+    return 0
+
+
+@policy.command(
+    "check",
+    cls=Command,
+    epilog=_CHECK_EXAMPLES,
+    help="Say everything that is wrong in a policy file, with line and column; the exit status is 2 if anything is.",
 )
 @click.argument("file")
 @json_option
 def check(as_json: bool, file: str) -> int:
-    """Print each mistake with field, value and reason."""
-    from stockade._policy import Policy
+    """Print each mistake with its place, field, value and reason."""
+    from stockade.cli.check import mistakes
 
-    error = None
-    try:
-        Policy.load(file)
-    except PolicyError as caught:
-        error = caught
+    found = mistakes(file)
     if as_json:
-        print_json({"file": file, "ok": error is None, "problems": []} | (error.as_json() if error else {}))
+        error = {"error": "PolicyError", "message": "; ".join(map(str, found))} if found else {}
+        print_json({"file": file, "ok": not found, "problems": [each.as_json() for each in found]} | error)
     else:
-        for line in map(str, error.problems) if error else ("no mistakes",):
-            click.echo(printable(f"{file}: {line}"))
-    return BAD_USAGE if error else 0
+        for line in found or ("no mistakes",):
+            click.echo(printable(f"{file}:{line}" if found else f"{file}: {line}"))
+    return BAD_USAGE if found else 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
@@ -31,6 +31,11 @@ class Receipt:
         self._path = path
         self._file: IO[str] | None = None
         self._misplaced = False
+
+    @property
+    def shows_output(self) -> bool:
+        """Whether the object that is written has the guest's output in it."""
+        return self.as_json or self._path is not None
 
     def __enter__(self) -> Receipt:
         """Return itself; the file is opened once it is known what the guest may write."""
@@ -76,14 +81,12 @@ class Receipt:
         if self.as_json:
             print_json(data)
             return status(result)
-        for fd, piece in _rest(result):
-            out.write(fd, piece)
         if isinstance(out.lost, BrokenPipeError):
             return READER_GONE
         if out.lost is not None:
             say(f"standard output: {out.lost.strerror}")
             return SETUP_FAILED
-        for line in _lines(result, job):
+        for line in _lines(result, job, out.passed):
             say(line)
         return status(result)
 
@@ -115,26 +118,15 @@ def status(result: Result) -> int:
     return result.exit_code or 0
 
 
-def _rest(result: Result) -> Iterator[tuple[int, bytes]]:
-    """Yield what was kept of the end of each stream, behind a marker for what was not."""
-    streams = (
-        (1, result.stdout_bytes[result.stdout_head :], result.stdout_omitted),
-        (2, result.stderr_bytes[result.stderr_head :], result.stderr_omitted),
-    )
-    for fd, tail, omitted in streams:
-        if tail:
-            marker = f"\n[... {omitted} bytes omitted ...]\n".encode() if omitted else b""
-            yield fd, marker + tail
-
-
-def _lines(result: Result, job: Job) -> Iterator[str]:
+def _lines(result: Result, job: Job, passed: Mapping[int, int]) -> Iterator[str]:
     """Yield what is to be said on standard error: nothing that the guest's own exit status says as well."""
     from stockade._result import Met, Outcome
 
     yield from map(str, result.denials)
     if result.denials_truncated:
         yield "more system calls were refused than are counted here"
-    for name, omitted in (("output", result.stdout_omitted), ("error", result.stderr_omitted)):
+    written = (len(result.stdout_bytes) + result.stdout_omitted, len(result.stderr_bytes) + result.stderr_omitted)
+    for name, omitted in (("output", written[0] - passed[1]), ("error", written[1] - passed[2])):
         if omitted and result.limit != "output":
             yield f"{omitted} bytes of standard {name} were left out; --limit output=SIZE keeps more"
     if result.soft_memory is not None and result.soft_memory.state is Met.MET:

@@ -6,6 +6,7 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,8 @@ from stockade.cli.reporting import Command
 if TYPE_CHECKING:
     from stockade._job import Job
     from stockade._policy import Policy
-    from stockade._result import Result
     from stockade._sandbox import Sandbox
+    from stockade._stream import Stream
 
 _HELP = """Run a script, a line of code or a command in a sandbox.
 
@@ -39,7 +40,11 @@ at the same relative place in its workspace: 'stockade run -- sort big.txt' find
 word without '..', and no link that leads out of the current folder. Anything else is shown with --read.
 
 Standard input is handed to the code, unless it is a terminal. Its output comes out as it is written; past the
-limit on output a marker stands for what was left out.
+limit on output a marker stands for what was left out, and the end follows.
+
+With --interactive a terminal is handed over as well, line by line; Ctrl-D ends it. Ctrl-C then reaches the code, as
+SIGINT to its process group; a second one within a second ends the run, a third gives up at once. Without it the first
+Ctrl-C ends the run, and the second gives up.
 
 The exit status is the code's own, or: 124 its limit on wall_time, 137 another limit, 125 no sandbox could be set
 up, 126 not executable, 127 not found, 128+N ended by signal N, 130 interrupted, 2 bad usage. Code may exit with
@@ -50,6 +55,7 @@ Examples:
   stockade run script.py one two
   stockade run -c 'import sys; print(sys.argv[1:])' one two
   stockade run --language shell -c 'ulimit -a'
+  stockade run --profile strict script.py
   stockade run --limit memory=64MiB --limit wall_time=5s -- sort big.txt
   stockade run --read ./data --workspace ./project -- python3 train.py
   stockade run --result-file verdict.json script.py < input.txt
@@ -82,6 +88,7 @@ class _Run(Command):
 @click.option("-c", "code", metavar="CODE", help="Run this code.")
 @click.option("--language", metavar="NAME", help="Language of the code: python, shell. Else the suffix tells.")
 @click.option("--interpreter", metavar="PATH", help="Interpreter, or virtual environment, to run the code with.")
+@click.option("-i", "--interactive", is_flag=True, help="Hand over a terminal's input; Ctrl-C is the code's first.")
 @policy_options
 @backend_option
 @trust_option
@@ -105,56 +112,65 @@ def _check(options: Mapping[str, Any]) -> None:
         for name in ("language", "interpreter"):
             if options[name] is not None:
                 raise click.UsageError(f"--{name} is for source code; after '--' stands a command")
+    if options["interactive"] and options["code"] is None and options["words"][0] == "-":
+        raise click.UsageError("--interactive hands standard input to the code, and '-' reads the code from it")
 
 
 def _run(options: Mapping[str, Any], receipt: Receipt) -> int:
     streams.start_warden()
-    policy = policy_from(with_overlay(options))
+    policy = policy_from(with_overlay(options), options["trust"])
     receipt.open(policy)
     job = _job(options, policy)
     from stockade._sandbox import Sandbox
 
     box = Sandbox(policy, backend=options["backend"], trust=options["trust"])
     outcome = Outputs(options)
-    with streams.Interrupt() as interrupt:
+    with streams.Interrupt(passed_on=options["interactive"]) as interrupt:
         out = streams.PassedOn(interrupt)
-        result = _converse(box, job, None if receipt.as_json else out, interrupt.fd)
-        status = receipt.verdict(result, out, job)
-    return outcome.deliver(result, status)
+        with _stream(box, job, interrupt, keep_all=receipt.shows_output) as stream:
+            _follow(stream, None if receipt.as_json else out)
+        status = receipt.verdict(stream.result, out, job)
+    return outcome.deliver(stream.result, status)
 
 
-def _converse(box: Sandbox, job: Job, out: streams.PassedOn | None, cancel: int) -> Result:
-    """Run the job; hand its output on as it comes; end it once ``cancel`` can be read or nobody takes its output."""
+def _stream(box: Sandbox, job: Job, interrupt: streams.Interrupt, *, keep_all: bool) -> Stream:
+    """Begin the run, on which Ctrl-C acts while we wait for it."""
+    from stockade._sandbox import conversing
+    from stockade._stream import KEPT, Stream
+
+    how = {"live": True, "keep": None if keep_all else KEPT}
+    begun: list[Stream] = []
+    attend = {interrupt.fd: lambda: interrupt.act(begun[0])}
+    begun.append(Stream(partial(conversing, box.backend, box.plan, job, **how), job.stdin, attend=attend))
+    return begun[0]
+
+
+def _follow(stream: Stream, out: streams.PassedOn | None) -> None:
+    """Hand the output on as it comes; end the run when nobody takes it, as a program that writes to a closed pipe."""
     from stockade._events import Output
-    from stockade._sandbox import prepared, verdict_of
-    from stockade.client import blocking, wardens
-    from stockade.client.conversation import Conversation
 
-    with wardens.current().line() as line, prepared(box.backend, box.plan, job) as launch:
-        talk = Conversation(launch)
-        for event in blocking.events(talk, line, job.stdin, cancel=cancel):
-            if out is not None and isinstance(event, Output):
-                out.write(event.stream, event.data)
-                if out.lost:
-                    talk.cancel()  # as a program is ended that writes to a closed pipe
-        return verdict_of(talk, box.backend, box.plan)
+    for event in stream:
+        if out is not None and isinstance(event, Output):
+            out.take(event)
+            if out.lost:
+                stream.cancel()
 
 
 def _job(options: Mapping[str, Any], policy: Policy) -> Job:
     from stockade._sandbox import job_from_command, job_from_source
     from stockade.cli.inputs import inputs
 
-    words = options["words"]
+    words, own_input = options["words"], partial(streams.own_input, interactive=options["interactive"])
     if options["is_command"]:
         shown = inputs(words) if policy.filesystem.workspace == "empty" else ()
-        return job_from_command(words, stdin=streams.own_input(), inputs=shown, **files_of(options))
+        return job_from_command(words, stdin=own_input(), inputs=shown, **files_of(options))
     source: bytes | Path
     if options["code"] is not None:
-        source, stdin, arguments = os.fsencode(options["code"]), streams.own_input(), words
+        source, stdin, arguments = os.fsencode(options["code"]), own_input(), words
     elif words[0] == "-":
         source, stdin, arguments = sys.stdin.buffer.read(), None, words[1:]
     else:
-        source, stdin, arguments = _script(words), streams.own_input(), words[1:]
+        source, stdin, arguments = _script(words), own_input(), words[1:]
     return job_from_source(
         source,
         language=options["language"],

@@ -7,12 +7,20 @@ import select
 import signal
 import stat
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from stockade._errors import JobError
+
+if TYPE_CHECKING:
+    from stockade._events import Output
+    from stockade._stream import Controls
+
+_AGAIN_SECONDS = 1.0
+_FOR_GUEST, _FOR_US = 1, 2
 
 
 def start_warden() -> None:
@@ -33,12 +41,15 @@ class Interrupt:
     """Ctrl-C as a descriptor that can be read: so the run ends in order, and its verdict still comes.
 
     A second one, and one that comes while we wait for a reader of our own output, raises ``KeyboardInterrupt``.
+    Where it is ``passed_on``, the guest gets it first, and ours begins with one that follows another within a second.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, passed_on: bool = False) -> None:
         self._before = signal.getsignal(signal.SIGINT)
         self._raising = False
-        self._happened = False
+        self._ending = False
+        self._passed_on = passed_on
+        self._last = float("-inf")
         self.fd = self._write = -1
 
     def __enter__(self) -> Interrupt:
@@ -66,10 +77,23 @@ class Interrupt:
         finally:
             self._raising = False
 
+    def act(self, run: Controls) -> None:
+        """Take what has come, and do to ``run`` what it is for."""
+        for each in os.read(self.fd, 1 << 10):
+            if each == _FOR_GUEST:
+                run.send_signal(signal.SIGINT)
+            else:
+                run.cancel()
+
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
-        again, self._happened = self._happened, True
+        now = time.monotonic()
+        soon, self._last = now - self._last < _AGAIN_SECONDS, now
+        if self._passed_on and not soon and not self._ending:
+            os.write(self._write, bytes([_FOR_GUEST]))
+            return
+        again, self._ending = self._ending, True
         if not again:
-            os.write(self._write, b"!")
+            os.write(self._write, bytes([_FOR_US]))
         if again or self._raising:
             raise KeyboardInterrupt
 
@@ -80,8 +104,19 @@ class PassedOn:
     def __init__(self, interrupt: Interrupt) -> None:
         self._interrupt = interrupt
         self._closed: set[int] = set()
+        self._next = {1: 0, 2: 0}
+        self.passed = {1: 0, 2: 0}
+        """Bytes of each stream that came."""
         self.lost: OSError | None = None
         """Why our standard output takes nothing more."""
+
+    def take(self, event: Output) -> None:
+        """Hand on a piece, behind a marker for what was left out before it."""
+        gap = event.at - self._next[event.stream]
+        self._next[event.stream] = event.at + len(event.data)
+        self.passed[event.stream] += len(event.data)
+        marker = f"\n[... {gap} bytes omitted ...]\n".encode() if gap else b""
+        self.write(event.stream, marker + event.data)
 
     def write(self, fd: int, data: bytes) -> None:
         """Write ``data`` to our own stream ``fd``, or drop it when nobody reads that any more."""
@@ -107,9 +142,9 @@ def _write_all(fd: int, data: bytes) -> None:
             select.select([], [fd], [])
 
 
-def own_input() -> BinaryIO | None:
-    """Return our standard input for the guest to read, or nothing where it is a terminal."""
-    if sys.stdin is None or sys.stdin.isatty():
+def own_input(*, interactive: bool = False) -> BinaryIO | None:
+    """Return our standard input for the guest to read, or nothing where it is a terminal and not ``interactive``."""
+    if sys.stdin is None or (sys.stdin.isatty() and not interactive):
         return None
     if stat.S_ISDIR(os.fstat(0).st_mode):
         raise JobError("standard input is a folder")

@@ -11,44 +11,57 @@ from pydantic import BaseModel
 
 from stockade._policy import Policy
 from stockade._policy_parts import Limits
+from stockade._profiles import DEFAULT_ACCEPT
+from stockade._resolve import Resolved
 from stockade._units import format_size, parse_size
 from stockade.cli.assess import SIZES
+from stockade.cli.reporting import printable
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 
 
-def policy_as_toml(policy: Policy) -> str:
-    """Return ``policy`` as TOML; reading it back gives an equal policy."""
+def policy_as_toml(found: Resolved) -> str:
+    """Return the policy as TOML, with who set each field before what it means; reading it gives an equal policy."""
     plain, tables = [], []
     for name, field in Policy.model_fields.items():
-        value = getattr(policy, name)
+        value = getattr(found.policy, name)
         if isinstance(value, BaseModel):
-            tables += ["", f"# {field.description}", f"[{name}]", *_table(name, value)]
+            tables += ["", f"# {field.description}", f"[{name}]", *_table(name, value, found.origins)]
         elif isinstance(value, Mapping):
-            tables += ["", f"# {field.description}", f"[{name}]", *_pairs(value)]
+            tables += ["", f"# {field.description}", f"[{name}]", *_pairs(name, value, found.origins)]
         else:
-            plain += _line(name, value, field.description)
-    return "\n".join([*plain, *tables]) + "\n"
+            plain += _line(name, value, found.origins[name], field.description)
+    usual = [f"# {key} = {_value(value)}  # (default)" for key, value in _usual(found.policy)]
+    return "\n".join([*plain, *tables, *usual]) + "\n"
 
 
-def _table(name: str, part: BaseModel) -> Iterator[str]:
+def _usual(policy: Policy) -> Iterator[tuple[str, str]]:
+    """Yield what every policy accepts that says nothing else; 'accept' is the last table."""
+    return ((key, value) for key, value in DEFAULT_ACCEPT.items() if key not in policy.accept)
+
+
+def _table(name: str, part: BaseModel, origins: Mapping[str, str]) -> Iterator[str]:
     inner = []
     for key, field in type(part).model_fields.items():
         value = getattr(part, key)
+        path = f"{name}.{key}"
         if isinstance(value, Mapping):
-            inner += ["", f"# {field.description}", f"[{name}.{key}]", *_pairs(value)]
+            inner += ["", f"# {field.description}", f"[{path}]", *_pairs(path, value, origins)]
         else:
-            yield from _line(key, _readable(part, key, value), field.description)
+            yield from _line(key, _readable(part, key, value), origins[path], field.description)
     yield from inner
 
 
-def _line(key: str, value: Any, description: str | None) -> list[str]:
+def _line(key: str, value: Any, origin: str, description: str | None) -> list[str]:
     text = f"# {key} =" if value is None else f"{key} = {_value(value)}"  # TOML has no null: unset is left out
-    return [f"{text}  # {description}"]
+    return [f"{text}  # ({printable(origin)}) {description}"]
 
 
-def _pairs(mapping: Mapping[Any, Any]) -> list[str]:
-    return [f"{_key(str(key))} = {_value(value)}" for key, value in mapping.items()]
+def _pairs(name: str, mapping: Mapping[Any, Any], origins: Mapping[str, str]) -> list[str]:
+    return [
+        f"{_key(str(key))} = {_value(value)}  # ({printable(origins[f'{name}.{key}'])})"
+        for key, value in mapping.items()
+    ]
 
 
 def _readable(part: BaseModel, key: str, value: Any) -> Any:

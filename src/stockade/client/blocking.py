@@ -6,64 +6,62 @@ import io
 import os
 import select
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import BinaryIO
 
 from stockade._events import Event
-from stockade.client.conversation import Conversation
+from stockade.client.outbox import Outbox
 from stockade.client.wardens import Line
 
 _CHUNK = 1 << 16
 
 
+Attend = Mapping[int, Callable[[], object]]
+"""Descriptors to wait for besides the run's own, and what to call when one can be read."""
+
+
 def events(
-    talk: Conversation, line: Line, stdin: bytes | BinaryIO | None, *, cancel: int | None = None
-) -> Iterator[Event]:
+    outbox: Outbox, line: Line, stdin: bytes | BinaryIO | None, *, attend: Attend | None = None
+) -> Generator[Event, None, None]:
     """Hold the conversation over ``line`` and yield what happens.
 
-    Once the descriptor ``cancel`` can be read, the run is asked to end.
+    Only who has something to ``attend`` to may use the ``outbox`` meanwhile; others sleep on the socket alone.
     """
-    source, sock = Source(stdin), line.sock
+    source, sock, talk = Source(stdin), line.sock, outbox.talk
     sock.setblocking(False)
-    while not talk.finished:
-        if talk.cancelled:
-            sock.shutdown(socket.SHUT_WR)
-        while talk.wants_input and source.ready_now:
-            talk.send_input(source.read())
-        _send(sock, talk)
-        if talk.wants_input and source.ready_now:
-            continue  # all of it went out, and there is more
-        waits_for_input = talk.wants_input and source.fd is not None
-        if not (waits_for_input or talk.outgoing or cancel is not None):
-            sock.setblocking(True)  # nothing left to do but to listen
-            yield from talk.feed(_receive(sock))
-            sock.setblocking(False)
-            continue
-        poll = select.poll()
-        poll.register(sock, select.POLLIN | (select.POLLOUT if talk.outgoing else 0))
-        if waits_for_input and source.fd is not None:
-            poll.register(source.fd, select.POLLIN)
-        if cancel is not None:
-            poll.register(cancel, select.POLLIN)
-        for fd, happened in poll.poll():
-            if fd == cancel:
-                talk.cancel()
-                cancel = None
-            elif fd == source.fd:
-                talk.send_input(source.read())
-            elif happened & (select.POLLIN | select.POLLHUP | select.POLLERR):
-                yield from talk.feed(_receive(sock))
-    line.settled = talk.settled
-
-
-def _send(sock: socket.socket, talk: Conversation) -> None:
     try:
-        while talk.outgoing:
-            del talk.outgoing[: sock.send(talk.outgoing)]
-    except BlockingIOError:
-        pass
-    except (BrokenPipeError, ConnectionResetError):
-        talk.outgoing.clear()  # the end comes by reading
+        while not talk.finished:
+            while talk.wants_input and source.ready_now:
+                outbox.send_input(source.read())
+            outbox.flush()
+            if talk.wants_input and source.ready_now:
+                continue  # all of it went out, and there is more
+            waits_for_input = talk.wants_input and source.fd is not None
+            if waits_for_input or talk.outgoing or attend:
+                yield from _wait(outbox, sock, source if waits_for_input else None, attend or {})
+            else:
+                sock.setblocking(True)  # nothing left to do but to listen
+                yield from outbox.feed(_receive(sock))
+                sock.setblocking(False)
+    finally:
+        outbox.close()
+        line.settled = talk.settled
+
+
+def _wait(outbox: Outbox, sock: socket.socket, source: Source | None, attend: Attend) -> Iterator[Event]:
+    poll = select.poll()
+    poll.register(sock, select.POLLIN | (select.POLLOUT if outbox.talk.outgoing else 0))
+    for fd in attend:
+        poll.register(fd, select.POLLIN)
+    if source is not None and source.fd is not None:
+        poll.register(source.fd, select.POLLIN)
+    for fd, happened in poll.poll():
+        if fd in attend:
+            attend[fd]()
+        elif source is not None and fd == source.fd:
+            outbox.send_input(source.read())
+        elif happened & (select.POLLIN | select.POLLHUP | select.POLLERR):
+            yield from outbox.feed(_receive(sock))
 
 
 class Source:
@@ -106,6 +104,6 @@ def _is_plain_stream(file: BinaryIO) -> bool:
 
 def _receive(sock: socket.socket) -> bytes:
     try:
-        return sock.recv(_CHUNK * 4)
+        return sock.recv(_CHUNK)
     except ConnectionResetError:
         return b""

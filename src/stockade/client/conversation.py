@@ -4,36 +4,64 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from stockade import _filter
-from stockade._errors import ProtocolError
-from stockade._events import Event, Exited, LimitReached, Output, Refused, Started
+from stockade._errors import JobError, ProtocolError
+from stockade._events import Event, Finished, LimitReached, Output, Started, UsageReport
 from stockade._guarantees import Guarantee
 from stockade._launch import Launch
 from stockade._plan import Plan
 from stockade._result import Result
 from stockade._verdict import cancelled, sandbox_failed, verdict
 from stockade.client.bundle import Bundle
+from stockade.client.intake import Intake
 from stockade.warden import wire
+from stockade.warden.feeder import ENOUGH
 
 Translate = Callable[[Mapping[str, Any], bytes], Mapping[str, Any]]
-_SEND_AHEAD = 1 << 18
+Finish = Callable[[Result, Launch, "Bundle | None"], Result]
+_WINDOW = ENOUGH // 2  # bytes of input on the way: the warden never stops listening, and hears what else is asked
+_PIECE = 1 << 16
 
 
 class Conversation:
     """Says what to send and takes what comes, for one run."""
 
-    def __init__(self, launch: Launch) -> None:
-        self._outgoing = bytearray(wire.encode("launch", **launch.as_wire()))
+    def __init__(
+        self,
+        launch: Launch,
+        plan: Plan,
+        translate: Translate | None = None,
+        *,
+        finish: Finish | None = None,
+        live: bool = False,
+        report_seconds: float | None = None,
+        interactive: bool = False,
+        keep: int | None = None,
+    ) -> None:
+        """``translate`` works in what an engine says of the guest's end, ``finish`` what was brought out.
+        ``live`` is for who reads along: see ``Watch``. ``interactive`` takes standard input by ``write``. At most
+        ``keep`` bytes of each stream are held where the launch sets no limit on output; ``None`` holds all.
+        """
+        fields = launch.as_wire()
+        fields["watch"] |= {"live": live, "report_seconds": report_seconds}
+        self._plan, self._translate, self._finish = plan, translate, finish
+        self._outgoing = bytearray(wire.encode("launch", **fields))
         self._decoder = wire.Decoder()
+        self._streams = {number: Intake(launch.watch, keep) for number in (1, 2)}
+        self._interactive = interactive
+        self._written = bytearray()
+        self._closing = False
         self._stdin_open = True
-        self._streams = {1: bytearray(), 2: bytearray()}
-        self._last: Exited | Refused | None = None
+        self._sent = self._fed = 0
+        self._settled = False
         self._begin = time.monotonic()
         self.launch = launch
         self.bundle = Bundle(launch.collect) if launch.collect else None
         self.cancelled = False
+        self.result: Result | None = None
+        """The verdict, once it is there."""
 
     @property
     def outgoing(self) -> bytearray:
@@ -42,87 +70,143 @@ class Conversation:
 
     @property
     def wants_input(self) -> bool:
-        """Whether more of the guest's standard input should be handed over now."""
-        return self._stdin_open and len(self._outgoing) < _SEND_AHEAD
+        """Whether more of the guest's standard input should be read and handed over now."""
+        return self._stdin_open and not self._interactive and self._has_room
 
     @property
     def finished(self) -> bool:
         """Whether the last message has come."""
-        return self._last is not None
+        return self.result is not None
 
     @property
     def settled(self) -> bool:
         """Whether the run has ended by itself and all was said, so that its socket can be used again."""
-        return isinstance(self._last, Exited) and not (self.cancelled or self._outgoing)
+        return self._settled and not (self.cancelled or self._outgoing)
 
     @property
     def seconds(self) -> float:
         """How long it has lasted."""
         return time.monotonic() - self._begin
 
+    # -- what the caller wants -----------------------------------------------------------------------------------
+
     def send_input(self, data: bytes | None) -> None:
         """Hand over a piece of standard input; an empty one ends it, ``None`` is nothing yet."""
         if self._stdin_open and data is not None:
             self._stdin_open = bool(data)
+            self._sent += len(data)
             self._outgoing += wire.encode("stdin", data=data)
+
+    @property
+    def input_waiting(self) -> int:
+        """Bytes of standard input that were handed over or written, and that the guest is not known to have taken."""
+        return len(self._written) + self._sent - self._fed
+
+    def write(self, data: bytes) -> None:
+        """Take a piece of standard input, and send it on as the guest takes what was before it."""
+        if not self._interactive:
+            raise JobError("standard input is not open for writing: ask for it with interactive=True")
+        if self._closing:
+            raise JobError("standard input was closed; nothing can be written to it any more")
+        self._written += data
+        self._pump()
+
+    def close_input(self) -> None:
+        """End standard input behind what was written."""
+        self._closing = True
+        if self._interactive:
+            self._pump()
+
+    def ask(self, kind: Literal["signal", "pause", "resume"], **fields: int) -> None:
+        """Ask something of the warden."""
+        if not self.cancelled:
+            self._outgoing += wire.encode(kind, **fields)
 
     def cancel(self) -> None:
         """Ask for the run to be ended: whoever sends shuts down that direction, and the verdict still comes."""
         self.cancelled = True
         self._stdin_open = False
+        self._written.clear()
         self._outgoing.clear()
+
+    @property
+    def _has_room(self) -> bool:
+        return self._sent - self._fed < _WINDOW
+
+    def _pump(self) -> None:
+        while self._written and self._stdin_open and self._has_room:
+            self.send_input(bytes(self._written[:_PIECE]))
+            del self._written[:_PIECE]
+        if self._closing and not self._written:
+            self.send_input(b"")
+
+    # -- what the warden says ------------------------------------------------------------------------------------
 
     def feed(self, data: bytes) -> Iterator[Event]:
         """Take bytes from the warden (none at its end) and yield what happened."""
-        if not data and self._last is None:
-            self._last = Refused("the warden ended in the middle of the run")
-            self._close_bundle()
-            yield self._last
+        if not data and not self.finished:
+            yield from self._refused("the warden ended in the middle of the run")
         try:
             for kind, fields in self._decoder.feed(data):
-                if kind == "collected" and self.bundle is not None:
-                    self.bundle.feed(fields["data"])
-                    continue
-                event = _event(kind, fields)
-                if isinstance(event, Output):
-                    self._streams[event.stream] += event.data
-                elif isinstance(event, Exited | Refused):
-                    self._last = event
-                    self._close_bundle()
-                yield event
+                if not self.finished:
+                    yield from self._take(kind, fields)
         except (wire.WireError, KeyError, TypeError, ValueError) as error:
             raise ProtocolError(f"the warden sent nonsense: {error!r}") from error
 
-    def result(self, plan: Plan, translate: Translate | None = None) -> Result:
-        """Return the verdict, once ``finished``; ``translate`` works in what an engine says of the guest's end."""
-        stdout, stderr = bytes(self._streams[1]), bytes(self._streams[2])
-        if isinstance(self._last, Exited):
-            report = self._last.report
-            if translate is not None:
-                report = translate(report, stderr)
-            denials = _filter.denials(plan, report["denials"]) if report["denials"] else ()
-            return verdict(plan, report, stdout, stderr, denials)
+    def _take(self, kind: str, fields: dict[str, Any]) -> Iterator[Event]:
+        match kind:
+            case "output":
+                self._streams[fields["stream"]].take(fields["data"])
+                yield Output(fields["stream"], fields["at"], fields["data"])
+            case "fed":
+                self._fed = fields["count"]
+                self._pump()
+            case "started":
+                yield Started()
+            case "limit":
+                yield LimitReached(Guarantee(fields.pop("guarantee")), **fields)
+            case "usage":
+                yield UsageReport(**fields)
+            case "collected" if self.bundle is not None:
+                self.bundle.feed(fields["data"])
+            case "exited":
+                yield from self._exited(fields["report"])
+            case "refused":
+                yield from self._refused(fields["message"])
+            case _:
+                raise ProtocolError(f"no such message: {kind!r}")
+
+    def _exited(self, report: Mapping[str, Any]) -> Iterator[Event]:
+        """What was kept of the end of the output comes last, and then the verdict."""
+        for number, count, tail in zip((1, 2), report["output"], report["tails"], strict=True):
+            at, rest = self._streams[number].rest(count, tail)
+            if rest:
+                yield Output(1 if number == 1 else 2, at, rest)
+        ends = [self._streams[number].tail(tail) for number, tail in zip((1, 2), report["tails"], strict=True)]
+        report = {**report, "tails": ends}
+        stdout, stderr = self._heads()
+        if self._translate is not None:
+            report = self._translate(report, stderr)
+        denials = _filter.denials(self._plan, report["denials"]) if report["denials"] else ()
+        self._settled = True
+        self.result = self._finished_with(
+            verdict(self._plan, report, stdout, stderr, denials), report["collect_trouble"]
+        )
+        yield Finished(self.result)
+
+    def _refused(self, message: str) -> Iterator[Event]:
+        stdout, stderr = self._heads()
         if self.cancelled:
-            return cancelled(plan, stdout_bytes=stdout, stderr_bytes=stderr)
-        message = self._last.message if self._last else "the run has not ended"
-        return sandbox_failed(plan, message, stdout_bytes=stdout, stderr_bytes=stderr)
+            self.result = cancelled(self._plan, stdout_bytes=stdout, stderr_bytes=stderr)
+        else:
+            self.result = sandbox_failed(self._plan, message, stdout_bytes=stdout, stderr_bytes=stderr)
+        self.result = self._finished_with(self.result, "the run did not end in order")
+        yield Finished(self.result)
 
-    def _close_bundle(self) -> None:
+    def _finished_with(self, result: Result, trouble: str) -> Result:
         if self.bundle is not None:
-            last = self._last
-            self.bundle.close(last.report["collect_trouble"] if isinstance(last, Exited) else "the run did not end")
+            self.bundle.close(trouble)
+        return result if self._finish is None else self._finish(result, self.launch, self.bundle)
 
-
-def _event(kind: str, fields: dict[str, Any]) -> Event:
-    match kind:
-        case "started":
-            return Started()
-        case "output":
-            return Output(fields["stream"], fields["at"], fields["data"])
-        case "limit":
-            return LimitReached(Guarantee(fields["guarantee"]), fields["state"])
-        case "exited":
-            return Exited(fields["report"])
-        case "refused":
-            return Refused(fields["message"])
-    raise ProtocolError(f"no such message: {kind!r}")
+    def _heads(self) -> tuple[bytes, bytes]:
+        return self._streams[1].head(), self._streams[2].head()

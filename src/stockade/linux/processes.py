@@ -39,6 +39,7 @@ _PR_CAP_AMBIENT_CLEAR_ALL = 4
 _CLOSE_RANGE_CLOEXEC = 4
 _FEW_DESCRIPTORS = 1024
 _AGAIN_SECONDS = 0.0005
+_MOMENT_SECONDS = 0.0005
 _MOST_ROUNDS = 100
 _CALM = 2
 _AT_REST = ("T", "t", "Z", "X", "")
@@ -115,10 +116,10 @@ def end_descendants() -> None:
     one would make room for another's child. Only children are killed, for theirs become ours, and their pids cannot
     have been given to anybody else.
     """
-    if _is_childless():
+    if _are_gone_in_a_moment():
         return  # the usual case, without a look at /proc
     while True:
-        _stop_descendants()
+        stop_descendants(os.getpid())
         for pid in children(os.getpid()):
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -133,46 +134,86 @@ def end_descendants() -> None:
             return
 
 
-def _is_childless() -> bool:
+def _are_gone_in_a_moment() -> bool:
+    """Reap what ends by itself just now, as an engine's PID namespace does: to look for it in /proc takes longer."""
+    until = time.monotonic() + _MOMENT_SECONDS
     try:
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        while time.monotonic() < until:
+            if not os.waitpid(-1, os.WNOHANG)[0]:
+                os.sched_yield()
     except ChildProcessError:
         return True
     return False
 
 
-def _stop_descendants() -> None:
-    """Stop all, until two looks in a row find none that runs: one look may miss some (proc(5), children)."""
+def stop_descendants(root: int, rounds: int = _MOST_ROUNDS) -> set[int]:
+    """Stop all below ``root``, until two looks in a row find none that runs, or for so many ``rounds``: one look may
+    miss some (proc(5), children). Return the pids that were stopped."""
     calm = 0
-    for _ in range(_MOST_ROUNDS):
-        found = descendants(os.getpid())
+    stopped: set[int] = set()
+    for _ in range(rounds):
+        found = descendants(root)
         running = [pid for pid in found if _state(pid) not in _AT_REST]
         calm = 0 if running else calm + 1
         if calm == _CALM:
-            return
-        ours = {os.getpid(), *found}
-        for pid in running:
-            _stop(pid, ours)
+            break
+        ours = {root, *found}
+        stopped.update(pid for pid in running if _send(pid, ours, signal.SIGSTOP))
+    return stopped
+
+
+def continue_descendants(root: int, stopped: set[int]) -> None:
+    """Let those of the ``stopped`` go on that are still below ``root``."""
+    found = descendants(root)
+    for pid in stopped.intersection(found):
+        _send(pid, {root, *found}, signal.SIGCONT)
+
+
+def eldest(root: int, generations: int) -> tuple[int, int] | None:
+    """Return pid and pidfd of the first child of the first child of ``root``, and so on; ``None`` if there is none.
+
+    A parent's children are listed in the order in which they became its own, and orphans come last.
+    """
+    pid, parent = root, 0
+    for _ in range(generations):
+        parent, below = pid, children(pid)
+        if not below:
+            return None
+        pid = below[0]
+    try:
+        pidfd = os.pidfd_open(pid)
+    except OSError:
+        return None
+    if _parent(pid) == parent and not is_dead(pidfd):  # looked up while it surely lived, so it is no other one
+        return pid, pidfd
+    os.close(pidfd)
+    return None
 
 
 def _state(pid: int) -> str:
     return files.read(f"/proc/{pid}/stat").rpartition(") ")[2][:1]
 
 
-def _stop(pid: int, ours: set[int]) -> None:
-    """Stop a process, unless its pid has become that of another one, whose parent is none of ours."""
+def _parent(pid: int) -> int:
+    fields = files.read(f"/proc/{pid}/stat").rpartition(") ")[2].split()
+    return int(fields[1]) if len(fields) > 1 else -1
+
+
+def _send(pid: int, ours: set[int], number: int) -> bool:
+    """Signal a process, unless its pid has become that of another one, whose parent is none of ours."""
     try:
         pidfd = os.pidfd_open(pid)
     except OSError:
-        return
+        return False
     try:
-        fields = files.read(f"/proc/{pid}/stat").rpartition(") ")[2].split()
-        if len(fields) > 1 and int(fields[1]) in ours:
-            signal.pidfd_send_signal(pidfd, signal.SIGSTOP)
+        if _parent(pid) not in ours:
+            return False
+        signal.pidfd_send_signal(pidfd, number)
     except OSError:
-        pass  # it has ended
+        return False  # it has ended
     finally:
         os.close(pidfd)
+    return True
 
 
 def descendants(pid: int) -> list[int]:

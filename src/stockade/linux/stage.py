@@ -41,6 +41,7 @@ _ATTRIBUTES = {
     "nodev": mounts.ATTR_NODEV,
     "noexec": mounts.ATTR_NOEXEC,
 }
+_ROOM_FOR_NAMES, _ROOM_FOR_NOTES, _NOTES = 1 << 16, 1 << 24, 4096
 _SIOCSIFFLAGS = 0x8914  # netdevice(7)
 _IFF_UP_RUNNING = 0x41
 
@@ -351,6 +352,40 @@ class Stage:
             processes.become(self._uid, self._gid)
         processes.no_new_privileges()
         processes.drop_capabilities()
+        self._settled = True
+
+    def do_account(self, notes: str) -> None:
+        """Enter a mount namespace in which the run's uid has an account, for an engine that serves nobody else.
+
+        Its home is the root folder, which is always there (passwd(5)). The engine finds its own folder ``notes`` empty:
+        what it leaves there when it is killed goes with the namespace.
+        """
+        libc.unshare(processes.NEW_NS)
+        mounts.make_private()
+        staging = next(place for place in _STAGING if os.path.isdir(place))
+        mounts.tmpfs(staging, _ROOM_FOR_NAMES, 8, 0o755)
+        for name, text in (
+            ("passwd", f"root:x:0:0:root:/:/bin/sh\nguest:x:{self._uid}:{self._gid}:guest:/:/bin/sh\n"),
+            ("group", f"root:x:0:\nguest:x:{self._gid}:\n"),
+        ):
+            self.do_file(f"{staging}/{name}", text.encode(), 0o644, owned=False)
+            made, place = (os.open(f"{folder}/{name}", os.O_PATH | os.O_CLOEXEC) for folder in (staging, "/etc"))
+            mounts.bind(made, place, f"/etc/{name}", mounts.ATTR_RDONLY)
+            os.close(made)
+            os.close(place)
+        mounts.detach(staging)
+        os.makedirs(notes, 0o755, exist_ok=True)
+        mounts.tmpfs(notes, _ROOM_FOR_NOTES, _NOTES, 0o755)
+
+    def do_room(self, path: str, size: int, inodes: int) -> None:
+        """Lay a file system of its own over the run's folder: one size bounds all that is written there."""
+        mounts.tmpfs(path, size, inodes, 0o710)
+        os.chown(path, -1, self._gid)
+
+    def do_lend(self) -> None:
+        """Take on the run's uid and leave open the way to new privileges: for a set-user-id engine, which closes it."""
+        if self._privileged:
+            processes.become(self._uid, self._gid)
         self._settled = True
 
     def do_data(self, number: int, content: bytes) -> None:

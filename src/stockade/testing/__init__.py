@@ -18,6 +18,7 @@ from stockade.testing.languages import LanguagesContract
 from stockade.testing.limits import LimitsContract
 from stockade.testing.outcomes import OutcomesContract
 from stockade.testing.receipts import ReceiptsContract
+from stockade.testing.streaming import StreamingContract
 from stockade.testing.streams import StreamsContract
 from stockade.testing.workspaces import WorkspacesContract
 
@@ -29,6 +30,7 @@ class BackendContract(
     LimitsContract,
     LanguagesContract,
     StreamsContract,
+    StreamingContract,
     FilesContract,
     WorkspacesContract,
     ConcurrencyContract,

@@ -31,6 +31,8 @@ class Traits:
     """A Python that the guest can reach; unset, the caller's own."""
     own_root: ClassVar[bool] = True
     """The guest finds ``/workspace``, ``/tmp`` and ``/dev/shm`` of its own, and the rest of the host is not there."""
+    unnamed_file: ClassVar[str] = "FileNotFoundError"
+    """What opening a file of the host raises that the policy does not name, beside one that it does."""
     own_identity: ClassVar[bool] = True
     """``security.uid`` is what the guest sees, on a machine of another name."""
     root_can_be_writable: ClassVar[bool] = True
@@ -40,11 +42,17 @@ class Traits:
     """Variables that an engine adds."""
     disk: ClassVar[Mapping[str, int] | None] = {"": 1}
     """How many-th part of ``limits.disk`` each place has, or all together (the default), or ``None``: no bound."""
+    disk_places: ClassVar[tuple[str, ...]] = ("/tmp", "/dev/shm", "/workspace")
+    """Places that the guest may fill, as seen from its workspace."""
     explains_denials: ClassVar[bool] = True
     keeps_capabilities: ClassVar[bool] = True
     """What of ``security.capabilities`` can be kept at all is kept here; otherwise the plan refuses it."""
+    keeps_workspaces: ClassVar[bool] = True
+    """Files come out, and a project can be laid under or copied; otherwise all of it is refused."""
     hides: ClassVar[Mapping[str, bool]] = {"read": True, "write": True}
     """Whether names can be kept from the guest in a folder of the host that it reads, or writes for real."""
+    start_seconds: ClassVar[float] = 0.0
+    """What an engine's own start and end may take at most; both count towards the wall time."""
     tasks_astray: ClassVar[int] = 0
     """By how many the bound on processes may be off, where the caller's own count with the guest's."""
 

@@ -73,14 +73,18 @@ class ConcurrencyContract(Traits):
 
     def test_no_process_outlives_its_run(self) -> None:
         self.run_command(["/bin/sh", "-c", f"setsid sleep {_MARK} & (sleep {_MARK} &) ; sleep 0.1"])
-        alive = [entry.name for entry in Path("/proc").iterdir() if entry.name.isdigit() and _MARK in _words(entry)]
-        assert alive == []
+        assert sleepers(_MARK) == []
 
 
 def _folders() -> list[str]:
     """Return the folders that runs of this very process have made."""
     own = Path(places.name(""))
     return [entry.name for entry in own.parent.iterdir() if entry.name.startswith(own.name)]
+
+
+def sleepers(mark: str) -> list[str]:
+    """Return the pids of the processes that have ``mark`` in their command line."""
+    return [entry.name for entry in Path("/proc").iterdir() if entry.name.isdigit() and mark in _words(entry)]
 
 
 def _words(entry: Path) -> str:

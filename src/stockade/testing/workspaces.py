@@ -49,6 +49,27 @@ class WorkspacesContract(Traits):
         (folder / "data" / "server.key").write_text("KEY\n")
         yield folder
 
+    @pytest.fixture(autouse=True)
+    def _kept(self, request: pytest.FixtureRequest) -> None:
+        ours = request.function.__qualname__.startswith("WorkspacesContract.")
+        if ours and not self.keeps_workspaces and "is_refused_whole" not in request.function.__name__:
+            pytest.xfail("this backend keeps no workspaces, and refuses what is asked of one")
+
+    def test_what_is_not_kept_is_refused_whole(self, run: Run, project: Path) -> None:
+        if self.keeps_workspaces:
+            return
+        with pytest.raises(stockade.JobError, match="artifacts"):
+            run("1", artifacts=["*"])
+        for filesystem in (
+            {"workspace": project},  # it has something to hide
+            {"workspace": project, "access": "overlay"},
+            {"workspace": project, "access": "copy"},
+            {"workspace": project, "hidden": [], "access": "read", "protected": ["x"]},
+            {"access": "read"},
+        ):
+            with pytest.raises(stockade.JobError, match="filesystem"):
+                run("1", policy={"filesystem": filesystem})
+
     def _policy(self, project: Path, access: str, **filesystem: Any) -> Mapping[str, Any]:
         return {"filesystem": {"workspace": project, "access": access, **filesystem}, "accept": _EVERYWHERE}
 

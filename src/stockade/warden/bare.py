@@ -27,6 +27,7 @@ else:
 
 _PRIORITY = -10
 _MOST_SAID = 1 << 16
+_UNUSED = 255  # a descriptor
 _KEPT = (processes.CAP_KILL, processes.CAP_DAC_OVERRIDE, processes.CAP_FOWNER)  # the last two to remove what is left
 
 
@@ -89,6 +90,11 @@ class Bare(Inside):
             self.control.sendall(exit_message(None, usage, self._see("")))
         except OSError:
             pass  # it was said already, or nobody listens any more
+
+    def _rehearse(self, stage: Stage) -> None:
+        stage.apply([["data", _UNUSED, bytes(200)]])
+        os.close(_UNUSED)
+        super()._rehearse(stage)
 
     def _stage(self) -> Stage:
         return Stage(

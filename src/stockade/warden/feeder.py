@@ -27,6 +27,8 @@ class Feeder:
         self._fd = -1
         self._closed = False
         self.size = 0
+        self.taken = 0
+        """Bytes that the guest has taken, or never will."""
 
     def open(self, fd: int) -> None:
         """Write to ``fd`` from now on; the descriptor is this feeder's."""
@@ -36,6 +38,7 @@ class Feeder:
     def take(self, data: bytes) -> None:
         """Take the next piece; an empty one is the end."""
         if self._closed:
+            self.taken += len(data)
             return
         if data:
             self._pieces.append(memoryview(data))
@@ -49,6 +52,7 @@ class Feeder:
         """Let go of the pipe, and of what nobody read."""
         self._closed = True
         self._pieces.clear()
+        self.taken += self.size
         self.size = 0
         if self._fd >= 0:
             self._loop.forget(self._fd)
@@ -64,6 +68,7 @@ class Feeder:
             while self._pieces:
                 written = os.write(self._fd, self._pieces[0][:_CHUNK])
                 self.size -= written
+                self.taken += written
                 self._pieces[0] = self._pieces[0][written:]
                 if not self._pieces[0]:
                     self._pieces.pop(0)

@@ -17,7 +17,6 @@ from _socket import SCM_RIGHTS, SOL_SOCKET
 
 from stockade._launch import decode_steps
 from stockade._record import Record
-from stockade.linux import limits as rlimits
 from stockade.linux import processes
 from stockade.linux.stage import Stage
 from stockade.warden import wire
@@ -36,6 +35,9 @@ SETUP_FAILED = 125
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127
 _INIT_GID = 65534  # not the guest's: who shares both ids with a process may set its limits (prlimit(2))
+_REHEARSAL = wire.encode(
+    "launch", steps=[["limits", {"core": [0, 0]}]], argv=["argument"] * 99, environment={"name": "value"}, channel=False
+)
 _SANDBOX_ERRORS = (errno.EAGAIN, errno.ENOMEM)  # of execve(2): the sandbox's fault, not the command's
 
 
@@ -134,7 +136,7 @@ class Inside(Record):
             stage = self._stage()
             self._take_over_streams()  # first: what the stage opens must not lie on the numbers that these take
             stage.apply(decode_steps(self.base))
-            self._rehearse()
+            self._rehearse(stage)
             self._send("furnished")
             fields = self._receive()
             begin = time.process_time()
@@ -158,16 +160,22 @@ class Inside(Record):
 
     def _receive(self) -> dict[str, Any]:
         decoder = wire.Decoder()
-        while data := self.control.recv(1 << 20):
+        while data := self.control.recv(1 << 16):
             for _, fields in decoder.feed(data):
                 return fields
         os._exit(0)  # the warden let go of an unused cell
 
-    def _rehearse(self) -> None:
+    def _rehearse(self, stage: Stage) -> None:
         """Do once, while nobody waits, what the launch will need: the first time costs page faults."""
-        for _ in wire.Decoder().feed(wire.encode("launch", steps=[["limits", {"core": [0, 0]}]], argv=["x"])):
-            rlimits.prepare({"core": (0, 0)})
-        resource.getrusage(resource.RUSAGE_SELF)
+        for _, fields in wire.Decoder().feed(_REHEARSAL):
+            begin = time.process_time()
+            stage.apply(fields["steps"])
+            usage = resource.getrusage(resource.RUSAGE_SELF)
+            wire.encode("exec", cpu_seconds=time.process_time() - begin, peak_memory=usage.ru_maxrss * 1024)
+            try:
+                os.execve("", fields["argv"], fields["environment"])
+            except OSError:
+                pass
 
     def _take_over_streams(self) -> None:
         # Moved up first: an end may sit on the very number that another one is to have.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 else:
     Protocol = object
 
-_CHUNK = 1 << 18
+_CHUNK = 1 << 16  # a larger one would be mapped and unmapped by the allocator each time
 
 
 class Listener(Protocol):
@@ -143,7 +143,10 @@ class Link:
             return
         if self._last and not self._outgoing:
             self._let_go()
-            self._listener.on_answered(self._sock, self._decoder)
+            if self._shut:
+                self._sock.close()  # no other launch can come from who has shut down that direction
+            else:
+                self._listener.on_answered(self._sock, self._decoder)
         else:
             self._watch()
         self._listener.on_flushed()

@@ -5,30 +5,38 @@ from __future__ import annotations
 import os
 import time
 
-from stockade._launch import Watch
+from stockade._launch import Groups, Watch
 from stockade.linux import tree
 from stockade.warden.slot import OWN_TASKS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from stockade.warden.slot import Slot
 
-_NEAR = 0.8
+    Finding = tuple[str, str, float, float]
+    """Guarantee, ``"near"`` or ``"met"``, what is used, and the limit."""
+
+NEAR = 0.8
+"""The part of a limit from which on it is near."""
 _SHORTEST = 0.002
 _LONGEST = 0.1
 _SAMPLE_EVERY = 0.02
 _SAMPLE_CLOSELY = 0.005
 _CPUS = len(os.sched_getaffinity(0))
+_NO_FIGURES = Groups()
 
 
 class Meter:
     """Looks at one run when asked to, and says when the next look is due."""
 
-    def __init__(self, watch: Watch, slot: Slot) -> None:
+    def __init__(self, watch: Watch, slot: Slot, groups: Groups = _NO_FIGURES) -> None:
+        """``groups`` are the figures that the run's control groups hold."""
         assert slot.cell is not None
         self._watch = watch
+        self._groups = groups
         self._init = slot.cell.init
         self._group = slot.group
         self._has_cpu = slot.group is not None and slot.group.cpu_seconds() is not None
@@ -39,14 +47,18 @@ class Meter:
         self._sampling = sampled or not self._has_cpu
         self._begin = 0.0
         self._end = 0.0
-        self._near: set[str] = set()
+        self._paused: float | None = None
+        self._told: dict[str, str] = {}
         self._cpu = 0.0
+        self._memory: int | None = None
+        self._tasks: int | None = None
         self._spent = 0.0
         self._setup_peak = 0
         self._peak_memory = 0
         self._peak_tasks = 0
         self.started = False
         self.next_look = float("inf")
+        self.next_report = float("inf")
 
     def hand_over(self) -> None:
         """The cell has the launch: should it die before it says that the program runs, time counts from here."""
@@ -58,60 +70,105 @@ class Meter:
         self._spent = spent
         self._setup_peak = peak
         self._begin = time.monotonic()
-        self.next_look = self._plan_next_look(self._begin, 0.0, 0, None if self._soft is None else 0)
+        self.next_look = self._plan_next_look(self._begin, 0.0, None if self._soft is None else 0)
+        if self._watch.report_seconds is not None:
+            self.next_report = self._begin + self._watch.report_seconds
+
+    def pause(self, now: float) -> None:
+        """The wall clock stands still from now on."""
+        self._paused = now
+
+    def resume(self, now: float) -> None:
+        """It goes on."""
+        if self._paused is not None:
+            self._begin += now - self._paused
+            self._paused = None
+            self.next_look = now
 
     def stop(self) -> None:
         """The last process is gone."""
-        self._end = time.monotonic()
+        self._end = time.monotonic() if self._paused is None else self._paused
 
-    def look(self, now: float) -> list[tuple[str, str]]:
-        """Return each limit that is ``"near"`` for the first time, or ``"met"``, and memory past its ``"soft"`` one."""
-        wall = now - self._begin
-        if self._group is not None:
-            self._group.look()
-        memory = self._sample()
-        if self._has_cpu and self._group is not None:
-            self._cpu = max(0.0, (self._group.cpu_seconds() or 0.0) - self._spent)
-        readings = (
-            ("wall_time", wall, self._watch.wall_seconds),
-            ("cpu_time", self._cpu, self._watch.cpu_seconds),
-            ("memory", memory, self._watch.sampled_memory),
-        )
-        held = self._watch_soft(memory)
-        found = [("memory", "soft")] if held is not None and self._past_soft == held else []
-        if self._group is not None and self._group.oom_kills():
-            found.append(("memory", "met"))
-        for guarantee, used, limit in readings:
-            if limit is not None and used >= limit:
-                found.append((guarantee, "met"))
-            elif limit is not None and used >= _NEAR * limit and guarantee not in self._near:
-                self._near.add(guarantee)
-                found.append((guarantee, "near"))
-        self.next_look = self._plan_next_look(now, wall, memory, held)
+    def look(self, now: float) -> list[Finding]:
+        """Return each limit that is ``"near"`` or ``"met"`` for the first time, and memory past its ``"soft"`` one."""
+        wall = self._read(now)
+        held = self._watch_soft()
+        found: list[Finding] = []
+        if held is not None and self._soft is not None and self._past_soft == held:
+            found.append(("memory", "soft", held, self._soft))
+        for guarantee, used, figure, met in self._readings(wall):
+            state = "met" if met else "near" if used >= NEAR * figure else ""
+            if state and self._told.get(guarantee) not in (state, "met"):
+                self._told[guarantee] = state
+                found.append((guarantee, state, used, figure))
+        self.next_look = self._plan_next_look(now, wall, held)
         return found
 
-    def _watch_soft(self, sampled: int) -> int | None:
+    def _watch_soft(self) -> int | None:
         """Return what the tree holds, as long as its soft limit has not been passed before this look."""
         if self._soft is None or self._past_soft is not None:
             return None
-        held = sampled
+        held = self._memory or 0
         if self._group_has_memory and self._group is not None:
             held = self._group.memory_held(self._soft)
         if held >= self._soft:
             self._past_soft = held
         return held
 
-    def _sample(self) -> int:
+    def usage(self, now: float) -> dict[str, Any]:
+        """Return what is used now, and plan the next report."""
+        wall = self._read(now)
+        if self._watch.report_seconds is not None:
+            self.next_report = now + self._watch.report_seconds
+        counted = self._group is not None and self._group_has_memory
+        return {
+            "cpu_seconds": self._cpu,
+            "wall_seconds": wall,
+            "memory": self._group.memory_held(0) if counted and self._group is not None else self._memory,
+            "processes": self._tasks,
+        }
+
+    def _readings(self, wall: float) -> Iterator[tuple[str, float, float, bool]]:
+        """Yield guarantee, use, limit, and whether that is met: the kernel tells of those that it holds."""
+        watch, group = self._watch, self._group
+        if watch.wall_seconds is not None:
+            yield "wall_time", wall, watch.wall_seconds, wall >= watch.wall_seconds
+        if watch.cpu_seconds is not None:
+            yield "cpu_time", self._cpu, watch.cpu_seconds, self._cpu >= watch.cpu_seconds
+        if watch.sampled_memory is not None:
+            used = self._memory or 0
+            yield "memory", used, watch.sampled_memory, used >= watch.sampled_memory
+        elif group is not None and self._group_has_memory and self._groups.memory is not None:
+            held = group.memory_held(int(NEAR * self._groups.memory))
+            yield "memory", held, self._groups.memory, group.oom_kills() > 0
+        if self._groups.processes is not None and self._tasks is not None:
+            refused = group is not None and group.forks_refused() > 0
+            used = self._tasks if self._tasks > 1 else 0  # who may have one task alone is not near anything
+            yield "processes", used, self._groups.processes - watch.engine_tasks, refused
+
+    def _read(self, now: float) -> float:
+        """Read clock and counters; return the wall time."""
+        tasks = self._group.look() if self._group is not None else None
+        if tasks is not None:
+            self._tasks = max(1, tasks - OWN_TASKS - self._watch.engine_tasks)
+        self._sample()
+        if self._has_cpu and self._group is not None:
+            self._cpu = max(0.0, (self._group.cpu_seconds() or 0.0) - self._spent)
+        return (now if self._paused is None else self._paused) - self._begin
+
+    def _sample(self) -> None:
         if not self._sampling:
-            return 0
+            return
         bound = self._watch.sampled_memory if self._past_soft is not None or self._soft is None else self._soft
         sample = tree.sample(self._init, bound)
         self._cpu = max(self._cpu, sample.cpu_seconds - self._spent)
+        self._memory = sample.memory
         self._peak_memory = max(self._peak_memory, sample.memory)
         self._peak_tasks = max(self._peak_tasks, sample.tasks)
-        return sample.memory
+        if self._group is None:
+            self._tasks = max(1, sample.tasks - self._watch.engine_tasks)
 
-    def _plan_next_look(self, now: float, wall: float, memory: int, held: int | None) -> float:
+    def _plan_next_look(self, now: float, wall: float, held: int | None) -> float:
         """No limit can be met before this: time runs at one second a second, CPU at most one a core.
 
         Memory may, but for the group's own limit: it is looked at the more often, the nearer it is.
@@ -119,12 +176,13 @@ class Meter:
         pause = _LONGEST
         if self._watch.cpu_seconds is not None:
             pause = min(pause, (self._watch.cpu_seconds - self._cpu) / _CPUS)
-        for used, limit in ((memory, self._watch.sampled_memory), (held, self._soft)):
+        for used, limit in ((self._memory or 0, self._watch.sampled_memory), (held, self._soft)):
             if limit is not None and used is not None:
                 pause = min(pause, _SAMPLE_CLOSELY if 2 * used > limit else _SAMPLE_EVERY)
         pause = max(pause, _SHORTEST)
-        if self._watch.wall_seconds is not None:
-            pause = min(pause, self._watch.wall_seconds - wall)
+        if self._watch.wall_seconds is not None and self._paused is None:
+            part = 1.0 if "wall_time" in self._told else NEAR
+            pause = min(pause, part * self._watch.wall_seconds - wall)
         return now + max(pause, 0.0)
 
     def report(self, exit_report: dict[str, Any] | None) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from stockade.warden import loop
+from stockade.warden.meter import NEAR
 from stockade.warden.streams import Keeper
 
 TYPE_CHECKING = False
@@ -31,22 +32,28 @@ class Outlets:
         cell: Cell,
         watch: Watch,
         *,
+        channel: bool,
         on_head: Callable[[int, int, bytes], None],
-        on_met: Callable[[], None],
+        on_limit: Callable[[str, int], None],
         on_end: Callable[[], None],
     ) -> None:
-        """``on_head`` gets stream, position and bytes of the head; ``on_met`` is called when the limit on output is
-        met, ``on_end`` when both streams have ended."""
+        """``channel`` tells whether the guest has one. ``on_head`` gets stream, position and bytes of the head;
+        ``on_limit`` is told once that a stream is ``"near"`` the limit on output, once
+        that one has ``"met"`` it, and how many bytes it had; ``on_end`` is called when both streams have ended."""
         self._loop = events
         self._channel_fd = cell.channel
         self._channel = bytearray()
         self._overflow = False
         self._streams = {1: cell.stdout, 2: cell.stderr}
-        self._keepers = {number: Keeper(watch.output_bytes, head_only=watch.kill_on_output) for number in (1, 2)}
+        self._keepers = {
+            number: Keeper(watch.output_bytes, head_only=watch.kill_on_output, live=watch.live) for number in (1, 2)
+        }
+        self._told = ""
         self._paused = True
-        self._on_head, self._on_met, self._on_end = on_head, on_met, on_end
+        self._on_head, self._on_limit, self._on_end = on_head, on_limit, on_end
         self._all = (cell.stdout, cell.stderr, cell.channel)
-        self._loop.watch(cell.channel, loop.READ, self._on_channel)
+        if channel:  # or we would be woken for its end just when the guest starts
+            self._loop.watch(cell.channel, loop.READ, self._on_channel)
         self.pause(False)
 
     def pause(self, pause: bool) -> None:
@@ -59,6 +66,11 @@ class Outlets:
                 self._loop.forget(fd)
             else:
                 self._loop.watch(fd, loop.READ, partial(self._on_stream, number, fd))
+
+    @property
+    def count(self) -> int:
+        """Bytes written so far, to both streams."""
+        return self._keepers[1].count + self._keepers[2].count
 
     def drain(self) -> None:
         """Read what the dead have left in the pipes; nobody can add to it."""
@@ -98,13 +110,18 @@ class Outlets:
             self._streams.pop(number, None)
             return False
         keeper = self._keepers[number]
-        already, at = keeper.exceeded, keeper.count
+        at = keeper.count
         head = keeper.take(data)
         if head:
             self._on_head(number, at, head)
-        if keeper.exceeded and not already:
-            self._on_met()
+        if keeper.limit is not None and keeper.count >= NEAR * keeper.limit and self._told != "met":
+            self._tell("met" if keeper.exceeded else "near", keeper.count)
         return True
+
+    def _tell(self, state: str, used: int) -> None:
+        if state != self._told:
+            self._told = state
+            self._on_limit(state, used)
 
     def _on_channel(self, _events: int) -> bool:
         try:

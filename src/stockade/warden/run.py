@@ -15,20 +15,27 @@ from stockade.warden.feeder import ENOUGH, Feeder
 from stockade.warden.link import Link
 from stockade.warden.meter import Meter
 from stockade.warden.outlets import Outlets
+from stockade.warden.reins import ASKS, Reins
 from stockade.warden.slot import Slot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from functools import partial
     from typing import Any, Protocol
 
+    from stockade.linux.cgroups import Freezer
     from stockade.warden.cell import Cell
 else:
+    from _functools import partial
+
     Protocol = object
 
 _CHUNK = 1 << 16
 _EXPECT_SECONDS = 0.0005
 _SEND_AHEAD = 1 << 20
 _AGAIN_SECONDS = 0.1
+_FED_EVERY = 1 << 17
+_ENDING = ("wall_time", "cpu_time", "memory")  # no program may outlive these; of the others it is told
 
 
 class House(Protocol):
@@ -39,6 +46,9 @@ class House(Protocol):
 
     def release(self, slot: Slot) -> None:
         """Take back a slot whose cell is dead."""
+
+    def freezer(self, slot: Slot) -> Freezer | None:
+        """Return the group in which the guest of ``slot`` can be frozen, if there is any."""
 
     def done(self, run: Run) -> None:
         """Forget ``run``."""
@@ -64,6 +74,9 @@ class Run:
         self._collection: Collection | None = None
         self._over = False
         self._dead = False
+        self._reins: Reins | None = None
+        self._asked: list[tuple[str, int]] = []
+        self._fed = 0
         self._launched = False
         self._ended = False
         self._finished = False
@@ -92,6 +105,9 @@ class Run:
             if self._launched:  # or it was meant for an earlier run over this socket, which has ended
                 self._feeder.take(fields["data"])
                 self._pace()
+        elif kind in ASKS:
+            if self._launched:
+                self._asked.append((kind, fields.get("number", 0)))  # done at the next tick
         else:
             raise wire.WireError(f"no such message: {kind}")
 
@@ -148,6 +164,9 @@ class Run:
         """Take the guest's output only as fast as the caller does, and the caller's input as fast as the guest."""
         if self._finished:
             return
+        if self._feeder.taken - self._fed >= _FED_EVERY:
+            self._fed = self._feeder.taken
+            self._link.send("fed", count=self._fed)
         self._link.listen(self._feeder.size < ENOUGH)
         if self._outlets is not None:
             self._outlets.pause(self._link.pending >= _SEND_AHEAD)
@@ -161,20 +180,28 @@ class Run:
         cell = slot.cell
         assert cell is not None
         self.slot, self.cell, self._launch, self._raw = slot, cell, launch, raw
-        self.meter = Meter(launch.watch, slot)
+        watch = launch.watch
+        self.meter = Meter(watch, slot, launch.groups)
+        freezer = partial(self._house.freezer, slot)
+        self._reins = Reins(cell.init, watch.engine_tasks, self.meter, freezer, self._asked)
         if self.cause is not None:
             cell.kill()
         elif cell.ready:
             self._hand_over()  # before all else: the cell wakes up meanwhile
-        watch = launch.watch
-        self._kill_on_output = watch.kill_on_output
+        self._watch = watch
         self._setup_deadline = time.monotonic() + watch.setup_seconds
         self._denials = Denials(self._loop, launch.errnos)
         self._denials.open(cell.take_listener())
         self._loop.watch(cell.pidfd, loop.READ, self._on_death)
         self._loop.watch(cell.control.fileno(), loop.READ, self._on_control)
         self._outlets = Outlets(
-            self._loop, cell, watch, on_head=self._on_head, on_met=self._on_output_met, on_end=self._expect_end
+            self._loop,
+            cell,
+            watch,
+            channel=launch.channel,
+            on_head=self._on_head,
+            on_limit=self._on_output_limit,
+            on_end=self._expect_end,
         )
         self._feeder.open(cell.take_stdin())
 
@@ -190,7 +217,14 @@ class Run:
         self._raw = b""
 
     def _on_control(self, _events: int) -> bool:
-        """Take what the cell's own processes report; return whether more may come."""
+        """Take what the cell's own processes report, and conclude if it is the end; return whether more may come."""
+        more = self._hear()
+        if self._ended:
+            self._conclude()
+            return False
+        return more
+
+    def _hear(self) -> bool:
         assert self.cell is not None
         try:
             data = self.cell.receive(_CHUNK)
@@ -203,9 +237,6 @@ class Run:
             return False
         for kind, fields in self._control.feed(data):
             self._on_report(kind, fields)
-        if self._ended:
-            self._conclude()
-            return False
         return True
 
     def _on_report(self, kind: str, fields: dict[str, Any]) -> None:
@@ -222,6 +253,8 @@ class Run:
         elif kind == "exec":
             self.meter.start(fields["cpu_seconds"], fields["peak_memory"])
             self._link.send_with_next("started")
+            if self._watch.live:
+                self._link.flush()
         elif kind == "exit":
             self._link.flush()  # the caller wakes up while the readings are taken
             self._exit = fields
@@ -247,11 +280,13 @@ class Run:
             self._on_control(0)
 
     def _on_head(self, number: int, at: int, data: bytes) -> None:
+        if self.meter is not None and not self.meter.started:
+            self._hear()  # that the program has begun; if it has ended as well, the next tick concludes
         self._link.send("output", stream=number, at=at, data=data)
 
-    def _on_output_met(self) -> None:
-        self._link.send("limit", guarantee="output", state="met")
-        if self._kill_on_output:
+    def _on_output_limit(self, state: str, used: int) -> None:
+        self._link.send("limit", guarantee="output", state=state, used=used, figure=self._watch.output_bytes)
+        if state == "met" and self._watch.kill_on_output:
             self.kill("output")
 
     # -- time and the end --------------------------------------------------------------------------------------
@@ -259,6 +294,9 @@ class Run:
     def tick(self, now: float) -> float:
         """Look at the clock and the counters; return when to look again, in seconds of the monotonic clock."""
         if self._over or self._finished or self.cell is None or self.meter is None:
+            return float("inf")
+        if self._ended:
+            self._conclude()
             return float("inf")
         if not self.meter.started:
             if now >= self._setup_deadline:
@@ -268,13 +306,25 @@ class Run:
             return self._setup_deadline
         if self.cause is not None:
             return now + _AGAIN_SECONDS if self._unthrottle() else float("inf")
-        if now < self.meter.next_look:
-            return self.meter.next_look
-        for guarantee, state in self.meter.look(now):
-            self._link.send("limit", guarantee=guarantee, state=state)
-            if state == "met":
+        assert self._reins is not None
+        if now >= self.meter.next_look:
+            self._look(now)
+        if now >= self.meter.next_report:
+            self._tell_usage(now)
+        return min(self.meter.next_look, self.meter.next_report, self._reins.pull(now))
+
+    def _look(self, now: float) -> None:
+        assert self.meter is not None
+        for guarantee, state, used, figure in self.meter.look(now):
+            self._link.send("limit", guarantee=guarantee, state=state, used=used, figure=figure)
+            if state == "met" and guarantee in _ENDING:
                 self.kill(guarantee)
-        return self.meter.next_look
+
+    def _tell_usage(self, now: float) -> None:
+        assert self.meter is not None and self._outlets is not None
+        usage = self.meter.usage(now)
+        if not self._link.pending:  # or a slow reader would find a heap of old ones
+            self._link.send("usage", output=self._outlets.count, **usage)
 
     def kill(self, cause: str) -> None:
         """End the run for ``cause``; the first cause stands. If only the collecting is left, that is ended."""
@@ -285,6 +335,8 @@ class Run:
         self.cause = self.cause or cause
         if self.cell is not None and not self._finished:
             self.cell.kill()
+            if self._reins is not None:
+                self._reins.let_go()
             self._unthrottle()  # or the dying would wait for their share of the CPU
 
     def _unthrottle(self) -> bool:

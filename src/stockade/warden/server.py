@@ -13,6 +13,7 @@ from stockade._launch import Groups, Launch
 from stockade.linux import cgroups, places, processes, uids
 from stockade.warden import loop, wire
 from stockade.warden.cell import descriptors
+from stockade.warden.freezers import Freezers
 from stockade.warden.leases import Leases
 from stockade.warden.run import Run
 from stockade.warden.slot import Slot, SlotError
@@ -50,6 +51,7 @@ class Warden:
         ]
         self._tree: cgroups.Tree | None = None
         self._leases: Leases | None = None
+        self._freezers = Freezers()
         self._runs: set[Run] = set()
         self._slots: set[Slot] = set()
         self._free: list[Slot] = []
@@ -102,6 +104,7 @@ class Warden:
         """Take back a slot whose cell is dead."""
         self._last_end = time.monotonic()
         base, groups, bare = slot.base, slot.groups, slot.bare
+        self._freezers.give_back(slot)
         if slot.renew() and len(self._free) < _FREE:
             self._free.append(slot)
         else:
@@ -112,6 +115,10 @@ class Warden:
     def serve(self, sock: socket.socket, decoder: wire.Decoder) -> None:
         """Wait for a run on ``sock``, of which ``decoder`` has read what it has."""
         self._runs.add(Run(self._loop, sock, decoder, self))
+
+    def freezer(self, slot: Slot) -> cgroups.Freezer | None:
+        """Return the group in which the guest of ``slot`` can be frozen, if there is any."""
+        return self._freezers.find(slot)
 
     def done(self, run: Run) -> None:
         """Forget ``run``."""
@@ -174,6 +181,7 @@ class Warden:
             self._spares.remove(slot)
         self._loop.forget(slot.control.fileno())
         slot.close()
+        self._freezers.give_back(slot)
         self._give_back(slot.uid, slot.group)
 
     def _give_back(self, uid: int | None, group: cgroups.Group | None) -> None:
@@ -254,6 +262,7 @@ class Warden:
                 slot.cell.kill()  # all at once; each is waited for below
         for slot in list(self._slots):
             self._drop(slot)
+        self._freezers.close()
         if self._tree is not None:
             self._tree.close()
 

@@ -8,6 +8,7 @@ import os
 from stockade._record import Record
 from stockade.linux import files
 from stockade.linux.cgroups import disks
+from stockade.linux.cgroups.freezer import FROZEN
 from stockade.linux.cgroups.places import Hierarchy
 
 TYPE_CHECKING = False
@@ -37,6 +38,7 @@ class Group:
         self._paths = {name: path for hierarchy, path in places for name in hierarchy.controllers}
         self._version = {name: hierarchy.version for hierarchy, _ in places for name in hierarchy.controllers}
         self.folders = [path for _, path in places]
+        self._versions = [(path, hierarchy.version) for hierarchy, path in places]
         self._readers: dict[str, int] = {}
         self._before: dict[str, float] = {}
         self._most_processes = 0
@@ -111,10 +113,11 @@ class Group:
             peak_processes=self._since_peak(),
         )
 
-    def look(self) -> None:
-        """Sample what has no peak that could be begun anew."""
+    def look(self) -> int | None:
+        """Sample what has no peak that could be begun anew; return how many tasks there are now."""
         tasks = self._number("pids", {1: "pids.current", 2: "pids.current"})
         self._most_processes = max(self._most_processes, tasks or 0)
+        return tasks
 
     def cpu_seconds(self) -> float | None:
         """Return the CPU time of every task of this run, the dead included."""
@@ -142,6 +145,15 @@ class Group:
             pages += self._field("memory", {1: "memory.stat", 2: "memory.stat"}, kind) or 0
         return max(0, charged - pages)
 
+    def forks_refused(self) -> int:
+        """Return how often a task more was asked for than the group may have."""
+        return self._since("forks_refused", self._forks_refused()) or 0
+
+    @property
+    def unified(self) -> str | None:
+        """The folder of the group in the v2 hierarchy, if it has one there."""
+        return next((path for path, version in self._versions if version == 2), None)
+
     def renew(self, residents: set[int]) -> bool:
         """Make the group ready for another run; return whether it can be.
 
@@ -157,6 +169,8 @@ class Group:
                 return False
             if (self._peak_processes() or 0) > _FEW_TASKS:
                 return False  # its peak would hide the next run's
+            if self.unified is not None and not files.remove_folder(f"{self.unified}/{FROZEN}"):
+                return False
             self.lift_limits()
         except (OSError, ValueError):
             return False

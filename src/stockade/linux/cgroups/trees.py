@@ -8,6 +8,7 @@ import os
 import time
 
 from stockade.linux import files
+from stockade.linux.cgroups.freezer import FROZEN
 from stockade.linux.cgroups.group import Group
 from stockade.linux.cgroups.places import PREFIX, Hierarchy, hand_down
 
@@ -64,7 +65,7 @@ class Tree:
             os.close(lock)
 
     def _sweep(self) -> None:
-        self._leftovers = [path for path in self._leftovers if not files.remove_folder(path)]
+        self._leftovers = [path for path in self._leftovers if not _remove(path)]
 
 
 def reclaim(path: str) -> int:
@@ -85,13 +86,19 @@ def reclaim(path: str) -> int:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             for group in os.listdir(tree):
                 if group.isdigit():
-                    files.remove_folder(f"{tree}/{group}")
+                    _remove(f"{tree}/{group}")
             count += files.remove_folder(tree)
         except OSError:
             pass  # its warden lives
         finally:
             os.close(fd)
     return count
+
+
+def _remove(path: str) -> bool:
+    """Remove a run's group; return whether it is gone."""
+    files.remove_folder(f"{path}/{FROZEN}")
+    return files.remove_folder(path)
 
 
 def _own(path: str) -> int:

@@ -1,0 +1,176 @@
+"""A run that is followed as it happens: its events, and what can be done to it meanwhile."""
+
+from __future__ import annotations
+
+import signal as signals
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
+from types import TracebackType
+from typing import TYPE_CHECKING, BinaryIO
+
+from stockade._errors import JobError
+from stockade._events import Event, Finished
+from stockade._profiles import DEFAULT_LIMITS
+from stockade.client import blocking
+from stockade.client.outbox import Bell, Outbox
+
+if TYPE_CHECKING:
+    from stockade._job import Job
+    from stockade._result import Result
+    from stockade.client.wardens import Line
+
+    Conversing = AbstractContextManager[tuple[Outbox, Line]]
+
+REPORT_SECONDS = 1.0
+KEPT = int(DEFAULT_LIMITS["output"] or 0)
+"""Bytes of each stream that the result of a stream has where the policy sets no limit on output."""
+_MOST_WAITING = 1 << 20
+_LEAST_SECONDS = 0.01
+
+
+class Controls:
+    """What can be done to a run while it lasts: from any thread, and without waiting.
+
+    A run that has ended takes no harm from any of it: nothing happens.
+    """
+
+    def __init__(self) -> None:
+        self._held: list[Outbox] = []  # one, as soon as the run begins
+
+    def cancel(self) -> None:
+        """End the run; its verdict still comes, with the outcome ``cancelled``. Works on a paused run as well."""
+        with self._outbox.speaking() as talk:
+            if talk is not None:
+                talk.cancel()
+
+    def pause(self) -> None:
+        """Have the guest and all its processes stand still, and the clock of ``wall_time`` with them."""
+        with self._outbox.speaking() as talk:
+            if talk is not None:
+                talk.ask("pause")
+
+    def resume(self) -> None:
+        """Let it go on; signals that came meanwhile are delivered."""
+        with self._outbox.speaking() as talk:
+            if talk is not None:
+                talk.ask("resume")
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal to the guest's own first process; SIGINT to its whole process group, as Ctrl-C does.
+
+        A paused run gets it when it goes on, and SIGKILL at once. Raises ``JobError`` if there is no such signal.
+        """
+        if number not in signals.valid_signals():
+            raise JobError(f"send_signal: there is no signal {number!r}")
+        with self._outbox.speaking() as talk:
+            if talk is not None:
+                talk.ask("signal", number=int(number))
+
+    def write(self, data: str | bytes) -> None:
+        """Write to the guest's standard input. It is taken whole and goes out as the guest reads.
+
+        Raises ``BlockingIOError``, and takes nothing, while a mebibyte or more waits for the guest (``input_waiting``);
+        ``JobError`` if the run was not asked for with ``interactive=True``, or its input is closed.
+        """
+        piece = data.encode() if isinstance(data, str) else data
+        with self._outbox.speaking() as talk:
+            if talk is None:
+                return
+            if talk.input_waiting >= _MOST_WAITING:
+                raise BlockingIOError(f"{talk.input_waiting} bytes of standard input wait for the guest to read them")
+            talk.write(piece)
+
+    def close_stdin(self) -> None:
+        """End the guest's standard input, behind what was written to it."""
+        with self._outbox.speaking() as talk:
+            if talk is not None:
+                talk.close_input()
+
+    @property
+    def input_waiting(self) -> int:
+        """Bytes of standard input that the guest has not read yet, to some 128 KiB."""
+        return self._outbox.talk.input_waiting
+
+    @property
+    def result(self) -> Result:
+        """The verdict. Raises ``JobError`` before it is there."""
+        if not self._held or self._held[0].talk.result is None:
+            raise JobError("the run has no result: it has not ended, or was left before it had")
+        return self._held[0].talk.result
+
+    @property
+    def _outbox(self) -> Outbox:
+        if not self._held:
+            raise JobError("the run has not begun: enter the stream, or take its first event")
+        return self._held[0]
+
+
+class Stream(Controls):
+    """The events of a run, which begins when this is made: an iterator, and a context manager.
+
+    Leaving the context, or the loop for good, ends the run. Events are taken by one thread, and ``close`` is that
+    thread's as well; what ``Controls`` has is for all.
+    """
+
+    def __init__(
+        self,
+        converse: Callable[[], Conversing],
+        stdin: bytes | BinaryIO | None,
+        *,
+        attend: blocking.Attend | None = None,
+    ) -> None:
+        """``converse`` opens the conversation; ``attend`` is for who has more descriptors to wait for."""
+        super().__init__()
+        self._stack = ExitStack()
+        bell = Bell()
+        self._stack.callback(bell.close)
+        try:
+            outbox, line = self._stack.enter_context(converse())
+            outbox.wake = bell.ring
+            self._held.append(outbox)
+            watched = {bell.fd: bell.hush, **(attend or {})}
+            self._events = blocking.events(outbox, line, stdin, attend=watched)
+            self._stack.callback(self._events.close)
+            self._stack.callback(outbox.close)
+            outbox.flush()
+        except BaseException:
+            self._stack.close()
+            raise
+
+    def __iter__(self) -> Iterator[Event]:
+        """Return itself."""
+        return self
+
+    def __next__(self) -> Event:
+        """Wait for the next event."""
+        event = next(self._events)
+        if isinstance(event, Finished):
+            self.close()
+        return event
+
+    def __enter__(self) -> Stream:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End the run, if it has not ended."""
+        self.close()
+
+    def __del__(self) -> None:
+        """End the run: nobody follows it any more."""
+        if hasattr(self, "_stack"):
+            self.close()
+
+    def close(self) -> None:
+        """End the run, if it has not ended, and let go of it; no more events come."""
+        self._stack.close()
+
+
+def check(job: Job, *, interactive: bool, report_seconds: float | None) -> None:
+    """Refuse what makes no sense of a stream."""
+    if interactive and job.stdin is not None:
+        raise JobError("stdin is given, so nothing can be written to it: leave out stdin, or interactive=True")
+    if report_seconds is not None and not _LEAST_SECONDS <= report_seconds < float("inf"):
+        raise JobError(f"report_seconds = {report_seconds!r}: seconds between reports, at least 0.01, or None")

@@ -1,0 +1,94 @@
+"""The sending half of a run's socket: whatever thread has something to say, all goes out whole and in order."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from stockade._events import Event
+from stockade.client.conversation import Conversation
+
+
+class Outbox:
+    """Guards the conversation and sends what it has to say, never waiting: what the socket has no room for stays, and
+    whoever waits on the socket is woken to see to it."""
+
+    def __init__(self, talk: Conversation, sock: socket.socket) -> None:
+        self.talk = talk
+        self._sock = sock
+        self._lock = threading.Lock()
+        self._shut = False
+        self._closed = False
+        self.wake: Callable[[], object] = lambda: None
+        """Wakes up whoever waits on the socket; called from any thread, and never once this is closed."""
+
+    @contextmanager
+    def speaking(self) -> Iterator[Conversation | None]:
+        """Hold the conversation while something is put into it, then send; ``None`` is one that is over."""
+        with self._lock:
+            yield None if self._closed or self.talk.finished else self.talk
+            if self._flush():
+                self.wake()
+
+    def flush(self) -> bool:
+        """Send what the socket takes now; return whether something is left."""
+        with self._lock:
+            return self._flush()
+
+    def feed(self, data: bytes) -> list[Event]:
+        """Take what came from the warden."""
+        with self._lock:
+            return list(self.talk.feed(data))
+
+    def send_input(self, data: bytes | None) -> None:
+        """Hand over a piece of standard input."""
+        with self._lock:
+            self.talk.send_input(data)
+
+    def close(self) -> None:
+        """Say nothing more: the socket may be another run's from now on."""
+        with self._lock:
+            self._closed = True
+
+    def _flush(self) -> bool:
+        if self._closed:
+            return False
+        if self.talk.cancelled:
+            self._hang_up()
+        try:
+            while self.talk.outgoing:
+                del self.talk.outgoing[: self._sock.send(self.talk.outgoing, socket.MSG_DONTWAIT)]
+        except BlockingIOError:
+            return True
+        except (BrokenPipeError, ConnectionResetError):
+            self.talk.outgoing.clear()  # the end comes by reading
+        return False
+
+    def _hang_up(self) -> None:
+        if not self._shut:
+            self._shut = True
+            with suppress(OSError):
+                self._sock.shutdown(socket.SHUT_WR)
+
+
+class Bell:
+    """A descriptor that any thread can make readable (eventfd(2))."""
+
+    def __init__(self) -> None:
+        self.fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+
+    def ring(self) -> None:
+        """Make it readable."""
+        os.eventfd_write(self.fd, 1)
+
+    def hush(self) -> None:
+        """Take notice."""
+        with suppress(BlockingIOError):
+            os.eventfd_read(self.fd)
+
+    def close(self) -> None:
+        """Close it."""
+        os.close(self.fd)

@@ -1,0 +1,167 @@
+"""``stockade run -i`` under a real terminal: lines go in as they come, and Ctrl-C is the guest's first."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+CTRL_C, CTRL_D = b"\x03", b"\x04"
+IGNORES = (
+    "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('ready', flush=True)\ntime.sleep(60)"
+)
+COUNTS = (
+    "import os, signal, time\nn = 0\ndef count(*_):\n    global n; n += 1; os.write(1, b'got %d\\n' % n)\n"
+    "signal.signal(signal.SIGINT, count)\nos.write(1, b'ready\\n')\nwhile n < 2: time.sleep(0.01)\nos._exit(5)"
+)
+
+
+class Terminal:
+    """A terminal with the real command on it, as somebody at a keyboard sees it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.shown = b""
+
+    def start(self, *words: str) -> None:
+        pid, self._fd = pty.fork()
+        if pid == 0:
+            os.chdir(self._folder)
+            os.execv(sys.executable, [sys.executable, "-m", "stockade", *words])
+        self.pid = pid
+
+    def type(self, keys: bytes) -> None:
+        os.write(self._fd, keys)
+
+    def expect(self, words: bytes, times: int = 1) -> None:
+        deadline = time.monotonic() + 20
+        while self.shown.count(words) < times:
+            assert time.monotonic() < deadline, self.shown
+            self._read()
+
+    def status(self) -> int:
+        try:
+            while self._read():
+                pass
+        except OSError:  # its last process has closed it
+            pass
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+    def _read(self) -> bytes:
+        piece = os.read(self._fd, 1 << 16)
+        self.shown += piece
+        return piece
+
+
+@pytest.fixture
+def terminal(folder: Path) -> Iterator[Terminal]:
+    terminal = Terminal(folder)
+    yield terminal
+    terminal.close()
+
+
+def test_lines_are_handed_over_as_they_come(terminal):
+    code = "while True:\n    try: print('heard', input().upper(), flush=True)\n    except EOFError: break\nprint('end')"
+    terminal.start("run", "-i", "-c", code)
+    terminal.type(b"one\n")
+    terminal.expect(b"heard ONE")
+    terminal.type(b"two\n")
+    terminal.expect(b"heard TWO")
+    terminal.type(CTRL_D)
+    terminal.expect(b"end")
+    assert terminal.status() == 0
+
+
+def test_without_it_a_terminal_is_not_handed_over(terminal):
+    terminal.start("run", "-c", "import sys; print(repr(sys.stdin.read()))")
+    terminal.expect(b"''")
+    assert terminal.status() == 0
+
+
+def test_ctrl_c_reaches_the_guest_first(terminal):
+    terminal.start("run", "-i", "-c", COUNTS)
+    terminal.expect(b"ready")
+    terminal.type(CTRL_C)
+    terminal.expect(b"got 1")
+    time.sleep(1.2)
+    terminal.type(CTRL_C)
+    terminal.expect(b"got 2")
+    assert terminal.status() == 5
+
+
+def test_ctrl_c_ends_what_does_not_catch_it(terminal):
+    terminal.start("run", "-i", "--", "sh", "-c", "echo ready; sleep 60")
+    terminal.expect(b"ready")
+    terminal.type(CTRL_C)
+    assert terminal.status() == 128 + signal.SIGINT
+
+
+def test_a_second_one_within_a_second_ends_the_run(terminal):
+    terminal.start("run", "-i", "-c", IGNORES)
+    terminal.expect(b"ready")
+    begun = time.monotonic()
+    terminal.type(CTRL_C)
+    time.sleep(0.3)
+    terminal.type(CTRL_C)
+    assert terminal.status() == 130
+    assert time.monotonic() - begun < 5
+    assert b"stockade: interrupted" in terminal.shown
+
+
+def test_a_second_one_later_is_the_guests_again(terminal):
+    terminal.start("run", "-i", "-c", IGNORES)
+    terminal.expect(b"ready")
+    for _ in range(2):
+        terminal.type(CTRL_C)
+        time.sleep(1.2)
+    assert os.waitpid(terminal.pid, os.WNOHANG) == (0, 0)
+    terminal.type(CTRL_C)
+    time.sleep(0.2)
+    terminal.type(CTRL_C)
+    assert terminal.status() == 130
+
+
+def test_a_third_one_gives_up_at_once(start):
+    """Even while nobody reads what we have to say: then nothing but giving up helps."""
+    process = start("run", "-i", "--limit", "output=unlimited", "--", "sh", "-c", "trap '' INT; yes")
+    time.sleep(1.5)
+    for pause in (0.2, 0.2, 0):
+        os.killpg(process.pid, signal.SIGINT)
+        time.sleep(pause)
+    begun = time.monotonic()
+    assert process.wait(timeout=10) == 130
+    assert time.monotonic() - begun < 2
+
+
+def test_a_pipe_is_handed_over_as_without_it(stockade):
+    assert stockade("run", "-i", "--", "cat", stdin=b"data").stdout == b"data"
+
+
+def test_code_from_standard_input_leaves_none_to_hand_over(stockade):
+    done = stockade("run", "-i", "-", stdin=b"print(1)")
+    assert done.returncode == 2
+    assert b"--interactive" in done.stderr
+
+
+def test_without_it_the_first_ctrl_c_ends_the_run(terminal):
+    terminal.start("run", "-c", IGNORES)
+    terminal.expect(b"ready")
+    terminal.type(CTRL_C)
+    assert terminal.status() == 130
+
+
+def test_help_says_what_ctrl_c_does():
+    done = subprocess.run(
+        [sys.executable, "-m", "stockade", "run", "--help"], capture_output=True, text=True, check=True
+    )
+    assert "second one within a second ends the run" in " ".join(done.stdout.split())

@@ -1,0 +1,3 @@
+"""The same numbers of examples as in tests/unit."""
+
+import tests.unit.conftest  # noqa: F401

@@ -1,0 +1,137 @@
+"""A ceiling: never exceeded, whatever a policy says; it only ever tightens; twice is once."""
+
+import contextlib
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stockade import Isolation, Policy, PolicyError, Trust, resolve
+from stockade._ceiling import of, under, value_of
+from stockade._commands import covers, matches
+from stockade._profiles import PROFILES
+from stockade._rules import RULES
+from stockade._select import _floor
+from tests.property.policies import (
+    all_fields,
+    ceilings,
+    effective_access,
+    fields,
+    looser,
+    policies,
+    readable_outside,
+    writable_outside,
+)
+
+# Of two equally strict words and of two uids one is taken; two lists of patterns may say the same.
+_KEPT_BY_CHANCE = ("filesystem.access", "security.uid", "commands.allow")
+
+
+def lowered(policy, ceiling, trust=None):
+    """The policy under a ceiling, or nothing where it is refused: half of all examples, and no less of an answer."""
+    with contextlib.suppress(PolicyError):
+        return under(policy, ceiling, trust)
+    return None, ()
+
+
+@given(policies(), ceilings())
+def test_no_field_exceeds_the_ceiling(policy, most):
+    ceiling = of(most, "c")
+    found, _ = lowered(policy, ceiling)
+    if found is not None:
+        for path, value in ceiling.fields.items():
+            assert not looser(path, value_of(found, path), value, found), path
+        assert readable_outside(found, ceiling.fields) == []
+        assert writable_outside(found, ceiling.fields) == []
+
+
+@given(policies(), ceilings())
+def test_a_ceiling_never_loosens(policy, most):
+    found, _ = lowered(policy, of(most, "c"))
+    if found is not None:
+        assert effective_access(found) <= effective_access(policy)
+        for path in RULES:
+            ours = value_of(policy, path)
+            if path not in ("security.uid", "filesystem.access") and ours is not None:
+                assert not looser(path, value_of(found, path), ours, found), path
+
+
+@given(policies(), ceilings())
+def test_what_the_ceiling_leaves_out_stays_as_it_was(policy, most):
+    ceiling = of(most, "c")
+    found, changed = lowered(policy, ceiling)
+    if found is not None:
+        for path, value in all_fields(found).items():
+            assert value == value_of(policy, path) or (path in changed and path in ceiling.fields), path
+        assert all(value_of(found, path) != value_of(policy, path) for path in changed)
+
+
+@given(policies(), ceilings())
+def test_a_second_time_changes_nothing(policy, most):
+    found, _ = lowered(policy, of(most, "c"))
+    if found is not None:
+        assert under(found, of(most, "c")) == (found, ())
+
+
+@given(ceilings())
+def test_the_ceiling_itself_lies_below_it(most):
+    with contextlib.suppress(PolicyError):  # a ceiling may name paths to write that it does not name to read
+        found, _ = under(most, of(most, "c"))
+        assert found == most
+
+
+@given(policies(), ceilings(), ceilings())
+def test_two_ceilings_in_either_order(policy, first, second):
+    one, other = (of(each, "c") for each in (first, second))
+    found, _ = lowered(policy, one)
+    found, _ = lowered(found, other) if found else (None, ())
+    turned, _ = lowered(policy, other)
+    turned, _ = lowered(turned, one) if turned else (None, ())
+    if found is not None and turned is not None:
+        for path in RULES:
+            if path not in _KEPT_BY_CHANCE:
+                ours, theirs = value_of(found, path), value_of(turned, path)
+                assert set(ours) == set(theirs) if isinstance(ours, tuple) else ours == theirs, path
+
+
+WALLS = st.sampled_from(["process", "namespaces", "wasm", "own_kernel"])
+
+
+@given(st.none() | WALLS, WALLS, st.sampled_from([None, *Trust]))
+def test_no_trust_is_content_with_less_for_a_ceiling(ours, most, trust):
+    policy = Policy(isolation=ours)
+    found, _ = under(policy, of(Policy(isolation=most), "c"), trust)
+    assert _floor(found, trust)[0].at_least(_floor(policy, trust)[0])
+    assert _floor(found, trust)[0].at_least(Isolation(most))
+
+
+@given(st.sampled_from(sorted(PROFILES)), fields(), fields(), ceilings())
+def test_no_layers_get_past_a_ceiling(profile, values, more, most):
+    ceiling = of(most, "argument")
+    try:
+        found = resolve(profile=profile, variables={}, ceiling=most, **{**more, **values})
+    except PolicyError as error:
+        assert all(each.origin == "ceiling argument" for each in error.problems)
+        return
+    for path, value in ceiling.fields.items():
+        assert not looser(path, value_of(found.policy, path), value, found.policy), path
+        if path != "accept" and "ceiling" in found.origins.get(path, ""):
+            assert value_of(resolve(profile=profile, variables={}, **{**more, **values}).policy, path) != value_of(
+                found.policy, path
+            )
+
+
+WORDS = st.sampled_from(["a", "b", "ab", "*", "?", "a*", "/x/a"])
+PATTERNS = st.lists(WORDS, min_size=1, max_size=4).map(" ".join)
+COMMANDS = st.lists(st.sampled_from(["a", "b", "ab", "/x/a", "/y/a", ""]), min_size=1, max_size=5)
+
+
+@given(PATTERNS, PATTERNS, st.lists(COMMANDS, max_size=30))
+def test_what_covers_a_pattern_matches_all_that_it_matches(wide, narrow, commands):
+    if covers(wide, narrow):
+        assert all(matches(argv, wide) for argv in commands if matches(argv, narrow))
+
+
+def test_policies_of_both_kinds_are_tried():
+    assert under(Policy(), of(Policy(limits={"memory": "8MiB"}), "c"))[1] == ("limits.memory",)
+    assert lowered(Policy(network="host"), of(Policy(network="none"), "c"))[0].network == "none"
+    assert lowered(Policy(filesystem={"read": ["/srv"]}), of(Policy(filesystem={"read": []}), "c")) == (None, ())

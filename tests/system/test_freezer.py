@@ -1,0 +1,101 @@
+"""A group that is frozen: who is in it stands still, whoever forks ends up in it, and it can still be killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from stockade.linux import cgroups, processes
+
+BUSY = ["sh", "-c", "while :; do (:); done"]
+
+
+@pytest.fixture
+def tree():
+    """The groups of a warden in the v2 hierarchy, without any controller."""
+    unified = [each for each in cgroups.find() if each.version == 2]
+    if not unified:
+        pytest.skip("no cgroup v2 hierarchy is mounted here")
+    if not os.access(unified[0].path, os.W_OK):
+        pytest.skip("no group can be made in the v2 hierarchy: it is not ours to write to")
+    bare = cgroups.Hierarchy(version=2, path=unified[0].path, controllers=())
+    tree = cgroups.Tree([bare], os.urandom(8).hex())
+    yield tree
+    tree.close()
+
+
+@pytest.fixture
+def busy():
+    process = subprocess.Popen(BUSY, start_new_session=True)
+    yield process
+    process.kill()
+    process.wait()
+
+
+def spent(pid):
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    return sum(map(int, fields[11:15]))
+
+
+def runs(pid):
+    before = spent(pid)
+    time.sleep(0.5)
+    return spent(pid) > before
+
+
+def family(process):
+    return lambda: [process.pid, *processes.descendants(process.pid)]
+
+
+def test_what_forks_all_the_time_is_frozen_and_goes_on(tree, busy):
+    group = tree.make()
+    freezer = cgroups.Freezer(group.folders[0])
+    assert runs(busy.pid)
+    freezer.freeze(family(busy))
+    time.sleep(0.1)
+    assert not runs(busy.pid)
+    freezer.thaw()
+    assert runs(busy.pid)
+    busy.kill()
+    busy.wait()
+    tree.remove(group)
+
+
+def test_the_frozen_die_when_they_are_killed(tree, busy):
+    group = tree.make()
+    cgroups.Freezer(group.folders[0]).freeze(family(busy))
+    time.sleep(0.1)
+    busy.kill()
+    assert busy.wait(5) == -signal.SIGKILL
+    tree.remove(group)
+
+
+def test_below_a_runs_own_group_it_goes_with_it(tree, busy):
+    group = tree.make()
+    assert group.unified == group.folders[0]
+    freezer = cgroups.Freezer(f"{group.unified}/frozen")
+    freezer.freeze(family(busy))
+    time.sleep(0.1)
+    assert not runs(busy.pid)
+    assert not group.renew(set())  # somebody is in it
+    busy.kill()
+    busy.wait()
+    deadline = time.monotonic() + 5
+    while not group.renew(set()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert not Path(f"{group.unified}/frozen").exists()
+    cgroups.Freezer(f"{group.unified}/frozen")
+    tree.remove(group)
+    assert not Path(group.folders[0]).exists()
+
+
+def test_a_hierarchy_that_cannot_freeze_is_told(tmp_path):
+    with pytest.raises(OSError, match="freezes no groups"):
+        cgroups.Freezer(str(tmp_path / "group"))
+    assert not (tmp_path / "group").exists()
