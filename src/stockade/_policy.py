@@ -19,7 +19,7 @@ from pydantic import (
 from stockade._errors import FieldProblem, PolicyError
 from stockade._frozen import FrozenDict
 from stockade._guarantees import FLOORS, LIMITS, Guarantee, Strength
-from stockade._policy_parts import Commands, Environment, Filesystem, Limits, Part, Security, frozen
+from stockade._policy_parts import Commands, Environment, Filesystem, Languages, Limits, Part, Security, frozen
 from stockade._profiles import DEFAULT_ACCEPT
 
 
@@ -44,6 +44,7 @@ _FILESYSTEM = Filesystem()
 _ENVIRONMENT = Environment()
 _SECURITY = Security()
 _COMMANDS = Commands()
+_LANGUAGES = Languages()
 _NOTHING: FrozenDict[Any, Any] = FrozenDict()
 
 
@@ -64,6 +65,7 @@ class Policy(Part):
     environment: Environment = Field(default=_ENVIRONMENT, description="environment variables")
     security: Security = Field(default=_SECURITY, description="identity and privileges")
     commands: Commands = Field(default=_COMMANDS, description="commands that may be passed on")
+    languages: Languages = Field(default=_LANGUAGES, description="what interpreters bound by themselves")
     isolation: Literal["process", "namespaces", "wasm", "own_kernel"] | None = Field(
         default=None,
         description="the least that may stand between guest and host; unset: a process, or what the trust asks for",
@@ -86,6 +88,7 @@ class Policy(Part):
         environment: Environment | Mapping[str, Any] = _ENVIRONMENT,
         security: Security | Mapping[str, Any] = _SECURITY,
         commands: Commands | Mapping[str, Any] = _COMMANDS,
+        languages: Languages | Mapping[str, Any] = _LANGUAGES,
         isolation: str | None = None,
         on_output: str = "truncate",
         accept: Mapping[Any, Any] = _NOTHING,
@@ -98,6 +101,7 @@ class Policy(Part):
             "environment": _plain(environment),
             "security": _plain(security),
             "commands": _plain(commands),
+            "languages": _plain(languages),
             "isolation": isolation,
             "on_output": on_output,
             "accept": accept,

@@ -1,4 +1,4 @@
-"""The parts of a policy: limits, files, environment, security, commands. Each refuses what makes no sense in it."""
+"""The parts of a policy, from limits to languages. Each refuses what makes no sense in it."""
 
 from __future__ import annotations
 
@@ -129,7 +129,8 @@ class Limits(Part):
         return None if self.soft_memory == UNLIMITED else self.soft_memory
 
 
-def _path(value: str) -> str:
+def host_path(value: str) -> str:
+    """Return a path of the host as an absolute one; raise ``ValueError`` if a sandbox cannot show it."""
     text = os.fspath(value)
     if not text or "\0" in text:
         raise ValueError("a path must not be empty or hold a NUL byte")
@@ -157,12 +158,12 @@ def _paths(value: Any) -> Any:
     return tuple(map(_text, value))
 
 
-_PathText = Annotated[str, BeforeValidator(_text), AfterValidator(_path)]
+_PathText = Annotated[str, BeforeValidator(_text), AfterValidator(host_path)]
 _Paths = Annotated[tuple[_PathText, ...], BeforeValidator(_paths)]
 
 
 def _workspace(value: Any) -> Any:
-    return value if value == "empty" else _path(_text(value))
+    return value if value == "empty" else host_path(_text(value))
 
 
 def _relative(value: str) -> str:
@@ -329,3 +330,16 @@ class Commands(Part):
         "the last word stands for any more); unset: any command, empty: none",
     )
     refuse: _Patterns = Field(default=(), description="patterns of commands to refuse, even if they are allowed")
+
+
+class Languages(Part):
+    """What interpreters bound by themselves: help for code that means well, and no guarantee."""
+
+    regexp_timeout: Annotated[_Seconds, _at_least(0.001, "1 ms")] = Field(
+        default=UNLIMITED, description="seconds that one match of a regular expression may take, in Ruby 3.2 or newer"
+    )
+
+    @property
+    def seconds(self) -> float | None:
+        """The figure of ``regexp_timeout``, ``None`` where it is unlimited."""
+        return None if self.regexp_timeout == UNLIMITED else self.regexp_timeout

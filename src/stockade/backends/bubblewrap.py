@@ -90,13 +90,14 @@ class Bubblewrap:
     @contextmanager
     def prepare(self, plan: Plan, job: Job, spell: Callable[[str], Command]) -> Iterator[Launch]:
         """Yield the launch. Nothing is taken for it."""
-        check_paths(plan.policy, plan.facts)
+        command = spell(JOB_FOLDER)
+        check_paths(plan.policy, plan.facts, command.packages)
         if not plan.policy.security.read_only_root:
             raise JobError(f"security.read_only_root: the {self.name} backend cannot bound a writable root")
         if plan.policy.security.explain_denials:
             raise JobError(f"security.explain_denials: {self.name} hands no listener of its filter on")
-        _check_nesting(plan.policy)
-        yield launch(plan, job, spell(JOB_FOLDER), self._engine(), self.arguments)
+        _check_nesting(plan.policy, command.packages)
+        yield launch(plan, job, command, self._engine(), self.arguments)
 
     def translate(self, report: Mapping[str, Any], stderr: bytes) -> Mapping[str, Any]:
         """Return the report with the guest's own end instead of bwrap's."""
@@ -110,7 +111,7 @@ def launch(plan: Plan, job: Job, command: Command, engine: _engines.Engine, more
     """Return the launch of ``command``: bwrap with its arguments, and what it reads from descriptors."""
     policy, facts = plan.policy, plan.facts
     if facts.uid == 0:
-        policy_paths = (*policy.filesystem.read, *policy.filesystem.write)
+        policy_paths = (*policy.filesystem.read, *policy.filesystem.write, *command.packages)
         check_reachable((*command.argv[:1], *command.readable, *policy_paths, *map(os.path.abspath, job.inputs)))
     arguments = Arguments(
         plan,
@@ -126,8 +127,8 @@ def launch(plan: Plan, job: Job, command: Command, engine: _engines.Engine, more
         environment=_ENVIRONMENT,
         base=encode_steps((*_FIRST, *arguments.common, ("become",))),
         steps=(*arguments.own, ("limits", limits)),
-        groups=groups(policy, ENGINE_TASKS),
-        watch=watch(policy, facts, ENGINE_TASKS),
+        groups=groups(policy, ENGINE_TASKS + command.own_tasks - 1),
+        watch=watch(policy, facts, ENGINE_TASKS, command.own_tasks),
         bare=True,
         host_uid=policy.security.host_uid if facts.uid == 0 else None,
         channel=command.channel,
@@ -174,11 +175,11 @@ def _exit_code(said: bytes) -> int | None:
     return None
 
 
-def _check_nesting(policy: Policy) -> None:
+def _check_nesting(policy: Policy, packages: Sequence[str]) -> None:
     """Refuse what bwrap would look up below a folder in which a guest may plant links at the same time."""
     files = policy.filesystem
     workspace = () if files.workspace == "empty" else (files.workspace,)
-    for path in (*files.read, *files.write, *workspace):
+    for path in (*files.read, *files.write, *workspace, *packages):
         outer = next((each for each in files.write if each != path and lies_below(path, (each,))), None)
         if outer is not None:
             raise JobError(

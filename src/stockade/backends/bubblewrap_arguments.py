@@ -61,7 +61,7 @@ class Arguments:
     def limits(self) -> tuple[dict[str, tuple[int, int]], list[str]]:
         """Return the resource limits to set before bwrap starts, and prlimit's arguments for those that would hinder
         its own work: these are set inside, at the price of one more program."""
-        wanted = rlimits(self._policy, self._plan.facts)
+        wanted = rlimits(self._policy, self._plan.facts, self._command.own_tasks)
         inner = {}
         if "nproc" in wanted:
             count = wanted.pop("nproc")[0]
@@ -117,7 +117,7 @@ class Arguments:
             self._add("--perms", mode, "--tmpfs", path)
 
     def _bound(self) -> None:
-        for path, showing in host_paths(self._policy, self._command.readable):
+        for path, showing in host_paths(self._policy, self._command.readable, self._command.packages):
             self._add("--bind" if showing is Showing.WRITE else "--ro-bind", path, path)
         for name in self._job.inputs:
             self._add("--ro-bind", os.path.realpath(name), f"{self.workspace}/{name}")
