@@ -46,7 +46,8 @@ def ask(executable: str, *words: str, kind: str, asked: str | None = None) -> li
             return answer
         raise ValueError(f"it printed {done.stdout[:80]!r}")
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        raise JobError(f"interpreter {asked or executable!r} does not answer as a {kind} does: {error}") from error
+        why = f"it exits with {error.returncode}" if isinstance(error, subprocess.CalledProcessError) else str(error)
+        raise JobError(f"interpreter {asked or executable!r} does not answer as a {kind} does: {why}") from error
 
 
 def version(text: str) -> tuple[int, ...]:
