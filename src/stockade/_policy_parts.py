@@ -22,7 +22,15 @@ from stockade import _capabilities, _commands
 from stockade._frozen import FrozenDict
 from stockade._guarantees import Guarantee
 from stockade._profiles import DEFAULT_HIDDEN, DEFAULT_LIMITS
-from stockade._units import UNLIMITED, format_size, parse_cores, parse_count, parse_seconds, parse_size
+from stockade._units import (
+    UNLIMITED,
+    format_size,
+    parse_cores,
+    parse_count,
+    parse_operations,
+    parse_seconds,
+    parse_size,
+)
 
 Unlimited = Literal["unlimited"]
 
@@ -65,6 +73,7 @@ def _below_memory(value: Any, info: ValidationInfo) -> Any:
 
 _Size = Annotated[int | Unlimited, BeforeValidator(parse_size), _written("integer", "64MiB", 65536)]
 _Count = Annotated[int | Unlimited, BeforeValidator(parse_count), _written("integer", 10)]
+_Operations = Annotated[int | Unlimited, BeforeValidator(parse_operations), _written("integer", 1_000_000)]
 _Seconds = Annotated[float | Unlimited, BeforeValidator(parse_seconds), _written("number", "1.5s", 2)]
 _Cores = Annotated[float | Unlimited, BeforeValidator(parse_cores), _written("number", 0.5)]
 
@@ -96,7 +105,7 @@ class Limits(Part):
         "disk", "bytes in all writable places that the sandbox makes, taken together"
     )
     output: _Size = _limit("output", "bytes kept of standard output, and as many of standard error")
-    operations: Annotated[_Count, _at_least(1, "1")] = _limit(
+    operations: Annotated[_Operations, _at_least(1, "1")] = _limit(
         "operations", "lines and turns of loops of the job's own code, in Python and Ruby"
     )
     stack: Annotated[_Size, _at_least(2**16, "64 KiB")] = _limit("stack", "bytes of the main thread's stack")
