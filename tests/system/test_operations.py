@@ -1,5 +1,6 @@
 """Lines and turns of loops, counted by the agents in real interpreters, and what a guest can make of that."""
 
+import os
 import shutil
 from functools import lru_cache, partial
 from pathlib import Path
@@ -64,9 +65,10 @@ def bounded(most, **more):
 
 @lru_cache(maxsize=1)
 def others():
-    """Return one interpreter of each version of Python that is installed beside ours."""
+    """Return one interpreter of each version of Python that is installed beside ours, or those that a variable names."""
     found = (shutil.which(f"python3.{minor}") for minor in range(8, 16))
-    return [path for path in found if path and _answers(path)]
+    named = os.environ.get("STOCKADE_PYTHONS", "").split(":")
+    return [path for path in (*found, *named) if path and _answers(path)]
 
 
 def _answers(path):
