@@ -126,10 +126,11 @@ def run(
     """Run source text (Python unless ``language`` says otherwise), or the file that a ``Path`` names.
 
     ``stdin`` is text, bytes or an open binary file; ``files`` are laid into the workspace by relative name;
-    ``interpreter`` is an executable or a virtual environment. ``backend`` is a name or an object; unset, it is chosen
-    as ``stockade.select`` says. ``on_warning`` is called, in this thread, with a ``stockade.LimitReached`` for each
-    limit of which four fifths are used, and for memory past its soft limit; what it raises ends the run. Returns the
-    verdict, whatever the code did.
+    ``interpreter`` is an executable or a virtual environment; ``packages`` a folder of installed packages to import
+    from: a virtual environment, a gem folder or ``node_modules``, as the language has them. ``backend`` is a name or an
+    object; unset, it is chosen as ``stockade.select`` says. ``on_warning`` is called, in this thread, with a
+    ``stockade.LimitReached`` for each limit of which four fifths are used, and for memory past its soft limit; what
+    it raises ends the run. Returns the verdict, whatever the code did.
 
     Raises ``PolicyError``, ``JobError``, ``PlanError`` or ``BackendUnavailable`` before anything is started.
     """
