@@ -55,7 +55,7 @@ class Arguments(_Words):
 
     def __init__(self, plan: Plan, job: Job, command: Command, *, disable_userns: bool) -> None:
         self._facts = plan.facts
-        self.walls = _walls(plan, command.readable, disable_userns)
+        self.walls = _walls(plan, command.readable, command.packages, command.own_tasks, disable_userns)
         super().__init__(self.walls.words, self.walls.next)
         workspace = self.walls.workspace
         for name in job.inputs:
@@ -98,7 +98,9 @@ class Arguments(_Words):
 class _Walls(_Words):
     """What is the same for every job under a plan."""
 
-    def __init__(self, plan: Plan, readable: tuple[str, ...], *, disable_userns: bool) -> None:
+    def __init__(
+        self, plan: Plan, readable: tuple[str, ...], packages: tuple[str, ...], *, own_tasks: int, disable_userns: bool
+    ) -> None:
         super().__init__()
         self._policy = plan.policy
         bound = self._policy.filesystem.workspace
@@ -106,15 +108,15 @@ class _Walls(_Words):
         self._namespaces(disable_userns=disable_userns)
         self._system(plan.facts, readable)
         self._scratch()
-        for path, showing in host_paths(self._policy, readable):
+        for path, showing in host_paths(self._policy, readable, packages):
             self._add("--bind" if showing is Showing.WRITE else "--ro-bind", path, path)
         self._files(etc_files(self._policy))
         if filters_syscalls(plan.facts):
             self._add("--seccomp", self._descriptor(_filter.program(plan)))
         self.base = encode_steps((("session",), ("status", STATUS), *self.steps, ("become",)))
-        self.limits = rlimits(plan.policy, plan.facts)
-        self.groups = groups(plan.policy, ENGINE_TASKS)
-        self.watch = watch(plan.policy, plan.facts, ENGINE_TASKS)
+        self.limits = rlimits(plan.policy, plan.facts, own_tasks)
+        self.groups = groups(plan.policy, ENGINE_TASKS + own_tasks - 1)
+        self.watch = watch(plan.policy, plan.facts, ENGINE_TASKS, own_tasks)
 
     def _namespaces(self, *, disable_userns: bool) -> None:
         uid = str(self._policy.security.uid)
@@ -146,5 +148,7 @@ class _Walls(_Words):
 
 
 @lru_cache(maxsize=64)
-def _walls(plan: Plan, readable: tuple[str, ...], disable_userns: bool) -> _Walls:
-    return _Walls(plan, readable, disable_userns=disable_userns)
+def _walls(
+    plan: Plan, readable: tuple[str, ...], packages: tuple[str, ...], own_tasks: int, disable_userns: bool
+) -> _Walls:
+    return _Walls(plan, readable, packages, own_tasks=own_tasks, disable_userns=disable_userns)
