@@ -35,17 +35,20 @@ unit: $(STAMP) ## tests that fork nothing
 test: $(STAMP) ## everything, as this user, and as an ordinary one too when this is root
 	scripts/test.sh $(BIN)/python
 
-bench: $(STAMP) ## what a cold run costs, beside bubblewrap and a bare process; what each wall costs, and each backend
+bench: $(STAMP) ## what a cold run costs, beside bubblewrap and a bare process; what each wall costs, each backend, and counting
 	$(BIN)/python bench/cold.py
 	@echo
 	$(BIN)/python bench/walls.py
 	@echo
 	$(BIN)/python -m bench.backends
+	@echo
+	$(BIN)/python -m bench.operations
 
 bench-smoke: $(STAMP)
 	$(BIN)/python bench/cold.py --smoke
 	$(BIN)/python bench/walls.py --runs 3
 	$(BIN)/python -m bench.backends --runs 3
+	$(BIN)/python -m bench.operations --smoke
 
 overshoot: $(STAMP) ## how far past its limit a run gets, worst of 50
 	$(BIN)/python bench/overshoot.py

@@ -9,8 +9,9 @@ command -v "$PYTHON" >/dev/null || packages+=(python3)
 command -v bwrap >/dev/null || packages+=(bubblewrap)     # what benchmarks are compared with
 command -v firejail >/dev/null || packages+=(firejail)   # a backend
 command -v gcc >/dev/null || packages+=(gcc libc6-dev)    # attacks whose point is a raw system call
-command -v ruby >/dev/null || packages+=(ruby)            # what the system-call filter must run
+command -v ruby >/dev/null || packages+=(ruby)            # languages that are run
 command -v node >/dev/null || packages+=(nodejs)
+command -v npm >/dev/null || packages+=(npm)              # and what installs packages for one
 command -v git >/dev/null || packages+=(git)
 command -v setpriv >/dev/null || packages+=(util-linux)
 

@@ -28,6 +28,8 @@ class Job:
     arguments: tuple[str, ...] = ()
     interpreter: str | None = None
     """An interpreter or a virtual environment to use instead of the language's default."""
+    packages: str | None = None
+    """Absolute path of a folder of installed packages, of the language's own kind, to show and to import from."""
     stdin: bytes | BinaryIO | None = None
     """Bytes, or an open binary file that is read as the guest takes it."""
     files: Mapping[str, bytes] = field(default_factory=dict)
@@ -93,7 +95,11 @@ class Command:
     files: Mapping[str, bytes] = field(default_factory=dict)
     """Absolute path in the sandbox to content."""
     readable: tuple[str, ...] = ()
-    """Folders of the host that the interpreter itself lives in."""
+    """Files and folders of the host that the interpreter itself consists of."""
+    packages: tuple[str, ...] = ()
+    """Folders of the host with packages that the caller named: shown like what the policy lets be read."""
     environment: Mapping[str, str] = field(default_factory=dict)
     channel: bool = False
     """Whether the command reports a value on descriptor 3."""
+    own_tasks: int = 1
+    """Tasks that the interpreter needs for itself, its main one included: what comes on top is the job's."""

@@ -56,11 +56,18 @@ class Watch(Record):
     engine_tasks: int = 0
     """Tasks in the run's control groups that belong to a program between the init and the guest: one below the other,
     each the only child of the one before."""
+    own_tasks: int = 1
+    """Tasks that the guest's interpreter needs for itself, its first included: what comes on top is the job's."""
     live: bool = False
     """Whether somebody reads along: that the program has begun is told at once, and so is all of its output up to
     the limit."""
     report_seconds: float | None = None
     """How often to tell what the run has used."""
+
+    @property
+    def other_tasks(self) -> int:
+        """Tasks of the run that are not the job's."""
+        return self.engine_tasks + self.own_tasks - 1
 
 
 class Collect(Record):

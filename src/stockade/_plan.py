@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from stockade import _capabilities
@@ -76,6 +77,22 @@ def _unkept(policy: Policy, cannot_keep: str) -> str:
     else:
         why = cannot_keep
     return f"{', '.join(security.capabilities)} cannot be kept: {why}" if why else ""
+
+
+@lru_cache(maxsize=64)
+def plan_for_job(plan: Plan, kind: str, *, counts: bool) -> Plan:
+    """Return the plan as it is for a job of this ``kind``: operations are counted by an agent that not every job has.
+
+    ``kind`` is a word for the message, ``counts`` tells whether its agent counts. Raises ``PlanError`` if the policy
+    asks for operations and does not accept that nothing counts them.
+    """
+    if counts or not plan.policy.asks(Guarantee.OPERATIONS):
+        return plan
+    held = Enforcement.absent(f"nothing counts the operations of {kind}: only Python and Ruby source is counted")
+    floor = plan.policy.floor(Guarantee.OPERATIONS)
+    if not held.strength.holds(floor):
+        raise PlanError(plan.backend, {Guarantee.OPERATIONS.value: _shortfall(Guarantee.OPERATIONS, held, floor)})
+    return replace(plan, enforcement=FrozenDict({**plan.enforcement, Guarantee.OPERATIONS: held}))
 
 
 def _not_asked(guarantee: Guarantee) -> str:

@@ -19,7 +19,7 @@ from pydantic import (
 from stockade._errors import FieldProblem, PolicyError, nearest
 from stockade._frozen import FrozenDict
 from stockade._guarantees import FLOORS, LIMITS, Guarantee, Strength
-from stockade._policy_parts import Commands, Environment, Filesystem, Limits, Part, Security, frozen
+from stockade._policy_parts import Commands, Environment, Filesystem, Languages, Limits, Part, Security, frozen
 from stockade._profiles import DEFAULT_ACCEPT
 
 
@@ -68,6 +68,7 @@ class Policy(Part):
     environment: Environment = Field(default=Environment(), description="environment variables")
     security: Security = Field(default=Security(), description="identity and privileges")
     commands: Commands = Field(default=Commands(), description="commands that may be passed on")
+    languages: Languages = Field(default=Languages(), description="what interpreters bound by themselves")
     isolation: Literal["process", "namespaces", "wasm", "own_kernel"] | None = Field(
         default=None,
         description="the least that may stand between guest and host; unset: a process, or what the trust asks for",
@@ -90,6 +91,7 @@ class Policy(Part):
         environment: Environment | Mapping[str, Any] = _UNSET,
         security: Security | Mapping[str, Any] = _UNSET,
         commands: Commands | Mapping[str, Any] = _UNSET,
+        languages: Languages | Mapping[str, Any] = _UNSET,
         isolation: str | None = _UNSET,
         on_output: str = _UNSET,
         accept: Mapping[Any, Any] = _UNSET,
@@ -102,6 +104,7 @@ class Policy(Part):
             "environment": _plain(environment),
             "security": _plain(security),
             "commands": _plain(commands),
+            "languages": _plain(languages),
             "isolation": isolation,
             "on_output": on_output,
             "accept": accept,

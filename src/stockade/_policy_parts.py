@@ -1,4 +1,4 @@
-"""The parts of a policy: limits, files, environment, security, commands. Each refuses what makes no sense in it."""
+"""The parts of a policy, from limits to languages. Each refuses what makes no sense in it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,15 @@ from stockade import _capabilities, _commands
 from stockade._frozen import FrozenDict
 from stockade._guarantees import Guarantee
 from stockade._profiles import DEFAULT_HIDDEN, DEFAULT_LIMITS
-from stockade._units import UNLIMITED, format_size, parse_cores, parse_count, parse_seconds, parse_size
+from stockade._units import (
+    UNLIMITED,
+    format_size,
+    parse_cores,
+    parse_count,
+    parse_operations,
+    parse_seconds,
+    parse_size,
+)
 
 Unlimited = Literal["unlimited"]
 
@@ -66,6 +74,7 @@ def _below_memory(value: Any, info: ValidationInfo) -> Any:
 
 _Size = Annotated[int | Unlimited, BeforeValidator(parse_size), _written("integer", "64MiB", 65536)]
 _Count = Annotated[int | Unlimited, BeforeValidator(parse_count), _written("integer", 10)]
+_Operations = Annotated[int | Unlimited, BeforeValidator(parse_operations), _written("integer", 1_000_000)]
 _Seconds = Annotated[float | Unlimited, BeforeValidator(parse_seconds), _written("number", "1.5s", 2)]
 _Cores = Annotated[float | Unlimited, BeforeValidator(parse_cores), _written("number", 0.5)]
 
@@ -97,7 +106,7 @@ class Limits(Part):
         "disk", "bytes in all writable places that the sandbox makes, taken together"
     )
     output: _Size = _limit("output", "bytes kept of standard output, and as many of standard error")
-    operations: Annotated[_Count, _at_least(1, "1")] = _limit(
+    operations: Annotated[_Operations, _at_least(1, "1")] = _limit(
         "operations", "lines and turns of loops of the job's own code, in Python and Ruby"
     )
     stack: Annotated[_Size, _at_least(2**16, "64 KiB")] = _limit("stack", "bytes of the main thread's stack")
@@ -130,7 +139,8 @@ class Limits(Part):
         return None if self.soft_memory == UNLIMITED else self.soft_memory
 
 
-def _path(value: str) -> str:
+def host_path(value: str) -> str:
+    """Return a path of the host as an absolute one; raise ``ValueError`` if a sandbox cannot show it."""
     text = os.fspath(value)
     if not text or "\0" in text:
         raise ValueError("a path must not be empty or hold a NUL byte")
@@ -158,12 +168,12 @@ def _paths(value: Any) -> Any:
     return tuple(map(_text, value))
 
 
-_PathText = Annotated[str, BeforeValidator(_text), AfterValidator(_path)]
+_PathText = Annotated[str, BeforeValidator(_text), AfterValidator(host_path)]
 _Paths = Annotated[tuple[_PathText, ...], BeforeValidator(_paths)]
 
 
 def _workspace(value: Any) -> Any:
-    return value if value == "empty" else _path(_text(value))
+    return value if value == "empty" else host_path(_text(value))
 
 
 def _relative(value: str) -> str:
@@ -355,3 +365,16 @@ class Commands(Part):
         "the last word stands for any more); unset: any command, empty: none",
     )
     refuse: _Patterns = Field(default=(), description="patterns of commands to refuse, even if they are allowed")
+
+
+class Languages(Part):
+    """What interpreters bound by themselves: help for code that means well, and no guarantee."""
+
+    regexp_timeout: Annotated[_Seconds, _at_least(0.001, "1 ms")] = Field(
+        default=UNLIMITED, description="seconds that one match of a regular expression may take, in Ruby 3.2 or newer"
+    )
+
+    @property
+    def seconds(self) -> float | None:
+        """The figure of ``regexp_timeout``, ``None`` where it is unlimited."""
+        return None if self.regexp_timeout == UNLIMITED else self.regexp_timeout

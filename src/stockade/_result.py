@@ -92,8 +92,9 @@ class Denial:
 class Result:
     """What happened, which limit was hit, and what held each guarantee.
 
-    ``outcome``, ``limit`` and ``usage`` come from the kernel and the supervisor. ``stdout``, ``stderr``,
-    ``exit_code``, ``value``, ``value_repr`` and ``error`` are what the guest chose to say.
+    ``outcome``, ``limit`` and ``usage`` come from the kernel and the supervisor, a limit on operations from the guest's
+    own interpreter. ``stdout``, ``stderr``, ``exit_code``, ``value``, ``value_repr`` and ``error`` are what the guest
+    chose to say.
     """
 
     outcome: Outcome

@@ -74,6 +74,7 @@ RULES: Mapping[str, Rule] = {
     "security.explain_denials": Rule(_meet.first_of(False, True), Written.FLAG),
     "security.read_only_root": Rule(_meet.first_of(True, False), Written.FLAG),
     "security.no_new_privileges": Rule(_meet.first_of(True, False), Written.FLAG),
+    "languages.regexp_timeout": _LIMIT,
     "commands.allow": Rule(_meet.commands, _LIST, optional=True),
     "commands.refuse": Rule(_meet.union, _LIST),
     "isolation": Rule(_meet.isolation, optional=True),

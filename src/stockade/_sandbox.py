@@ -16,7 +16,7 @@ from stockade._errors import JobError
 from stockade._events import LimitReached, OnWarning
 from stockade._job import Command, Job
 from stockade._launch import Launch
-from stockade._plan import Plan
+from stockade._plan import Plan, plan_for_job
 from stockade._result import Result
 from stockade._stream import KEPT, REPORT_SECONDS, Stream, check
 from stockade.backends import registry as backends
@@ -135,6 +135,7 @@ def run(
     caps: Caps | None = None,
     environment: Mapping[str, str] | None = None,
     interpreter: str | os.PathLike[str] | None = None,
+    packages: str | os.PathLike[str] | None = None,
     backend: str | Backend | None = None,
     trust: str | None = None,
     ceiling: Given | None = None,
@@ -145,7 +146,9 @@ def run(
     ``policy`` is a ``Policy`` or a profile's name, such as ``"strict"``.
     ``stdin`` is text, bytes or an open binary file; ``files`` are laid into the workspace by relative name, and so is
     what an ``archive`` (zip or tar, as a path or as bytes) holds; ``artifacts`` are patterns of files to bring out,
-    such as ``["*.png", "out/**"]``, within ``caps``. ``interpreter`` is an executable or a virtual environment.
+    such as ``["*.png", "out/**"]``, within ``caps``. ``interpreter`` is an executable or a virtual environment;
+    ``packages`` a folder of installed packages to import from: a virtual environment, a gem folder or ``node_modules``,
+    as the language has them.
     ``backend`` is a name or an object; unset, it is chosen as ``stockade.select`` says, which also tells of
     ``ceiling``. ``on_warning`` is called, in this thread, with a ``stockade.LimitReached`` for each limit of which four
     fifths are used, and for memory past its soft limit; what it raises ends the run. Returns the verdict, whatever the
@@ -164,6 +167,7 @@ def run(
         caps=caps,
         environment=environment,
         interpreter=interpreter,
+        packages=packages,
     )
     return Sandbox(policy, backend=backend, trust=trust, ceiling=ceiling).run_job(job, on_warning=on_warning)
 
@@ -233,15 +237,17 @@ def prepared(backend: Backend, plan: Plan, job: Job) -> Iterator[Launch]:
     if refused:
         raise JobError(refused)
 
+    planned = _for_job(plan, job)
+
     def spell(folder: str) -> Command:
         if job.source is None:
             return Command(argv=job.argv)
-        return languages.find(job.language).command(job, plan.facts, folder)
+        return languages.find(job.language).command(job, planned, folder)
 
     job = _workspace.looked_up(plan, job)
     if not getattr(backend, "keeps_workspaces", False):
         _workspace.refuse_all(plan, job)
-    with backend.prepare(plan, job, spell) as launch:
+    with backend.prepare(planned, job, spell) as launch:
         yield _workspace.ordered(launch, job, plan.policy)
 
 
@@ -251,6 +257,7 @@ def conversing(backend: Backend, plan: Plan, job: Job, **how: Any) -> Iterator[t
 
     An engine in between has its say about the status.
     """
+    plan = _for_job(plan, job)
     # The line first: the warden wakes up while the launch is put together.
     with wardens.current().line() as line, prepared(backend, plan, job) as launch:
         translate = backend.translate if isinstance(backend, SpeaksForItself) else None
@@ -266,6 +273,13 @@ def concluded(outbox: Outbox) -> Result:
     return outbox.talk.result
 
 
+def _for_job(plan: Plan, job: Job) -> Plan:
+    if job.source is None:
+        return plan_for_job(plan, "a command", counts=False)
+    language = languages.find(job.language)
+    return plan_for_job(plan, f"{language.name} source", counts=language.counts_operations)
+
+
 def job_from_source(
     source: Source,
     *,
@@ -278,6 +292,7 @@ def job_from_source(
     caps: Caps | None = None,
     environment: Mapping[str, str] | None = None,
     interpreter: str | os.PathLike[str] | None = None,
+    packages: str | os.PathLike[str] | None = None,
 ) -> Job:
     """Return the job of running ``source``."""
     name = ""
@@ -297,6 +312,7 @@ def job_from_source(
         name=name,
         arguments=tuple(arguments),
         interpreter=os.fspath(interpreter) if interpreter is not None else None,
+        packages=_folder(packages) if packages is not None else None,
         **_common(stdin, files, archive, environment),
         **_wanted(artifacts, caps),
     )
@@ -322,6 +338,15 @@ def job_from_command(
         raise JobError(f"a command is a list of words, each a text or a path, not {argv!r:.80}") from None
     own = _common(stdin, files, archive, environment)
     return Job(argv=words, inputs=tuple(inputs), **own, **_wanted(artifacts, caps))
+
+
+def _folder(packages: str | os.PathLike[str]) -> str:
+    from stockade._policy_parts import host_path
+
+    try:
+        return host_path(os.fspath(packages))
+    except (TypeError, ValueError) as error:
+        raise JobError(f"packages: {packages!r}: {error}") from None
 
 
 def _plain_bytes(value: Any) -> bytes:

@@ -22,6 +22,7 @@ _NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", re.ASCII)
 
 MAX_SIZE = 2**50
 MAX_SECONDS = 366 * 86400.0
+MAX_OPERATIONS = 10**15  # weeks of the fastest interpreter
 MAX_COUNT = 4 * 1024 * 1024  # PID_MAX_LIMIT of a 64-bit kernel, include/linux/threads.h
 
 
@@ -39,6 +40,14 @@ def parse_count(value: Any) -> int | Literal["unlimited"]:
         return UNLIMITED
     number = _parse(value, {"": 1}, "a whole number such as 10, or 'unlimited'")
     return _bounded(_whole(number), MAX_COUNT, f"{MAX_COUNT:,}")
+
+
+def parse_operations(value: Any) -> int | Literal["unlimited"]:
+    """Return ``value`` (an int, ``"1000000"``, ``"unlimited"``) as a count of lines and turns of loops."""
+    if value == UNLIMITED:
+        return UNLIMITED
+    number = _parse(value, {"": 1}, "a whole number such as 1000000, or 'unlimited'")
+    return _bounded(_whole(number), MAX_OPERATIONS, f"{MAX_OPERATIONS:,}")
 
 
 def parse_seconds(value: Any) -> float | Literal["unlimited"]:

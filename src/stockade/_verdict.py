@@ -13,13 +13,16 @@ from functools import lru_cache
 from typing import Any
 
 from stockade._frozen import FrozenDict
-from stockade._guarantees import LIMITS, Guarantee
+from stockade._guarantees import LIMITS, Guarantee, Strength
 from stockade._plan import Plan
 from stockade._result import Denial, GuestError, LimitState, Met, Outcome, Result, Usage
 from stockade._units import format_size
 
 _Report = Mapping[str, Any]
 _SIGNALLED = 0.95
+EXHAUSTED = 122
+"""The exit status with which an agent ends a process that has used up its operations."""
+_MOST_WORDS = 8
 _NO_COUNTER = LimitState(Met.UNKNOWN, "the kernel's refusal leaves no counter")
 
 
@@ -47,7 +50,7 @@ def verdict(plan: Plan, report: _Report, stdout: bytes, stderr: bytes, denials: 
     unstarted = cause == "setup" or (failure and failure["kind"] != "exec") or not report["started"]
     if unstarted and cause != "cancelled" and not report["oom_kills"]:
         return sandbox_failed(plan, failure["message"] if failure else "ended before the program began", **streams)
-    met = FrozenDict({limit: _limit_state(limit, figure, report) for limit, figure in _asked(plan)})
+    met = FrozenDict({limit: _limit_state(limit, figure, report, plan) for limit, figure in _asked(plan)})
     exit_code, signal_number = _status(report["status"])
     limit = _ended_by(met, cause, signal_number, plan)
     value, value_repr, error = _said(report)
@@ -97,6 +100,8 @@ def _ended_by(
     for limit in (Guarantee.MEMORY, Guarantee.CPU_TIME, Guarantee.WALL_TIME):
         if limit in met and met[limit].state is Met.MET:
             return limit
+    if Guarantee.OPERATIONS in met and met[Guarantee.OPERATIONS].state is Met.MET:
+        return Guarantee.OPERATIONS
     if signal_number == signal.SIGXFSZ and plan.policy.asks(Guarantee.FILE_SIZE):
         return Guarantee.FILE_SIZE
     return None
@@ -116,7 +121,9 @@ def _asked(plan: Plan) -> tuple[tuple[Guarantee, float], ...]:
     return tuple((limit, figure) for limit, figure in figures if figure is not None)
 
 
-def _limit_state(limit: Guarantee, figure: float, report: _Report) -> LimitState:
+def _limit_state(limit: Guarantee, figure: float, report: _Report, plan: Plan) -> LimitState:
+    if limit is Guarantee.OPERATIONS and plan.enforcement[limit].strength is Strength.ABSENT:
+        return LimitState(Met.UNKNOWN, plan.enforcement[limit].note)  # whatever the guest says of it
     reader = _READERS.get(limit)
     if reader is None:
         return _NO_COUNTER
@@ -197,6 +204,18 @@ def _file_size(report: _Report, _figure: float) -> tuple[Met, str]:
     return Met.UNKNOWN, _NO_COUNTER.evidence
 
 
+def _operations(report: _Report, figure: float) -> tuple[Met, str]:
+    """The guest's own word, since its agent counts. It is taken only where nothing else ended the run, and only
+    with the exit status that the agent gives: so a guest can end itself by it, as it could by counting on, and hide
+    nothing that was read outside."""
+    count = _words(report).get("operations")
+    if not isinstance(count, int) or isinstance(count, bool):
+        return Met.UNKNOWN, "the agent said nothing"
+    ended_by_agent = report["cause"] is None and _status(report["status"])[0] == EXHAUSTED
+    evidence = f"agent: {max(0, min(count, int(figure)))} of {figure:.0f} lines and loop turns"
+    return (Met.MET if ended_by_agent and count >= figure else Met.NOT_MET), evidence
+
+
 _READERS = {
     Guarantee.CPU_TIME: _cpu_time,
     Guarantee.WALL_TIME: _wall_time,
@@ -205,6 +224,7 @@ _READERS = {
     Guarantee.OUTPUT: _output,
     Guarantee.DISK: _disk,
     Guarantee.FILE_SIZE: _file_size,
+    Guarantee.OPERATIONS: _operations,
 }
 
 
@@ -220,17 +240,24 @@ def _streams(report: _Report, stdout: bytes, stderr: bytes) -> dict[str, Any]:
 
 
 def _said(report: _Report) -> tuple[Any, str | None, GuestError | None]:
-    """Parse what came over the result channel: untrusted, at most a mebibyte, anything odd is dropped."""
-    if not report["channel"] or report["channel_overflow"]:
-        return None, None, None
-    try:
-        said = json.loads(report["channel"], parse_constant=_refuse_constant)
-    except (ValueError, RecursionError):
-        return None, None, None
-    if not isinstance(said, dict):
-        return None, None, None
+    said = _words(report)
     value_repr = said.get("repr")
     return said.get("value"), value_repr if isinstance(value_repr, str) else None, _guest_error(said.get("error"))
+
+
+def _words(report: _Report) -> dict[str, Any]:
+    """Parse what came over the result channel, an object a line: untrusted, at most a mebibyte, what is odd dropped."""
+    words: dict[str, Any] = {}
+    if report["channel_overflow"]:
+        return words
+    for line in report["channel"].split(b"\n", _MOST_WORDS):
+        try:
+            said = json.loads(line, parse_constant=_refuse_constant)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(said, dict):
+            words |= said
+    return words
 
 
 def _guest_error(said: Any) -> GuestError | None:

@@ -65,7 +65,16 @@ def test_doctor(stockade):
     done = stockade("doctor")
     text = done.stdout.decode()
     assert done.returncode == 0
-    for name in ("user namespace", "cgroup memory", "Landlock", "seccomp", "Python for guests", "no swap"):
+    for name in (
+        "user namespace",
+        "cgroup memory",
+        "Landlock",
+        "seccomp",
+        "language python",
+        "language ruby",
+        "language javascript",
+        "no swap",
+    ):
         assert name in text
     assert "The default policy on the native backend holds here: " in text
 
@@ -87,7 +96,9 @@ def _facts(**fields) -> HostFacts:
 
 
 def _row(name: str, facts: HostFacts) -> facilities.Facility:
-    rows = facilities.facilities(facts, "/usr/bin/python3")
+    rows = facilities.facilities(
+        facts, {"ruby": "ruby is not installed: none on the PATH; install it: apt install ruby"}
+    )
     return next(row for row in rows if row.name == name)
 
 

@@ -59,6 +59,7 @@ VALUES: dict[str, Any] = {
     "security.explain_denials": st.booleans(),
     "security.read_only_root": st.booleans(),
     "security.no_new_privileges": st.just(True),
+    "languages.regexp_timeout": _figures(0.5, 2.0),
     "commands.allow": _lists("git *", "git log *", "git log", "ls"),
     "commands.refuse": _lists("rm *", "git push"),
     "isolation": st.sampled_from(["process", "namespaces", "wasm", "own_kernel"]),
@@ -103,7 +104,7 @@ def ceilings() -> Any:
 
 def looser(path: str, ours: Any, most: Any, policy: Policy) -> bool:
     """Whether ``ours`` opens more than ``most``: an order of its own for each field, not the code's."""
-    if path.startswith("limits."):
+    if path.startswith("limits.") or path == "languages.regexp_timeout":
         return (float("inf") if ours == UNLIMITED else ours) > (float("inf") if most == UNLIMITED else most)
     if path in _ORDERS:
         order = _ORDERS[path]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stockade import Enforcement, Guarantee, PlanError, Policy, Strength
-from stockade._plan import plan
+from stockade._plan import plan, plan_for_job
 from stockade.backends.native import Native
 from stockade.backends.native_capabilities import capabilities
 from tests.unit import facts as hosts
@@ -118,3 +118,30 @@ def test_what_an_older_landlock_leaves_open_is_on_the_receipt(abi, left):
 def test_a_landlock_with_scopes_leaves_nothing_that_a_newer_one_closes(abi):
     receipt = capabilities(replace(hosts.USER, landlock=abi))
     assert receipt[Guarantee.FILESYSTEM_WRITE].note == receipt[Guarantee.IPC].note == ""
+
+
+def test_operations_are_counted_by_an_agent_or_refused_by_name():
+    policy = Policy(limits={"operations": 10})
+    planned = made(policy, hosts.ROOT_V1)
+    assert planned.enforcement[Guarantee.OPERATIONS].strength is Strength.COOPERATIVE
+    assert plan_for_job(planned, "python source", counts=True) is planned
+    with pytest.raises(PlanError) as caught:
+        plan_for_job(planned, "a command", counts=False)
+    assert set(caught.value.missing) == {"operations"}
+    for way in ("accept={'operations': 'absent'}", "limits={'operations': 'unlimited'}", "a command"):
+        assert way in caught.value.missing["operations"]
+
+
+def test_operations_that_need_not_be_counted_are_absent_with_the_reason():
+    planned = made(Policy(limits={"operations": 10}, accept={"operations": "absent"}), hosts.ROOT_V1)
+    without = plan_for_job(planned, "shell source", counts=False)
+    assert without.enforcement[Guarantee.OPERATIONS].strength is Strength.ABSENT
+    assert "shell source" in without.enforcement[Guarantee.OPERATIONS].note
+    assert plan_for_job(planned, "shell source", counts=False) is without  # what is kept for a plan stays kept
+    unasked = made(Policy(), hosts.ROOT_V1)
+    assert plan_for_job(unasked, "a command", counts=False) is unasked
+
+
+def test_operations_held_more_strongly_than_by_an_agent_cannot_be_had():
+    with pytest.raises(PlanError, match="operations"):
+        made(Policy(limits={"operations": 10}, accept={"operations": "supervisor"}), hosts.ROOT_V1)

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stockade import Guarantee, GuestFailed, Outcome, Policy, ResourceExhausted, SetupError
-from stockade._plan import plan
+from stockade._plan import plan, plan_for_job
 from stockade._result import Met
-from stockade._verdict import sandbox_failed, verdict
+from stockade._verdict import EXHAUSTED, sandbox_failed, verdict
 from stockade.backends.native_capabilities import capabilities
 from tests.unit import facts as hosts
 
@@ -138,3 +138,67 @@ def test_json_is_json():
     text = json.dumps(judged(cause="wall_time", status=None).as_json())
     assert json.loads(text)["enforcement"]["wall_time"]["strength"] == "supervisor"
     json.dumps(sandbox_failed(PLAN, "why").as_json())
+
+
+COUNTED = plan(Policy(limits={"operations": 100}), hosts.ROOT_V1, "native", capabilities(hosts.ROOT_V1))
+SAID = b'{"operations": 100}\n'
+
+
+def counted(judged_by=COUNTED, **fields):
+    result = verdict(judged_by, report(**fields), b"", b"")
+    return result.outcome, result.limit, result.limits_met[Guarantee.OPERATIONS]
+
+
+def test_operations_that_were_used_up_ended_the_run():
+    said = b'{"value": 7, "repr": "7"}\nnonsense{"operations": 1}\n' + SAID
+    outcome, limit, state = counted(channel=said, status=EXHAUSTED * EXITED)
+    assert (outcome, limit, state.state) == (Outcome.LIMIT_EXCEEDED, Guarantee.OPERATIONS, Met.MET)
+    assert state.evidence == "agent: 100 of 100 lines and loop turns"
+
+
+@pytest.mark.parametrize(
+    ("fields", "outcome", "limit"),
+    [
+        ({"status": 0}, Outcome.COMPLETED, None),
+        ({"status": EXITED}, Outcome.FAILED, None),
+        ({"status": int(signal.SIGSEGV)}, Outcome.CRASHED, None),
+        ({"status": None, "cause": "cancelled"}, Outcome.CANCELLED, None),
+        ({"status": EXHAUSTED * EXITED, "cause": "cancelled"}, Outcome.CANCELLED, None),
+        ({"status": EXHAUSTED * EXITED, "cause": "wall_time"}, Outcome.LIMIT_EXCEEDED, Guarantee.WALL_TIME),
+        ({"status": EXHAUSTED * EXITED, "oom_kills": 1}, Outcome.LIMIT_EXCEEDED, Guarantee.MEMORY),
+        ({"status": EXHAUSTED * EXITED, "cpu_seconds": 99}, Outcome.LIMIT_EXCEEDED, Guarantee.CPU_TIME),
+        ({"status": EXHAUSTED * EXITED, "channel_overflow": True}, Outcome.FAILED, None),
+    ],
+)
+def test_a_forged_word_on_operations_hides_nothing_and_worsens_nothing(fields, outcome, limit):
+    assert counted(channel=SAID, **fields)[:2] == (outcome, limit)
+
+
+@pytest.mark.parametrize(
+    "said", [b'{"operations": true}', b'{"operations": "100"}', b'{"operations": 99}', b"100", b""]
+)
+def test_a_count_that_is_none_or_too_low_ends_nothing(said):
+    assert counted(channel=said, status=EXHAUSTED * EXITED)[:2] == (Outcome.FAILED, None)
+
+
+@pytest.mark.parametrize("said", [b'{"operations": -5}', b'{"operations": 9e9}', b'{"operations": 10000000000}'])
+def test_the_evidence_is_never_a_figure_of_the_guests_making(said):
+    assert counted(channel=said)[2].evidence in (
+        "agent: 0 of 100 lines and loop turns", "agent: 100 of 100 lines and loop turns", "the agent said nothing",
+    )  # fmt: skip
+
+
+def test_where_nothing_counts_no_word_on_operations_is_taken():
+    accepting = plan(
+        Policy(limits={"operations": 100}, accept={"operations": "absent"}),
+        hosts.ROOT_V1, "native", capabilities(hosts.ROOT_V1),
+    )  # fmt: skip
+    judged_by = plan_for_job(accepting, "javascript source", counts=False)
+    outcome, limit, state = counted(judged_by, channel=SAID, status=EXHAUSTED * EXITED)
+    assert (outcome, limit, state.state) == (Outcome.FAILED, None, Met.UNKNOWN)
+    assert "javascript" in state.evidence
+
+
+def test_operations_that_nobody_asked_for_are_not_listened_to():
+    result = judged(channel=SAID, status=EXHAUSTED * EXITED)
+    assert (result.outcome, Guarantee.OPERATIONS in result.limits_met) == (Outcome.FAILED, False)

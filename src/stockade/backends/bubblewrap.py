@@ -105,15 +105,16 @@ class Bubblewrap:
     @contextmanager
     def prepare(self, plan: Plan, job: Job, spell: Callable[[str], Command]) -> Iterator[Launch]:
         """Yield the launch. Nothing is taken for it."""
-        check_paths(plan.policy, plan.facts)
+        command = spell(JOB_FOLDER)
+        check_paths(plan.policy, plan.facts, command.packages)
         if not plan.policy.security.read_only_root:
             raise JobError(f"security.read_only_root: the {self.name} backend cannot bound a writable root")
         if plan.policy.security.explain_denials:
             raise JobError(f"security.explain_denials: {self.name} hands no listener of its filter on")
-        check_nesting(plan.policy, "bwrap")
+        check_nesting(plan.policy, "bwrap", command.packages)
         _check_workspace(plan, job)
         place = places.name(secrets.token_hex(8)) if needs_place(plan.policy, job) else ""
-        yield launch(plan, job, spell(JOB_FOLDER), self._engine(), self.arguments, place=place)
+        yield launch(plan, job, command, self._engine(), self.arguments, place=place)
 
     def translate(self, report: Mapping[str, Any], stderr: bytes) -> Mapping[str, Any]:
         """Return the report with the guest's own end instead of bwrap's."""
@@ -132,7 +133,7 @@ def launch(
     """
     policy, facts = plan.policy, plan.facts
     if facts.uid == 0:
-        policy_paths = (*policy.filesystem.read, *policy.filesystem.writable)
+        policy_paths = (*policy.filesystem.read, *policy.filesystem.writable, *command.packages)
         check_reachable((*command.argv[:1], *command.readable, *policy_paths, *map(os.path.abspath, job.inputs)))
     arguments = Arguments(plan, job, command, place=place, disable_userns="--disable-userns" in engine.options)
     arguments.environment(environment(policy, job, command))

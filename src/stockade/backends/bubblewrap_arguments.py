@@ -62,13 +62,21 @@ class Arguments(_Words):
         self._facts = plan.facts
         files = plan.policy.filesystem
         apart = job.project is not None
-        self.walls = _walls(plan, command.readable, disable_userns, bool(place), apart)
+        self.walls = _walls(
+            plan,
+            command.readable,
+            command.packages,
+            own_tasks=command.own_tasks,
+            disable_userns=disable_userns,
+            placed=bool(place),
+            apart=apart,
+        )
         super().__init__(self.walls.words, self.walls.next)
         workspace = self.walls.workspace
         if place and not apart:
             self._add("--bind", f"{place}/workspace", WORKSPACE)
         if job.project is not None:
-            self._bound(plan.policy, command.readable, job.project, place)
+            self._bound(plan.policy, command, job.project, place)
         for name in job.inputs:
             self._add("--ro-bind", os.path.realpath(name), f"{workspace}/{name}")
         self._files(command.files)
@@ -77,8 +85,8 @@ class Arguments(_Words):
             self._add("--remount-ro", WORKSPACE)
         self._add("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", workspace)
 
-    def _bound(self, policy: Policy, readable: tuple[str, ...], project: Project, place: str) -> None:
-        for path, showing in host_paths(policy, readable):
+    def _bound(self, policy: Policy, command: Command, project: Project, place: str) -> None:
+        for path, showing in host_paths(policy, command.readable, command.packages):
             if path == project.path:
                 self._project(project, showing, place)
             else:
@@ -136,9 +144,16 @@ class _Walls(_Words):
     """What is the same for every job under a plan."""
 
     def __init__(
-        self, plan: Plan, readable: tuple[str, ...], *, disable_userns: bool, placed: bool, apart: bool
+        self,
+        plan: Plan,
+        readable: tuple[str, ...],
+        packages: tuple[str, ...],
+        *,
+        own_tasks: int,
+        disable_userns: bool,
+        placed: bool,
+        apart: bool,
     ) -> None:
-        """``placed`` leaves the workspace, and becoming the guest, to the job; ``apart`` all paths of the host."""
         super().__init__()
         self._policy = plan.policy
         bound = self._policy.filesystem.workspace
@@ -146,15 +161,15 @@ class _Walls(_Words):
         self._namespaces(disable_userns=disable_userns)
         self._system(plan.facts, readable)
         self._scratch(placed=placed)
-        for path, showing in () if apart else host_paths(self._policy, readable):
+        for path, showing in () if apart else host_paths(self._policy, readable, packages):
             self._show(path, showing)
         self._files(etc_files(self._policy))
         if filters_syscalls(plan.facts):
             self._add("--seccomp", self._descriptor(_filter.program(plan)))
         self.base = encode_steps((("session",), ("status", STATUS), *self.steps, *(() if placed else (("become",),))))
-        self.limits = rlimits(plan.policy, plan.facts)
-        self.groups = groups(plan.policy, ENGINE_TASKS)
-        self.watch = watch(plan.policy, plan.facts, ENGINE_TASKS)
+        self.limits = rlimits(plan.policy, plan.facts, own_tasks)
+        self.groups = groups(plan.policy, ENGINE_TASKS + own_tasks - 1)
+        self.watch = watch(plan.policy, plan.facts, ENGINE_TASKS, own_tasks)
 
     def _namespaces(self, *, disable_userns: bool) -> None:
         uid = str(self._policy.security.uid)
@@ -186,8 +201,25 @@ class _Walls(_Words):
 
 
 @lru_cache(maxsize=64)
-def _walls(plan: Plan, readable: tuple[str, ...], disable_userns: bool, placed: bool, apart: bool) -> _Walls:
-    return _Walls(plan, readable, disable_userns=disable_userns, placed=placed, apart=apart)
+def _walls(
+    plan: Plan,
+    readable: tuple[str, ...],
+    packages: tuple[str, ...],
+    *,
+    own_tasks: int,
+    disable_userns: bool,
+    placed: bool,
+    apart: bool,
+) -> _Walls:
+    return _Walls(
+        plan,
+        readable,
+        packages,
+        own_tasks=own_tasks,
+        disable_userns=disable_userns,
+        placed=placed,
+        apart=apart,
+    )
 
 
 def _parents(name: str) -> list[str]:

@@ -98,14 +98,15 @@ class Firejail:
     @contextmanager
     def prepare(self, plan: Plan, job: Job, spell: Callable[[str], Command]) -> Iterator[Launch]:
         """Yield the launch. The keeper of the cell removes the folder that the run makes."""
-        check_paths(plan.policy, plan.facts)
+        place = places.name(secrets.token_hex(8))
+        command = spell(f"{place}/job")
+        check_paths(plan.policy, plan.facts, command.packages)
         if not plan.policy.security.read_only_root:
             raise JobError(f"security.read_only_root: the {self.name} backend has no root of its own to write to")
         if plan.policy.security.explain_denials:
             raise JobError(f"security.explain_denials: {self.name} hands no listener of its filter on")
-        check_nesting(plan.policy, self.name)
-        place = places.name(secrets.token_hex(8))
-        yield launch(plan, job, spell(f"{place}/job"), engine=self._engine(), place=place, root=_root())
+        check_nesting(plan.policy, self.name, command.packages)
+        yield launch(plan, job, command, engine=self._engine(), place=place, root=_root())
 
     def translate(self, report: Mapping[str, Any], stderr: bytes) -> Mapping[str, Any]:
         """Return the report with the guest's own end instead of firejail's."""
@@ -124,7 +125,7 @@ def launch(
     workspace = bound or f"{place}/workspace"
     inputs = {name: os.path.realpath(name) for name in job.inputs}
     if facts.uid == 0:
-        policy_paths = (*policy.filesystem.read, *policy.filesystem.write, *filter(None, [bound]))
+        policy_paths = (*policy.filesystem.read, *policy.filesystem.write, *filter(None, [bound]), *command.packages)
         check_reachable((*command.argv[:1], *command.readable, *policy_paths, *inputs.values()))
     options = arguments(plan, command, place=place, workspace=workspace, inputs=tuple(inputs.values()), root=root)
     return Launch(
@@ -144,8 +145,8 @@ def launch(
             ("data", PROGRAM, _inside()),
             ("data", TOLD, _told(plan, job, command, place)),
         ),
-        groups=groups(policy, ENGINE_TASKS),
-        watch=watch(policy, facts, ENGINE_TASKS),
+        groups=groups(policy, ENGINE_TASKS + command.own_tasks - 1),
+        watch=watch(policy, facts, ENGINE_TASKS, command.own_tasks),
         bare=True,
         host_uid=policy.security.host_uid if facts.uid == 0 else None,
         channel=command.channel,
@@ -211,16 +212,16 @@ def _told(plan: Plan, job: Job, command: Command, place: str) -> bytes:
     fields = {
         "argv": command.argv,
         "environment": environment(plan.policy, job, command, home=f"{place}/tmp"),
-        "limits": [(kernel_limits.BY_NAME[name], *pair) for name, pair in _limits(plan).items()],
+        "limits": [(kernel_limits.BY_NAME[name], *pair) for name, pair in _limits(plan, command.own_tasks).items()],
         "filter": base64.b64encode(program).decode(),
         "channel": command.channel,
     }
     return json.dumps(fields).encode()
 
 
-def _limits(plan: Plan) -> dict[str, tuple[int, int]]:
+def _limits(plan: Plan, own_tasks: int) -> dict[str, tuple[int, int]]:
     """Resource limits, set inside: under them firejail could not do its work."""
-    wanted = rlimits(plan.policy, plan.facts)
+    wanted = rlimits(plan.policy, plan.facts, own_tasks)
     if "nproc" in wanted:
         own = ENGINE_TASKS if plan.facts.uid == 0 else 1  # one of them is inside firejail's user namespace
         count = wanted["nproc"][0] + (LOOSE if "pids" in plan.facts.cgroups else own)

@@ -37,7 +37,7 @@ def arguments(
     """Return the options. ``root`` names what lies in the host's root folder, but for symbolic links."""
     policy, facts = plan.policy, plan.facts
     system = [path for path, target in facts.system if not target]
-    paths = [*host_paths(policy, command.readable), *((path, Showing.READ) for path in inputs)]
+    paths = [*host_paths(policy, command.readable, command.packages), *((path, Showing.READ) for path in inputs)]
     paths += [(path, Showing.PROGRAM) for path in program_folders(facts, command.readable)]
     shown = [(path, how) for path, how in paths if not path.startswith(_ETC)]
     check(path for path, _ in paths if path not in network_files())

@@ -36,7 +36,9 @@ def held(facts: HostFacts) -> dict[Guarantee, Enforcement]:
         Guarantee.FILE_SIZE: Enforcement("RLIMIT_FSIZE", _KERNEL),
         Guarantee.IO_READ: _io_read(facts),
         Guarantee.OUTPUT: Enforcement("counted by the warden", _SUPERVISOR, "exact: what is past it is not kept"),
-        Guarantee.OPERATIONS: Enforcement.absent("nothing counts operations yet"),
+        Guarantee.OPERATIONS: Enforcement(
+            "counted by the language's agent", Strength.COOPERATIVE, "Python and Ruby source only"
+        ),
         Guarantee.STACK: Enforcement("RLIMIT_STACK", _KERNEL, "of the main thread"),
         Guarantee.ADDRESS_SPACE: Enforcement("RLIMIT_AS", _KERNEL, "of each process, used or not"),
         Guarantee.DATA: Enforcement("RLIMIT_DATA", _KERNEL, "of each process: private writable memory"),
@@ -45,8 +47,11 @@ def held(facts: HostFacts) -> dict[Guarantee, Enforcement]:
     }
 
 
-def rlimits(policy: Policy, facts: HostFacts) -> dict[str, tuple[int, int]]:
-    """Resource limits of every process; what a control group holds better is a second wall here."""
+def rlimits(policy: Policy, facts: HostFacts, own_tasks: int = 1) -> dict[str, tuple[int, int]]:
+    """Resource limits of every process; what a control group holds better is a second wall here.
+
+    ``own_tasks`` are the interpreter's, of which one is the job's first as well.
+    """
     figure = policy.limits.figure
     limits = {"core": (0, 0), "memlock": (1 << 16, 1 << 16), "msgqueue": (0, 0), "rtprio": (0, 0)}
     for name, guarantee in (
@@ -59,6 +64,7 @@ def rlimits(policy: Policy, facts: HostFacts) -> dict[str, tuple[int, int]]:
     ):
         value = figure(guarantee)
         if value is not None:
+            value += own_tasks - 1 if guarantee is Guarantee.PROCESSES else 0
             limits[name] = (int(value), int(value))
     cpu = figure(Guarantee.CPU_TIME)
     if cpu is not None:
@@ -79,7 +85,7 @@ def groups(policy: Policy, engine_tasks: int = 0) -> Groups:
     return Groups(**figures, cores=figure(Guarantee.CPU_RATE)).with_tasks(engine_tasks)
 
 
-def watch(policy: Policy, facts: HostFacts, engine_tasks: int = 0) -> Watch:
+def watch(policy: Policy, facts: HostFacts, engine_tasks: int = 0, own_tasks: int = 1) -> Watch:
     """Return what the warden watches."""
     figure = policy.limits.figure
     output, memory = figure(Guarantee.OUTPUT), figure(Guarantee.MEMORY)
@@ -90,6 +96,7 @@ def watch(policy: Policy, facts: HostFacts, engine_tasks: int = 0) -> Watch:
         output_bytes=None if output is None else int(output),
         kill_on_output=policy.on_output == "kill",
         engine_tasks=engine_tasks,
+        own_tasks=own_tasks,
         sampled_memory=int(memory) if sampled and memory is not None else None,
         soft_memory=policy.limits.soft,
     )

@@ -17,7 +17,7 @@ from stockade._launch import Groups, Launch, Watch, encode_steps
 from stockade._plan import Plan
 from stockade._policy import Policy
 from stockade.backends.base import Availability
-from stockade.backends.limits import filter_steps, filters_syscalls, groups, rlimits, watch
+from stockade.backends.limits import LOOSE, filter_steps, filters_syscalls, groups, rlimits, watch
 from stockade.backends.native_capabilities import capabilities
 from stockade.backends.native_namespaces import way_to_open, why_closed
 from stockade.backends.native_workspace import FILE as _FILE
@@ -67,9 +67,10 @@ class Native:
     @contextmanager
     def prepare(self, plan: Plan, job: Job, spell: Callable[[str], Command]) -> Iterator[Launch]:
         """Yield the launch. Nothing is taken for it: the warden owns all that a run needs."""
-        check_paths(plan.policy, plan.facts)
+        command = spell(JOB_FOLDER)
+        check_paths(plan.policy, plan.facts, command.packages)
         check_workspace(plan)
-        yield launch(plan, job, spell(JOB_FOLDER))
+        yield launch(plan, job, command)
 
 
 def launch(plan: Plan, job: Job, command: Command) -> Launch:
@@ -81,7 +82,8 @@ def launch(plan: Plan, job: Job, command: Command) -> Launch:
     is_bound = policy.filesystem.workspace != "empty"
     sealed = not is_bound and policy.filesystem.way == "read"
     stays_open = bool(job.inputs) or is_bound or sealed
-    room = _room(plan, command.readable, own, extra, stays_open)
+    needs = _Needs(command.readable, command.packages, command.own_tasks)
+    room = _room(plan, needs, own, extra, stays_open)
     workspace = _workspace(policy)
     laid = [("file", f"{workspace}/{name}", content, 0o644, True) for name, content in job.files.items()]
     inputs = [("bind", str((Path.cwd() / name).resolve()), f"{workspace}/{name}", _FILE) for name in job.inputs]
@@ -90,7 +92,11 @@ def launch(plan: Plan, job: Job, command: Command) -> Launch:
         environment=environment(policy, job, command),
         base=room.base,
         steps=(
-            *((*bound(policy, command.readable, job), *outlet_steps(policy, job, workspace)) if is_bound else ()),
+            *(
+                (*bound(policy, command.readable, command.packages, job), *outlet_steps(policy, job, workspace))
+                if is_bound
+                else ()
+            ),
             *inputs,
             *([*laid, ("protect", workspace, [""])] if sealed else ()),
             *room.closing,
@@ -109,8 +115,17 @@ def launch(plan: Plan, job: Job, command: Command) -> Launch:
 
 
 @dataclass(frozen=True)
+class _Needs:
+    """What a command needs of its sandbox, as its language says."""
+
+    readable: tuple[str, ...]
+    packages: tuple[str, ...]
+    own_tasks: int
+
+
+@dataclass(frozen=True)
 class _Room:
-    """All of a launch that is the same for every job under a plan."""
+    """All of a launch that is the same for every job of a kind under a plan."""
 
     base: bytes
     closing: tuple[Step, ...]
@@ -121,8 +136,8 @@ class _Room:
 
 
 @lru_cache(maxsize=64)
-def _room(plan: Plan, readable: tuple[str, ...], own: int, extra: tuple[int, int], stays_open: bool) -> _Room:
-    """Return what ``plan`` alone decides. A job that shows files of the host needs the host for longer.
+def _room(plan: Plan, needs: _Needs, own: int, extra: tuple[int, int], stays_open: bool) -> _Room:
+    """Return what ``plan`` and the language decide. A job that shows files of the host needs the host for longer.
 
     ``own`` is what the sandbox's files take of a writable root, ``extra`` bytes and inodes laid into the workspace.
     """
@@ -130,13 +145,13 @@ def _room(plan: Plan, readable: tuple[str, ...], own: int, extra: tuple[int, int
     room = (
         ("cgroup_namespace",),
         _root(policy, own + extra[0]),
-        *_system(facts, readable),
+        *_system(facts, needs.readable),
         ("proc",),
         ("hostname", HOST_NAME),
         *([("loopback",)] if policy.network == "none" else []),
         *([("low_ports",)] if "CAP_NET_BIND_SERVICE" in policy.security.capabilities else []),
         *_writable(policy, *extra),
-        *(bound(policy, readable, None) if policy.filesystem.workspace == "empty" else ()),
+        *(bound(policy, needs.readable, needs.packages, None) if policy.filesystem.workspace == "empty" else ()),
         *_files(policy),
     )
     closing = (
@@ -151,11 +166,19 @@ def _room(plan: Plan, readable: tuple[str, ...], own: int, extra: tuple[int, int
     return _Room(
         base=encode_steps(room if stays_open else (*room, *closing)),
         closing=closing if stays_open else (),
-        limits=("limits", rlimits(policy, facts)),
-        groups=groups(policy),
-        watch=watch(policy, facts),
+        limits=("limits", _limits(policy, facts, needs.own_tasks)),
+        groups=groups(policy, needs.own_tasks - 1),
+        watch=watch(policy, facts, own_tasks=needs.own_tasks),
         errnos=_filter.errnos(plan) if filters_syscalls(facts) else {},
     )
+
+
+def _limits(policy: Policy, facts: HostFacts, own_tasks: int) -> dict[str, tuple[int, int]]:
+    """Resource limits. Where a group counts tasks it is to be what refuses them, since it alone leaves a counter."""
+    limits = rlimits(policy, facts, own_tasks)
+    if "nproc" in limits and "pids" in facts.cgroups:
+        limits["nproc"] = (limits["nproc"][0] + LOOSE, limits["nproc"][0] + LOOSE)
+    return limits
 
 
 def _workspace(policy: Policy) -> str:

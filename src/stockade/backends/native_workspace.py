@@ -51,11 +51,11 @@ def _mounted_below(path: str) -> str:
     return next((place for place in places if place.startswith(f"{path}/")), "")
 
 
-def bound(policy: Policy, readable: tuple[str, ...], job: Job | None) -> list[Step]:
+def bound(policy: Policy, readable: tuple[str, ...], packages: tuple[str, ...], job: Job | None) -> list[Step]:
     """Return the steps that show paths of the host, outer ones first; the workspace is one of them."""
     steps: list[Step] = []
     project = job.project if job is not None else None
-    for path, showing in host_paths(policy, readable):
+    for path, showing in host_paths(policy, readable, packages):
         if job is not None and project is not None and path == project.path:
             steps += _project(policy, job, project, _ATTRIBUTES[showing])
         else:

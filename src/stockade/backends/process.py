@@ -72,12 +72,13 @@ class Process:
     @contextmanager
     def prepare(self, plan: Plan, job: Job, spell: Callable[[str], Command]) -> Iterator[Launch]:
         """Yield the launch. The keeper of the cell removes the folder that the run makes."""
-        check_paths(plan.policy, plan.facts)
         _check_workspace(plan, job, self.name)
         if not plan.policy.security.read_only_root:
             raise JobError(f"security.read_only_root: the {self.name} backend has no root of its own to write to")
         place = places.name(secrets.token_hex(8))
-        yield launch(plan, job, spell(f"{place}/job"), place)
+        command = spell(f"{place}/job")
+        check_paths(plan.policy, plan.facts, command.packages)
+        yield launch(plan, job, command, place)
 
 
 class Landlock(Process):
@@ -106,7 +107,14 @@ def launch(plan: Plan, job: Job, command: Command, place: str) -> Launch:
     laid = [("file", f"{workspace}/{name}", content, 0o644, False) for name, content in job.files.items()]
     if facts.uid == 0:
         check_reachable(
-            (*command.argv[:1], *command.readable, *policy.filesystem.read, *filter(None, [bound]), *shown.values())
+            (
+                *command.argv[:1],
+                *command.readable,
+                *command.packages,
+                *policy.filesystem.read,
+                *filter(None, [bound]),
+                *shown.values(),
+            )
         )
     return Launch(
         argv=command.argv,
@@ -125,12 +133,12 @@ def launch(plan: Plan, job: Job, command: Command, place: str) -> Launch:
             *(("link", f"{workspace}/{name}", target) for name, target in shown.items()),
             *outlet_steps(policy, job, workspace),
             ("chdir", workspace),
-            *_limits(plan),  # worked out here, where /proc can still be read
+            *_limits(plan, command.own_tasks),  # worked out here, where /proc can still be read
             *_landlock(plan, command, place, tuple(shown.values())),
             *filter_steps(plan),
         ),
-        groups=groups(policy),
-        watch=watch(policy, facts),
+        groups=groups(policy, command.own_tasks - 1),
+        watch=watch(policy, facts, own_tasks=command.own_tasks),
         bare=True,
         host_uid=policy.security.host_uid if facts.uid == 0 else None,
         errnos=_filter.errnos(plan) if filters_syscalls(facts) else {},
@@ -172,9 +180,8 @@ def _landlock(plan: Plan, command: Command, place: str, shown: tuple[str, ...]) 
     system = tuple(path for path, _ in facts.system)
     inner = () if bound else (f"{place}/workspace",)
     own = (f"{place}/tmp", *(inner if policy.filesystem.way != "read" else ()))
-    readable = (
-        *system, *command.readable, *policy.filesystem.read, *bound, *shown, *network, f"{place}/job", *inner
-    )  # fmt: skip
+    named = (*policy.filesystem.read, *command.packages, *bound)
+    readable = (*system, *command.readable, *named, *shown, *network, f"{place}/job", *inner)
     writable = (*own, *policy.filesystem.writable)
     ruleset = Ruleset(
         read=dict.fromkeys((*readable, *_OF_ITSELF)),
@@ -183,13 +190,13 @@ def _landlock(plan: Plan, command: Command, place: str, shown: tuple[str, ...]) 
         tcp_bind="all" if policy.network == "host" else (),
         tcp_connect="all" if policy.network == "host" else (),
     )
-    exact = dict.fromkeys((*policy.filesystem.read, *policy.filesystem.writable, *bound))
+    exact = dict.fromkeys((*named, *policy.filesystem.writable))
     return [("landlock", ruleset.to_json(), tuple(exact))]
 
 
-def _limits(plan: Plan) -> list[Step]:
+def _limits(plan: Plan, own_tasks: int) -> list[Step]:
     """Resource limits. RLIMIT_NPROC counts all tasks of a uid: what decides where no group counts those of the run."""
-    limits = rlimits(plan.policy, plan.facts)
+    limits = rlimits(plan.policy, plan.facts, own_tasks)
     count = limits.pop("nproc", None)
     if count is None:
         return [("limits", limits)]

@@ -71,11 +71,11 @@ def program_folders(facts: HostFacts, readable: Iterable[str]) -> list[str]:
     return found
 
 
-def host_paths(policy: Policy, readable: Iterable[str]) -> list[tuple[str, Showing]]:
+def host_paths(policy: Policy, readable: Iterable[str], packages: Iterable[str] = ()) -> list[tuple[str, Showing]]:
     """Return the paths of the host to show, outer ones first, so that an inner one is laid over the outer."""
     files = policy.filesystem
     shown = {path: Showing.PROGRAM for path in readable if lies_below(path, FACES)}
-    shown |= dict.fromkeys(files.read, Showing.READ)
+    shown |= dict.fromkeys((*files.read, *packages), Showing.READ)
     if files.workspace != "empty":
         shown[files.workspace] = Showing.READ
     shown |= dict.fromkeys(files.writable, Showing.WRITE)
@@ -146,11 +146,11 @@ def check_reachable(paths: Iterable[str]) -> None:
                 )
 
 
-def check_nesting(policy: Policy, engine: str) -> None:
+def check_nesting(policy: Policy, engine: str, packages: Iterable[str] = ()) -> None:
     """Refuse what an engine would look up below a folder in which a guest may plant links at the same time."""
     files = policy.filesystem
     workspace = () if files.workspace == "empty" else (files.workspace,)
-    for path in dict.fromkeys((*files.read, *files.writable, *workspace)):
+    for path in dict.fromkeys((*files.read, *files.writable, *workspace, *packages)):
         outer = next((each for each in files.writable if each != path and lies_below(path, (each,))), None)
         if outer is not None:
             raise JobError(
@@ -159,9 +159,10 @@ def check_nesting(policy: Policy, engine: str) -> None:
             )
 
 
-def check_paths(policy: Policy, facts: HostFacts) -> None:
-    """Say before anything starts which path of the policy is not there, or cannot be written by the guest."""
-    shown = [*policy.filesystem.read, *policy.filesystem.write]
+def check_paths(policy: Policy, facts: HostFacts, packages: Iterable[str] = ()) -> None:
+    """Say before anything starts which path of the policy or which folder of packages is not there, or cannot be
+    written by the guest."""
+    shown = [*policy.filesystem.read, *policy.filesystem.write, *packages]
     check_workspace(policy)
     for path in shown:
         if not Path(path).exists():

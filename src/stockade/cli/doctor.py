@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from stockade.backends.base import Backend
     from stockade.cli.assess import Assessment
     from stockade.cli.facilities import Facility
+    from stockade.languages.base import Interpreter
 
 _HELP = """Show what this host offers, found by trying each facility, what the default policy would hold here, and
 how to get what is missing. Changes nothing. The exit status is 125 where the default policy cannot be held.
@@ -43,7 +44,7 @@ def doctor(as_json: bool, backend: str | None) -> int:
 
     found = registry.find(backend or "native")
     facts = wardens.host_facts()
-    rows = facilities(facts, _interpreter(facts))
+    rows = facilities(facts, _languages())
     assessment = _assess(found, facts)
     ceiling = _ceiling()
     if as_json:
@@ -54,14 +55,17 @@ def doctor(as_json: bool, backend: str | None) -> int:
     return 0 if assessment and not assessment.error and not ceiling["error"] else SETUP_FAILED
 
 
-def _interpreter(facts: HostFacts) -> str:
-    from stockade._job import Job
+def _languages() -> dict[str, Interpreter | str]:
+    """Return each language's interpreter, or why there is none and what to install."""
     from stockade.languages import registry
 
-    try:
-        return registry.find("python").command(Job(source=b"", language="python"), facts).argv[0]
-    except StockadeError:
-        return ""
+    found: dict[str, Interpreter | str] = {}
+    for name in registry.BUILT_IN:
+        try:
+            found[name] = registry.find(name).interpreter()
+        except StockadeError as error:
+            found[name] = str(error)
+    return found
 
 
 def _ceiling() -> dict[str, Any]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from stockade._facts import HostFacts
 from stockade.backends.native_namespaces import way_to_open
 from stockade.cli import remedies
+from stockade.languages.base import Interpreter
 
 _NAMESPACES = {
     "pid": "the host's processes are out of sight, and nothing outlives a run",
@@ -38,8 +40,8 @@ class Facility:
     """The command or the setting that provides it; empty where it is there."""
 
 
-def facilities(facts: HostFacts, interpreter: str) -> list[Facility]:
-    """Return every facility that stockade asks for. ``interpreter`` is the Python that runs Python source."""
+def facilities(facts: HostFacts, languages: Mapping[str, Interpreter | str]) -> list[Facility]:
+    """Return every facility that stockade asks for. ``languages`` maps each to its interpreter, or why it has none."""
     return [
         *_namespaces(facts),
         *(_cgroup(name, gives, facts) for name, gives in _CONTROLLERS.items()),
@@ -48,13 +50,7 @@ def facilities(facts: HostFacts, interpreter: str) -> list[Facility]:
         _landlock(facts),
         _seccomp(facts),
         _groups(facts),
-        Facility(
-            "Python for guests",
-            bool(interpreter),
-            interpreter or "this program has no executable of its own",
-            "what Python source runs in",
-            "" if interpreter else "stockade run --interpreter /usr/bin/python3 ...",
-        ),
+        *(_language(name, found) for name, found in languages.items()),
     ]
 
 
@@ -156,3 +152,12 @@ def _groups(facts: HostFacts) -> Facility:
         "what these groups may read is out of the guest's reach",
         "" if gone else 'sudo setpriv --reuid "$(id -u)" --regid "$(id -g)" --clear-groups stockade ...',
     )
+
+
+def _language(name: str, found: Interpreter | str) -> Facility:
+    gives = f"{name} source can be run"
+    if isinstance(found, str):
+        why, _, get = found.partition("; ")
+        return Facility(f"language {name}", False, why, gives, get.removeprefix("install it: "))
+    needs = f", {found.own_tasks} tasks of its own" if found.own_tasks > 1 else ""
+    return Facility(f"language {name}", True, f"{found.executable} {found.release}".rstrip() + needs, gives, "")

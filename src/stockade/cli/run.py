@@ -54,8 +54,10 @@ _EXAMPLES = """\b
 Examples:
   stockade run script.py one two
   stockade run -c 'import sys; print(sys.argv[1:])' one two
+  stockade run --language ruby -c 'puts ARGV.sum(&:to_i)' 1 2
   stockade run --language shell -c 'ulimit -a'
   stockade run --profile strict script.py
+  stockade run --packages ./node_modules report.mjs
   stockade run --limit memory=64MiB --limit wall_time=5s -- sort big.txt
   stockade run --read ./data --workspace ./project -- python3 train.py
   stockade run --result-file verdict.json script.py < input.txt
@@ -86,9 +88,19 @@ class _Run(Command):
     options_metavar="[OPTIONS]",
 )
 @click.option("-c", "code", metavar="CODE", help="Run this code.")
-@click.option("--language", metavar="NAME", help="Language of the code: python, shell. Else the suffix tells.")
+@click.option(
+    "--language",
+    metavar="NAME",
+    help="Language of the code: python, ruby, javascript, shell. Else the suffix tells.",
+)
 @click.option("--interpreter", metavar="PATH", help="Interpreter, or virtual environment, to run the code with.")
 @click.option("-i", "--interactive", is_flag=True, help="Hand over a terminal's input; Ctrl-C is the code's first.")
+@click.option(
+    "--packages",
+    metavar="PATH",
+    help="Installed packages to import from: a virtual environment, a gem folder or node_modules, as the language has "
+    "them. Shown read-only.",
+)
 @policy_options
 @backend_option
 @trust_option
@@ -109,7 +121,7 @@ def _check(options: Mapping[str, Any]) -> None:
     if options["code"] is None and not options["words"]:
         raise click.UsageError("nothing to run: give a script, -c CODE, or -- and a command")
     if options["is_command"]:
-        for name in ("language", "interpreter"):
+        for name in ("language", "interpreter", "packages"):
             if options[name] is not None:
                 raise click.UsageError(f"--{name} is for source code; after '--' stands a command")
     if options["interactive"] and options["code"] is None and options["words"][0] == "-":
@@ -175,6 +187,7 @@ def _job(options: Mapping[str, Any], policy: Policy) -> Job:
         source,
         language=options["language"],
         interpreter=options["interpreter"],
+        packages=options["packages"],
         arguments=arguments,
         stdin=stdin,
         **files_of(options),

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
-from stockade._facts import HostFacts
 from stockade._job import Command, Job
+from stockade._plan import Plan
 
 JOB_FOLDER = "/job"
 """Where a job's source lies inside the sandbox, read-only."""
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """A program that runs source text, as it was found on the host and answered for itself."""
+
+    executable: str
+    version: tuple[int, ...]
+    places: tuple[str, ...] = ()
+    """Files and folders of the host that it consists of."""
+    own_tasks: int = 1
+    """Threads that it needs for itself, its main one included."""
+
+    @property
+    def release(self) -> str:
+        """The version as people write it."""
+        return ".".join(map(str, self.version))
 
 
 class Language(Protocol):
@@ -27,8 +45,17 @@ class Language(Protocol):
         """File name suffixes, with the dot."""
 
     @property
-    def own_tasks(self) -> int:
-        """Threads that the interpreter needs for itself, its main one included."""
+    def counts_operations(self) -> bool:
+        """Whether its agent counts lines and turns of loops."""
 
-    def command(self, job: Job, facts: HostFacts, folder: str = JOB_FOLDER) -> Command:
-        """Return the command that runs ``job``, whose own files the guest finds in ``folder``."""
+    def interpreter(self, named: str | None = None) -> Interpreter:
+        """Return the interpreter ``named``, or the usual one.
+
+        Raises ``JobError`` saying what to install if there is none.
+        """
+
+    def command(self, job: Job, plan: Plan, folder: str = JOB_FOLDER) -> Command:
+        """Return the command that runs ``job``, whose own files the guest finds in ``folder``.
+
+        Raises ``JobError`` if the interpreter, or what the job wants of it, is not there.
+        """

@@ -1,31 +1,25 @@
-"""Python: the caller's own interpreter, or a named one, or a named virtual environment."""
+"""Python: the caller's own interpreter, or a named one, or a virtual environment's."""
 
 from __future__ import annotations
 
-import json
-import subprocess
+import platform
 import sys
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from stockade._errors import JobError
-from stockade._facts import HostFacts
+from stockade._guarantees import Guarantee
 from stockade._job import Command, Job
-from stockade.languages.base import JOB_FOLDER
+from stockade._plan import Plan
+from stockade.languages import interpreters
+from stockade.languages.base import JOB_FOLDER, Interpreter
 
 _AGENT = Path(__file__).parent / "agents" / "python_agent.py"
 _ASK = (
-    "import json, sys, sysconfig; print(json.dumps([sys.executable, sys.version_info[:2], "
+    "import json, platform, sys; print(json.dumps([sys.executable, platform.python_version(), "
     "[sys.prefix, sys.base_prefix, sys.base_exec_prefix]]))"
 )
-_ASK_SECONDS = 20
-
-
-@dataclass(frozen=True)
-class _Interpreter:
-    executable: str
-    folders: tuple[str, ...]
+_OLDEST = (3, 8)
 
 
 class Python:
@@ -34,19 +28,40 @@ class Python:
     name = "python"
     aliases = ("py", "python3")
     suffixes = (".py",)
-    own_tasks = 1
+    counts_operations = True
 
-    def command(self, job: Job, facts: HostFacts, folder: str = JOB_FOLDER) -> Command:  # noqa: ARG002
+    def interpreter(self, named: str | None = None) -> Interpreter:
+        """Return the interpreter that runs this very process, without its virtual environment, or the named one."""
+        return _own() if named is None else _named(named)
+
+    def command(self, job: Job, plan: Plan, folder: str = JOB_FOLDER) -> Command:
         """Return the command that runs the source under the agent, which reports value and error."""
-        interpreter = _own() if job.interpreter is None else _named(job.interpreter)
+        found = self.interpreter(_environment(job) or job.interpreter)
         script = f"{folder}/{job.name or 'main.py'}"
         agent = f"{folder}/.agent/agent.py"
+        operations = plan.policy.limits.figure(Guarantee.OPERATIONS) or 0
+        packages = (job.packages,) if job.packages else ()
         return Command(
-            argv=(interpreter.executable, "-B", agent, script, *job.arguments),
+            argv=(found.executable, "-B", agent, f"{operations:.0f}", script, *job.arguments),
             files={script: job.source or b"", agent: _agent()},
-            readable=interpreter.folders,
+            readable=tuple(each for each in found.places if each not in packages),
+            packages=packages,
             channel=True,
         )
+
+
+def _environment(job: Job) -> str | None:
+    """Return the virtual environment that the job takes its packages from."""
+    if job.packages is None:
+        return None
+    if job.interpreter is not None:
+        raise JobError("packages: a virtual environment has an interpreter of its own; leave interpreter out")
+    if not Path(job.packages, "pyvenv.cfg").is_file():
+        raise JobError(
+            f"packages: {job.packages} is no virtual environment (it has no pyvenv.cfg); make one: "
+            f"python3 -m venv {job.packages}"
+        )
+    return job.packages
 
 
 @lru_cache(maxsize=1)
@@ -55,17 +70,16 @@ def _agent() -> bytes:
 
 
 @lru_cache(maxsize=1)
-def _own() -> _Interpreter:
-    """Return the interpreter that runs this very process, without its virtual environment."""
+def _own() -> Interpreter:
     executable = Path(getattr(sys, "_base_executable", None) or sys.executable or "")
     if not executable.is_file():
         raise JobError("this program has no Python executable of its own; name an interpreter")
     folders = dict.fromkeys((sys.base_prefix, sys.base_exec_prefix))
-    return _Interpreter(str(executable.resolve()), tuple(folders))
+    return Interpreter(str(executable.resolve()), interpreters.version(platform.python_version()), tuple(folders))
 
 
 @lru_cache(maxsize=32)
-def _named(name: str) -> _Interpreter:
+def _named(name: str) -> Interpreter:
     """Return the interpreter that ``name`` (an executable or a virtual environment) stands for.
 
     It is asked, once, so that a version manager's shim gives way to the real executable.
@@ -74,14 +88,9 @@ def _named(name: str) -> _Interpreter:
     executable = path / "bin" / "python" if path.is_dir() else path
     if not executable.is_file():
         raise JobError(f"interpreter {name!r}: {executable} is not there")
-    try:
-        answer = subprocess.run(
-            [str(executable), "-I", "-c", _ASK], capture_output=True, check=True, timeout=_ASK_SECONDS, text=True
-        )
-        real, version, folders = json.loads(answer.stdout)
-    except (OSError, ValueError, subprocess.SubprocessError) as error:
-        raise JobError(f"interpreter {name!r} does not answer as a Python does: {error}") from error
-    if tuple(version) < (3, 8):
-        raise JobError(f"interpreter {name!r} is Python {version[0]}.{version[1]}; 3.8 is the oldest that can be used")
+    real, text, folders = interpreters.ask(str(executable), "-I", "-c", _ASK, kind="Python", asked=name)
+    found = interpreters.version(text)
+    if found < _OLDEST:
+        raise JobError(f"interpreter {name!r} is Python {text}; 3.8 is the oldest that can be used")
     in_environment = folders[0] != folders[1]
-    return _Interpreter(real if in_environment else str(Path(real).resolve()), tuple(dict.fromkeys(folders)))
+    return Interpreter(real if in_environment else str(Path(real).resolve()), found, tuple(dict.fromkeys(folders)))

@@ -8,9 +8,20 @@ from pathlib import PurePath
 from stockade._errors import JobError
 from stockade.languages.base import Language
 
-BUILT_IN = {"python": "stockade.languages.python:Python", "shell": "stockade.languages.shell:Shell"}
-_ALIASES = {"py": "python", "python3": "python", "sh": "shell", "bash": "shell"}
-_SUFFIXES = {".py": "python", ".sh": "shell", ".bash": "shell"}
+BUILT_IN = {
+    "python": "stockade.languages.python:Python",
+    "ruby": "stockade.languages.ruby:Ruby",
+    "javascript": "stockade.languages.javascript:JavaScript",
+    "shell": "stockade.languages.shell:Shell",
+}
+_ALIASES = {
+    "py": "python", "python3": "python", "rb": "ruby", "js": "javascript", "node": "javascript", "nodejs": "javascript",
+    "sh": "shell", "bash": "shell",
+}  # fmt: skip
+_SUFFIXES = {
+    ".py": "python", ".rb": "ruby", ".js": "javascript", ".mjs": "javascript", ".cjs": "javascript",
+    ".sh": "shell", ".bash": "shell",
+}  # fmt: skip
 
 
 def find(name: str | Language) -> Language:

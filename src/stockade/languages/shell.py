@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stockade._facts import HostFacts
+from stockade._errors import JobError
 from stockade._job import Command, Job
-from stockade.languages.base import JOB_FOLDER
+from stockade._plan import Plan
+from stockade.languages.base import JOB_FOLDER, Interpreter
+
+_SHELLS = ("/bin/bash", "/bin/sh")
 
 
 class Shell:
@@ -15,10 +18,21 @@ class Shell:
     name = "shell"
     aliases = ("sh", "bash")
     suffixes = (".sh", ".bash")
-    own_tasks = 1
+    counts_operations = False
 
-    def command(self, job: Job, facts: HostFacts, folder: str = JOB_FOLDER) -> Command:  # noqa: ARG002
+    def interpreter(self, named: str | None = None) -> Interpreter:
+        """Return the shell; which version it is nobody asks."""
+        path = named or next((path for path in _SHELLS if Path(path).exists()), "")
+        if not path:
+            raise JobError(
+                f"no shell is installed: neither {' nor '.join(_SHELLS)} is there; install it: apt install dash"
+            )
+        return Interpreter(path, ())
+
+    def command(self, job: Job, plan: Plan, folder: str = JOB_FOLDER) -> Command:  # noqa: ARG002
         """Return ``bash SCRIPT ARGUMENTS``."""
-        shell = job.interpreter or next(path for path in ("/bin/bash", "/bin/sh") if Path(path).exists())
+        if job.packages is not None:
+            raise JobError("packages: the shell has none; they are for Python, Ruby and JavaScript")
         script = f"{folder}/{job.name or 'main.sh'}"
+        shell = self.interpreter(job.interpreter).executable
         return Command(argv=(shell, script, *job.arguments), files={script: job.source or b""})

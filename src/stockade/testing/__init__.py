@@ -14,6 +14,7 @@ Each attribute of ``Traits`` that differs from its default is a promise that the
 from stockade.testing.base import Traits
 from stockade.testing.concurrency import ConcurrencyContract
 from stockade.testing.files import FilesContract
+from stockade.testing.interpreters import InterpretersContract
 from stockade.testing.languages import LanguagesContract
 from stockade.testing.limits import LimitsContract
 from stockade.testing.outcomes import OutcomesContract
@@ -29,6 +30,7 @@ class BackendContract(
     OutcomesContract,
     LimitsContract,
     LanguagesContract,
+    InterpretersContract,
     StreamsContract,
     StreamingContract,
     FilesContract,

@@ -87,6 +87,6 @@ class Traits:
 
     def _options(self, options: dict[str, Any]) -> dict[str, Any]:
         is_python = options.get("language", "python") == "python"
-        if self.interpreter is None or not is_python or "interpreter" in options:
+        if self.interpreter is None or not is_python or {"interpreter", "packages"} & options.keys():
             return options
         return options | {"interpreter": self.interpreter}

@@ -144,13 +144,13 @@ class Meter:
         if self._groups.processes is not None and self._tasks is not None:
             refused = group is not None and group.forks_refused() > 0
             used = self._tasks if self._tasks > 1 else 0  # who may have one task alone is not near anything
-            yield "processes", used, self._groups.processes - watch.engine_tasks, refused
+            yield "processes", used, self._groups.processes - watch.other_tasks, refused
 
     def _read(self, now: float) -> float:
         """Read clock and counters; return the wall time."""
         tasks = self._group.look() if self._group is not None else None
         if tasks is not None:
-            self._tasks = max(1, tasks - OWN_TASKS - self._watch.engine_tasks)
+            self._tasks = max(1, tasks - OWN_TASKS - self._watch.other_tasks)
         self._sample()
         if self._has_cpu and self._group is not None:
             self._cpu = max(0.0, (self._group.cpu_seconds() or 0.0) - self._spent)
@@ -166,7 +166,7 @@ class Meter:
         self._peak_memory = max(self._peak_memory, sample.memory)
         self._peak_tasks = max(self._peak_tasks, sample.tasks)
         if self._group is None:
-            self._tasks = max(1, sample.tasks - self._watch.engine_tasks)
+            self._tasks = max(1, sample.tasks - self._watch.other_tasks)
 
     def _plan_next_look(self, now: float, wall: float, held: int | None) -> float:
         """No limit can be met before this: time runs at one second a second, CPU at most one a core.
@@ -220,5 +220,5 @@ class Meter:
         if not self.started:
             return None
         if self._group is not None:
-            return None if counted is None else max(1, counted - OWN_TASKS - self._watch.engine_tasks)
-        return max(1, self._peak_tasks - self._watch.engine_tasks)
+            return None if counted is None else max(1, counted - OWN_TASKS - self._watch.other_tasks)
+        return max(1, self._peak_tasks - self._watch.other_tasks)

@@ -2,6 +2,9 @@
 
 Everything here is in the guest's hands once the guest's code runs: what it reports is the guest's word.
 Starts fast, so it imports nothing until there is something to report. Works on Python 3.8 and newer.
+
+Called with a figure (the most lines and turns of loops that the job's own code may take, or 0), the script, and its
+arguments. It reports one JSON object a line.
 """
 
 from __future__ import annotations
@@ -11,11 +14,14 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable
+    from types import CodeType, FrameType
+    from typing import Any, NoReturn
 
     Namespace = dict[str, Any]
 
 _CHANNEL = 3
+_EXHAUSTED = 122  # the exit status of a job that has used up its operations
 _LONGEST_REPR = 64 * 1024
 _LONGEST_VALUE = 512 * 1024
 _ONLY_AST = 0x400
@@ -25,8 +31,8 @@ _FUTURES = 0x1FFF000  # compiler flags of __future__ features, kept for the last
 def main() -> None:
     """Run the script that the command line names, as ``__main__``."""
     os.set_inheritable(_CHANNEL, False)
-    script = sys.argv[1]
-    del sys.argv[0]
+    most, script = int(sys.argv[1]), sys.argv[2]
+    del sys.argv[:2]
     sys.path[0] = os.getcwd()
     with open(script, "rb") as file:
         source = file.read()
@@ -37,6 +43,7 @@ def main() -> None:
     sys.modules["__main__"] = module
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(line_buffering=True)  # what was printed survives a kill
+    counted = count(most) if most else None
     try:
         has_value, value = run(source, script, vars(module))
     except SystemExit:
@@ -46,6 +53,9 @@ def main() -> None:
     else:
         if has_value and value is not None:
             succeed(value)
+    finally:
+        if counted is not None:
+            say('{"operations": ' + str(counted()) + "}")
 
 
 def run(source: bytes, script: str, namespace: Namespace) -> tuple[bool, Any]:
@@ -65,6 +75,114 @@ def run(source: bytes, script: str, namespace: Namespace) -> tuple[bool, Any]:
     else:
         flags = 0
     return True, eval(compile(_ast.Expression(last.value), script, "eval", flags, True), namespace)
+
+
+def count(most: int) -> Callable[[], int]:
+    """Count lines and turns of loops of the job's own code in all threads; end the process at the one after ``most``.
+
+    Nothing is raised: an exception in a trace function would only end the tracing. Returns what tells the count.
+    What counts is what is neither the interpreter's nor an installed package's, so also code made from text.
+    """
+    import itertools
+
+    foreign = (*(place + "/" for place in sys.path[1:] if place), "<frozen ", __file__)
+    tick = itertools.count(1).__next__  # one step for all threads
+    pid, flush = os.getpid(), sys.stdout.flush
+
+    class Own(dict):  # type: ignore[type-arg]
+        """File name to whether its code is the job's."""
+
+        def __missing__(self, name: str) -> bool:
+            self[name] = own = not name.startswith(foreign)
+            return own
+
+    def end() -> NoReturn:
+        try:
+            if os.getpid() == pid:  # a forked copy ends alone
+                flush()
+                say('\n{"operations": ' + str(most) + "}")
+        finally:
+            os._exit(_EXHAUSTED)
+
+    def step() -> object:
+        return end() if tick() > most else None
+
+    (monitor if hasattr(sys, "monitoring") else trace)(Own(), step)
+    return lambda: min(tick() - 1, most)
+
+
+def monitor(own: dict[str, bool], step: Callable[[], object]) -> None:
+    """Count by ``sys.monitoring`` (Python 3.12). A place that does not count is left alone after its first time."""
+    monitoring: Any = vars(sys)["monitoring"]
+    off, events = monitoring.DISABLE, monitoring.events
+
+    def line(code: CodeType, _line: int) -> object:
+        return step() if own[code.co_filename] else off
+
+    turns: dict[tuple[int, int], tuple[bool, CodeType]] = {}  # by id, as below
+
+    def jump(code: CodeType, at: int, to: int) -> object:
+        # A turn of a loop on one line; on more than one, each line of it is told anyway.
+        known = turns.get((id(code), at))
+        if known is None:
+            turn = to <= at and own[code.co_filename] and line_of(code, at) == line_of(code, to)
+            known = turns[id(code), at] = (turn, code)
+        return step() if known[0] else off
+
+    def start(code: CodeType, _at: int) -> object:
+        # A function on the line of its ``def``: Python 3.13 tells of no line in it.
+        alone = own[code.co_filename] and all(number == code.co_firstlineno for _, _, number in code.co_lines())
+        return step() if alone else off
+
+    tool = next(number for number in (4, 3, 5, 2) if monitoring.get_tool(number) is None)
+    monitoring.use_tool_id(tool, "stockade")
+    monitoring.register_callback(tool, events.LINE, line)
+    monitoring.register_callback(tool, events.JUMP, jump)
+    wanted = events.LINE | events.JUMP
+    if sys.version_info >= (3, 13):
+        monitoring.register_callback(tool, events.PY_START, start)
+        wanted |= events.PY_START
+    monitoring.set_events(tool, wanted)
+
+
+def line_of(code: CodeType, at: int) -> int | None:
+    """Return the line of the instruction at this offset."""
+    return next((line for begin, end, line in code.co_lines() if begin <= at < end), None)
+
+
+def trace(own: dict[str, bool], step: Callable[[], object]) -> None:
+    """Count by ``sys.settrace``, which tells of a jump back on one line as of a line."""
+    import threading
+
+    seen: dict[int, tuple[CodeType, tuple[int, ...]]] = {}  # by id, since to hash code takes long; kept, so it stays
+
+    def local(frame: FrameType, event: str, _argument: object) -> Any:
+        if event == "line" or (event == "opcode" and frame.f_lasti in seen[id(frame.f_code)][1]):
+            step()
+        return local
+
+    def enter(frame: FrameType, _event: str, _argument: object) -> Any:
+        code = frame.f_code
+        if not own[code.co_filename]:
+            return None
+        known = seen.get(id(code)) or seen.setdefault(id(code), (code, idle_loops(code)))
+        frame.f_trace_opcodes = bool(known[1])
+        return local
+
+    threading.settrace(enter)
+    sys.settrace(enter)
+
+
+def idle_loops(code: CodeType) -> tuple[int, ...]:
+    """Return where an instruction jumps to itself, as ``while True: pass`` does: no line is told of that."""
+    if sys.version_info < (3, 10):  # noqa: UP036
+        return ()  # there such a loop has two instructions
+    import dis
+
+    jumps = {*dis.hasjrel, *dis.hasjabs}
+    return tuple(
+        each.offset for each in dis.get_instructions(code) if each.opcode in jumps and each.argval == each.offset
+    )
 
 
 def succeed(value: Any) -> None:
@@ -109,12 +227,11 @@ def fail(error: BaseException) -> None:
 
 
 def say(body: str) -> None:
-    """Write the report; the reader may have stopped listening."""
-    data = body.encode("utf-8", "surrogatepass")
+    """Write a line of the report; the reader may have stopped listening."""
+    data = body.encode("utf-8", "surrogatepass") + b"\n"
     try:
         while data:
             data = data[os.write(_CHANNEL, data) :]
-        os.close(_CHANNEL)
     except OSError:
         pass
 

@@ -1,0 +1,193 @@
+// Runs a JavaScript job inside the sandbox and reports its value or its error on descriptor 3.
+//
+// Everything here is in the guest's hands once the guest's code runs: what it reports is the guest's word.
+// Called with the script and its arguments. A script is run as `node -e` runs one; a module (a file that ends in .mjs,
+// or source that is none but a module) as Node runs a module, except that it lies in the workspace.
+'use strict';
+
+const fs = require('fs');
+const Module = require('module');
+const { dirname, join } = require('path');
+const { pathToFileURL } = require('url');
+const { inspect, types } = require('util');
+const vm = require('vm');
+
+const CHANNEL = 3;
+const LONGEST_TEXT = 64 * 1024;
+const LONGEST_VALUE = 512 * 1024;
+const UNSETTLED = 13; // Node's own exit status for a module that waits for what never comes
+
+let report = null;
+let pending = false;
+
+function main() {
+  startPool();
+  process.argv.splice(1, 1);
+  process.execArgv = [];
+  const script = process.argv[1];
+  process.on('uncaughtExceptionMonitor', fail);
+  process.on('exit', (code) => {
+    if (pending && code === 0) process.exitCode = UNSETTLED;
+    say();
+  });
+  run(fs.readFileSync(script, 'utf8'), script);
+}
+
+// libuv makes its threads at the first use, and they are counted: all of them are to be there before the job is.
+function startPool() {
+  const before = process.env.UV_THREADPOOL_SIZE;
+  process.env.UV_THREADPOOL_SIZE = '4';
+  fs.stat('/', () => {});
+  if (before === undefined) delete process.env.UV_THREADPOOL_SIZE;
+  else process.env.UV_THREADPOOL_SIZE = before;
+}
+
+function run(source, script) {
+  const options = { filename: script, importModuleDynamically: load };
+  if (script.endsWith('.mjs')) return runModule(moduleOf(source, script));
+  let compiled;
+  try {
+    compiled = new vm.Script(source, options);
+  } catch (error) {
+    if (script.endsWith('.cjs')) throw error;
+    return runModule(moduleOf(source, script, error));
+  }
+  asMain(script);
+  return succeed(compiled.runInThisContext());
+}
+
+// -- modules ----------------------------------------------------------------------------------------------------
+
+// Returns the import() of code that lies at `place`.
+function importsOf(place) {
+  const asking = new Module(place);
+  asking.filename = place;
+  asking._compile('module.exports = (name, options) => import(name, options)', place);
+  return asking.exports;
+}
+
+const fromWorkspace = importsOf(join(process.cwd(), 'main.js'));
+const fromPackages = process.env.NODE_PATH && importsOf(join(dirname(process.env.NODE_PATH), 'main.js'));
+
+// Imports as from the workspace, and from the packages what is not there: Node looks at NODE_PATH for require() only.
+async function load(name) {
+  try {
+    return await fromWorkspace(name);
+  } catch (error) {
+    if (!fromPackages || error?.code !== 'ERR_MODULE_NOT_FOUND') throw error;
+    return fromPackages(name);
+  }
+}
+
+// Returns `source` as a module, or throws what is wrong with it; `asScript` is why it is no script.
+function moduleOf(source, script, asScript) {
+  const emitWarning = process.emitWarning;
+  process.emitWarning = () => {}; // that modules from source text are experimental
+  const identifier = pathToFileURL(script).href;
+  const initializeImportMeta = (meta) => Object.assign(meta, { url: identifier, filename: script, dirname: dirname(script) });
+  try {
+    return new vm.SourceTextModule(source, { identifier, initializeImportMeta, importModuleDynamically: load });
+  } catch (error) {
+    throw asScript && !/\b(import|export|await)\b/.test(asScript.message) ? asScript : error;
+  } finally {
+    process.emitWarning = emitWarning;
+  }
+}
+
+// Runs a module; its value is what it exports as default.
+async function runModule(made) {
+  pending = true;
+  await made.link(async (name) => {
+    const found = await load(name);
+    const names = Object.keys(found);
+    return new vm.SyntheticModule(names, function () {
+      for (const each of names) this.setExport(each, found[each]);
+    });
+  });
+  await made.evaluate();
+  pending = false;
+  return succeed(made.namespace.default);
+}
+
+// -- scripts ----------------------------------------------------------------------------------------------------
+
+// Gives a script what the main module of a program has; it requires from the workspace.
+function asMain(script) {
+  const own = new Module(script);
+  own.filename = script;
+  own.paths = Module._nodeModulePaths(process.cwd());
+  process.mainModule = own;
+  const require = Module.createRequire(join(process.cwd(), 'main.js'));
+  Object.assign(globalThis, { require, module: own, exports: own.exports, __filename: script, __dirname: dirname(script) });
+}
+
+// -- what the job came to ---------------------------------------------------------------------------------------
+
+// Notes the value: its inspect, and the value itself where JSON can hold it. A promise is waited for.
+async function succeed(given) {
+  const value = types.isPromise(given) ? await given : given;
+  if (value === undefined) return;
+  report = {};
+  try {
+    report.repr = inspect(value, { maxStringLength: LONGEST_TEXT }).slice(0, LONGEST_TEXT);
+  } catch (error) {
+    report.repr = `<inspect failed: ${error?.name}>`;
+  }
+  try {
+    if (isPlain(value) && JSON.stringify(value).length <= LONGEST_VALUE) report.value = value;
+  } catch {
+    // nested too deeply, or in itself
+  }
+}
+
+function isPlain(value) {
+  if (value === null || typeof value === 'string' || typeof value === 'boolean') return true;
+  if (typeof value === 'number') return Number.isFinite(value);
+  if (typeof value !== 'object') return false;
+  if (Array.isArray(value)) return value.every(isPlain);
+  const kind = Object.getPrototypeOf(value);
+  return (kind === Object.prototype || kind === null) && Object.values(value).every(isPlain);
+}
+
+// Notes an error that nothing has caught; Node prints it and ends, with the frames of the job's own code.
+function fail(error) {
+  if (process.listenerCount('uncaughtException') > 0) return; // the job's own
+  pending = false;
+  const isError = types.isNativeError(error) || error instanceof Error;
+  const told = { type: typeof error, message: '', traceback: '' };
+  try {
+    if (isError) {
+      error.stack = ownFrames(String(error.stack));
+      Object.assign(told, { type: String(error.name), message: String(error.message), traceback: error.stack });
+    } else {
+      told.message = inspect(error);
+      told.traceback = `Uncaught ${told.message}`;
+    }
+  } catch {
+    // an error that does not let itself be looked at
+  }
+  for (const key of Object.keys(told)) told[key] = told[key].slice(0, LONGEST_TEXT);
+  report = { error: told };
+}
+
+// Drops the frames of this file, and those of Node's that led to it or from it.
+function ownFrames(stack) {
+  const lines = stack.split('\n');
+  const first = lines.findIndex((line) => line.includes(__filename));
+  if (first < 0) return stack;
+  const kept = lines.slice(0, first);
+  while (/^ +at .*\(?node:(vm|internal)/.test(kept[kept.length - 1])) kept.pop();
+  return kept.join('\n');
+}
+
+function say() {
+  if (report === null) return;
+  try {
+    let left = Buffer.from(JSON.stringify(report) + '\n');
+    while (left.length) left = left.subarray(fs.writeSync(CHANNEL, left));
+  } catch {
+    // the reader may have stopped listening
+  }
+}
+
+main();

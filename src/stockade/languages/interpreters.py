@@ -1,0 +1,55 @@
+"""Finding an interpreter on the host, and asking it about itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from stockade._errors import JobError
+
+_SECONDS = 20
+
+
+def locate(named: str | None, usual: Sequence[str], install: str) -> str:
+    """Return the path of the interpreter ``named``, or of the first ``usual`` one on the caller's PATH."""
+    if named is not None:
+        path = Path(named).expanduser().absolute()
+        if not path.is_file():
+            raise JobError(f"interpreter {named!r}: {path} is not there")
+        return str(path)
+    for name in usual:
+        found = shutil.which(name)
+        if found is not None:
+            return str(Path(found).absolute())
+    raise JobError(f"{usual[0]} is not installed: no {' or '.join(usual)} on the PATH; install it: {install}")
+
+
+def ask(executable: str, *words: str, kind: str, asked: str | None = None) -> list[Any]:
+    """Return the list that the interpreter prints as JSON when it is called with ``words``.
+
+    It is run outside of any sandbox, as the caller's own program, with nothing of the environment that could change
+    what it does. Raises ``JobError`` naming ``asked`` if it does not answer as a ``kind`` does.
+    """
+    environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ} | {"LANG": "C.UTF-8"}
+    try:
+        done = subprocess.run(
+            [executable, *words], capture_output=True, check=True, timeout=_SECONDS, text=True, env=environment
+        )
+        answer = json.loads(done.stdout)
+        if isinstance(answer, list):
+            return answer
+        raise ValueError(f"it printed {done.stdout[:80]!r}")
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        why = f"it exits with {error.returncode}" if isinstance(error, subprocess.CalledProcessError) else str(error)
+        raise JobError(f"interpreter {asked or executable!r} does not answer as a {kind} does: {why}") from error
+
+
+def version(text: str) -> tuple[int, ...]:
+    """Return the numbers of a version: ``"3.1.2p20"`` is ``(3, 1, 2)``."""
+    return tuple(map(int, re.findall(r"[0-9]+", text)[:3]))

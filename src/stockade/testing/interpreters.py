@@ -1,0 +1,213 @@
+"""Ruby and JavaScript, held to one suite: what each of its tests does is spelled for both below."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stockade
+from stockade import Guarantee, Outcome, Strength
+from stockade._result import Met
+from stockade.testing.base import PATIENT, SLOWER, Run, Traits
+
+_MEMORY = {"limits": {"memory": "128MiB", **PATIENT}}
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """One language: a name, the program that it needs, and how it says things."""
+
+    name: str
+    program: str
+    suffix: str
+    hello: str
+    """Prints ``snow ☃`` and every argument, each on a line."""
+    echo: str
+    """Copies standard input to standard output."""
+    exit_with_3: str
+    fail: str
+    """Raises an error that says ``bad é``, in a function of its own, on line 2."""
+    error: str
+    broken: str
+    """Does not parse."""
+    helper: tuple[str, str, str]
+    """A file's name and content, and source that uses it and has the value 42."""
+    values: tuple[tuple[str, Any, str | None], ...]
+    """Source, value, and text of the value."""
+    fill_memory: str
+    start_program: str
+    """Starts a program, and has the value ``True`` if that is refused."""
+    start_thread: str
+    """Starts a thread, and has the value ``True`` if that is refused."""
+    flood: str
+    """Prints 2,000 times ``x`` without end of line."""
+
+
+RUBY = Spelling(
+    name="ruby", program="ruby", suffix=".rb",
+    hello="puts 'snow ☃', *ARGV",
+    echo="print STDIN.read",
+    exit_with_3="exit 3",
+    fail="def f\n  raise ArgumentError, 'bad é'\nend\nf",
+    error="ArgumentError",
+    broken="x = = 1",
+    helper=("helper.rb", "X = 42", "require 'helper'\nX"),
+    values=(
+        ("1 + 1", 2, "2"), ("{a: [1, nil, 2.5], 'é' => 'x'}", {"a": [1, None, 2.5], "é": "x"}, None),
+        ("Float::NAN", None, "NaN"), ("1..2", None, "1..2"), ("nil", None, None), ("a = []; a << a", None, "[[...]]"),
+        ("x = 3\nputs x", None, None), ("", None, None), ("10 ** 5000; :done", "done", ":done"),
+    ),
+    fill_memory="a = []; loop { a << 'x' * 100_000 }",
+    start_program="Process.wait(spawn('true')); false",
+    start_thread="begin; Thread.new { sleep 1 }; false; rescue ThreadError; true; end",
+    flood="print 'x' * 2000",
+)  # fmt: skip
+JAVASCRIPT = Spelling(
+    name="javascript", program="node", suffix=".js",
+    hello="console.log(['snow ☃', ...process.argv.slice(2)].join('\\n'))",
+    echo="process.stdin.pipe(process.stdout)",
+    exit_with_3="process.exit(3)",
+    fail="function f() {\n  throw new TypeError('bad é')\n}\nf()",
+    error="TypeError",
+    broken="let x = = 1",
+    helper=("helper.js", "module.exports = 42", "require('./helper')"),
+    values=(
+        ("1 + 1", 2, "2"), ("({a: [1, null, 2.5], 'é': 'x'})", {"a": [1, None, 2.5], "é": "x"}, None),
+        ("NaN", None, "NaN"), ("new Map([[1, 2]])", None, "Map(1) { 1 => 2 }"), ("undefined", None, None),
+        ("const a = []; a.push(a); a", None, "<ref *1> [ [Circular *1] ]"), ("const x = 3; console.log(x)", None, None),
+        ("", None, None), ("Promise.resolve('done')", "done", "'done'"),
+        ("import { join } from 'node:path'\nexport default join('a', await Promise.resolve('b'))", "a/b", "'a/b'"),
+    ),
+    fill_memory="const a = []; while (true) a.push(new Array(1000).fill(Math.random()))",
+    start_program="const done = require('child_process').spawnSync('true'); done.error?.code === 'EAGAIN'",
+    start_thread="const { Worker } = require('worker_threads')\nlet code\n"
+    "try { new Worker('0', { eval: true }) } catch (error) { code = error.code }\ncode === 'ERR_WORKER_INIT_FAILED'",
+    flood="process.stdout.write('x'.repeat(2000))",
+)  # fmt: skip
+_VALUES = [
+    pytest.param(spelling, *case, id=f"{spelling.name}-{number}")
+    for spelling in (RUBY, JAVASCRIPT)
+    for number, case in enumerate(spelling.values)
+]
+
+
+class InterpretersContract(Traits):
+    """What Python source gets, Ruby and JavaScript get as well."""
+
+    @pytest.fixture(params=[RUBY, JAVASCRIPT], ids=lambda spelling: str(spelling.name))
+    def other(self, request: pytest.FixtureRequest) -> Iterator[Spelling]:
+        """Give each language in turn, as far as it is installed."""
+        spelling: Spelling = request.param
+        _require(spelling)
+        yield spelling
+
+    def test_arguments_and_unicode(self, run: Run, other: Spelling) -> None:
+        result = run(other.hello, language=other.name, arguments=["a", "b c", "é"])
+        assert (result.outcome, result.stdout) == (Outcome.COMPLETED, "snow ☃\na\nb c\né\n"), result.stderr
+
+    def test_input_comes_through(self, run: Run, other: Spelling) -> None:
+        data = "é\n".encode() * 10_000
+        result = run(other.echo, language=other.name, stdin=data, policy={"limits": {**PATIENT, "output": "1MiB"}})
+        assert result.stdout_bytes == data
+
+    def test_exit_status(self, run: Run, other: Spelling) -> None:
+        result = run(other.exit_with_3, language=other.name)
+        assert (result.outcome, result.exit_code, result.error) == (Outcome.FAILED, 3, None)
+
+    def test_an_error_has_the_jobs_own_frames(self, run: Run, other: Spelling) -> None:
+        result = run(other.fail, language=other.name)
+        assert (result.outcome, result.exit_code) == (Outcome.FAILED, 1)
+        assert result.error is not None
+        assert (result.error.type, result.error.message) == (other.error, "bad é")
+        for said in (result.error.traceback, result.stderr):
+            assert f"/main{other.suffix}:2" in said
+            assert "bad é" in said
+            assert ".agent" not in said
+
+    def test_what_does_not_parse(self, other: Spelling) -> None:
+        result = self.run_source(other.broken, language=other.name)
+        assert (result.outcome, result.exit_code) == (Outcome.FAILED, 1)
+        assert result.error is not None
+        assert result.error.type == "SyntaxError"
+        assert f"main{other.suffix}:1" in result.error.traceback
+
+    @pytest.mark.parametrize(("spelling", "source", "value", "text"), _VALUES)
+    def test_values(self, spelling: Spelling, source: str, value: Any, text: str | None) -> None:
+        _require(spelling)
+        result = self.run_source(source, language=spelling.name)
+        assert (result.outcome, result.value) == (Outcome.COMPLETED, value), result.stderr
+        assert result.value_repr == text or (text is None and value is not None)
+
+    def test_files_by_suffix(self, tmp_path: Path, other: Spelling) -> None:
+        path = tmp_path / f"job{other.suffix}"
+        path.write_text(other.fail, encoding="utf-8")
+        error = self.run_source(path, interpreter=None).error
+        assert error is not None
+        assert f"/job{other.suffix}:2" in error.traceback
+
+    def test_files_in_the_workspace_can_be_required(self, other: Spelling) -> None:
+        name, content, source = other.helper
+        assert self.run_source(source, language=other.name, files={name: content}).value == 42
+
+    def test_one_process_is_the_interpreter_and_nothing_else(self, other: Spelling) -> None:
+        strict = {"limits": {"processes": 1 + self.tasks_astray, **PATIENT}}
+        result = self.run_source("1 + 1", language=other.name, policy=strict)
+        assert (result.outcome, result.value) == (Outcome.COMPLETED, 2), result.stderr
+        assert result.usage.processes in (1, None)
+        if result.limits_met[Guarantee.PROCESSES].state is not Met.UNKNOWN:
+            assert result.limits_met[Guarantee.PROCESSES].state is Met.NOT_MET
+        if self.tasks_astray:
+            return
+        for source in (other.start_program, other.start_thread):
+            policy = {"limits": {"processes": 1, "wall_time": 3 * SLOWER}}
+            result = self.run_source(source, language=other.name, policy=policy)
+            waited = source == RUBY.start_program  # Ruby tries to fork again every second, for ever
+            assert (result.limit is Guarantee.WALL_TIME) if waited else (result.value is True), result
+            assert result.limits_met[Guarantee.PROCESSES].state is not Met.NOT_MET
+
+    def test_two_processes_are_one_more(self, other: Spelling) -> None:
+        policy = {"limits": {"processes": 2 + self.tasks_astray, **PATIENT}}
+        for source in (other.start_program, other.start_thread):
+            result = self.run_source(source, language=other.name, policy=policy)
+            assert (result.outcome, result.value) == (Outcome.COMPLETED, False), result.stderr
+            assert result.usage.processes in (1, 2, None)
+
+    def test_memory(self, other: Spelling) -> None:
+        result = self.run_source(other.fill_memory, language=other.name, policy=_MEMORY)
+        assert not result.ok
+        if result.enforcement[Guarantee.MEMORY].strength is Strength.KERNEL:
+            assert (result.outcome, result.limit) == (Outcome.LIMIT_EXCEEDED, Guarantee.MEMORY)
+
+    def test_an_endless_loop(self, other: Spelling) -> None:
+        source = "while true\nend" if other is RUBY else "while (true);"
+        result = self.run_source(source, language=other.name, policy={"limits": {"wall_time": 1}})
+        assert (result.outcome, result.limit) == (Outcome.LIMIT_EXCEEDED, Guarantee.WALL_TIME)
+
+    def test_output(self, other: Spelling) -> None:
+        result = self.run_source(other.flood, language=other.name, policy={"limits": {"output": 1000}})
+        assert (result.outcome, len(result.stdout_bytes)) == (Outcome.COMPLETED, 1000)
+        assert result.limits_met[Guarantee.OUTPUT].state is Met.MET
+
+    def test_the_tight_filter_runs_it_and_no_second_program(self, other: Spelling) -> None:
+        source = (
+            "begin; spawn('true'); false; rescue SystemCallError; true; end"
+            if other is RUBY
+            else "Boolean(require('child_process').spawnSync('true').error)"
+        )
+        result = self.run_source(source, language=other.name, policy={"security": {"syscalls": "tight"}})
+        assert (result.outcome, result.value) == (Outcome.COMPLETED, True), result.stderr
+
+    def test_an_interpreter_that_is_none_is_named(self, other: Spelling) -> None:
+        for interpreter in ("/no/such/program", "/etc/passwd", "/bin/true"):
+            with pytest.raises(stockade.JobError, match=interpreter):
+                self.run_source("1", language=other.name, interpreter=interpreter)
+
+
+def _require(spelling: Spelling) -> None:
+    if shutil.which(spelling.program) is None:
+        pytest.skip(f"{spelling.program} is not installed")
