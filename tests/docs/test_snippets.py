@@ -15,6 +15,16 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TEST_SHOP = """
+import unittest
+
+from shop import total
+
+
+class Total(unittest.TestCase):
+    def test_it(self):
+        self.assertEqual(total([1, 2]), 3)
+"""
 CHECKER = doctest.OutputChecker()
 
 
@@ -42,6 +52,11 @@ def place(tmp_path):
     (tmp_path / "job.sh").write_text("echo $(( 6 * 7 ))\n")
     (tmp_path / "script.py").write_text("import sys\nprint('hello', *sys.argv[1:])\n")
     (tmp_path / "policy.toml").write_text('[limits]\nmemory = "64MiB"\nwall_time = "2s"\n')
+    shop = tmp_path / "shop"
+    (shop / ".git" / "hooks").mkdir(parents=True)
+    (shop / ".env").write_text("PASSWORD=hunter2\n")
+    (shop / "shop.py").write_text("def total(prices):\n    return sum(prices)\n")
+    (shop / "test_shop.py").write_text(TEST_SHOP)
     return tmp_path
 
 
