@@ -131,7 +131,8 @@ def check_protected(policy: Policy) -> None:
         if not Path(files.workspace, name).exists():
             raise JobError(
                 f"filesystem.protected: {name} is not in {files.workspace}, and only what is there can be kept from "
-                f"being written: make it, or leave it out"
+                f"being written; make it, leave it out of the list, or take access='overlay', where nothing is there "
+                f"for real until it is committed"
             )
 
 
