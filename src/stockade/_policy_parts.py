@@ -226,12 +226,15 @@ class Filesystem(Part):
         bound = self.way == "write" and self.workspace not in ("empty", *self.write)
         return (*self.write, self.workspace) if bound else self.write
 
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """What is protected in a folder of the host; in an empty workspace there is nothing to protect."""
+        return () if self.workspace == "empty" else self.protected
+
     @model_validator(mode="after")
     def _agrees(self) -> Filesystem:
         if self.workspace == "empty" and self.access in ("overlay", "copy"):
             raise ValueError(f"access={self.access!r} is for a folder of the host, and the workspace is empty")
-        if self.workspace == "empty" and self.protected:
-            raise ValueError("protected: there is nothing to protect in an empty workspace")
         if self.workspace in self.write and self.access not in (None, "write"):
             raise ValueError(f"the workspace is among 'write', for real, and access={self.access!r} says otherwise")
         return self

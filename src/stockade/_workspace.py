@@ -61,7 +61,7 @@ def looked_up(plan: Plan, job: Job) -> Job:
         return job
     shown = (*files.read, *files.write)
     check_workspace(plan.policy)
-    project = _survey.survey(files.workspace, files.way, files.hidden, files.protected, shown)
+    project = _survey.survey(files.workspace, files.way, files.hidden, files.kept, shown)
     return replace(job, project=project)
 
 
@@ -76,7 +76,7 @@ def refuse_all(plan: Plan, job: Job) -> None:
         "artifacts": bool(job.artifacts),
         f"filesystem.access={files.way!r}": files.way in _KEPT_APART or files.access == "read",
         f"filesystem.hidden, which has {min(hidden or ['x'])!r} in it": bool(hidden),
-        "filesystem.protected": bool(files.protected),
+        "filesystem.protected": bool(files.kept),
     }
     for what, is_wanted in wanted.items():
         if is_wanted:

@@ -180,7 +180,7 @@ def _check_workspace(plan: Plan, job: Job) -> None:
     if needs_place(policy, job) and policy.asks(Guarantee.DISK) and Strength.ABSENT is not policy.floor(Guarantee.DISK):
         what = "artifacts" if files.workspace == "empty" else f"filesystem.access={files.way!r}"
         raise JobError(f"{what}: {UNBOUNDED}; accept={{'disk': 'absent'}}, or use the native backend")
-    covered = files.protected or (job.project is not None and job.project.hidden)
+    covered = files.kept or (job.project is not None and job.project.hidden)
     if files.way == "write" and files.workspace != "empty" and covered:
         raise JobError(
             "filesystem.hidden and protected: bwrap would look them up in a folder where a guest may put a link in "

@@ -161,7 +161,7 @@ def _check_workspace(plan: Plan, job: Job, name: str) -> None:
             f"filesystem.hidden: the {name} backend cannot hide {min(job.project.hidden)!r} in a folder that it shows; "
             f"access='copy' leaves it out, hidden=[] shows it, the native backend covers it"
         )
-    if files.protected and files.way == "write":
+    if files.kept and files.way == "write":
         raise JobError(
             f"filesystem.protected: the {name} backend cannot except a path from a folder that may be written; "
             f"access='copy' never commits it, the native backend protects it"

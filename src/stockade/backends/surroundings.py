@@ -127,7 +127,7 @@ def outlet_steps(policy: Policy, job: Job, workspace: str) -> list[Step]:
 def check_protected(policy: Policy) -> None:
     """Refuse to protect what is not there from a guest that could make it."""
     files = policy.filesystem
-    for name in files.protected if files.way == "write" else ():
+    for name in files.kept if files.way == "write" else ():
         if not Path(files.workspace, name).exists():
             raise JobError(
                 f"filesystem.protected: {name} is not in {files.workspace}, and only what is there can be kept from "
