@@ -202,7 +202,7 @@ class Filesystem(Part):
         default=None,
         description="what the guest may do in the workspace: 'read'; 'write' for real; 'overlay': what it writes is "
         "kept apart until it is committed; 'copy': it writes to a copy; unset: 'write' in an empty one, 'read' in "
-        "a folder of the host",
+        "a folder of the host; an empty one can be written with all but 'read'",
     )
     protected: _Names = Field(
         default=(), description="paths in the workspace that stay read-only, whatever its access: '.git/hooks'"
@@ -215,10 +215,11 @@ class Filesystem(Part):
 
     @property
     def way(self) -> Literal["read", "overlay", "copy", "write"]:
-        """What the guest may do in the workspace, where that is not said either."""
-        if self.access is not None:
-            return self.access
-        return "write" if self.workspace == "empty" or self.workspace in self.write else "read"
+        """What the guest may do in the workspace, where that is not said either. An empty one is its own in any case:
+        nothing of it lasts."""
+        if self.workspace == "empty":
+            return "read" if self.access == "read" else "write"
+        return self.access or ("write" if self.workspace in self.write else "read")
 
     @property
     def writable(self) -> tuple[str, ...]:
@@ -233,8 +234,6 @@ class Filesystem(Part):
 
     @model_validator(mode="after")
     def _agrees(self) -> Filesystem:
-        if self.workspace == "empty" and self.access in ("overlay", "copy"):
-            raise ValueError(f"access={self.access!r} is for a folder of the host, and the workspace is empty")
         if self.workspace in self.write and self.access not in (None, "write"):
             raise ValueError(f"the workspace is among 'write', for real, and access={self.access!r} says otherwise")
         return self

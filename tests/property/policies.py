@@ -43,7 +43,8 @@ VALUES: dict[str, Any] = {
     "limits.io_read": _figures(2**16, 2**20),
     "filesystem.read": _lists(*_PATHS),
     "filesystem.write": _lists(*_PATHS),
-    "filesystem.workspace": st.sampled_from(["empty", *_PATHS]),
+    # None of the paths to write: a workspace that is one of those and is not to be written is no policy.
+    "filesystem.workspace": st.sampled_from(["empty", "/srv/w", "/srv/w/b", "/srvx/w", "/data/w"]),
     "filesystem.access": st.sampled_from(["read", "overlay", "copy", "write"]),
     "filesystem.protected": _lists(".git", "a/b"),
     "filesystem.hidden": _lists("*.pem", ".env"),
