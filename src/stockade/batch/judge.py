@@ -1,0 +1,155 @@
+"""One program to a verdict: its runs, one after another, each in a sandbox of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Literal
+
+from stockade._async import AsyncSandbox
+from stockade._errors import JobError, ProtocolError, SetupError, StockadeError
+from stockade._policy import Policy
+from stockade._sandbox import Sandbox
+from stockade.backends.base import Backend
+from stockade.batch import judging, policies
+from stockade.batch.apart.jobs import answering, testing, together
+from stockade.batch.apart.link import link
+from stockade.batch.records import Case, CaseVerdict, Program, Test, Verdict, Word
+from stockade.batch.room import Amount, Room
+
+_PLANS_KEPT = 64
+_FIRST_WAIT = 0.1  # seconds before a sandbox that failed is tried again; four times as long each time
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How programs are judged."""
+
+    policy: Policy
+    backend: str | Backend | None = None
+    trust: str | None = None
+    interpreter: str | None = None
+    """For Python programs; unset, the one that runs the batch."""
+    tests: Literal["apart", "shared"] = "apart"
+    """Whether an answer's test runs in a sandbox of its own, or among the answer's own objects."""
+    stop_early: bool = False
+    """Leave out the cases that follow one which did not pass."""
+    retries: int = 2
+    """How often a program is begun again whose sandbox failed."""
+    kept: int = judging.KEPT
+    """Bytes of each stream that a verdict keeps."""
+
+
+@dataclass(frozen=True)
+class _Boxes:
+    """The sandboxes of programs with the same limits."""
+
+    sync: Sandbox
+    run: AsyncSandbox
+    test: Sandbox
+
+
+class Judge:
+    """Judges programs; plans once for all that have the same limits."""
+
+    def __init__(self, settings: Settings) -> None:
+        if settings.tests not in ("apart", "shared"):
+            raise JobError(f"tests = {settings.tests!r}: 'apart' or 'shared'")
+        if settings.retries < 0 or settings.kept < 0:
+            raise JobError(f"retries = {settings.retries}, output kept = {settings.kept}: numbers from 0 on")
+        self._settings = settings
+        self._boxes: OrderedDict[str, _Boxes] = OrderedDict()
+
+    def need(self, program: Program, capacity: Amount) -> Amount:
+        """Return what ``program`` may need at most. Raises as ``Sandbox`` does where its policy cannot be held here."""
+        boxes = self._boxes_for(program)
+        need = policies.most(boxes.sync.plan, capacity)
+        if program.test is None or self._settings.tests == "shared":
+            return need
+        beside = policies.most(boxes.test.plan, capacity)
+        return Amount(
+            jobs=1,
+            memory=need.memory + beside.memory,
+            tasks=need.tasks + beside.tasks,
+            descriptors=need.descriptors + beside.descriptors,
+        )
+
+    def require(self, room: Room) -> None:
+        """Raise ``JobError`` where not one program with the batch's own limits has room, or as ``Sandbox`` does."""
+        refusal = room.refusal(self.need(Program(id="any"), room.capacity))
+        if refusal:
+            raise JobError(f"each program {refusal}: lower its limits")
+
+    async def judge(self, program: Program) -> Verdict:
+        """Return the verdict. Whatever the sandbox does wrong is ``sandbox_failed``, and tried again."""
+        for attempt in range(1, self._settings.retries + 2):
+            cases, worth_another = await self._attempt(program)
+            if not worth_another or attempt > self._settings.retries:
+                break
+            await asyncio.sleep(_FIRST_WAIT * 4 ** (attempt - 1))
+        return judging.program_verdict(program, cases, attempt)
+
+    async def _attempt(self, program: Program) -> tuple[list[CaseVerdict], bool]:
+        """Return the verdicts on the cases, and whether the sandbox failed in a way that may pass."""
+        cases: list[CaseVerdict] = []
+        try:
+            for case in program.cases or (Case("test"),):
+                cases.append(await self._one(program, case))
+                if cases[-1].verdict is Word.SANDBOX_FAILED:
+                    return cases, True
+                if self._settings.stop_early and cases[-1].verdict is not Word.PASSED:
+                    break
+        except (StockadeError, OSError) as error:
+            reason = str(error) or type(error).__name__
+            cases.append(CaseVerdict("test" if program.test else "", Word.SANDBOX_FAILED, reason=reason))
+            return cases, isinstance(error, SetupError | ProtocolError | OSError)
+        return cases, False
+
+    async def _one(self, program: Program, case: Case) -> CaseVerdict:
+        boxes = self._boxes_for(program)
+        if program.test is not None:
+            return await self._tested(boxes, program, program.test)
+        result = await boxes.run.run(
+            program.source,
+            language=program.language,
+            stdin=case.stdin,
+            files=program.files,
+            interpreter=self._interpreter(program),
+        )
+        return judging.case_verdict(case, result, self._settings.kept)
+
+    async def _tested(self, boxes: _Boxes, program: Program, test: Test) -> CaseVerdict:
+        kept, interpreter = self._settings.kept, self._interpreter(program)
+        if self._settings.tests == "shared":
+            token = secrets.token_hex(16)
+            source = together(test, token)
+            result = await boxes.run.run(source, files=program.files, interpreter=interpreter)
+            return judging.shared_verdict(result, token, kept)
+        tester = (boxes.test, testing(test, interpreter))
+        answerer = (boxes.sync, answering(test, program.files, interpreter))
+        return judging.apart_verdict(*await link(tester, answerer), kept)
+
+    def _interpreter(self, program: Program) -> str | None:
+        return self._settings.interpreter if program.language.lower() in ("python", "py", "python3") else None
+
+    def _boxes_for(self, program: Program) -> _Boxes:
+        key = json.dumps([program.profile, dict(program.limits)], sort_keys=True)
+        if key not in self._boxes:
+            self._boxes[key] = self._plan(program)
+            if len(self._boxes) > _PLANS_KEPT:
+                self._boxes.popitem(last=False)
+        self._boxes.move_to_end(key)
+        return self._boxes[key]
+
+    def _plan(self, program: Program) -> _Boxes:
+        policy = policies.policy_for(self._settings.policy, program.profile, program.limits)
+        backend, trust = self._settings.backend, self._settings.trust
+        box = Sandbox(policy, backend=backend, trust=trust)
+        return _Boxes(
+            sync=box,
+            run=AsyncSandbox(policy, backend=box.backend, trust=trust),
+            test=Sandbox(policies.policy_of_test(policy), backend=box.backend, trust=trust),
+        )
