@@ -56,11 +56,15 @@ def _floats(expected: list[str], output: list[str], tolerance: float) -> str:
 
 def _close(wanted: str | None, got: str | None, tolerance: float) -> bool:
     one, other = _number(wanted), _number(got)
-    if one is None or other is None:
-        return False
+    if one is None or other is None or (_whole(wanted) and _whole(got)):
+        return False  # of whole numbers none is nearly another
     if math.isnan(one) or math.isnan(other):
         return math.isnan(one) and math.isnan(other)
     return math.isclose(one, other, rel_tol=tolerance, abs_tol=tolerance)
+
+
+def _whole(text: str | None) -> bool:
+    return text is not None and text.lstrip("+-").isdigit() and text not in ("+0", "-0")
 
 
 def _number(text: str | None) -> float | None:

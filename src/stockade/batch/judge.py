@@ -67,7 +67,7 @@ class Judge:
         """Return what ``program`` may need at most. Raises as ``Sandbox`` does where its policy cannot be held here."""
         boxes = self._boxes_for(program)
         need = policies.most(boxes.sync.plan, capacity)
-        if program.test is None or self._settings.tests == "shared":
+        if program.test is None or self._shares(program.test):
             return need
         beside = policies.most(boxes.test.plan, capacity)
         return Amount(
@@ -123,7 +123,7 @@ class Judge:
 
     async def _tested(self, boxes: _Boxes, program: Program, test: Test) -> CaseVerdict:
         kept, interpreter = self._settings.kept, self._interpreter(program)
-        if self._settings.tests == "shared":
+        if self._shares(test):
             token = secrets.token_hex(16)
             source = together(test, token)
             result = await boxes.run.run(source, files=program.files, interpreter=interpreter)
@@ -131,6 +131,9 @@ class Judge:
         tester = (boxes.test, testing(test, interpreter))
         answerer = (boxes.sync, answering(test, program.files, interpreter))
         return judging.apart_verdict(*await link(tester, answerer), kept)
+
+    def _shares(self, test: Test) -> bool:
+        return test.shared or self._settings.tests == "shared"
 
     def _interpreter(self, program: Program) -> str | None:
         return self._settings.interpreter if program.language.lower() in ("python", "py", "python3") else None

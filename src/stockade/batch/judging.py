@@ -10,6 +10,8 @@ from stockade.batch.apart.endings import GONE, NONSENSE, NOT_PLAIN, PASSED
 from stockade.batch.comparing import difference
 from stockade.batch.records import Case, CaseVerdict, Program, Verdict, Word
 
+APART, SHARED = "test", "test, shared"
+"""What the one case is called of an answer that has a test: which of the two ways it was."""
 KEPT = 2048
 """Bytes of a stream that a verdict keeps unless told otherwise."""
 _ENDINGS = {
@@ -83,25 +85,25 @@ def ended_badly(name: str, result: Result, kept: int = KEPT) -> CaseVerdict:
 def shared_verdict(result: Result, token: str, kept: int = KEPT) -> CaseVerdict:
     """Return what an answer and its test amount to that ran as one program: the test's last line says ``token``."""
     if not result.ok:
-        told = ended_badly("test", result, kept)
+        told = ended_badly(SHARED, result, kept)
         if told.verdict is Word.FAILED and result.error is not None and result.error.type == "AssertionError":
             return replace(told, verdict=Word.WRONG_OUTPUT)
         return told
     if result.value == token:
-        return _case("test", Word.PASSED, "", result, kept)
-    return _case("test", Word.FAILED, "exited with status 0 before the end of the test", result, kept)
+        return _case(SHARED, Word.PASSED, "", result, kept)
+    return _case(SHARED, Word.FAILED, "exited with status 0 before the end of the test", result, kept)
 
 
 def apart_verdict(test: Result, answer: Result, kept: int = KEPT) -> CaseVerdict:
     """Return what a test and an answer that ran apart amount to. Only the test's own sandbox can say passed."""
     if Outcome.SANDBOX_FAILED in (test.outcome, answer.outcome):
-        return ended_badly("test", answer if answer.outcome is Outcome.SANDBOX_FAILED else test, kept)
+        return ended_badly(APART, answer if answer.outcome is Outcome.SANDBOX_FAILED else test, kept)
     if answer.outcome is Outcome.LIMIT_EXCEEDED:
-        return ended_badly("test", answer, kept)
+        return ended_badly(APART, answer, kept)
     if test.exit_code == GONE and answer.outcome in (Outcome.FAILED, Outcome.CRASHED):
-        return ended_badly("test", answer, kept)
+        return ended_badly(APART, answer, kept)
     # What the answer's own standard output holds are its replies, so only its standard error is kept.
-    return replace(_case("test", *_tested(test), answer, kept), stdout="")
+    return replace(_case(APART, *_tested(test), answer, kept), stdout="")
 
 
 def _tested(test: Result) -> tuple[Word, str]:

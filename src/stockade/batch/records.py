@@ -59,6 +59,8 @@ class Test:
     setup: str = ""
     check: str = ""
     """The function that ``code`` defines and that is called with the answer's first function; empty: there is none."""
+    shared: bool = False
+    """Whether it can only run among the answer's own objects: it makes some of a class that the answer defines."""
 
 
 @dataclass(frozen=True)

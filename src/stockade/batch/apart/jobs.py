@@ -29,8 +29,9 @@ def answering(test: Test, more: Mapping[str, bytes], interpreter: str | None = N
 
 def together(test: Test, token: str) -> str:
     """Return answer and test as one program whose last line has the value ``token``, if the test gets there."""
+    setup = "" if test.answer.startswith(test.setup) else f"{test.setup}\n\n"
     call = f"{test.check}({test.functions[0]})" if test.check else ""
-    return f"{test.answer}\n\n{test.code}\n\n{call}\n{token!r}\n"
+    return f"{setup}{test.answer}\n\n{test.code}\n\n{call}\n{token!r}\n"
 
 
 def _job(program: str, own: Mapping[str, Any], interpreter: str | None) -> Job:
