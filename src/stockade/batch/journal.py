@@ -33,7 +33,7 @@ class Journal:
 
     def __init__(self, path: str | os.PathLike[str], identity: Mapping[str, Any], *, overwrite: bool = False) -> None:
         self.path = Path(os.path.realpath(path))  # a link stays one when the sorted file takes the old one's place
-        self._beside = self.path.with_name(self.path.name + ".batch")
+        self._beside = self.path.parent / f"{self.path.name}.batch"
         self._fd = _open(self.path)
         self._end = 0
         self._synced = time.monotonic()
