@@ -81,7 +81,7 @@ def test_what_makes_no_sense_raises_or_is_handed_over():
         stockade.evaluate(programs, policy=POLICY, on_bad=lambda number, error: bad.update({number: str(error)}))
     )
     assert [verdict.number for verdict in found] == [1, 2, 5]
-    assert bad.keys() == {3, 4} and "may need 1 TiB of memory" in bad[4]
+    assert bad.keys() == {3, 4} and "iB of memory; the batch may use" in bad[4]
 
 
 def test_what_cannot_be_had_is_refused_before_the_first_program():

@@ -34,7 +34,7 @@ def lines(summary: Summary, ks: Sequence[int]) -> Iterator[str]:
 
 
 def _verdicts(summary: Summary) -> Iterator[str]:
-    rows = [["verdict", "programs", ""]]
+    rows = [["verdict", "programs", "share"]]
     for word, count in summary.words.most_common():
         rows.append([word, str(count), f"{count / summary.total:.1%}"])
         if word == "limit_exceeded":
@@ -73,7 +73,7 @@ def _histogram(title: str, histogram: Histogram, shown: Callable[[float], str]) 
 
 
 def _extremes(summary: Summary) -> Iterator[str]:
-    rows = [["slowest", "", "largest", ""]]
+    rows = [["slowest", "time", "largest", "memory"]]
     slow = [(_cut(name), duration(value)) for name, value in summary.slowest[:5]]
     large = [(_cut(name), format_size(value)) for name, value in summary.largest[:5]]
     for place in range(max(len(slow), len(large))):

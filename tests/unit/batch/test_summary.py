@@ -45,5 +45,10 @@ def test_text_holds_nothing_that_steers_a_terminal():
     assert "pass@1 1.0000" in text
 
 
+def test_where_nothing_counted_memory_there_is_no_histogram_of_it():
+    text = "\n".join(eval_summary.lines(fed(verdict("a", "passed", memory=None)), [1]))
+    assert "peak memory" not in text and "time on the clock" in text
+
+
 def test_no_verdicts_are_no_table():
     assert list(eval_summary.lines(Summary(), [1])) == ["no verdicts"]
