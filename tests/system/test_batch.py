@@ -298,3 +298,63 @@ def test_a_test_that_hands_over_what_cannot_be_sent_says_so():
     assert apart.verdict == "failed" and "judge it with tests='shared'" in apart.reason
     (shared,) = stockade.evaluate([program], policy=POLICY, tests="shared")
     assert shared.verdict == "passed" and shared.cases[0].name == "test, shared"
+
+
+SQUARE = {
+    "c": "#include <stdio.h>\nint main(void) { int n; scanf(\"%d\", &n); printf(\"%d\\n\", n * n); }",
+    "c++": "#include <iostream>\nint main() { int n; std::cin >> n; std::cout << n * n << '\\n'; }",
+}  # fmt: skip
+BOMB = "#include <string>\ntemplate<int N> struct A { using t = A<N + 1>; typename t::t x; }; A<0> a; int main() {}"
+
+
+@pytest.mark.needs("gcc")
+@pytest.mark.parametrize("language", SQUARE)
+def test_a_compiled_program_is_compiled_once_and_run_for_each_case(language, monkeypatch):
+    from stockade.batch import judge
+
+    compiled = []
+    once = judge.compiling.program_of
+    monkeypatch.setattr(judge.compiling, "program_of", lambda result: compiled.append(1) or once(result))
+    cases = [{"stdin": str(n), "expected": str(n * n)} for n in range(3)]
+    (found,) = stockade.evaluate([stockade_program(language, SQUARE[language], cases)], policy=POLICY)
+    assert found.verdict == "passed" and len(found.cases) == 3, found
+    assert len(compiled) == 1
+
+
+def stockade_program(language, source, cases):
+    from stockade.batch.reading import program_from_record
+
+    return program_from_record({"id": "x", "language": language, "source": source, "cases": cases})
+
+
+@pytest.mark.needs("gcc")
+@pytest.mark.parametrize(
+    ("language", "source", "word", "told"),
+    [
+        ("c", "int main(void) { return x; }", "failed", "undeclared"),
+        ("c", "", "failed", "main"),
+        ("c", "#include \"/etc/shadow\"\nint main(void) { return 0; }", "failed", "shadow"),
+        ("c", "char big[3u << 30] = {1}; int main(void) { return 0; }", {"failed", "limit_exceeded"}, ""),
+        ("c", "int main(void) { *(volatile int *)0 = 1; }", {"crashed", "failed"}, ""),
+        ("c", "int main(void) { for (;;); }", "limit_exceeded", ""),
+        ("c++", BOMB, {"failed", "limit_exceeded"}, ""),
+    ],
+)  # fmt: skip
+def test_compilers_are_bounded_and_their_words_kept(language, source, word, told):
+    program = {"id": "x", "language": language, "source": source, "limits": {"cpu_time": 1}}
+    (found,) = stockade.evaluate([program], policy=POLICY)
+    assert found.verdict in ({word} if isinstance(word, str) else word), found
+    assert told in found.cases[0].stderr
+
+
+def test_a_compiler_that_is_not_there_is_told():
+    bad: list[str] = []
+    from stockade.batch import compiling
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiling, "_PATH", "/nowhere")
+        found = stockade.evaluate(
+            [{"id": "x", "language": "c", "source": ""}], on_bad=lambda _, error: bad.append(str(error))
+        )
+        assert list(found) == []
+    assert bad == ["language = 'c': gcc is not installed in /nowhere"]

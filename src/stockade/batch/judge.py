@@ -14,11 +14,11 @@ from stockade._errors import JobError, ProtocolError, SetupError, StockadeError
 from stockade._policy import Policy
 from stockade._sandbox import Sandbox
 from stockade.backends.base import Backend
-from stockade.batch import judging, policies
+from stockade.batch import compiling, judging, policies, room
 from stockade.batch.apart.jobs import answering, testing, together
 from stockade.batch.apart.link import link
 from stockade.batch.records import Case, CaseVerdict, Program, Test, Verdict, Word
-from stockade.batch.room import Amount, Room
+from stockade.batch.room import Amount
 
 _PLANS_KEPT = 64
 _FIRST_WAIT = 0.1  # seconds before a sandbox that failed is tried again; four times as long each time
@@ -43,13 +43,22 @@ class Settings:
     """Bytes of each stream that a verdict keeps."""
 
 
+class _Box:
+    """One policy, planned once, to run under and to link with others."""
+
+    def __init__(self, policy: Policy, settings: Settings) -> None:
+        self.sync = Sandbox(policy, backend=settings.backend, trust=settings.trust)
+        self.plan = self.sync.plan
+        self.run = AsyncSandbox(policy, backend=self.sync.backend, trust=settings.trust)
+
+
 @dataclass(frozen=True)
 class _Boxes:
-    """The sandboxes of programs with the same limits."""
+    """The sandboxes of programs of one kind with the same limits: their own, and that of their compiler or test."""
 
-    sync: Sandbox
-    run: AsyncSandbox
-    test: Sandbox
+    own: _Box
+    compiler: _Box | None = None
+    test: _Box | None = None
 
 
 class Judge:
@@ -66,20 +75,16 @@ class Judge:
     def need(self, program: Program, capacity: Amount) -> Amount:
         """Return what ``program`` may need at most. Raises as ``Sandbox`` does where its policy cannot be held here."""
         boxes = self._boxes_for(program)
-        need = policies.most(boxes.sync.plan, capacity)
-        if program.test is None or self._shares(program.test):
-            return need
-        beside = policies.most(boxes.test.plan, capacity)
-        return Amount(
-            jobs=1,
-            memory=need.memory + beside.memory,
-            tasks=need.tasks + beside.tasks,
-            descriptors=need.descriptors + beside.descriptors,
-        )
+        need = policies.most(boxes.own.plan, capacity)
+        if boxes.compiler is not None:  # which runs before it, not beside it
+            need = room.larger(need, policies.most(boxes.compiler.plan, capacity))
+        if boxes.test is not None:
+            need = room.together(need, policies.most(boxes.test.plan, capacity))
+        return need
 
-    def require(self, room: Room) -> None:
+    def require(self, space: room.Room) -> None:
         """Raise ``JobError`` where not one program with the batch's own limits has room, or as ``Sandbox`` does."""
-        refusal = room.refusal(self.need(Program(id="any"), room.capacity))
+        refusal = space.refusal(self.need(Program(id="any"), space.capacity))
         if refusal:
             raise JobError(f"each program {refusal}: lower its limits")
 
@@ -96,8 +101,11 @@ class Judge:
         """Return the verdicts on the cases, and whether the sandbox failed in a way that may pass."""
         cases: list[CaseVerdict] = []
         try:
+            compiled = await self._compiled(program)
+            if isinstance(compiled, CaseVerdict):
+                return [compiled], compiled.verdict is Word.SANDBOX_FAILED
             for case in program.cases or (Case("test"),):
-                cases.append(await self._one(program, case))
+                cases.append(await self._one(program, case, compiled))
                 if cases[-1].verdict is Word.SANDBOX_FAILED:
                     return cases, True
                 if self._settings.stop_early and cases[-1].verdict is not Word.PASSED:
@@ -108,11 +116,23 @@ class Judge:
             return cases, isinstance(error, SetupError | ProtocolError | OSError)
         return cases, False
 
-    async def _one(self, program: Program, case: Case) -> CaseVerdict:
+    async def _compiled(self, program: Program) -> bytes | CaseVerdict | None:
+        """Return the compiled program, the verdict where there is none, ``None`` where none is needed."""
+        box, compiler = self._boxes_for(program).compiler, compiling.find(program.language)
+        if box is None or compiler is None:
+            return None
+        result = await box.run.run_job(compiling.compiling(compiler, program.source, program.files))
+        made = compiling.program_of(result)
+        return judging.ended_badly(judging.COMPILE, result, self._settings.kept) if made is None else made
+
+    async def _one(self, program: Program, case: Case, compiled: bytes | None) -> CaseVerdict:
         boxes = self._boxes_for(program)
+        if compiled is not None:
+            result = await boxes.own.run.run_job(compiling.running(compiled, case.stdin, program.files))
+            return judging.case_verdict(case, result, self._settings.kept)
         if program.test is not None:
             return await self._tested(boxes, program, program.test)
-        result = await boxes.run.run(
+        result = await boxes.own.run.run(
             program.source,
             language=program.language,
             stdin=case.stdin,
@@ -123,13 +143,13 @@ class Judge:
 
     async def _tested(self, boxes: _Boxes, program: Program, test: Test) -> CaseVerdict:
         kept, interpreter = self._settings.kept, self._interpreter(program)
-        if self._shares(test):
+        if boxes.test is None:
             token = secrets.token_hex(16)
             source = together(test, token)
-            result = await boxes.run.run(source, files=program.files, interpreter=interpreter)
+            result = await boxes.own.run.run(source, files=program.files, interpreter=interpreter)
             return judging.shared_verdict(result, token, kept)
-        tester = (boxes.test, testing(test, interpreter))
-        answerer = (boxes.sync, answering(test, program.files, interpreter))
+        tester = (boxes.test.sync, testing(test, interpreter))
+        answerer = (boxes.own.sync, answering(test, program.files, interpreter))
         return judging.apart_verdict(*await link(tester, answerer), kept)
 
     def _shares(self, test: Test) -> bool:
@@ -139,20 +159,17 @@ class Judge:
         return self._settings.interpreter if program.language.lower() in ("python", "py", "python3") else None
 
     def _boxes_for(self, program: Program) -> _Boxes:
-        key = json.dumps([program.profile, dict(program.limits)], sort_keys=True)
+        compiled = compiling.is_compiled(program.language)
+        apart = program.test is not None and not self._shares(program.test)
+        key = json.dumps([program.profile, dict(program.limits), compiled, apart], sort_keys=True)
         if key not in self._boxes:
-            self._boxes[key] = self._plan(program)
+            policy = policies.policy_for(self._settings.policy, program.profile, program.limits)
+            self._boxes[key] = _Boxes(
+                own=_Box(policy, self._settings),
+                compiler=_Box(policies.policy_of_compiler(policy), self._settings) if compiled else None,
+                test=_Box(policies.policy_of_test(policy), self._settings) if apart else None,
+            )
             if len(self._boxes) > _PLANS_KEPT:
                 self._boxes.popitem(last=False)
         self._boxes.move_to_end(key)
         return self._boxes[key]
-
-    def _plan(self, program: Program) -> _Boxes:
-        policy = policies.policy_for(self._settings.policy, program.profile, program.limits)
-        backend, trust = self._settings.backend, self._settings.trust
-        box = Sandbox(policy, backend=backend, trust=trust)
-        return _Boxes(
-            sync=box,
-            run=AsyncSandbox(policy, backend=box.backend, trust=trust),
-            test=Sandbox(policies.policy_of_test(policy), backend=box.backend, trust=trust),
-        )

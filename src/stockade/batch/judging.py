@@ -10,6 +10,8 @@ from stockade.batch.apart.endings import GONE, NONSENSE, NOT_PLAIN, PASSED
 from stockade.batch.comparing import difference
 from stockade.batch.records import Case, CaseVerdict, Program, Verdict, Word
 
+COMPILE = "compile"
+"""What the one case is called of a program that could not be compiled."""
 APART, SHARED = "test", "test, shared"
 """What the one case is called of an answer that has a test: which of the two ways it was."""
 KEPT = 2048

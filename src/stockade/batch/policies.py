@@ -8,6 +8,7 @@ from typing import Any
 from stockade._guarantees import Guarantee, Strength
 from stockade._plan import Plan
 from stockade._policy import Policy
+from stockade.batch.compiling import COMPILE_LIMITS
 from stockade.batch.records import RecordError
 from stockade.batch.room import Amount
 
@@ -42,6 +43,12 @@ def policy_of_test(base: Policy) -> Policy:
     patient = "unlimited" if wall is None else wall + _PATIENCE
     limits = {**data["limits"], **_TEST_LIMITS, "wall_time": patient, "cpu_time": patient, "cpu_rate": "unlimited"}
     return Policy.parse({**data, "limits": limits, "on_output": "truncate"})
+
+
+def policy_of_compiler(base: Policy) -> Policy:
+    """Return the policy of the sandbox that compiles a program which runs under ``base``."""
+    data = base.model_dump()
+    return Policy.parse({**data, "limits": {**data["limits"], **COMPILE_LIMITS}, "on_output": "kill"})
 
 
 def most(plan: Plan, capacity: Amount) -> Amount:

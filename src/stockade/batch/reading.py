@@ -14,6 +14,7 @@ from typing import Any
 from stockade._errors import JobError, PolicyError
 from stockade._policy import Policy
 from stockade._sandbox import job_from_source
+from stockade.batch import compiling
 from stockade.batch.records import COMPARISONS, TOLERANCE, Case, Compare, Program, RecordError, Test
 
 MAX_LINE = 256 << 20
@@ -70,7 +71,11 @@ def check(program: Program) -> None:
     if program.test is not None and program.language.lower() not in ("python", "py", "python3"):
         raise RecordError(f"language = {program.language!r}: a test calls Python functions")
     try:
-        job_from_source(program.source, language=program.language, files=program.files)
+        compiler = compiling.find(program.language)
+        if compiler is not None:
+            compiling.compiling(compiler, program.source, program.files)
+        else:
+            job_from_source(program.source, language=program.language, files=program.files)
         for case in program.cases:
             case.stdin.encode()
         program.source.encode()

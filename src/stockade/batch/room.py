@@ -54,6 +54,16 @@ class Room:
         return count, _WORDS[name]
 
 
+def together(one: Amount, other: Amount) -> Amount:
+    """Return what two sandboxes of one program need that run at the same time."""
+    return Amount(1, one.memory + other.memory, one.tasks + other.tasks, one.descriptors + other.descriptors)
+
+
+def larger(one: Amount, other: Amount) -> Amount:
+    """Return what two sandboxes of one program need that run one after the other."""
+    return Amount(*(max(mine, theirs) for _, mine, theirs in _pairs(one, other)))
+
+
 def _pairs(one: Amount, other: Amount) -> list[tuple[str, int, int]]:
     return [(field.name, getattr(one, field.name), getattr(other, field.name)) for field in fields(Amount)]
 

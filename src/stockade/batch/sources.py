@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from stockade._errors import JobError
+from stockade.batch.compiling import SUFFIXES
 from stockade.batch.reading import MAX_LINE, program_from_line, program_from_record
 from stockade.batch.records import Program, RecordError
 from stockade.languages import registry as languages
@@ -168,7 +169,7 @@ def _from_files(problem: Path, solution: Path) -> Program:
             **_about(problem),
             "id": f"{problem.name}/{solution.name}",
             "problem": problem.name,
-            "language": languages.by_suffix(solution),
+            "language": SUFFIXES.get(solution.suffix.lower()) or languages.by_suffix(solution),
             "source": solution.read_text(encoding="utf-8"),
             "cases": [_case(path) for path in sorted(problem.glob("*.in"))],
         }
