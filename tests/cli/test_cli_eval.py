@@ -78,7 +78,7 @@ def test_bad_lines_are_told_and_the_rest_is_judged(stockade, folder):
     assert lines[0] == "stockade: p.jsonl:4: id = 'p1': number 2 has it already"
     assert lines[1] == "stockade: p.jsonl:5: sorce: there is no such field; did you mean 'source'?"
     assert "p.jsonl:6: may need 1" in lines[2] and "iB of memory; the batch may use" in lines[2]
-    assert "p.jsonl:7: profile = 'x'" in lines[3]
+    assert "p.jsonl:7: profile" in lines[3] and "strict" in lines[3]
     assert "p.jsonl:8: no JSON" in lines[4]
     assert [bad["line"] for bad in json.loads(done.stdout)["bad_lines"]] == [4, 5, 6, 7, 8]
     assert Counter(verdict["verdict"] for verdict in verdicts(folder)) == {"passed": 3}

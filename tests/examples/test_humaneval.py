@@ -24,10 +24,10 @@ from examples.humaneval import answers, bait, contest, problems, report
 from examples.humaneval.judge import MODES, Judge, Verdict, apart_verdict, shared_verdict
 
 from stockade import Guarantee, Outcome, Result
-from stockade.client import wardens
 from stockade.batch.apart import endings as said
 from stockade.batch.apart import tester
 from stockade.batch.apart.codec import MAX_BYTES, MAX_DEPTH, CodecError, decode, encode
+from stockade.client import wardens
 
 ANSWERS = answers.load()
 REACHING = tuple(answer for answer in ANSWERS if answer.unconfined)

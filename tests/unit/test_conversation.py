@@ -163,22 +163,3 @@ def test_what_is_asked_goes_out_in_order():
     one.ask("signal", number=15)
     one.ask("resume")
     assert sent(one) == [("pause", {}), ("signal", {"number": 15}), ("resume", {})]
-from stockade import Outcome
-from tests.unit.test_verdict import PLAN, report
-class Launch:
-    def as_wire(self):
-        return {}
-def test_a_cancel_that_crosses_the_end_changes_nothing():
-    """The run has ended by itself, and the warden takes the cancel for one of the next run over the same socket."""
-    talk = Conversation(Launch())
-    talk.cancel()
-    exited = wire.encode("exited", report=report())
-    refused = wire.encode("refused", message="cancelled before it was launched")
-    assert len(list(talk.feed(exited + refused))) == 2
-    assert talk.result(PLAN).outcome is Outcome.COMPLETED
-    assert talk.result(PLAN).usage.peak_memory == 1 << 20
-def test_a_cancel_before_the_launch_is_one():
-    talk = Conversation(Launch())
-    talk.cancel()
-    list(talk.feed(wire.encode("refused", message="cancelled before it was launched")))
-    assert talk.result(PLAN).outcome is Outcome.CANCELLED

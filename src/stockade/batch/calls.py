@@ -26,7 +26,7 @@ OnBad = Callable[[int, RecordError], None]
 class Options(TypedDict, total=False):
     """What may be said of a batch. Unset, each has the value that ``evaluate`` tells."""
 
-    policy: Policy | None
+    policy: Policy | str | None
     jobs: int | None
     memory: int | str | None
     ordered: bool
@@ -46,7 +46,8 @@ def evaluate(programs: Iterable[Given], **options: Unpack[Options]) -> Iterator[
     A program is a dictionary with the fields of a line of ``stockade eval`` (``id``, ``source``, ``stdin``,
     ``expected``...), or a ``Program``. Options:
 
-    ``policy``: of every run; unset, 10 s of CPU time, 20 s on the clock and 1 MiB of output, the rest as ever.
+    ``policy``: of every run, or a profile's name; unset, 10 s of CPU time, 20 s on the clock and 1 MiB of output, the
+    rest as ever.
     ``jobs``: so many programs at a time; unset, one for each processor.
     ``memory``: bytes (or ``"8GiB"``) for all of them together, each counted with its whole limit; unset, nine tenths of
     what is available.
@@ -112,7 +113,7 @@ def _batch(options: Options) -> _Batch:
     policy = options.get("policy")
     judge = Judge(
         Settings(
-            policy=policies.default() if policy is None else policy,
+            policy=policies.default() if policy is None else Policy.named(policy),
             backend=options.get("backend"),
             trust=options.get("trust"),
             interpreter=options.get("interpreter"),

@@ -47,9 +47,9 @@ class _Box:
     """One policy, planned once, to run under and to link with others."""
 
     def __init__(self, policy: Policy, settings: Settings) -> None:
-        self.sync = Sandbox(policy, backend=settings.backend, trust=settings.trust)
-        self.plan = self.sync.plan
-        self.run = AsyncSandbox(policy, backend=self.sync.backend, trust=settings.trust)
+        planned = Sandbox(policy, backend=settings.backend, trust=settings.trust)
+        self.plan = planned.plan
+        self.run = AsyncSandbox(policy, backend=planned.backend, trust=settings.trust)
 
 
 @dataclass(frozen=True)
@@ -148,8 +148,8 @@ class Judge:
             source = together(test, token)
             result = await boxes.own.run.run(source, files=program.files, interpreter=interpreter)
             return judging.shared_verdict(result, token, kept)
-        tester = (boxes.test.sync, testing(test, interpreter))
-        answerer = (boxes.own.sync, answering(test, program.files, interpreter))
+        tester = (boxes.test.run, testing(test, interpreter))
+        answerer = (boxes.own.run, answering(test, program.files, interpreter))
         return judging.apart_verdict(*await link(tester, answerer), kept)
 
     def _shares(self, test: Test) -> bool:

@@ -9,7 +9,6 @@ from stockade._guarantees import Guarantee, Strength
 from stockade._plan import Plan
 from stockade._policy import Policy
 from stockade.batch.compiling import COMPILE_LIMITS
-from stockade.batch.records import RecordError
 from stockade.batch.room import Amount
 
 BATCH_LIMITS: Mapping[str, Any] = {"cpu_time": 10.0, "wall_time": 20.0, "output": 1 << 20}
@@ -17,7 +16,7 @@ BATCH_LIMITS: Mapping[str, Any] = {"cpu_time": 10.0, "wall_time": 20.0, "output"
 
 _TEST_LIMITS: Mapping[str, Any] = {"processes": 1, "output": 4 << 20, "disk": 4 << 20}
 _PATIENCE = 10.0  # seconds that a test may take beyond its answer
-_OWN_TASKS = 3  # of a sandbox: its init, the nursery, one that is on its way
+_OWN_TASKS = 16  # of a sandbox: its init, the nursery, one that is on its way; what an interpreter needs for itself
 _OWN_DESCRIPTORS = 20  # of a sandbox, in the warden or here: four pipes, sockets, groups, files to be laid
 
 
@@ -27,13 +26,15 @@ def default() -> Policy:
 
 
 def policy_for(base: Policy, profile: str | None, limits: Mapping[str, Any]) -> Policy:
-    """Return the policy of a program that names a ``profile`` and ``limits`` of its own."""
-    if profile is not None:
-        raise RecordError(f"profile = {profile!r}: there are no profiles by name yet; give 'limits'")
-    if not limits:
+    """Return the policy of a program that names a ``profile`` and ``limits`` of its own. Raises ``PolicyError``.
+
+    Of a profile the limits count and nothing else: what a program may reach is not for its record to say.
+    """
+    if profile is None and not limits:
         return base
     data = base.model_dump()
-    return Policy.parse({**data, "limits": {**data["limits"], **limits}})
+    named = Policy.profile(profile).model_dump()["limits"] if profile is not None else {}
+    return Policy.parse({**data, "limits": {**data["limits"], **named, **limits}})
 
 
 def policy_of_test(base: Policy) -> Policy:

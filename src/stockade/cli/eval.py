@@ -15,7 +15,7 @@ import click
 
 from stockade._errors import JobError
 from stockade.cli import streams
-from stockade.cli.options import backend_option, policy_from, policy_options, trust_option
+from stockade.cli.options import backend_option, policy_from, policy_options, resolved_from, trust_option
 from stockade.cli.reporting import SETUP_FAILED, Command, print_json, printable, say
 
 if TYPE_CHECKING:
@@ -246,13 +246,13 @@ def _evaluation(options: Mapping[str, Any]) -> Evaluation:
 
 
 def _policy(options: Mapping[str, Any]) -> Policy:
-    """Return the policy of the options; what they do not say is a batch's usual, unless a file says all."""
+    """Return the policy of the options; what nobody says (no profile, file or variable either) is a batch's usual."""
     from stockade.batch import policies
 
-    if options["policy_file"] is None:
-        usual = [(name, str(value)) for name, value in policies.BATCH_LIMITS.items()]
-        options = {**options, "limits": [*usual, *options["limits"]], "on_output": options["on_output"] or "kill"}
-    return policy_from(options)
+    said = resolved_from(options, options["trust"]).origins
+    usual = [(name, str(value)) for name, value in policies.BATCH_LIMITS.items() if said[f"limits.{name}"] == "default"]
+    output = "kill" if said["on_output"] == "default" else options["on_output"]
+    return policy_from({**options, "limits": [*usual, *options["limits"]], "on_output": output}, options["trust"])
 
 
 def _source(options: Mapping[str, Any]) -> Source:
