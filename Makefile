@@ -43,12 +43,16 @@ bench: $(STAMP) ## what a cold run costs, beside bubblewrap and a bare process; 
 	$(BIN)/python -m bench.backends
 	@echo
 	$(BIN)/python -m bench.operations
+	$(BIN)/python -m bench.batch
 
 bench-smoke: $(STAMP)
 	$(BIN)/python bench/cold.py --smoke
 	$(BIN)/python bench/walls.py --runs 3
 	$(BIN)/python -m bench.backends --runs 3
 	$(BIN)/python -m bench.operations --smoke
+	$(BIN)/python -m bench.batch --smoke
+	$(BIN)/python -m bench.agreement --mutants 20
+	$(BIN)/python -m bench.resume --programs 300 --kills 2
 
 overshoot: $(STAMP) ## how far past its limit a run gets, worst of 50
 	$(BIN)/python bench/overshoot.py

@@ -12,6 +12,7 @@ command -v gcc >/dev/null || packages+=(gcc libc6-dev)    # attacks whose point 
 command -v ruby >/dev/null || packages+=(ruby)            # languages that are run
 command -v node >/dev/null || packages+=(nodejs)
 command -v npm >/dev/null || packages+=(npm)              # and what installs packages for one
+command -v chromium >/dev/null || packages+=(chromium)    # looks at the report of a batch
 command -v git >/dev/null || packages+=(git)
 command -v setpriv >/dev/null || packages+=(util-linux)
 

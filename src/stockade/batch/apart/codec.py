@@ -16,7 +16,7 @@ from typing import Any
 MAX_BYTES = 1 << 18
 """The longest line. It bounds memory too: a value takes at most some fifty times the bytes of its line."""
 MAX_DEPTH = 50
-"""The deepest nesting. HumanEval needs three."""
+"""The deepest nesting."""
 
 _MAKERS: dict[str, type] = {"l": list, "t": tuple, "s": set, "z": frozenset}
 _TAGS = {kind: tag for tag, kind in _MAKERS.items()}

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import asyncio
 
-from stockade import AsyncSandbox, AsyncStream, Output, Result, Sandbox
+from stockade._async import AsyncSandbox, AsyncStream
+from stockade._events import Output
 from stockade._job import Job
+from stockade._result import Result
 
 _MOMENT = 0.005
 
 
-async def link(leader: tuple[Sandbox, Job], follower: tuple[Sandbox, Job]) -> tuple[Result, Result]:
+async def link(leader: tuple[AsyncSandbox, Job], follower: tuple[AsyncSandbox, Job]) -> tuple[Result, Result]:
     """Run both jobs, each one's output being the other's input. The follower is ended when the leader ends."""
     async with _stream(*leader) as one, _stream(*follower) as other, asyncio.TaskGroup() as group:
         group.create_task(_relay(other, one))
@@ -23,9 +25,8 @@ async def link(leader: tuple[Sandbox, Job], follower: tuple[Sandbox, Job]) -> tu
     return one.result, other.result
 
 
-def _stream(box: Sandbox, job: Job) -> AsyncStream:
-    running = AsyncSandbox(box.policy, backend=box.backend)
-    return running.stream_job(job, interactive=True, report_seconds=None)
+def _stream(box: AsyncSandbox, job: Job) -> AsyncStream:
+    return box.stream_job(job, interactive=True, report_seconds=None)
 
 
 async def _relay(one: AsyncStream, other: AsyncStream) -> None:

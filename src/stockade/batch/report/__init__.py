@@ -1,0 +1,149 @@
+"""A batch as one page: figures, charts and a table that can be filtered. Self-contained; it asks nobody for anything.
+
+What programs printed stands in the page, and it is hostile text. It gets there in two ways only: escaped into HTML, or
+as JSON that is read by the page's own script and shown as text, never as markup. The page's policy allows its own style
+and its own script, by their digests, and nothing else; so what slipped through would not run, and could call nobody.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from stockade._units import format_size
+from stockade.batch.report.charts import bars
+from stockade.batch.summary import Summary
+
+MOST_ROWS = 5000
+"""Programs in the table; those that did not pass come first."""
+_MOST_PASSED = 1000
+_MOST_CASES = 20
+_MOST_TEXT = 4000
+_MOST_PROBLEMS = 200
+_MARK = re.compile(r"\{\{(\w+)\}\}")
+
+
+def write(path: Path, records: Iterable[Mapping[str, Any]], summary: Summary, ks: Sequence[int], *, title: str) -> None:
+    """Write the page to ``path``, whole or not at all. Raises ``OSError``."""
+    draft = path.with_name(path.name + ".draft")
+    draft.write_text(page(records, summary, ks, title=title), encoding="utf-8")
+    draft.replace(path)
+
+
+def page(records: Iterable[Mapping[str, Any]], summary: Summary, ks: Sequence[int], *, title: str) -> str:
+    """Return the page."""
+    style, script = _read("page.css"), _read("page.js")
+    rows, left_out = _rows(records)
+    parts = {
+        "policy": "default-src 'none'; base-uri 'none'; form-action 'none'; "
+        f"style-src '{_digest(style)}'; script-src '{_digest(script)}'",
+        "title": escape(visible(title)),
+        "style": style,
+        "script": script,
+        "figures": _figures(summary, ks),
+        "charts": _charts(summary),
+        "problems": _problems(summary),
+        "left_out": f"{left_out:,} more are left out here; the file of verdicts has them all." if left_out else "",
+        "data": _as_data(rows),
+    }
+    # One pass: what a part holds is never looked at again.
+    return _MARK.sub(lambda found: parts[found[1]], _read("page.html"))
+
+
+def visible(text: str) -> str:
+    """Return text with what would steer a reader's eye (control characters, turned directions) written out."""
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+
+
+def _rows(records: Iterable[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], int]:
+    kept: list[dict[str, Any]] = []
+    passed: list[dict[str, Any]] = []
+    count = 0
+    for record in records:
+        count += 1
+        if record["verdict"] != "passed":
+            if len(kept) < MOST_ROWS - _MOST_PASSED:
+                kept.append(_row(record))
+        elif len(passed) < _MOST_PASSED:
+            passed.append(_row(record))
+    rows = sorted(kept + passed, key=lambda row: int(row["number"]))
+    return rows, count - len(rows)
+
+
+def _row(record: Mapping[str, Any]) -> dict[str, Any]:
+    usage = record["usage"]
+    return {
+        "number": record["number"],
+        "id": visible(record["id"]),
+        "problem": visible(record["problem"]),
+        "verdict": record["verdict"],
+        "limit": record["limit"] or "",
+        "reason": visible(record["reason"]),
+        "seconds": usage["wall_seconds"],
+        "cpu": usage["cpu_seconds"],
+        "memory": usage["peak_memory"],
+        "cases": [_case(case) for case in record["cases"][:_MOST_CASES]],
+        "more": max(0, len(record["cases"]) - _MOST_CASES),
+    }
+
+
+def _case(case: Mapping[str, Any]) -> dict[str, Any]:
+    texts = {name: visible(case[name][:_MOST_TEXT]) for name in ("name", "reason", "stdout", "stderr")}
+    return {**texts, "verdict": case["verdict"], "limit": case["limit"] or "", "seconds": case["usage"]["wall_seconds"]}
+
+
+def _as_data(rows: Any) -> str:
+    """Return JSON that can stand in a script element: nothing in it ends the element, or begins a comment."""
+    text = json.dumps(rows, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _figures(summary: Summary, ks: Sequence[int]) -> str:
+    figures = [(f"{summary.total:,}", "programs")]
+    figures += [(f"{count:,}", word) for word, count in summary.words.most_common()]
+    figures += [(f"{value:.4f}", f"pass@{k}") for k, value in summary.pass_at(ks).items()]
+    return "".join(
+        f'<div class="figure {escape(word)}"><b>{escape(value)}</b><span>{escape(word)}</span></div>'
+        for value, word in figures
+    )
+
+
+def _charts(summary: Summary) -> str:
+    words = [(word, count) for word, count in summary.words.most_common() if word != "limit_exceeded"]
+    words += [(f"limit: {limit}", count) for limit, count in summary.limits.most_common()]
+    seconds = [(f"< {bound:g} s" if bound else "more", count) for bound, count in summary.seconds.filled()]
+    memory = [(f"< {format_size(bound)}" if bound else "more", count) for bound, count in summary.memory.filled()]
+    charts = (("Verdicts", words), ("Time on the clock", seconds), ("Peak memory", memory))
+    return "".join(bars(title, pairs) for title, pairs in charts if pairs)
+
+
+def _problems(summary: Summary) -> str:
+    solved = sorted(summary.solved().items(), key=lambda item: (item[1][1] / max(1, item[1][0]), item[0]))
+    if len(solved) < 2:
+        return ""
+    shown = "".join(
+        f"<tr><td>{escape(visible(name))}</td><td>{passed}</td><td>{samples}</td></tr>"
+        for name, (samples, passed) in solved[:_MOST_PROBLEMS]
+    )
+    rest = len(solved) - _MOST_PROBLEMS
+    note = f"<p>{rest:,} more are solved as often or more often.</p>" if rest > 0 else ""
+    head = "<thead><tr><th>problem</th><th>passed</th><th>of</th></tr></thead>"
+    return (
+        f"<details><summary>{len(solved):,} problems, the hardest first</summary>"
+        f'<table class="problems">{head}<tbody>{shown}</tbody></table>{note}</details>'
+    )
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _read(name: str) -> str:
+    return (files(__name__) / name).read_text(encoding="utf-8")

@@ -1,0 +1,128 @@
+"""Many programs at a time on one thread: as many as there is room for, their verdicts in order or as they come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from dataclasses import replace
+
+from stockade._errors import StockadeError
+from stockade.batch.judge import Judge
+from stockade.batch.records import Program, RecordError, Verdict
+from stockade.batch.room import Amount, Room
+
+Numbered = tuple[int, Program]
+Refuse = Callable[[int, str, RecordError], None]
+_AHEAD = 1024
+"""Verdicts that may wait for an earlier one, where the order is kept: what is held is bounded."""
+
+
+async def verdicts(
+    programs: AsyncIterator[Numbered], judge: Judge, room: Room, *, ordered: bool, refuse: Refuse
+) -> AsyncGenerator[Verdict, None]:
+    """Judge ``programs`` and yield the verdicts. What can never run here goes to ``refuse``.
+
+    Closing the iterator ends what is in flight.
+    """
+    flight = _Flight(judge, room)
+    line = _Line(ordered=ordered)
+    upcoming = asyncio.ensure_future(anext(programs, None))
+    waiting: tuple[Numbered, Amount] | None = None
+    more = True
+    try:
+        while more or flight.tasks:
+            if more and waiting is None and upcoming.done():
+                item = upcoming.result()
+                more = item is not None
+                waiting = _weighed(item, judge, room, refuse) if item is not None else None
+                if more:
+                    upcoming = asyncio.ensure_future(anext(programs, None))
+            elif waiting is not None and room.fits(waiting[1]) and line.has_room:
+                line.expect(waiting[0][0])
+                flight.begin(*waiting)
+                waiting = None
+            else:
+                others = [upcoming] if more and waiting is None else []
+                for verdict in await flight.landed(others):
+                    for ready in line.add(verdict):
+                        yield ready
+    finally:
+        upcoming.cancel()
+        await flight.end()
+        await asyncio.gather(upcoming, return_exceptions=True)
+
+
+def _weighed(item: Numbered, judge: Judge, room: Room, refuse: Refuse) -> tuple[Numbered, Amount] | None:
+    """Return the program with what it may need, unless it can never run."""
+    number, program = item
+    try:
+        need = judge.need(program, room.capacity)
+        refusal = room.refusal(need)
+        if not refusal:
+            return item, need
+        raise RecordError(refusal)
+    except RecordError as error:
+        refuse(number, program.id, error)
+    except StockadeError as error:
+        refuse(number, program.id, RecordError(str(error)))
+    return None
+
+
+class _Flight:
+    """The programs that run now."""
+
+    def __init__(self, judge: Judge, room: Room) -> None:
+        self._judge = judge
+        self._room = room
+        self.tasks: dict[asyncio.Future[Verdict], Amount] = {}
+
+    def begin(self, item: Numbered, need: Amount) -> None:
+        self._room.take(need)
+        self.tasks[asyncio.ensure_future(self._run(*item))] = need
+
+    async def landed(self, others: Sequence[asyncio.Future[Numbered | None]]) -> list[Verdict]:
+        """Wait for one that has ended, or for one of ``others``; return the verdicts that there are."""
+        futures: list[asyncio.Future[Verdict] | asyncio.Future[Numbered | None]] = [*self.tasks, *others]
+        await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
+        done = [task for task in self.tasks if task.done()]
+        for task in done:
+            self._room.give(self.tasks.pop(task))
+        return [task.result() for task in done]
+
+    async def end(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+
+    async def _run(self, number: int, program: Program) -> Verdict:
+        return replace(await self._judge.judge(program), number=number)
+
+
+class _Line:
+    """Holds verdicts back until it is their turn, where the order is kept."""
+
+    def __init__(self, *, ordered: bool) -> None:
+        self._ordered = ordered
+        self._expected: dict[int, Verdict | None] = {}
+
+    @property
+    def has_room(self) -> bool:
+        return len(self._expected) < _AHEAD
+
+    def expect(self, number: int) -> None:
+        if self._ordered:
+            self._expected[number] = None
+
+    def add(self, verdict: Verdict) -> list[Verdict]:
+        """Return the verdicts whose turn it is now."""
+        if not self._ordered:
+            return [verdict]
+        self._expected[verdict.number] = verdict
+        ready = []
+        for number in list(self._expected):
+            held = self._expected[number]
+            if held is None:
+                break
+            ready.append(held)
+            del self._expected[number]
+        return ready

@@ -1,0 +1,197 @@
+"""Where programs come from: a file of lines, a folder of problems. Read twice, to look and to run; never held."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from stockade._errors import JobError
+from stockade.batch.compiling import SUFFIXES
+from stockade.batch.reading import MAX_LINE, program_from_line, program_from_record
+from stockade.batch.records import Program, RecordError
+from stockade.languages import registry as languages
+
+Entry = tuple[int, "Program | RecordError"]
+Wanted = Callable[[int], bool]
+
+
+@dataclass(frozen=True)
+class Source:
+    """An input of a batch."""
+
+    kind: str
+    name: str
+    digest: Callable[[], str]
+    """A digest of all its bytes: whether it is the same input."""
+    entries: Callable[[Wanted], Iterator[Entry]]
+    """Those of its programs that are wanted, with their numbers from 1 on; an error in the place of what is none."""
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What was seen in an input before anything is run."""
+
+    digest: str
+    last: int
+    """The largest number."""
+    good: int
+    bad: dict[int, str] = field(default_factory=dict)
+    """Number to what is wrong: it makes no sense, or its id was there before."""
+
+
+def scan(source: Source, wrong: Callable[[Program], str] = lambda _: "") -> Scan:
+    """Look at every program; ``wrong`` may say what else is wrong with one."""
+    seen: dict[bytes, int] = {}  # digests: an id may be long
+    bad: dict[int, str] = {}
+    last = 0
+    for number, item in source.entries(lambda _: True):
+        last = number
+        reason = str(item) if isinstance(item, RecordError) else wrong(item) or _twice(item, number, seen)
+        if reason:
+            bad[number] = reason
+    return Scan(source.digest(), last, len(seen), bad)
+
+
+def _twice(program: Program, number: int, seen: dict[bytes, int]) -> str:
+    key = hashlib.blake2b(program.id.encode(), digest_size=16).digest()
+    first = seen.setdefault(key, number)
+    return "" if first == number else f"id = {program.id!r}: number {first} has it already"
+
+
+def lines(path: Path) -> Source:
+    """Return the programs in a file, one JSON object a line."""
+    require_file(path)
+    return Source("lines", path.name, lambda: digest_of([path]), lambda wanted: _line_entries(path, wanted))
+
+
+def require_file(path: Path) -> None:
+    """Raise ``JobError`` unless ``path`` is a regular file that can be opened: it is read twice."""
+    try:
+        with path.open("rb"):
+            pass
+    except OSError as error:
+        raise JobError(f"{path}: {error.strerror}") from None
+    if not path.is_file():
+        raise JobError(f"{path}: no regular file, which can be read twice; write it to one first")
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield each line that is not blank with its number; a file whose name ends in .gz is unpacked."""
+    with _opened(path) as file:
+        number = 0
+        while line := file.readline(MAX_LINE + 1):
+            number += 1
+            if len(line) > MAX_LINE:
+                while not line.endswith(b"\n") and line:
+                    line = file.readline(MAX_LINE)
+                yield number, b"\0"  # which is no JSON
+            elif not line.isspace():
+                yield number, line
+
+
+def digest_of(paths: Iterable[Path]) -> str:
+    """Return a digest of the files' names and bytes."""
+    whole = hashlib.sha256()
+    for path in paths:
+        with path.open("rb") as file:
+            whole.update(f"{path.name}\0".encode() + hashlib.file_digest(file, "sha256").digest())
+    return whole.hexdigest()
+
+
+def _opened(path: Path) -> IO[bytes]:
+    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
+
+
+def _line_entries(path: Path, wanted: Wanted) -> Iterator[Entry]:
+    for number, line in numbered_lines(path):
+        if wanted(number):
+            yield number, attempted(program_from_line, line)
+
+
+def attempted(make: Callable[..., Program], *arguments: Any) -> Program | RecordError:
+    """Return the program that ``make`` makes, or the error that it raises."""
+    try:
+        return make(*arguments)
+    except RecordError as error:
+        return error
+
+
+def folder(path: Path, solutions: Path | None = None) -> Source:
+    """Return the solutions to the problems in a folder.
+
+    Each problem is a folder with ``NAME.in`` and ``NAME.out`` for each case, and perhaps ``problem.toml``: ``limits``,
+    ``compare`` and ``tolerance``. Its solutions lie in its folder ``solutions``, or, with ``solutions``, in that
+    folder: as ``PROBLEM/ANY.py``, or as ``PROBLEM.py``. ``path`` may be one problem itself.
+    """
+    if solutions is not None and not solutions.is_dir():
+        raise JobError(f"{solutions}: no folder of solutions")
+    problems = _problems(path)
+    if not problems:
+        raise JobError(f"{path}: no folder in it holds cases, as files NAME.in and NAME.out")
+    tried = [(problem, solution) for problem in problems for solution in _solutions(problem, solutions)]
+    if not tried:
+        place = solutions or f"{path}/PROBLEM/solutions"
+        raise JobError(f"{place}: no solutions to {len(problems)} problems there")
+
+    def entries(wanted: Wanted) -> Iterator[Entry]:
+        for number, (problem, solution) in enumerate(tried, 1):
+            if wanted(number):
+                yield number, attempted(_from_files, problem, solution)
+
+    def digest() -> str:
+        inside = [file for problem in problems for file in sorted(problem.iterdir()) if file.is_file()]
+        return digest_of([*inside, *(solution for _, solution in tried)])
+
+    return Source("folder", path.name, digest, entries)
+
+
+def _problems(path: Path) -> list[Path]:
+    found = [place for place in (path, *sorted(path.iterdir())) if place.is_dir() and any(place.glob("*.in"))]
+    return found[:1] if found[:1] == [path] else found
+
+
+def _solutions(problem: Path, elsewhere: Path | None) -> list[Path]:
+    own = problem / "solutions" if elsewhere is None else elsewhere / problem.name
+    found = sorted(own.iterdir()) if own.is_dir() else []
+    beside = sorted(elsewhere.glob("*")) if elsewhere is not None else []
+    found += [path for path in beside if path.stem == problem.name]
+    return [path for path in found if path.is_file() and not path.name.startswith(".")]
+
+
+def _from_files(problem: Path, solution: Path) -> Program:
+    try:
+        record = {
+            **_about(problem),
+            "id": f"{problem.name}/{solution.name}",
+            "problem": problem.name,
+            "language": SUFFIXES.get(solution.suffix.lower()) or languages.by_suffix(solution),
+            "source": solution.read_text(encoding="utf-8"),
+            "cases": [_case(path) for path in sorted(problem.glob("*.in"))],
+        }
+    except (OSError, ValueError, JobError) as error:
+        raise RecordError(f"{solution}: {error}") from None
+    return program_from_record(record)
+
+
+def _about(problem: Path) -> dict[str, Any]:
+    file = problem / "problem.toml"
+    if not file.exists():
+        return {}
+    data = tomllib.loads(file.read_text(encoding="utf-8"))
+    odd = sorted(set(data) - {"limits", "profile", "compare", "tolerance"})
+    if odd:
+        raise ValueError(f"{file.name}: {odd[0]}: there are limits, profile, compare and tolerance")
+    return data
+
+
+def _case(path: Path) -> dict[str, Any]:
+    wanted = path.with_suffix(".out")
+    if not wanted.exists():
+        raise ValueError(f"{path.name} is there and {wanted.name} is not")
+    read = (file.read_text(encoding="utf-8") for file in (path, wanted))
+    return {"name": path.stem, "stdin": next(read), "expected": next(read)}

@@ -1,0 +1,283 @@
+"""``stockade eval``: a file of programs, or a known benchmark, to a file of verdicts."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, aclosing, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stockade._errors import JobError
+from stockade.cli import streams
+from stockade.cli.options import backend_option, policy_from, policy_options, resolved_from, trust_option
+from stockade.cli.reporting import SETUP_FAILED, Command, print_json, printable, say
+
+if TYPE_CHECKING:
+    from stockade._policy import Policy
+    from stockade.batch.evaluation import Evaluation, Sink
+    from stockade.batch.journal import Journal
+    from stockade.batch.sources import Source
+    from stockade.batch.summary import Summary
+    from stockade.cli.eval_progress import Progress
+
+NOT_ALL_JUDGED = 1
+_MOST_BAD_LINES = 20
+_HELP = """Judge many programs, each run in a sandbox of its own, and write a verdict for each.
+
+\b
+  stockade eval FILE.jsonl -o VERDICTS.jsonl   a program a line
+  stockade eval FOLDER                         problems with NAME.in and NAME.out, and their solutions
+  stockade eval humaneval [SAMPLES]            HumanEval; without samples its reference solutions
+  stockade eval mbpp FILE [SAMPLES]            MBPP's problems in FILE
+  stockade eval apps FILE [SAMPLES]            APPS's, livecodebench FILE SAMPLES LiveCodeBench's
+
+A line is a JSON object: "id" and "source"; "language", "stdin", "expected", "compare" (exact, lines, tokens, or floats
+with "tolerance"), or "cases" with these; "files", "limits", "problem"; or, for Python, "prompt", "answer", "test" and
+"entry_point" or "functions". What is yours goes into "meta".
+
+The same command again goes on where the last one ended, however it ended: verdicts are only ever added to the file of
+-o, and what was in flight is run again. VERDICTS.jsonl.batch beside it tells what the verdicts are of; another input,
+or other limits, are refused.
+
+Verdicts: passed, wrong_output, failed, crashed, limit_exceeded (with the limit), sandbox_failed. Unless a policy says
+otherwise a run has 10 s of CPU time, 20 s on the clock and 1 MiB of output; past that it ends.
+
+The exit status is 0 if every line has its verdict, 1 if some lines made no sense or a sandbox failed, 2 bad usage, 125
+no sandbox or no place for the verdicts, 130 interrupted.
+"""
+_EXAMPLES = """\b
+Examples:
+  stockade eval programs.jsonl -o verdicts.jsonl
+  stockade eval programs.jsonl -o verdicts.jsonl --jobs 8 --memory 4GiB --limit memory=128MiB
+  stockade eval humaneval samples.jsonl -o verdicts.jsonl --report report.html
+  stockade eval problems/ --solutions solutions/ -o verdicts.jsonl --stop-early
+  stockade eval programs.jsonl | grep -v '"verdict": "passed"'
+"""
+
+
+@click.command("eval", cls=Command, help=_HELP, epilog=_EXAMPLES)
+@click.option("-o", "--output", metavar="FILE", help="Write the verdicts to FILE; else to standard output.")
+@click.option("--overwrite", is_flag=True, help="Begin anew, whatever verdicts are in that file.")
+@click.option("--jobs", type=click.IntRange(1), metavar="N", help="So many at a time; unset, one for each processor.")
+@click.option("--memory", metavar="SIZE", help="For all of them together, each counted with its whole limit.")
+@click.option("--ordered", is_flag=True, help="Put the verdicts in the order of the input, at the end.")
+@click.option("--solutions", metavar="FOLDER", help="Where the solutions to a folder of problems lie.")
+@click.option(
+    "--tests",
+    type=click.Choice(["apart", "shared"]),
+    default="apart",
+    help="Whether a test runs in a sandbox of its own (the default), or among the answer's own objects: faster, and "
+    "the answer can forge the verdict.",
+)
+@click.option("--stop-early", is_flag=True, help="Leave out the cases after one that did not pass.")
+@click.option(
+    "--retries", type=click.IntRange(0), default=2, help="How often to begin again where a sandbox failed (2)."
+)
+@click.option("--keep-output", type=click.IntRange(0), default=2048, metavar="BYTES", help="Of each stream (2048).")
+@click.option("--interpreter", metavar="PATH", help="Interpreter, or virtual environment, for Python programs.")
+@click.option("--k", "ks", default="1,10,100", metavar="LIST", help="Which pass@k to tell (1,10,100).")
+@click.option("--report", metavar="FILE", help="Write a page with charts and a table to FILE: one file, no network.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object; needs -o.")
+@click.option("--quiet", is_flag=True, help="Show no progress and no summary.")
+@policy_options
+@backend_option
+@trust_option
+@click.argument("words", nargs=-1, required=True, metavar="FILE|FOLDER|FORMAT [FILE]...")
+def evaluate(**options: Any) -> int:
+    """Judge programs and return the exit status."""
+    ks = _check(options)
+    streams.start_warden()
+    evaluation = _evaluation(options)
+    with ExitStack() as stack:
+        run = _Run(evaluation, options, stack)
+        status = run.carry_out()
+    return run.tell(status, ks)
+
+
+class _Run:
+    """One batch from here on: its verdicts, what is shown of them, and how it ends."""
+
+    def __init__(self, evaluation: Evaluation, options: Mapping[str, Any], stack: ExitStack) -> None:
+        from stockade.batch.journal import Journal
+        from stockade.batch.summary import Summary
+        from stockade.cli.eval_progress import Progress
+
+        self._evaluation, self._options = evaluation, options
+        self._summary: Summary = Summary()
+        self._journal: Journal | None = None
+        self._done = bytearray(evaluation.seen.last + 1)
+        if options["output"] is not None:
+            journal = Journal(options["output"], evaluation.identity(), overwrite=options["overwrite"])
+            self._journal = stack.enter_context(journal)
+            self._done = journal.replay(evaluation.seen.last, self._summary.add)
+        self._before = self._summary.total
+        self._signal = 0
+        quiet = options["quiet"] or options["as_json"]
+        self._progress: Progress = Progress(evaluation.seen.good, self._before, quiet=quiet)
+        self._report_bad_lines()
+        if self._before and not quiet:
+            self._progress.say(f"{self._before} of {evaluation.seen.good} were judged before: going on")
+
+    def carry_out(self) -> int:
+        """Judge what is left; return the exit status."""
+        try:
+            asyncio.run(self._judge_all())
+            if self._journal is not None and self._options["ordered"] and not self._signal:
+                self._journal.sort()
+        except BrokenPipeError:
+            raise  # nobody takes the verdicts any more: no matter for a sentence
+        except OSError as error:
+            self._progress.clear()
+            say(f"{self._options['output'] or 'standard output'}: {error.strerror or error}")
+            self._say_how_to_go_on()
+            return SETUP_FAILED
+        self._progress.clear()
+        if self._signal:
+            self._say_how_to_go_on()
+            return 128 + self._signal
+        failed = self._summary.words["sandbox_failed"]
+        return NOT_ALL_JUDGED if failed or self._evaluation.seen.bad else 0
+
+    async def _judge_all(self) -> None:
+        """Judge until the end, or until Ctrl-C or a request to end comes."""
+        loop, working = asyncio.get_running_loop(), asyncio.ensure_future(self._work())
+
+        def end(number: int) -> None:
+            self._signal = number
+            working.cancel()
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                loop.add_signal_handler(number, end, number)
+        with suppress(asyncio.CancelledError):
+            await working
+
+    async def _work(self) -> None:
+        sink: Sink = self._journal if self._journal is not None else _Printed()
+        async with aclosing(self._evaluation.run(self._done, sink)) as records:
+            async for record in records:
+                self._summary.add(record)
+                self._progress.step(self._summary.words)
+
+    def tell(self, status: int, ks: Sequence[int]) -> int:
+        """Print the summary and write the report; return the exit status."""
+        if status not in (0, NOT_ALL_JUDGED):
+            return status
+        if self._options["report"] is not None:
+            _write_report(self._options, self._summary, ks)
+        if self._options["as_json"]:
+            bad = [{"line": number, "reason": reason} for number, reason in self._evaluation.seen.bad.items()]
+            print_json({**self._summary.as_json(ks), "judged_before": self._before, "bad_lines": bad})
+        elif not self._options["quiet"]:
+            from stockade.cli import eval_summary
+
+            click.echo(f"{self._progress.sentence()}\n", err=True)
+            for line in eval_summary.lines(self._summary, ks):
+                click.echo(line, err=self._journal is None)
+        return status
+
+    def _report_bad_lines(self) -> None:
+        bad = self._evaluation.seen.bad
+        for number, reason in list(bad.items())[:_MOST_BAD_LINES]:
+            say(f"{self._evaluation.source.name}:{number}: {reason}")
+        if len(bad) > _MOST_BAD_LINES:
+            say(f"... and {len(bad) - _MOST_BAD_LINES} lines more that make no sense")
+
+    def _say_how_to_go_on(self) -> None:
+        judged, good = self._summary.total, self._evaluation.seen.good
+        if self._journal is None:
+            say(f"ended after {judged} of {good}; with -o FILE it could go on from there")
+            return
+        words = [word for word in sys.argv[1:] if word != "--overwrite"]
+        say(f"{judged} of {good} verdicts are in {self._options['output']}; to go on:")
+        say(f"  {shlex.join(['stockade', *words])}")
+
+
+class _Printed:
+    """Verdicts on standard output."""
+
+    def append(self, verdict: Any) -> dict[str, Any]:
+        """Print a verdict."""
+        record: dict[str, Any] = verdict.as_json()
+        print_json(record)
+        return record
+
+
+def _check(options: Mapping[str, Any]) -> list[int]:
+    """Refuse what makes no sense together; return the numbers of ``--k``."""
+    if options["output"] is None:
+        for name in ("as_json", "report", "overwrite"):
+            if options[name]:
+                raise click.UsageError(f"--{name.removeprefix('as_')} needs -o FILE, where the verdicts go")
+    try:
+        ks = [int(word) for word in options["ks"].split(",")]
+    except ValueError:
+        ks = [0]
+    if min(ks) < 1:
+        raise click.UsageError(f"--k {options['ks']}: numbers from 1 on, such as 1,10")
+    return sorted(set(ks))
+
+
+def _evaluation(options: Mapping[str, Any]) -> Evaluation:
+    from stockade.batch import machine
+    from stockade.batch.evaluation import Evaluation
+    from stockade.batch.judge import Settings
+    from stockade.batch.room import Room
+
+    settings = Settings(
+        policy=_policy(options),
+        backend=options["backend"],
+        trust=options["trust"],
+        interpreter=options["interpreter"],
+        tests=options["tests"],
+        stop_early=options["stop_early"],
+        retries=options["retries"],
+        kept=options["keep_output"],
+    )
+    room = Room(machine.capacity(options["jobs"], options["memory"]))
+    ordered = options["ordered"] and options["output"] is None
+    return Evaluation(_source(options), settings, room, ordered=ordered)
+
+
+def _policy(options: Mapping[str, Any]) -> Policy:
+    """Return the policy of the options; what nobody says (no profile, file or variable either) is a batch's usual."""
+    from stockade.batch import policies
+
+    said = resolved_from(options, options["trust"]).origins
+    usual = [(name, str(value)) for name, value in policies.BATCH_LIMITS.items() if said[f"limits.{name}"] == "default"]
+    output = "kill" if said["on_output"] == "default" else options["on_output"]
+    return policy_from({**options, "limits": [*usual, *options["limits"]], "on_output": output}, options["trust"])
+
+
+def _source(options: Mapping[str, Any]) -> Source:
+    from stockade.batch import sources
+    from stockade.batch.formats import FORMATS, find
+
+    first, *rest = options["words"]
+    path, solutions = Path(first), options["solutions"]
+    if solutions is not None and (first in FORMATS or not path.is_dir()):
+        raise click.UsageError("--solutions goes with a folder of problems")
+    if first in FORMATS:
+        return find(first, [Path(word) for word in rest])
+    if rest:
+        known = ", ".join(FORMATS)
+        raise click.UsageError(f"{printable(rest[0])}: one file or folder is taken, or one of {known} before its files")
+    if path.is_dir():
+        return sources.folder(path, None if solutions is None else Path(solutions))
+    return sources.lines(path)
+
+
+def _write_report(options: Mapping[str, Any], summary: Summary, ks: Sequence[int]) -> None:
+    from stockade.batch import report
+    from stockade.batch.journal import read
+
+    try:
+        report.write(Path(options["report"]), read(options["output"]), summary, ks, title=" ".join(options["words"]))
+    except OSError as error:
+        raise JobError(f"--report {options['report']}: {error.strerror}") from None

@@ -1,0 +1,99 @@
+"""What is shown while a batch runs: a bar on a terminal, a plain line now and then elsewhere. On standard error."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+from stockade.cli.reporting import printable
+
+_BAR_SECONDS = 0.1
+_LINE_SECONDS = 10.0
+_LONGEST_BAR = 30
+_RECENT = 20.0
+"""Seconds over which the rate is taken: what was long ago says little of the time that is left."""
+_SHORT = {"passed": "ok", "wrong_output": "wrong", "limit_exceeded": "limit", "sandbox_failed": "SANDBOX"}
+
+
+class Progress:
+    """Counts verdicts, and shows them from time to time."""
+
+    def __init__(self, total: int, done: int = 0, *, quiet: bool = False, stream: TextIO | None = None) -> None:
+        self._total, self._done, self._begun = total, done, done
+        self._stream = sys.stderr if stream is None else stream
+        self._quiet = quiet or self._stream is None
+        self._bar = not self._quiet and self._stream.isatty()
+        self._start = self._shown = time.monotonic()
+        self._marks: list[tuple[float, int]] = [(self._start, done)]
+
+    def step(self, words: Mapping[str, int]) -> None:
+        """One more is done; ``words`` are the counts of all verdicts."""
+        self._done += 1
+        now = time.monotonic()
+        if self._quiet or now - self._shown < (_BAR_SECONDS if self._bar else _LINE_SECONDS):
+            return
+        self._shown = now
+        self._mark(now)
+        self._show(words)
+
+    def clear(self) -> None:
+        """Take the bar away."""
+        if self._bar:
+            self._write("\r\x1b[K")
+
+    def say(self, text: str) -> None:
+        """Write a line of text, above the bar where there is one."""
+        self.clear()
+        self._write(printable(text) + "\n")
+
+    def sentence(self) -> str:
+        """Return what was done since the batch began, or went on."""
+        seconds = time.monotonic() - self._start
+        judged = self._done - self._begun
+        rate = f", {judged / seconds:.1f} a second" if judged and seconds else ""
+        return f"{judged} judged in {duration(seconds)}{rate}"
+
+    def _mark(self, now: float) -> None:
+        self._marks.append((now, self._done))
+        while len(self._marks) > 2 and now - self._marks[0][0] > _RECENT:
+            self._marks.pop(0)
+
+    def _show(self, words: Mapping[str, int]) -> None:
+        (then, before), (now, done) = self._marks[0], self._marks[-1]
+        rate = (done - before) / (now - then) if now > then else 0.0
+        left = f", {duration((self._total - done) / rate)} left" if rate else ""
+        counts = " ".join(f"{_SHORT.get(word, word)} {count}" for word, count in words.items() if count)
+        text = f"{done}/{self._total} {rate:.1f}/s{left}  {counts}"
+        self._write("\r" + self._with_bar(text) + "\x1b[K" if self._bar else text + "\n")
+
+    def _with_bar(self, text: str) -> str:
+        columns = shutil.get_terminal_size().columns
+        length = min(_LONGEST_BAR, columns - len(text) - 4)
+        if length < 5:
+            return text[: columns - 1]
+        filled = length * self._done // max(1, self._total)
+        return f"[{'#' * filled}{'.' * (length - filled)}] {text}"
+
+    def _write(self, text: str) -> None:
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except OSError:  # nobody looks any more; the verdicts go on
+            self._quiet = True
+
+
+def duration(seconds: float) -> str:
+    """Return a number of seconds the way a person says it."""
+    if seconds < 100:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def as_shown(record: Mapping[str, Any]) -> str:
+    """Return a verdict's word, with its limit where there is one."""
+    return f"{record['verdict']}:{record['limit']}" if record["limit"] else str(record["verdict"])

