@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+ENGINES := $(VENV)/.engines
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check lint types contracts unit bench bench-smoke overshoot guarantees soak test-hosts test-hosts-all hosts-table clean
@@ -10,8 +11,12 @@ STAMP := $(VENV)/.installed
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
-$(STAMP): pyproject.toml scripts/setup.sh
+$(STAMP): pyproject.toml scripts/setup.sh scripts/install.sh
 	@PYTHON=$(PYTHON) VENV=$(VENV) scripts/setup.sh
+	@touch $@
+
+$(ENGINES): $(STAMP) scripts/engines.sh
+	@scripts/engines.sh
 	@touch $@
 
 demo: $(STAMP) ## the main job on real input: HumanEval, sandboxed, then wrong and hostile answers
@@ -32,10 +37,10 @@ contracts: $(STAMP) ## who may import whom
 unit: $(STAMP) ## tests that fork nothing
 	$(BIN)/python -m pytest -q tests/unit tests/property
 
-test: $(STAMP) ## everything, as this user, and as an ordinary one too when this is root
+test: $(ENGINES) ## everything, as this user, and as an ordinary one too when this is root
 	scripts/test.sh $(BIN)/python
 
-bench: $(STAMP) ## what a cold run costs, beside bubblewrap and a bare process; what each wall costs, each backend, and counting
+bench: $(ENGINES) ## what a cold run costs, beside bubblewrap and a bare process; what each wall costs, each backend, and counting
 	$(BIN)/python bench/cold.py
 	@echo
 	$(BIN)/python bench/walls.py
@@ -45,7 +50,7 @@ bench: $(STAMP) ## what a cold run costs, beside bubblewrap and a bare process; 
 	$(BIN)/python -m bench.operations
 	$(BIN)/python -m bench.batch
 
-bench-smoke: $(STAMP)
+bench-smoke: $(ENGINES)
 	$(BIN)/python bench/cold.py --smoke
 	$(BIN)/python bench/walls.py --runs 3
 	$(BIN)/python -m bench.backends --runs 3
@@ -54,13 +59,13 @@ bench-smoke: $(STAMP)
 	$(BIN)/python -m bench.agreement --mutants 20
 	$(BIN)/python -m bench.resume --programs 300 --kills 2
 
-overshoot: $(STAMP) ## how far past its limit a run gets, worst of 50
+overshoot: $(ENGINES) ## how far past its limit a run gets, worst of 50
 	$(BIN)/python bench/overshoot.py
 
-guarantees: $(STAMP) ## docs/guarantees.md, from real runs (root)
+guarantees: $(ENGINES) ## docs/guarantees.md, from real runs (root)
 	scripts/guarantees.sh $(BIN)/python
 
-soak: $(STAMP) ## 2,000 runs, 16 at a time, and nothing left
+soak: $(ENGINES) ## 2,000 runs, 16 at a time, and nothing left
 	STOCKADE_SOAK=2000 $(BIN)/python -m pytest -q tests/system/test_soak.py
 
 test-hosts: $(STAMP) ## the same on another kernel: cgroup v2 in QEMU, as root, delegated, and with no group

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Installs what tests and benchmarks run beside Python: engines, languages and tools.
+set -euo pipefail
+packages=()
+command -v bwrap >/dev/null || packages+=(bubblewrap)     # a backend, and what benchmarks are compared with
+command -v firejail >/dev/null || packages+=(firejail)    # a backend
+command -v gcc >/dev/null || packages+=(gcc libc6-dev)    # attacks whose point is a raw system call
+command -v ruby >/dev/null || packages+=(ruby)            # languages that are run
+command -v node >/dev/null || packages+=(nodejs)
+command -v npm >/dev/null || packages+=(npm)              # and what installs packages for one
+command -v chromium >/dev/null || packages+=(chromium)    # looks at the report of a batch
+command -v git >/dev/null || packages+=(git)
+command -v setpriv >/dev/null || packages+=(util-linux)
+"$(dirname "$0")/install.sh" "${packages[@]}"
