@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import stockade
-from tests.escape import corpus, trial
-from tests.escape.corpus import Attack
-from tests.escape.trial import Trial
+from stockade.attacks import corpus, trial
+from stockade.attacks.corpus import Attack
+from stockade.attacks.trial import Trial
 from tests.support import facilities, host
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from stockade import Guarantee
-from tests.escape import corpus, trial
-from tests.escape.corpus import Attack
+from stockade.attacks import corpus, trial
+from stockade.attacks.corpus import Attack
 from tests.support import host
 
 ATTACKS = corpus.load()

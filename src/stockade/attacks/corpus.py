@@ -1,4 +1,4 @@
-"""The corpus as data: each attack is one small file below ``attacks/``, with a header of TOML in comments.
+"""The corpus as data: each attack is one small file below ``programs/``, with a header of TOML in comments.
 
 The header stands between ``# /// attack`` and ``# ///`` (``//`` in C):
 
@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).parent / "attacks"
+FOLDER = Path(__file__).parent / "programs"
 _LANGUAGES = {".py": "python", ".sh": "shell", ".c": "c"}
 _COMMENT = {"python": "#", "shell": "#", "c": "//"}
 

@@ -36,8 +36,9 @@ from typing import Any
 
 import stockade
 from stockade.client import wardens
-from tests.escape import corpus, kit, world
-from tests.escape.corpus import Attack
+from stockade.attacks import corpus, world
+from stockade.attacks.programs import kit
+from stockade.attacks.corpus import Attack
 from tests.support import host
 
 _HERE = Path(__file__).parent
@@ -133,12 +134,7 @@ def run_confined(attack: Attack, refusal: str, backend: str = NATIVE) -> Half:
         try:
             wardens.current()
             begin = time.monotonic()
-            try:
-                result = sandboxed(attack, around, backend)
-            except stockade.JobError as error:
-                if backend == NATIVE or not around.filesystem:
-                    raise
-                return Half(good=True, what=f"refused before it began: {error}")
+            result = sandboxed(attack, around, backend)
             seconds = time.monotonic() - begin
         finally:
             if around.fresh_warden:
@@ -165,7 +161,7 @@ def run_confined(attack: Attack, refusal: str, backend: str = NATIVE) -> Half:
 
 def sandboxed(attack: Attack, around: world.World, backend: str = NATIVE) -> stockade.Result:
     """Run the program in a sandbox."""
-    policy = _policy(attack, around.read, backend, around.filesystem)
+    policy = _policy(attack, around.read, backend)
     environment = {**around.environment, **attack.confined}
     if attack.language == "c":
         files: Mapping[str, bytes] = {"attack": compiled(attack)}
@@ -173,8 +169,7 @@ def sandboxed(attack: Attack, around: world.World, backend: str = NATIVE) -> sto
         if backend != NATIVE:  # where no mode can be changed, one is given at birth
             command = [_SYSTEM_PYTHON, "-c", _EXECUTE]
         return stockade.run_command(command, policy=policy, files=files, environment=environment, backend=backend)
-    wants_kit = attack.language == "python" and not around.filesystem
-    files = {"kit.py": (_HERE / "kit.py").read_bytes()} if wants_kit else {}
+    files = {"kit.py": (_HERE / "programs" / "kit.py").read_bytes()} if attack.language == "python" else {}
     source = attack.path.read_bytes()
     own = None if backend == NATIVE or attack.language != "python" else _SYSTEM_PYTHON
     return stockade.run(
@@ -188,12 +183,10 @@ def sandboxed(attack: Attack, around: world.World, backend: str = NATIVE) -> sto
     )
 
 
-def _policy(
-    attack: Attack, read: list[str], backend: str = NATIVE, filesystem: Mapping[str, Any] | None = None
-) -> stockade.Policy:
+def _policy(attack: Attack, read: list[str], backend: str = NATIVE) -> stockade.Policy:
     data = {key: dict(value) if isinstance(value, Mapping) else value for key, value in attack.policy.items()}
     data["limits"] = {"wall_time": _WALL_SECONDS, **data.get("limits", {})}
-    data["filesystem"] = {"read": read, **data.get("filesystem", {}), **(filesystem or {})}
+    data["filesystem"] = {"read": read, **data.get("filesystem", {})}
     if backend != NATIVE:  # whatever it holds; the receipt says how much that is
         data["accept"] = dict.fromkeys(map(str, stockade.Guarantee), "absent")
     return stockade.Policy.parse(data)
@@ -202,7 +195,7 @@ def _policy(
 def _enclosed(attack: Attack, around: world.World) -> dict[str, Any]:
     folder = around.folder / "work"
     folder.mkdir()
-    (folder / "kit.py").write_bytes((_HERE / "kit.py").read_bytes())
+    (folder / "kit.py").write_bytes((_HERE / "programs" / "kit.py").read_bytes())
     program = folder / f"program{attack.path.suffix}"
     program.write_bytes(attack.path.read_bytes())
     if attack.language == "c":

@@ -1,0 +1,1 @@
+"""Attacks on stockade's own sandboxes: a corpus of programs, and what tries them."""
