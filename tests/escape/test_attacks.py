@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import os
+import tomllib
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from stockade import Guarantee
-from stockade.attacks import corpus, trial
+from stockade.attacks import corpus, needs, trial
 from stockade.attacks.corpus import Attack
+from stockade.attacks.trial import Trial, Verdict
+from tests.conftest import MUST_RUN
 from tests.support import host
 
 ATTACKS = corpus.load()
 OTHERS = (("process", ("landlock",)), ("bubblewrap", ("bwrap",)), ("firejail", ("firejail",)))
 """``landlock`` is ``process`` where Landlock is there, as it must be for these."""
-NOT_ATTACKED = {Guarantee.SWAP, Guarantee.CPU_RATE, Guarantee.IO_READ, Guarantee.OPERATIONS}
-"""Swap is read back (a host without swap cannot be driven into it); the others are absent unless asked for. The rate of
-reads is attacked in ``tests/system/test_io_rate.py``, where there is a disk; operations are the guest's to count."""
+NOT_ATTACKED = {Guarantee.SWAP, Guarantee.IO_READ, Guarantee.OPERATIONS}
+"""Swap is read back: a host without swap cannot be driven into it. The rate of reads is attacked in
+``tests/system/test_io_rate.py``, where there is a disk; operations are the guest's to count."""
+NOT_RUN = tomllib.loads((Path(__file__).parent / "not_run.toml").read_text())
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -35,9 +41,7 @@ def host_as_before() -> Iterator[None]:
     "attack", [pytest.param(item, id=item.id, marks=[pytest.mark.needs(*item.needs)]) for item in ATTACKS]
 )
 def test_refused_where_it_would_succeed(attack: Attack) -> None:
-    tried = trial.attempt(attack)
-    assert tried.control.good, f"the control did not succeed: {tried.control.what}"
-    assert tried.confined.good, tried.confined.what
+    check(trial.attempt(attack))
 
 
 @pytest.mark.parametrize("backend", [pytest.param(name, marks=pytest.mark.needs(*needs)) for name, needs in OTHERS])
@@ -45,13 +49,23 @@ def test_refused_where_it_would_succeed(attack: Attack) -> None:
     "attack", [pytest.param(item, id=item.id, marks=[pytest.mark.needs(*item.needs)]) for item in ATTACKS]
 )
 def test_refused_or_admitted_by_another_backend(attack: Attack, backend: str) -> None:
-    tried = trial.attempt(attack, backend)
-    assert tried.control.good, f"the control did not succeed: {tried.control.what}"
-    assert tried.confined.good, tried.confined.what
+    check(trial.attempt(attack, backend))
+
+
+def check(tried: Trial) -> None:
+    assert tried.confined is not None, tried.reason
+    assert tried.verdict in {Verdict.REFUSED, Verdict.ADMITTED}, tried.confined.what
+
+
+def test_what_does_not_run_here_is_listed_with_its_reason() -> None:
+    listed = NOT_RUN["as_root" if os.geteuid() == 0 else "as_user"] | NOT_RUN["anywhere"]
+    not_run = {attack.id: needs.why_not(attack.needs) for attack in ATTACKS if needs.why_not(attack.needs)}
+    assert not {name: why for name, why in not_run.items() if name not in listed}
+    assert not MUST_RUN or set(not_run) == set(listed)
 
 
 def test_every_guarantee_is_attacked() -> None:
-    attacked = {attack.guarantee for attack in ATTACKS} - {"verdict"}
+    attacked = {attack.guarantee for attack in ATTACKS} - {corpus.VERDICT}
     assert attacked == set(Guarantee) - NOT_ATTACKED
 
 
@@ -59,9 +73,13 @@ def test_names_are_unique() -> None:
     assert len({attack.id for attack in ATTACKS}) == len(ATTACKS)
 
 
-@pytest.mark.parametrize("text", ["", "# /// attack\n# guarantee = 1\n", "# /// attack\n# guarantee =\n# ///\n"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "# /// attack\n# guarantee = 1\n", "# /// attack\n# guarantee =\n# ///\n", "# /// attack\n# guarantee = 'x'\n# ///\n"],
+)
 def test_a_file_without_a_sound_header_is_refused(tmp_path, text) -> None:
-    path = tmp_path / "x.py"
+    (tmp_path / "x").mkdir()
+    path = tmp_path / "x" / "x.py"
     path.write_text(text)
     with pytest.raises(ValueError):
         corpus.parse(path)

@@ -1,15 +1,20 @@
 """Runs one program unconfined in a place that it cannot harm, and tells what came of it. For controls.
 
 ``python enclosure.py JSON``: the program gets what its caller has, but for a mount namespace of its own (root) or
-those namespaces that are asked for, a time limit, and an end: whatever it leaves is reported, then killed.
+those namespaces that are asked for, bounds on its time and its memory, and an end: whatever it leaves is reported, then
+killed. The same happens when the caller dies or tells us to end.
 """
 # Runs beside hostile programs, in as little Python as it takes: no pathlib.
 # ruff: noqa: PTH123, PTH208
 
+from __future__ import annotations
+
+import contextlib
 import ctypes
 import fcntl
 import json
 import os
+import resource
 import signal
 import socket
 import struct
@@ -17,21 +22,34 @@ import subprocess
 import sys
 import threading
 import time
+from typing import Any, NoReturn
 
 NEW = {
     "mount": 0x20000, "user": 0x10000000, "pid": 0x20000000, "net": 0x40000000, "ipc": 0x08000000,
     "uts": 0x04000000, "cgroup": 0x02000000,
 }  # fmt: skip
 MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 32, 0x1000, 0x4000, 1 << 18
-PR_SET_CHILD_SUBREAPER = 36
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 KEPT = 1 << 16
+BOUNDS = (  # soft ones: programs that try their own limits may still raise them
+    (resource.RLIMIT_CORE, 0),
+    (resource.RLIMIT_CPU, 30),
+    (resource.RLIMIT_DATA, 1 << 30),
+    (resource.RLIMIT_FSIZE, 512 << 20),
+)
 
 libc = ctypes.CDLL(None, use_errno=True)
 
 
-def main(order):
+def main(order: dict[str, Any]) -> None:
+    """Carry out the order and print the report."""
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    signal.signal(signal.SIGTERM, give_up)
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     enter(order)
+    for kind, most in BOUNDS:
+        hard = resource.getrlimit(kind)[1]
+        resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
     victim = None
     order["nice"] = os.getpriority(os.PRIO_PROCESS, 0)
     if order["inside_victim"]:
@@ -39,14 +57,24 @@ def main(order):
         order["environment"]["ATTACK_VICTIM"] = str(victim.pid)
     report = run(order)
     report["victim_killed"] = victim is not None and victim.poll() is not None
-    alive = victim is not None and not report["victim_killed"]
-    report["victim_reniced"] = alive and os.getpriority(os.PRIO_PROCESS, victim.pid) != order["nice"]
+    alive = victim is not None and victim.poll() is None
+    report["victim_reniced"] = (
+        victim is not None and alive and os.getpriority(os.PRIO_PROCESS, victim.pid) != order["nice"]
+    )
     # As the first process of a PID namespace we take everything in it with us, and /proc is another's.
     report["survivors"] = end_all() if os.getpid() > 1 else []
     print(json.dumps(report))
 
 
-def enter(order):
+def give_up(_number: int, _frame: object) -> NoReturn:
+    """End with all that runs here: the caller is gone, or says so."""
+    if os.getpid() > 1:  # as the first process of a PID namespace we take everything in it with us
+        end_all()
+    os._exit(1)
+
+
+def enter(order: dict[str, Any]) -> None:
+    """Enter the namespaces that are asked for, and furnish them."""
     names = order["namespaces"]
     if not names:
         return
@@ -70,14 +98,15 @@ def enter(order):
         answer_on(order["address"])
 
 
-def fork_into_pid_namespace():
+def fork_into_pid_namespace() -> None:
     """Go on as the first process of the new namespace; the outer one waits."""
     pid = os.fork()
     if pid:
         os._exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) & 255)
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
-def answer_on(address):
+def answer_on(address: str) -> None:
     """Give the loopback of our own network ``address`` and answer on port 80 there."""
     control = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     fcntl.ioctl(control, 0x8914, struct.pack("16sh14x", b"lo", 0x41))  # SIOCSIFFLAGS
@@ -85,7 +114,7 @@ def answer_on(address):
     fcntl.ioctl(control, 0x8916, struct.pack("16s16s8x", b"lo:1", inner))  # SIOCSIFADDR
     server = socket.create_server((address, 80))
 
-    def serve():
+    def serve() -> None:
         while True:
             connection, _ = server.accept()
             connection.sendall(b"heard")
@@ -94,7 +123,8 @@ def answer_on(address):
     threading.Thread(target=serve, daemon=True).start()
 
 
-def run(order):
+def run(order: dict[str, Any]) -> dict[str, Any]:
+    """Run the program to its end, or to the end of its time."""
     channel_read, channel_write = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 100) for fd in os.pipe())
     os.dup2(channel_write, 3)
     os.close(channel_write)
@@ -105,6 +135,7 @@ def run(order):
         cwd=order["folder"], env=order["environment"], pass_fds=sorted(keep), start_new_session=True,
     )  # fmt: skip
     os.close(3)
+    assert process.stdout is not None and process.stderr is not None
     streams = {"stdout": process.stdout.fileno(), "stderr": process.stderr.fileno(), "channel": channel_read}
     kept = {name: bytearray() for name in streams}
     counts = dict.fromkeys(streams, 0)
@@ -113,23 +144,22 @@ def run(order):
     ]
     for reader in readers:
         reader.start()
-    timed_out = False
-    try:
+    status = None
+    with contextlib.suppress(subprocess.TimeoutExpired):
         status = process.wait(order["timeout"])
-    except subprocess.TimeoutExpired:
-        timed_out, status = True, None
     for reader in readers[:2]:
         reader.join(max(0.0, order["timeout"] - (time.monotonic() - begin)))
     return {
         "status": status,
-        "timed_out": timed_out,
+        "timed_out": status is None,
         "seconds": time.monotonic() - begin,
         "counts": counts,
         **{name: bytes(data).decode("utf-8", "replace") for name, data in kept.items()},
     }
 
 
-def pump(fd, name, kept, counts):
+def pump(fd: int, name: str, kept: dict[str, bytearray], counts: dict[str, int]) -> None:
+    """Read a stream to its end; keep its beginning."""
     while True:
         try:
             data = os.read(fd, 1 << 16)
@@ -141,9 +171,10 @@ def pump(fd, name, kept, counts):
         kept[name] += data[: KEPT - len(kept[name])]
 
 
-def end_all():
+def end_all() -> list[str]:
     """Kill whatever is left below us; return the names of what was still alive."""
-    names, quiet = [], 0
+    names: list[str] = []
+    quiet = 0
     for _ in range(200):
         alive = [pid for pid in below(os.getpid()) if state(pid) not in "ZX"]
         quiet = 0 if alive else quiet + 1
@@ -166,8 +197,9 @@ def end_all():
     return names
 
 
-def below(pid):
-    found = []
+def below(pid: int) -> list[int]:
+    """Return every descendant."""
+    found: list[int] = []
     try:
         for task in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{task}/children") as file:
@@ -178,7 +210,8 @@ def below(pid):
     return found
 
 
-def state(pid):
+def state(pid: int) -> str:
+    """Return the state letter of a process (proc(5))."""
     try:
         with open(f"/proc/{pid}/stat") as file:
             return file.read().rpartition(") ")[2][0]
@@ -186,12 +219,14 @@ def state(pid):
         return "X"
 
 
-def mount(source, target, kind, flags):
+def mount(source: str | None, target: str, kind: str | None, flags: int) -> None:
+    """mount(2)."""
     encoded = [None if part is None else part.encode() for part in (source, target, kind)]
     check(libc.mount(*encoded, ctypes.c_ulong(flags), None), f"mount on {target}")
 
 
-def check(result, what):
+def check(result: int, what: str) -> None:
+    """Raise the errno of a C call that failed."""
     if result < 0:
         code = ctypes.get_errno()
         raise OSError(code, f"{what}: {os.strerror(code)}")

@@ -8,6 +8,7 @@ import click
 
 from stockade import __version__
 from stockade.cli import reporting
+from stockade.cli.attack import attack
 from stockade.cli.doctor import doctor
 from stockade.cli.estimate import estimate
 from stockade.cli.eval import evaluate
@@ -25,6 +26,7 @@ Examples:
   stockade eval programs.jsonl -o verdicts.jsonl
   stockade plan --limit cpu_rate=0.5
   stockade doctor
+  stockade attack --all
   stockade COMMAND --help
 """
 
@@ -35,7 +37,7 @@ def stockade() -> None:
     """Hold the commands together."""
 
 
-for _command in (run, plan, doctor, policy, estimate, evaluate):
+for _command in (run, plan, doctor, policy, estimate, evaluate, attack):
     stockade.add_command(_command)
 
 

@@ -1,6 +1,5 @@
 """What attack programs share: the sentinel exit codes, and refusals checked to the errno. Laid beside each program."""
 # Runs beside hostile programs, in as little Python as it takes: no pathlib.
-# ruff: noqa: PTH123
 
 import errno
 import os

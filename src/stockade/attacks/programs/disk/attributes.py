@@ -4,7 +4,8 @@
 # reference = "xattr(7); tmpfs has user attributes since Linux 6.6"
 # success = "four times the limit is stored"
 # policy = { limits = { disk = "8MiB" } }
-# refusal = { default = "errno" }
+# admitted = { bubblewrap = "are not counted" }
+# refusal = { process = "denied EACCES", default = "errno" }
 # ///
 
 import os

@@ -4,7 +4,7 @@
 # reference = "tmpfs(5), size"
 # success = "four times the limit is written"
 # policy = { limits = { disk = "8MiB" } }
-# refusal = { default = "errno" }
+# refusal = { bubblewrap = "says refused at 41", default = "errno" }
 # ///
 
 import os

@@ -3,7 +3,7 @@
 # summary = "Looks for a place to write that is not one of the three it was given."
 # reference = "mount_namespaces(7)"
 # success = "a file can be made somewhere else"
-# refusal = { default = "errno" }
+# refusal = { process = "denied EACCES", default = "errno" }
 # ///
 
 import os

@@ -4,7 +4,7 @@
 # reference = "tmpfs(5)"
 # success = "1.5 times the limit is written in three places"
 # policy = { limits = { disk = "8MiB" } }
-# refusal = { default = "errno" }
+# refusal = { process = "denied EACCES", default = "errno" }
 # ///
 
 import os

@@ -4,7 +4,7 @@
 # reference = "uname(2), proc(5)"
 # success = "the command line of a process of the host is read"
 # stage = ["victim"]
-# refusal = { default = "errno" }
+# refusal = { process = "says Permission denied", default = "errno" }
 # ///
 
 grep -aqs "$ATTACK_MARKER-victim" /proc/[0-9]*/cmdline && exit 42

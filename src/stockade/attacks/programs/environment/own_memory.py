@@ -5,7 +5,7 @@
 # success = "the secret is there"
 # stage = ["caller_secret"]
 # observe = ["secret"]
-# refusal = { default = "errno" }
+# refusal = { process = "denied EACCES", default = "errno" }
 # ///
 
 import os

@@ -5,7 +5,7 @@
 # success = "a mount is taken away"
 # control = { namespaces = ["mount"] }
 # needs = ["root"]
-# refusal = { default = "errno" }
+# refusal = { process = "denied EACCES", default = "errno" }
 # ///
 
 import os

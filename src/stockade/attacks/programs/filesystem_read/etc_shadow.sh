@@ -3,13 +3,15 @@
 # summary = "Reads the host's password hashes."
 # reference = "shadow(5)"
 # success = "the file can be read"
-# needs = ["root"]
-# refusal = { default = "errno" }
+# needs = ["root", "shadow"]
+# refusal = { process = "errno EACCES", default = "errno ENOENT" }
 # ///
 
-if [ -e /etc/shadow ]; then
-    cat /etc/shadow >/dev/null 2>&1 && exit 42
-    exit 44
-fi
-echo "REFUSED ENOENT"
-exit 43
+LC_ALL=C cat /etc/shadow 2>&1 >/dev/null | sed 's/.*: //' >message
+case "$(cat message)" in
+    "") exit 42 ;;
+    "No such file or directory") echo "REFUSED ENOENT" && exit 43 ;;
+    "Permission denied") echo "REFUSED EACCES" && exit 43 ;;
+esac
+cat message
+exit 44

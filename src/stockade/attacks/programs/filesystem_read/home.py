@@ -4,7 +4,7 @@
 # reference = "hier(7)"
 # success = "a file in a home folder can be read"
 # needs = ["root"]
-# refusal = { default = "errno" }
+# refusal = { process = "denied EACCES", default = "errno" }
 # ///
 
 import glob

@@ -5,7 +5,7 @@
 # success = "a file that another process holds is read"
 # stage = ["victim"]
 # observe = ["secret"]
-# refusal = { default = "errno" }
+# refusal = { bubblewrap = "says the init's descriptors can be listed", process = "denied EACCES", default = "errno" }
 # ///
 
 import os

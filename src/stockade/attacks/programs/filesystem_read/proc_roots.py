@@ -5,7 +5,7 @@
 # success = "the secret is read"
 # stage = ["canary"]
 # observe = ["secret"]
-# refusal = { default = "errno" }
+# refusal = { process = "denied EACCES", default = "errno" }
 # ///
 
 import os

@@ -5,7 +5,7 @@
 # success = "one of them has changed"
 # stage = ["readonly"]
 # observe = ["changed"]
-# refusal = { default = "errno" }
+# refusal = { process = "denied EPERM", default = "errno" }
 # ///
 
 import os

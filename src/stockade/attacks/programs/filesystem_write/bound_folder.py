@@ -5,7 +5,7 @@
 # success = "one of the three works"
 # stage = ["readonly"]
 # observe = ["changed"]
-# refusal = { default = "errno" }
+# refusal = { process = "denied EACCES", default = "errno" }
 # ///
 
 import os

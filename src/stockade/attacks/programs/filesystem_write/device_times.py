@@ -5,7 +5,8 @@
 # success = "the host's node has changed"
 # stage = ["device_times"]
 # observe = ["changed"]
-# refusal = { default = "errno" }
+# admitted = { bubblewrap = "set to now" }
+# refusal = { process = "denied EPERM", default = "errno" }
 # ///
 
 import os

@@ -5,7 +5,7 @@
 # success = "the canary has changed"
 # stage = ["canary"]
 # observe = ["changed"]
-# refusal = { default = "errno" }
+# refusal = { process = "denied EACCES", default = "errno" }
 # ///
 
 import os

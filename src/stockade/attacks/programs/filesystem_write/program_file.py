@@ -5,7 +5,7 @@
 # success = "the program's file has changed"
 # stage = ["readonly"]
 # observe = ["changed"]
-# refusal = { default = "errno" }
+# refusal = { process = "denied EACCES", default = "errno" }
 # ///
 
 import os

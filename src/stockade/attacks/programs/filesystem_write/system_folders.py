@@ -4,7 +4,7 @@
 # reference = "hier(7)"
 # success = "one can be made"
 # needs = ["root"]
-# refusal = { default = "errno" }
+# refusal = { process = "denied EACCES", default = "errno" }
 # ///
 
 import os

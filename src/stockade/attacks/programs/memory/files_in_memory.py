@@ -4,7 +4,7 @@
 # reference = "tmpfs(5)"
 # success = "three times the limit on memory lies in files"
 # policy = { limits = { memory = "64MiB", disk = "128MiB", file_size = "256MiB" } }
-# refusal = { RLIMIT_DATA = "errno", default = "limit memory" }
+# refusal = { bubblewrap = "errno ENOSPC", process = "denied EACCES", RLIMIT_DATA = "errno", default = "limit memory" }
 # ///
 
 import os

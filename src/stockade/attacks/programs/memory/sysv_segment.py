@@ -4,7 +4,7 @@
 # reference = "shmget(2), shmat(2)"
 # success = "three times the limit is held"
 # policy = { limits = { memory = "64MiB" } }
-# refusal = { RLIMIT_DATA = "errno | admitted shared", default = "limit memory" }
+# refusal = { process = "errno EPERM", RLIMIT_DATA = "errno | admitted shared", default = "limit memory" }
 # ///
 
 import ctypes

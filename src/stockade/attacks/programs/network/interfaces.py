@@ -4,7 +4,7 @@
 # reference = "rtnetlink(7)"
 # success = "one of the host's interfaces is in the list"
 # stage = ["interface"]
-# refusal = { default = "errno" }
+# refusal = { process = "denied EACCES", default = "errno" }
 # ///
 
 import socket

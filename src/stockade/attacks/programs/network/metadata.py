@@ -4,7 +4,7 @@
 # reference = "RFC 3927"
 # success = "the service (here one of the test's own, in a network of its own) answers"
 # control = { namespaces = ["user", "net"], address = "169.254.169.254" }
-# refusal = { default = "errno" }
+# refusal = { process = "denied EACCES", default = "errno" }
 # ///
 
 import socket

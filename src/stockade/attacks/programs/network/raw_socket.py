@@ -4,7 +4,7 @@
 # reference = "raw(7)"
 # success = "it is open"
 # control = { namespaces = ["user", "net"] }
-# refusal = { default = "errno" }
+# refusal = { process = "denied EACCES", default = "errno" }
 # ///
 
 import socket

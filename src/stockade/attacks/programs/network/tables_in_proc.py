@@ -4,7 +4,7 @@
 # reference = "proc(5), /proc/net"
 # success = "the listener's port or socket is in the tables"
 # stage = ["tcp", "abstract"]
-# refusal = { default = "errno" }
+# refusal = { process = "denied EACCES", default = "errno" }
 # ///
 
 from kit import refused, succeeded, target

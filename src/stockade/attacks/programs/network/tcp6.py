@@ -6,7 +6,7 @@
 # stage = ["tcp6"]
 # observe = ["heard"]
 # needs = ["ipv6"]
-# refusal = { default = "errno" }
+# refusal = { process = "denied EACCES", default = "errno" }
 # ///
 
 import socket

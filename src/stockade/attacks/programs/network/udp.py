@@ -5,7 +5,7 @@
 # success = "the service answers"
 # stage = ["udp"]
 # observe = ["heard"]
-# refusal = { default = "errno" }
+# refusal = { process = "denied EACCES", default = "errno" }
 # ///
 
 import socket

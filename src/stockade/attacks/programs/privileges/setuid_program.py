@@ -4,7 +4,7 @@
 # reference = "execve(2); mount(2), MS_NOSUID; prctl(2), PR_SET_NO_NEW_PRIVS"
 # success = "it runs as that user"
 # stage = ["setuid"]
-# needs = ["root", "gcc"]
+# needs = ["root", "cc"]
 # refusal = { default = "errno" }
 # ///
 

@@ -6,7 +6,7 @@
 # stage = ["victim"]
 # observe = ["killed"]
 # confined = { ATTACK_VICTIM = "1" }
-# refusal = { default = "errno" }
+# refusal = { process = "says the init is not the parent", default = "errno" }
 # ///
 
 import os

@@ -4,7 +4,7 @@
 # reference = "namespaces(7)"
 # success = "one of them is found"
 # stage = ["neighbour"]
-# refusal = { default = "errno" }
+# refusal = { process = "denied EACCES", default = "errno" }
 # ///
 
 import os

@@ -4,7 +4,7 @@
 # reference = "proc(5)"
 # success = "its command line is read"
 # stage = ["victim"]
-# refusal = { default = "errno" }
+# refusal = { process = "denied EACCES", default = "errno" }
 # ///
 
 import os

@@ -5,7 +5,7 @@
 # success = "it is dead"
 # stage = ["victim"]
 # observe = ["killed"]
-# refusal = { default = "errno" }
+# refusal = { process = "denied EPERM", default = "errno" }
 # ///
 
 import os

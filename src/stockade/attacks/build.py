@@ -1,0 +1,40 @@
+"""Programs in C, compiled when they are wanted: static, so that they need nothing where they run."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+
+from stockade.attacks import outside
+
+_COMPILERS = ("cc", "gcc", "clang")
+_SECONDS = 60
+
+
+class BuildError(Exception):
+    """There is no compiler, or it could not do it."""
+
+
+@lru_cache(maxsize=64)
+def program(source: str) -> bytes:
+    """Return the program that ``source`` becomes; raise ``BuildError`` with the compiler's last words."""
+    compiler = next(filter(None, map(shutil.which, _COMPILERS)), None)
+    if compiler is None:
+        raise BuildError(f"no C compiler: none of {', '.join(_COMPILERS)} is installed")
+    with tempfile.TemporaryDirectory(prefix=outside.prefix()) as folder:
+        made, text = Path(folder, "attack"), Path(folder, "attack.c")
+        text.write_text(source, encoding="utf-8")
+        try:
+            done = subprocess.run(
+                [compiler, "-static", "-O1", "-pthread", "-o", made, text],
+                capture_output=True, text=True, timeout=_SECONDS, check=False,
+            )  # fmt: skip
+        except (OSError, subprocess.SubprocessError) as error:
+            raise BuildError(f"{compiler}: {error}") from None
+        if done.returncode != 0:
+            said = (done.stderr.strip().splitlines() or ["no word"])[-1]
+            raise BuildError(f"{compiler} cannot make a static program: {said}")
+        return made.read_bytes()

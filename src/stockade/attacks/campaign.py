@@ -1,0 +1,190 @@
+"""A campaign: many attacks on several backends, carried out by worker processes, each trial bounded in time."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import secrets
+import subprocess
+import sys
+import threading
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from stockade.attacks import outside
+from stockade.attacks.corpus import Attack
+from stockade.attacks.half import Half
+from stockade.attacks.trial import Trial, Verdict
+
+_TRIAL_SECONDS = 90.0
+"""For one attack on one backend, its control included: three times what the slowest needs."""
+_END_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """What to try, and how."""
+
+    attacks: Sequence[Attack]
+    backends: Sequence[str]
+    base: Mapping[str, Any] = field(default_factory=dict)
+    controls: bool = True
+    jobs: int = 1
+    name: str = field(default_factory=lambda: secrets.token_hex(4))
+    """By which its temporary folders are known."""
+
+    def trials(self) -> Generator[Trial, None, None]:
+        """Yield each trial as it comes. What was neither a success nor the expected refusal is tried once more, alone.
+
+        Closing the iterator ends what is being tried, and takes down what was set up for it.
+        """
+        again: list[Trial] = []
+        for tried in self._carried_out(self.attacks, self.jobs):
+            if tried.verdict is Verdict.OTHERWISE:
+                again.append(tried)
+            else:
+                yield tried
+        for tried in again:
+            attack = next(item for item in self.attacks if item.id == tried.attack)
+            alone = replace(self, backends=(tried.backend,))
+            for second in alone._carried_out([attack], 1):
+                yield replace(second, attempts=2)
+
+    def _carried_out(self, attacks: Sequence[Attack], jobs: int) -> Iterator[Trial]:
+        waiting: queue.SimpleQueue[Attack] = queue.SimpleQueue()
+        for attack in attacks:
+            waiting.put(attack)
+        done: queue.SimpleQueue[Trial | BaseException | None] = queue.SimpleQueue()
+        hands = [_Hand(self, waiting, done) for _ in range(max(1, min(jobs, len(attacks))))]
+        for hand in hands:
+            hand.start()
+        left = len(hands)
+        try:
+            while left:
+                item = done.get()
+                if isinstance(item, BaseException):
+                    raise item
+                if item is None:
+                    left -= 1
+                else:
+                    yield item
+        finally:
+            for hand in hands:
+                hand.stop()
+
+
+class _Hand(threading.Thread):
+    """Feeds one worker, and starts another when a trial took it along."""
+
+    def __init__(
+        self,
+        campaign: Campaign,
+        waiting: queue.SimpleQueue[Attack],
+        done: queue.SimpleQueue[Trial | BaseException | None],
+    ) -> None:
+        super().__init__(daemon=True)
+        self._campaign = campaign
+        self._waiting = waiting
+        self._done = done
+        self._stopping = threading.Event()
+        self._worker: subprocess.Popen[str] | None = None
+
+    def run(self) -> None:
+        """Take attacks until there are none."""
+        try:
+            while not self._stopping.is_set():
+                try:
+                    attack = self._waiting.get_nowait()
+                except queue.Empty:
+                    break
+                self._try(attack, list(self._campaign.backends))
+            self._dismiss()
+            self._done.put(None)
+        except BaseException as error:
+            self._done.put(error)
+
+    def stop(self) -> None:
+        """End the worker, now; it takes down what it has set up."""
+        self._stopping.set()
+        worker = self._worker
+        if worker is not None and worker.poll() is None:
+            worker.terminate()
+        self.join(_END_SECONDS)
+        if worker is not None and worker.poll() is None:
+            worker.kill()
+
+    def _try(self, attack: Attack, backends: list[str]) -> None:
+        """Try the attack on each backend; one that takes the worker along counts as a success, and the rest go on."""
+        while backends and not self._stopping.is_set():
+            worker = self._worker = self._worker or _start(self._campaign.name)
+            assert worker.stdin is not None and worker.stdout is not None
+            order = {
+                "path": str(attack.path),
+                "backends": backends,
+                "base": dict(self._campaign.base),
+                "controls": self._campaign.controls,
+            }
+            with suppress(OSError):
+                worker.stdin.write(json.dumps(order) + "\n")
+                worker.stdin.flush()
+            while backends:
+                line, late = _line_within(worker, _TRIAL_SECONDS)
+                if not line:
+                    if not self._stopping.is_set():
+                        self._done.put(_lost(attack, backends.pop(0), worker, late=late))
+                    self._dismiss()
+                    break
+                backends.pop(0)
+                self._done.put(Trial.from_json(json.loads(line)))
+
+    def _dismiss(self) -> None:
+        worker, self._worker = self._worker, None
+        if worker is None:
+            return
+        assert worker.stdin is not None and worker.stdout is not None
+        with suppress(OSError):
+            worker.stdin.close()
+        with suppress(subprocess.TimeoutExpired):
+            worker.wait(_END_SECONDS)
+        worker.kill()
+        worker.wait()
+        worker.stdout.close()
+
+
+def _start(campaign: str) -> subprocess.Popen[str]:
+    paths = filter(None, [os.pathsep.join(sys.path), os.environ.get("PYTHONPATH")])
+    return subprocess.Popen(
+        [sys.executable, "-m", "stockade.attacks.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), outside.CAMPAIGN: campaign},
+        start_new_session=True,  # Ctrl-C is ours to pass on
+    )
+
+
+def _line_within(worker: subprocess.Popen[str], seconds: float) -> tuple[str, bool]:
+    """Return the worker's next line, and whether it was ended for taking too long."""
+    assert worker.stdout is not None
+    late = threading.Event()
+
+    def end() -> None:
+        late.set()
+        worker.terminate()
+
+    timer = threading.Timer(seconds, end)
+    timer.start()
+    try:
+        return worker.stdout.readline(), late.is_set()
+    finally:
+        timer.cancel()
+
+
+def _lost(attack: Attack, backend: str, worker: subprocess.Popen[str], *, late: bool) -> Trial:
+    """Return the trial of an attack that nobody came back from."""
+    what = f"not over after {_TRIAL_SECONDS:g} s" if late else f"it took its supervisor along (status {worker.poll()})"
+    half = Half(good=False, what=what, succeeded=not late)
+    return Trial(attack.id, attack.guarantee, backend, control=None, confined=half)

@@ -1,0 +1,105 @@
+"""The confined run: an attack in a sandbox, and what came of it, by the verdict and by what was seen from outside."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from stockade._guarantees import Strength
+from stockade._result import Outcome, Result
+from stockade._sandbox import Sandbox, job_from_command, job_from_source
+from stockade.attacks import build, corpus, outside, policies, refusals
+from stockade.attacks.half import Half
+from stockade.attacks.world import World, staged
+from stockade.client import wardens
+
+if TYPE_CHECKING:
+    from stockade._guarantees import Enforcement
+    from stockade._job import Job
+    from stockade._plan import Plan
+    from stockade.attacks.corpus import Attack
+    from stockade.backends.base import Backend
+
+KNOWN = ("native", "bubblewrap", "landlock", "process")
+"""Backends whose refusals the headers know: under any other, whatever is no success is a refusal."""
+_SHOWN = 800
+
+
+def run(attack: Attack, backend: Backend, base: Mapping[str, Any] | None = None) -> Half:
+    """Run the attack on ``backend``, its policy laid over ``base``, and compare what came of it with its refusal.
+
+    Raises ``StageError`` where its surroundings cannot be set up, ``StockadeError`` where nothing can be started.
+    """
+    with staged(attack.stage, beside=backend) as world:
+        box = Sandbox(policies.attacked(attack.policy, base, world.read), backend=backend)
+        result, seconds = _timed(attack, world, box)
+        return _judged(attack, world, box, result, seconds)
+
+
+def mechanism(attack: Attack, plan: Plan) -> Enforcement | None:
+    """Return what holds the guarantee under attack; ``None`` where it is the answer itself."""
+    return plan.enforcement.get(attack.guarantee)  # type: ignore[call-overload, no-any-return]
+
+
+def _timed(attack: Attack, world: World, box: Sandbox) -> tuple[Result, float]:
+    if world.fresh_warden:
+        outside.settle_warden()
+    try:
+        wardens.current()
+        begin = time.monotonic()
+        result = box.run_job(_job(attack, world, box.backend))
+        return result, time.monotonic() - begin
+    finally:
+        if world.fresh_warden:
+            outside.settle_warden()
+
+
+def _job(attack: Attack, world: World, backend: Backend) -> Job:
+    environment = {**world.environment, **attack.confined}
+    if attack.language == "c":
+        program = build.program(attack.path.read_text(encoding="utf-8"))
+        return job_from_command(policies.executing(backend), files={"attack": program}, environment=environment)
+    source = attack.path.read_bytes()
+    files = {attack.kit.name: attack.kit.read_bytes()} if attack.kit is not None else {}
+    if attack.language in {"ruby", "javascript"}:
+        command = {"ruby": "ruby", "javascript": "node"}[attack.language]
+        name = f"program{attack.path.suffix}"
+        return job_from_command([command, name], files={**files, name: source}, environment=environment)
+    own = policies.interpreter(backend) if attack.language == "python" else None
+    return job_from_source(source, language=attack.language, files=files, environment=environment, interpreter=own)
+
+
+def _judged(attack: Attack, world: World, box: Sandbox, result: Result, seconds: float) -> Half:
+    held, backend = mechanism(attack, box.plan), box.backend
+    expected = attack.refusal_under(held.mechanism if held else "", backend.name, backend.isolation.value)
+    met, unlike = refusals.met(expected, result, seconds, attack)
+    said = f"{result.stdout} {result.stderr} {result.value_repr} {result.error}"
+    seen = _seen(attack, world, result, said)
+    succeeded = bool(seen) or (not met and refusals.has_succeeded(result, seconds, attack))
+    if met.startswith("admitted") or (succeeded and _is_admitted(held, attack, backend)):
+        return Half(good=True, what="not held, and the receipt says so", succeeded=True, admitted=True)
+    if not succeeded and unlike and backend.name not in KNOWN and result.outcome is not Outcome.SANDBOX_FAILED:
+        unlike = ""
+    if seen:
+        unlike = f"seen from outside: {', '.join(seen)}"
+    if unlike or succeeded:
+        what = f"expected {expected!r}: {unlike}; {result.summary()}; {said[-_SHOWN:]}"
+        return Half(good=False, what=what, succeeded=succeeded)
+    return Half(good=True, what=result.stdout.strip()[-200:] or result.summary())
+
+
+def _seen(attack: Attack, world: World, result: Result, said: str) -> list[str]:
+    """Return what was seen from outside that must not be."""
+    world.seen["secret"] = lambda: world.secret in said
+    world.seen["victim_killed"] = lambda: result.exit_code == corpus.SUCCEEDED
+    always = [name for name in ("survivors", "secret") if name in world.seen]
+    return [name for name in dict.fromkeys((*attack.observe, *always)) if world.seen[name]()]
+
+
+def _is_admitted(held: Enforcement | None, attack: Attack, backend: Backend) -> bool:
+    """Return whether the receipt says that this is not held: the guarantee is absent, or its note has the words."""
+    if held is None:
+        return False
+    words = attack.admitted.get(backend.name)
+    return held.strength is Strength.ABSENT or (words is not None and words in held.note)

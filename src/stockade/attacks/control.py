@@ -1,0 +1,144 @@
+"""The control: an attack with nothing but a throw-away place around it, where it must succeed.
+
+What ``control.success`` may say: ``exit`` (the sentinel for success; the default), ``alive`` (still running when its
+time is up), ``delayed SECONDS`` (whoever waits for its output waits that long), ``bytes STREAM COUNT``, ``status N``
+(a judge that goes by exit codes is taken in), ``signal NAME``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from stockade.attacks import build, corpus
+from stockade.attacks.corpus import Attack
+from stockade.attacks.half import Half
+from stockade.attacks.world import World, staged
+
+_ENCLOSURE = Path(__file__).with_name("enclosure.py")
+_SECONDS = 8.0
+_MOST_SECONDS = 60.0
+_END_SECONDS = 5.0
+
+
+def run(attack: Attack) -> Half:
+    """Run the attack unconfined and return how it went; whatever it leaves is killed."""
+    with staged(attack.stage) as world:
+        report = _enclosed(attack, world)
+        if "error" in report:
+            return Half(good=False, what=f"the enclosure failed: {report['error']}")
+        missing = _unlike(attack.control.get("success", "exit"), report)
+        if missing:
+            return Half(good=False, what=f"{missing} {report['stdout'][-300:]} {report['stderr'][-600:]}")
+        _look(attack, world, report)
+        unseen = [name for name in attack.observe if not world.seen[name]()]
+        if unseen:
+            what = f"nothing was seen from outside: {', '.join(unseen)}; {report['stdout'][:300]}"
+            return Half(good=False, what=what)
+    return Half(good=True, what=report["stdout"].strip()[:200])
+
+
+def _look(attack: Attack, world: World, report: Mapping[str, Any]) -> None:
+    """Answer those questions that only the enclosure could look into."""
+    world.seen["victim_killed"] = lambda: report["victim_killed"]
+    if attack.control.get("inside_victim"):
+        world.seen["reniced"] = lambda: report["victim_reniced"]
+    world.seen["survivors"] = lambda: any(world.marker in name for name in report["survivors"])
+    world.seen["secret"] = lambda: world.secret in report["stdout"]
+
+
+def _enclosed(attack: Attack, world: World) -> dict[str, Any]:
+    order = {
+        "argv": _laid_out(attack, world.folder / "work"),
+        "folder": str(world.folder / "work"),
+        "environment": {**os.environ, **world.environment},
+        "namespaces": _namespaces(attack),
+        "readonly": world.environment["ATTACK_READONLY"] if attack.control.get("readonly") else None,
+        "address": attack.control.get("address"),
+        "inside_victim": attack.control.get("inside_victim", False),
+        "pass_fds": world.pass_fds,
+        "timeout": attack.control.get("seconds", _SECONDS),
+    }
+    with _process(order) as process:
+        said, complaint = process.communicate(timeout=_MOST_SECONDS)
+    try:
+        report: dict[str, Any] = json.loads(said)
+    except ValueError:
+        return {"error": complaint.decode("utf-8", "replace")[-800:]}
+    return report
+
+
+@contextlib.contextmanager
+def _process(order: Mapping[str, Any]) -> Iterator[subprocess.Popen[bytes]]:
+    """Yield the enclosure at work; it takes all that runs in it along when it is told to end."""
+    process = subprocess.Popen(
+        [sys.executable, "-I", str(_ENCLOSURE), json.dumps(order)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        pass_fds=order["pass_fds"],
+        start_new_session=True,  # Ctrl-C is ours to pass on
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_END_SECONDS)
+            process.kill()
+        process.wait()
+        for stream in (process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
+
+
+def _laid_out(attack: Attack, folder: Path) -> list[str]:
+    """Lay the program into ``folder`` and return the command that runs it."""
+    folder.mkdir()
+    if attack.kit is not None:
+        (folder / attack.kit.name).write_bytes(attack.kit.read_bytes())
+    if attack.language == "c":
+        program = folder / "attack"
+        program.write_bytes(build.program(attack.path.read_text(encoding="utf-8")))
+        program.chmod(0o700)
+        return [str(program)]
+    program = folder / f"program{attack.path.suffix}"
+    program.write_bytes(attack.path.read_bytes())
+    interpreter = {
+        "python": [getattr(sys, "_base_executable", sys.executable), "-B"],
+        "shell": ["/bin/sh"],
+        "ruby": ["ruby"],
+        "javascript": ["node"],
+    }[attack.language]
+    return [*interpreter, str(program)]
+
+
+def _namespaces(attack: Attack) -> list[str]:
+    """Root gets a mount namespace of its own; others make a user namespace first where any is needed."""
+    wanted = list(attack.control.get("namespaces", ()))
+    if os.geteuid() == 0:
+        return [*wanted, *([] if "mount" in wanted else ["mount"])]
+    return ["user", *(name for name in wanted if name != "user")] if wanted else []
+
+
+def _unlike(success: str, report: Mapping[str, Any]) -> str:
+    """Return how a control's end differs from ``success``; an empty text where it does not."""
+    word, *rest = success.split()
+    status = report["status"]
+    good = {
+        "exit": lambda: status == corpus.SUCCEEDED,
+        "alive": lambda: report["timed_out"],
+        "delayed": lambda: status == corpus.SUCCEEDED and report["seconds"] >= float(rest[0]),
+        "bytes": lambda: status == corpus.SUCCEEDED and report["counts"][rest[0]] >= int(rest[1]),
+        "status": lambda: status == int(rest[0]),
+        "signal": lambda: status == -signal.Signals[rest[0]],
+    }[word]()
+    return "" if good else f"wanted {success!r}, got status {status} after {report['seconds']:.2f} s:"

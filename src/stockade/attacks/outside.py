@@ -1,0 +1,203 @@
+"""What is seen of the host from outside the sandboxes: who runs, and what is there after a run that was not before."""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from stockade.client import wardens
+from stockade.linux import cgroups
+
+MADE = ("stockade-attack-", "stockade-test-")
+"""What temporary files of attacks and tests are called; the library makes none, and guests' files have their owner."""
+CAMPAIGN = "STOCKADE_ATTACK"
+"""The environment variable by which a campaign's workers know it."""
+_PR_SET_CHILD_SUBREAPER = 36
+_DYING_SECONDS = 5.0
+
+
+def prefix(campaign: str | None = None) -> str:
+    """Return what the temporary folders of a campaign, of this process's own by default, are called."""
+    word = campaign or os.environ.get(CAMPAIGN, "")
+    return f"{MADE[0]}{word}-" if word else MADE[0]
+
+
+def adopt_orphans() -> None:
+    """Make orphans of our descendants our own children, so that nothing can leave the tree unseen."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def descendants(pid: int | None = None) -> list[int]:
+    """Return the living processes below ``pid`` (ourselves); zombies are dead."""
+    found: list[int] = []
+    waiting = [pid or os.getpid()]
+    while waiting:
+        for task in _list(f"/proc/{waiting.pop()}/task"):
+            children = [int(word) for word in read(f"{task}/children").split()]
+            waiting += children
+            found += [child for child in children if state(child) not in {"", "Z", "X"}]
+    return found
+
+
+def state(pid: int) -> str:
+    """Return the state letter of a process (proc(5)), or an empty text where there is none."""
+    return read(f"/proc/{pid}/stat").rpartition(") ")[2][:1]
+
+
+def name(pid: int) -> str:
+    """Return the name of a process."""
+    return read(f"/proc/{pid}/comm").strip()
+
+
+def named(word: str) -> list[int]:
+    """Return every living process of the host whose name or command line holds ``word``."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            text = read(f"{entry}/comm") + read(f"{entry}/cmdline")
+            if word in text and state(int(entry.name)) not in {"", "Z", "X"}:
+                found.append(int(entry.name))
+    return found
+
+
+def descriptors(pid: int | None = None) -> dict[str, str]:
+    """Return the open descriptors of a process, the one that lists them apart."""
+    found = {}
+    for entry in _list(f"/proc/{pid or os.getpid()}/fd"):
+        try:
+            found[entry.rpartition("/")[2]] = str(Path(entry).readlink())
+        except OSError:
+            continue
+    return found
+
+
+def abandoned_groups() -> set[str]:
+    """Return control groups of wardens that are gone: a living one holds the lock on its tree."""
+    found = set()
+    for hierarchy in cgroups.find():
+        for entry in _list(hierarchy.path):
+            if not entry.rpartition("/")[2].startswith(cgroups.PREFIX):
+                continue
+            try:
+                fd = os.open(entry, os.O_RDONLY | os.O_DIRECTORY)
+            except OSError:
+                continue
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                found.add(entry)
+            except OSError:
+                pass
+            finally:
+                os.close(fd)
+    return found
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All of the host that a run could have changed and that can be told apart from other people's doings."""
+
+    processes: frozenset[int]
+    mounts: tuple[str, ...]
+    groups: frozenset[str]
+    networks: frozenset[str]
+    temporary: frozenset[str]
+    shared_memory: frozenset[str]
+    descriptors: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def take(cls) -> Snapshot:
+        """Look now."""
+        pids = descendants()
+        return cls(
+            processes=frozenset(pids),
+            mounts=tuple(line.split(" ", 2)[2] for line in read("/proc/self/mountinfo").splitlines()),
+            groups=frozenset(abandoned_groups()),
+            networks=frozenset(filter(None, (_link(f"/proc/{pid}/ns/net") for pid in [os.getpid(), *pids]))),
+            temporary=frozenset(_ours("/tmp") + _ours(os.environ.get("TMPDIR", "/tmp"))),
+            shared_memory=frozenset(_ours("/dev/shm") + read("/proc/sysvipc/shm").splitlines()[1:]),
+            descriptors=tuple(sorted(descriptors().items())),
+        )
+
+    def more_than(self, before: Snapshot) -> dict[str, list[str]]:
+        """Return, for each kind, what is here and was not there ``before``."""
+        found = {}
+        for kind in self.__dataclass_fields__:
+            new = set(getattr(self, kind)) - set(getattr(before, kind))
+            if kind == "shared_memory":  # counters of a segment change while others use it
+                known = {line.split()[1] for line in before.shared_memory if len(line.split()) > 8}
+                new = {line for line in new if len(line.split()) <= 8 or line.split()[1] not in known}
+            if new:
+                found[kind] = sorted(map(str, new))
+        return found
+
+
+def left_behind(before: Snapshot, campaign: str) -> list[str]:
+    """Return what a campaign has left on the host: processes, mounts, temporary folders; waits a moment for the dying."""
+
+    def found() -> list[str]:
+        new = Snapshot.take().more_than(before)
+        processes = [f"process {pid} ({name(int(pid))})" for pid in new.get("processes", ())]
+        mounts = [f"mount {line}" for line in new.get("mounts", ())]
+        return [*processes, *mounts, *map(str, Path(tempfile.gettempdir()).glob(f"{prefix(campaign)}*"))]
+
+    eventually(lambda: not found(), seconds=_DYING_SECONDS)
+    return found()
+
+
+def settle_warden() -> None:
+    """End this process's warden, so that only what it should not have left is left."""
+    if wardens._current is not None:
+        wardens._current.stop()
+
+
+def eventually(check: Callable[[], object], seconds: float = 1.0) -> bool:
+    """Return whether ``check`` becomes true within ``seconds``."""
+    end = time.monotonic() + seconds
+    while not check():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def read(path: str | os.PathLike[str]) -> str:
+    """Return a file's text, an empty one where it cannot be read."""
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _ours(folder: str) -> list[str]:
+    return [
+        f"{folder}/{entry}"
+        for entry in map(os.path.basename, _list(folder))
+        if entry.startswith(MADE) or _leased(f"{folder}/{entry}")
+    ]
+
+
+def _leased(path: str) -> bool:
+    try:
+        return 2_000_000_000 <= Path(path).lstat().st_uid < 2_000_065_536
+    except OSError:
+        return False
+
+
+def _list(folder: str) -> list[str]:
+    try:
+        return [f"{folder}/{entry.name}" for entry in Path(folder).iterdir()]
+    except OSError:
+        return []
+
+
+def _link(path: str) -> str:
+    try:
+        return str(Path(path).readlink())
+    except OSError:
+        return ""

@@ -1,0 +1,33 @@
+"""The stages there are, by the names that headers use."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+
+from stockade.attacks.stages import files, processes, services, shared
+from stockade.attacks.world import World
+
+STAGES: dict[str, Callable[[World], Iterator[None]]] = {
+    "canary": files.canary,
+    "readonly": files.readonly,
+    "setuid": files.setuid,
+    "leak": files.leak,
+    "handle": files.handle,
+    "device": files.device,
+    "device_times": files.device_times,
+    "tcp": services.listener(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0)),
+    "tcp6": services.listener(socket.AF_INET6, socket.SOCK_STREAM, ("::1", 0)),
+    "udp": services.listener(socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 0)),
+    "unix": services.listener(socket.AF_UNIX, socket.SOCK_STREAM, lambda world: str(world.folder / "s")),
+    "abstract": services.listener(socket.AF_UNIX, socket.SOCK_STREAM, lambda world: "\0" + world.marker),
+    "vsock": services.vsock,
+    "interface": services.interface,
+    "victim": processes.victim,
+    "neighbour": processes.neighbour,
+    "caller_secret": processes.caller_secret,
+    "key": shared.key,
+    "segment": shared.segment,
+    "queue": shared.queue,
+    "shared_file": shared.shared_file,
+}

@@ -1,0 +1,125 @@
+"""Files, folders, descriptors and devices: canaries that must neither be read nor changed."""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from stockade.attacks import build
+from stockade.attacks.world import World, libc
+
+_NAME_TO_HANDLE = {"x86_64": 303, "aarch64": 264}.get(os.uname().machine, 0)
+_OTHER_USER = 4242
+_PRINTS_ITS_UID = '#include <stdio.h>\n#include <unistd.h>\nint main(void) { printf("%d\\n", (int)geteuid()); }\n'
+
+
+def canary(world: World) -> Iterator[None]:
+    """A file that anyone could read and write who could reach it."""
+    folder = world.folder / "outside"
+    folder.mkdir()
+    folder.chmod(0o777)
+    file = folder / "canary"
+    file.write_text(world.secret + "\n", encoding="utf-8")
+    file.chmod(0o666)
+    world.environment["ATTACK_CANARY"] = str(file)
+    before = _digest(folder)
+    world.seen["changed"] = lambda: _digest(folder) != before
+    yield
+
+
+def readonly(world: World) -> Iterator[None]:
+    """A folder bound read-only, whose files would let anyone write."""
+    folder = world.folder / "readonly"
+    folder.mkdir()
+    (folder / "file").write_text("untouched\n", encoding="utf-8")
+    shutil.copy("/bin/sleep", folder / "program")
+    for path, mode in ((folder, 0o777), (folder / "file", 0o666), (folder / "program", 0o777)):
+        path.chmod(mode)
+    world.read.append(str(folder))
+    world.environment["ATTACK_READONLY"] = str(folder)
+    before = _digest(folder)
+    world.seen["changed"] = lambda: _digest(folder) != before
+    yield
+
+
+def setuid(world: World) -> Iterator[None]:
+    """A set-user-id program of a third user, bound read-only; it prints its effective uid."""
+    folder = world.folder / "setuid"
+    folder.mkdir()
+    program = folder / "euid"
+    program.write_bytes(build.program(_PRINTS_ITS_UID))
+    os.chown(program, _OTHER_USER, _OTHER_USER)
+    program.chmod(0o6755)
+    folder.chmod(0o755)
+    world.read.append(str(folder))
+    world.environment["ATTACK_SETUID"] = str(program)
+    yield
+
+
+def leak(world: World) -> Iterator[None]:
+    """Descriptors that the caller has open and inheritable: a folder of the host, and a file with a secret."""
+    file = world.folder / "leaked"
+    file.write_text(world.secret + "\n", encoding="utf-8")
+    fds = [os.open("/", os.O_RDONLY), os.open(world.folder, os.O_RDONLY), os.open(file, os.O_RDONLY)]
+    fds = [_moved(fd) for fd in fds]
+    for fd in fds:
+        os.set_inheritable(fd, True)
+    world.environment["ATTACK_LEAKED"] = str(file)
+    world.pass_fds += fds
+    world.fresh_warden = True
+    try:
+        yield
+    finally:
+        for fd in fds:
+            os.close(fd)
+
+
+def handle(world: World) -> Iterator[None]:
+    """A file handle (open_by_handle_at(2)) of the canary, as if it had been guessed."""
+    buffer = ctypes.create_string_buffer(8 + 128)
+    ctypes.c_uint.from_buffer(buffer).value = 128
+    mount = ctypes.c_int()
+    path = world.environment["ATTACK_CANARY"].encode()
+    if libc.syscall(_NAME_TO_HANDLE, -100, path, buffer, ctypes.byref(mount), 0) < 0:
+        raise OSError(ctypes.get_errno(), "name_to_handle_at")
+    world.environment["ATTACK_HANDLE"] = buffer.raw.hex()
+    yield
+
+
+def device(world: World) -> Iterator[None]:
+    """The number of the disk that the root file system lies on."""
+    number = Path("/usr").stat().st_dev
+    world.environment["ATTACK_DEVICE"] = f"{os.major(number)}:{os.minor(number)}"
+    yield
+
+
+def device_times(world: World) -> Iterator[None]:
+    """The times of a device node of the host."""
+    before = Path("/dev/zero").stat().st_mtime_ns
+    world.seen["changed"] = lambda: Path("/dev/zero").stat().st_mtime_ns != before
+    yield
+
+
+def _moved(fd: int) -> int:
+    """Move ``fd`` out of the way of those numbers that a program has of its own."""
+    try:
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 50)
+    finally:
+        os.close(fd)
+
+
+def _digest(folder: Path) -> str:
+    """Return a digest of the names, contents, modes, links and times below ``folder``."""
+    summary = hashlib.sha256()
+    for path in sorted([folder, *folder.rglob("*")]):
+        status = path.lstat()
+        facts = (path.name, status.st_mode, status.st_uid, status.st_nlink, status.st_mtime_ns, status.st_size)
+        summary.update(repr(facts).encode())
+        if path.is_file():
+            summary.update(path.read_bytes())
+    return summary.hexdigest()

@@ -1,0 +1,122 @@
+"""Other processes: victims, neighbours, and what a caller has about itself."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+from stockade._result import Result
+from stockade._sandbox import Sandbox, job_from_source
+from stockade.attacks import outside, policies
+from stockade.attacks.world import StageError, World
+
+_STANDS_SECONDS = 0.5
+
+
+def victim(world: World) -> Iterator[None]:
+    """A process of the caller's own, with a secret in its environment and a canary open."""
+    file = world.folder / "held"
+    file.write_text(world.secret + "\n", encoding="utf-8")
+    script = f"import sys, time; held = open({str(file)!r}); print('ready', flush=True); time.sleep(60)"
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", script, world.marker + "-victim"],
+        env={**os.environ, "VICTIM_SECRET": world.secret},
+        stdout=subprocess.PIPE,
+        cwd=world.folder,
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    world.environment["ATTACK_VICTIM"] = str(process.pid)
+    world.seen["killed"] = lambda: process.poll() is not None or outside.state(process.pid) in {"T", "t"}
+    nice = os.getpriority(os.PRIO_PROCESS, process.pid)
+    world.seen["reniced"] = lambda: os.getpriority(os.PRIO_PROCESS, process.pid) != nice
+    world.seen.pop("survivors")  # the victim bears the marker
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGCONT)
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+_NEIGHBOUR = """
+import os, socket, sys
+marker = os.environ["ATTACK_MARKER"]
+made = []
+try:
+    server = socket.socket(socket.AF_UNIX)
+    server.bind("\\0" + marker); server.listen(1)
+except OSError:
+    pass
+for folder in (os.environ.get("TMPDIR", "/tmp"), "/dev/shm"):
+    try:
+        with open(f"{folder}/{marker}", "w") as file:
+            file.write(os.environ["ATTACK_HIDDEN"])
+        made.append(file.name)
+    except OSError:
+        continue
+try:
+    print("ready", flush=True)
+    sys.stdin.read()
+finally:
+    for path in made:
+        os.unlink(path)
+"""
+
+
+def neighbour(world: World) -> Iterator[None]:
+    """Another run at the same time: a sandbox beside the confined one, an ordinary process beside the control."""
+    environment = {"ATTACK_MARKER": world.marker, "ATTACK_HIDDEN": world.secret}
+    if world.beside is not None:
+        yield from _neighbour_sandbox(environment, world)
+        return
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", _NEIGHBOUR, world.marker],
+        env={**os.environ, **environment},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdin is not None and process.stdout is not None
+    process.stdout.readline()
+    try:
+        yield
+    finally:
+        process.stdin.close()
+        process.wait()
+        process.stdout.close()
+
+
+def _neighbour_sandbox(environment: dict[str, str], world: World) -> Iterator[None]:
+    box = Sandbox(policies.attacked({"limits": {"wall_time": 30}}), backend=world.beside)
+    read, write = os.pipe()
+    results: list[Result] = []
+    with os.fdopen(read, "rb", buffering=0) as stdin:
+        job = job_from_source(
+            _NEIGHBOUR, stdin=stdin, environment=environment, interpreter=policies.interpreter(box.backend)
+        )
+        thread = threading.Thread(target=lambda: results.append(box.run_job(job)), daemon=True)
+        thread.start()
+        time.sleep(_STANDS_SECONDS)
+        try:
+            yield
+        finally:
+            os.close(write)
+            thread.join()
+    if not (results and results[0].ok and "ready" in results[0].stdout):
+        raise StageError(f"the neighbour did not stand: {results}")
+
+
+def caller_secret(world: World) -> Iterator[None]:
+    """A secret in the caller's own environment."""
+    os.environ["STOCKADE_ATTACK_TOKEN"] = world.secret
+    world.fresh_warden = True
+    try:
+        yield
+    finally:
+        del os.environ["STOCKADE_ATTACK_TOKEN"]

@@ -1,0 +1,72 @@
+"""Services of the host, on loopback or without any address: who listens there must hear nothing."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from stockade.attacks.world import World
+
+
+def listener(family: int, kind: int, address: Any) -> Callable[[World], Iterator[None]]:
+    """Return the stage of a service that answers at ``address``."""
+
+    def stage(world: World) -> Iterator[None]:
+        place = address(world) if callable(address) else address
+        heard = threading.Event()
+        with socket.socket(family, kind) as server:
+            server.bind(place)
+            server.settimeout(0.1)
+            if kind == socket.SOCK_STREAM:
+                server.listen(8)
+            if isinstance(place, tuple):
+                world.environment["ATTACK_PORT"] = str(server.getsockname()[1])
+            else:
+                world.environment["ATTACK_SOCKET"] = place.replace("\0", "@")
+                if not place.startswith("\0"):
+                    Path(place).chmod(0o777)
+            stop = threading.Event()
+            thread = threading.Thread(target=_answer, args=(server, heard, stop))
+            thread.start()
+            world.seen["heard"] = heard.is_set
+            try:
+                yield
+            finally:
+                stop.set()
+                thread.join()
+
+    return stage
+
+
+def _answer(server: socket.socket, heard: threading.Event, stop: threading.Event) -> None:
+    while not stop.is_set():
+        with suppress(TimeoutError, ConnectionError):
+            if server.type == socket.SOCK_STREAM:
+                connection, _ = server.accept()
+                heard.set()
+                with connection:
+                    connection.sendall(b"heard")
+            else:
+                _, sender = server.recvfrom(100)
+                heard.set()
+                server.sendto(b"heard", sender)
+
+
+def vsock(world: World) -> Iterator[None]:
+    """A listening VM socket: its family knows no network namespaces."""
+    with socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM) as server:
+        server.bind((socket.VMADDR_CID_ANY, socket.VMADDR_PORT_ANY))
+        server.listen(1)
+        world.environment["ATTACK_PORT"] = str(server.getsockname()[1])
+        yield
+
+
+def interface(world: World) -> Iterator[None]:
+    """The name of an interface of the host."""
+    names = [name for _, name in socket.if_nameindex() if name != "lo"]
+    world.environment["ATTACK_INTERFACES"] = ",".join(names)
+    yield

@@ -1,0 +1,195 @@
+"""``stockade attack``: attacks on the sandboxes of this very machine, and what held."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from stockade.cli import streams
+from stockade.cli.reporting import INTERRUPTED, Command, json_option, print_json, say
+
+if TYPE_CHECKING:
+    from stockade.attacks.campaign import Campaign
+    from stockade.attacks.corpus import Attack
+    from stockade.attacks.report import Findings
+
+NOT_HELD = 1
+_HELP = """Attack the sandboxes of this machine, and print guarantee by guarantee what held, what did not, and what
+could not be tried.
+
+Each attack first runs unconfined, in a throw-away place, where it must succeed: this is its control, and without it
+the confined run would prove nothing. Then it runs in a sandbox and must meet exactly the refusal that is expected.
+
+Controls work on things made for them: files in a temporary folder, listeners on loopback, processes of their own,
+namespaces of their own. They take at most 1 GiB of memory, 64 MiB of disk and four busy CPUs for a second or two;
+'--show NAME' says what one does beyond that. Nothing is left behind, whether the attack ends or is interrupted.
+
+The exit status is 0 if every attack that ran was refused, or is one that the receipt says is not held, and at least
+one was refused; 1 if not; 125 if no sandbox could be set up; 130 interrupted.
+"""
+_EXAMPLES = """\b
+Examples:
+  stockade attack
+  stockade attack --all --markdown > audit.md
+  stockade attack --only network --only filesystem_read
+  stockade attack --backend process --only process_view/signal
+  stockade attack --policy policy.toml
+  stockade attack --list
+  stockade attack --show filesystem_read/leaked_folder
+"""
+
+
+@click.command("attack", cls=Command, help=_HELP, epilog=_EXAMPLES)
+@click.option("--backend", "backends", multiple=True, metavar="NAME", help="Attack this one; may be repeated.")
+@click.option("--all", "every", is_flag=True, help="Attack every backend that can be used here.")
+@click.option("--only", multiple=True, metavar="GUARANTEE|NAME", help="Only these attacks; may be repeated.")
+@click.option("--policy", "policy_file", metavar="FILE", help="Lay each attack's policy over the one in FILE.")
+@click.option("--no-controls", is_flag=True, help="Run nothing unconfined: what is refused then proves less.")
+@click.option("--jobs", type=click.IntRange(1, 64), default=1, show_default=True, help="Attacks at a time.")
+@click.option("--markdown", is_flag=True, help="Print the tables in Markdown.")
+@click.option("--junit", metavar="FILE", help="Write the trials to FILE in JUnit's XML as well.")
+@click.option("--list", "listing", is_flag=True, help="List the attacks and try none.")
+@click.option("--show", metavar="NAME", help="Show one attack, its header and its program, and try none.")
+@json_option
+def attack(as_json: bool, **options: Any) -> int:
+    """Attack and return the exit status."""
+    from stockade.cli import attack_report
+
+    chosen = _chosen(options["only"])
+    if options["show"] is not None:
+        return attack_report.show(_one(options["show"]), as_json=as_json)
+    if options["listing"]:
+        return attack_report.show_list(chosen, as_json=as_json)
+    streams.start_warden()
+    campaign = _campaign(chosen, options)
+    findings, interrupted = _carry_out(campaign, quiet=as_json)
+    if options["junit"]:
+        _write_junit(options["junit"], findings, campaign)
+    if as_json:
+        print_json(attack_report.data(findings, campaign, interrupted=interrupted))
+    else:
+        attack_report.show_findings(findings, campaign, markdown=options["markdown"])
+    if interrupted:
+        say(f"interrupted after {len(findings.trials)} trials")
+        return INTERRUPTED
+    return 0 if findings.held else NOT_HELD
+
+
+def _chosen(only: Sequence[str]) -> list[Attack]:
+    """Return the attacks that ``only`` names, all without a name; refuse a word that names none."""
+    from stockade.attacks import corpus
+
+    attacks = corpus.load()
+    for word in only:
+        if not any(item.is_called(word) for item in attacks):
+            raise click.UsageError(f"--only {word}: no guarantee and no attack is called that; see --list")
+    return [item for item in attacks if not only or any(map(item.is_called, only))]
+
+
+def _one(word: str) -> Attack:
+    found = _chosen([word])
+    if len(found) > 1:
+        raise click.UsageError(f"--show {word}: that is {len(found)} attacks: {', '.join(item.id for item in found)}")
+    return found[0]
+
+
+def _campaign(chosen: Sequence[Attack], options: Mapping[str, Any]) -> Campaign:
+    from stockade.attacks.campaign import Campaign
+
+    return Campaign(
+        attacks=chosen,
+        backends=_backends(options["backends"], every=options["every"]),
+        base=_base(options["policy_file"]),
+        controls=not options["no_controls"],
+        jobs=options["jobs"],
+    )
+
+
+def _backends(names: Sequence[str], *, every: bool) -> list[str]:
+    """Return the backends to attack: those named, or all that can be used, or the one that a run would get."""
+    from stockade import _sandbox
+    from stockade.backends import registry
+    from stockade.backends.base import require
+    from stockade.client import wardens
+
+    facts = wardens.host_facts()
+    if names and every:
+        raise click.UsageError("--all is every backend: leave --backend out")
+    if names:
+        for name in names:
+            require(registry.find(name), facts)
+        return list(dict.fromkeys(names))
+    if not every:
+        return [_sandbox.select().backend.name]
+    found = {name: registry.find(name).availability(facts) for name in (*registry.BUILT_IN, *registry.others())}
+    for name, available in found.items():
+        if not available.usable:
+            say(f"{name} is not attacked: {available.reason}")
+    usable = [name for name, available in found.items() if available.usable]
+    return usable or [_sandbox.select().backend.name]  # which says why there is none
+
+
+def _base(policy_file: str | None) -> dict[str, Any]:
+    """Return what the attacks' own policies are laid over."""
+    if policy_file is None:
+        return {}
+    from stockade._policy import Policy
+
+    return Policy.load(policy_file).model_dump()
+
+
+def _carry_out(campaign: Campaign, *, quiet: bool) -> tuple[Findings, bool]:
+    """Return what was found, and whether we were interrupted before the end."""
+    from stockade.attacks import outside
+    from stockade.attacks.report import Findings
+
+    outside.adopt_orphans()
+    before = outside.Snapshot.take()
+    trials = []
+    interrupted = False
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
+    going = campaign.trials()
+    try:
+        for tried in going:
+            trials.append(tried)
+            if not quiet:
+                _progress(len(trials), campaign, f"{tried.backend} {tried.attack}")
+    except KeyboardInterrupt:
+        interrupted = True
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # what is left is to tidy up, undisturbed
+    going.close()
+    if not quiet:
+        _progress(0, campaign, "")
+    return Findings(tuple(trials), tuple(outside.left_behind(before, campaign.name))), interrupted
+
+
+def _interrupt(_number: int, _frame: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _progress(count: int, campaign: Campaign, what: str) -> None:
+    """Say how far we are: on a terminal in place, else a line for each tenth; ``count`` 0 clears it."""
+    total = len(campaign.attacks) * len(campaign.backends)
+    if sys.stderr is None:
+        return
+    if sys.stderr.isatty():
+        click.echo(f"\r\033[K[{count}/{total}] {what}" if count else "\r\033[K", nl=False, err=True)
+    elif count and count * 10 // total > (count - 1) * 10 // total:
+        say(f"attack: {count} of {total}")
+
+
+def _write_junit(path: str, findings: Findings, campaign: Campaign) -> None:
+    from stockade.attacks import report
+
+    part = Path(f"{path}.{os.getpid()}")
+    part.write_bytes(report.junit(findings, campaign.backends))
+    part.replace(path)
