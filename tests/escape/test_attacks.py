@@ -75,7 +75,12 @@ def test_names_are_unique() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "# /// attack\n# guarantee = 1\n", "# /// attack\n# guarantee =\n# ///\n", "# /// attack\n# guarantee = 'x'\n# ///\n"],
+    [
+        "",
+        "# /// attack\n# guarantee = 1\n",
+        "# /// attack\n# guarantee =\n# ///\n",
+        "# /// attack\n# guarantee = 'x'\n# ///\n",
+    ],
 )
 def test_a_file_without_a_sound_header_is_refused(tmp_path, text) -> None:
     (tmp_path / "x").mkdir()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from stockade._guarantees import Strength
 from stockade._result import Outcome, Result
 from stockade._sandbox import Sandbox, job_from_command, job_from_source
-from stockade.attacks import build, corpus, outside, policies, refusals
+from stockade.attacks import build, corpus, outside, policies, refusals, without_walls
 from stockade.attacks.half import Half
 from stockade.attacks.world import World, staged
 from stockade.client import wardens
@@ -32,7 +32,9 @@ def run(attack: Attack, backend: Backend, base: Mapping[str, Any] | None = None)
     Raises ``StageError`` where its surroundings cannot be set up, ``StockadeError`` where nothing can be started.
     """
     with staged(attack.stage, beside=backend) as world:
-        box = Sandbox(policies.attacked(attack.policy, base, world.read), backend=backend)
+        if world.no_walls:
+            return without_walls.run(world, backend, _job(attack, world, backend))
+        box = Sandbox(policies.attacked(attack.policy, base, world.read, world.write), backend=backend)
         result, seconds = _timed(attack, world, box)
         return _judged(attack, world, box, result, seconds)
 
@@ -64,6 +66,7 @@ def _job(attack: Attack, world: World, backend: Backend) -> Job:
     files = {attack.kit.name: attack.kit.read_bytes()} if attack.kit is not None else {}
     if attack.language in {"ruby", "javascript"}:
         command = {"ruby": "ruby", "javascript": "node"}[attack.language]
+        environment |= {"OPENSSL_CONF": "/dev/null"}  # Node reads the system's own, which need not be in its view
         name = f"program{attack.path.suffix}"
         return job_from_command([command, name], files={**files, name: source}, environment=environment)
     own = policies.interpreter(backend) if attack.language == "python" else None
@@ -75,6 +78,7 @@ def _judged(attack: Attack, world: World, box: Sandbox, result: Result, seconds:
     expected = attack.refusal_under(held.mechanism if held else "", backend.name, backend.isolation.value)
     met, unlike = refusals.met(expected, result, seconds, attack)
     said = f"{result.stdout} {result.stderr} {result.value_repr} {result.error}"
+    world.seen["blocked"] = lambda: seconds > policies.WALL_SECONDS / 4
     seen = _seen(attack, world, result, said)
     succeeded = bool(seen) or (not met and refusals.has_succeeded(result, seconds, attack))
     if met.startswith("admitted") or (succeeded and _is_admitted(held, attack, backend)):

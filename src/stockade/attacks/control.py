@@ -3,6 +3,9 @@
 What ``control.success`` may say: ``exit`` (the sentinel for success; the default), ``alive`` (still running when its
 time is up), ``delayed SECONDS`` (whoever waits for its output waits that long), ``bytes STREAM COUNT``, ``status N``
 (a judge that goes by exit codes is taken in), ``signal NAME``.
+
+``control.collector`` has a careless supervisor go through what the program left: it will ``write`` to, ``chmod`` or
+``read`` the file ``answer``.
 """
 
 from __future__ import annotations
@@ -52,17 +55,19 @@ def _look(attack: Attack, world: World, report: Mapping[str, Any]) -> None:
         world.seen["reniced"] = lambda: report["victim_reniced"]
     world.seen["survivors"] = lambda: any(world.marker in name for name in report["survivors"])
     world.seen["secret"] = lambda: world.secret in report["stdout"]
+    world.seen["blocked"] = lambda: report["blocked"]
 
 
 def _enclosed(attack: Attack, world: World) -> dict[str, Any]:
     order = {
         "argv": _laid_out(attack, world.folder / "work"),
         "folder": str(world.folder / "work"),
-        "environment": {**os.environ, **world.environment},
+        "environment": {**os.environ, **_places(world.folder / "work"), **world.environment},
         "namespaces": _namespaces(attack),
         "readonly": world.environment["ATTACK_READONLY"] if attack.control.get("readonly") else None,
         "address": attack.control.get("address"),
         "inside_victim": attack.control.get("inside_victim", False),
+        "collector": attack.control.get("collector"),
         "pass_fds": world.pass_fds,
         "timeout": attack.control.get("seconds", _SECONDS),
     }
@@ -73,6 +78,12 @@ def _enclosed(attack: Attack, world: World) -> dict[str, Any]:
     except ValueError:
         return {"error": complaint.decode("utf-8", "replace")[-800:]}
     return report
+
+
+def _places(folder: Path) -> dict[str, str]:
+    """Return what keeps a program that goes by its environment in its throw-away place."""
+    (folder / "tmp").mkdir(mode=0o700)
+    return {"HOME": str(folder), "TMPDIR": str(folder / "tmp")}
 
 
 @contextlib.contextmanager

@@ -5,15 +5,23 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import subprocess
+import tempfile
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pathlib import Path
 
-from stockade.attacks import build
+from stockade.attacks import build, outside
 from stockade.client import wardens
 
 GUEST_PATH = "/usr/local/bin:/usr/bin:/bin"
 """Where a guest finds programs."""
+_X32 = "#include <unistd.h>\nint main(void) { return syscall(0x40000000 | 39) > 0 ? 0 : 1; }"
+_IOPERM = "#include <sys/io.h>\nint main(void) { return ioperm(0x80, 1, 0) ? 1 : 0; }"
+_LDT = """#include <errno.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(void) { char room[16]; return syscall(SYS_modify_ldt, 0, room, sizeof room) < 0 && errno == ENOSYS; }"""
 BY_NATURE: dict[str, Callable[[], bool]] = {
     "root": lambda: os.geteuid() == 0,
     "unprivileged": lambda: os.geteuid() != 0,
@@ -80,6 +88,10 @@ def _ia32() -> str | None:
     return None if Path("/proc/sys/abi/vsyscall32").exists() else "the kernel has no 32-bit entry"
 
 
+def _setting(name: str) -> str:
+    return outside.read(f"/proc/sys/{name}").strip()
+
+
 def _disk_device() -> str | None:
     number = Path("/usr").stat().st_dev
     name = os.path.realpath(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}").rpartition("/")[2]
@@ -93,6 +105,23 @@ def _disk_device() -> str | None:
 def _cgroup_v1() -> str | None:
     lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
     return None if any(":memory:" in line for line in lines) else "the memory controller is not one of cgroup v1"
+
+
+def _answers(source: str, what: str) -> Callable[[], str | None]:
+    """Try a call of a few lines; its exit status says whether the kernel knows it."""
+
+    def check() -> str | None:
+        try:
+            with tempfile.NamedTemporaryFile(prefix=outside.prefix(), delete=False) as file:
+                file.write(build.program(source))
+            Path(file.name).chmod(0o700)
+            known = subprocess.run([file.name], check=False, capture_output=True).returncode == 0
+            Path(file.name).unlink()
+        except (build.BuildError, OSError) as error:
+            return str(error)
+        return None if known else what
+
+    return check
 
 
 def _vsock() -> str | None:
@@ -121,6 +150,11 @@ CHECKS: dict[str, Callable[[], str | None]] = {
     "disk-device": _disk_device,
     "vsock": _vsock,
     "x86_64": lambda: None if os.uname().machine == "x86_64" else f"the machine is {os.uname().machine}",
+    "x32": _answers(_X32, "the kernel has no x32 entry"),
+    "ldt": _answers(_LDT, "the kernel has no modify_ldt"),
+    "ioperm": _answers(_IOPERM, "the kernel has no ioperm"),
+    "modules": _file("/proc/modules"),
+    "kexec": lambda: None if _setting("kernel/kexec_load_disabled") == "0" else "the kernel loads no other",
     "cc": _compiler,
     "ruby": _guests_program("ruby"),
     "node": _guests_program("node"),

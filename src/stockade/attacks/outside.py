@@ -138,7 +138,7 @@ class Snapshot:
 
 
 def left_behind(before: Snapshot, campaign: str) -> list[str]:
-    """Return what a campaign has left on the host: processes, mounts, temporary folders; waits a moment for the dying."""
+    """Return what a campaign has left on the host: processes, mounts, temporary folders; waits a moment."""
 
     def found() -> list[str]:
         new = Snapshot.take().more_than(before)

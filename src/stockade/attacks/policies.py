@@ -19,8 +19,13 @@ _SYSTEM_PYTHON = "/usr/bin/python3"
 _NATIVE = "native"
 
 
-def attacked(own: Mapping[str, Any], base: Mapping[str, Any] | None = None, read: Sequence[str] = ()) -> Policy:
-    """Return an attack's ``own`` policy laid over ``base``, with the paths ``read`` in its view.
+def attacked(
+    own: Mapping[str, Any],
+    base: Mapping[str, Any] | None = None,
+    read: Sequence[str] = (),
+    write: Sequence[str] = (),
+) -> Policy:
+    """Return an attack's ``own`` policy laid over ``base``, with the paths ``read`` and ``write`` in its view.
 
     It accepts whatever there is, on every guarantee: the receipt says how much that is, and is held to it.
     """
@@ -28,7 +33,11 @@ def attacked(own: Mapping[str, Any], base: Mapping[str, Any] | None = None, read
 
     data = merged({"limits": {"wall_time": WALL_SECONDS}}, merged(base or {}, own))
     shown = data.get("filesystem", {})
-    data["filesystem"] = {**shown, "read": [*shown.get("read", ()), *read]}
+    data["filesystem"] = {
+        **shown,
+        "read": [*shown.get("read", ()), *read],
+        "write": [*shown.get("write", ()), *write],
+    }
     data["accept"] = dict.fromkeys(map(str, Guarantee), Strength.ABSENT.value)
     return Policy.parse(data)
 

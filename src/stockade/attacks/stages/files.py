@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -44,6 +45,22 @@ def readonly(world: World) -> Iterator[None]:
     world.environment["ATTACK_READONLY"] = str(folder)
     before = _digest(folder)
     world.seen["changed"] = lambda: _digest(folder) != before
+    yield
+
+
+def shared(world: World) -> Iterator[None]:
+    """A folder that the guest may write and the host looks into."""
+    folder = world.folder / "shared"
+    folder.mkdir()
+    folder.chmod(0o777)
+    world.write.append(str(folder))
+    world.environment["ATTACK_SHARED"] = str(folder)
+
+    def found() -> list[os.stat_result]:
+        return [path.lstat() for path in folder.iterdir()]
+
+    world.seen["setuid_root"] = lambda: any(item.st_uid == 0 and item.st_mode & stat.S_ISUID for item in found())
+    world.seen["device_left"] = lambda: any(stat.S_ISBLK(item.st_mode) for item in found())
     yield
 
 

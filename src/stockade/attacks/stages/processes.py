@@ -9,11 +9,14 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
 from stockade._result import Result
 from stockade._sandbox import Sandbox, job_from_source
 from stockade.attacks import outside, policies
 from stockade.attacks.world import StageError, World
+from stockade.client import wardens
 
 _STANDS_SECONDS = 0.5
 
@@ -43,6 +46,21 @@ def victim(world: World) -> Iterator[None]:
         process.kill()
         process.wait()
         process.stdout.close()
+
+
+def warden(world: World) -> Iterator[None]:
+    """The warden of the confined run; beside the control, a process in its place."""
+    if world.beside is None:
+        yield from victim(world)
+        return
+    pid = wardens.current().pid
+    world.environment["ATTACK_VICTIM"] = str(pid)
+    world.seen["killed"] = lambda: outside.state(pid) in {"", "T", "t", "Z"}
+    try:
+        yield
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
 
 
 _NEIGHBOUR = """
@@ -110,6 +128,59 @@ def _neighbour_sandbox(environment: dict[str, str], world: World) -> Iterator[No
             thread.join()
     if not (results and results[0].ok and "ready" in results[0].stdout):
         raise StageError(f"the neighbour did not stand: {results}")
+
+
+_PREDECESSOR = """
+import os
+for folder in ("/tmp", "/dev/shm", os.environ.get("TMPDIR", "/tmp"), "."):
+    try:
+        with open(f"{folder}/{os.environ['ATTACK_MARKER']}", "w") as file:
+            file.write(os.environ["ATTACK_HIDDEN"])
+    except OSError:
+        continue
+"""
+
+
+def predecessor(world: World) -> Iterator[None]:
+    """A run that is over: in a sandbox before the confined one, an ordinary process before the control."""
+    environment = {"ATTACK_MARKER": world.marker, "ATTACK_HIDDEN": world.secret}
+    if world.beside is not None:
+        box = Sandbox(policies.attacked({}), backend=world.beside)
+        own = policies.interpreter(box.backend)
+        result = box.run_job(job_from_source(_PREDECESSOR, environment=environment, interpreter=own))
+        if not result.ok:
+            raise StageError(f"the earlier run failed: {result.summary()}")
+        yield
+        return
+    command = [sys.executable, "-I", "-S", "-c", _PREDECESSOR]
+    subprocess.run(command, env={**os.environ, **environment}, cwd=world.folder, check=True)
+    try:
+        yield
+    finally:
+        for folder in ("/tmp", "/dev/shm", os.environ.get("TMPDIR", "/tmp")):
+            Path(folder, world.marker).unlink(missing_ok=True)
+
+
+def no_walls(world: World) -> Iterator[None]:
+    """A host on which no wall can be built."""
+    world.no_walls = world.beside is not None
+    yield
+
+
+def caller_proxy(world: World) -> Iterator[None]:
+    """A proxy with its password, and an agent's socket, in the caller's environment."""
+    made = {"https_proxy": f"http://user:{world.secret}@127.0.0.1:9", "SSH_AUTH_SOCK": f"/run/{world.secret}"}
+    before = {name: os.environ.get(name) for name in made}
+    os.environ.update(made)
+    world.fresh_warden = True
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def caller_secret(world: World) -> Iterator[None]:

@@ -65,6 +65,23 @@ def vsock(world: World) -> Iterator[None]:
         yield
 
 
+def usersock(world: World) -> Iterator[None]:
+    """A process that listens on a netlink family for messages between users."""
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_USERSOCK) as server:
+        server.bind((0, 0))
+        server.setblocking(False)
+        world.environment["ATTACK_PORT"] = str(server.getsockname()[0])
+
+        def heard() -> bool:
+            try:
+                return b"heard" in server.recv(100)
+            except BlockingIOError:
+                return False
+
+        world.seen["heard"] = heard
+        yield
+
+
 def interface(world: World) -> Iterator[None]:
     """The name of an interface of the host."""
     names = [name for _, name in socket.if_nameindex() if name != "lo"]

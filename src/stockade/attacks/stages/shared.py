@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import os
+import pty
 import secrets
+import tty
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,10 +33,11 @@ def key(world: World) -> Iterator[None]:
 
 
 def segment(world: World) -> Iterator[None]:
-    """A System V shared memory segment and a message queue of the host, open to all."""
+    """A System V shared memory segment, a message queue and a semaphore of the host, open to all."""
     key = secrets.randbelow(1 << 30) + 1
     segment = libc.shmget(key, 4096, _IPC_CREAT | _IPC_EXCL | 0o666)
     queue = libc.msgget(key, _IPC_CREAT | _IPC_EXCL | 0o666)
+    semaphore = libc.semget(key, 1, _IPC_CREAT | _IPC_EXCL | 0o666)
     world.environment["ATTACK_IPC_KEY"] = str(key)
     world.environment["ATTACK_SEGMENT"] = str(segment)
     try:
@@ -42,6 +45,7 @@ def segment(world: World) -> Iterator[None]:
     finally:
         libc.shmctl(segment, _IPC_RMID, None)
         libc.msgctl(queue, _IPC_RMID, None)
+        libc.semctl(semaphore, 0, _IPC_RMID)
 
 
 def queue(world: World) -> Iterator[None]:
@@ -57,6 +61,29 @@ def queue(world: World) -> Iterator[None]:
     finally:
         os.close(fd)
         libc.mq_unlink(name)
+
+
+def terminal(world: World) -> Iterator[None]:
+    """A terminal of the host, open to all."""
+    ours, theirs = pty.openpty()
+    path = os.ttyname(theirs)
+    Path(path).chmod(0o666)
+    tty.setraw(theirs)
+    os.set_blocking(ours, False)
+    world.environment["ATTACK_TERMINAL"] = path
+
+    def shown() -> bool:
+        try:
+            return bool(os.read(ours, 100))
+        except BlockingIOError:
+            return False
+
+    world.seen["shown"] = shown
+    try:
+        yield
+    finally:
+        os.close(ours)
+        os.close(theirs)
 
 
 def shared_file(world: World) -> Iterator[None]:

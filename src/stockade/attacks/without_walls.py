@@ -1,0 +1,45 @@
+"""A run on a host that has nothing to build a wall of: it must be refused before anything is started."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from stockade import _engines, _select
+from stockade._errors import StockadeError
+from stockade._policy import Policy
+from stockade._sandbox import prepared, verdict_of
+from stockade.attacks.half import Half
+from stockade.backends.bubblewrap import Bubblewrap
+from stockade.client import blocking, wardens
+from stockade.client.conversation import Conversation
+
+if TYPE_CHECKING:
+    from stockade._job import Job
+    from stockade.attacks.world import World
+    from stockade.backends.base import Backend
+
+_NOTHING = {
+    "namespaces": False,
+    "namespace_reasons": {"user": "closed"},
+    "landlock": 0,
+    "seccomp": False,
+    "cgroups": {},
+}
+
+
+def run(world: World, backend: Backend, job: Job) -> Half:
+    """Try to run ``job`` under the default policy, which accepts no missing wall."""
+    poor = replace(wardens.host_facts(), **_NOTHING)  # type: ignore[arg-type]
+    if isinstance(backend, Bubblewrap):
+        backend = Bubblewrap(engine=_engines.Engine(trouble="bwrap cannot be executed"))
+    try:
+        chosen = _select.named(backend, Policy(), poor, None)
+        with wardens.current().line() as line, prepared(backend, chosen.plan, job) as launch:
+            talk = Conversation(launch)
+            for _ in blocking.events(talk, line, None):
+                pass
+            result = verdict_of(talk, backend, chosen.plan)
+    except StockadeError as error:
+        return Half(good=True, what=f"not started: {error}")
+    return Half(good=False, what=f"expected 'not started': {result.summary()}", succeeded=world.secret in result.stdout)
