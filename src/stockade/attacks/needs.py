@@ -124,6 +124,11 @@ def _answers(source: str, what: str) -> Callable[[], str | None]:
     return check
 
 
+def _in_a_group() -> str | None:
+    paths = {line.split(":", 2)[2] for line in outside.read("/proc/self/cgroup").splitlines()}
+    return None if paths - {"/"} else "this process is in the root of every control group"
+
+
 def _vsock() -> str | None:
     try:
         with socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM) as sock:
@@ -139,6 +144,7 @@ CHECKS: dict[str, Callable[[], str | None]] = {
     "cgroup-io": _controller("io"),
     "cgroup-cpu": _controller("cpu"),
     "cgroup-v1": _cgroup_v1,
+    "in-a-group": _in_a_group,
     "user-namespaces": _user_namespaces,
     "seccomp": lambda: None if wardens.host_facts().seccomp else "the kernel has no seccomp",
     "landlock": lambda: None if wardens.host_facts().landlock else "the kernel has no Landlock",

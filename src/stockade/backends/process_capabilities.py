@@ -36,13 +36,22 @@ def capabilities(facts: HostFacts, policy: Policy) -> dict[Guarantee, Enforcemen
             f"the host's processes can be told by their numbers; {_reach(facts)}; {_NO_NAMESPACES}"
         ),
         Guarantee.IPC: _ipc(facts, policy),
-        Guarantee.PRIVILEGES: limits.privileges(facts, "no capabilities, no new privileges"),
+        Guarantee.PRIVILEGES: _privileges(facts),
+        Guarantee.ENVIRONMENT: Enforcement(
+            "execve with a fresh environment", _KERNEL, "the host's name is no part of it, and can be read"
+        ),
         Guarantee.NO_SURVIVORS: Enforcement(
             "a trusted keeper adopts and ends every descendant",
             _SUPERVISOR,
             "if somebody outside kills the keeper, its parent does as much; if both, what runs goes on",
         ),
     }
+
+
+def _privileges(facts: HostFacts) -> Enforcement:
+    held = limits.privileges(facts, "no capabilities, no new privileges")
+    devices = "device nodes in folders that are shown can be used, as their modes say"
+    return Enforcement(held.mechanism, held.strength, f"{held.note}; {devices}")
 
 
 def _processes(facts: HostFacts) -> Enforcement:

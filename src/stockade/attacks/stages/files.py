@@ -60,6 +60,7 @@ def shared(world: World) -> Iterator[None]:
         return [path.lstat() for path in folder.iterdir()]
 
     world.seen["setuid_root"] = lambda: any(item.st_uid == 0 and item.st_mode & stat.S_ISUID for item in found())
+    world.seen["setuid_left"] = lambda: any(item.st_mode & stat.S_ISUID for item in found())
     world.seen["device_left"] = lambda: any(stat.S_ISBLK(item.st_mode) for item in found())
     yield
 
@@ -112,6 +113,17 @@ def device(world: World) -> Iterator[None]:
     """The number of the disk that the root file system lies on."""
     number = Path("/usr").stat().st_dev
     world.environment["ATTACK_DEVICE"] = f"{os.major(number)}:{os.minor(number)}"
+    yield
+
+
+def device_node(world: World) -> Iterator[None]:
+    """A folder shown read-only, with a harmless device node in it that anyone may read."""
+    folder = world.folder / "devices"
+    folder.mkdir(mode=0o755)
+    os.mknod(folder / "zero", 0o666 | stat.S_IFCHR, os.makedev(1, 5))
+    (folder / "zero").chmod(0o666)
+    world.read.append(str(folder))
+    world.environment["ATTACK_READONLY"] = str(folder)
     yield
 
 

@@ -161,6 +161,12 @@ def predecessor(world: World) -> Iterator[None]:
             Path(folder, world.marker).unlink(missing_ok=True)
 
 
+def host_name(world: World) -> Iterator[None]:
+    """The host's name."""
+    world.environment["ATTACK_HOST_NAME"] = os.uname().nodename
+    yield
+
+
 def no_walls(world: World) -> Iterator[None]:
     """A host on which no wall can be built."""
     world.no_walls = world.beside is not None
