@@ -67,6 +67,7 @@ def _enclosed(attack: Attack, world: World) -> dict[str, Any]:
         "readonly": world.environment["ATTACK_READONLY"] if attack.control.get("readonly") else None,
         "address": attack.control.get("address"),
         "inside_victim": attack.control.get("inside_victim", False),
+        "cover": attack.control.get("cover"),
         "collector": attack.control.get("collector"),
         "pass_fds": world.pass_fds,
         "timeout": attack.control.get("seconds", _SECONDS),

@@ -10,8 +10,9 @@ The header stands between ``# /// attack`` and ``# ///`` (``//`` in C and JavaSc
 ``observe``     what is seen from outside, and must be seen after the control and never after the confined run
 ``needs``       facilities of the host, by the names in ``needs.py``
 ``policy``      a table: what the policy says beyond the default profile
-``control``     a table: ``namespaces`` to make first, ``success`` (see ``control.py``), ``address``, ``readonly``,
-                ``touches``: what it does to the host itself, beyond its own throw-away place
+``control``     a table: ``namespaces`` to make first, ``success`` and ``collector`` (see ``control.py``), ``address``,
+                ``readonly``, ``cover`` (a folder to lay an empty file system over), and ``touches``: what it does to
+                the host itself, beyond its own throw-away place
 ``confined``    a table of environment variables that differ in the sandbox
 ``refusal``     a table: a backend, an isolation or a part of the mechanism's name to the refusal expected under it
                 (see ``refusals.py``); ``default`` for the rest

@@ -93,6 +93,8 @@ def enter(order: dict[str, Any]) -> None:
         if order["readonly"]:
             mount(order["readonly"], order["readonly"], None, MS_BIND)
             mount(None, order["readonly"], None, MS_BIND | MS_REMOUNT | MS_RDONLY)
+        if order["cover"]:
+            mount("tmpfs", order["cover"], "tmpfs", 0)
     if "pid" in names:
         fork_into_pid_namespace()
     if order["address"]:

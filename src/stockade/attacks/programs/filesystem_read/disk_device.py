@@ -5,6 +5,7 @@
 # success = "a block of the root file system's device is read"
 # stage = ["device"]
 # needs = ["root", "disk-device"]
+# control = { touches = "opens the disk for reading and reads its first block" }
 # refusal = { default = "errno" }
 # ///
 

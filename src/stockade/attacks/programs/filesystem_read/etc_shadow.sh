@@ -4,6 +4,7 @@
 # reference = "shadow(5)"
 # success = "the file can be read"
 # needs = ["root", "shadow"]
+# control = { touches = "reads /etc/shadow and throws it away" }
 # refusal = { process = "errno EACCES", default = "errno ENOENT" }
 # ///
 

@@ -4,6 +4,7 @@
 # reference = "hier(7)"
 # success = "a file in a home folder can be read"
 # needs = ["root"]
+# control = { touches = "opens files of homes for reading" }
 # refusal = { process = "denied EACCES", default = "errno" }
 # ///
 

@@ -4,6 +4,7 @@
 # reference = "proc(5), /proc/kcore; mem(4)"
 # success = "one of them can be opened"
 # needs = ["root"]
+# control = { touches = "opens the kernel's memory and log for reading" }
 # refusal = { default = "errno" }
 # ///
 

@@ -6,6 +6,7 @@
 # stage = ["device_times"]
 # observe = ["changed"]
 # admitted = { bubblewrap = "set to now" }
+# control = { touches = "sets the times of /dev/zero to now" }
 # refusal = { process = "denied EPERM", default = "errno" }
 # ///
 

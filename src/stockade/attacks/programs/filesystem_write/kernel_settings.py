@@ -4,6 +4,7 @@
 # reference = "core(5), proc(5), /proc/sys"
 # success = "the core pattern can be opened for writing"
 # needs = ["root"]
+# control = { touches = "opens settings of the kernel for writing, and writes nothing" }
 # refusal = { default = "errno" }
 # ///
 

@@ -4,7 +4,7 @@
 # reference = "CVE-2022-0492"
 # success = "release_agent can be opened for writing"
 # needs = ["root", "cgroup-v1"]
-# control = { namespaces = ["mount"] }
+# control = { namespaces = ["mount"], touches = "mounts a control group hierarchy in a namespace of its own; opens release_agent for writing, and writes nothing" }
 # refusal = { default = "errno" }
 # ///
 

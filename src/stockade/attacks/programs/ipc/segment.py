@@ -4,6 +4,7 @@
 # reference = "shmget(2)"
 # success = "it is attached"
 # stage = ["segment"]
+# control = { touches = "makes a segment, a queue and a semaphore for a moment" }
 # refusal = { default = "errno" }
 # ///
 

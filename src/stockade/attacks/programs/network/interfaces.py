@@ -4,6 +4,7 @@
 # reference = "rtnetlink(7)"
 # success = "one of the host's interfaces is in the list"
 # stage = ["interface"]
+# control = { touches = "reads the list of network interfaces" }
 # refusal = { process = "denied EACCES", default = "errno" }
 # ///
 

@@ -4,6 +4,7 @@
 # reference = "bpf(2)"
 # success = "a map of the kernel's is made"
 # needs = ["root"]
+# control = { touches = "makes a map in the kernel for a moment" }
 # refusal = { default = "errno" }
 # ///
 

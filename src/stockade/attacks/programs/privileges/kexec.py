@@ -4,6 +4,7 @@
 # reference = "kexec_load(2)"
 # success = "the kernel goes on to look at what it was given"
 # needs = ["root", "kexec"]
+# control = { touches = "asks for another kernel, with arguments that are none" }
 # refusal = { default = "errno" }
 # ///
 

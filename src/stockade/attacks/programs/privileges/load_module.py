@@ -4,6 +4,7 @@
 # reference = "finit_module(2)"
 # success = "the kernel goes on to look at what it was given"
 # needs = ["root", "modules"]
+# control = { touches = "asks for a module, from no file" }
 # refusal = { default = "errno" }
 # ///
 

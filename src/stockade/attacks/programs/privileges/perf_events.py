@@ -4,6 +4,7 @@
 # reference = "perf_event_open(2)"
 # success = "an event of all processes is open"
 # needs = ["root"]
+# control = { touches = "opens a counter for a moment" }
 # refusal = { default = "errno" }
 # ///
 

@@ -4,6 +4,7 @@
 # reference = "nice(2), sched(7)"
 # success = "one of the two is granted"
 # needs = ["root"]
+# control = { touches = "its own process is of the real-time class for a moment" }
 # refusal = { default = "errno" }
 # ///
 

@@ -4,6 +4,7 @@
 # reference = "reboot(2)"
 # success = "the kernel goes on to look at what it was given"
 # needs = ["root"]
+# control = { touches = "asks for a restart, with a magic number that is none" }
 # refusal = { default = "errno" }
 # ///
 

@@ -4,6 +4,7 @@
 # reference = "swapoff(2)"
 # success = "the kernel goes on to look at what it was given"
 # needs = ["root"]
+# control = { touches = "asks to end swapping to no file" }
 # refusal = { default = "errno" }
 # ///
 

@@ -4,6 +4,7 @@
 # reference = "fanotify_init(2), FAN_CLASS_CONTENT"
 # success = "the kernel goes on to look at what it was given"
 # needs = ["root"]
+# control = { touches = "opens a watch for a moment, and marks nothing" }
 # refusal = { default = "errno" }
 # ///
 

@@ -1,10 +1,10 @@
 # /// attack
 # guarantee = "processes"
-# summary = "Forks as often as it can, in Ruby."
+# summary = "Forks as often as it can, in Ruby, which waits and tries again where it is refused."
 # reference = "fork(2), RLIMIT_NPROC"
 # success = "64 processes stand at one time"
-# policy = { limits = { processes = 8 } }
-# refusal = { default = "errno EAGAIN" }
+# policy = { limits = { processes = 8, wall_time = 4 } }
+# refusal = { default = "errno EAGAIN | limit wall_time" }
 # ///
 
 require_relative "kit"

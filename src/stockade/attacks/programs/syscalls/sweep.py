@@ -4,6 +4,7 @@
 # reference = "syscalls(2)"
 # success = "one of them is answered by the kernel itself rather than by the filter"
 # needs = ["seccomp"]
+# control = { touches = "makes rare system calls with nothing in their hands" }
 # refusal = { default = "errno" }
 # ///
 

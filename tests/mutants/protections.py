@@ -1,0 +1,306 @@
+"""The protections, each with the edit of the source that switches it off. The switch is nowhere in the product.
+
+An edit is a file below ``src/stockade``, a text that stands in it exactly once, and what stands there instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stockade.linux.seccomp.groups import Filter
+from stockade.linux.seccomp.refusals import REFUSED_BY_ALL, REFUSED_BY_STANDARD
+
+Edit = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class Protection:
+    """One protection. Where ``beside`` names others, it is a second wall, which shows when those are off as well."""
+
+    name: str
+    edits: tuple[Edit, ...]
+    concerns: tuple[str, ...]
+    """The attacks and guarantees to try first."""
+    beside: tuple[str, ...] = ()
+    given: tuple[Edit, ...] = ()
+    """What the host lacks in this trial."""
+    unnoticed: str = ""
+    """Why nothing can notice; then it is a finding if something does."""
+
+
+_STAGE, _INSIDE, _NURSERY = "linux/stage.py", "warden/inside.py", "warden/nursery.py"
+_LIMITS, _GROUP, _METER = "backends/limits.py", "linux/cgroups/group.py", "warden/meter.py"
+_NATIVE, _REFUSALS = "backends/native.py", "linux/seccomp/refusals.py"
+_FLAGS = "processes.NEW_NS | processes.NEW_PID | processes.NEW_IPC | processes.NEW_UTS"
+_NO_GROUPS: tuple[Edit, ...] = (
+    (
+        "_facts.py",
+        'for version, path, names in data["hierarchies"] for name in names]',
+        "for version, path, names in ()]",
+    ),
+    ("_facts.py", "(name, version, path) for version, path, names in ()", "(None, None, None) for _ in ()"),
+    ("warden/server.py", 'for item in facts["hierarchies"]', "for item in ()"),
+)
+_KEYS = ("ipc/session_keyring", "ipc/key_by_number", "syscalls/keys")
+
+
+def _without(flag: str) -> Edit:
+    return (_NURSERY, _FLAGS, " | ".join(item for item in _FLAGS.split(" | ") if item != f"processes.NEW_{flag}"))
+
+
+NAMESPACES = (
+    Protection("PID namespace", (_without("PID"),), ("process_view", "environment", "no_survivors")),
+    Protection("network namespace", ((_NURSERY, "(processes.NEW_NET if own_network else 0)", "0"),), ("network", "ipc")),
+    Protection("IPC namespace", (_without("IPC"),), ("ipc",)),
+    Protection("UTS namespace", (_without("UTS"), (_STAGE, "socket.sethostname(name)", "pass")), ("environment", "privileges/host_name")),
+    Protection("cgroup namespace", ((_STAGE, "libc.unshare(processes.NEW_CGROUP)", "pass"),), ("environment",)),
+    Protection(
+        "user namespace",
+        ((_STAGE, """        libc.unshare(processes.NEW_USER)
+        processes.map_identity(self._proc, uid, self._uid, gid, self._gid)
+        processes.no_user_namespaces(self._proc)
+""", ""), ("linux/processes.py", """    for capability in range(_CAPABILITIES):
+        libc.prctl(_PR_CAPBSET_DROP""", """    for capability in ():
+        libc.prctl(_PR_CAPBSET_DROP""")),  # which takes a capability that only the namespace gives
+        ("privileges", "processes", "disk/own_tmpfs", "filesystem_write/fresh_proc"),
+        beside=("system-call filter",),
+    ),
+    Protection(
+        "no user namespaces below the guest's",
+        ((_STAGE, "processes.no_user_namespaces(self._proc)", "pass"),),
+        ("privileges/nested_root", "privileges/map_another", "filesystem_write/fresh_proc", "disk/own_tmpfs", "filesystem_write"),
+        beside=("system-call filter", "read-only /proc"),
+    ),
+)  # fmt: skip
+VIEW = (
+    Protection(
+        "view of files",
+        ((_NATIVE, "        *_bound(policy, readable),\n",
+          '        *_bound(policy, readable),\n        *[("bind", path, path, ()) for path in ("/var", "/root", "/home", "/run", "/etc/shadow")],\n'),),
+        ("filesystem_read", "filesystem_write/outside_by_path"),
+    ),
+    Protection(
+        "read-only mounts",
+        ((_NATIVE, '_FILE = ("ro", "nosuid", "nodev")', '_FILE = ("nosuid", "nodev")'),
+         (_NATIVE, '_PROGRAMS = ("ro", "nosuid", "nodev", "follow")', '_PROGRAMS = ("nosuid", "nodev", "follow")')),
+        ("filesystem_write", "disk/other_places"),
+        beside=("Landlock",),
+    ),
+    Protection(
+        "nosuid",
+        ((_NATIVE, '_FILE = ("ro", "nosuid", "nodev")', '_FILE = ("ro", "nodev")'),),
+        ("privileges/setuid_program", "privileges/setuid_root"),
+        beside=("system-call filter", "Landlock", "no new privileges", "user namespace"),
+    ),
+    Protection(
+        "nodev", ((_NATIVE, '_FILE = ("ro", "nosuid", "nodev")', '_FILE = ("ro", "nosuid")'),), ("privileges/device_in_a_folder",)
+    ),
+    Protection("read-only devices", ((_NATIVE, '("ro", "nosuid", "noexec")', '("nosuid", "noexec")'),), ("filesystem_write/device_times",)),
+    Protection(
+        "noexec of devices", ((_NATIVE, '("ro", "nosuid", "noexec")', '("ro", "nosuid")'),), ("filesystem_write", "privileges"),
+        unnoticed="no program lies in a device; memory that can be executed is to be had without one",
+    ),
+    Protection(
+        "read-only /proc",
+        ((_STAGE, 'mounts.bind(self._proc, place, "/proc", mounts.ATTR_RDONLY)', 'mounts.bind(self._proc, place, "/proc", 0)'),),
+        ("filesystem_write", "privileges/map_another"),
+        beside=("Landlock",),
+    ),
+    Protection(
+        "sealed root",
+        ((_STAGE, 'mounts.restrict(self._root, "/", mounts.ATTR_RDONLY)', "pass"),),
+        ("disk/other_places", "filesystem_write"),
+        beside=("Landlock", "uid of its own"),
+    ),
+    Protection("size of the scratch space", (("linux/mounts.py", 'f"size={size},nr_inodes={inodes},', 'f"nr_inodes={inodes},'),), ("disk",)),
+    Protection("inodes of the scratch space", (("linux/mounts.py", "nr_inodes={inodes},", ""),), ("disk",)),
+    Protection(
+        "Landlock",
+        ((_NATIVE, '    return [("landlock", ruleset.to_json())]', "    return []"),),
+        ("filesystem_write", "network", "ipc", "process_view"),
+        beside=("read-only mounts",),
+    ),
+)  # fmt: skip
+RIGHTS = (
+    Protection(
+        "capabilities dropped",
+        ((_STAGE, """        processes.drop_capabilities()
+        self._settled = True  # what is made""", "        self._settled = True  # what is made"),),
+        ("privileges", "filesystem_write/own_proc"),
+        beside=("system-call filter",),
+    ),
+    Protection(
+        "empty bounding set",
+        ((_STAGE, "\n        processes.empty_bounding_set()\n        processes.drop_cap", "\n        processes.drop_cap"),),
+        ("privileges",),
+        beside=("capabilities dropped", "system-call filter"),
+    ),
+    Protection(
+        "no new privileges",
+        ((_STAGE, """        processes.no_new_privileges()
+        processes.empty_bounding_set()""", "        processes.empty_bounding_set()"),),
+        ("privileges/setuid_program", "privileges/setuid_root"),
+        beside=("system-call filter", "Landlock", "nosuid", "user namespace"),
+    ),
+    Protection(
+        "uid of its own",
+        ((_STAGE, """            processes.become(self._uid, self._gid)
+            processes.set_dumpable(True)""", "            processes.set_dumpable(True)"),),
+        ("privileges", "filesystem_read/home", "filesystem_read/etc_shadow"),
+        beside=("view of files",),
+    ),
+    Protection("session of its own", ((_STAGE, """        os.setsid()
+        os.umask(0o022)
+        processes.new_session_keyring()
+        if self._privileged:""", """        os.umask(0o022)
+        processes.new_session_keyring()
+        if self._privileged:"""),), ("process_view",), beside=("PID namespace",)),
+    Protection("session keyring of its own", ((_STAGE, """        processes.new_session_keyring()
+        if self._privileged:""", "        if self._privileged:"),), _KEYS, beside=("system-call filter",)),
+    Protection("init not dumpable", ((_INSIDE, "        processes.set_dumpable(False)\n", ""),),
+               ("process_view", "environment", "filesystem_read"), beside=("system-call filter",)),
+    Protection("init has another gid", ((_INSIDE, "processes.become(self.uid, _INIT_GID)", "processes.become(self.uid, self.gid)"),),
+               ("process_view/limit_another", "syscalls/limit_the_init", "process_view"), beside=("rule on prlimit64", "user namespace")),
+)  # fmt: skip
+INHERITANCE = (
+    Protection("environment of the guest",
+               ((_INSIDE, 'fields["argv"], fields["environment"])', 'fields["argv"], {**os.environ, **fields["environment"]})'),),
+               ("environment",), beside=("environment of the warden",)),
+    Protection("environment of the warden", (("client/wardens.py", "env=_environment()", "env=None"),),
+               ("environment",), beside=("environment of the guest",)),
+    Protection("descriptors closed at the warden's start",
+               (("client/wardens.py", "                env=_environment(),", "                close_fds=False,\n                env=_environment(),"),),
+               ("filesystem_read/leaked_file", "filesystem_read/leaked_folder"),
+               beside=("descriptors closed in the cell", "descriptors closed at execve")),
+    Protection("descriptors closed in the cell",
+               (("linux/processes.py", "    low = 0\n    for fd in sorted(set(keep)):", "    return\n    low = 0\n    for fd in sorted(set(keep)):"),),
+               ("filesystem_read/leaked_file", "filesystem_read/leaked_folder"),
+               beside=("descriptors closed at the warden's start", "descriptors closed at execve")),
+    Protection("descriptors closed at execve", ((_INSIDE, "        processes.close_on_exec_from(4)\n", ""),),
+               ("filesystem_read/leaked_file", "filesystem_read/leaked_folder"),
+               beside=("descriptors closed at the warden's start", "descriptors closed in the cell")),
+)  # fmt: skip
+_RESOURCES = {
+    "nofile": ('        ("nofile", Guarantee.OPEN_FILES),\n', ("open_files",), (), ()),
+    "fsize": ('        ("fsize", Guarantee.FILE_SIZE),\n', ("file_size",), (), ()),
+    "stack": ('        ("stack", Guarantee.STACK),\n', ("stack",), (), ()),
+    "nproc": ('        ("nproc", Guarantee.PROCESSES),\n', ("processes",), ("pids.max",), ()),
+    "memlock": ('"memlock": (1 << 16, 1 << 16), ', ("memory/lock_pages",), (), ()),
+    "cpu": ('        limits["cpu"] = (seconds, seconds + 1)\n', ("cpu_time",), ("watch on CPU time",), ()),
+    "data": ('        limits["data"] = (int(memory), int(memory))\n', ("memory",), (), _NO_GROUPS),
+    "rtprio": (', "rtprio": (0, 0)', ("privileges",), (), ()),
+    "msgqueue": ('"msgqueue": (0, 0), ', ("memory",), (), ()),
+    "core": ('"core": (0, 0), ', ("disk", "file_size"), (), ()),
+}
+_UNNOTICED = {
+    "rtprio": "the limit is nought on every host that has not raised it: only a capability could pass it, and the guest has none",
+    "msgqueue": "the filter allows no message queue, and the memory group counts them",
+    "core": "what a core dump takes is bounded by the disk, where it would be written",
+}
+RESOURCE_LIMITS = tuple(
+    Protection(f"RLIMIT_{name.upper()}", ((_LIMITS, text, "        pass\n" if "limits[" in text else ""),), concerns, beside, given, _UNNOTICED.get(name, ""))
+    for name, (text, concerns, beside, given) in _RESOURCES.items()
+)  # fmt: skip
+GROUPS = (
+    Protection("memory limit of the group", ((_GROUP, 'self._set("memory", "memory.limit_in_bytes", memory)', "pass"),),
+               ("memory",), beside=("swap limit of the group",)),
+    Protection("swap limit of the group", ((_GROUP, 'self._set("memory", "memory.memsw.limit_in_bytes", memory + swap)', "pass"),),
+               ("memory",), beside=("memory limit of the group",)),
+    Protection("pids.max", ((_GROUP, 'self._set("pids", "pids.max", processes)', "pass"),), ("processes",), beside=("RLIMIT_NPROC",)),
+    Protection("CPU quota of the group", ((_GROUP, 'self._set("cpu", "cpu.cfs_quota_us", quota)', "pass"),), ("cpu_rate",)),
+)  # fmt: skip
+WATCHERS = (
+    Protection("watch on wall time", ((_METER, '("wall_time", wall, self._watch.wall_seconds)', '("wall_time", wall, None)'),), ("wall_time",)),
+    Protection("watch on CPU time", ((_METER, '("cpu_time", self._cpu, self._watch.cpu_seconds)', '("cpu_time", self._cpu, None)'),),
+               ("cpu_time",), beside=("RLIMIT_CPU",)),
+    Protection("watch on out-of-memory kills",
+               ((_METER, '[("memory", "met")] if self._group is not None and self._group.oom_kills() else []', "[]"),
+                (_GROUP, 'return self._since("oom_kills", self._oom_kills()) or 0', "return 0"),
+                (_METER, '"oom_kills": counters.oom_kills if counters else None', '"oom_kills": 0')),
+               ("verdict", "memory")),
+    Protection("sampled memory", ((_METER, '("memory", memory, self._watch.sampled_memory)', '("memory", memory, None)'),),
+               ("memory/grandchildren", "memory"), given=_NO_GROUPS),
+    Protection("sampled CPU time", ((_METER, "self._cpu = max(self._cpu, sample.cpu_seconds - self._spent)", "pass"),),
+               ("cpu_time",), given=_NO_GROUPS),
+    Protection("count of output",
+               (("warden/outlets.py", "Keeper(watch.output_bytes, head_only", "Keeper(None, head_only"),), ("output",)),
+    Protection("bound on the result channel", (("warden/outlets.py", "CHANNEL_LIMIT = 1 << 20", "CHANNEL_LIMIT = 1 << 40"),),
+               ("output/result_channel", "verdict")),
+    Protection("end of all that is left", ((_INSIDE, "        self._end_all_others()\n        self.control.sendall", "        self.control.sendall"),),
+               ("no_survivors", "wall_time"), beside=("PID namespace",)),
+    Protection("refusal to start without a wall",
+               (("_plan.py", "        if not held.strength.holds(floor):", "        if False:"),
+                ("backends/base.py", "    if not available.usable:", "    if False:")),
+               ("filesystem_read/without_walls",)),
+)  # fmt: skip
+
+
+def _group(does: str, *, permissive: bool) -> Protection:
+    since = "Filter.PERMISSIVE" if permissive else "None"
+    edit = (_REFUSALS, f'        "{does}",\n        {since},', f'        "{does}",\n        Filter.STANDARD,')
+    return Protection(
+        f"refusal: {does}",
+        (edit,),
+        ("syscalls", *_REACHED.get(does, ())),
+        _SECOND.get(does, ()),
+        (),
+        _BY_THE_KERNEL.get(does, ""),
+    )
+
+
+_REACHED = {
+    "reads, writes or compares other processes": ("process_view",),
+    "changes what is mounted and where the root is": ("filesystem_write", "privileges"),
+}
+_SECOND = {"makes or enters namespaces": ("no user namespaces below the guest's", "rule on clone")}
+_NOT_ALLOWED = "the kernel itself refuses all of them to a process without capabilities"
+_BY_THE_KERNEL = {
+    "sets the machine's clocks": _NOT_ALLOWED,
+    "administers storage, logs and terminals": _NOT_ALLOWED,
+    "opens files by handle": _NOT_ALLOWED,
+    "replaces or extends the running kernel": _NOT_ALLOWED,
+    "was removed from the kernel or never written": "there is nothing to reach",
+}
+RULE_GROUPS = tuple(
+    _group(group.does, permissive=group.since is Filter.PERMISSIVE) for group in (*REFUSED_BY_STANDARD, *REFUSED_BY_ALL)
+)
+
+
+def _argument(name: str, calls: tuple[str, ...], concerns: tuple[str, ...], beside: tuple[str, ...] = ()) -> Protection:
+    edit = (
+        "linux/seccomp/filters.py",
+        "elif name in ARGUMENT_RULES:",
+        f"elif name in ARGUMENT_RULES and name not in {calls!r}:",
+    )
+    return Protection(f"rule on {name}", (edit,), concerns, beside)
+
+
+_OF_SCHEDULING = ("sched_setscheduler", "sched_setparam", "sched_setattr", "sched_setaffinity")
+_OF_MODES = ("chmod", "fchmod", "fchmodat", "fchmodat2", "creat", "open", "openat")
+ARGUMENT_RULES = (
+    _argument(
+        "clone",
+        ("clone",),
+        ("syscalls/clone_flags", "privileges", "process_view"),
+        ("no user namespaces below the guest's",),
+    ),
+    _argument("socket", ("socket",), ("network", "syscalls", "ipc"), ("network namespace",)),
+    _argument("ioctl", ("ioctl",), ("syscalls",)),
+    _argument("prlimit64", ("prlimit64",), ("process_view", "syscalls"), ("init has another gid",)),
+    _argument("scheduling", _OF_SCHEDULING, ("process_view",)),
+    _argument("setpriority", ("setpriority",), ("process_view",)),
+    _argument("ioprio_set", ("ioprio_set",), ("process_view",)),
+    _argument("prctl", ("prctl",), ("syscalls", "privileges")),
+    _argument("personality", ("personality",), ("syscalls",)),
+    _argument("modes with set-user-id", _OF_MODES, ("filesystem_write",)),
+    _argument("mknod", ("mknod", "mknodat"), ("filesystem_write", "privileges")),
+)
+FILTER = Protection(
+    "system-call filter",
+    ((_LIMITS, "    return [(name, _filter.program(plan))]", "    return []"),),
+    ("syscalls", "memory/lock_pages"),
+)
+ALL = (
+    *NAMESPACES, *VIEW, *RIGHTS, FILTER, *RULE_GROUPS, *ARGUMENT_RULES, *INHERITANCE, *RESOURCE_LIMITS, *GROUPS, *WATCHERS,
+)  # fmt: skip
+BY_NAME = {item.name: item for item in ALL}

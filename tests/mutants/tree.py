@@ -1,0 +1,75 @@
+"""A copy of the source with some protections switched off, and attacks on it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.mutants.protections import Edit, Protection
+
+_SOURCE = Path(__file__).parents[2] / "src"
+_SECONDS = 600
+# Whatever a broken sandbox lets through ends here: attacks may well kill all that they see, or rename the machine.
+_APART = (
+    "unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc", "--ipc", "--uts",
+)  # fmt: skip
+
+
+# A sandbox that is broken keeps attacks waiting, and what it does differently need not be tried twice.
+_IMPATIENT = (
+    ("attacks/policies.py", "WALL_SECONDS = 20.0", "WALL_SECONDS = 5.0"),
+    ("attacks/campaign.py", "if tried.verdict is Verdict.OTHERWISE:", "if False:"),
+)
+
+
+class StaleEdit(Exception):
+    """The text to edit does not stand in its file exactly once: the source has changed."""
+
+
+@contextmanager
+def mutated(protections: Sequence[Protection]) -> Iterator[Path]:
+    """Yield a folder with the source in which these are switched off."""
+    # Not in /tmp: every sandbox has one of its own, which would hide what an opened view shows.
+    with tempfile.TemporaryDirectory(prefix="stockade-test-", dir="/var/tmp") as folder:
+        place = Path(folder)
+        place.chmod(0o755)
+        shutil.copytree(_SOURCE, place / "src", ignore=shutil.ignore_patterns("__pycache__"))
+        for edit in dict.fromkeys(edit for item in protections for edit in (*item.given, *item.edits)):
+            apply(edit, place / "src" / "stockade")
+        for edit in _IMPATIENT:
+            apply(edit, place / "src" / "stockade")
+        (place / "tmp").mkdir()
+        (place / "tmp").chmod(0o1777)
+        yield place
+
+
+def apply(edit: Edit, root: Path) -> None:
+    """Make one edit."""
+    file, old, new = edit
+    text = (root / file).read_text()
+    if text.count(old) != 1:
+        raise StaleEdit(f"{file}: found {text.count(old)} times: {old!r}")
+    (root / file).write_text(text.replace(old, new))
+
+
+def attacked(place: Path, only: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the trials of ``stockade attack`` from the source in ``place``."""
+    words = [word for name in only for word in ("--only", name)]
+    done = subprocess.run(
+        [*_APART, sys.executable, "-m", "stockade", "attack", "--backend", "native", "--no-controls", "--json", *words],
+        env={**os.environ, "PYTHONPATH": f"{place / 'src'}:{_SOURCE.parent}", "TMPDIR": str(place / "tmp"), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True, text=True, timeout=_SECONDS, check=False,
+    )  # fmt: skip
+    try:
+        trials: list[dict[str, Any]] = json.loads(done.stdout)["trials"]
+    except (ValueError, KeyError):
+        raise RuntimeError(f"{done.stdout[-500:]}{done.stderr[-1500:]}") from None
+    return trials
