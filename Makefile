@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 ENGINES := $(VENV)/.engines
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types contracts unit bench bench-smoke overshoot guarantees soak test-hosts test-hosts-all hosts-table clean
+.PHONY: help demo test check lint types contracts unit bench bench-smoke overshoot guarantees attack attacks-page mutants soak test-hosts test-hosts-all hosts-table clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -66,6 +66,16 @@ guarantees: $(ENGINES) ## docs/guarantees.md, from real runs (root)
 	scripts/guarantees.sh $(BIN)/python
 
 soak: $(ENGINES) ## 2,000 runs, 16 at a time, and nothing left
+attack: $(STAMP) ## every attack on every backend of this machine; under five minutes
+	$(BIN)/python -m stockade attack --all
+
+attacks-page: $(STAMP) ## docs/attacks.md, from the corpus and the list of vectors
+	$(BIN)/python -m tests.escape.vectors
+
+mutants: $(STAMP) ## docs/mutants.md: each protection switched off in a copy, and which attacks notice (root)
+	scripts/mutants.sh $(BIN)/python
+
+soak: $(STAMP) ## 2,000 runs, 16 at a time, and nothing left
 	STOCKADE_SOAK=2000 $(BIN)/python -m pytest -q tests/system/test_soak.py
 
 test-hosts: $(STAMP) ## the same on another kernel: cgroup v2 in QEMU, as root, delegated, and with no group

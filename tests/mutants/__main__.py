@@ -34,14 +34,18 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run and print."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("names", nargs="*", help="protections, by the beginning of their names")
+    parser.add_argument("--thorough", action="store_true", help="where nobody notices, try every attack there is")
+    parser.add_argument("--most", type=int, help="stop after that many")
     parser.add_argument("--skip", type=int, default=0, help="leave out that many of the first")
     parser.add_argument("--markdown", action="store_true")
     options = parser.parse_args(words)
-    chosen = [item for item in ALL if not options.names or item.name.startswith(tuple(options.names))][options.skip :]
+    chosen = [item for item in ALL if not options.names or item.name.startswith(tuple(options.names))][options.skip :][
+        : options.most
+    ]
     found = []
     for item in chosen:
         try:
-            found.append(tried(item))
+            found.append(tried(item, thorough=options.thorough))
         except (RuntimeError, tree.StaleEdit) as error:
             found.append(Noticed(item, (), (), (), trouble=" ".join(str(error).split())[:200]))
         print(f"[{len(found)}/{len(chosen)}] {_line(found[-1])}", file=sys.stderr, flush=True)
@@ -50,8 +54,8 @@ def main(words: Sequence[str] | None = None) -> int:
     return 0 if all(item.as_thought for item in found) else 1
 
 
-def tried(item: Protection) -> Noticed:
-    """Switch it off alone, then with its neighbours one after the other, then try all attacks."""
+def tried(item: Protection, *, thorough: bool = False) -> Noticed:
+    """Switch it off alone, then with its neighbours one after the other; then try all attacks, if that is wanted."""
     first = _with(item, (), item.concerns)
     if first.succeeded or item.unnoticed:
         return first
@@ -64,7 +68,7 @@ def tried(item: Protection) -> Noticed:
         own = tuple(name for name in together.succeeded if name not in theirs)
         if own:
             return Noticed(item, item.beside[:count], own, first.otherwise)
-    return first if first.otherwise else _with(item, (), ())
+    return _with(item, (), ()) if thorough else first
 
 
 def _with(item: Protection, beside: tuple[str, ...], only: Sequence[str]) -> Noticed:

@@ -63,13 +63,13 @@ NAMESPACES = (
         libc.prctl(_PR_CAPBSET_DROP""", """    for capability in ():
         libc.prctl(_PR_CAPBSET_DROP""")),  # which takes a capability that only the namespace gives
         ("privileges", "processes", "disk/own_tmpfs", "filesystem_write/fresh_proc"),
-        beside=("system-call filter",),
+        beside=("system-call filter", "Landlock"),
     ),
     Protection(
         "no user namespaces below the guest's",
         ((_STAGE, "processes.no_user_namespaces(self._proc)", "pass"),),
         ("privileges/nested_root", "privileges/map_another", "filesystem_write/fresh_proc", "disk/own_tmpfs", "filesystem_write"),
-        beside=("system-call filter", "read-only /proc"),
+        beside=("system-call filter", "Landlock", "read-only /proc"),
     ),
 )  # fmt: skip
 VIEW = (
@@ -266,13 +266,15 @@ RULE_GROUPS = tuple(
 )
 
 
-def _argument(name: str, calls: tuple[str, ...], concerns: tuple[str, ...], beside: tuple[str, ...] = ()) -> Protection:
+def _argument(
+    name: str, calls: tuple[str, ...], concerns: tuple[str, ...], beside: tuple[str, ...] = (), unnoticed: str = ""
+) -> Protection:
     edit = (
         "linux/seccomp/filters.py",
         "elif name in ARGUMENT_RULES:",
         f"elif name in ARGUMENT_RULES and name not in {calls!r}:",
     )
-    return Protection(f"rule on {name}", (edit,), concerns, beside)
+    return Protection(f"rule on {name}", (edit,), concerns, beside, (), unnoticed)
 
 
 _OF_SCHEDULING = ("sched_setscheduler", "sched_setparam", "sched_setattr", "sched_setaffinity")
@@ -285,7 +287,9 @@ ARGUMENT_RULES = (
         ("no user namespaces below the guest's",),
     ),
     _argument("socket", ("socket",), ("network", "syscalls", "ipc"), ("network namespace",)),
-    _argument("ioctl", ("ioctl",), ("syscalls",)),
+    _argument(
+        "ioctl", ("ioctl",), ("syscalls",), (), "no terminal is in the guest's reach, so there is none to type into"
+    ),
     _argument("prlimit64", ("prlimit64",), ("process_view", "syscalls"), ("init has another gid",)),
     _argument("scheduling", _OF_SCHEDULING, ("process_view",)),
     _argument("setpriority", ("setpriority",), ("process_view",)),

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.mutants.protections import Edit, Protection
+from tests.mutants.protections import Protection
 
 _SOURCE = Path(__file__).parents[2] / "src"
 _SECONDS = 600
@@ -42,22 +42,23 @@ def mutated(protections: Sequence[Protection]) -> Iterator[Path]:
         place = Path(folder)
         place.chmod(0o755)
         shutil.copytree(_SOURCE, place / "src", ignore=shutil.ignore_patterns("__pycache__"))
-        for edit in dict.fromkeys(edit for item in protections for edit in (*item.given, *item.edits)):
-            apply(edit, place / "src" / "stockade")
-        for edit in _IMPATIENT:
-            apply(edit, place / "src" / "stockade")
+        for file, text in edited(protections).items():
+            (place / "src" / "stockade" / file).write_text(text)
         (place / "tmp").mkdir()
         (place / "tmp").chmod(0o1777)
         yield place
 
 
-def apply(edit: Edit, root: Path) -> None:
-    """Make one edit."""
-    file, old, new = edit
-    text = (root / file).read_text()
-    if text.count(old) != 1:
-        raise StaleEdit(f"{file}: found {text.count(old)} times: {old!r}")
-    (root / file).write_text(text.replace(old, new))
+def edited(protections: Sequence[Protection]) -> dict[str, str]:
+    """Return the files that change, with their new text; raise ``StaleEdit`` where one is no longer what it was."""
+    files: dict[str, str] = {}
+    own = (edit for item in protections for edit in (*item.given, *item.edits))
+    for file, old, new in dict.fromkeys((*own, *_IMPATIENT)):
+        text = files.get(file) or (_SOURCE / "stockade" / file).read_text()
+        if text.count(old) != 1:
+            raise StaleEdit(f"{file}: found {text.count(old)} times: {old!r}")
+        files[file] = text.replace(old, new)
+    return files
 
 
 def attacked(place: Path, only: Sequence[str]) -> list[dict[str, Any]]:

@@ -1,0 +1,104 @@
+"""The campaign itself can fail: a wall that is missing is seen, and a worker that is lost is no success of ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stockade.attacks import corpus, trial
+from stockade.attacks.campaign import Campaign
+from stockade.attacks.half import Half
+from stockade.attacks.report import Findings, command, junit, matrix
+from stockade.attacks.trial import Trial, Verdict
+from tests.mutants import tree
+from tests.mutants.protections import BY_NAME
+
+GOOD = Half(good=True, what="")
+BAD = Half(good=False, what="seen from outside", succeeded=True)
+
+
+def made(confined: Half | None, control: Half | None = GOOD) -> Trial:
+    return Trial(
+        "network/tcp", "network", "native", control, confined, "network namespace", "kernel", reason="no such host"
+    )
+
+
+@pytest.mark.parametrize(
+    ("tried", "verdict"),
+    [
+        (made(GOOD), Verdict.REFUSED),
+        (made(GOOD, control=None), Verdict.UNPROVED),
+        (made(BAD), Verdict.SUCCEEDED),
+        (made(Half(good=False, what="exit 44")), Verdict.OTHERWISE),
+        (made(Half(good=True, what="", succeeded=True, admitted=True)), Verdict.ADMITTED),
+        (made(None), Verdict.NOT_RUN),
+    ],
+)
+def test_what_a_trial_shows(tried: Trial, verdict: Verdict) -> None:
+    assert tried.verdict is verdict
+    assert Trial.from_json(tried.as_json()) == tried
+
+
+@pytest.mark.parametrize(
+    ("trials", "held"),
+    [
+        ([], False),
+        ([made(None)], False),
+        ([made(GOOD)], True),
+        ([made(GOOD), made(BAD)], False),
+        ([made(GOOD), made(Half(good=False, what=""))], False),
+        ([made(Half(good=True, what="", succeeded=True, admitted=True))], False),
+    ],
+)
+def test_when_all_held(trials: list[Trial], held: bool) -> None:
+    assert Findings(tuple(trials)).held is held
+    assert Findings(tuple(trials), left=("process 1",)).held is False
+
+
+def test_the_table_and_the_command_that_tries_it_again() -> None:
+    assert matrix([made(GOOD), made(BAD), made(None)], ["native"]) == [["network", "kernel 1/2 (1 FAILED, 1 not run)"]]
+    assert command(made(BAD)) == "stockade attack --backend native --only network/tcp"
+    assert b'failures="1"' in junit(Findings((made(BAD),)), ["native"])
+    junit(Findings((made(Half(good=False, what="\x00\x1b<")),)), ["native"])
+
+
+def test_a_worker_that_dies_is_a_success_of_the_attack_and_the_rest_goes_on(tmp_path: Path) -> None:
+    deadly = tmp_path / "wall_time" / "deadly.py"
+    deadly.parent.mkdir()
+    header = {"guarantee": "wall_time", "summary": "x", "reference": "x", "success": "x"}
+    lines = [f'# {key} = "{value}"' for key, value in header.items()]
+    # Its control ends the worker, as an attack might that reaches its supervisor.
+    killer = "import os\npid = os.getppid()\nwith open(f'/proc/{pid}/stat') as f:\n    up = int(f.read().rpartition(') ')[2].split()[1])\nos.kill(up, 9)\n"
+    deadly.write_text("\n".join(["# /// attack", *lines, '# refusal = { default = "errno" }', "# ///", "", killer]))
+    harmless = next(attack for attack in corpus.load() if attack.id == "verdict/exit_124")
+    trials = list(Campaign([corpus.parse(deadly), harmless], ["native"]).trials())
+    assert [(each.attack, each.verdict) for each in trials] == [
+        ("wall_time/deadly", Verdict.SUCCEEDED),
+        ("verdict/exit_124", Verdict.REFUSED),
+    ]
+
+
+@pytest.mark.needs("root")
+def test_a_missing_wall_is_seen() -> None:
+    with tree.mutated([BY_NAME["network namespace"]]) as place:
+        trials = tree.attacked(place, ["network/udp", "filesystem_read/dot_dot"])
+    assert {each["attack"]: each["verdict"] for each in trials} == {
+        "network/udp": "succeeded",
+        "filesystem_read/dot_dot": "unproved",
+    }
+
+
+def test_every_mutation_can_be_made() -> None:
+    """The source that an edit names is still what it was."""
+    for item in BY_NAME.values():
+        for count in range(len(item.beside) + 1):
+            tree.edited([item, *(BY_NAME[name] for name in item.beside[:count])])
+
+
+def test_an_attack_whose_surroundings_fail_is_not_run(monkeypatch) -> None:
+    attack = next(attack for attack in corpus.load() if attack.id == "network/udp")
+    monkeypatch.setattr(trial.control, "run", lambda attack: Half(good=False, what="nothing was seen from outside"))
+    monkeypatch.setattr(trial, "_controls", {})
+    tried = trial.attempt(attack)
+    assert tried.verdict is Verdict.NOT_RUN and "control did not succeed" in tried.reason
