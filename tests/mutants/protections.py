@@ -62,13 +62,13 @@ NAMESPACES = (
 """, ""), ("linux/processes.py", """    for capability in range(_CAPABILITIES):
         libc.prctl(_PR_CAPBSET_DROP""", """    for capability in ():
         libc.prctl(_PR_CAPBSET_DROP""")),  # which takes a capability that only the namespace gives
-        ("privileges", "processes", "disk/own_tmpfs", "filesystem_write/fresh_proc"),
+        ("privileges/nested_root", "privileges/become_root", "processes/other_namespace", "disk/own_tmpfs", "filesystem_write/fresh_proc"),
         beside=("system-call filter", "Landlock"),
     ),
     Protection(
         "no user namespaces below the guest's",
         ((_STAGE, "processes.no_user_namespaces(self._proc)", "pass"),),
-        ("privileges/nested_root", "privileges/map_another", "filesystem_write/fresh_proc", "disk/own_tmpfs", "filesystem_write"),
+        ("privileges/nested_root", "privileges/map_another", "filesystem_write/fresh_proc", "disk/own_tmpfs"),
         beside=("system-call filter", "Landlock", "read-only /proc"),
     ),
 )  # fmt: skip
@@ -83,7 +83,7 @@ VIEW = (
         "read-only mounts",
         ((_NATIVE, '_FILE = ("ro", "nosuid", "nodev")', '_FILE = ("nosuid", "nodev")'),
          (_NATIVE, '_PROGRAMS = ("ro", "nosuid", "nodev", "follow")', '_PROGRAMS = ("nosuid", "nodev", "follow")')),
-        ("filesystem_write", "disk/other_places"),
+        ("filesystem_write/bound_file", "filesystem_write/bound_folder", "filesystem_write/attributes", "filesystem_write/reopened", "filesystem_write/program_file"),
         beside=("Landlock",),
     ),
     Protection(
@@ -97,19 +97,19 @@ VIEW = (
     ),
     Protection("read-only devices", ((_NATIVE, '("ro", "nosuid", "noexec")', '("nosuid", "noexec")'),), ("filesystem_write/device_times",)),
     Protection(
-        "noexec of devices", ((_NATIVE, '("ro", "nosuid", "noexec")', '("ro", "nosuid")'),), ("filesystem_write", "privileges"),
+        "noexec of devices", ((_NATIVE, '("ro", "nosuid", "noexec")', '("ro", "nosuid")'),), ("filesystem_write/device_times",),
         unnoticed="no program lies in a device; memory that can be executed is to be had without one",
     ),
     Protection(
         "read-only /proc",
         ((_STAGE, 'mounts.bind(self._proc, place, "/proc", mounts.ATTR_RDONLY)', 'mounts.bind(self._proc, place, "/proc", 0)'),),
-        ("filesystem_write", "privileges/map_another"),
+        ("filesystem_write/own_proc", "filesystem_write/settings_of_own_namespace", "privileges/map_another"),
         beside=("Landlock",),
     ),
     Protection(
         "sealed root",
         ((_STAGE, 'mounts.restrict(self._root, "/", mounts.ATTR_RDONLY)', "pass"),),
-        ("disk/other_places", "filesystem_write"),
+        ("disk/other_places", "filesystem_write/system_folders"),
         beside=("Landlock", "uid of its own"),
     ),
     Protection("size of the scratch space", (("linux/mounts.py", 'f"size={size},nr_inodes={inodes},', 'f"nr_inodes={inodes},'),), ("disk",)),
@@ -117,7 +117,7 @@ VIEW = (
     Protection(
         "Landlock",
         ((_NATIVE, '    return [("landlock", ruleset.to_json())]', "    return []"),),
-        ("filesystem_write", "network", "ipc", "process_view"),
+        ("filesystem_write/bound_file", "filesystem_write/bound_folder", "filesystem_write/reopened", "filesystem_write/program_file"),
         beside=("read-only mounts",),
     ),
 )  # fmt: skip
@@ -126,14 +126,14 @@ RIGHTS = (
         "capabilities dropped",
         ((_STAGE, """        processes.drop_capabilities()
         self._settled = True  # what is made""", "        self._settled = True  # what is made"),),
-        ("privileges", "filesystem_write/own_proc"),
+        ("privileges/capabilities", "privileges/chroot", "privileges/host_name", "privileges/nested_root"),
         beside=("system-call filter",),
     ),
     Protection(
         "empty bounding set",
         ((_STAGE, "\n        processes.empty_bounding_set()\n        processes.drop_cap", "\n        processes.drop_cap"),),
-        ("privileges",),
-        beside=("capabilities dropped", "system-call filter"),
+        ("privileges/capabilities", "privileges/file_capabilities"),
+        unnoticed="a capability could only come with an executed file: no new privileges, nosuid and the user namespace stand before it",
     ),
     Protection(
         "no new privileges",
@@ -146,7 +146,7 @@ RIGHTS = (
         "uid of its own",
         ((_STAGE, """            processes.become(self._uid, self._gid)
             processes.set_dumpable(True)""", "            processes.set_dumpable(True)"),),
-        ("privileges", "filesystem_read/home", "filesystem_read/etc_shadow"),
+        ("filesystem_read/home", "filesystem_read/etc_shadow", "privileges/become_root"),
         beside=("view of files",),
     ),
     Protection("session of its own", ((_STAGE, """        os.setsid()
@@ -154,13 +154,13 @@ RIGHTS = (
         processes.new_session_keyring()
         if self._privileged:""", """        os.umask(0o022)
         processes.new_session_keyring()
-        if self._privileged:"""),), ("process_view",), beside=("PID namespace",)),
+        if self._privileged:"""),), ("process_view/process_group",), beside=("PID namespace",)),
     Protection("session keyring of its own", ((_STAGE, """        processes.new_session_keyring()
         if self._privileged:""", "        if self._privileged:"),), _KEYS, beside=("system-call filter",)),
     Protection("init not dumpable", ((_INSIDE, "        processes.set_dumpable(False)\n", ""),),
-               ("process_view", "environment", "filesystem_read"), beside=("system-call filter",)),
+               ("process_view/memory_of_another", "process_view/trace", "process_view/take_descriptor", "environment/of_other_processes", "filesystem_read/proc_descriptors", "filesystem_read/proc_roots"), beside=("system-call filter", "user namespace")),
     Protection("init has another gid", ((_INSIDE, "processes.become(self.uid, _INIT_GID)", "processes.become(self.uid, self.gid)"),),
-               ("process_view/limit_another", "syscalls/limit_the_init", "process_view"), beside=("rule on prlimit64", "user namespace")),
+               ("process_view/limit_another", "syscalls/limit_the_init"), beside=("rule on prlimit64", "user namespace")),
 )  # fmt: skip
 INHERITANCE = (
     Protection("environment of the guest",
@@ -241,7 +241,7 @@ def _group(does: str, *, permissive: bool) -> Protection:
     return Protection(
         f"refusal: {does}",
         (edit,),
-        ("syscalls", *_REACHED.get(does, ())),
+        ("syscalls/sweep", *_REACHED.get(does, ())),
         _SECOND.get(does, ()),
         (),
         _BY_THE_KERNEL.get(does, ""),
@@ -249,8 +249,14 @@ def _group(does: str, *, permissive: bool) -> Protection:
 
 
 _REACHED = {
-    "reads, writes or compares other processes": ("process_view",),
-    "changes what is mounted and where the root is": ("filesystem_write", "privileges"),
+    "reads, writes or compares other processes": ("process_view/trace", "process_view/memory_of_another"),
+    "makes or enters namespaces": ("syscalls/clone_flags", "privileges/nested_root"),
+    "starts a process with options in memory": ("syscalls/clone_in_a_struct",),
+    "runs other calls from a queue": ("syscalls/io_uring",),
+    "loads programs into the kernel or counts its events": ("privileges/bpf", "privileges/perf_events"),
+    "handles page faults in user space": ("syscalls/userfaultfd",),
+    "uses the kernel's key rings": ("syscalls/keys",),
+    "reaches hardware and old processor modes": ("syscalls/modify_ldt",),
 }
 _SECOND = {"makes or enters namespaces": ("no user namespaces below the guest's", "rule on clone")}
 _NOT_ALLOWED = "the kernel itself refuses all of them to a process without capabilities"
@@ -283,21 +289,34 @@ ARGUMENT_RULES = (
     _argument(
         "clone",
         ("clone",),
-        ("syscalls/clone_flags", "privileges", "process_view"),
+        ("syscalls/clone_flags", "privileges/nested_root"),
         ("no user namespaces below the guest's",),
     ),
-    _argument("socket", ("socket",), ("network", "syscalls", "ipc"), ("network namespace",)),
     _argument(
-        "ioctl", ("ioctl",), ("syscalls",), (), "no terminal is in the guest's reach, so there is none to type into"
+        "socket",
+        ("socket",),
+        ("network/vm_socket", "network/raw_socket", "network/packet_socket", "network/netlink_usersock"),
+        ("network namespace",),
     ),
-    _argument("prlimit64", ("prlimit64",), ("process_view", "syscalls"), ("init has another gid",)),
-    _argument("scheduling", _OF_SCHEDULING, ("process_view",)),
-    _argument("setpriority", ("setpriority",), ("process_view",)),
-    _argument("ioprio_set", ("ioprio_set",), ("process_view",)),
-    _argument("prctl", ("prctl",), ("syscalls", "privileges")),
-    _argument("personality", ("personality",), ("syscalls",)),
-    _argument("modes with set-user-id", _OF_MODES, ("filesystem_write",)),
-    _argument("mknod", ("mknod", "mknodat"), ("filesystem_write", "privileges")),
+    _argument(
+        "ioctl",
+        ("ioctl",),
+        ("syscalls/typed_for_another",),
+        (),
+        "no terminal is in the guest's reach, so there is none to type into",
+    ),
+    _argument(
+        "prlimit64",
+        ("prlimit64",),
+        ("process_view/limit_another", "syscalls/limit_the_init"),
+        ("init has another gid",),
+    ),
+    _argument("scheduling", _OF_SCHEDULING, ("process_view/slow_another",)),
+    _argument("setpriority", ("setpriority",), ("process_view/all_of_the_user", "process_view/slow_another")),
+    _argument("ioprio_set", ("ioprio_set",), ("process_view/io_priority",)),
+    _argument("personality", ("personality",), ("syscalls/personality",)),
+    _argument("modes with set-user-id", _OF_MODES, ("filesystem_write/setuid_of_its_own",)),
+    _argument("mknod", ("mknod", "mknodat"), ("filesystem_write/device_left", "privileges/device_node")),
 )
 FILTER = Protection(
     "system-call filter",
