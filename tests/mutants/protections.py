@@ -252,13 +252,17 @@ _REACHED = {
     "reads, writes or compares other processes": ("process_view/trace", "process_view/memory_of_another"),
     "makes or enters namespaces": ("syscalls/clone_flags", "privileges/nested_root"),
     "starts a process with options in memory": ("syscalls/clone_in_a_struct",),
+    "opens a file with options in memory": ("filesystem_write/setuid_in_a_struct",),
     "runs other calls from a queue": ("syscalls/io_uring",),
     "loads programs into the kernel or counts its events": ("privileges/bpf", "privileges/perf_events"),
     "handles page faults in user space": ("syscalls/userfaultfd",),
     "uses the kernel's key rings": ("syscalls/keys",),
     "reaches hardware and old processor modes": ("syscalls/modify_ldt",),
 }
-_SECOND = {"makes or enters namespaces": ("no user namespaces below the guest's", "rule on clone")}
+_SECOND = {
+    "makes or enters namespaces": ("no user namespaces below the guest's", "rule on clone"),
+    "starts a process with options in memory": ("no user namespaces below the guest's",),
+}
 _NOT_ALLOWED = "the kernel itself refuses all of them to a process without capabilities"
 _BY_THE_KERNEL = {
     "sets the machine's clocks": _NOT_ALLOWED,
@@ -316,7 +320,12 @@ ARGUMENT_RULES = (
     _argument("ioprio_set", ("ioprio_set",), ("process_view/io_priority",)),
     _argument("personality", ("personality",), ("syscalls/personality",)),
     _argument("modes with set-user-id", _OF_MODES, ("filesystem_write/setuid_of_its_own",)),
-    _argument("mknod", ("mknod", "mknodat"), ("filesystem_write/device_left", "privileges/device_node")),
+    _argument(
+        "mknod",
+        ("mknod", "mknodat"),
+        ("filesystem_write/device_left", "privileges/device_node"),
+        unnoticed="the kernel makes no device for a process without capabilities",
+    ),
 )
 FILTER = Protection(
     "system-call filter",
