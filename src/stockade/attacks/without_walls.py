@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 from stockade import _engines, _select
 from stockade._errors import StockadeError
 from stockade._policy import Policy
-from stockade._sandbox import prepared, verdict_of
+from stockade._sandbox import concluded, conversing
 from stockade.attacks.half import Half
 from stockade.backends.bubblewrap import Bubblewrap
 from stockade.client import blocking, wardens
-from stockade.client.conversation import Conversation
 
 if TYPE_CHECKING:
     from stockade._job import Job
@@ -35,11 +34,10 @@ def run(world: World, backend: Backend, job: Job) -> Half:
         backend = Bubblewrap(engine=_engines.Engine(trouble="bwrap cannot be executed"))
     try:
         chosen = _select.named(backend, Policy(), poor, None)
-        with wardens.current().line() as line, prepared(backend, chosen.plan, job) as launch:
-            talk = Conversation(launch)
-            for _ in blocking.events(talk, line, None):
+        with conversing(backend, chosen.plan, job) as (outbox, line):
+            for _ in blocking.events(outbox, line, job.stdin):
                 pass
-            result = verdict_of(talk, backend, chosen.plan)
+        result = concluded(outbox)
     except StockadeError as error:
         return Half(good=True, what=f"not started: {error}")
     return Half(good=False, what=f"expected 'not started': {result.summary()}", succeeded=world.secret in result.stdout)
