@@ -169,7 +169,7 @@ INHERITANCE = (
     Protection("environment of the warden", (("client/wardens.py", "env=_environment()", "env=None"),),
                ("environment",), beside=("environment of the guest",)),
     Protection("descriptors closed at the warden's start",
-               (("client/wardens.py", "                env=_environment(),", "                close_fds=False,\n                env=_environment(),"),),
+               (("client/wardens.py", "pass_fds=(theirs.fileno(),),", "close_fds=not theirs.set_inheritable(True) and False,"),),
                ("filesystem_read/leaked_file", "filesystem_read/leaked_folder"),
                beside=("descriptors closed in the cell", "descriptors closed at execve")),
     Protection("descriptors closed in the cell",
@@ -187,7 +187,12 @@ _RESOURCES = {
     "nproc": ('        ("nproc", Guarantee.PROCESSES),\n', ("processes",), ("pids.max",), ()),
     "memlock": ('"memlock": (1 << 16, 1 << 16), ', ("memory/lock_pages",), (), ()),
     "cpu": ('        limits["cpu"] = (seconds, seconds + 1)\n', ("cpu_time",), ("watch on CPU time",), ()),
-    "data": ('        limits["data"] = (least, least)\n', ("memory",), (), _NO_GROUPS),
+    "data": (
+        '        limits["data"] = (least, least)\n',
+        ("memory/one_string", "memory/private_mapping", "memory/list"),
+        ("sampled memory",),
+        _NO_GROUPS,
+    ),
     "rtprio": (', "rtprio": (0, 0)', ("privileges",), (), ()),
     "msgqueue": ('"msgqueue": (0, 0), ', ("memory",), (), ()),
     "core": ('"core": (0, 0), ', ("disk", "file_size"), (), ()),
@@ -264,9 +269,6 @@ _SECOND = {
 }
 _NOT_ALLOWED = "the kernel itself refuses all of them to a process without capabilities"
 _BY_THE_KERNEL = {
-    "sets the machine's clocks": _NOT_ALLOWED,
-    "administers storage, logs and terminals": _NOT_ALLOWED,
-    "opens files by handle": _NOT_ALLOWED,
     "replaces or extends the running kernel": _NOT_ALLOWED,
     "was removed from the kernel or never written": "there is nothing to reach",
 }
@@ -315,7 +317,7 @@ ARGUMENT_RULES = (
         ("init has another gid",),
     ),
     _argument("scheduling", _OF_SCHEDULING, ("process_view/slow_another",)),
-    _argument("setpriority", ("setpriority",), ("process_view/all_of_the_user", "process_view/slow_another")),
+    _argument("setpriority", ("setpriority",), ("process_view/renice",)),
     _argument("ioprio_set", ("ioprio_set",), ("process_view/io_priority",)),
     _argument("personality", ("personality",), ("syscalls/personality",)),
     _argument("modes with set-user-id", _OF_MODES, ("filesystem_write/setuid_of_its_own",)),

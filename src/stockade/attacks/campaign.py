@@ -37,13 +37,14 @@ class Campaign:
     """By which its temporary folders are known."""
 
     def trials(self) -> Generator[Trial, None, None]:
-        """Yield each trial as it comes. What was neither a success nor the expected refusal is tried once more, alone.
+        """Yield each trial as it comes. What was neither a success nor the expected refusal is tried once more, alone;
+        so is what was not tried since its control did not succeed.
 
         Closing the iterator ends what is being tried, and takes down what was set up for it.
         """
         again: list[Trial] = []
         for tried in self._carried_out(self.attacks, self.jobs):
-            if tried.verdict is Verdict.OTHERWISE:
+            if tried.verdict is Verdict.OTHERWISE or tried.lacks_proof:
                 again.append(tried)
             else:
                 yield tried

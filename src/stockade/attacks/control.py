@@ -26,7 +26,7 @@ from stockade.attacks.half import Half
 from stockade.attacks.world import World, staged
 
 _ENCLOSURE = Path(__file__).with_name("enclosure.py")
-_SECONDS = 8.0
+_SECONDS = 20.0
 _MOST_SECONDS = 60.0
 _END_SECONDS = 5.0
 

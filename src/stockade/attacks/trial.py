@@ -63,6 +63,11 @@ class Trial:
             return Verdict.SUCCEEDED if self.confined.succeeded else Verdict.OTHERWISE
         return Verdict.REFUSED if self.control is not None else Verdict.UNPROVED
 
+    @property
+    def lacks_proof(self) -> bool:
+        """Whether it was not run because its control did not succeed."""
+        return self.control is not None and not self.control.good
+
     def as_json(self) -> dict[str, Any]:
         """Return the trial as JSON-compatible data."""
         return asdict(self) | {"verdict": self.verdict.name.lower()}
