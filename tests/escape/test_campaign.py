@@ -89,6 +89,16 @@ def test_a_missing_wall_is_seen() -> None:
     }
 
 
+def test_the_kit_and_the_driver_mean_the_same_exit_codes() -> None:
+    from stockade.attacks.programs import kit
+
+    told = (corpus.SUCCEEDED, corpus.REFUSED, corpus.COULD_NOT_RUN)
+    assert told == (kit.SUCCEEDED, kit.REFUSED, kit.COULD_NOT_RUN)
+    for name in ("kit.rb", "kit.js"):
+        text = (corpus.FOLDER / name).read_text()
+        assert [f"finish({code}, " in text for code in told] == [True] * 3
+
+
 def test_every_mutation_can_be_made() -> None:
     """The source that an edit names is still what it was."""
     for item in BY_NAME.values():

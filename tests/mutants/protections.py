@@ -154,11 +154,11 @@ RIGHTS = (
         processes.new_session_keyring()
         if self._privileged:""", """        os.umask(0o022)
         processes.new_session_keyring()
-        if self._privileged:"""),), ("process_view/process_group",), beside=("PID namespace",)),
+        if self._privileged:"""),), ("process_view/process_group",)),
     Protection("session keyring of its own", ((_STAGE, """        processes.new_session_keyring()
         if self._privileged:""", "        if self._privileged:"),), _KEYS, beside=("system-call filter",)),
     Protection("init not dumpable", ((_INSIDE, "        processes.set_dumpable(False)\n", ""),),
-               ("process_view/memory_of_another", "process_view/trace", "process_view/take_descriptor", "environment/of_other_processes", "filesystem_read/proc_descriptors", "filesystem_read/proc_roots"), beside=("system-call filter", "user namespace")),
+               ("process_view/memory_of_another", "process_view/trace", "process_view/take_descriptor", "environment/of_other_processes", "filesystem_read/proc_descriptors", "filesystem_read/proc_roots"), beside=("system-call filter", "Landlock", "user namespace", "init has another gid")),
     Protection("init has another gid", ((_INSIDE, "processes.become(self.uid, _INIT_GID)", "processes.become(self.uid, self.gid)"),),
                ("process_view/limit_another", "syscalls/limit_the_init"), beside=("rule on prlimit64", "user namespace")),
 )  # fmt: skip

@@ -156,9 +156,9 @@ class _Hand(threading.Thread):
 
 
 def _start(campaign: str) -> subprocess.Popen[str]:
-    paths = filter(None, [os.pathsep.join(sys.path), os.environ.get("PYTHONPATH")])
+    paths = list(filter(None, sys.path))
     return subprocess.Popen(
-        [sys.executable, "-m", "stockade.attacks.worker"],
+        [sys.executable, "-P", "-m", "stockade.attacks.worker"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
