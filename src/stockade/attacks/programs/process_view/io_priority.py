@@ -1,9 +1,10 @@
 # /// attack
 # guarantee = "process_view"
-# summary = "Puts a process of the host last in the queue for the disk."
+# summary = "Puts another process last in the queue for the disk: one of the host's, or its own init."
 # reference = "ioprio_set(2)"
 # success = "its class is idle"
 # stage = ["victim"]
+# confined = { ATTACK_VICTIM = "1" }
 # refusal = { default = "errno" }
 # ///
 
