@@ -21,8 +21,6 @@ OTHERS = (("process", ("landlock",)), ("bubblewrap", ("bwrap",)), ("firejail", (
 """``landlock`` is ``process`` where Landlock is there, as it must be for these."""
 NOT_ATTACKED = {Guarantee.SWAP, Guarantee.IO_READ, Guarantee.OPERATIONS}
 """Swap is read back: a host without swap cannot be driven into it. The rate of reads is attacked in
-NOT_ATTACKED = {Guarantee.SWAP, Guarantee.IO_READ, Guarantee.OPERATIONS}
-"""Swap is read back: a host without swap cannot be driven into it. The rate of reads is attacked in
 ``tests/system/test_io_rate.py``, where there is a disk; operations are the guest's to count."""
 NOT_RUN = tomllib.loads((Path(__file__).parent / "not_run.toml").read_text())
 

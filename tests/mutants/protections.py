@@ -75,8 +75,8 @@ NAMESPACES = (
 VIEW = (
     Protection(
         "view of files",
-        ((_NATIVE, "        *_bound(policy, readable),\n",
-          '        *_bound(policy, readable),\n        *[("bind", path, path, ()) for path in ("/var", "/root", "/home", "/run", "/etc/shadow")],\n'),),
+        ((_NATIVE, "        *_bound(policy, needs),\n",
+          '        *_bound(policy, needs),\n        *[("bind", path, path, ()) for path in ("/var", "/root", "/home", "/run", "/etc/shadow")],\n'),),
         ("filesystem_read", "filesystem_write/outside_by_path"),
     ),
     Protection(
@@ -164,7 +164,8 @@ RIGHTS = (
 )  # fmt: skip
 INHERITANCE = (
     Protection("environment of the guest",
-               ((_INSIDE, 'fields["argv"], fields["environment"])', 'fields["argv"], {**os.environ, **fields["environment"]})'),),
+               ((_INSIDE, "            fields = self._receive()\n",
+                 '            fields = self._receive()\n            fields["environment"] = {**os.environ, **fields["environment"]}\n'),),
                ("environment",), beside=("environment of the warden",)),
     Protection("environment of the warden", (("client/wardens.py", "env=_environment()", "env=None"),),
                ("environment",), beside=("environment of the guest",)),

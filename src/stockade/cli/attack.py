@@ -39,6 +39,7 @@ Examples:
   stockade attack --all --markdown > audit.md
   stockade attack --only network --only filesystem_read
   stockade attack --backend process --only process_view/signal
+  stockade attack --profile strict
   stockade attack --policy policy.toml
   stockade attack --list
   stockade attack --show filesystem_read/leaked_folder
@@ -49,6 +50,7 @@ Examples:
 @click.option("--backend", "backends", multiple=True, metavar="NAME", help="Attack this one; may be repeated.")
 @click.option("--all", "every", is_flag=True, help="Attack every backend that can be used here.")
 @click.option("--only", multiple=True, metavar="GUARANTEE|NAME", help="Only these attacks; may be repeated.")
+@click.option("--profile", metavar="NAME", help="Lay each attack's policy over this profile.")
 @click.option("--policy", "policy_file", metavar="FILE", help="Lay each attack's policy over the one in FILE.")
 @click.option("--no-controls", is_flag=True, help="Run nothing unconfined: what is refused then proves less.")
 @click.option("--jobs", type=click.IntRange(1, 64), default=1, show_default=True, help="Attacks at a time.")
@@ -105,7 +107,7 @@ def _campaign(chosen: Sequence[Attack], options: Mapping[str, Any]) -> Campaign:
     return Campaign(
         attacks=chosen,
         backends=_backends(options["backends"], every=options["every"]),
-        base=_base(options["policy_file"]),
+        base=_base(options["profile"], options["policy_file"]),
         controls=not options["no_controls"],
         jobs=options["jobs"],
     )
@@ -135,13 +137,13 @@ def _backends(names: Sequence[str], *, every: bool) -> list[str]:
     return usable or [_sandbox.select().backend.name]  # which says why there is none
 
 
-def _base(policy_file: str | None) -> dict[str, Any]:
-    """Return what the attacks' own policies are laid over."""
-    if policy_file is None:
+def _base(profile: str | None, policy_file: str | None) -> dict[str, Any]:
+    """Return what the attacks' own policies are laid over: a profile, and a file on top of it."""
+    if profile is None and policy_file is None:
         return {}
-    from stockade._policy import Policy
+    from stockade._resolve import resolve
 
-    return Policy.load(policy_file).model_dump()
+    return resolve(profile=profile, file=policy_file, variables={}).policy.model_dump()
 
 
 def _carry_out(campaign: Campaign, *, quiet: bool) -> tuple[Findings, bool]:
