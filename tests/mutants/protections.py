@@ -126,7 +126,7 @@ RIGHTS = (
         "capabilities dropped",
         ((_STAGE, """        processes.drop_capabilities()
         self._settled = True  # what is made""", "        self._settled = True  # what is made"),),
-        ("privileges/capabilities", "privileges/chroot", "privileges/host_name", "privileges/nested_root"),
+        ("privileges/as_root_inside", "privileges/capabilities"),
         beside=("system-call filter",),
     ),
     Protection(

@@ -4,6 +4,7 @@
 # reference = "cgroup_namespaces(7)"
 # success = "the path of a group is not its root"
 # needs = ["in-a-group"]
+# admitted = { firejail = "control groups can be read" }
 # refusal = { process = "denied EACCES", default = "errno" }
 # ///
 
