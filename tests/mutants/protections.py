@@ -127,13 +127,13 @@ RIGHTS = (
         ((_STAGE, """        processes.drop_capabilities()
         self._settled = True  # what is made""", "        self._settled = True  # what is made"),),
         ("privileges/as_root_inside", "privileges/capabilities"),
-        beside=("system-call filter",),
+        beside=("empty bounding set",),
     ),
     Protection(
         "empty bounding set",
-        ((_STAGE, "\n        processes.empty_bounding_set()\n        processes.drop_cap", "\n        processes.drop_cap"),),
-        ("privileges/capabilities", "privileges/file_capabilities"),
-        unnoticed="a capability could only come with an executed file: no new privileges, nosuid and the user namespace stand before it",
+        ((_STAGE, "processes.no_new_privileges()\n        processes.empty_bounding_set()", "processes.no_new_privileges()"),),
+        ("privileges/as_root_inside", "privileges/file_capabilities"),
+        beside=("capabilities dropped",),
     ),
     Protection(
         "no new privileges",
