@@ -68,6 +68,9 @@ def tried(item: Protection, *, thorough: bool = False) -> Noticed:
         own = tuple(name for name in together.succeeded if name not in theirs)
         if own:
             return Noticed(item, item.beside[:count], own, first.otherwise)
+        first = Noticed(
+            item, (), (), (*first.otherwise, *(name for name in together.otherwise if name not in first.otherwise))
+        )
     return _with(item, (), ()) if thorough else first
 
 

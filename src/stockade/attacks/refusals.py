@@ -2,7 +2,7 @@
 
 ``errno [NAME]``        the program met the errno that it names, and said so by its sentinel
 ``denied NAME``         the program met that errno where it expected none, and fell over
-``limit GUARANTEE``     the run was ended, and the verdict names that limit
+``limit GUARANTEE``     the run was ended before the program could say that it succeeded; the verdict names it
 ``crash SIGNAL``        the program died of that signal
 ``cut STREAM``          the program wrote all it wanted, and exactly the limit was kept
 ``prompt SECONDS``      the verdict is there by then, completed
@@ -38,7 +38,7 @@ def met(refusals: str, result: Result, seconds: float, attack: Attack) -> tuple[
 def has_succeeded(result: Result, seconds: float, attack: Attack) -> bool:
     """Return whether the confined run shows what the control's success looks like."""
     word, *rest = attack.control.get("success", "exit").split()
-    done = result.exit_code == SUCCEEDED
+    done = result.exit_code == SUCCEEDED or _says_so(result)
     if word == "alive":
         return seconds >= WALL_SECONDS - 1
     if word == "delayed":
@@ -62,7 +62,7 @@ def _unlike(refusal: str, result: Result, seconds: float, attack: Attack) -> str
     elif word == "says":
         good = outcome is Outcome.FAILED and refusal.partition(" ")[2] in f"{result.stdout}{result.stderr}"
     elif word == "limit":
-        good = outcome is Outcome.LIMIT_EXCEEDED and result.limit == rest[0]
+        good = outcome is Outcome.LIMIT_EXCEEDED and result.limit == rest[0] and not _says_so(result)
     elif word == "crash":
         good = outcome is Outcome.CRASHED and result.signal == signal.Signals[rest[0]] and result.limit is None
     elif word == "cut":
@@ -78,6 +78,11 @@ def _unlike(refusal: str, result: Result, seconds: float, attack: Attack) -> str
     else:
         raise ValueError(f"{attack.id}: no such refusal: {refusal}")
     return "" if good else f"exit {result.exit_code}, {seconds:.2f} s"
+
+
+def _says_so(result: Result) -> bool:
+    """Return whether the program got to its end: a limit that is told of afterwards has held nothing."""
+    return "ATTACK SUCCEEDED" in result.stdout
 
 
 def _fell_over(result: Result, name: str) -> bool:
