@@ -33,7 +33,7 @@ def run(attack: Attack, backend: Backend, base: Mapping[str, Any] | None = None)
     """
     with staged(attack.stage, beside=backend) as world:
         if world.no_walls:
-            return without_walls.run(world, backend, _job(attack, world, backend))
+            return without_walls.run(backend, _job(attack, world, backend))
         box = Sandbox(policies.attacked(attack.policy, base, world.read, world.write), backend=backend)
         result, seconds = _timed(attack, world, box)
         return _judged(attack, world, box, result, seconds)

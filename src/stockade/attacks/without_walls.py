@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from stockade import _engines, _select
 from stockade._errors import StockadeError
 from stockade._policy import Policy
+from stockade._result import Outcome
 from stockade._sandbox import concluded, conversing
 from stockade.attacks.half import Half
 from stockade.backends.bubblewrap import Bubblewrap
@@ -15,7 +16,6 @@ from stockade.client import blocking, wardens
 
 if TYPE_CHECKING:
     from stockade._job import Job
-    from stockade.attacks.world import World
     from stockade.backends.base import Backend
 
 _NOTHING = {
@@ -27,7 +27,7 @@ _NOTHING = {
 }
 
 
-def run(world: World, backend: Backend, job: Job) -> Half:
+def run(backend: Backend, job: Job) -> Half:
     """Try to run ``job`` under the default policy, which accepts no missing wall."""
     poor = replace(wardens.host_facts(), **_NOTHING)  # type: ignore[arg-type]
     if isinstance(backend, Bubblewrap):
@@ -40,4 +40,5 @@ def run(world: World, backend: Backend, job: Job) -> Half:
         result = concluded(outbox)
     except StockadeError as error:
         return Half(good=True, what=f"not started: {error}")
-    return Half(good=False, what=f"expected 'not started': {result.summary()}", succeeded=world.secret in result.stdout)
+    started = result.outcome is not Outcome.SANDBOX_FAILED
+    return Half(good=False, what=f"expected 'not started': {result.summary()}", succeeded=started)
