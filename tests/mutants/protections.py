@@ -30,7 +30,7 @@ class Protection:
 
 _STAGE, _INSIDE, _NURSERY = "linux/stage.py", "warden/inside.py", "warden/nursery.py"
 _LIMITS, _GROUP, _METER = "backends/limits.py", "linux/cgroups/group.py", "warden/meter.py"
-_NATIVE, _REFUSALS = "backends/native.py", "linux/seccomp/refusals.py"
+_NATIVE, _WORKSPACE, _REFUSALS = "backends/native.py", "backends/native_workspace.py", "linux/seccomp/refusals.py"
 _FLAGS = "processes.NEW_NS | processes.NEW_PID | processes.NEW_IPC | processes.NEW_UTS"
 _NO_GROUPS: tuple[Edit, ...] = (
     (
@@ -75,25 +75,25 @@ NAMESPACES = (
 VIEW = (
     Protection(
         "view of files",
-        ((_NATIVE, "        *_bound(policy, needs),\n",
-          '        *_bound(policy, needs),\n        *[("bind", path, path, ()) for path in ("/var", "/root", "/home", "/run", "/etc/shadow")],\n'),),
+        ((_NATIVE, "        *(bound(policy, needs.readable, needs.packages, None) if",
+          '        *[("bind", path, path, ()) for path in ("/var", "/root", "/home", "/run", "/etc/shadow")],\n        *(bound(policy, needs.readable, needs.packages, None) if'),),
         ("filesystem_read", "filesystem_write/outside_by_path"),
     ),
     Protection(
         "read-only mounts",
-        ((_NATIVE, '_FILE = ("ro", "nosuid", "nodev")', '_FILE = ("nosuid", "nodev")'),
+        ((_WORKSPACE, 'FILE = ("ro", "nosuid", "nodev")', 'FILE = ("nosuid", "nodev")'),
          (_NATIVE, '_PROGRAMS = ("ro", "nosuid", "nodev", "follow")', '_PROGRAMS = ("nosuid", "nodev", "follow")')),
         ("filesystem_write/bound_file", "filesystem_write/bound_folder", "filesystem_write/attributes", "filesystem_write/reopened", "filesystem_write/program_file"),
         beside=("Landlock",),
     ),
     Protection(
         "nosuid",
-        ((_NATIVE, '_FILE = ("ro", "nosuid", "nodev")', '_FILE = ("ro", "nodev")'),),
+        ((_WORKSPACE, 'FILE = ("ro", "nosuid", "nodev")', 'FILE = ("ro", "nodev")'),),
         ("privileges/setuid_program", "privileges/setuid_root"),
         beside=("system-call filter", "Landlock", "no new privileges", "user namespace"),
     ),
     Protection(
-        "nodev", ((_NATIVE, '_FILE = ("ro", "nosuid", "nodev")', '_FILE = ("ro", "nosuid")'),), ("privileges/device_in_a_folder",)
+        "nodev", ((_WORKSPACE, 'FILE = ("ro", "nosuid", "nodev")', 'FILE = ("ro", "nosuid")'),), ("privileges/device_in_a_folder",)
     ),
     Protection("read-only devices", ((_NATIVE, '("ro", "nosuid", "noexec")', '("nosuid", "noexec")'),), ("filesystem_write/device_times",)),
     Protection(

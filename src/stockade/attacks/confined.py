@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from stockade._errors import JobError
 from stockade._guarantees import Strength
 from stockade._result import Outcome, Result
 from stockade._sandbox import Sandbox, job_from_command, job_from_source
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 KNOWN = ("native", "bubblewrap", "landlock", "process")
 """Backends whose refusals the headers know: under any other, whatever is no success is a refusal."""
 _SHOWN = 800
+_ALL_WORKSPACES = "native"
+"""The backend that can have every kind; others may refuse some before anything begins."""
 
 
 def run(attack: Attack, backend: Backend, base: Mapping[str, Any] | None = None) -> Half:
@@ -34,8 +37,14 @@ def run(attack: Attack, backend: Backend, base: Mapping[str, Any] | None = None)
     with staged(attack.stage, beside=backend) as world:
         if world.no_walls:
             return without_walls.run(backend, _job(attack, world, backend))
-        box = Sandbox(policies.attacked(attack.policy, base, world.read, world.write), backend=backend)
-        result, seconds = _timed(attack, world, box)
+        policy = policies.attacked(attack.policy, base, world.read, world.write, world.filesystem)
+        box = Sandbox(policy, backend=backend)
+        try:
+            result, seconds = _timed(attack, world, box)
+        except JobError as error:
+            if not world.filesystem or backend.name == _ALL_WORKSPACES:
+                raise
+            return Half(good=True, what=f"refused before it began: {error}")
         return _judged(attack, world, box, result, seconds)
 
 
@@ -63,7 +72,9 @@ def _job(attack: Attack, world: World, backend: Backend) -> Job:
         program = build.program(attack.path.read_text(encoding="utf-8"))
         return job_from_command(policies.executing(backend), files={"attack": program}, environment=environment)
     source = attack.path.read_bytes()
-    files = {attack.kit.name: attack.kit.read_bytes()} if attack.kit is not None else {}
+    # Nothing is laid into a folder of the host: there the kit lies elsewhere.
+    kit = None if world.filesystem else attack.kit
+    files = {kit.name: kit.read_bytes()} if kit is not None else {}
     if attack.language in {"ruby", "javascript"}:
         command = {"ruby": "ruby", "javascript": "node"}[attack.language]
         environment |= {"OPENSSL_CONF": "/dev/null"}  # Node reads the system's own, which need not be in its view

@@ -24,8 +24,10 @@ def attacked(
     base: Mapping[str, Any] | None = None,
     read: Sequence[str] = (),
     write: Sequence[str] = (),
+    files: Mapping[str, Any] | None = None,
 ) -> Policy:
-    """Return an attack's ``own`` policy laid over ``base``, with the paths ``read`` and ``write`` in its view.
+    """Return an attack's ``own`` policy laid over ``base``, with the paths ``read`` and ``write``, and what ``files``
+    says, in its view.
 
     It accepts whatever there is, on every guarantee: the receipt says how much that is, and is held to it.
     """
@@ -37,6 +39,7 @@ def attacked(
         **shown,
         "read": [*shown.get("read", ()), *read],
         "write": [*shown.get("write", ()), *write],
+        **(files or {}),
     }
     data["accept"] = dict.fromkeys(map(str, Guarantee), Strength.ABSENT.value)
     return Policy.parse(data)

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 from stockade.attacks import outside
 from stockade.backends.base import Backend
@@ -39,6 +40,8 @@ class World:
         self.read: list[str] = []
         self.write: list[str] = []
         self.pass_fds: list[int] = []
+        self.filesystem: dict[str, Any] = {}
+        """What the policy says of files beyond ``read`` and ``write``: a project as the workspace."""
         self.fresh_warden = False
         self.no_walls = False
         """Whether the confined run is to find a host on which no wall can be built."""

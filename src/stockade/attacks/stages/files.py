@@ -8,10 +8,11 @@ import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
-from stockade.attacks import build
+from stockade.attacks import build, corpus
 from stockade.attacks.world import World, libc
 
 _NAME_TO_HANDLE = {"x86_64": 303, "aarch64": 264}.get(os.uname().machine, 0)
@@ -46,6 +47,36 @@ def readonly(world: World) -> Iterator[None]:
     before = _digest(folder)
     world.seen["changed"] = lambda: _digest(folder) != before
     yield
+
+
+def project(**filesystem: Any) -> Callable[[World], Iterator[None]]:
+    """Return the stage of a project with a secret, hooks and a file in it, bound as the workspace."""
+
+    def stage(world: World) -> Iterator[None]:
+        folder = world.folder / "project"
+        (folder / ".git" / "hooks").mkdir(parents=True)
+        (folder / "sub").mkdir()
+        (folder / "file").write_text("untouched\n", encoding="utf-8")
+        for name in (".env", "sub/.env"):
+            (folder / name).write_text(f"PASSWORD={world.secret}\n", encoding="utf-8")
+        for path in (folder, *folder.rglob("*")):
+            path.chmod(0o777 if path.is_dir() else 0o666)
+        world.filesystem = {"workspace": str(folder), **filesystem}
+        (world.folder / "kit").mkdir()  # nothing is laid into a folder of the host
+        shutil.copy(corpus.FOLDER / "kit.py", world.folder / "kit")
+        world.read.append(str(world.folder / "kit"))
+        world.environment["PYTHONPATH"] = str(world.folder / "kit")
+        world.environment["ATTACK_PROJECT"] = str(folder)
+        before = _contents(folder)
+        world.seen["touched"] = lambda: _contents(folder) != before
+        world.seen["hooked"] = (folder / ".git" / "hooks" / "pre-commit").exists
+        yield
+
+    return stage
+
+
+def _contents(folder: Path) -> dict[Path, bytes]:
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def shared(world: World) -> Iterator[None]:

@@ -5,7 +5,7 @@
 # success = "the project itself is changed"
 # stage = ["project_overlay"]
 # observe = ["touched"]
-# refusal = { default = "errno" }
+# refusal = { process = "denied EACCES", bubblewrap = "says mounted, but not as an overlay", default = "errno" }
 # ///
 
 import os
