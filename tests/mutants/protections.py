@@ -82,7 +82,7 @@ VIEW = (
     Protection(
         "read-only mounts",
         ((_WORKSPACE, 'FILE = ("ro", "nosuid", "nodev")', 'FILE = ("nosuid", "nodev")'),
-         (_NATIVE, '_PROGRAMS = ("ro", "nosuid", "nodev", "follow")', '_PROGRAMS = ("nosuid", "nodev", "follow")')),
+         (_WORKSPACE, 'PROGRAMS = ("ro", "nosuid", "nodev", "follow")', 'PROGRAMS = ("nosuid", "nodev", "follow")')),
         ("filesystem_write/bound_file", "filesystem_write/bound_folder", "filesystem_write/attributes", "filesystem_write/reopened", "filesystem_write/program_file"),
         beside=("Landlock",),
     ),
