@@ -7,6 +7,7 @@ does or tells it to, with all that it has set up.
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 from pathlib import Path
@@ -23,6 +24,8 @@ def main() -> None:
     try:
         for line in sys.stdin:
             _carry_out(json.loads(line))
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the caller is gone
     finally:
         outside.settle_warden()
 
