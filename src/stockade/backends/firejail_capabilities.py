@@ -42,12 +42,16 @@ def capabilities(facts: HostFacts, engine: Engine) -> dict[Guarantee, Enforcemen
             "execve with a fresh environment", _KERNEL, "the names of the host's control groups can be read"
         ),
         Guarantee.IPC: Enforcement(f"{by}: IPC and network namespaces", _KERNEL),
-        Guarantee.PRIVILEGES: limits.privileges(
-            facts, f"{by}: no capabilities, no new privileges", "behind a user namespace"
-        ),
+        Guarantee.PRIVILEGES: _privileges(facts, by),
         Guarantee.NO_SURVIVORS: Enforcement(f"{by}: PID namespace, and a keeper around it", _KERNEL),
         Guarantee.DISK: _disk(facts),
     }
+
+
+def _privileges(facts: HostFacts, by: str) -> Enforcement:
+    held = limits.privileges(facts, f"{by}: no capabilities, no new privileges", "behind a user namespace")
+    devices = "device nodes in folders that are shown can be used, as their modes say"
+    return Enforcement(held.mechanism, held.strength, f"{held.note}; {devices}")
 
 
 def _processes(facts: HostFacts) -> Enforcement:
