@@ -14,7 +14,7 @@ from kit import could_not_run, refused, refused_with, succeeded
 
 for depth in range(2500):
     if refused_with(lambda: os.mkdir("d"), "ENOSPC"):
-        if depth > 2048:
+        if depth > 2100:
             could_not_run(f"refused at {depth}")
         refused(f"ENOSPC at a depth of {depth}")
     os.chdir("d")

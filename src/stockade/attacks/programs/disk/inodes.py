@@ -18,7 +18,7 @@ folder = tempfile.mkdtemp(dir=".")
 try:
     for count in range(8000):
         if refused_with(lambda: os.close(os.open(f"{folder}/{count}", os.O_CREAT)), "ENOSPC"):
-            if count > 2048:
+            if count > 2100:
                 could_not_run(f"refused at {count}")
             refused(f"ENOSPC at {count} files")
 finally:

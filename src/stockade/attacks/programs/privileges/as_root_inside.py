@@ -12,7 +12,7 @@ from kit import could_not_run, refused, succeeded
 
 with open("/proc/self/status") as file:
     status = dict(line.rstrip().partition(":\t")[::2] for line in file)
-held = {name: int(status[name], 16) for name in ("CapPrm", "CapEff", "CapInh", "CapAmb", "CapBnd")}
+held = {name: int(status[name], 16) for name in ("CapPrm", "CapEff", "CapInh", "CapAmb")}
 if held["CapEff"] or held["CapPrm"]:
     succeeded(held)
 if any(held.values()):
