@@ -96,7 +96,7 @@ def _line(found: Noticed) -> str:
 
 
 def _attacks(found: Noticed, most: int = 6) -> str:
-    if found.trouble:
+    if found.trouble and not found.protection.unnoticed:
         return f"could not be tried: {found.trouble}"
     if not found.succeeded:
         how = f"; another refusal: {', '.join(found.otherwise[:3])}" if found.otherwise else ""

@@ -16,7 +16,7 @@ from stockade.linux import cgroups
 
 MADE = ("stockade-attack-", "stockade-test-")
 """What temporary files of attacks and tests are called; the library makes none, and guests' files have their owner."""
-CAMPAIGN = "STOCKADE_ATTACK"
+CAMPAIGN = "ATTACK_CAMPAIGN"
 """The environment variable by which a campaign's workers know it."""
 _PR_SET_CHILD_SUBREAPER = 36
 _DYING_SECONDS = 5.0

@@ -191,9 +191,9 @@ def caller_proxy(world: World) -> Iterator[None]:
 
 def caller_secret(world: World) -> Iterator[None]:
     """A secret in the caller's own environment."""
-    os.environ["STOCKADE_ATTACK_TOKEN"] = world.secret
+    os.environ["ATTACKED_TOKEN"] = world.secret
     world.fresh_warden = True
     try:
         yield
     finally:
-        del os.environ["STOCKADE_ATTACK_TOKEN"]
+        del os.environ["ATTACKED_TOKEN"]
