@@ -65,7 +65,6 @@ overshoot: $(ENGINES) ## how far past its limit a run gets, worst of 50
 guarantees: $(ENGINES) ## docs/guarantees.md, from real runs (root)
 	scripts/guarantees.sh $(BIN)/python
 
-soak: $(ENGINES) ## 2,000 runs, 16 at a time, and nothing left
 attack: $(STAMP) ## every attack on every backend of this machine; under five minutes
 	$(BIN)/python -m stockade attack --all
 
@@ -75,7 +74,7 @@ attacks-page: $(STAMP) ## docs/attacks.md, from the corpus and the list of vecto
 mutants: $(STAMP) ## docs/mutants.md: each protection switched off in a copy, and which attacks notice (root)
 	scripts/mutants.sh $(BIN)/python
 
-soak: $(STAMP) ## 2,000 runs, 16 at a time, and nothing left
+soak: $(ENGINES) ## 2,000 runs, 16 at a time, and nothing left
 	STOCKADE_SOAK=2000 $(BIN)/python -m pytest -q tests/system/test_soak.py
 
 test-hosts: $(STAMP) ## the same on another kernel: cgroup v2 in QEMU, as root, delegated, and with no group
