@@ -56,8 +56,6 @@ bench-smoke: $(ENGINES)
 	$(BIN)/python -m bench.backends --runs 3
 	$(BIN)/python -m bench.operations --smoke
 	$(BIN)/python -m bench.batch --smoke
-	$(BIN)/python -m bench.agreement --mutants 20
-	$(BIN)/python -m bench.resume --programs 300 --kills 2
 
 overshoot: $(ENGINES) ## how far past its limit a run gets, worst of 50
 	$(BIN)/python bench/overshoot.py

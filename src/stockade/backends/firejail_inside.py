@@ -32,6 +32,7 @@ def main(job: int, status: int) -> None:
         limits = [_cut(number, soft, hard) for number, soft, hard in told["limits"]]
         for number in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores
             signal.signal(number, signal.SIG_DFL)
+        os.setpgid(0, 0)  # firejail's own processes must not hear what is meant for the guest's group
         _prctl(_PR_SET_NO_NEW_PRIVS, 1)
         if told["filter"]:
             program = base64.b64decode(told["filter"])

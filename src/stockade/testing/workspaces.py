@@ -267,14 +267,16 @@ class WorkspacesContract(Traits):
 
     def test_ways_that_contradict_each_other_are_refused(self, project: Path) -> None:
         for filesystem in (
-            {"access": "overlay"},
-            {"access": "copy"},
-            {"protected": ["x"]},
             {"workspace": project, "write": [project], "access": "overlay"},
             {"workspace": project, "protected": ["../x"]},
         ):
             with pytest.raises(stockade.PolicyError):
                 self.policy(filesystem=filesystem)
+
+    @pytest.mark.parametrize("filesystem", [{"access": "overlay"}, {"access": "copy"}, {"protected": ["x"]}])
+    def test_an_empty_workspace_is_the_guests_own_whatever_is_said(self, run: Run, filesystem: dict[str, Any]) -> None:
+        result = run("open('x', 'w').write('1')", policy={"filesystem": filesystem})
+        assert (result.outcome, result.changes) == ("completed", ())
 
     def test_a_project_that_is_larger_than_the_disk_cannot_be_copied(self, run: Run, project: Path) -> None:
         (project / "big").write_bytes(b"x" * (1 << 20))
