@@ -15,6 +15,10 @@ SYSTEM_PYTHON = "/usr/bin/python3"  # root's own may lie where a guest with anot
 class TestNative(BackendContract):
     backend = "native"
 
+    @pytest.fixture(params=["blocking", "asyncio"])
+    def run(self, request):
+        return self.run_source if request.param == "blocking" else self.run_in_task
+
 
 class TestProcess(BackendContract):
     backend = "process"
