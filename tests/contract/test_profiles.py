@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import stockade
 from tests.contract.profiles import LANGUAGES, PROFILES, cell, surroundings
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "policies.md"
@@ -21,6 +22,7 @@ ABLE = {
     "test": "ran, file, process",
 }
 COUNTING = ("conservative", "moderate", "generous")
+TOO_SMALL = "; crashed by SIGABRT"  # Node, whose threads' stacks count as data where no group counts memory
 RETRIES = "; ended by its limit on wall_time"  # Ruby and bash ask for ever for a process that they cannot have
 
 
@@ -33,6 +35,8 @@ def port():
 def expected(profile, language):
     if profile in COUNTING and language not in ("python", "ruby"):
         return UNCOUNTED
+    if (profile, language) == ("strict", "javascript") and "memory" not in stockade.plan().facts.cgroups:
+        return re.escape(TOO_SMALL)
     waits = profile == "strict" and language in ("ruby", "shell", "command")
     return re.escape(ABLE[profile]) + (re.escape(RETRIES) if waits else "")
 
@@ -50,6 +54,6 @@ def test_the_guide_has_the_table():
     for profile in PROFILES:
         cells = next(row for row in rows if row[0] == f"| {profile}" and len(row) == 1 + len(LANGUAGES))[1:]
         for language, said in zip(LANGUAGES, cells, strict=True):
-            wanted = expected(profile, language)
+            wanted = ABLE[profile] if (profile, language) == ("strict", "javascript") else expected(profile, language)
             said = said.removesuffix(" |")
             assert said.startswith("refused [") if wanted is UNCOUNTED else re.fullmatch(wanted, said), (profile, said)
