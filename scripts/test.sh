@@ -1,15 +1,36 @@
 #!/usr/bin/env bash
-# Runs the whole suite with the given interpreter (what fails once more, alone); as root, what depends on who asks a second
-# time as an ordinary user, and firejail a third time as one with an account, since it serves nobody else.
+# Runs the whole suite with the given interpreter (what fails once more, alone). As root, what depends on who asks runs a
+# second time as an ordinary user, beside the rest of it, and firejail once more as one with an account: it serves nobody
+# else.
 set -euo pipefail
 python=$1
 shift
-"$python" -m tests.twice "$@"
-if [[ $(id -u) == 0 ]]; then
-    echo
-    echo "== the same as an ordinary user (uid 65534): whatever touches the kernel"
-    "$(dirname "$0")/as-user.sh" -m tests.twice tests/contract tests/escape tests/system "$@"
-    echo
-    echo "== firejail, as an ordinary user with an account"
-    "$(dirname "$0")/as-user.sh" --account -m tests.twice -k "firejail or Firejail" tests/contract tests/system
+kernel=(tests/contract tests/escape tests/system)
+rest=(tests/unit tests/property tests/docs tests/cli tests/examples)
+if (($#)) || [[ $(id -u) != 0 ]]; then
+    exec "$python" -m tests.twice "$@"
 fi
+
+echo "== what touches the kernel, as root"
+"$python" -m tests.twice "${kernel[@]}"
+
+as_user=$(dirname "$0")/as-user.sh
+log=$(mktemp /tmp/stockade-test-user.XXXXXX)
+trap 'rm -f "$log"' EXIT
+set -m # a process group of its own, which can be ended as a whole, and does not ignore SIGINT
+"$as_user" -m tests.twice "${kernel[@]}" >"$log" 2>&1 </dev/null &
+user=$!
+set +m
+trap 'kill -- "-$user" 2>/dev/null || true; rm -f "$log"' EXIT
+failed=0
+echo
+echo "== the rest, as root (beside it, what touches the kernel as an ordinary user, uid 65534)"
+"$python" -m tests.twice "${rest[@]}" || failed=1
+wait "$user" || failed=1
+echo
+echo "== what touches the kernel, as an ordinary user"
+cat "$log"
+echo
+echo "== firejail, as an ordinary user with an account"
+"$as_user" --account -m tests.twice -k "firejail or Firejail" tests/contract tests/system || failed=1
+exit $failed
