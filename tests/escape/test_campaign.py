@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from stockade.attacks import corpus, trial
+from stockade.attacks import corpus, outside, trial
 from stockade.attacks.campaign import Campaign
 from stockade.attacks.half import Half
 from stockade.attacks.report import Findings, command, junit, matrix
@@ -72,7 +73,9 @@ def test_a_worker_that_dies_is_a_success_of_the_attack_and_the_rest_goes_on(tmp_
     killer = "import os\npid = os.getppid()\nwith open(f'/proc/{pid}/stat') as f:\n    up = int(f.read().rpartition(') ')[2].split()[1])\nos.kill(up, 9)\n"
     deadly.write_text("\n".join(["# /// attack", *lines, '# refusal = { default = "errno" }', "# ///", "", killer]))
     harmless = next(attack for attack in corpus.load() if attack.id == "verdict/exit_124")
-    trials = list(Campaign([corpus.parse(deadly), harmless], ["native"]).trials())
+    campaign = Campaign([corpus.parse(deadly), harmless], ["native"])
+    trials = list(campaign.trials())
+    assert not list(Path(tempfile.gettempdir()).glob(f"{outside.prefix(campaign.name)[:-1]}*"))
     assert [(each.attack, each.verdict) for each in trials] == [
         ("wall_time/deadly", Verdict.SUCCEEDED),
         ("verdict/exit_124", Verdict.REFUSED),

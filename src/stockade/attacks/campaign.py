@@ -92,6 +92,7 @@ class _Hand(threading.Thread):
         self._done = done
         self._stopping = threading.Event()
         self._worker: subprocess.Popen[str] | None = None
+        self._name = ""
 
     def run(self) -> None:
         """Take attacks until there are none."""
@@ -120,7 +121,7 @@ class _Hand(threading.Thread):
     def _try(self, attack: Attack, backends: list[str]) -> None:
         """Try the attack on each backend; one that takes the worker along counts as a success, and the rest go on."""
         while backends and not self._stopping.is_set():
-            worker = self._worker = self._worker or _start(self._campaign.name)
+            worker = self._worker or self._begin()
             assert worker.stdin is not None and worker.stdout is not None
             order = {
                 "path": str(attack.path),
@@ -141,6 +142,11 @@ class _Hand(threading.Thread):
                 backends.pop(0)
                 self._done.put(Trial.from_json(json.loads(line)))
 
+    def _begin(self) -> subprocess.Popen[str]:
+        self._name = f"{self._campaign.name}-{secrets.token_hex(4)}"
+        self._worker = _start(self._name)
+        return self._worker
+
     def _dismiss(self) -> None:
         worker, self._worker = self._worker, None
         if worker is None:
@@ -151,7 +157,8 @@ class _Hand(threading.Thread):
         with suppress(subprocess.TimeoutExpired):
             worker.wait(_END_SECONDS)
         worker.kill()
-        worker.wait()
+        if worker.wait() != 0:
+            outside.clear_up(self._name)  # it could not do so itself
         worker.stdout.close()
 
 

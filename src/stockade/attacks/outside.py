@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stockade.client import wardens
-from stockade.linux import cgroups
+from stockade.linux import cgroups, places
 
 MADE = ("stockade-attack-", "stockade-test-")
 """What temporary files of attacks and tests are called; the library makes none, and guests' files have their owner."""
@@ -148,6 +148,12 @@ def left_behind(before: Snapshot, campaign: str) -> list[str]:
 
     eventually(lambda: not found(), seconds=_DYING_SECONDS)
     return found()
+
+
+def clear_up(campaign: str) -> None:
+    """Remove the temporary folders of a campaign's worker that was killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{prefix(campaign)}*"):
+        places.remove(str(folder))
 
 
 def settle_warden() -> None:
