@@ -13,6 +13,7 @@ from stockade.attacks import needs
 from stockade.attacks.needs import BY_NATURE
 from stockade.backends import registry
 from stockade.client import wardens
+from stockade.linux import cgroups
 
 # ``BY_NATURE``: such tests are left out, and the suite is run once for each kind.
 
@@ -45,6 +46,13 @@ def _package(name: str) -> Callable[[], str | None]:
     return lambda: None if importlib.util.find_spec(name) else f"the package {name} is not installed"
 
 
+def _unified() -> str | None:
+    found = [each.path for each in cgroups.find() if each.version == 2]
+    if not found:
+        return "no cgroup v2 hierarchy is mounted here"
+    return None if os.access(found[0], os.W_OK) else "no group can be made in the v2 hierarchy: it is not ours"
+
+
 def _namespaces() -> str | None:
     facts = wardens.host_facts()
     return None if facts.namespaces else f"no namespaces: {dict(facts.namespace_reasons)}"
@@ -66,6 +74,7 @@ def _firejail() -> str | None:
 _CHECKS: dict[str, Callable[[], str | None]] = {
     **needs.CHECKS,
     "cgroup-cpuacct": lambda: None if wardens.host_facts().counts_cpu else "no group counts CPU time",
+    "cgroup-unified": _unified,
     "namespaces": _namespaces,
     "native": _native,
     "gcc": _program("gcc"),
