@@ -26,11 +26,11 @@ failed=0
 echo
 echo "== the rest, as root (beside it, what touches the kernel as an ordinary user, uid 65534)"
 "$python" -m tests.twice "${rest[@]}" || failed=1
+echo
+echo "== firejail, as an ordinary user with an account"
+"$as_user" --account -m tests.twice -k "firejail or Firejail" tests/contract tests/system || failed=1
 wait "$user" || failed=1
 echo
 echo "== what touches the kernel, as an ordinary user"
 cat "$log"
-echo
-echo "== firejail, as an ordinary user with an account"
-"$as_user" --account -m tests.twice -k "firejail or Firejail" tests/contract tests/system || failed=1
 exit $failed
