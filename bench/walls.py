@@ -21,7 +21,7 @@ from typing import Any
 import stockade
 from stockade import _probe
 from stockade._job import Command, Job
-from stockade._launch import Launch, decode_steps
+from stockade._launch import Groups, Launch, decode_steps
 from stockade.backends import native
 from stockade.linux import cgroups, landlock, processes, seccomp
 from stockade.linux.seccomp import install
@@ -38,6 +38,8 @@ ALL = sum(NAMESPACES.values())
 LEASED = 200_001
 CALLS = 20_000
 Times = dict[str, list[float]]
+
+FIGURES = Groups(memory=1 << 28, swap=0, processes=12)
 
 
 def in_child(work: Callable[[], dict[str, float]], flags: int = 0) -> dict[str, float]:
@@ -91,7 +93,7 @@ def groups(facts: dict[str, Any], runs: int) -> Times:
             for fd in entrances:
                 os.close(fd)
             timed(times, "begin to count", group.begin)
-            timed(times, "set limits", lambda group=group: group.limit(1 << 28, 0, 12, None))
+            timed(times, "set limits", lambda group=group: group.limit(FIGURES))
             timed(times, "read at the end", group.read)
             timed(times, "make fit for the next run", lambda group=group, pid=pid: group.renew({pid}))
             os.kill(pid, 9)
