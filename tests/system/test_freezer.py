@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,8 @@ def tree():
 def busy():
     process = subprocess.Popen(BUSY, start_new_session=True)
     yield process
-    process.kill()
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)  # its children too, which may be frozen
     process.wait()
 
 
