@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from stockade.linux import cgroups, processes
+from stockade.linux import cgroups, descendants
 
 pytestmark = pytest.mark.needs("cgroup-unified")
 BUSY = ["sh", "-c", "while :; do (:); done"]
@@ -48,7 +48,7 @@ def runs(pid):
 
 
 def family(process):
-    return lambda: [process.pid, *processes.descendants(process.pid)]
+    return lambda: [process.pid, *descendants.below(process.pid)]
 
 
 def test_what_forks_all_the_time_is_frozen_and_goes_on(tree, busy):

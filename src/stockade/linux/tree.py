@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from stockade._record import Record
-from stockade.linux import processes
+from stockade.linux import descendants
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -24,7 +24,7 @@ def sample(init: int, bound: int | None) -> Sample:
     Memory is what is resident and not a file's, summed; pages shared by a fork count once for each process,
     so a sum above ``bound`` is measured again by proportional share, which costs more and is exact.
     """
-    pids = processes.descendants(init)
+    pids = descendants.below(init)
     memory = sum(map(_resident, pids))
     if bound is not None and memory > bound:
         memory = sum(map(_proportional, pids))

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import resource
 
-from stockade.linux import places, processes
+from stockade.linux import descendants, places, processes
 from stockade.linux.stage import Stage
 from stockade.warden.inside import Inside, exit_message
 
@@ -61,7 +61,7 @@ class Bare(Inside):
         return {"disk_free": None, "inodes_free": None, "engine": _read(self.status[0])}
 
     def _end_all_others(self) -> None:
-        processes.end_descendants()
+        descendants.end_all()
 
     def _stop(self, _number: int, _frame: object) -> NoReturn:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -6,7 +6,7 @@ import _socket as socket
 import os
 import sys
 
-from stockade.linux import processes
+from stockade.linux import descendants, processes
 from stockade.warden import inside, wire
 from stockade.warden.bare import Bare
 
@@ -53,7 +53,7 @@ class Nursery:
         if kind == "reap":
             os.waitpid(fields["init"], 0)
             if self._bare:
-                processes.end_descendants()  # none, unless somebody outside has killed the keeper
+                descendants.end_all()  # none, unless somebody outside has killed the keeper
             self._say("reaped")
             if self._pin >= 0:
                 os.close(self._pin)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from stockade.linux import processes
+from stockade.linux import descendants
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Reins:
         return True
 
     def _signal(self, number: int) -> bool:
-        found = processes.eldest(self._init, self._engines + 1)
+        found = descendants.eldest(self._init, self._engines + 1)
         if found is None:
             return False
         pid, pidfd = found
@@ -105,7 +105,7 @@ class Reins:
 
     def _froze(self, freezer: Freezer) -> bool:
         try:
-            freezer.freeze(partial(processes.descendants, self._init))
+            freezer.freeze(partial(descendants.below, self._init))
         except OSError:  # signals need no group, and are better than nothing
             freezer.thaw()
             self._freezer, self._find_freezer = None, lambda: None
@@ -113,7 +113,7 @@ class Reins:
         return True
 
     def _stop(self) -> None:
-        self._stopped |= processes.stop_descendants(self._init, _ROUNDS)
+        self._stopped |= descendants.stop_all(self._init, _ROUNDS)
 
     def _resume(self, now: float) -> None:
         if not self._paused:
@@ -123,7 +123,7 @@ class Reins:
         if self._freezer is not None:
             self._freezer.thaw()
         else:
-            processes.continue_descendants(self._init, self._stopped)
+            descendants.continue_all(self._init, self._stopped)
             self._stopped.clear()
         self._asked[1:1] = [("signal", number) for number in self._held]  # behind this one, which is being done
         self._held.clear()

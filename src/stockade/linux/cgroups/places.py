@@ -6,7 +6,7 @@ import errno
 import os
 
 from stockade._record import Record
-from stockade.linux import files, processes
+from stockade.linux import descendants, files
 from stockade.linux.cgroups import disks
 
 TYPE_CHECKING = False
@@ -192,7 +192,7 @@ def _switch_on(path: str, wanted: list[str]) -> None:
 
 
 def _move_into_leaf(own: str, wanted: list[str], caller: int) -> None:
-    family = {caller, *processes.descendants(caller)}
+    family = {caller, *descendants.below(caller)}
     pids = _processes(own)
     strangers = [pid for pid in pids if pid not in family]
     if 0 in strangers or (strangers and not _is_handed_over(own)):
