@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     Step = tuple[Any, ...]
-"""A step: the name of a function in ``linux/stage.py`` and its arguments: text, numbers, bytes, lists and mappings."""
+"""A step: the name of a method of ``linux.stage.Stage`` and its arguments: text, numbers, bytes, lists and mappings."""
 
 
 def encode_steps(steps: tuple[Step, ...]) -> bytes:

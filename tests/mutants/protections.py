@@ -28,7 +28,7 @@ class Protection:
     """Why nothing can notice; then it is a finding if something does."""
 
 
-_STAGE, _INSIDE, _NURSERY = "linux/stage.py", "warden/inside.py", "warden/nursery.py"
+_STAGE, _INSIDE, _NURSERY = "linux/steps/root.py", "warden/inside.py", "warden/nursery.py"
 _LIMITS, _GROUP, _METER = "backends/limits.py", "linux/cgroups/group.py", "warden/meter.py"
 _NATIVE, _WORKSPACE, _REFUSALS = "backends/native.py", "backends/native_workspace.py", "linux/seccomp/refusals.py"
 _FLAGS = "processes.NEW_NS | processes.NEW_PID | processes.NEW_IPC | processes.NEW_UTS"

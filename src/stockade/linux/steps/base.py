@@ -1,0 +1,110 @@
+"""What every step has at hand, and the making of files and folders."""
+
+from __future__ import annotations
+
+import os
+
+from stockade.linux import mounts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+STAGING = ("/tmp", "/run", "/mnt", "/dev/shm")
+"""Where something may be mounted for a moment: one of them is on every host."""
+
+
+class Steps:
+    """What differs from run to run and is no business of the launch, and what one step leaves for the next."""
+
+    def __init__(
+        self,
+        *,
+        uid: int,
+        gid: int,
+        privileged: bool,
+        supervise: Callable[[int], None] | None = None,
+        hand_out: Callable[[Sequence[int]], None] | None = None,
+        place: int = -1,
+        status: int = -1,
+    ) -> None:
+        """``uid`` and ``gid`` are the host's, as seen here; ``privileged`` tells that they must be taken on.
+
+        ``supervise`` hands a filter's listener to who answers there, ``hand_out`` the folder to collect from to who
+        collects, by descriptor: before the guest starts, so that no path of its making leads there. ``place`` and
+        ``status`` are descriptors to the keeper of a bare cell: for the name of the folder made for the run, and for
+        what an engine says of itself.
+        """
+        self._supervise = supervise
+        self._hand_out = hand_out
+        self._place_note = place
+        self._status = status
+        self._uid = uid
+        self._gid = gid
+        self._privileged = privileged
+        self._host = -1
+        self._root = -1
+        self._proc = -1
+        self._scratch = -1
+        self._limits: list[tuple[int, int, int]] = []
+        self._job = -1
+        self._settled = False
+
+    def do_folder(self, path: str, mode: int, owned: bool) -> None:
+        """Make a folder, with its parents; the guest's own if ``owned``."""
+        make_parents(path)
+        os.mkdir(path)
+        self._settle(path, mode, owned)
+
+    def do_link(self, path: str, target: str) -> None:
+        """Make a symbolic link."""
+        make_parents(path)
+        os.symlink(target, path)
+
+    def do_file(self, path: str, content: bytes, mode: int, owned: bool) -> None:
+        """Write a file; the guest's own if ``owned``."""
+        make_parents(path)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        write_all(fd, content)
+        self._settle(path, mode, owned)
+
+    def _place(self, target: str, *, directory: bool) -> int:
+        if not os.path.lexists(target):
+            make_parents(target)
+            if directory:
+                os.mkdir(target)
+            else:
+                os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
+        return mounts.open_beneath(self._root, target, follow=False)
+
+    def _settle(self, path: str, mode: int, owned: bool) -> None:
+        os.chmod(path, mode)
+        if owned and self._privileged and not self._settled:
+            os.chown(path, self._uid, self._gid)
+
+
+def write_all(fd: int, content: bytes) -> None:
+    """Write all of ``content`` to ``fd``, and close it."""
+    try:
+        view = memoryview(content)
+        while view:
+            view = view[os.write(fd, view) :]
+    finally:
+        os.close(fd)
+
+
+def write_below(folder: int, name: str, content: bytes) -> None:
+    """Write to the file ``name`` of the folder, a descriptor, in one call."""
+    fd = os.open(name, os.O_WRONLY | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        os.write(fd, content)
+    finally:
+        os.close(fd)
+
+
+def make_parents(path: str) -> None:
+    """Make the folders on the way to ``path`` that are not there."""
+    parent = os.path.dirname(path)
+    if parent not in ("", "/") and not os.path.isdir(parent):
+        make_parents(parent)
+        os.mkdir(parent, 0o755)

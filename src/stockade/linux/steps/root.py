@@ -1,0 +1,141 @@
+"""The steps of a new root and of whoever lives in it."""
+
+from __future__ import annotations
+
+import _socket as socket  # the ``socket`` module imports ``selectors`` and ``enum``
+import fcntl
+import os
+import struct
+
+from stockade.linux import libc, mounts, processes
+from stockade.linux.steps.base import STAGING, Steps, write_below
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_OLD = "/.old"
+_ATTRIBUTES = {
+    "ro": mounts.ATTR_RDONLY,
+    "nosuid": mounts.ATTR_NOSUID,
+    "nodev": mounts.ATTR_NODEV,
+    "noexec": mounts.ATTR_NOEXEC,
+}
+_SIOCSIFFLAGS = 0x8914  # netdevice(7)
+_IFF_UP_RUNNING = 0x41
+
+
+class RootSteps(Steps):
+    """A root of the guest's own, what is shown there, and the guest's identity: in a cell with namespaces."""
+
+    def do_root(self, size: int, inodes: int) -> None:
+        """Pivot into a fresh tmpfs; the old root waits in a hidden folder of it."""
+        mounts.make_private()
+        self._host = os.open("/", os.O_PATH | os.O_CLOEXEC)
+        staging = next(place for place in STAGING if os.path.isdir(place))
+        mounts.tmpfs(staging, size, inodes, 0o755)
+        os.chdir(staging)
+        os.mkdir("." + _OLD)
+        mounts.pivot("." + _OLD)
+        os.chdir("/")
+        self._root = os.open("/", os.O_PATH | os.O_CLOEXEC)
+
+    def do_bind(self, source: str, target: str, attributes: Sequence[str]) -> None:
+        """Attach the host's ``source`` at ``target``; both are resolved inside their own root.
+
+        No symbolic link is followed to the source unless ``follow`` is among the attributes: a guest may have
+        planted one in a folder that an earlier run could write.
+        """
+        flags = 0
+        for name in attributes:
+            flags |= _ATTRIBUTES.get(name, 0)
+        origin = mounts.open_beneath(self._host, source, follow="follow" in attributes)
+        try:
+            place = self._place(target, directory=mounts.is_directory(origin))
+            try:
+                mounts.bind(origin, place, target, flags)
+            finally:
+                os.close(place)
+        finally:
+            os.close(origin)
+
+    def do_scratch(self, size: int, inodes: int, faces: Sequence[tuple[str, int]]) -> None:
+        """Mount one tmpfs and show a folder of it at each of ``faces``: one size bounds them together.
+
+        The first face is laid over the tmpfs itself: hidden for good, it need not be unmounted, which is dear.
+        """
+        base = faces[0][0]
+        os.close(self._place(base, directory=True))
+        mounts.tmpfs(base, size, inodes, 0o755)
+        self._scratch = os.open(base, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        for number, (target, mode) in reversed(list(enumerate(faces))):
+            folder = f"{base}/{number}"
+            os.mkdir(folder)
+            self._settle(folder, mode, owned=True)
+            origin = os.open(folder, os.O_PATH | os.O_CLOEXEC)
+            place = self._place(target, directory=True)
+            mounts.bind(origin, place, target, 0)
+            os.close(origin)
+            os.close(place)
+
+    def do_proc(self) -> None:
+        """Mount a fresh /proc, read-only for the guest; ids are mapped through the writable mount below it.
+
+        The guest is also made the first to go when memory runs out: in its group, and on the host.
+        """
+        os.mkdir("/proc")
+        mounts.proc("/proc")
+        self._proc = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
+        write_below(self._proc, "self/oom_score_adj", b"1000")
+        place = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
+        mounts.bind(self._proc, place, "/proc", mounts.ATTR_RDONLY)
+        os.close(place)
+
+    def do_leave_host(self) -> None:
+        """Let go of the old root: nothing of the host can be shown after this."""
+        mounts.detach(_OLD)
+        os.rmdir(_OLD)
+        os.close(self._host)
+        self._host = -1
+
+    def do_seal_root(self, read_only: bool) -> None:
+        """Make the new root read-only, or the guest's own."""
+        if read_only:
+            mounts.restrict(self._root, "/", mounts.ATTR_RDONLY)
+        else:
+            self._settle("/", 0o755, owned=True)
+
+    def do_hostname(self, name: str) -> None:
+        """Name the machine that the guest sees."""
+        socket.sethostname(name)
+
+    def do_loopback(self) -> None:
+        """Bring up the loopback interface of the guest's own network."""
+        control = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+        fcntl.ioctl(control.fileno(), _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", _IFF_UP_RUNNING))
+        control.close()
+
+    def do_low_ports(self) -> None:
+        """Let whoever is in the guest's own network use ports below 1024 (ip-sysctl.rst): in place of a capability,
+        which could be over another network only. The one who owns the network may write it."""
+        write_below(self._proc, "sys/net/ipv4/ip_unprivileged_port_start", b"0")
+
+    def do_cgroup_namespace(self) -> None:
+        """Enter a namespace in which the run's own control groups are the root (cgroup_namespaces(7))."""
+        libc.unshare(processes.NEW_CGROUP)
+
+    def do_identity(self, uid: int, gid: int) -> None:
+        """Become the guest: nobody's root, in a user namespace that owns nothing, without any capability."""
+        os.setsid()
+        os.umask(0o022)
+        processes.new_session_keyring()
+        if self._privileged:
+            processes.become(self._uid, self._gid)
+            processes.set_dumpable(True)  # or /proc/self belongs to root and ids cannot be mapped
+        libc.unshare(processes.NEW_USER)
+        processes.map_identity(self._proc, uid, self._uid, gid, self._gid)
+        processes.no_user_namespaces(self._proc)
+        processes.no_new_privileges()
+        processes.empty_bounding_set()
+        processes.drop_capabilities()
+        self._settled = True  # what is made from now on is the guest's own

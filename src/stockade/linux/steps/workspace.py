@@ -1,0 +1,123 @@
+"""The steps of a workspace: the job's own files, a project of the host, and the way out for what is made there."""
+
+from __future__ import annotations
+
+import os
+
+from stockade.linux import copying, mounts, overlay
+from stockade.linux.steps.base import Steps, write_all
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class WorkspaceSteps(Steps):
+    """Where the guest works, and what of it is handed out to be collected."""
+
+    def do_overlay(self, source: str) -> None:
+        """Show the host's folder ``source`` at its own place, with writes going to the scratch space."""
+        origin = mounts.open_beneath(self._host, source, follow=False)
+        place = self._place(source, directory=True)
+        guest = overlay.Guest(self._uid, self._gid, self._proc) if self._privileged else None
+        upper = overlay.mount(origin, self._scratch, place, guest)
+        if self._hand_out is not None:
+            self._hand_out([upper])
+        for fd in (origin, place, upper):
+            os.close(fd)
+
+    def do_copy(self, source: str, target: str, hidden: Sequence[str], most_bytes: int | None) -> None:
+        """Copy the host's folder ``source``, but for what is ``hidden``: into the scratch space, shown at ``target``,
+        or to ``target`` itself in a cell that has no root of its own."""
+        top = self._host if self._host >= 0 else os.open("/", os.O_PATH | os.O_CLOEXEC)
+        found = mounts.open_beneath(top, source, follow=False)
+        origin = os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        folder = self._fresh_folder(target)
+        manifest = os.memfd_create("stockade", os.MFD_CLOEXEC)
+        copier = copying.Copier(frozenset(hidden), most_bytes, own=self._give)
+        write_all(os.dup(manifest), copier.copy(origin, folder))
+        os.fchmod(folder, os.fstat(found).st_mode & 0o777 | 0o700)
+        self._give(folder)
+        if self._hand_out is not None:
+            self._hand_out([folder, manifest])
+        for fd in (found, origin, folder, manifest):
+            os.close(fd)
+
+    def do_hide(self, folder: str, names: Sequence[tuple[str, bool]]) -> None:
+        """Lay something empty over each of ``names`` (and whether it is a folder) in ``folder``."""
+        place = "/" if self._scratch < 0 else f"/proc/self/fd/{self._scratch}"
+        os.close(os.open(f"{place}/.file", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444))
+        os.mkdir(f"{place}/.folder", 0o555)
+        covers = [os.open(f"{place}/{name}", os.O_PATH | os.O_CLOEXEC) for name in (".file", ".folder")]
+        for name, is_folder in names:
+            try:
+                target = mounts.open_beneath(self._root, f"{folder}/{name}", follow=False)
+            except FileNotFoundError:
+                continue  # gone since it was found
+            mounts.bind(covers[is_folder], target, f"{folder}/{name}", mounts.ATTR_RDONLY)
+            os.close(target)
+        for fd in covers:
+            os.close(fd)
+
+    def do_protect(self, folder: str, names: Sequence[str]) -> None:
+        """Make each of ``names`` in ``folder`` read-only. The folders on the way become mounts as well: what is none
+        could be renamed, and another one made in its place."""
+        on_the_way = {part for name in names for part in _parents(name)}
+        for name in (*sorted(on_the_way), *names):
+            path = f"{folder}/{name}" if name else folder
+            origin = mounts.open_beneath(self._root, path, follow=False)
+            mounts.bind(origin, origin, path, 0 if name in on_the_way else mounts.ATTR_RDONLY)
+            os.close(origin)
+
+    def do_chdir(self, path: str) -> None:
+        """Start the guest in ``path``."""
+        os.chdir(path)
+
+    def do_job_folder(self, path: str) -> None:
+        """Make the folder of the job's own files, and keep a writable mount of it that the guest never sees."""
+        os.mkdir(path)
+        self._settle(path, 0o755, owned=True)
+        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        self._job = mounts.copy(place)
+        os.close(place)
+
+    def do_job_file(self, name: str, content: bytes) -> None:
+        """Write a file into the job's folder."""
+        folder, _, _ = name.rpartition("/")
+        if folder:
+            os.mkdir(folder, 0o755, dir_fd=self._job)
+        fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=self._job)
+        write_all(fd, content)
+
+    def do_outlet(self, path: str, on_host: bool = False) -> None:
+        """Hand out the folder at ``path``: what is in it when the guest is gone is what comes out.
+
+        A folder of the host is taken as it is there: what is laid over parts of it for the guest is not the host's.
+        """
+        if on_host and self._host >= 0:
+            folder = mounts.open_beneath(self._host, path, follow=False)
+        else:
+            folder = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        if self._hand_out is not None:
+            self._hand_out([folder])
+        os.close(folder)
+
+    def _fresh_folder(self, target: str) -> int:
+        if self._scratch < 0:
+            os.mkdir(target, 0o700)
+            return os.open(target, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        os.mkdir("copy", 0o700, dir_fd=self._scratch)
+        folder = os.open("copy", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._scratch)
+        place = self._place(target, directory=True)
+        mounts.bind(folder, place, target, mounts.ATTR_NOSUID | mounts.ATTR_NODEV)
+        os.close(place)
+        return folder
+
+    def _give(self, fd: int) -> None:
+        if self._privileged:
+            os.fchown(fd, self._uid, self._gid)
+
+
+def _parents(name: str) -> list[str]:
+    parts = name.split("/")
+    return ["/".join(parts[:count]) for count in range(1, len(parts))]
