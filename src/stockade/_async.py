@@ -14,11 +14,12 @@ from typing import Any, BinaryIO
 from stockade._ceiling import Given
 from stockade._errors import StockadeError
 from stockade._events import Event, Finished, LimitReached, OnWarning
+from stockade._given import Source, job_from_command, job_from_source
 from stockade._job import Job
 from stockade._policy import Policy
 from stockade._result import Result
-from stockade._sandbox import Sandbox, Source, concluded, conversing, job_from_command, job_from_source
-from stockade._stream import KEPT, REPORT_SECONDS, Controls, check
+from stockade._sandbox import Sandbox, concluded, conversing
+from stockade._stream import REPORT_SECONDS, Controls, Streaming, following
 from stockade.backends.base import Backend
 from stockade.client import wardens
 from stockade.client.blocking import Source as Input
@@ -28,7 +29,7 @@ Conversing = AbstractContextManager[tuple[Outbox, wardens.Line]]
 _CHUNK = 1 << 18
 
 
-class AsyncSandbox:
+class AsyncSandbox(Streaming["AsyncStream"]):
     """``Sandbox`` for asyncio: many runs at a time on one thread. Cancelling the task ends the run."""
 
     def __init__(
@@ -69,36 +70,11 @@ class AsyncSandbox:
                     on_warning(event)
         return concluded(outbox)
 
-    def stream(
-        self,
-        source: Source,
-        *,
-        interactive: bool = False,
-        report_seconds: float | None = REPORT_SECONDS,
-        **options: Any,
-    ) -> AsyncStream:
-        """Run source text, or a file, and return its events as they happen; see ``Sandbox.stream``."""
-        job = job_from_source(source, **options)
-        return self.stream_job(job, interactive=interactive, report_seconds=report_seconds)
-
-    def stream_command(
-        self,
-        argv: Sequence[str],
-        *,
-        interactive: bool = False,
-        report_seconds: float | None = REPORT_SECONDS,
-        **options: Any,
-    ) -> AsyncStream:
-        """Run a command and return its events as they happen; see ``Sandbox.stream``."""
-        job = job_from_command(argv, **options)
-        return self.stream_job(job, interactive=interactive, report_seconds=report_seconds)
-
     def stream_job(
         self, job: Job, *, interactive: bool = False, report_seconds: float | None = REPORT_SECONDS
     ) -> AsyncStream:
-        """Run a job and return its events as they happen; see ``Sandbox.stream``."""
-        check(job, interactive=interactive, report_seconds=report_seconds)
-        how = {"live": True, "interactive": interactive, "report_seconds": report_seconds, "keep": KEPT}
+        """Run a job and return its events as they happen; see ``stream``."""
+        how = following(job, interactive=interactive, report_seconds=report_seconds)
 
         async def converse() -> Conversing:
             inner = await self._ready()

@@ -6,19 +6,19 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from stockade import _artifacts, _commands, _costs, _workspace
+from stockade import _commands, _costs, _workspace
 from stockade._artifacts import Caps
 from stockade._errors import JobError
 from stockade._events import LimitReached, OnWarning
+from stockade._given import Archive, Source, job_from_command, job_from_source
 from stockade._job import Command, Job
 from stockade._launch import Launch
 from stockade._plan import Plan, plan_for_job
 from stockade._result import Result
-from stockade._stream import KEPT, REPORT_SECONDS, Stream, check
+from stockade._stream import REPORT_SECONDS, Stream, Streaming, following
 from stockade.backends import registry as backends
 from stockade.backends.base import Backend, SpeaksForItself
 from stockade.client import blocking, wardens
@@ -32,11 +32,8 @@ if TYPE_CHECKING:
     from stockade._policy import Policy
     from stockade._select import Selection
 
-Source = str | bytes | os.PathLike[str]
-Archive = bytes | os.PathLike[str] | str
 
-
-class Sandbox:
+class Sandbox(Streaming[Stream]):
     """A policy and a backend, ready to run things. Every run is a sandbox of its own: nothing is carried over.
 
     ``policy`` is a ``Policy`` or a profile's name, ``ceiling`` the most that it may ask for: see ``stockade.select``.
@@ -85,40 +82,11 @@ class Sandbox:
                     on_warning(event)
         return concluded(outbox)
 
-    def stream(
-        self,
-        source: Source,
-        *,
-        interactive: bool = False,
-        report_seconds: float | None = REPORT_SECONDS,
-        **options: Any,
-    ) -> Stream:
-        """Run source text, or a file, and return its events as they happen; see ``stockade.run`` for the options.
-
-        ``interactive`` leaves standard input open, to be written to until it is closed; ``report_seconds`` is how
-        often the run's use is told, ``None`` never. Raises what ``run`` raises, before anything is started.
-        """
-        job = job_from_source(source, **options)
-        return self.stream_job(job, interactive=interactive, report_seconds=report_seconds)
-
-    def stream_command(
-        self,
-        argv: Sequence[str],
-        *,
-        interactive: bool = False,
-        report_seconds: float | None = REPORT_SECONDS,
-        **options: Any,
-    ) -> Stream:
-        """Run a command and return its events as they happen; see ``stream``."""
-        job = job_from_command(argv, **options)
-        return self.stream_job(job, interactive=interactive, report_seconds=report_seconds)
-
     def stream_job(
         self, job: Job, *, interactive: bool = False, report_seconds: float | None = REPORT_SECONDS
     ) -> Stream:
         """Run a job and return its events as they happen; see ``stream``."""
-        check(job, interactive=interactive, report_seconds=report_seconds)
-        how = {"live": True, "interactive": interactive, "report_seconds": report_seconds, "keep": KEPT}
+        how = following(job, interactive=interactive, report_seconds=report_seconds)
         return Stream(partial(conversing, self.backend, self.plan, job, **how), job.stdin)
 
 
@@ -278,109 +246,3 @@ def _for_job(plan: Plan, job: Job) -> Plan:
         return plan_for_job(plan, "a command", counts=False)
     language = languages.find(job.language)
     return plan_for_job(plan, f"{language.name} source", counts=language.counts_operations)
-
-
-def job_from_source(
-    source: Source,
-    *,
-    language: str | None = None,
-    arguments: Sequence[str] = (),
-    stdin: str | bytes | BinaryIO | None = None,
-    files: Mapping[str, str | bytes] | None = None,
-    archive: Archive | None = None,
-    artifacts: Sequence[str] = (),
-    caps: Caps | None = None,
-    environment: Mapping[str, str] | None = None,
-    interpreter: str | os.PathLike[str] | None = None,
-    packages: str | os.PathLike[str] | None = None,
-) -> Job:
-    """Return the job of running ``source``."""
-    name = ""
-    if isinstance(source, os.PathLike):
-        path = Path(source)
-        language = language or languages.by_suffix(path)
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            raise JobError(f"{path}: {error.strerror}") from error
-        name = path.name
-    else:
-        content = source.encode("utf-8", "surrogatepass") if isinstance(source, str) else _plain_bytes(source)
-    return Job(
-        source=content,
-        language=languages.find(language or "python").name,
-        name=name,
-        arguments=tuple(arguments),
-        interpreter=os.fspath(interpreter) if interpreter is not None else None,
-        packages=_folder(packages) if packages is not None else None,
-        **_common(stdin, files, archive, environment),
-        **_wanted(artifacts, caps),
-    )
-
-
-def job_from_command(
-    argv: Sequence[str],
-    *,
-    stdin: str | bytes | BinaryIO | None = None,
-    files: Mapping[str, str | bytes] | None = None,
-    archive: Archive | None = None,
-    artifacts: Sequence[str] = (),
-    caps: Caps | None = None,
-    environment: Mapping[str, str] | None = None,
-    inputs: Sequence[str] = (),
-) -> Job:
-    """Return the job of running the command ``argv``."""
-    if isinstance(argv, str | bytes):
-        raise JobError("a command is a list of words, such as ['sort', 'big.txt']; nothing splits a text into words")
-    try:
-        words = tuple(map(os.fspath, argv))
-    except TypeError:
-        raise JobError(f"a command is a list of words, each a text or a path, not {argv!r:.80}") from None
-    own = _common(stdin, files, archive, environment)
-    return Job(argv=words, inputs=tuple(inputs), **own, **_wanted(artifacts, caps))
-
-
-def _folder(packages: str | os.PathLike[str]) -> str:
-    from stockade._policy_parts import host_path
-
-    try:
-        return host_path(os.fspath(packages))
-    except (TypeError, ValueError) as error:
-        raise JobError(f"packages: {packages!r}: {error}") from None
-
-
-def _plain_bytes(value: Any) -> bytes:
-    if not isinstance(value, bytes | bytearray | memoryview):
-        raise JobError(f"source and files are text or bytes, not {type(value).__name__}")
-    return bytes(value)
-
-
-def _common(
-    stdin: str | bytes | BinaryIO | None,
-    files: Mapping[str, str | bytes] | None,
-    archive: Archive | None,
-    environment: Mapping[str, str] | None,
-) -> dict[str, Any]:
-    laid = {
-        name: content.encode() if isinstance(content, str) else _plain_bytes(content)
-        for name, content in (files or {}).items()
-    }
-    return {
-        "stdin": stdin.encode() if isinstance(stdin, str) else stdin,
-        "files": laid if archive is None else _with_archive(laid, archive),
-        "environment": dict(environment or {}),
-    }
-
-
-def _with_archive(laid: dict[str, bytes], archive: Archive) -> dict[str, bytes]:
-    from stockade import _archives
-
-    unpacked = _archives.unpack(archive)
-    both = laid.keys() & unpacked.keys()
-    if both:
-        raise JobError(f"files: {min(both)!r} is in the archive as well")
-    return {**unpacked, **laid}
-
-
-def _wanted(artifacts: Sequence[str], caps: Caps | None) -> dict[str, Any]:
-    return {"artifacts": _artifacts.checked(artifacts), "caps": caps or Caps()}

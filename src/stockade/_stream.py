@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import signal as signals
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from types import TracebackType
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TypeVar
 
 from stockade._errors import JobError
 from stockade._events import Event, Finished
+from stockade._given import Source, job_from_command, job_from_source
 from stockade._profiles import DEFAULT_LIMITS
 from stockade.client import blocking
 from stockade.client.outbox import Bell, Outbox
@@ -21,11 +23,50 @@ if TYPE_CHECKING:
 
     Conversing = AbstractContextManager[tuple[Outbox, Line]]
 
+Followed = TypeVar("Followed")
 REPORT_SECONDS = 1.0
 KEPT = int(DEFAULT_LIMITS["output"] or 0)
 """Bytes of each stream that the result of a stream has where the policy sets no limit on output."""
 _MOST_WAITING = 1 << 20
 _LEAST_SECONDS = 0.01
+
+
+class Streaming(ABC, Generic[Followed]):
+    """The ways to follow a run, for the sandboxes that hand out streams of one kind."""
+
+    def stream(
+        self,
+        source: Source,
+        *,
+        interactive: bool = False,
+        report_seconds: float | None = REPORT_SECONDS,
+        **options: Any,
+    ) -> Followed:
+        """Run source text, or a file, and return its events as they happen; see ``stockade.run`` for the options.
+
+        ``interactive`` leaves standard input open, to be written to until it is closed; ``report_seconds`` is how
+        often the run's use is told, ``None`` never. Raises what ``run`` raises, before anything is started.
+        """
+        job = job_from_source(source, **options)
+        return self.stream_job(job, interactive=interactive, report_seconds=report_seconds)
+
+    def stream_command(
+        self,
+        argv: Sequence[str],
+        *,
+        interactive: bool = False,
+        report_seconds: float | None = REPORT_SECONDS,
+        **options: Any,
+    ) -> Followed:
+        """Run a command and return its events as they happen; see ``stream``."""
+        job = job_from_command(argv, **options)
+        return self.stream_job(job, interactive=interactive, report_seconds=report_seconds)
+
+    @abstractmethod
+    def stream_job(
+        self, job: Job, *, interactive: bool = False, report_seconds: float | None = REPORT_SECONDS
+    ) -> Followed:
+        """Run a job and return its events as they happen; see ``stream``."""
 
 
 class Controls:
@@ -168,9 +209,10 @@ class Stream(Controls):
         self._stack.close()
 
 
-def check(job: Job, *, interactive: bool, report_seconds: float | None) -> None:
-    """Refuse what makes no sense of a stream."""
+def following(job: Job, *, interactive: bool, report_seconds: float | None) -> dict[str, Any]:
+    """Return what a conversation is told of a run that is followed; refuse what makes no sense of a stream."""
     if interactive and job.stdin is not None:
         raise JobError("stdin is given, so nothing can be written to it: leave out stdin, or interactive=True")
     if report_seconds is not None and not _LEAST_SECONDS <= report_seconds < float("inf"):
         raise JobError(f"report_seconds = {report_seconds!r}: seconds between reports, at least 0.01, or None")
+    return {"live": True, "interactive": interactive, "report_seconds": report_seconds, "keep": KEPT}

@@ -15,7 +15,8 @@ import pytest
 
 import stockade
 from stockade import AsyncSandbox, JobError, Outcome, Policy, Sandbox
-from stockade._sandbox import conversing, job_from_command
+from stockade._given import job_from_command
+from stockade._sandbox import conversing
 from stockade.client import blocking, wardens
 
 FLOOD = b"x" * (8 << 20)

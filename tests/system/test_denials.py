@@ -91,7 +91,8 @@ def test_a_filter_that_is_loaded_late_is_heard_as_well(tmp_path: Path) -> None:
     """Files shown to a command keep the cell from being finished ahead, so the listener comes after the launch."""
     tmp_path.chmod(0o755)
     (tmp_path / "shown").write_text("x")
-    from stockade._sandbox import Sandbox, job_from_command
+    from stockade._given import job_from_command
+    from stockade._sandbox import Sandbox
 
     old = Path.cwd()
     os.chdir(tmp_path)

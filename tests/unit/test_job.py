@@ -3,7 +3,7 @@
 import pytest
 
 from stockade import BackendUnavailable, JobError
-from stockade._sandbox import job_from_command, job_from_source
+from stockade._given import job_from_command, job_from_source
 from stockade.backends import registry as backends
 from stockade.languages import registry as languages
 

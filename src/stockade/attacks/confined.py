@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from stockade._errors import JobError
+from stockade._given import job_from_command, job_from_source
 from stockade._guarantees import Strength
 from stockade._result import Outcome, Result
-from stockade._sandbox import Sandbox, job_from_command, job_from_source
+from stockade._sandbox import Sandbox
 from stockade.attacks import build, corpus, outside, policies, refusals, without_walls
 from stockade.attacks.half import Half
 from stockade.attacks.world import World, staged

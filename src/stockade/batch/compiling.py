@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from stockade._errors import JobError
+from stockade._given import job_from_command
 from stockade._job import Job
 from stockade._result import Result
-from stockade._sandbox import job_from_command
 
 COMPILE_LIMITS: Mapping[str, Any] = {
     "cpu_time": 30, "wall_time": 60, "memory": 1 << 30, "processes": 32, "disk": 256 << 20, "file_size": 64 << 20,

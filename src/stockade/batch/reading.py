@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import Any
 
 from stockade._errors import JobError, PolicyError
+from stockade._given import job_from_source
 from stockade._policy import Policy
-from stockade._sandbox import job_from_source
 from stockade.batch import compiling
 from stockade.batch.records import COMPARISONS, TOLERANCE, Case, Compare, Program, RecordError, Test
 

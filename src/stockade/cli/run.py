@@ -169,7 +169,7 @@ def _follow(stream: Stream, out: streams.PassedOn | None) -> None:
 
 
 def _job(options: Mapping[str, Any], policy: Policy) -> Job:
-    from stockade._sandbox import job_from_command, job_from_source
+    from stockade._given import job_from_command, job_from_source
     from stockade.cli.inputs import inputs
 
     words, own_input = options["words"], partial(streams.own_input, interactive=options["interactive"])

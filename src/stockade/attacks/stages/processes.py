@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from stockade._given import job_from_source
 from stockade._result import Result
-from stockade._sandbox import Sandbox, job_from_source
+from stockade._sandbox import Sandbox
 from stockade.attacks import outside, policies
 from stockade.attacks.world import StageError, World
 from stockade.client import wardens

@@ -8,8 +8,8 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
+from stockade._given import job_from_source
 from stockade._job import Job
-from stockade._sandbox import job_from_source
 from stockade.batch.records import Test
 
 _PACKAGE = "stockade.batch.apart"
