@@ -18,7 +18,7 @@ from stockade._given import Source, job_from_command, job_from_source
 from stockade._job import Job
 from stockade._policy import Policy
 from stockade._result import Result
-from stockade._sandbox import Sandbox, concluded, conversing
+from stockade._sandbox import Sandbox, concluded
 from stockade._stream import REPORT_SECONDS, Controls, Streaming, following
 from stockade.backends.base import Backend
 from stockade.client import wardens
@@ -39,8 +39,10 @@ class AsyncSandbox(Streaming["AsyncStream"]):
         backend: str | Backend | None = None,
         trust: str | None = None,
         ceiling: Given | None = None,
+        preload: Sequence[str] = (),
+        warm: bool | None = None,
     ) -> None:
-        self._make = partial(Sandbox, policy, backend=backend, trust=trust, ceiling=ceiling)
+        self._make = partial(Sandbox, policy, backend=backend, trust=trust, ceiling=ceiling, preload=preload, warm=warm)
         self._inner: Sandbox | None = None
 
     async def __aenter__(self) -> AsyncSandbox:
@@ -64,7 +66,7 @@ class AsyncSandbox(Streaming["AsyncStream"]):
     async def run_job(self, job: Job, *, on_warning: OnWarning | None = None) -> Result:
         """Run a job and return its verdict."""
         inner = await self._ready()
-        with conversing(inner.backend, inner.plan, job) as (outbox, line):
+        with inner.conversing(job) as (outbox, line):
             async for event in events(outbox, line, job.stdin):
                 if on_warning is not None and isinstance(event, LimitReached) and event.is_warning:
                     on_warning(event)
@@ -78,7 +80,7 @@ class AsyncSandbox(Streaming["AsyncStream"]):
 
         async def converse() -> Conversing:
             inner = await self._ready()
-            return conversing(inner.backend, inner.plan, job, **how)
+            return inner.conversing(job, **how)
 
         return AsyncStream(converse, job.stdin)
 

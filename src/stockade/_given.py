@@ -77,6 +77,20 @@ def job_from_command(
     return Job(argv=words, inputs=tuple(inputs), **own, **_wanted(artifacts, caps))
 
 
+def warmth(preload: Sequence[str], warm: bool | None) -> dict[str, Any]:
+    """Return the fields of a job that say what a sandbox's interpreters are to be like; none where nothing is said."""
+    if isinstance(preload, str | bytes) or not all(isinstance(name, str) for name in preload):
+        raise JobError(f"preload: a list of modules is taken, such as ['numpy', 'pandas'], not {preload!r:.80}")
+    for name in preload:
+        if not all(part.isidentifier() for part in name.split(".")):
+            raise JobError(f"preload: {name!r} is no name of a module")
+    if preload and warm is False:
+        raise JobError("preload: modules are imported by an interpreter that is kept warm, and warm=False forbids one")
+    if not preload and warm is None:
+        return {}
+    return {"preload": tuple(preload), "warm": True if preload else warm}
+
+
 def _folder(packages: str | os.PathLike[str]) -> str:
     from stockade._policy_parts import host_path
 

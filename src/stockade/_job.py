@@ -41,6 +41,10 @@ class Job:
     """Patterns of files to bring out of the workspace when the run is over."""
     caps: Caps = field(default_factory=Caps)
     """Bounds on what comes out."""
+    preload: tuple[str, ...] = ()
+    """Modules that a warm interpreter has imported before the job is there."""
+    warm: bool | None = None
+    """Whether a copy of a warm interpreter must run the job, or may not; ``None`` where both will do."""
     project: Project | None = None
     """The folder of the host behind the workspace, as it was found just before the run."""
 
@@ -103,3 +107,16 @@ class Command:
     """Whether the command reports a value on descriptor 3."""
     own_tasks: int = 1
     """Tasks that the interpreter needs for itself, its main one included: what comes on top is the job's."""
+    template: Template | None = None
+    """How to have the interpreter started already; ``None`` where this job needs a fresh one."""
+
+
+@dataclass(frozen=True)
+class Template:
+    """An interpreter that waits to be copied: how it is started, as a command in a sandbox of its own."""
+
+    argv: tuple[str, ...]
+    files: tuple[tuple[str, bytes], ...] = ()
+    """Absolute path in the sandbox, and content."""
+    leave: tuple[str, ...] = ()
+    """Files of the command itself that a copy does not need."""

@@ -93,6 +93,33 @@ class Collect(Record):
     seconds: float = 20.0
 
 
+class Warm(Record):
+    """How an interpreter is kept warm for runs of one kind: what each of its processes does, as ``encode_steps`` gives
+    it, and how the interpreter itself is started."""
+
+    zygote: bytes
+    """Steps of the cell in which the interpreter is started."""
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+    slot: bytes
+    """Steps of a copy of it that becomes the init of a PID namespace, in which guests run one after another."""
+    network: bytes
+    """Steps that bring up the network of such a namespace."""
+    guest: bytes
+    """Steps of a copy of that one, which becomes a guest: done ahead of demand."""
+    leave: tuple[str, ...] = ()
+    """Files of the job's folder that only a fresh interpreter needs."""
+
+    def encode(self) -> bytes:
+        """Return it as one piece, which is quickly compared and sent."""
+        return marshal.dumps(self.as_dict(), 4)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Warm:
+        """Return what ``encode`` was given."""
+        return cls(**marshal.loads(data))
+
+
 class Launch(Record):
     """One run. ``steps`` are applied in their order in the process that then executes ``argv``."""
 
@@ -113,6 +140,10 @@ class Launch(Record):
     """The errno of each system call, by number, that the warden is asked about; EPERM for any other."""
     channel: bool = False
     """Whether descriptor 3 of the guest is a pipe for what it has to say about its own result."""
+    warm: bytes = b""
+    """How to start it from a warm interpreter instead, as ``Warm.encode`` gives it; empty where that does not do."""
+    eager: bool = False
+    """Whether to start the warm interpreter at once: many runs are going to follow."""
     collect: Collect | None = None
     loosened: Mapping[str, str] = {}
     """Guarantees that this very job takes away from its plan, with a sentence each: none without the policy's word."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -13,7 +14,7 @@ from stockade import _commands, _costs, _workspace
 from stockade._artifacts import Caps
 from stockade._errors import JobError
 from stockade._events import LimitReached, OnWarning
-from stockade._given import Archive, Source, job_from_command, job_from_source
+from stockade._given import Archive, Source, job_from_command, job_from_source, warmth
 from stockade._job import Command, Job
 from stockade._launch import Launch
 from stockade._plan import Plan, plan_for_job
@@ -37,6 +38,10 @@ class Sandbox(Streaming[Stream]):
     """A policy and a backend, ready to run things. Every run is a sandbox of its own: nothing is carried over.
 
     ``policy`` is a ``Policy`` or a profile's name, ``ceiling`` the most that it may ask for: see ``stockade.select``.
+    Python source is run by a copy of an interpreter that is kept warm, from the third run of a kind on, where that
+    gives the same guarantees. ``preload`` are modules that it has imported before, such as ``["numpy"]``: then the
+    first run waits for it. ``warm=True`` waits without any, or raises ``JobError`` where it cannot be had;
+    ``warm=False`` starts a fresh interpreter for every run.
     Raises ``PlanError`` at once if a guarantee of the policy cannot be held here.
     """
 
@@ -47,7 +52,10 @@ class Sandbox(Streaming[Stream]):
         backend: str | Backend | None = None,
         trust: str | None = None,
         ceiling: Given | None = None,
+        preload: Sequence[str] = (),
+        warm: bool | None = None,
     ) -> None:
+        self._warmth = warmth(preload, warm)
         chosen = select(policy, trust=trust, backend=backend, ceiling=ceiling)
         self.backend = chosen.backend
         self.plan = chosen.plan
@@ -76,7 +84,7 @@ class Sandbox(Streaming[Stream]):
 
     def run_job(self, job: Job, *, on_warning: OnWarning | None = None) -> Result:
         """Run a job and return its verdict."""
-        with conversing(self.backend, self.plan, job) as (outbox, line):
+        with self.conversing(job) as (outbox, line):
             for event in blocking.events(outbox, line, job.stdin):
                 if on_warning is not None and isinstance(event, LimitReached) and event.is_warning:
                     on_warning(event)
@@ -87,7 +95,13 @@ class Sandbox(Streaming[Stream]):
     ) -> Stream:
         """Run a job and return its events as they happen; see ``stream``."""
         how = following(job, interactive=interactive, report_seconds=report_seconds)
-        return Stream(partial(conversing, self.backend, self.plan, job, **how), job.stdin)
+        return Stream(partial(self.conversing, job, **how), job.stdin)
+
+    def conversing(self, job: Job, **how: Any) -> AbstractContextManager[tuple[Outbox, wardens.Line]]:
+        """Open a line and a conversation about ``job``; ``how`` is for ``Conversation``. Leaving ends the run."""
+        if self._warmth and job.source is not None:
+            job = replace(job, **self._warmth)
+        return conversing(self.backend, self.plan, job, **how)
 
 
 def run(
@@ -107,6 +121,8 @@ def run(
     backend: str | Backend | None = None,
     trust: str | None = None,
     ceiling: Given | None = None,
+    preload: Sequence[str] = (),
+    warm: bool | None = None,
     on_warning: OnWarning | None = None,
 ) -> Result:
     """Run source text (Python unless ``language`` says otherwise), or the file that a ``Path`` names.
@@ -118,9 +134,9 @@ def run(
     ``packages`` a folder of installed packages to import from: a virtual environment, a gem folder or ``node_modules``,
     as the language has them.
     ``backend`` is a name or an object; unset, it is chosen as ``stockade.select`` says, which also tells of
-    ``ceiling``. ``on_warning`` is called, in this thread, with a ``stockade.LimitReached`` for each limit of which four
-    fifths are used, and for memory past its soft limit; what it raises ends the run. Returns the verdict, whatever the
-    code did.
+    ``ceiling``. ``preload`` and ``warm`` are explained at ``Sandbox``. ``on_warning`` is called, in this thread, with
+    a ``stockade.LimitReached`` for each limit of which four fifths are used, and for memory past its soft limit; what
+    it raises ends the run. Returns the verdict, whatever the code did.
 
     Raises ``PolicyError``, ``JobError``, ``PlanError`` or ``BackendUnavailable`` before anything is started.
     """
@@ -137,7 +153,8 @@ def run(
         interpreter=interpreter,
         packages=packages,
     )
-    return Sandbox(policy, backend=backend, trust=trust, ceiling=ceiling).run_job(job, on_warning=on_warning)
+    sandbox = Sandbox(policy, backend=backend, trust=trust, ceiling=ceiling, preload=preload, warm=warm)
+    return sandbox.run_job(job, on_warning=on_warning)
 
 
 def run_command(
@@ -216,6 +233,8 @@ def prepared(backend: Backend, plan: Plan, job: Job) -> Iterator[Launch]:
     if not getattr(backend, "keeps_workspaces", False):
         _workspace.refuse_all(plan, job)
     with backend.prepare(planned, job, spell) as launch:
+        if launch.eager and not launch.warm:
+            raise JobError(f"warm: no interpreter is kept warm by the backend {backend.name}, or for {job.language}")
         yield _workspace.ordered(launch, job, plan.policy)
 
 

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import pytest
 
+import stockade
 from stockade.testing import BackendContract
 
 SHARED = {"process_view": "absent", "disk": "absent", "no_survivors": "supervisor"}
@@ -18,6 +19,25 @@ class TestNative(BackendContract):
     @pytest.fixture(params=["blocking", "asyncio"])
     def run(self, request):
         return self.run_source if request.param == "blocking" else self.run_in_task
+
+
+@pytest.mark.needs("native")
+class TestWarm(BackendContract):
+    """Python source by copies of a warm interpreter, wherever one can stand in for a fresh one."""
+
+    backend = "native"
+
+    def run_source(self, source, **options):
+        try:
+            return super().run_source(source, **options, warm=True)
+        except stockade.JobError as error:
+            if not str(error).startswith("warm: "):
+                raise
+            return super().run_source(source, **options)
+
+    @pytest.fixture
+    def run(self):
+        return self.run_source
 
 
 class TestProcess(BackendContract):

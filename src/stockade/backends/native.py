@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stockade import _filter
+from stockade._errors import JobError
 from stockade._facts import HostFacts
 from stockade._guarantees import Enforcement, Guarantee, Isolation
-from stockade._job import Command, Job
+from stockade._job import Command, Job, Template
 from stockade._launch import Groups, Launch, Watch, encode_steps
 from stockade._plan import Plan
 from stockade._policy import Policy
+from stockade.backends import native_warm
 from stockade.backends.base import Availability
 from stockade.backends.limits import LOOSE, filter_steps, filters_syscalls, groups, rlimits, watch
 from stockade.backends.native_capabilities import capabilities
@@ -111,7 +113,38 @@ def launch(plan: Plan, job: Job, command: Command) -> Launch:
         host_uid=policy.security.host_uid if facts.privileged else None,
         errnos=room.errnos,
         channel=command.channel,
+        warm=_warm(plan, job, command, needs),
+        eager=job.warm is True,
     )
+
+
+def _warm(plan: Plan, job: Job, command: Command, needs: _Needs) -> bytes:
+    if command.template is None:
+        return b""
+    obstacle = native_warm.obstacle(plan.policy, job, command.readable, command.packages)
+    if obstacle and job.warm:
+        raise JobError(f"warm: a fresh interpreter is needed: {obstacle}")
+    if obstacle:
+        return b""
+    own = replace(job, environment={})
+    return _kept_warm(plan, needs, command.template, tuple(environment(plan.policy, own, command).items()))
+
+
+@lru_cache(maxsize=64)
+def _kept_warm(plan: Plan, needs: _Needs, template: Template, variables: tuple[tuple[str, str], ...]) -> bytes:
+    """Return how the interpreter is kept warm for runs under ``plan``: the same for every job of a kind."""
+    policy = plan.policy
+    stack = {name: figure for name, figure in rlimits(policy, plan.facts).items() if name == "stack"}
+    return native_warm.warm(
+        template,
+        dict(variables),
+        root=(_root(policy, 0), *_system(plan.facts, needs.readable)),
+        shown=(*bound(policy, needs.readable, needs.packages, None), *_files(policy)),
+        network=_network(policy),
+        scratch=_writable(policy, 0, 0),
+        sealed=_from_identity(plan),
+        limits=("limits", stack),
+    ).encode()
 
 
 @dataclass(frozen=True)
@@ -148,8 +181,7 @@ def _room(plan: Plan, needs: _Needs, own: int, extra: tuple[int, int], stays_ope
         *_system(facts, needs.readable),
         ("proc",),
         ("hostname", HOST_NAME),
-        *([("loopback",)] if policy.network == "none" else []),
-        *([("low_ports",)] if "CAP_NET_BIND_SERVICE" in policy.security.capabilities else []),
+        *_network(policy),
         *_writable(policy, *extra),
         *(bound(policy, needs.readable, needs.packages, None) if policy.filesystem.workspace == "empty" else ()),
         *_files(policy),
@@ -158,10 +190,7 @@ def _room(plan: Plan, needs: _Needs, own: int, extra: tuple[int, int], stays_ope
         ("leave_host",),
         ("job_folder", JOB_FOLDER),
         ("seal_root", policy.security.read_only_root),
-        ("chdir", _workspace(policy)),
-        ("identity", policy.security.uid, policy.security.uid),
-        *_landlock(policy, facts),
-        *filter_steps(plan),
+        *_from_identity(plan),
     )
     return _Room(
         base=encode_steps(room if stays_open else (*room, *closing)),
@@ -170,6 +199,25 @@ def _room(plan: Plan, needs: _Needs, own: int, extra: tuple[int, int], stays_ope
         groups=groups(policy, needs.own_tasks - 1),
         watch=watch(policy, facts, own_tasks=needs.own_tasks),
         errnos=_filter.errnos(plan) if filters_syscalls(facts) else {},
+    )
+
+
+def _network(policy: Policy) -> list[Step]:
+    """The steps that bring up a network of the guest's own."""
+    return [
+        *([("loopback",)] if policy.network == "none" else []),
+        *([("low_ports",)] if "CAP_NET_BIND_SERVICE" in policy.security.capabilities else []),
+    ]
+
+
+def _from_identity(plan: Plan) -> tuple[Step, ...]:
+    """Who the guest is, and the walls that stand behind the mounts."""
+    policy = plan.policy
+    return (
+        ("chdir", _workspace(policy)),
+        ("identity", policy.security.uid, policy.security.uid),
+        *_landlock(policy, plan.facts),
+        *filter_steps(plan),
     )
 
 

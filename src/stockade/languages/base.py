@@ -10,6 +10,8 @@ from stockade._plan import Plan
 
 JOB_FOLDER = "/job"
 """Where a job's source lies inside the sandbox, read-only."""
+OWN_CODE = f"{JOB_FOLDER}/.stockade"
+"""Where an interpreter that is kept warm finds what it needs of this package; a job's own folder hides it."""
 
 
 @dataclass(frozen=True)

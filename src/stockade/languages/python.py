@@ -9,17 +9,19 @@ from pathlib import Path
 
 from stockade._errors import JobError
 from stockade._guarantees import Guarantee
-from stockade._job import Command, Job
+from stockade._job import Command, Job, Template
 from stockade._plan import Plan
 from stockade.languages import interpreters
 from stockade.languages.base import JOB_FOLDER, Interpreter
 
 _AGENT = Path(__file__).parent / "agents" / "python_agent.py"
+_ZYGOTE = _AGENT.with_name("python_zygote.py")
 _ASK = (
     "import json, platform, sys; print(json.dumps([sys.executable, platform.python_version(), "
     "[sys.prefix, sys.base_prefix, sys.base_exec_prefix]]))"
 )
 _OLDEST = (3, 8)
+_OLDEST_WARM = (3, 11)  # it has to run what makes copies, which is part of this package
 
 
 class Python:
@@ -47,7 +49,25 @@ class Python:
             readable=tuple(each for each in found.places if each not in packages),
             packages=packages,
             channel=True,
+            template=_template(found, job.preload, f"{folder}/.agent") if job.warm is not False else None,
         )
+
+
+@lru_cache(maxsize=64)
+def _template(found: Interpreter, preload: tuple[str, ...], folder: str) -> Template | None:
+    """Return how to have this interpreter started already, under the command line of a fresh one."""
+    if found.version < _OLDEST_WARM:
+        return None
+    agent = f"{folder}/agent.py"
+    return Template(
+        argv=(found.executable, "-B", agent, "0", f"{folder.rpartition('/')[0]}/main.py"),
+        files=(
+            (agent, _ZYGOTE.read_bytes()),
+            (f"{folder}/run.py", _agent()),
+            (f"{folder}/preload", "\n".join(preload).encode()),
+        ),
+        leave=(".agent/agent.py",),
+    )
 
 
 def _environment(job: Job) -> str | None:

@@ -37,6 +37,10 @@ _prctl = _libc.prctl
 _prctl.argtypes = (ctypes.c_int, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_ulong)
 _unshare = _libc.unshare
 _unshare.argtypes = (ctypes.c_int,)
+_fflush = _libc.fflush
+_fflush.argtypes = (ctypes.c_void_p,)
+_setns = _libc.setns
+_setns.argtypes = (ctypes.c_int, ctypes.c_int)
 
 
 def check(result: int, what: str) -> int:
@@ -78,3 +82,13 @@ def prctl(option: int, *args: int) -> int:
 def unshare(flags: int) -> None:
     """unshare(2)."""
     check(_unshare(flags), f"unshare {flags:#x}")
+
+
+def setns(namespace: int, kind: int) -> None:
+    """setns(2)."""
+    check(_setns(namespace, kind), f"setns {kind:#x}")
+
+
+def flush() -> None:
+    """fflush(3), of every stream."""
+    _fflush(None)

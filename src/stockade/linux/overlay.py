@@ -76,7 +76,7 @@ def _show(source: int, lower: int, path: str, status: os.stat_result, guest: Gue
         mounts.bind(source, lower, path, attributes)
         return
     try:
-        owners = (status.st_uid, guest.uid), (status.st_gid, guest.gid)
+        owners = [(status.st_uid, guest.uid)], [(status.st_gid, guest.gid)]
         namespace = processes.user_namespace(guest.proc, *owners)
         try:
             mounts.attach_for(source, lower, attributes, namespace)

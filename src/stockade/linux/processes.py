@@ -12,7 +12,7 @@ from stockade.linux import files, libc
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 else:
     import _signal as signal  # the ``signal`` module imports ``enum``
 
@@ -177,8 +177,8 @@ def map_identity(proc: int, inside_uid: int, uid: int, inside_gid: int, gid: int
             os.close(fd)
 
 
-def user_namespace(proc: int, uids: tuple[int, int], gids: tuple[int, int]) -> int:
-    """Return the descriptor of a user namespace with one uid and one gid mapped, ``(inside, outside)``; needs root.
+def user_namespace(proc: int, uids: Sequence[tuple[int, int]], gids: Sequence[tuple[int, int]]) -> int:
+    """Return the descriptor of a user namespace with these uids and gids mapped, ``(inside, outside)``; needs root.
 
     ``proc`` is the descriptor of a writable proc mount. A child holds the namespace for as long as it takes.
     """
@@ -190,16 +190,25 @@ def user_namespace(proc: int, uids: tuple[int, int], gids: tuple[int, int]) -> i
         os._exit(0)
     os.close(read)
     try:
-        for name, (inside, outside) in (("uid_map", uids), ("gid_map", gids)):
+        for name, ids in (("uid_map", uids), ("gid_map", gids)):
             fd = os.open(f"{pid}/{name}", os.O_WRONLY | os.O_CLOEXEC, dir_fd=proc)
             try:
-                os.write(fd, f"{inside} {outside} 1".encode())
+                os.write(fd, "".join(f"{inside} {outside} 1\n" for inside, outside in ids).encode())
             finally:
                 os.close(fd)
         return os.open(f"{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc)
     finally:
         os.close(write)
         os.waitpid(pid, 0)
+
+
+def enter_users(proc: int, ids: Sequence[int]) -> None:
+    """Enter a user namespace, as its root, in which uid and gid 0, 1, ... are ``ids`` of the host; needs root."""
+    pairs = list(enumerate(ids))
+    namespace = user_namespace(proc, pairs, pairs)
+    libc.setns(namespace, NEW_USER)
+    os.close(namespace)
+    become(0, 0)
 
 
 def no_user_namespaces(proc: int) -> None:

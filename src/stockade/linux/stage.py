@@ -15,6 +15,9 @@ The order matters, and this is why it is what it is:
 
 In a cell without namespaces: ``session``; ``place``, ``folder`` and ``file`` while they can still be given to the
 guest; ``become``; then as from 7 on. What an engine is handed (``data``, ``status``) comes before ``become``.
+
+In copies of a warm interpreter: ``cgroup_namespace`` and ``proc_again`` in the one that keeps a PID namespace;
+``view``, ``scratch`` and ``job_room`` in the one that becomes a guest; then as from 6 on.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from stockade.linux import limits as rlimits
 from stockade.linux.seccomp import install as seccomp
 from stockade.linux.steps.bare import BareSteps
 from stockade.linux.steps.root import RootSteps
+from stockade.linux.steps.warm import WarmSteps
 from stockade.linux.steps.workspace import WorkspaceSteps
 
 TYPE_CHECKING = False
@@ -34,7 +38,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class Stage(RootSteps, WorkspaceSteps, BareSteps):
+class Stage(RootSteps, WorkspaceSteps, BareSteps, WarmSteps):
     """Carries out steps: those of the classes it is made of, and the last ones, which every kind of cell takes."""
 
     def apply(self, steps: Sequence[Sequence[Any]]) -> None:

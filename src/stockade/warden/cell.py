@@ -16,6 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
     from collections.abc import Sequence
+    from typing import Any
 else:
     import _signal as signal  # the ``signal`` module imports ``enum``
 
@@ -25,11 +26,16 @@ LISTENER = "listener"
 """The message with which a filter's listener comes."""
 OUTLET = "outlet"
 """The message with which the descriptor of the folder to collect from comes, and maybe one of what was copied in."""
+SCRATCH = "scratch"
+"""The message with which a descriptor of the space that the guest may fill comes, where its init cannot see it."""
 _MOST_AT_ONCE = 2
 
 
 class Cell:
     """The warden's side of a cell: its init, and one end of each of the guest's pipes."""
+
+    lasting = False
+    """Whether the init outlives the run."""
 
     def __init__(self, init: int, fds: Sequence[int], *, bare: bool) -> None:
         """``init`` is the pid; ``fds`` its pidfd, the control socket, and the ends of the guest's four pipes."""
@@ -39,6 +45,7 @@ class Cell:
         self.control = socket.socket(fileno=control)
         self.control.setblocking(False)  # with a timeout, even a look at what has come would wait
         self.listener = -1
+        self.scratch = -1
         self.outlets: list[int] = []
         self._arrived: list[int] = []
         self._heard: set[str] = set()
@@ -63,7 +70,7 @@ class Cell:
 
     def hear(self, kind: str) -> bool:
         """Take a word of the cell's processes; return whether it is one of those that lead to ``ready``."""
-        if kind in (LISTENER, OUTLET):
+        if kind in (LISTENER, OUTLET, SCRATCH):
             return self._keep(kind)
         if kind not in _READY or kind in self._heard:
             return False
@@ -77,6 +84,8 @@ class Cell:
             self.listener = came[0]
         elif kind == OUTLET and came and not self.outlets and all(map(_is_file, came)):
             self.outlets = came
+        elif kind == SCRATCH and len(came) == 1 and self.scratch < 0 and _is_file(came[0]):
+            self.scratch = came[0]
         else:
             for fd in came:
                 os.close(fd)
@@ -107,13 +116,50 @@ class Cell:
         except OSError:
             pass  # it has ended
 
+    def see(self) -> dict[str, Any]:
+        """Return what the warden itself sees of the end, beyond what the init has said."""
+        return {}
+
+    def end_guest(self) -> None:
+        """Kill the guest's first process alone, where that is known."""
+
     def close(self) -> None:
         """Close the descriptors; the processes are somebody else's business."""
         self.control.close()
-        own = (self.pidfd, self.stdin, self.stdout, self.stderr, self.channel, self.listener)
+        own = (self.pidfd, self.stdin, self.stdout, self.stderr, self.channel, self.listener, self.scratch)
         for fd in (*own, *self.outlets, *self._arrived):
             if fd >= 0:
                 os.close(fd)
+
+
+class Lasting(Cell):
+    """A guest's place beside a keeper that stays when the guest is gone."""
+
+    lasting = True
+
+    def __init__(self, keeper: int, fds: Sequence[int]) -> None:
+        """``fds`` has the guest's own pidfd behind those of any cell."""
+        super().__init__(keeper, fds[:-1], bare=False)
+        self._guest = fds[-1]
+
+    def end_guest(self) -> None:
+        """Kill the guest's first process, which has said that it is done."""
+        processes.kill(self._guest)
+
+    def close(self) -> None:
+        """Close the descriptors."""
+        super().close()
+        os.close(self._guest)
+
+    def dismiss(self) -> None:
+        """Nothing is left of it by the keeper's word."""
+
+    def see(self) -> dict[str, Any]:
+        """Return what is left of the space that the guest could fill, which the keeper cannot see."""
+        if self.scratch < 0:
+            return {}
+        disk = os.fstatvfs(self.scratch)
+        return {"disk_free": disk.f_bfree * disk.f_bsize, "inodes_free": disk.f_ffree}
 
 
 def _is_file(fd: int) -> bool:

@@ -34,6 +34,8 @@ else:
 SETUP_FAILED = 125
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127
+CONTROL = 4
+"""The descriptor on which a warm interpreter is spoken to."""
 _INIT_GID = 65534  # not the guest's: who shares both ids with a process may set its limits (prlimit(2))
 _REHEARSAL = wire.encode(
     "launch", steps=[["limits", {"core": [0, 0]}]], argv=["argument"] * 99, environment={"name": "value"}, channel=False
@@ -143,6 +145,8 @@ class Inside(Record):
             stage.apply(fields["steps"])
             if not fields["channel"]:
                 os.close(3)
+            if fields.get("keeps_control"):
+                os.dup2(self.control.fileno(), CONTROL, inheritable=True)
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
             usage = resource.getrusage(resource.RUSAGE_SELF)
             self._send("exec", cpu_seconds=time.process_time() - begin, peak_memory=usage.ru_maxrss * 1024)

@@ -7,7 +7,6 @@ import time
 
 from stockade._launch import Groups, Watch
 from stockade.linux import tree
-from stockade.warden.slot import OWN_TASKS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +37,7 @@ class Meter:
         self._watch = watch
         self._groups = groups
         self._init = slot.cell.init
+        self._own_tasks = slot.own_tasks
         self._group = slot.group
         self._has_cpu = slot.group is not None and slot.group.cpu_seconds() is not None
         self._soft = watch.soft_memory
@@ -150,7 +150,7 @@ class Meter:
         """Read clock and counters; return the wall time."""
         tasks = self._group.look() if self._group is not None else None
         if tasks is not None:
-            self._tasks = max(1, tasks - OWN_TASKS - self._watch.other_tasks)
+            self._tasks = max(1, tasks - self._own_tasks - self._watch.other_tasks)
         self._sample()
         if self._has_cpu and self._group is not None:
             self._cpu = max(0.0, (self._group.cpu_seconds() or 0.0) - self._spent)
@@ -220,5 +220,5 @@ class Meter:
         if not self.started:
             return None
         if self._group is not None:
-            return None if counted is None else max(1, counted - OWN_TASKS - self._watch.other_tasks)
+            return None if counted is None else max(1, counted - self._own_tasks - self._watch.other_tasks)
         return max(1, self._peak_tasks - self._watch.other_tasks)

@@ -21,6 +21,8 @@ else:
 
 CHANNEL_LIMIT = 1 << 20
 _CHUNK = 1 << 16
+_ANNOUNCEMENT = b"\0"
+"""Comes before the exit status, as one byte: no report has such a byte in it."""
 
 
 class Outlets:
@@ -36,10 +38,12 @@ class Outlets:
         on_head: Callable[[int, int, bytes], None],
         on_limit: Callable[[str, int], None],
         on_end: Callable[[], None],
+        on_announced: Callable[[int], None] | None = None,
     ) -> None:
         """``channel`` tells whether the guest has one. ``on_head`` gets stream, position and bytes of the head;
         ``on_limit`` is told once that a stream is ``"near"`` the limit on output, once
-        that one has ``"met"`` it, and how many bytes it had; ``on_end`` is called when both streams have ended."""
+        that one has ``"met"`` it, and how many bytes it had; ``on_end`` is called when both streams have ended;
+        ``on_announced`` gets the exit status that a guest announces before it ends, where that is looked for."""
         self._loop = events
         self._channel_fd = cell.channel
         self._channel = bytearray()
@@ -50,7 +54,8 @@ class Outlets:
         }
         self._told = ""
         self._paused = True
-        self._on_head, self._on_limit, self._on_end = on_head, on_limit, on_end
+        self._on_head, self._on_limit, self._on_end, self._on_announced = on_head, on_limit, on_end, on_announced
+        self._announced = False
         self._all = (cell.stdout, cell.stderr, cell.channel)
         if channel:  # or we would be woken for its end just when the guest starts
             self._loop.watch(cell.channel, loop.READ, self._on_channel)
@@ -131,7 +136,15 @@ class Outlets:
         if not data:
             self._loop.forget(self._channel_fd)
             return False
+        if self._announced:
+            return True  # nothing can follow that would be a part of the report
+        at = data.find(_ANNOUNCEMENT) if self._on_announced is not None else -1
+        if at >= 0:
+            self._announced = True
+            status, data = data[at + 1 : at + 2], data[:at]
         room = CHANNEL_LIMIT - len(self._channel)
         self._channel += data[:room]
         self._overflow |= len(data) > room
+        if at >= 0 and status and self._on_announced is not None:
+            self._on_announced(status[0])
         return True

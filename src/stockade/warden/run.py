@@ -20,10 +20,11 @@ from stockade.warden.slot import Slot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from functools import partial
     from typing import Any, Protocol
 
-    from stockade.linux.cgroups import Freezer
+    from stockade.linux.cgroups import Freezer, Group
     from stockade.warden.cell import Cell
 else:
     from _functools import partial
@@ -41,7 +42,7 @@ _ENDING = ("wall_time", "cpu_time", "memory")  # no program may outlive these; o
 class House(Protocol):
     """What a run needs of the warden around it."""
 
-    def start(self, run: Run, launch: Launch, raw: bytes) -> None:
+    def start(self, run: Run, launch: Launch) -> None:
         """Find a cell for ``run``."""
 
     def release(self, slot: Slot) -> None:
@@ -67,7 +68,8 @@ class Run:
         self._denials: Denials | None = None
         self._control = wire.Decoder()
         self._launch: Launch | None = None
-        self._raw = b""
+        self._leave: Sequence[str] = ()
+        self._announced: int | None = None
         self._failure: dict[str, Any] | None = None
         self._exit: dict[str, Any] | None = None
         self._outlets: Outlets | None = None
@@ -93,14 +95,8 @@ class Run:
         """Begin with a launch; feed standard input."""
         if kind == "launch" and not self._launched:
             self._launched = True
-            raw = wire.encode(
-                kind,
-                steps=fields["steps"],
-                argv=fields["argv"],
-                environment=fields["environment"],
-                channel=fields["channel"],
-            )
-            self._house.start(self, Launch.from_wire(fields), raw)
+            self._launch = Launch.from_wire(fields)
+            self._house.start(self, self._launch)
         elif kind == "stdin":
             if self._launched:  # or it was meant for an earlier run over this socket, which has ended
                 self._feeder.take(fields["data"])
@@ -175,11 +171,11 @@ class Run:
 
     # -- the guest's side --------------------------------------------------------------------------------------
 
-    def adopt(self, slot: Slot, launch: Launch, raw: bytes) -> None:
-        """Take a slot's cell and hand it the launch as soon as its init says that it is ready."""
-        cell = slot.cell
-        assert cell is not None
-        self.slot, self.cell, self._launch, self._raw = slot, cell, launch, raw
+    def adopt(self, slot: Slot, leave: Sequence[str] = ()) -> None:
+        """Take a slot's cell and hand it the launch, without the job files to ``leave``, as soon as it is ready."""
+        cell, launch = slot.cell, self._launch
+        assert cell is not None and launch is not None
+        self.slot, self.cell, self._leave = slot, cell, leave
         watch = launch.watch
         self.meter = Meter(watch, slot, launch.groups)
         freezer = partial(self._house.freezer, slot)
@@ -202,6 +198,7 @@ class Run:
             on_head=self._on_head,
             on_limit=self._on_output_limit,
             on_end=self._expect_end,
+            on_announced=self._on_announced if cell.lasting else None,
         )
         self._feeder.open(cell.take_stdin())
 
@@ -211,10 +208,9 @@ class Run:
         self.meter.hand_over()
         try:
             self.slot.arm(self._launch.groups)
-            self.cell.send(self._raw)
+            self.cell.send(_words(self._launch, self._leave))
         except OSError as error:
             self.refuse(f"the run could not be handed over: {error}")
-        self._raw = b""
 
     def _on_control(self, _events: int) -> bool:
         """Take what the cell's own processes report, and conclude if it is the end; return whether more may come."""
@@ -256,13 +252,42 @@ class Run:
             if self._watch.live:
                 self._link.flush()
         elif kind == "exit":
-            self._link.flush()  # the caller wakes up while the readings are taken
-            self._exit = fields
-            self._ended = True
+            self._on_exit(fields)
         elif kind.endswith("_failed") and self._failure is None:
             self._failure = fields | {"kind": kind.removesuffix("_failed")}
             if kind == "init_failed":
                 self.kill("setup")
+
+    def _on_exit(self, fields: dict[str, Any]) -> None:
+        """Nothing of the guest is left."""
+        assert self.cell is not None
+        self._ended = True
+        if self._finished:  # it was answered when the guest announced its end
+            self._bury()
+            return
+        self._link.flush()  # the caller wakes up while the readings are taken
+        self._exit = fields | self.cell.see()
+        if self._announced is not None:
+            self._exit["status"] = self._announced << 8
+
+    def _on_announced(self, status: int) -> None:
+        """The guest says that it is done, and with which status: its own choice in any case. It is killed; if the
+        kernel counts no other process of the run, there is nothing to wait for: what a killed one has is taken down
+        behind the answer."""
+        cell, slot, launch = self.cell, self.slot, self._launch
+        if cell is None or slot is None or launch is None or self._over or self.cause is not None:
+            return
+        self._announced = status
+        cell.end_guest()
+        group = slot.group
+        if launch.collect is None and group is not None and group.counts_memory and self._is_alone(group):
+            self._exit = {"status": status << 8, **cell.see()}
+            self._conclude()
+
+    def _is_alone(self, group: Group) -> bool:
+        tasks = group.look()
+        assert self.slot is not None
+        return tasks is not None and tasks <= self.slot.own_tasks + 1
 
     def _on_listener(self) -> None:
         assert self.cell is not None and self._denials is not None
@@ -384,10 +409,12 @@ class Run:
             self._denials.close()
         if self._outlets is not None:
             self._outlets.close()
-        self._loop.forget(cell.control.fileno())
-        cell.dismiss()
-        if self._dead:
+        if self._dead or (cell.lasting and self._ended):
+            self._loop.forget(cell.control.fileno())
             self._bury()
+        elif not cell.lasting:
+            self._loop.forget(cell.control.fileno())
+            cell.dismiss()
 
     def _report(self, meter: Meter, trouble: str) -> None:
         assert self._denials is not None and self._outlets is not None
@@ -417,8 +444,15 @@ class Run:
         """Give the slot back: its cell is dead, and nobody looks into what it has left."""
         cell, slot = self.cell, self.slot
         assert cell is not None and slot is not None
+        self._loop.forget(cell.pidfd)
+        self._loop.forget(cell.control.fileno())
         cell.close()
         self.cell = None
         self._house.release(slot)  # after the answer: it may wait for the kernel
         if self._link.gone:
             self._end()
+
+
+def _words(launch: Launch, leave: Sequence[str]) -> bytes:
+    steps = [step for step in launch.steps if not (step[0] == "job_file" and step[1] in leave)]
+    return wire.encode("launch", steps=steps, argv=launch.argv, environment=launch.environment, channel=launch.channel)

@@ -17,23 +17,41 @@ from stockade.warden.freezers import Freezers
 from stockade.warden.leases import Leases
 from stockade.warden.run import Run
 from stockade.warden.slot import Slot, SlotError
+from stockade.warden.warm.slot import WarmSlot
+from stockade.warden.warm.stable import Stable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
     from functools import partial
-    from typing import Any
+    from typing import Any, Protocol
 
     from stockade.warden.cell import Cell
 else:
     import _signal as signal  # the ``signal`` module imports ``enum``
     from _functools import partial
 
+    Protocol = object
+
 _SPARES = 4  # at most, of different bases
 _FREE = 16  # slots that wait for a run without a cell in them
 _LOOP_SECONDS = 0.005
 _COLLECT_EVERY = 512
 _AGAIN_SECONDS = 0.05
+
+
+class Taker(Protocol):
+    """Who waits for a cell."""
+
+    @property
+    def gone(self) -> bool:
+        """Whether it waits no more."""
+
+    def adopt(self, slot: Slot) -> None:
+        """Take the slot, in which the cell is."""
+
+    def refuse(self, message: str) -> None:
+        """There is none."""
 
 
 class Warden:
@@ -56,7 +74,8 @@ class Warden:
         self._slots: set[Slot] = set()
         self._free: list[Slot] = []
         self._spares: list[Slot] = []
-        self._waiting: dict[Slot, tuple[Run, Launch, bytes]] = {}
+        self._waiting: dict[Slot, Taker] = {}
+        self._stable = Stable(self._loop, self)
         self._served = 0
         self._last_end = float("-inf")
         self._ending = False
@@ -69,24 +88,27 @@ class Warden:
             while not self._ending:
                 now = time.monotonic()
                 due = min((_tick(run, now) for run in list(self._runs)), default=float("inf"))
+                due = min(due, self._stable.tick(now))
                 self._loop.turn(None if due == float("inf") else due - time.monotonic())
         finally:
             self._clean_up()
 
     # -- what a run needs --------------------------------------------------------------------------------------
 
-    def start(self, run: Run, launch: Launch, raw: bytes) -> None:
+    def start(self, run: Run, launch: Launch) -> None:
         """Give ``run`` a cell, a spare one if it fits, and have the next one made meanwhile."""
+        if launch.warm and self._stable.take(run, launch):
+            return
         common = launch.own_network and launch.host_uid is None
         try:
             spare = self._take_spare(launch.base, bare=launch.bare) if common else None
             if spare is not None and spare.cell is not None:
-                run.adopt(spare, launch, raw)
+                run.adopt(spare)
             elif spare is not None:
-                self._waiting[spare] = (run, launch, raw)  # it is being made
+                self._waiting[spare] = run  # it is being made
             else:
-                slot = self._take_slot()
-                self._waiting[slot] = (run, launch, raw)
+                slot = self.take_slot()
+                self._waiting[slot] = run
                 slot.request(
                     launch.base,
                     launch.groups,
@@ -102,13 +124,17 @@ class Warden:
 
     def release(self, slot: Slot) -> None:
         """Take back a slot whose cell is dead."""
+        if isinstance(slot, WarmSlot):
+            self._freezers.give_back(slot)
+            slot.zygote.release(slot)
+            return
         self._last_end = time.monotonic()
         base, groups, bare = slot.base, slot.groups, slot.bare
         self._freezers.give_back(slot)
         if slot.renew() and len(self._free) < _FREE:
             self._free.append(slot)
         else:
-            self._drop(slot)
+            self.drop(slot)
         if base:
             self._prepare_spare(base, groups, bare=bare)
 
@@ -129,20 +155,16 @@ class Warden:
 
     # -- slots -------------------------------------------------------------------------------------------------
 
-    def _take_slot(self) -> Slot:
+    def take_slot(self) -> Slot:
+        """Return a slot that is free, or a new one."""
         if self._free:
             return self._free.pop()
         uid, group = None, None
         try:
-            if self._leasing:
-                self._leases = self._leases or Leases(uids.configured())
-                uid = self._leases.take()
-            if self._hierarchies:
-                self._tree = self._tree or cgroups.Tree(self._hierarchies, os.urandom(8).hex())
-                group = self._tree.make()
+            uid, group = self.take_uid(), self.take_group()
             slot = Slot(warden=self._self, privileged=self._privileged, uid=uid, group=group)
         except OSError:
-            self._give_back(uid, group)
+            self.give_back(uid, group)
             raise
         self._slots.add(slot)
         self._loop.watch(slot.control.fileno(), loop.READ, partial(self._on_nursery, slot))
@@ -159,21 +181,25 @@ class Warden:
                 self._loop.forget(slot.control.fileno())
                 run.refuse(f"the process that holds the cell is gone: {error}")
                 return
-            self._drop(slot)
+            self.drop(slot)
             if waiting is not None:
-                waiting[0].refuse(f"no cell could be made: {error}")
+                waiting.refuse(f"no cell could be made: {error}")
             return
         if waiting is None:
             self._loop.watch(cell.control.fileno(), loop.READ, partial(self._on_spare, slot, cell))
             self._loop.watch(cell.pidfd, loop.READ, partial(self._discard, slot, cell))
-        elif waiting[0].gone:
-            self._drop(slot)
+        elif waiting.gone:
+            self.drop(slot)
         else:
-            run, launch, raw = waiting
-            run.adopt(slot, launch, raw)
+            waiting.adopt(slot)
 
-    def _drop(self, slot: Slot) -> None:
+    def expect(self, slot: Slot, taker: Taker) -> None:
+        """Have ``taker`` told when the cell is there that is asked of ``slot``."""
+        self._waiting[slot] = taker
+
+    def drop(self, slot: Slot) -> None:
         """End a slot for good: its nursery, what it made, its groups and its lease."""
+        self._waiting.pop(slot, None)
         if slot not in self._slots:
             return
         self._slots.discard(slot)
@@ -182,9 +208,24 @@ class Warden:
         self._loop.forget(slot.control.fileno())
         slot.close()
         self._freezers.give_back(slot)
-        self._give_back(slot.uid, slot.group)
+        self.give_back(slot.uid, slot.group)
 
-    def _give_back(self, uid: int | None, group: cgroups.Group | None) -> None:
+    def take_uid(self) -> int | None:
+        """Return a host uid that no other run has, where root starts them."""
+        if not self._leasing:
+            return None
+        self._leases = self._leases or Leases(uids.configured())
+        return self._leases.take()
+
+    def take_group(self) -> cgroups.Group | None:
+        """Return fresh control groups, where there can be any."""
+        if not self._hierarchies:
+            return None
+        self._tree = self._tree or cgroups.Tree(self._hierarchies, os.urandom(8).hex())
+        return self._tree.make()
+
+    def give_back(self, uid: int | None, group: cgroups.Group | None) -> None:
+        """Take back what nothing runs in or under any more."""
         if group is not None and self._tree is not None:
             self._tree.remove(group)
         if uid is not None and self._leases is not None:
@@ -207,9 +248,9 @@ class Warden:
         if len(self._spares) >= _SPARES:
             oldest = self._spares[0]
             self._forget_cell(oldest)
-            self._drop(oldest)
+            self.drop(oldest)
         try:
-            slot = self._take_slot()
+            slot = self.take_slot()
             self._spares.append(slot)
             slot.request(base, groups, bare=bare, own_network=True)
         except (OSError, ValueError, SlotError):
@@ -228,7 +269,7 @@ class Warden:
 
     def _discard(self, slot: Slot, _cell: Cell, _events: int) -> None:
         self._forget_cell(slot)
-        self._drop(slot)
+        self.drop(slot)
 
     def _forget_cell(self, slot: Slot) -> None:
         if slot.cell is not None:
@@ -260,8 +301,9 @@ class Warden:
         for slot in self._slots:
             if slot.cell is not None:
                 slot.cell.kill()  # all at once; each is waited for below
+        self._stable.close()
         for slot in list(self._slots):
-            self._drop(slot)
+            self.drop(slot)
         self._freezers.close()
         if self._tree is not None:
             self._tree.close()

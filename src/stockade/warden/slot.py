@@ -22,10 +22,8 @@ if TYPE_CHECKING:
 else:
     import _signal as signal
 
-_END_SECONDS = 5.0
-_ANSWER_SECONDS = 5.0
-OWN_TASKS = 2
-"""Tasks in the groups that are not the guest's: the nursery and the cell's init."""
+END_SECONDS = 5.0
+ANSWER_SECONDS = 5.0
 
 
 class SlotError(Exception):
@@ -34,6 +32,11 @@ class SlotError(Exception):
 
 class Slot:
     """The warden's side: asks for a cell, takes it, and makes the slot fit for the next."""
+
+    own_tasks = 2
+    """Tasks in the groups that are not the guest's: the nursery and the cell's init."""
+    pid: int
+    """The process that stays in the groups between runs."""
 
     def __init__(self, *, warden: int, privileged: bool, uid: int | None, group: cgroups.Group | None) -> None:
         """Fork the nursery. ``warden`` is the warden's pidfd, ``uid`` the host uid leased for this slot."""
@@ -46,7 +49,7 @@ class Slot:
         self._armed: Groups | None = None
         self._decoder = wire.Decoder()
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.control.settimeout(_ANSWER_SECONDS)  # a nursery that says nothing must not hold up every run
+        self.control.settimeout(ANSWER_SECONDS)  # a nursery that says nothing must not hold up every run
         entrances = group.open_entrances() if group else []
         try:
             self.pid = os.fork()
@@ -96,7 +99,7 @@ class Slot:
         if self._armed is not None:
             self.group.lift_limits()
         self.group.begin()
-        self.group.limit(groups.with_tasks(OWN_TASKS))
+        self.group.limit(groups.with_tasks(self.own_tasks))
         self._armed = groups
 
     def renew(self) -> bool:
@@ -117,7 +120,7 @@ class Slot:
         self.control.close()
         if self.cell is not None:
             self.cell.dismiss()
-            processes.wait_for_end(self.cell.pidfd, _END_SECONDS)
+            processes.wait_for_end(self.cell.pidfd, END_SECONDS)
             self.cell.close()
             self.cell = None
         os.kill(self.pid, signal.SIGKILL)  # our child, and not reaped yet, so the number is still its own

@@ -226,6 +226,28 @@ def fail(error: BaseException) -> None:
     sys.exit(130 if isinstance(error, KeyboardInterrupt) else 1)
 
 
+def exit_status(error: SystemExit) -> int:
+    """Return the status that ``sys.exit`` asks for, and print what it was given instead of one."""
+    code = error.code
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return code & 0xFF
+    try:
+        print(code, file=sys.stderr)
+    except BaseException:
+        return 1  # nobody can be told
+    return 1
+
+
+def announce(status: int) -> None:
+    """Say that the job has ended and with which status, which is as much its own choice as an exit status is."""
+    try:
+        os.write(_CHANNEL, bytes((0, status & 0xFF)))
+    except OSError:
+        return  # the job has closed it: then its end is waited for
+
+
 def say(body: str) -> None:
     """Write a line of the report; the reader may have stopped listening."""
     data = body.encode("utf-8", "surrogatepass") + b"\n"

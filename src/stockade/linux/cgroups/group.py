@@ -161,9 +161,8 @@ class Group:
         charged, and would count for the next one. Its peak of memory must be one that can be begun anew.
         """
         try:
-            for folder in self.folders:
-                if set(map(int, files.read(f"{folder}/cgroup.procs").split())) != residents:
-                    return False
+            if not self.is_empty_but_for(residents):
+                return False
             charged = self._number("memory", {1: "memory.usage_in_bytes", 2: "memory.current"})
             if charged is not None and charged > _RENEWABLE:
                 return False
@@ -175,6 +174,15 @@ class Group:
         except (OSError, ValueError):
             return False
         return self._forget_peak()
+
+    def is_empty_but_for(self, residents: set[int]) -> bool:
+        """Return whether the group holds these processes and no others."""
+        try:
+            return all(
+                set(map(int, files.read(f"{folder}/cgroup.procs").split())) == residents for folder in self.folders
+            )
+        except (OSError, ValueError):
+            return False
 
     def lift_limits(self) -> None:
         """Set no limit any more."""

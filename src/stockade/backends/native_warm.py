@@ -1,0 +1,90 @@
+"""Runs from a warm interpreter, by the native backend: the steps of its processes. A pure function."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stockade import linux
+from stockade._launch import Warm, encode_steps
+from stockade.backends.native_workspace import PROGRAMS
+from stockade.backends.surroundings import FACES, HOST_NAME, host_paths, lies_below
+from stockade.languages.base import JOB_FOLDER, OWN_CODE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from stockade._job import Job, Template
+    from stockade._launch import Step
+    from stockade._policy import Policy
+
+_PACKAGE = str(Path(linux.__file__).parents[1])
+_OWN_SPACE = (16 << 20, 4096)  # what modules may write while they are imported
+_JOB_SPACE = (1 << 30, 8192)  # nobody but the sandbox itself writes there
+_FIXED = ("PATH", "LANG", "HOME", "TMPDIR")
+_READ_AT_START = ("PYTHON", "LD_", "LC_", "LANG", "MALLOC_", "GLIBC_")
+"""Variables that an interpreter, or the C library below it, reads when it starts and never again."""
+
+
+def obstacle(policy: Policy, job: Job, readable: Iterable[str], packages: Iterable[str]) -> str:
+    """Return why no copy can stand in for a fresh interpreter; empty if one can: the same guarantees, and nothing to be
+    shown that a copy could not reach any more."""
+    files = policy.filesystem
+    variable = next((name for name in job.environment if name.startswith(_READ_AT_START)), "")
+    below = [path for path, _ in host_paths(policy, readable, packages) if lies_below(path, (*FACES, JOB_FOLDER))]
+    workspace = files.workspace != "empty" or files.way == "read"
+    reasons = {
+        "warm=False forbids a copy": job.warm is False,
+        "the network is the host's": policy.network != "none",
+        "the workspace is a folder of the host, or cannot be written": workspace,
+        "folders of the host can be written": bool(files.writable),
+        "files are laid into the workspace": bool(job.files or job.inputs),
+        "the root can be written": not policy.security.read_only_root,
+        "security.host_uid names one uid for all": policy.security.host_uid is not None,
+        f"{variable} is read when an interpreter starts": bool(variable),
+        f"{', '.join(below)} would be covered": bool(below),
+    }
+    return next((reason for reason, holds in reasons.items() if holds), "")
+
+
+def warm(
+    template: Template,
+    environment: Mapping[str, str],
+    *,
+    root: Sequence[Step],
+    shown: Sequence[Step],
+    network: Sequence[Step],
+    scratch: Sequence[Step],
+    sealed: Sequence[Step],
+    limits: Step,
+) -> Warm:
+    """Return how to keep ``template`` warm.
+
+    ``root`` makes the root with the system in it, ``shown`` what else is there to read, ``network`` brings the
+    network up, ``scratch`` makes what the guest can write, and ``sealed`` is all from the guest's folder on.
+    """
+    own = [("scratch", *_OWN_SPACE, faces) for name, *_, faces in scratch if name == "scratch"]
+    files = [("file", path, content, 0o644, False) for path, content in template.files]
+    zygote: list[Step] = [
+        *root,
+        ("own_proc",),
+        ("hostname", HOST_NAME),
+        *own,
+        *shown,
+        *files,
+        ("bind", _PACKAGE, f"{OWN_CODE}/stockade", PROGRAMS),
+        ("leave_host",),
+        ("seal_root", True),
+        ("chdir", "/"),
+        limits,
+    ]
+    guest: list[Step] = [("view",), *scratch, ("job_room", JOB_FOLDER, *_JOB_SPACE), *sealed]
+    return Warm(
+        zygote=encode_steps(tuple(zygote)),
+        argv=template.argv,
+        environment=dict(environment),
+        slot=encode_steps((("cgroup_namespace",), ("proc_again",))),
+        network=encode_steps(tuple(network)),
+        guest=encode_steps(tuple(guest)),
+        leave=template.leave,
+    )

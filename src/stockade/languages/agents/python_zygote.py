@@ -1,0 +1,153 @@
+"""Runs in an interpreter that is kept warm: imports what was asked for, then waits to be copied. Each copy runs one
+job, by the same agent as a fresh interpreter, and ends.
+
+Lies where that agent lies for a fresh one, so that the command line is the same. Python 3.11 and newer.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import _weakref
+    import atexit
+    import gc
+    from typing import Any
+
+_FOLDER = os.path.dirname(__file__)
+_FLUSH_FAILED = 120  # what an interpreter ends with that could not flush its streams
+_OWN_CODE = os.path.join(os.path.dirname(_FOLDER), ".stockade")
+
+
+def prepare() -> Any:
+    """Import the modules asked for, and what makes copies, which leaves no trace among the modules. Return it."""
+    trouble = preload()
+    kept = set(sys.modules)
+    package = type(sys)("stockade")
+    package.__path__ = [os.path.join(_OWN_CODE, "stockade")]
+    sys.modules["stockade"] = package
+    from stockade.warden.warm import zygote
+
+    for name in set(sys.modules) - kept:
+        del sys.modules[name]
+    if trouble:
+        zygote.refuse(trouble)
+    return zygote
+
+
+def preload() -> str:
+    """Import what was asked for; return why it cannot be kept warm, if so."""
+    with open(os.path.join(_FOLDER, "preload"), encoding="utf-8") as file:
+        names = file.read().split()
+    before = set(os.listdir("/proc/self/fd"))
+    for name in names:
+        try:
+            __import__(name)
+        except BaseException as error:
+            return f"preload: {name} cannot be imported: {type(error).__name__}: {error}"
+        threads = len(os.listdir("/proc/self/task")) - 1
+        if threads:
+            return f"preload: {name} leaves {threads} threads running, which no copy would have; leave it out"
+        left = {fd for fd in set(os.listdir("/proc/self/fd")) - before if os.path.exists(f"/proc/self/fd/{fd}")}
+        if left:
+            return f"preload: {name} leaves descriptors open, which all copies would share; leave it out"
+    return ""
+
+
+def load_agent() -> dict[str, Any]:
+    """Return what the agent's file defines."""
+    with open(os.path.join(_FOLDER, "run.py"), "rb") as file:
+        code = compile(file.read(), __file__, "exec", dont_inherit=True)
+    names: dict[str, Any] = {"__name__": "agent", "__file__": __file__, "__builtins__": __builtins__}
+    exec(code, names)
+    return names
+
+
+def dress(launch: dict[str, Any]) -> None:
+    """Give this copy the command line and the environment of its job."""
+    for name in set(sys.modules) - loaded:
+        del sys.modules[name]  # waiting for children has imported one
+    sys.orig_argv[:] = launch["argv"]
+    sys.argv[:] = launch["argv"][2:]
+    if dict(os.environ) != launch["environment"]:
+        os.environ.clear()
+        os.environ.update(launch["environment"])
+        if "time" in sys.modules:
+            sys.modules["time"].tzset()
+    random = sys.modules.get("numpy.random")  # the standard library's is seeded anew at every fork
+    if random is not None:
+        random.seed()
+    gc.enable()
+
+
+def finish(status: int, kept: set[str]) -> None:
+    """Do what an interpreter does at its end (Py_FinalizeEx), as far as the job can tell, and end. What the copies
+    share is left alone: to take it down would copy all of it.
+
+    Then the status is announced, on the channel, so that nobody has to wait for the kernel to take down the rest.
+    """
+    try:
+        if "threading" in sys.modules:
+            sys.modules["threading"]._shutdown()
+        atexit._run_exitfuncs()
+        if not flush():
+            status = _FLUSH_FAILED
+            sys.stdout = None
+        main = _weakref.ref(sys.modules.pop("__main__"))
+        for name in [name for name in reversed(sys.modules) if name not in kept]:
+            sys.modules.pop(name, None)
+        gc.collect()
+        left = main()
+        if left is not None:
+            clear(vars(left))
+        flush()
+    finally:
+        if os.getpid() == first:
+            agent["announce"](status)
+        os._exit(status)
+
+
+def flush() -> bool:
+    """Flush the standard streams, the C library's as well; return whether that was possible."""
+    well = True
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name, None)
+        try:
+            if stream is not None and not stream.closed:
+                stream.flush()
+        except BaseException as error:
+            if name == "stdout":
+                well = False
+                sys.stderr.write(f"Exception ignored in: {stream!r}\n{type(error).__name__}: {error}\n")
+    zygote.flush()
+    return well
+
+
+def clear(names: dict[str, Any]) -> None:
+    """Let go of what a module holds, private names first (the order of _PyModule_ClearDict)."""
+    for private in (True, False):
+        for name in [name for name in names if (name[:1] == "_" and name[:2] != "__") == private]:
+            if name != "__builtins__":
+                names[name] = None
+
+
+agent = load_agent()
+zygote = prepare()
+loaded = set(sys.modules)
+for name in ("_weakref", "atexit", "gc"):  # built in; a fresh interpreter has them ready, and not yet imported
+    globals()[name] = __import__(name)
+for name in set(sys.modules) - loaded:
+    del sys.modules[name]
+dress(zygote.wait())
+first = os.getpid()
+ended = 0
+try:
+    agent["main"]()
+except SystemExit as error:
+    ended = agent["exit_status"](error)
+except BaseException:
+    ended = 1
+    sys.excepthook(*sys.exc_info())
+finish(ended, loaded)

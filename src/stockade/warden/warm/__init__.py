@@ -1,0 +1,1 @@
+"""Warm interpreters: ``zygote`` and ``keeper`` run in their processes, ``stable`` and ``slot`` in the warden."""

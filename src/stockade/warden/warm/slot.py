@@ -1,0 +1,115 @@
+"""A slot whose cells are copies of a warm interpreter: its keeper takes the place of nursery and init at once."""
+
+from __future__ import annotations
+
+import _socket as socket
+import os
+
+from stockade.linux import files, processes
+from stockade.warden import wire
+from stockade.warden.cell import Lasting, descriptors
+from stockade.warden.nursery import FDS
+from stockade.warden.slot import ANSWER_SECONDS, END_SECONDS, Slot, SlotError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from stockade._launch import Groups
+    from stockade.linux import cgroups
+    from stockade.warden.cell import Cell
+    from stockade.warden.warm.stable import Zygote
+
+_FDS = FDS + 1
+"""Descriptors of a guest's place: those of a cell, with the keeper's pidfd for an init's, and the guest's pidfd."""
+
+
+class WarmSlot(Slot):
+    """The warden's side. It is made in the moment in which the warm interpreter is told to."""
+
+    own_tasks = 1
+
+    def __init__(self, zygote: Zygote, *, number: int, uid: int | None, group: cgroups.Group | None) -> None:
+        """``number`` is what the warm interpreter's user namespace calls ``uid``; 0 where there is one uid only."""
+        self.zygote = zygote
+        self.number = number
+        self.uid = uid
+        self.group = group
+        self.cell: Cell | None = None
+        self.base, self.bare = b"", False
+        self.groups = zygote.groups
+        self._armed: Groups | None = None
+        self._counting = False
+        self._decoder = wire.Decoder()
+        self._pidfd = -1
+        self.pid = -1
+        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.control.settimeout(ANSWER_SECONDS)
+        entrances = group.open_entrances() if group else []
+        try:
+            zygote.ask([theirs.fileno(), *entrances], uid=number)
+        except OSError as error:
+            self.control.close()
+            raise SlotError(f"the warm interpreter is gone: {error}") from None
+        finally:
+            theirs.close()
+            for fd in entrances:
+                os.close(fd)
+
+    def ask(self) -> None:
+        """Ask for a guest; ``receive`` gives it when the control socket can be read."""
+        try:
+            self.control.sendall(wire.encode("make"))
+        except OSError as error:
+            raise SlotError(f"the copy of a warm interpreter is gone: {error}") from None
+
+    def receive(self) -> Cell:
+        """Return the place of the guest that was asked for."""
+        try:
+            data, ancillary, _, _ = self.control.recvmsg(1 << 12, socket.CMSG_SPACE(4 * _FDS), socket.MSG_CMSG_CLOEXEC)
+        except OSError as error:
+            raise SlotError(f"the copy of a warm interpreter is gone: {error}") from None
+        fds = descriptors(ancillary)
+        for kind, fields in self._decoder.feed(data):
+            if kind == "made" and len(fds) == _FDS:
+                self._meet(fds[0])
+                self.cell = Lasting(self.pid, fds)
+                return self.cell
+            raise SlotError(str(fields.get("message", "too few descriptors are free")))
+        raise SlotError("the copy of a warm interpreter has ended")
+
+    def _meet(self, pidfd: int) -> None:
+        """Learn the keeper's pid here, which it does not know itself (proc(5), fdinfo of a pidfd)."""
+        if self.pid < 0:
+            lines = files.read(f"/proc/self/fdinfo/{pidfd}").splitlines()
+            self.pid = next(int(line.split()[1]) for line in lines if line.startswith("Pid:"))
+            self._pidfd = os.dup(pidfd)
+
+    def arm(self, groups: Groups) -> None:
+        """Begin to count, and set these limits where others were set: a guest of the same kind had the same."""
+        if self.group is None:
+            return
+        if not self._counting:
+            self.group.begin()
+            self._counting = True
+        if self._armed != groups:
+            if self._armed is not None:
+                self.group.lift_limits()
+            self.group.limit(groups.with_tasks(self.own_tasks))
+            self._armed = groups
+
+    def renew(self) -> bool:
+        """Let go of the guest, whose last process the keeper has reaped; return whether another one can be made."""
+        self.cell, self._counting = None, False
+        if processes.is_dead(self._pidfd):
+            return False
+        return self.group is None or self.group.is_empty_but_for({self.pid})
+
+    def close(self) -> None:
+        """End the keeper, and with it all that is in its PID namespace; wait for the kernel to have done so."""
+        self.control.close()
+        if self._pidfd >= 0:
+            processes.kill(self._pidfd)
+            processes.wait_for_end(self._pidfd, END_SECONDS)
+            os.close(self._pidfd)
+        if self.cell is not None:
+            self.cell.close()
+            self.cell = None

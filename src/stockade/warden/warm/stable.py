@@ -1,0 +1,397 @@
+"""The warm interpreters of one warden: one for each kind of run, with copies that wait for the next ones."""
+
+from __future__ import annotations
+
+import _socket as socket
+import os
+import sys
+import time
+
+from stockade._launch import Groups, Warm
+from stockade.warden import loop, wire
+from stockade.warden.slot import Slot, SlotError
+from stockade.warden.warm.slot import WarmSlot
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from functools import partial
+    from typing import Any, Protocol
+
+    from stockade._launch import Launch
+    from stockade.linux import cgroups
+    from stockade.warden.cell import Cell
+    from stockade.warden.run import Run
+else:
+    from _functools import partial
+
+    Protocol = object
+
+_KINDS = 4
+"""Warm interpreters at most; the one that has not been used for the longest time makes room."""
+_SLOTS = 16
+"""Copies of one at most: a run more than that is started cold."""
+_AFTER_RUNS = 2
+"""A kind that was wanted so often is worth an interpreter that waits."""
+_IDLE_SECONDS = 60.0
+_CPUS = len(os.sched_getaffinity(0))
+_MOST_USES = 10_000
+_RUNS_AFTER_FAILURE = 1000
+_REMEMBERED = 256
+_LAST_WORDS = 4096
+
+
+class House(Protocol):
+    """What warm interpreters need of the warden around them."""
+
+    def take_slot(self) -> Slot:
+        """Return a slot for a cell."""
+
+    def drop(self, slot: Slot) -> None:
+        """Take it back."""
+
+    def expect(self, slot: Slot, taker: Any) -> None:
+        """Have ``taker`` told when the cell that was asked for is there."""
+
+    def take_group(self) -> cgroups.Group | None:
+        """Return fresh control groups, if there are any."""
+
+    def take_uid(self) -> int | None:
+        """Return a host uid, where root starts the runs."""
+
+    def give_back(self, uid: int | None, group: cgroups.Group | None) -> None:
+        """Take them back."""
+
+
+class Stable:
+    """Decides which run is started warm, and what is kept for the next."""
+
+    def __init__(self, events: loop.Loop, house: House) -> None:
+        self._loop = events
+        self._house = house
+        self._zygotes: dict[bytes, Zygote] = {}
+        self._wanted: dict[bytes, int] = {}
+
+    def take(self, run: Run, launch: Launch) -> bool:
+        """Have ``run`` started from a warm interpreter, now or in a moment; return whether it will be."""
+        key = launch.warm
+        zygote = self._find(key)
+        if zygote is None:
+            self._wanted[key] = self._wanted.get(key, 0) + 1
+            if launch.eager or self._wanted[key] >= _AFTER_RUNS:
+                zygote = self._begin(key, launch.groups)
+        if zygote is not None and zygote.take(run, launch.groups):
+            return True
+        if launch.eager and zygote is not None and not zygote.ready:
+            zygote.wait_for(run, launch.groups)
+            return True
+        return False
+
+    def _find(self, key: bytes) -> Zygote | None:
+        zygote = self._zygotes.get(key)
+        if zygote is not None and zygote.ended:
+            del self._zygotes[key]
+            return None
+        return zygote
+
+    def close(self) -> None:
+        """End them all."""
+        for zygote in self._zygotes.values():
+            zygote.close()
+        self._zygotes.clear()
+
+    def tick(self, now: float) -> float:
+        """Give back what has been idle for long; return when to look again."""
+        for key, zygote in list(self._zygotes.items()):
+            if zygote.ended or zygote.idle_since(now) >= _IDLE_SECONDS:
+                zygote.close()
+                del self._zygotes[key]
+        return now + _IDLE_SECONDS if self._zygotes else float("inf")
+
+    def _begin(self, key: bytes, groups: Groups) -> Zygote | None:
+        if len(self._zygotes) >= _KINDS:
+            oldest = min(self._zygotes, key=lambda each: self._zygotes[each].used)
+            if self._zygotes[oldest].busy:
+                return None
+            self._zygotes.pop(oldest).close()
+        if len(self._wanted) > _REMEMBERED:
+            self._wanted.clear()
+        self._wanted[key] = -_RUNS_AFTER_FAILURE  # should it fail, that many runs go by before another try
+        try:
+            zygote = self._zygotes[key] = Zygote(self._loop, self._house, Warm.decode(key), groups)
+        except (OSError, SlotError):
+            return None  # no room for it; runs go on cold
+        return zygote
+
+
+class Zygote:
+    """One warm interpreter, in a cell of its own, and its slots."""
+
+    gone = False
+
+    def __init__(self, events: loop.Loop, house: House, warm: Warm, groups: Groups) -> None:
+        """Have it started; it can be used when it says so. ``groups`` are the limits that its runs most likely have."""
+        self._loop = events
+        self._house = house
+        self._warm = warm
+        self.groups = groups
+        self.used = time.monotonic()
+        self.ended = False
+        self.ready = False
+        self._queue: list[tuple[Run, Groups]] = []
+        self._sent = False
+        self._decoder = wire.Decoder()
+        self._slots: set[WarmSlot] = set()
+        self._spares: list[WarmSlot] = []
+        self._waiting: dict[WarmSlot, Run] = {}
+        self._numbers: list[tuple[int, int | None]] = [(0, None)] * _SLOTS
+        self._home = house.take_slot()
+        mapped: list[int] = []
+        if self._home.uid is not None:
+            mapped = [uid for uid in (house.take_uid() for _ in range(_SLOTS)) if uid is not None]
+            self._numbers = [(number, uid) for number, uid in enumerate(mapped, 1)]
+        self._mapped = mapped
+        house.expect(self._home, self)
+        self._home.request(warm.zygote, Groups(), own_network=True)
+
+    # -- its own start ---------------------------------------------------------------------------------------------
+
+    def adopt(self, slot: Slot) -> None:
+        """Its cell is there."""
+        cell = slot.cell
+        assert cell is not None
+        self._loop.watch(cell.control.fileno(), loop.READ, self._on_word)
+        self._loop.watch(cell.pidfd, loop.READ, self._on_end)
+
+    def refuse(self, message: str) -> None:
+        """There will be none."""
+        self.ended = True
+        queue, self._queue = self._queue, []
+        for run, _ in queue:
+            run.refuse(f"no interpreter could be kept warm: {message}")
+
+    def wait_for(self, run: Run, groups: Groups) -> None:
+        """Start ``run`` when the interpreter is there, or refuse it."""
+        self._queue.append((run, groups))
+
+    def _on_word(self, _events: int) -> None:
+        cell = self._home.cell
+        assert cell is not None
+        try:
+            data = cell.receive(1 << 12)
+            if not data:
+                raise OSError("it has ended")
+            for kind, fields in self._decoder.feed(data):
+                self._hear(cell, kind, fields)
+        except BlockingIOError:
+            return
+        except (OSError, wire.WireError) as error:
+            self._fail(cell, str(error))
+
+    def _fail(self, cell: Cell, message: str) -> None:
+        try:
+            message += os.read(cell.stderr, _LAST_WORDS).decode("utf-8", "replace")
+        except OSError:
+            pass  # it said nothing
+        self.refuse(message)
+        self.close()
+
+    def _hear(self, cell: Cell, kind: str, fields: dict[str, Any]) -> None:
+        if kind == "warm":
+            self.ready = True
+            queue, self._queue = self._queue, []
+            for run, groups in queue:
+                if not (run.gone or self.take(run, groups)):
+                    run.refuse("no copy of the warm interpreter could be made")
+            if not self._slots:
+                self._spare()
+        elif kind == "refused" or kind.endswith("_failed"):
+            raise OSError(fields["message"])
+        elif kind == "exit":
+            raise OSError("it ended while it was started: ")
+        elif cell.hear(kind) and cell.ready and not self._sent:
+            self._sent = True
+            cell.send(
+                wire.encode(
+                    "launch",
+                    steps=[("own_users", [self._home.uid, *self._mapped])] if self._mapped else [],
+                    argv=self._warm.argv,
+                    environment=self._warm.environment,
+                    channel=True,
+                    keeps_control=True,
+                )
+            )
+
+    def _on_end(self, _events: int) -> None:
+        self.refuse("it has ended")
+        self.close()
+
+    def ask(self, fds: list[int], *, uid: int) -> None:
+        """Have it make a copy of itself for a slot."""
+        cell = self._home.cell
+        if cell is None:
+            raise OSError("it has ended")
+        rights = b"".join(fd.to_bytes(4, sys.byteorder) for fd in fds)
+        steps = [self._warm.slot, self._warm.network, self._warm.guest]
+        words = wire.encode("slot", uid=uid, steps=steps)
+        cell.control.setblocking(True)
+        try:
+            cell.control.sendmsg([words], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+        finally:
+            cell.control.setblocking(False)
+
+    # -- runs ------------------------------------------------------------------------------------------------------
+
+    @property
+    def busy(self) -> bool:
+        """Whether any run is in it."""
+        return len(self._slots) > len(self._spares) or bool(self._waiting)
+
+    def idle_since(self, now: float) -> float:
+        """Return for how many seconds nobody has wanted it."""
+        return 0.0 if self.busy else now - self.used
+
+    def take(self, run: Run, groups: Groups) -> bool:
+        """Give ``run`` a copy, or one that is being made, with these limits; return whether there is any."""
+        if not self.ready or self.ended:
+            return False
+        self.used = time.monotonic()
+        self.groups = groups
+        slot = self._best()
+        if slot is None:
+            slot = self._grow()
+            if slot is None:
+                return False
+        elif slot in self._spares:
+            self._spares.remove(slot)
+        if slot.cell is None:
+            self._waiting[slot] = run
+        else:
+            self._forget(slot)
+            run.adopt(slot, self._warm.leave)
+        if not any(spare.cell is not None and spare.cell.ready for spare in self._spares) and self._idle < _CPUS:
+            self._spare()
+        return True
+
+    @property
+    def _idle(self) -> int:
+        return len(self._spares)
+
+    def _best(self) -> WarmSlot | None:
+        ready = (slot for slot in self._spares if slot.cell is not None and slot.cell.ready)
+        return next(ready, self._spares[0] if self._spares else None)
+
+    def _spare(self) -> None:
+        slot = self._grow()
+        if slot is not None:
+            self._spares.append(slot)
+
+    def _grow(self) -> WarmSlot | None:
+        if not self._numbers:
+            return None
+        group = None
+        number, uid = self._numbers.pop()
+        try:
+            group = self._house.take_group()
+            slot = WarmSlot(self, number=number, uid=uid, group=group)
+        except (OSError, SlotError):
+            self._numbers.append((number, uid))
+            self._house.give_back(None, group)
+            return None
+        self._slots.add(slot)
+        self._loop.watch(slot.control.fileno(), loop.READ, partial(self._on_made, slot))
+        slot.ask()
+        return slot
+
+    def _on_made(self, slot: WarmSlot, _events: int) -> None:
+        waiting = self._waiting.pop(slot, None)
+        try:
+            cell = slot.receive()
+        except (SlotError, wire.WireError) as error:
+            if waiting is None and slot not in self._spares:  # its run hears of it, and gives the slot back
+                self._loop.forget(slot.control.fileno())
+                return
+            self._lose(slot)
+            if waiting is not None:
+                waiting.refuse(f"no copy of a warm interpreter could be made: {error}")
+            return
+        if waiting is not None and waiting.gone:
+            waiting = None
+            self._spares.append(slot)
+        if waiting is None:
+            self._loop.watch(cell.control.fileno(), loop.READ, partial(self._on_spare, slot))
+            self._loop.watch(cell.pidfd, loop.READ, partial(self._on_lost, slot))
+        else:
+            waiting.adopt(slot, self._warm.leave)
+
+    def _on_spare(self, slot: WarmSlot, _events: int) -> None:
+        cell = slot.cell
+        assert cell is not None
+        try:
+            data = cell.receive(1 << 12)
+            messages = [kind for kind, _ in wire.Decoder().feed(data)]
+            if not messages or not all(map(cell.hear, messages)):
+                self._lose(slot)
+            elif cell.ready:
+                slot.arm(self.groups)
+        except (OSError, wire.WireError):
+            self._lose(slot)
+
+    def _on_lost(self, slot: WarmSlot, _events: int) -> None:
+        self._lose(slot)
+
+    def _forget(self, slot: WarmSlot) -> None:
+        if slot.cell is not None:
+            self._loop.forget(slot.cell.control.fileno())
+            self._loop.forget(slot.cell.pidfd)
+
+    def release(self, slot: WarmSlot) -> None:
+        """Take back a slot whose guest is gone."""
+        self.used = time.monotonic()
+        if self.ended or not slot.renew():
+            self._lose(slot)
+            if self.ended and not self._slots:
+                self._leave()
+            elif not self.ended and not self._spares:
+                self._spare()
+            return
+        try:
+            slot.ask()
+        except SlotError:
+            self._lose(slot)
+            return
+        self._spares.append(slot)
+
+    def _lose(self, slot: WarmSlot) -> None:
+        """End a slot for good."""
+        if slot not in self._slots:
+            return
+        self._slots.discard(slot)
+        if slot in self._spares:
+            self._spares.remove(slot)
+        self._forget(slot)
+        self._loop.forget(slot.control.fileno())
+        slot.close()
+        self._house.give_back(None, slot.group)
+        self._numbers.append((slot.number, slot.uid))
+
+    def close(self) -> None:
+        """End it, with all its copies. A run that waits for one is started cold by nobody: it is told."""
+        self.ended = True
+        for slot in list(self._slots):
+            waiting = self._waiting.pop(slot, None)
+            if waiting is not None:
+                waiting.refuse("the warm interpreter has ended")
+            if slot in self._spares or waiting is not None:
+                self._lose(slot)
+        home, self.ready = self._home, False
+        if home.cell is not None:
+            self._loop.forget(home.cell.control.fileno())
+            self._loop.forget(home.cell.pidfd)
+        if not self.busy:
+            self._leave()
+
+    def _leave(self) -> None:
+        self._house.drop(self._home)
+        for uid in self._mapped:
+            self._house.give_back(uid, None)
+        self._mapped = []

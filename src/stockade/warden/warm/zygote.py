@@ -1,0 +1,70 @@
+"""A warm interpreter: it waits inside a sandbox of its own until it is told to make a copy of itself, and never runs
+what a guest wrote nor reads what one said.
+
+Each copy becomes the init of a new PID namespace, a keeper, in which guests run one after another: copies of the
+keeper. So a guest is born in the groups, in the PID namespace and in the network of its slot, and nothing has to be
+moved there.
+"""
+
+from __future__ import annotations
+
+import _socket as socket
+import gc
+import os
+
+from stockade.linux import libc, processes
+from stockade.warden import wire
+from stockade.warden.cell import descriptors
+from stockade.warden.inside import CONTROL
+from stockade.warden.warm.keeper import Keeper
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+_MOST_FDS = 16
+_NAMESPACES = processes.NEW_PID | processes.NEW_NS | processes.NEW_NET | processes.NEW_IPC
+
+
+def wait() -> dict[str, Any]:
+    """Make copies for as long as the warden lives. Returns in a guest alone, with its launch."""
+    os.set_inheritable(CONTROL, False)
+    control = socket.socket(fileno=CONTROL)
+    itself = os.pidfd_open(os.getpid())
+    decoder = wire.Decoder()
+    gc.collect()
+    gc.freeze()  # a collection would write to every object, and each page written to is copied
+    control.sendall(wire.encode("warm"))
+    while True:
+        data, ancillary, _, _ = control.recvmsg(1 << 16, socket.CMSG_SPACE(4 * _MOST_FDS), socket.MSG_CMSG_CLOEXEC)
+        if not data:
+            os._exit(0)
+        fds = descriptors(ancillary)
+        for _, fields in decoder.feed(data):
+            if processes.clone(_NAMESPACES) == 0:
+                keeper = Keeper(
+                    parent=itself, control=fds[0], entrances=fds[1:], uid=fields["uid"], steps=fields["steps"]
+                )
+                return keeper.serve()
+            for fd in fds:
+                os.close(fd)
+        _reap()
+
+
+def refuse(message: str) -> NoReturn:
+    """Say why there is nothing to copy, and end."""
+    socket.socket(fileno=CONTROL).sendall(wire.encode("refused", message=message))
+    os._exit(1)
+
+
+def flush() -> None:
+    """Flush the C library's streams (fflush(3)), which extension modules may have written to."""
+    libc.flush()
+
+
+def _reap() -> None:
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass
