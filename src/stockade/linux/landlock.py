@@ -220,6 +220,45 @@ def enforce(descriptor: int) -> None:
     _call("landlock_restrict_self", descriptor, mask(LOGGING, abi(), QUIET))
 
 
+class Prepared:
+    """A ruleset that many processes enforce, each with mounts of its own at some of its paths: what is the same for all
+    is worked out once. Rules hold for the inode that a path leads to, below what is mounted there later they do not."""
+
+    def __init__(self, ruleset: Ruleset, later: Iterable[str]) -> None:
+        """``later`` are the paths that are looked up by each process, and are folders."""
+        level = min(abi(), NEWEST_ABI)
+        self._handled = pack("=QQQ", *handled_rights(ruleset, level))
+        self._ports = [pack("=QQ", rights, port) for port, rights in port_rights(ruleset, level).items()]
+        self._flags = mask(LOGGING, level, QUIET)
+        found = path_rights(ruleset, level)
+        self._later = [(path, found[path]) for path in found if path in later]
+        self._paths = [
+            pack("=Qi", *_for_descriptor(os.open(path, os.O_PATH | os.O_CLOEXEC), found[path]))
+            for path in found
+            if path not in later
+        ]
+
+    def enforce(self) -> None:
+        """Restrict the calling thread, which has no_new_privs set."""
+        rules = _call("landlock_create_ruleset", self._handled, len(self._handled))
+        for rule in self._paths:
+            _call("landlock_add_rule", rules, _RULE_PATH, rule)
+        for path, rights in self._later:
+            target = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            _call("landlock_add_rule", rules, _RULE_PATH, pack("=Qi", rights, target))
+            os.close(target)
+        for rule in self._ports:
+            _call("landlock_add_rule", rules, _RULE_PORT, rule)
+        _call("landlock_restrict_self", rules, self._flags)
+        os.close(rules)
+
+
+def _for_descriptor(target: int, rights: int) -> tuple[int, int]:
+    if not stat.S_ISDIR(os.fstat(target).st_mode):
+        rights &= mask(FILESYSTEM, NEWEST_ABI, ON_FILES)
+    return rights, target
+
+
 def left_open(abi: int) -> tuple[str, ...]:
     """Say in plain words what Landlock of this ABI does not hold back, whatever the ruleset."""
     if abi < 1:
@@ -269,9 +308,7 @@ def _summed(grants: Iterable[tuple[int, tuple[T, ...]]]) -> dict[T, int]:
 def _allow_path(ruleset: int, path: str, rights: int, opened: int | None) -> None:
     target = os.open(path, os.O_PATH | os.O_CLOEXEC) if opened is None else os.dup(opened)
     try:
-        if not stat.S_ISDIR(os.fstat(target).st_mode):
-            rights &= mask(FILESYSTEM, NEWEST_ABI, ON_FILES)
-        _call("landlock_add_rule", ruleset, _RULE_PATH, pack("=Qi", rights, target), path=path)
+        _call("landlock_add_rule", ruleset, _RULE_PATH, pack("=Qi", *_for_descriptor(target, rights)), path=path)
     finally:
         os.close(target)
 

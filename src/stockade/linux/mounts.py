@@ -18,16 +18,16 @@ from stockade.linux import libc
 MS_NOSUID = 0x2
 MS_NODEV = 0x4
 MS_NOEXEC = 0x8
-_MS_RDONLY = 0x1
-_MS_REMOUNT = 0x20
-_MS_BIND = 0x1000
+MS_RDONLY = 0x1
+MS_REMOUNT = 0x20
+MS_BIND = 0x1000
 _MS_NOATIME = 0x400
 _MS_NODIRATIME = 0x800
 _MS_RELATIME = 0x200000
 _MS_REC = 0x4000
 _MS_PRIVATE = 0x40000
 _MNT_DETACH = 2
-_OPEN_TREE_CLONE = 1
+OPEN_TREE_CLONE = 1
 _OPEN_TREE_CLOEXEC = os.O_CLOEXEC
 _AT_RECURSIVE = 0x8000
 _AT_EMPTY_PATH = 0x1000
@@ -90,7 +90,7 @@ def open_beneath(root: int, path: str, *, follow: bool) -> int:
 
 def copy(source: int, *, recursive: bool = True) -> int:
     """Return a descriptor of a copy of the mounts at ``source`` that is attached nowhere (open_tree(2))."""
-    flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _AT_EMPTY_PATH | (_AT_RECURSIVE if recursive else 0)
+    flags = OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _AT_EMPTY_PATH | (_AT_RECURSIVE if recursive else 0)
     return libc.syscall("open_tree", source, b"", flags)
 
 
@@ -151,11 +151,11 @@ def _set_attributes(mount: int, attributes: int, *, recursive: bool) -> bool:
 def _remount(path: str, attributes: int) -> None:
     """Add ``attributes`` to the mount at ``path``. Flags that it has are named again: some may not be dropped."""
     has = os.statvfs(path).f_flag
-    kept = ((os.ST_RDONLY, _MS_RDONLY), (os.ST_NOSUID, MS_NOSUID), (os.ST_NODEV, MS_NODEV), (os.ST_NOEXEC, MS_NOEXEC))
+    kept = ((os.ST_RDONLY, MS_RDONLY), (os.ST_NOSUID, MS_NOSUID), (os.ST_NODEV, MS_NODEV), (os.ST_NOEXEC, MS_NOEXEC))
     times = ((os.ST_NOATIME, _MS_NOATIME), (os.ST_NODIRATIME, _MS_NODIRATIME), (os.ST_RELATIME, _MS_RELATIME))
     flags = sum(mount for status, mount in (*kept, *times) if has & status)
     # ATTR_RDONLY to ATTR_NOEXEC have the values of MS_RDONLY to MS_NOEXEC.
-    libc.mount(None, path, None, _MS_REMOUNT | _MS_BIND | flags | attributes)
+    libc.mount(None, path, None, MS_REMOUNT | MS_BIND | flags | attributes)
 
 
 def pivot(old: str) -> None:

@@ -27,21 +27,21 @@ NEW_NET = 0x40000000
 
 # include/uapi/linux/prctl.h
 _PR_SET_PDEATHSIG = 1
-_PR_SET_DUMPABLE = 4
+PR_SET_DUMPABLE = 4
 _PR_CAPBSET_READ = 23
-_PR_CAPBSET_DROP = 24
+PR_CAPBSET_DROP = 24
 _PR_SET_CHILD_SUBREAPER = 36
-_PR_SET_NO_NEW_PRIVS = 38
-_PR_CAP_AMBIENT = 47
-_PR_CAP_AMBIENT_CLEAR_ALL = 4
+PR_SET_NO_NEW_PRIVS = 38
+PR_CAP_AMBIENT = 47
+PR_CAP_AMBIENT_CLEAR_ALL = 4
 
 _CLOSE_RANGE_CLOEXEC = 4
 _FEW_DESCRIPTORS = 1024
-_KEYCTL_JOIN_SESSION_KEYRING = 1
+KEYCTL_JOIN_SESSION_KEYRING = 1
 _CAPABILITY_VERSION_3 = 0x20080522
 
-_CAPABILITY_HEADER = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
-_NO_CAPABILITIES = (ctypes.c_uint32 * 6)()
+CAPABILITY_HEADER = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+NO_CAPABILITIES = (ctypes.c_uint32 * 6)()
 # include/uapi/linux/capability.h
 CAP_DAC_OVERRIDE = 1
 CAP_FOWNER = 3
@@ -61,7 +61,7 @@ def _count_capabilities() -> int:
     return count
 
 
-_CAPABILITIES = _count_capabilities()
+CAPABILITIES = _count_capabilities()
 _before_fork = ctypes.pythonapi.PyOS_BeforeFork
 _after_fork_child = ctypes.pythonapi.PyOS_AfterFork_Child
 _after_fork_parent = ctypes.pythonapi.PyOS_AfterFork_Parent
@@ -125,31 +125,31 @@ def kill(pidfd: int, by: int = signal.SIGKILL) -> None:
 
 def set_dumpable(dumpable: bool) -> None:
     """Allow or forbid ptrace and ``/proc/PID`` access by others of the same user (prctl(2))."""
-    libc.prctl(_PR_SET_DUMPABLE, int(dumpable))
+    libc.prctl(PR_SET_DUMPABLE, int(dumpable))
 
 
 def no_new_privileges() -> None:
     """Make set-user-id and file capabilities void for this process and its children, for good."""
-    libc.prctl(_PR_SET_NO_NEW_PRIVS, 1)
+    libc.prctl(PR_SET_NO_NEW_PRIVS, 1)
 
 
 def empty_bounding_set() -> None:
     """Give up, for good, every capability that could still be gained (capabilities(7)); needs CAP_SETPCAP."""
-    for capability in range(_CAPABILITIES):
-        libc.prctl(_PR_CAPBSET_DROP, capability)
+    for capability in range(CAPABILITIES):
+        libc.prctl(PR_CAPBSET_DROP, capability)
 
 
 def drop_capabilities() -> None:
     """Empty the ambient, inheritable, permitted and effective sets (capabilities(7))."""
-    libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
-    libc.syscall("capset", _CAPABILITY_HEADER, _NO_CAPABILITIES)
+    libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
+    libc.syscall("capset", CAPABILITY_HEADER, NO_CAPABILITIES)
 
 
 def keep_capabilities(*kept: int) -> None:
     """Give up every capability but these, which the caller must have."""
-    libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
+    libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
     mask = sum(1 << number for number in kept)  # all below 32: the first of two words
-    libc.syscall("capset", _CAPABILITY_HEADER, (ctypes.c_uint32 * 6)(mask, mask, 0, 0, 0, 0))
+    libc.syscall("capset", CAPABILITY_HEADER, (ctypes.c_uint32 * 6)(mask, mask, 0, 0, 0, 0))
 
 
 def become(uid: int, gid: int) -> None:
@@ -226,7 +226,7 @@ def no_user_namespaces(proc: int) -> None:
 def new_session_keyring() -> None:
     """Leave the caller's session keyring behind (keyctl(2)); ENOSYS means there are no keys to reach."""
     try:
-        libc.syscall("keyctl", _KEYCTL_JOIN_SESSION_KEYRING, 0)
+        libc.syscall("keyctl", KEYCTL_JOIN_SESSION_KEYRING, 0)
     except OSError as error:
         # A filter around us answers EPERM or ENOSYS: then it keeps the guest from the keys as well.
         if error.errno not in (errno.ENOSYS, errno.EPERM):

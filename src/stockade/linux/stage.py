@@ -16,8 +16,8 @@ The order matters, and this is why it is what it is:
 In a cell without namespaces: ``session``; ``place``, ``folder`` and ``file`` while they can still be given to the
 guest; ``become``; then as from 7 on. What an engine is handed (``data``, ``status``) comes before ``become``.
 
-In copies of a warm interpreter: ``cgroup_namespace`` and ``proc_again`` in the one that keeps a PID namespace;
-``view``, ``scratch`` and ``job_room`` in the one that becomes a guest; then as from 6 on.
+In copies of a warm interpreter: ``cgroup_namespace`` and ``proc_again`` in the one that keeps a PID namespace. The
+one that becomes a guest does ``view``, ``scratch``, ``job_room`` and then as from 6 on, but see ``warden/warm``.
 """
 
 from __future__ import annotations

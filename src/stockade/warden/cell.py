@@ -26,9 +26,8 @@ LISTENER = "listener"
 """The message with which a filter's listener comes."""
 OUTLET = "outlet"
 """The message with which the descriptor of the folder to collect from comes, and maybe one of what was copied in."""
-SCRATCH = "scratch"
-"""The message with which a descriptor of the space that the guest may fill comes, where its init cannot see it."""
 _MOST_AT_ONCE = 2
+_CELL = 6  # descriptors of a cell
 
 
 class Cell:
@@ -45,7 +44,6 @@ class Cell:
         self.control = socket.socket(fileno=control)
         self.control.setblocking(False)  # with a timeout, even a look at what has come would wait
         self.listener = -1
-        self.scratch = -1
         self.outlets: list[int] = []
         self._arrived: list[int] = []
         self._heard: set[str] = set()
@@ -70,7 +68,7 @@ class Cell:
 
     def hear(self, kind: str) -> bool:
         """Take a word of the cell's processes; return whether it is one of those that lead to ``ready``."""
-        if kind in (LISTENER, OUTLET, SCRATCH):
+        if kind in (LISTENER, OUTLET):
             return self._keep(kind)
         if kind not in _READY or kind in self._heard:
             return False
@@ -84,8 +82,6 @@ class Cell:
             self.listener = came[0]
         elif kind == OUTLET and came and not self.outlets and all(map(_is_file, came)):
             self.outlets = came
-        elif kind == SCRATCH and len(came) == 1 and self.scratch < 0 and _is_file(came[0]):
-            self.scratch = came[0]
         else:
             for fd in came:
                 os.close(fd)
@@ -126,21 +122,24 @@ class Cell:
     def close(self) -> None:
         """Close the descriptors; the processes are somebody else's business."""
         self.control.close()
-        own = (self.pidfd, self.stdin, self.stdout, self.stderr, self.channel, self.listener, self.scratch)
+        own = (self.pidfd, self.stdin, self.stdout, self.stderr, self.channel, self.listener)
         for fd in (*own, *self.outlets, *self._arrived):
             if fd >= 0:
                 os.close(fd)
 
 
 class Lasting(Cell):
-    """A guest's place beside a keeper that stays when the guest is gone."""
+    """A guest's place beside a keeper that stays when the guest is gone. It is ready when it is there."""
 
     lasting = True
+    ready = True
 
     def __init__(self, keeper: int, fds: Sequence[int]) -> None:
-        """``fds`` has the guest's own pidfd behind those of any cell."""
-        super().__init__(keeper, fds[:-1], bare=False)
-        self._guest = fds[-1]
+        """``fds`` are those of any cell, then the guest's own pidfd, a descriptor of the space that it may fill, and
+        maybe its filter's listener."""
+        super().__init__(keeper, fds[:_CELL], bare=False)
+        self._guest, self._scratch, *listeners = fds[_CELL:]
+        self.listener = listeners[0] if listeners else -1
 
     def end_guest(self) -> None:
         """Kill the guest's first process, which has said that it is done."""
@@ -150,15 +149,11 @@ class Lasting(Cell):
         """Close the descriptors."""
         super().close()
         os.close(self._guest)
-
-    def dismiss(self) -> None:
-        """Nothing is left of it by the keeper's word."""
+        os.close(self._scratch)
 
     def see(self) -> dict[str, Any]:
         """Return what is left of the space that the guest could fill, which the keeper cannot see."""
-        if self.scratch < 0:
-            return {}
-        disk = os.fstatvfs(self.scratch)
+        disk = os.fstatvfs(self._scratch)
         return {"disk_free": disk.f_bfree * disk.f_bsize, "inodes_free": disk.f_ffree}
 
 

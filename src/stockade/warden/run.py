@@ -35,6 +35,8 @@ _CHUNK = 1 << 16
 _EXPECT_SECONDS = 0.0005
 _SEND_AHEAD = 1 << 20
 _AGAIN_SECONDS = 0.1
+_BEGIN_SECONDS = 0.002
+_SMALL = 1 << 15
 _FED_EVERY = 1 << 17
 _ENDING = ("wall_time", "cpu_time", "memory")  # no program may outlive these; of the others it is told
 
@@ -188,8 +190,9 @@ class Run:
         self._setup_deadline = time.monotonic() + watch.setup_seconds
         self._denials = Denials(self._loop, launch.errnos)
         self._denials.open(cell.take_listener())
-        self._loop.watch(cell.pidfd, loop.READ, self._on_death)
-        self._loop.watch(cell.control.fileno(), loop.READ, self._on_control)
+        if not cell.lasting:  # or others watch, and tell
+            self._loop.watch(cell.pidfd, loop.READ, self.on_death)
+            self._loop.watch(cell.control.fileno(), loop.READ, self._on_control)
         self._outlets = Outlets(
             self._loop,
             cell,
@@ -197,7 +200,7 @@ class Run:
             channel=launch.channel,
             on_head=self._on_head,
             on_limit=self._on_output_limit,
-            on_end=self._expect_end,
+            on_end=_nothing if cell.lasting else self._expect_end,
             on_announced=self._on_announced if cell.lasting else None,
         )
         self._feeder.open(cell.take_stdin())
@@ -262,13 +265,18 @@ class Run:
         """Nothing of the guest is left."""
         assert self.cell is not None
         self._ended = True
-        if self._finished:  # it was answered when the guest announced its end
-            self._bury()
-            return
         self._link.flush()  # the caller wakes up while the readings are taken
         self._exit = fields | self.cell.see()
         if self._announced is not None:
             self._exit["status"] = self._announced << 8
+
+    def on_end(self, fields: dict[str, Any]) -> None:
+        """Conclude: a keeper that stays says so of its guest."""
+        if self.cell is not None and not self._over:
+            while self._hear():
+                pass  # what the guest-to-be has said last
+            self._on_exit(fields)
+            self._conclude()
 
     def _on_announced(self, status: int) -> None:
         """The guest says that it is done, and with which status: its own choice in any case. It is killed; if the
@@ -279,9 +287,11 @@ class Run:
             return
         self._announced = status
         cell.end_guest()
+        self._hear()  # that the program has begun
         group = slot.group
         if launch.collect is None and group is not None and group.counts_memory and self._is_alone(group):
             self._exit = {"status": status << 8, **cell.see()}
+            self._ended = True
             self._conclude()
 
     def _is_alone(self, group: Group) -> bool:
@@ -307,7 +317,10 @@ class Run:
     def _on_head(self, number: int, at: int, data: bytes) -> None:
         if self.meter is not None and not self.meter.started:
             self._hear()  # that the program has begun; if it has ended as well, the next tick concludes
-        self._link.send("output", stream=number, at=at, data=data)
+        if self.cell is not None and self.cell.lasting and not self._watch.live and self._link.pending < _SMALL:
+            self._link.send_with_next("output", stream=number, at=at, data=data)  # most likely it is all there is
+        else:
+            self._link.send("output", stream=number, at=at, data=data)
 
     def _on_output_limit(self, state: str, used: int) -> None:
         self._link.send("limit", guarantee="output", state=state, used=used, figure=self._watch.output_bytes)
@@ -323,12 +336,14 @@ class Run:
         if self._ended:
             self._conclude()
             return float("inf")
+        if not self.meter.started and self.cell.lasting:
+            self._hear()  # that it has begun, which nobody is woken for
         if not self.meter.started:
             if now >= self._setup_deadline:
                 self._failure = self._failure or {"kind": "setup", "message": "the sandbox took too long to set up"}
                 self.kill("setup")
                 self._setup_deadline = float("inf")
-            return self._setup_deadline
+            return min(self._setup_deadline, now + _BEGIN_SECONDS) if self.cell.lasting else self._setup_deadline
         if self.cause is not None:
             return now + _AGAIN_SECONDS if self._unthrottle() else float("inf")
         assert self._reins is not None
@@ -409,11 +424,10 @@ class Run:
             self._denials.close()
         if self._outlets is not None:
             self._outlets.close()
+        self._loop.forget(cell.control.fileno())
         if self._dead or (cell.lasting and self._ended):
-            self._loop.forget(cell.control.fileno())
             self._bury()
-        elif not cell.lasting:
-            self._loop.forget(cell.control.fileno())
+        else:
             cell.dismiss()
 
     def _report(self, meter: Meter, trouble: str) -> None:
@@ -428,7 +442,7 @@ class Run:
         }
         self._link.send("exited", last=True, report=report)
 
-    def _on_death(self, _events: int) -> None:
+    def on_death(self, _events: int) -> None:
         """The init is dead, so by the kernel's word nothing of its PID namespace is left."""
         cell = self.cell
         assert cell is not None
@@ -444,13 +458,15 @@ class Run:
         """Give the slot back: its cell is dead, and nobody looks into what it has left."""
         cell, slot = self.cell, self.slot
         assert cell is not None and slot is not None
-        self._loop.forget(cell.pidfd)
-        self._loop.forget(cell.control.fileno())
         cell.close()
         self.cell = None
         self._house.release(slot)  # after the answer: it may wait for the kernel
         if self._link.gone:
             self._end()
+
+
+def _nothing() -> None:
+    pass
 
 
 def _words(launch: Launch, leave: Sequence[str]) -> bytes:

@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 
 _FOLDER = os.path.dirname(__file__)
 _FLUSH_FAILED = 120  # what an interpreter ends with that could not flush its streams
+_REHEARSAL = b"""import sys
+def f(x):
+    return [x + 1 for _ in range(9)]
+print("%s" % f(1)[:0], end="", file=sys.stderr) if sys.argv == 0 else None
+f(2)
+"""
 _OWN_CODE = os.path.join(os.path.dirname(_FOLDER), ".stockade")
 
 
@@ -67,11 +73,11 @@ def load_agent() -> dict[str, Any]:
 
 def dress(launch: dict[str, Any]) -> None:
     """Give this copy the command line and the environment of its job."""
-    for name in set(sys.modules) - loaded:
-        del sys.modules[name]  # waiting for children has imported one
+    if "resource" not in loaded:
+        sys.modules.pop("resource", None)  # waiting for children has imported it
     sys.orig_argv[:] = launch["argv"]
     sys.argv[:] = launch["argv"][2:]
-    if dict(os.environ) != launch["environment"]:
+    if launch["environment"] != environment:
         os.environ.clear()
         os.environ.update(launch["environment"])
         if "time" in sys.modules:
@@ -80,6 +86,16 @@ def dress(launch: dict[str, Any]) -> None:
     if random is not None:
         random.seed()
     gc.enable()
+
+
+def rehearse() -> None:
+    """Do what every job does; nothing of it is seen."""
+    with open("/etc/passwd", "rb") as file:
+        file.read()
+    names = {"__name__": "__main__", "__builtins__": __builtins__}
+    agent["run"](_REHEARSAL, "/job/main.py", names)
+    flush()
+    gc.collect(1)
 
 
 def finish(status: int, kept: set[str]) -> None:
@@ -98,7 +114,7 @@ def finish(status: int, kept: set[str]) -> None:
         main = _weakref.ref(sys.modules.pop("__main__"))
         for name in [name for name in reversed(sys.modules) if name not in kept]:
             sys.modules.pop(name, None)
-        gc.collect()
+        gc.collect(2 if gc.get_count()[2] else 1)  # the eldest generation is empty as long as it was never collected
         left = main()
         if left is not None:
             clear(vars(left))
@@ -133,6 +149,7 @@ def clear(names: dict[str, Any]) -> None:
                 names[name] = None
 
 
+environment = dict(os.environ)
 agent = load_agent()
 zygote = prepare()
 loaded = set(sys.modules)
@@ -140,7 +157,7 @@ for name in ("_weakref", "atexit", "gc"):  # built in; a fresh interpreter has t
     globals()[name] = __import__(name)
 for name in set(sys.modules) - loaded:
     del sys.modules[name]
-dress(zygote.wait())
+dress(zygote.wait(rehearse))
 first = os.getpid()
 ended = 0
 try:

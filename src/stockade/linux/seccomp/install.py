@@ -4,9 +4,15 @@ This is the only module that the side inside the sandbox needs: it imports no ta
 once. Programs are built by the caller (`filters.build`) and arrive here as bytes.
 """
 
+from __future__ import annotations
+
 import ctypes
 import errno
 import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _SET_MODE_FILTER = 1
 _GET_NOTIF_SIZES = 3
@@ -48,6 +54,16 @@ def install_with_listener(program: bytes) -> int:
     listener only (EBUSY). Needs Linux 5.7.
     """
     return _load(program, _FLAG_TSYNC | _FLAG_TSYNC_ESRCH | _FLAG_NEW_LISTENER)
+
+
+def loading(program: bytes, *, listening: bool = False) -> tuple[Any, ...]:
+    """The arguments of syscall(2) with which `install`, or `install_with_listener`, confines a process that has one
+    thread and no_new_privs set."""
+    length = len(program) // _INSTRUCTION_SIZE
+    flags = _FLAG_NEW_LISTENER if listening else 0
+    number = _SECCOMP_NUMBER[os.uname().machine]
+    pointer = ctypes.pointer(_Program(length, program))
+    return (ctypes.c_long(number), ctypes.c_ulong(_SET_MODE_FILTER), ctypes.c_ulong(flags), pointer)
 
 
 def notification_sizes() -> tuple[int, int]:

@@ -13,16 +13,17 @@ if TYPE_CHECKING:
 
 
 class WarmSteps(Steps):
-    """What a keeper does once, and what each of its guests does."""
+    """What a warm interpreter and each of its keepers do once; what their guests do is in ``warden/warm``."""
 
-    def supervised_by(self, supervise: Callable[[int], None], hand_out: Callable[[Sequence[int]], None]) -> None:
-        """Name who answers for this copy of the process; see ``__init__``."""
-        self._supervise, self._hand_out = supervise, hand_out
+    def furnished(self, scratch: int, job: int, hand_out: Callable[[Sequence[int]], None]) -> None:
+        """Go on from here as a guest: with the descriptors of its scratch space and of its job's folder."""
+        self._scratch, self._job, self._hand_out = scratch, job, hand_out
+        self._settled = True
 
     @property
-    def scratch(self) -> int:
-        """A descriptor of the space that the guest may fill."""
-        return self._scratch
+    def proc(self) -> int:
+        """A descriptor of a /proc that can be written."""
+        return self._proc
 
     def forget_pids(self) -> None:
         """Have the next process of this PID namespace numbered as the first one beside its init was (proc(5),
@@ -52,22 +53,4 @@ class WarmSteps(Steps):
         self._proc = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
         place = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
         mounts.bind(self._proc, place, "/proc", mounts.ATTR_RDONLY)
-        os.close(place)
-
-    def do_view(self) -> None:
-        """Have mounts and System V IPC of its own from now on: a copy of the root, which is read-only, to lay over it
-        what is to be the guest's own. It is made the first to go when memory runs out."""
-        processes.set_dumpable(True)
-        libc.unshare(processes.NEW_NS | processes.NEW_IPC)
-        os.chdir("/")
-        self._root = os.open("/", os.O_PATH | os.O_CLOEXEC)
-        write_below(self._proc, "self/oom_score_adj", b"1000")
-
-    def do_job_room(self, path: str, size: int, inodes: int) -> None:
-        """Lay a fresh folder of the job's own files over ``path``, which is there; else as ``job_folder``."""
-        mounts.tmpfs(path, size, inodes, 0o755)
-        self._settle(path, 0o755, owned=True)
-        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
-        self._job = mounts.copy(place)
-        mounts.restrict(place, path, mounts.ATTR_RDONLY)
         os.close(place)

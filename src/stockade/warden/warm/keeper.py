@@ -17,20 +17,22 @@ from stockade._launch import decode_steps
 from stockade.linux import processes
 from stockade.linux.stage import Stage
 from stockade.warden import wire
-from stockade.warden.cell import SCRATCH
-from stockade.warden.inside import SETUP_FAILED, Inside, exit_message
+from stockade.warden.cell import OUTLET
+from stockade.warden.inside import SETUP_FAILED, exit_message
+from stockade.warden.warm.furnishing import JOB, LISTENER, SCRATCH, Furnishing
 from stockade.warden.warm.network import Network
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 else:
     import _signal as signal  # the ``signal`` module imports ``enum``
 
 _STREAMS = (0, 1, 2, 3)
 """Never free in a keeper: what it opens must not lie on the numbers that a guest's own streams will take."""
+_FURNISHED, _OUTLET = wire.encode("furnished"), wire.encode(OUTLET)
 _UNKNOWN = {"disk_free": None, "inodes_free": None}  # a guest has its file systems to itself: the warden looks
 
 
@@ -38,10 +40,19 @@ class Keeper:
     """Lives as long as the warm interpreter, unless a run has to be ended with it."""
 
     def __init__(
-        self, *, parent: int, control: int, entrances: Sequence[int], uid: int, steps: Sequence[bytes]
+        self,
+        *,
+        parent: int,
+        control: int,
+        entrances: Sequence[int],
+        uid: int,
+        steps: Sequence[bytes],
+        rehearse: Callable[[], None],
     ) -> None:
         """``uid`` is the guests', as the warm interpreter's user namespace knows it; 0 leaves them who it is.
-        ``steps`` are those of the slot, of its network, and of a guest (see ``Warm``)."""
+        ``steps`` are those of the slot, of its network, and of a guest (see ``Warm``). ``rehearse`` does in a copy,
+        while nobody waits, what the job will do: a page that is written for the first time after a fork is copied."""
+        self._rehearse = rehearse
         self._parent = parent
         self._control = socket.socket(fileno=control)
         self._entrances = entrances
@@ -52,12 +63,10 @@ class Keeper:
         """Make guests until the warden lets go. Returns in a guest alone, with its launch."""
         try:
             self._settle()
-            decoder = wire.Decoder()
-            while data := self._control.recv(1 << 16):
-                for _ in decoder.feed(data):
-                    launch = self._make()
-                    if launch is not None:
-                        return launch
+            while self._control.recv(1):  # a byte is the word to make another one
+                launch = self._make()
+                if launch is not None:
+                    return launch
         except OSError as error:
             self._say("failed", message=f"the copy of a warm interpreter: {error.strerror}")
         os._exit(0)
@@ -74,6 +83,7 @@ class Keeper:
         self._itself = os.pidfd_open(os.getpid())
         self._stage = Stage(uid=self._uid, gid=self._uid, privileged=self._uid != 0)
         self._stage.apply(self._slot)
+        self._furnishing = Furnishing(self._furnish, uid=self._uid, proc=self._stage.proc)
         self._network = Network(self._stage, self._bring_up)
 
     def _make(self) -> dict[str, Any] | None:
@@ -84,34 +94,22 @@ class Keeper:
         pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(3)]
         ends = [guest_in, *(write for _, write in pipes)]
         own_ends = [stdin, *(read for read, _ in pipes)]
+        for fd in own_ends:
+            os.set_blocking(fd, False)
         if self._uid:
             for fd in ends:
                 os.fchown(fd, self._uid, self._uid)  # or it could not open /dev/stderr, which leads to its own pipe
-        theirs, control = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         pid = os.fork()
         if pid == 0:
-            for fd in (*own_ends, theirs.fileno()):
-                os.close(fd)
-            theirs.detach()
-            uid = self._uid
-            guest = Guest(privileged=uid != 0, parent=-1, ends=ends, control=control, uid=uid, gid=uid)
-            return guest.become(self._stage, self._furnish)
-        for fd in own_ends:
-            os.set_blocking(fd, False)
-        pidfd = os.pidfd_open(pid)
-        self._hand_out([self._itself, theirs.fileno(), *own_ends, pidfd])
-        theirs.close()
-        for fd in (*ends, *own_ends, pidfd):
+            return Guest(self._control, self._stage).become(
+                ends, [self._itself, *own_ends], self._furnishing, self._rehearse
+            )
+        for fd in (*ends, *own_ends):
             os.close(fd)
-        self._see_end(pid, control)
-        control.close()
+        self._see_end(pid)
         return None
 
-    def _hand_out(self, fds: Sequence[int]) -> None:
-        rights = b"".join(fd.to_bytes(4, sys.byteorder) for fd in fds)
-        self._control.sendmsg([wire.encode("made")], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
-
-    def _see_end(self, guest: int, control: socket.socket) -> None:
+    def _see_end(self, guest: int) -> None:
         """Reap orphans until the guest ends, then end and reap all that is left: the proof that the slot is empty is
         that its init, whose child every orphan becomes, has no child any more."""
         while True:
@@ -119,10 +117,7 @@ class Keeper:
             if pid == guest:
                 break
         end_all()
-        try:
-            control.sendall(exit_message(status, usage, _UNKNOWN))
-        except OSError:
-            pass  # nobody listens any more
+        self._control.sendall(exit_message(status, usage, _UNKNOWN))
 
     def _say(self, kind: str, **fields: Any) -> None:
         try:
@@ -131,33 +126,75 @@ class Keeper:
             os._exit(1)
 
 
-class Guest(Inside):
+class Guest:
     """A copy of the keeper that becomes a guest without executing anything."""
 
-    def become(self, stage: Stage, steps: Sequence[Sequence[Any]]) -> dict[str, Any]:
-        """Be furnished, wait for the launch, and return it when nothing is left to do but the job itself."""
+    def __init__(self, slot: socket.socket, stage: Stage) -> None:
+        """``slot`` is the keeper's way to the warden, ``stage`` takes the steps of the launch."""
+        self._slot = slot
+        self._stage = stage
+
+    def become(
+        self, ends: Sequence[int], fds: Sequence[int], furnishing: Furnishing, rehearse: Callable[[], None]
+    ) -> dict[str, Any]:
+        """Be furnished, wait for the launch, and return it when nothing is left to do but the job itself.
+
+        ``ends`` are the guest's ends of its pipes; ``fds`` are for the warden.
+        """
         try:
-            self._take_over_streams()
-            stage.supervised_by(self._send_listener, self._send_outlet)
-            stage.apply(steps)
-            self._rehearse(stage)
-            rights = stage.scratch.to_bytes(4, sys.byteorder)
-            words = wire.encode("ready") + wire.encode(SCRATCH) + wire.encode("furnished")
-            self.control.sendmsg([words], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+            for number, fd in enumerate(ends):
+                os.dup2(fd, number)
+            theirs, self._control = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+            furnishing.carry_out()
+            left = furnishing.descriptors
+            self._stage.furnished(left[SCRATCH], left[JOB], self._hand_out)
+            rehearse()
+            listener = [left[LISTENER]] if LISTENER in left else []
+            mine = [os.pidfd_open(os.getpid()), left[SCRATCH], *listener]
+            _send(self._slot, _FURNISHED, (fds[0], theirs.fileno(), *fds[1:], *mine))
+            for fd in (theirs.detach(), self._slot.detach(), *listener):
+                os.close(fd)
             fields = self._receive()
             begin = time.process_time()
-            stage.apply(fields["steps"])
+            self._stage.apply(fields["steps"])
             if not fields["channel"]:
                 os.close(3)
             usage = resource.getrusage(resource.RUSAGE_SELF)
-            self._send("exec", cpu_seconds=time.process_time() - begin, peak_memory=usage.ru_maxrss * 1024)
-            self.control.detach()
+            spent = time.process_time() - begin
+            self._control.sendall(wire.encode("exec", cpu_seconds=spent, peak_memory=usage.ru_maxrss * 1024))
+            self._control.detach()
             processes.close_all_but(_STREAMS)
-            stage.seal()
+            self._stage.seal()
         except BaseException as error:
-            self._fail("setup", error)
+            self._fail(error)
             os._exit(SETUP_FAILED)
         return fields
+
+    def _receive(self) -> dict[str, Any]:
+        data = self._control.recv(1 << 16)
+        decoder = wire.Decoder()
+        while data:
+            for _, fields in decoder.feed(data):
+                return fields
+            data = self._control.recv(1 << 16)
+        os._exit(0)  # the warden let go of it unused
+
+    def _hand_out(self, fds: Sequence[int]) -> None:
+        _send(self._control, _OUTLET, fds)
+
+    def _fail(self, error: BaseException) -> None:
+        known = isinstance(error, OSError) and error.strerror
+        text = known or f"{type(error).__name__}: {error}"
+        to = self._slot if self._slot.fileno() >= 0 else self._control
+        try:
+            to.sendall(wire.encode("setup_failed", message=text, errno=getattr(error, "errno", None)))
+        except OSError:
+            return  # nobody listens any more
+
+
+def _send(to: socket.socket, words: bytes, fds: Sequence[int]) -> None:
+    rights = b"".join(fd.to_bytes(4, sys.byteorder) for fd in fds)
+    to.sendmsg([words], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
 
 
 def end_all() -> None:

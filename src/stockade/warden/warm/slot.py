@@ -13,13 +13,16 @@ from stockade.warden.slot import ANSWER_SECONDS, END_SECONDS, Slot, SlotError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from stockade._launch import Groups
     from stockade.linux import cgroups
     from stockade.warden.cell import Cell
+    from stockade.warden.run import Run
     from stockade.warden.warm.stable import Zygote
 
-_FDS = FDS + 1
-"""Descriptors of a guest's place: those of a cell, with the keeper's pidfd for an init's, and the guest's pidfd."""
+_LEAST_FDS, _MOST_FDS = FDS + 2, FDS + 3
+"""Descriptors of a guest's place; see ``Lasting``."""
 
 
 class WarmSlot(Slot):
@@ -38,8 +41,10 @@ class WarmSlot(Slot):
         self.groups = zygote.groups
         self._armed: Groups | None = None
         self._counting = False
+        self.run: Run | None = None
         self._decoder = wire.Decoder()
-        self._pidfd = -1
+        self.pidfd = -1
+        """The keeper's, when it has made itself known."""
         self.pid = -1
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self.control.settimeout(ANSWER_SECONDS)
@@ -55,33 +60,39 @@ class WarmSlot(Slot):
                 os.close(fd)
 
     def ask(self) -> None:
-        """Ask for a guest; ``receive`` gives it when the control socket can be read."""
+        """Ask for another guest, when this one is gone; ``hear`` gives it when the control socket can be read."""
         try:
-            self.control.sendall(wire.encode("make"))
+            self.control.sendall(b"M")
         except OSError as error:
             raise SlotError(f"the copy of a warm interpreter is gone: {error}") from None
 
-    def receive(self) -> Cell:
-        """Return the place of the guest that was asked for."""
+    def hear(self) -> Iterator[wire.Message]:
+        """Yield what keeper and guest-to-be have to say. ``cell`` is there when the latter says ``furnished``."""
         try:
-            data, ancillary, _, _ = self.control.recvmsg(1 << 12, socket.CMSG_SPACE(4 * _FDS), socket.MSG_CMSG_CLOEXEC)
+            data, ancillary, _, _ = self.control.recvmsg(
+                1 << 12, socket.CMSG_SPACE(4 * _MOST_FDS), socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT
+            )
+        except BlockingIOError:
+            return
         except OSError as error:
             raise SlotError(f"the copy of a warm interpreter is gone: {error}") from None
+        if not data:
+            raise SlotError("the copy of a warm interpreter has ended")
         fds = descriptors(ancillary)
         for kind, fields in self._decoder.feed(data):
-            if kind == "made" and len(fds) == _FDS:
+            if kind == "furnished":
+                if len(fds) < _LEAST_FDS:
+                    raise SlotError("too few descriptors are free")
                 self._meet(fds[0])
                 self.cell = Lasting(self.pid, fds)
-                return self.cell
-            raise SlotError(str(fields.get("message", "too few descriptors are free")))
-        raise SlotError("the copy of a warm interpreter has ended")
+            yield kind, fields
 
     def _meet(self, pidfd: int) -> None:
         """Learn the keeper's pid here, which it does not know itself (proc(5), fdinfo of a pidfd)."""
         if self.pid < 0:
             lines = files.read(f"/proc/self/fdinfo/{pidfd}").splitlines()
             self.pid = next(int(line.split()[1]) for line in lines if line.startswith("Pid:"))
-            self._pidfd = os.dup(pidfd)
+            self.pidfd = os.dup(pidfd)
 
     def arm(self, groups: Groups) -> None:
         """Begin to count, and set these limits where others were set: a guest of the same kind had the same."""
@@ -96,20 +107,35 @@ class WarmSlot(Slot):
             self.group.limit(groups.with_tasks(self.own_tasks))
             self._armed = groups
 
-    def renew(self) -> bool:
-        """Let go of the guest, whose last process the keeper has reaped; return whether another one can be made."""
+    def reuse(self) -> None:
+        """Let go of the guest, and ask for the next: its keeper makes it when the last process is reaped."""
         self.cell, self._counting = None, False
-        if processes.is_dead(self._pidfd):
-            return False
-        return self.group is None or self.group.is_empty_but_for({self.pid})
+        self.ask()
+
+    def is_alone(self, guests: int) -> bool:
+        """Return whether the kernel counts no more processes in the groups than the keeper and so many ``guests``."""
+        if self.group is None:
+            return True  # by the keeper's word alone
+        tasks = self.group.look()
+        return tasks is None or tasks <= self.own_tasks + guests
+
+    @property
+    def dead(self) -> bool:
+        """Whether the keeper has ended."""
+        return self.pidfd < 0 or processes.is_dead(self.pidfd)
+
+    def kill(self) -> None:
+        """Kill the keeper."""
+        if self.pidfd >= 0:
+            processes.kill(self.pidfd)
 
     def close(self) -> None:
         """End the keeper, and with it all that is in its PID namespace; wait for the kernel to have done so."""
         self.control.close()
-        if self._pidfd >= 0:
-            processes.kill(self._pidfd)
-            processes.wait_for_end(self._pidfd, END_SECONDS)
-            os.close(self._pidfd)
+        if self.pidfd >= 0:
+            self.kill()
+            processes.wait_for_end(self.pidfd, END_SECONDS)
+            os.close(self.pidfd)
         if self.cell is not None:
             self.cell.close()
             self.cell = None

@@ -266,18 +266,17 @@ class Zygote:
         if slot.cell is None:
             self._waiting[slot] = run
         else:
-            self._forget(slot)
-            run.adopt(slot, self._warm.leave)
-        if not any(spare.cell is not None and spare.cell.ready for spare in self._spares) and self._idle < _CPUS:
+            self._hand(slot, run)
+        if not any(spare.cell is not None for spare in self._spares) and len(self._spares) < _CPUS:
             self._spare()
         return True
 
-    @property
-    def _idle(self) -> int:
-        return len(self._spares)
+    def _hand(self, slot: WarmSlot, run: Run) -> None:
+        slot.run = run
+        run.adopt(slot, self._warm.leave)
 
     def _best(self) -> WarmSlot | None:
-        ready = (slot for slot in self._spares if slot.cell is not None and slot.cell.ready)
+        ready = (slot for slot in self._spares if slot.cell is not None)
         return next(ready, self._spares[0] if self._spares else None)
 
     def _spare(self) -> None:
@@ -298,66 +297,71 @@ class Zygote:
             self._house.give_back(None, group)
             return None
         self._slots.add(slot)
-        self._loop.watch(slot.control.fileno(), loop.READ, partial(self._on_made, slot))
+        self._loop.watch(slot.control.fileno(), loop.READ, partial(self._on_slot, slot))
         slot.ask()
         return slot
 
-    def _on_made(self, slot: WarmSlot, _events: int) -> None:
-        waiting = self._waiting.pop(slot, None)
+    def _on_slot(self, slot: WarmSlot, _events: int) -> None:
+        """Hear what keeper and guest-to-be have to say."""
         try:
-            cell = slot.receive()
-        except (SlotError, wire.WireError) as error:
-            if waiting is None and slot not in self._spares:  # its run hears of it, and gives the slot back
-                self._loop.forget(slot.control.fileno())
-                return
-            self._lose(slot)
-            if waiting is not None:
-                waiting.refuse(f"no copy of a warm interpreter could be made: {error}")
+            for kind, fields in slot.hear():
+                if kind == "furnished":
+                    self._on_furnished(slot)
+                elif kind == "exit" and slot.run is not None:
+                    slot.run.on_end(fields)
+                elif kind != "exit":
+                    raise SlotError(fields["message"])
+                elif slot.cell is not None:
+                    raise SlotError("it has ended before its time")  # else it was answered before
+        except (SlotError, wire.WireError, OSError) as error:
+            self._on_trouble(slot, str(error))
+
+    def _on_furnished(self, slot: WarmSlot) -> None:
+        if not slot.is_alone(1):
+            raise SlotError("its groups are not empty")
+        if slot.pidfd >= 0:
+            self._loop.watch(slot.pidfd, loop.READ, partial(self._on_death, slot))
+        slot.arm(self.groups)
+        run = self._waiting.pop(slot, None)
+        if run is None:
             return
-        if waiting is not None and waiting.gone:
-            waiting = None
+        if run.gone:
             self._spares.append(slot)
-        if waiting is None:
-            self._loop.watch(cell.control.fileno(), loop.READ, partial(self._on_spare, slot))
-            self._loop.watch(cell.pidfd, loop.READ, partial(self._on_lost, slot))
         else:
-            waiting.adopt(slot, self._warm.leave)
+            self._hand(slot, run)
 
-    def _on_spare(self, slot: WarmSlot, _events: int) -> None:
-        cell = slot.cell
-        assert cell is not None
-        try:
-            data = cell.receive(1 << 12)
-            messages = [kind for kind, _ in wire.Decoder().feed(data)]
-            if not messages or not all(map(cell.hear, messages)):
-                self._lose(slot)
-            elif cell.ready:
-                slot.arm(self.groups)
-        except (OSError, wire.WireError):
-            self._lose(slot)
-
-    def _on_lost(self, slot: WarmSlot, _events: int) -> None:
+    def _on_trouble(self, slot: WarmSlot, message: str) -> None:
+        waiting = self._waiting.pop(slot, None)
+        if waiting is None and slot.run is not None:
+            self._loop.forget(slot.control.fileno())  # its run hears of the keeper's death, and gives the slot back
+            slot.kill()
+            return
         self._lose(slot)
+        if waiting is not None:
+            waiting.refuse(f"no copy of a warm interpreter could be made: {message}")
 
-    def _forget(self, slot: WarmSlot) -> None:
-        if slot.cell is not None:
-            self._loop.forget(slot.cell.control.fileno())
-            self._loop.forget(slot.cell.pidfd)
+    def _on_death(self, slot: WarmSlot, _events: int) -> None:
+        """The keeper is dead, and with it, by the kernel's word, all that was in its PID namespace."""
+        self._loop.forget(slot.pidfd)
+        if slot.run is not None:
+            slot.run.on_death(0)
+        else:
+            self._on_trouble(slot, "it has ended")
 
     def release(self, slot: WarmSlot) -> None:
-        """Take back a slot whose guest is gone."""
+        """Take back a slot whose guest is gone, or killed and alone."""
         self.used = time.monotonic()
-        if self.ended or not slot.renew():
+        slot.run = slot.cell = None  # the run has closed it
+        try:
+            if self.ended or slot.dead:
+                raise SlotError("it has ended")
+            slot.reuse()
+        except SlotError:
             self._lose(slot)
             if self.ended and not self._slots:
                 self._leave()
             elif not self.ended and not self._spares:
                 self._spare()
-            return
-        try:
-            slot.ask()
-        except SlotError:
-            self._lose(slot)
             return
         self._spares.append(slot)
 
@@ -368,8 +372,9 @@ class Zygote:
         self._slots.discard(slot)
         if slot in self._spares:
             self._spares.remove(slot)
-        self._forget(slot)
         self._loop.forget(slot.control.fileno())
+        if slot.pidfd >= 0:
+            self._loop.forget(slot.pidfd)
         slot.close()
         self._house.give_back(None, slot.group)
         self._numbers.append((slot.number, slot.uid))

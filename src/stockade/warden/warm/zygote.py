@@ -20,13 +20,14 @@ from stockade.warden.warm.keeper import Keeper
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, NoReturn
 
 _MOST_FDS = 16
 _NAMESPACES = processes.NEW_PID | processes.NEW_NS | processes.NEW_NET | processes.NEW_IPC
 
 
-def wait() -> dict[str, Any]:
+def wait(rehearse: Callable[[], None]) -> dict[str, Any]:
     """Make copies for as long as the warden lives. Returns in a guest alone, with its launch."""
     os.set_inheritable(CONTROL, False)
     control = socket.socket(fileno=CONTROL)
@@ -42,10 +43,14 @@ def wait() -> dict[str, Any]:
         fds = descriptors(ancillary)
         for _, fields in decoder.feed(data):
             if processes.clone(_NAMESPACES) == 0:
-                keeper = Keeper(
-                    parent=itself, control=fds[0], entrances=fds[1:], uid=fields["uid"], steps=fields["steps"]
-                )
-                return keeper.serve()
+                return Keeper(
+                    parent=itself,
+                    control=fds[0],
+                    entrances=fds[1:],
+                    uid=fields["uid"],
+                    steps=fields["steps"],
+                    rehearse=rehearse,
+                ).serve()
             for fd in fds:
                 os.close(fd)
         _reap()
