@@ -92,7 +92,7 @@ def warmth(preload: Sequence[str], warm: bool | None) -> dict[str, Any]:
 
 
 def _folder(packages: str | os.PathLike[str]) -> str:
-    from stockade._policy_parts import host_path
+    from stockade._policy_parts.filesystem import host_path
 
     try:
         return host_path(os.fspath(packages))
