@@ -71,6 +71,17 @@ def test_unlimited_lifts_and_only_that():
     assert policy.asks(Guarantee.PROCESSES)
 
 
+def test_two_slashes_in_front_are_one():
+    files = Policy(filesystem={"read": ["//srv/x"], "write": ["///srv//y"], "workspace": "//srv/x"}).filesystem
+    assert (files.read, files.write, files.workspace) == (("/srv/x",), ("/srv/y",), "/srv/x")
+    assert Policy(security={"syscalls_file": "//etc/f.json"}).security.syscalls_file == "/etc/f.json"
+
+
+@pytest.mark.parametrize("path", ["//", "//proc", "//dev/null", "//job/x"])
+def test_two_slashes_in_front_hide_nothing(path):
+    assert problems(filesystem={"read": [path]})
+
+
 def test_an_empty_list_means_nothing():
     policy = Policy(filesystem={"read": [], "write": []}, environment={"inherit": [], "set": {}}, accept={})
     assert policy == Policy()

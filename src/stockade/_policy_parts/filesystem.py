@@ -26,13 +26,19 @@ def host_path(value: str) -> str:
         raise ValueError("an absolute path must be written without '..'")
     if os.path.normpath(text).startswith(".."):
         raise ValueError("leads out of the current folder by '..'; write the absolute path if that is meant")
-    path = os.path.normpath(Path.cwd() / text)
+    path = absolute(text)
     if path == "/":
         raise ValueError("the whole root is too broad; name the folders that are needed")
     for place in _RESERVED:
         if path == place or path.startswith(place + "/"):
             raise ValueError(f"{place} is made afresh in every sandbox")
     return path
+
+
+def absolute(text: str) -> str:
+    """Return a path as one from the root that has a single spelling: POSIX leaves two slashes in front as they are."""
+    path = os.path.normpath(Path.cwd() / text)
+    return path[1:] if path.startswith("//") else path
 
 
 def _text(value: Any) -> Any:

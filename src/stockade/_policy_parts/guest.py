@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
@@ -12,6 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 from stockade import _capabilities, _commands
 from stockade._frozen import FrozenDict
 from stockade._policy_parts.base import Part, as_tuple, frozen
+from stockade._policy_parts.filesystem import absolute
 
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
@@ -71,7 +71,7 @@ def _profile(value: Any) -> Any:
     text = str(os.fspath(value))
     if not text or "\0" in text:
         raise ValueError("a path must not be empty or hold a NUL byte")
-    return os.path.normpath(Path.cwd() / text)
+    return absolute(text)
 
 
 def _mode(value: str, info: ValidationInfo) -> str:
