@@ -13,12 +13,14 @@ Each attribute of ``Traits`` that differs from its default is a promise that the
 
 from stockade.testing.base import Traits
 from stockade.testing.concurrency import ConcurrencyContract
+from stockade.testing.feeding import FeedingContract
 from stockade.testing.files import FilesContract
 from stockade.testing.interpreters import InterpretersContract
 from stockade.testing.languages import LanguagesContract
 from stockade.testing.limits import LimitsContract
 from stockade.testing.outcomes import OutcomesContract
 from stockade.testing.receipts import ReceiptsContract
+from stockade.testing.steering import SteeringContract
 from stockade.testing.streaming import StreamingContract
 from stockade.testing.streams import StreamsContract
 from stockade.testing.workspaces import WorkspacesContract
@@ -33,6 +35,8 @@ class BackendContract(
     InterpretersContract,
     StreamsContract,
     StreamingContract,
+    SteeringContract,
+    FeedingContract,
     FilesContract,
     WorkspacesContract,
     ConcurrencyContract,

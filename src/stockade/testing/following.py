@@ -1,0 +1,42 @@
+"""Following a run in a test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import stockade
+from stockade import Output
+from stockade.testing.base import Traits
+
+SLEEP = "import time; print('ready', flush=True); time.sleep(60)"
+"""Source that says that it is there, and waits."""
+
+Act = Callable[[stockade.Stream], object]
+
+
+class Following(Traits):
+    """How the contracts about streams come to theirs."""
+
+    def stream(
+        self,
+        source: str,
+        *,
+        policy: Mapping[str, Any] | None = None,
+        report_seconds: float | None = None,
+        **options: Any,
+    ) -> stockade.Stream:
+        """Follow source under the policy with these fields."""
+        box = stockade.Sandbox(self.policy(**policy or {}), backend=self.backend)
+        return box.stream(source, report_seconds=report_seconds, **self._options(options))
+
+    def steered(self, source: str, act: Act, **options: Any) -> tuple[str, stockade.Result]:
+        """Follow source, do ``act`` at its first output, and return the standard output and the result."""
+        with self.stream(source, **options) as run:
+            said = b""
+            for event in run:
+                if isinstance(event, Output) and event.stream == 1:
+                    if not said:
+                        act(run)
+                    said += event.data
+        return said.decode(), run.result

@@ -1,0 +1,186 @@
+"""Runs that are steered as they happen: signals, pause, cancel."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+import time
+from itertools import pairwise
+
+import pytest
+
+import stockade
+from stockade import Outcome, Output
+from stockade.testing.base import SLOWER
+from stockade.testing.concurrency import sleepers
+from stockade.testing.following import SLEEP, Following
+
+_MARK = "86396.5"
+_COUNTING = "import os, time\nfor number in range(2000):\n    os.write(1, b'%d\\n' % number); time.sleep(0.01)"
+_TRAPS = "import signal, time, os\n{traps}\nos.write(1, b'ready\\n')\nfor _ in range(3000): time.sleep(0.01)"
+_FAMILY = (
+    "import os, signal, sys, time\n"
+    "signal.signal(signal.SIGINT, lambda *_: (os.write(1, b'parent '), os.waitpid(child, 0), os._exit(3)))\n"
+    "child = os.fork()\n"
+    "if child == 0:\n    signal.signal(signal.SIGINT, lambda *_: (os.write(1, b'child '), os._exit(0)))\n"
+    "    os.write(1, b'ready\\n')\n"
+    "for _ in range(3000): time.sleep(0.01)"
+)
+
+
+class SteeringContract(Following):
+    """What can be done to a run through its stream."""
+
+    def test_cancelled_from_another_thread(self) -> None:
+        begin = time.monotonic()
+        _, result = self.steered(SLEEP, lambda run: threading.Timer(0.2, run.cancel).start())
+        assert result.outcome is Outcome.CANCELLED
+        assert time.monotonic() - begin < 5 * SLOWER
+
+    def test_leaving_the_loop_ends_the_run(self) -> None:
+        box = stockade.Sandbox(self.policy(), backend=self.backend)
+        for event in box.stream_command(["sh", "-c", f"sleep {_MARK} & echo ready; sleep {_MARK}"]):
+            if isinstance(event, Output):
+                assert sleepers(_MARK)
+                break
+        deadline = time.monotonic() + 10 * SLOWER
+        while sleepers(_MARK):
+            assert time.monotonic() < deadline, "it goes on"
+            time.sleep(0.01)
+        with self.stream(SLEEP) as run:
+            next(run)
+        with pytest.raises(stockade.JobError, match="no result"):
+            _ = run.result
+        assert list(run) == []
+
+    @pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM, signal.SIGHUP])
+    def test_a_signal_reaches_the_guest(self, number: int) -> None:
+        code = _TRAPS.format(traps=f"signal.signal({int(number)}, lambda *_: (os.write(1, b'caught'), os._exit(7)))")
+        said, result = self.steered(code, lambda run: run.send_signal(number))
+        assert (said, result.exit_code) == ("ready\ncaught", 7)
+
+    @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+    def test_a_signal_that_is_not_caught_is_a_crash(self, number: int) -> None:
+        _, result = self.steered(SLEEP, lambda run: run.send_signal(number))
+        assert (result.outcome, result.signal) == (Outcome.CRASHED, number)
+
+    def test_an_interrupt_reaches_the_whole_process_group(self) -> None:
+        said, result = self.steered(_FAMILY, lambda run: run.send_signal(signal.SIGINT))
+        assert sorted(said.split()) == ["child", "parent", "ready"]
+        assert result.exit_code == 3
+
+    def test_a_signal_to_what_has_ended_and_one_that_there_is_not(self) -> None:
+        run = self.stream("print(1)")
+        list(run)
+        for act in (run.cancel, run.pause, run.resume, run.close_stdin):
+            act()
+        run.send_signal(signal.SIGTERM)
+        run.write(b"x")
+        assert run.result.outcome is Outcome.COMPLETED
+        with pytest.raises(stockade.JobError, match="9999"):
+            run.send_signal(9999)
+
+    def test_a_paused_run_stands_still_and_so_does_its_clock(self) -> None:
+        moments: list[float] = []
+
+        def follow(run: stockade.Stream) -> None:
+            for event in run:
+                if isinstance(event, Output):
+                    moments.append(time.monotonic())
+                    if len(moments) == 20:
+                        run.pause()
+                        threading.Timer(1.5, run.resume).start()
+
+        with self.stream(_COUNTING.replace("2000", "60"), policy={"limits": {"wall_time": 1.4 * SLOWER}}) as run:
+            follow(run)
+        assert run.result.outcome is Outcome.COMPLETED, run.result
+        assert max(b - a for a, b in pairwise(moments)) > 1.2
+        assert run.result.usage.wall_seconds < 1.4 * SLOWER
+
+    def test_children_stand_still_as_well(self) -> None:
+        family = "import os, time\nos.fork(); os.fork()\n" + _COUNTING.split("\n", 1)[1]
+        counts: list[int] = []
+
+        def stop(run: stockade.Stream) -> None:
+            run.pause()
+            threading.Timer(0.4, look, [run]).start()
+
+        def look(run: stockade.Stream) -> None:
+            counts.append(len(came))
+            time.sleep(0.6)
+            counts.append(len(came))
+            run.cancel()
+
+        came: list[bytes] = []
+        with self.stream(family) as run:
+            for event in run:
+                if isinstance(event, Output):
+                    came.append(event.data)
+                    if len(came) == 30:
+                        stop(run)
+        assert counts[0] == counts[1]
+        assert run.result.outcome is Outcome.CANCELLED
+
+    @pytest.mark.parametrize("end", ["cancel", "kill", "leave"])
+    def test_a_paused_run_is_ended_at_once(self, end: str) -> None:
+        def act(run: stockade.Stream) -> None:
+            run.pause()
+            time.sleep(0.3)
+            if end == "leave":
+                run.close()
+            elif end == "kill":
+                run.send_signal(signal.SIGKILL)
+            else:
+                run.cancel()
+
+        begin = time.monotonic()
+        with self.stream(SLEEP) as run:
+            for event in run:
+                if isinstance(event, Output):
+                    act(run)
+        assert time.monotonic() - begin < 5 * SLOWER
+        if end != "leave":
+            assert run.result.outcome is (Outcome.CRASHED if end == "kill" else Outcome.CANCELLED)
+
+    def test_a_signal_to_a_paused_run_waits_for_it(self) -> None:
+        paused: list[float] = []
+
+        def act(run: stockade.Stream) -> None:
+            paused.append(time.monotonic())
+            run.pause()
+            run.send_signal(signal.SIGTERM)
+            threading.Timer(0.8, run.resume).start()
+
+        _, result = self.steered(SLEEP, act)
+        assert (result.signal, time.monotonic() - paused[0] > 0.75) == (signal.SIGTERM, True)
+
+    def test_a_cancelled_task_ends_its_stream(self) -> None:
+        async def follow(box: stockade.AsyncSandbox, ready: asyncio.Event) -> None:
+            async for event in box.stream(SLEEP, **self._options({})):
+                if isinstance(event, Output):
+                    ready.set()
+
+        async def main() -> None:
+            ready = asyncio.Event()
+            async with stockade.AsyncSandbox(self.policy(), backend=self.backend) as box:
+                task = asyncio.create_task(follow(box, ready))
+                await ready.wait()
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+                async with box.stream(SLEEP, **self._options({})) as run:
+                    await anext(run)
+                async with box.stream(SLEEP, **self._options({})) as run:
+                    threading.Timer(0.3, run.cancel).start()
+                    assert [event async for event in run][-1].result.outcome is Outcome.CANCELLED  # type: ignore[union-attr]
+
+        begin = time.monotonic()
+        asyncio.run(main())
+        assert time.monotonic() - begin < 20 * SLOWER
+
+    def test_what_is_asked_for_does_not_wait_behind_input_that_nobody_reads(self) -> None:
+        begin = time.monotonic()
+        _, result = self.steered(SLEEP, lambda run: run.send_signal(signal.SIGTERM), stdin=b"x" * (16 << 20))
+        assert (result.outcome, result.signal) == (Outcome.CRASHED, signal.SIGTERM)
+        assert time.monotonic() - begin < 10 * SLOWER
