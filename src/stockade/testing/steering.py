@@ -20,11 +20,13 @@ _MARK = "86396.5"
 _COUNTING = "import os, time\nfor number in range(2000):\n    os.write(1, b'%d\\n' % number); time.sleep(0.01)"
 _TRAPS = "import signal, time, os\n{traps}\nos.write(1, b'ready\\n')\nfor _ in range(3000): time.sleep(0.01)"
 _FAMILY = (
-    "import os, signal, sys, time\n"
-    "signal.signal(signal.SIGINT, lambda *_: (os.write(1, b'parent '), os.waitpid(child, 0), os._exit(3)))\n"
+    "import os, signal, time\n"
+    "def on_interrupt(act): signal.signal(signal.SIGINT, act)\n"
+    "heard, said = os.pipe()\n"
     "child = os.fork()\n"
-    "if child == 0:\n    signal.signal(signal.SIGINT, lambda *_: (os.write(1, b'child '), os._exit(0)))\n"
-    "    os.write(1, b'ready\\n')\n"
+    "if child == 0:\n    on_interrupt(lambda *_: (os.write(1, b'child '), os._exit(0))); os.write(said, b'.')\n"
+    "else:\n    on_interrupt(lambda *_: (os.write(1, b'parent '), os.waitpid(child, 0), os._exit(3)))\n"
+    "    os.read(heard, 1); os.write(1, b'ready\\n')\n"  # both are
     "for _ in range(3000): time.sleep(0.01)"
 )
 
