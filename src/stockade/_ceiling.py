@@ -36,10 +36,18 @@ def applied(policy: Policy, given: Given | None = None, trust: str | None = None
 
 
 def ceilings(given: Given | None = None) -> list[Ceiling]:
-    """Return what bounds every policy here: the caller's ceiling if there is one, then the administrator's."""
+    """Return what bounds every policy here: the caller's ceiling if there is one, then the administrator's.
+
+    Raises ``PolicyError`` if one cannot be read or trusted, or sets no field.
+    """
     found = [] if given is None else [_from_caller(given)]
     text = _ceiling_file.administrators()
-    return found if text is None else [*found, _from_text(_ceiling_file.SYSTEM, text)]
+    if text is not None:
+        found.append(_from_text(_ceiling_file.SYSTEM, text))
+    for ceiling in found:
+        if not ceiling.fields:  # an empty one would be taken for a bound and be none
+            raise _ceiling_file.unusable(ceiling.name, "sets no field, so it bounds nothing")
+    return found
 
 
 def under(policy: Policy, ceiling: Ceiling, trust: str | None = None) -> tuple[Policy, tuple[str, ...]]:

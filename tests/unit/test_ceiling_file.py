@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from stockade import PolicyError, _ceiling_file, resolve
+from stockade import Policy, PolicyError, _ceiling_file, resolve
 
 
 @pytest.fixture
@@ -105,3 +105,16 @@ def test_what_makes_no_sense_stops_everything(file, text, monkeypatch):
     file.write_text(text)
     with pytest.raises(PolicyError, match="ceiling"):
         resolve(variables={}, ceiling=file)
+
+
+@pytest.mark.parametrize("text", ["", "# [limits]\n", "[limits]\n"])
+def test_a_file_that_sets_no_field_is_no_ceiling(file, text):
+    file.write_text(text)
+    with pytest.raises(PolicyError, match=r"policy.toml: sets no field, so it bounds nothing"):
+        resolve(variables={})
+
+
+@pytest.mark.parametrize("ceiling", [{}, {"limits": {}}, {"security": {"host_uid": None}}, Policy()])
+def test_an_argument_that_sets_no_field_is_no_ceiling(ceiling):
+    with pytest.raises(PolicyError, match="ceiling = argument: sets no field"):
+        resolve(variables={}, ceiling=ceiling)
