@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from stockade._artifacts import Refused
-from stockade._project import Entry, Project
+from stockade._project import Entry, Project, upwards
 from stockade.linux import beneath
 
 _MOST_BEFORE = 16 << 20
@@ -61,7 +62,7 @@ def changes(project: Project, found: Found) -> tuple[Change, ...]:
     root = open_project(project.path)
     try:
         before = _Before(root)
-        now = [*_files(project, found, before), *_links(project, found, root), *_folders(project, found)]
+        now = [*_files(project, found, before), *_links(project, found, root), *_folders(project, found, root)]
         gone = [_deleted(path, project.entries[path], before) for path in _gone(project, found)]
     finally:
         os.close(root)
@@ -136,11 +137,22 @@ def _target(root: int, path: str) -> str | None:
         os.close(fd)
 
 
-def _folders(project: Project, found: Found) -> Iterator[Change]:
+def _folders(project: Project, found: Found, root: int) -> Iterator[Change]:
     for path, mode in found.folders.items():
         entry = project.entries.get(path)
-        if entry is None or not stat.S_ISDIR(entry.mode) or stat.S_IMODE(entry.mode) & 0o777 != mode:
-            yield Change(path, _kind(entry), "folder", mode, old_mode=entry and entry.mode)
+        mode_was = stat.S_IMODE(entry.mode) & 0o777 if entry and stat.S_ISDIR(entry.mode) else None
+        if mode_was == mode or (mode_was is not None and _is_mount(root, path)):
+            continue
+        yield Change(path, _kind(entry), "folder", mode, old_mode=entry and entry.mode)
+
+
+def _is_mount(root: int, path: str) -> bool:
+    """Return whether something is mounted at ``path``: the guest may have seen the folder below it instead."""
+    try:
+        os.close(beneath.look(root, path))
+    except OSError as error:
+        return error.errno == errno.EXDEV
+    return False
 
 
 def _gone(project: Project, found: Found) -> Iterator[str]:
@@ -149,15 +161,10 @@ def _gone(project: Project, found: Found) -> Iterator[str]:
     unknown = {item.path for item in found.refused}
     emptied = {*found.deleted, *found.fresh, *found.files, *found.links}
     for path in project.entries:
-        if path in there or any(part in unknown for part in _upwards(path)):
+        if path in there or any(part in unknown for part in upwards(path)):
             continue
-        if path in found.deleted or any(part in emptied for part in _upwards(path)[1:]):
+        if path in found.deleted or any(part in emptied for part in upwards(path)[1:]):
             yield path
-
-
-def _upwards(path: str) -> list[str]:
-    parts = path.split("/")
-    return ["/".join(parts[:count]) for count in range(len(parts), 0, -1)]
 
 
 def _deleted(path: str, entry: Entry, before: _Before) -> Change:

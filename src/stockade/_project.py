@@ -38,9 +38,7 @@ class Project:
         """Return whether ``path`` is protected, hidden, or would be, or lies in what is: it is never written."""
         if any(_lies_in(path, each) for each in (*self.hidden, *self.protected)):
             return True
-        parts = path.split("/")
-        steps = ["/".join(parts[:count]) for count in range(1, len(parts) + 1)]
-        return any(map(self.is_hidden_name, steps))
+        return any(map(self.is_hidden_name, upwards(path)))
 
     def is_hidden_name(self, path: str) -> bool:
         """Return whether a path is hidden by its name or as a whole."""
@@ -54,6 +52,12 @@ class Project:
     def holds_covered(self, path: str) -> bool:
         """Return whether something hidden or protected lies in ``path``."""
         return any(_lies_in(each, path) for each in (*self.hidden, *self.protected))
+
+
+def upwards(path: str) -> list[str]:
+    """Return a relative path and the folders that it lies in, inner ones first."""
+    parts = path.split("/")
+    return ["/".join(parts[:count]) for count in range(len(parts), 0, -1)]
 
 
 def _lies_in(path: str, folder: str) -> bool:

@@ -11,11 +11,12 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 
 from stockade._changes import open_project
 from stockade._errors import JobError
 from stockade._frozen import FrozenDict
-from stockade._project import Entry, Project
+from stockade._project import Entry, Project, upwards
 from stockade.linux import beneath
 
 MOST_NAMES = 200_000
@@ -43,15 +44,19 @@ def survey(
             if inner not in named and is_hidden(inner):
                 _cover(covered, path, inner, entry)
             elif compared:
-                status = entry.stat(follow_symlinks=False)
-                entries[inner] = Entry(
-                    status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
-                )
+                with suppress(FileNotFoundError):  # gone since it was listed
+                    entries[inner] = _entry(entry.stat(follow_symlinks=False))
     finally:
         os.close(root)
     if len(covered) > MOST_HIDDEN:
         raise JobError(f"filesystem.hidden: more than {MOST_HIDDEN} names below {path} match; name fewer in 'hidden'")
-    return Project(path, access, FrozenDict(covered), tuple(protected), tuple(hidden), FrozenDict(entries))
+    # A link may hide what was met before it, or will be met by a name that is not hidden.
+    seen = {inner: entry for inner, entry in entries.items() if covered.keys().isdisjoint(upwards(inner))}
+    return Project(path, access, FrozenDict(covered), tuple(protected), tuple(hidden), FrozenDict(seen))
+
+
+def _entry(status: os.stat_result) -> Entry:
+    return Entry(status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
 def _opened(path: str) -> int:

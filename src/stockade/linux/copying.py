@@ -1,7 +1,7 @@
 """Copies a project into the folder that a guest will work in, and notes what every file was when it began.
 
 By descriptors, and with the rights of whoever calls. Links stay links; what is neither file, folder nor link is left
-out.
+out, and so is what is mounted in the project.
 """
 
 from __future__ import annotations
@@ -53,7 +53,12 @@ class Copier:
             inner = f"{path}/{name}" if path else name
             if inner in self._hidden:
                 continue
-            found = beneath.look(source, name, across=True)
+            try:
+                found = beneath.look(source, name)
+            except OSError as error:
+                if error.errno in (errno.EXDEV, errno.ENOENT):
+                    continue  # mounted there, and nobody has looked for what to hide in it; or gone since it was listed
+                raise
             try:
                 self._one(found, target, name, inner, depth)
             except OSError as error:
