@@ -50,9 +50,10 @@ def survey(
         os.close(root)
     if len(covered) > MOST_HIDDEN:
         raise JobError(f"filesystem.hidden: more than {MOST_HIDDEN} names below {path} match; name fewer in 'hidden'")
-    # A link may hide what was met before it, or will be met by a name that is not hidden.
-    seen = {inner: entry for inner, entry in entries.items() if covered.keys().isdisjoint(upwards(inner))}
-    return Project(path, access, FrozenDict(covered), tuple(protected), tuple(hidden), FrozenDict(seen))
+    behind_links = {inner for inner in covered if not is_hidden(inner)}  # some may have been met before their link
+    if behind_links:
+        entries = {inner: entry for inner, entry in entries.items() if behind_links.isdisjoint(upwards(inner))}
+    return Project(path, access, FrozenDict(covered), tuple(protected), tuple(hidden), FrozenDict(entries))
 
 
 def _entry(status: os.stat_result) -> Entry:
