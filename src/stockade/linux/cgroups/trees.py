@@ -63,6 +63,7 @@ class Tree:
         for hierarchy, lock in zip(self._hierarchies, self._locks, strict=False):
             files.remove_folder(f"{hierarchy.path}/{self._name}")
             os.close(lock)
+            reclaim(hierarchy.path)  # what still had processes in it when this tree was made
 
     def _sweep(self) -> None:
         self._leftovers = [path for path in self._leftovers if not _remove(path)]

@@ -1,0 +1,71 @@
+"""Trees of groups that a warden has left: removed by the next one, at its start or, where they are busy, at its end."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stockade.linux import cgroups
+
+pytestmark = pytest.mark.needs("cgroup-memory")
+
+
+@pytest.fixture
+def memory() -> cgroups.Hierarchy:
+    return next(each for each in cgroups.find() if "memory" in each.controllers)
+
+
+@pytest.fixture
+def busy(memory: cgroups.Hierarchy) -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
+    """A tree that nobody holds, and a process in a group of it."""
+    tree = Path(memory.path, cgroups.PREFIX + os.urandom(8).hex())
+    (tree / "1").mkdir(parents=True)
+    process = subprocess.Popen(["sleep", "60"])
+    (tree / "1" / "cgroup.procs").write_text(str(process.pid))
+    yield tree, process
+    process.kill()
+    process.wait()
+    for group in (tree / "1", tree):
+        if group.exists():
+            group.rmdir()
+
+
+def test_a_tree_that_is_busy_at_the_start_goes_at_the_end(
+    memory: cgroups.Hierarchy, busy: tuple[Path, subprocess.Popen[bytes]]
+) -> None:
+    left, process = busy
+    tree = cgroups.Tree([memory], os.urandom(8).hex())
+    assert left.exists()
+    process.kill()
+    process.wait()
+    tree.close()
+    assert not left.exists()
+
+
+def test_a_tree_that_is_empty_goes_at_the_start(
+    memory: cgroups.Hierarchy, busy: tuple[Path, subprocess.Popen[bytes]]
+) -> None:
+    left, process = busy
+    process.kill()
+    process.wait()
+    tree = cgroups.Tree([memory], os.urandom(8).hex())
+    assert not left.exists()
+    tree.close()
+
+
+def test_a_tree_whose_warden_lives_stays(memory: cgroups.Hierarchy, busy: tuple[Path, subprocess.Popen[bytes]]) -> None:
+    held, process = busy
+    process.kill()
+    process.wait()
+    lock = os.open(held, os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        cgroups.Tree([memory], os.urandom(8).hex()).close()
+        assert (held / "1").exists()
+    finally:
+        os.close(lock)
