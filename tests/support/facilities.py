@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import pwd
 import shutil
 from collections.abc import Callable
 from functools import lru_cache
@@ -24,8 +25,16 @@ def is_by_nature(facility: str) -> bool:
         facility in BY_NATURE
         or facility in {"disk-device", "crypto-sockets", "ia32", "x32", "kexec", "modules", "ioperm"}
         or (facility.startswith("cgroup") and os.geteuid() != 0)
-        or (facility == "firejail" and shutil.which(facility) is not None and os.geteuid() != 0)  # it refuses nobody
+        or (facility == "firejail" and shutil.which(facility) is not None and not _has_account())
     )
+
+
+def _has_account() -> bool:
+    """Return whether the user is one whom firejail serves, if it works at all: nobody is none, nor who has no name."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name != "nobody"
+    except KeyError:
+        return False
 
 
 @lru_cache
