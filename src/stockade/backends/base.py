@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -11,6 +11,7 @@ from stockade import _filter, _plan
 from stockade._errors import BackendUnavailable
 
 if TYPE_CHECKING:
+    from stockade._engines import Engine
     from stockade._facts import HostFacts
     from stockade._guarantees import Enforcement, Guarantee, Isolation
     from stockade._job import Command, Job
@@ -26,6 +27,25 @@ class Availability:
     usable: bool
     reason: str = ""
     remedy: str = ""
+
+
+def unusable(reason: str, remedy: str) -> Availability:
+    """Return that a backend cannot be used, with why and what to do about it."""
+    return Availability(usable=False, reason=reason, remedy=remedy)
+
+
+def lacking(engine: Engine, options: Iterable[str], package: str, version: str) -> Availability | None:
+    """Return what to install where ``engine`` is not there, or knows not all of ``options``; else ``None``.
+
+    ``version`` of ``package`` is the first that has them.
+    """
+    if not engine.path:
+        return unusable(engine.trouble, f"apt install {package}")
+    missing = [option for option in options if engine.options and option not in engine.options]
+    if not missing:
+        return None
+    number = ".".join(map(str, engine.version))
+    return unusable(f"{engine.path} {number} has no {', '.join(missing)}", f"install {package} {version} or newer")
 
 
 class Backend(Protocol):

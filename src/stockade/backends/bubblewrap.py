@@ -22,7 +22,7 @@ from stockade import _engines
 from stockade._errors import JobError
 from stockade._guarantees import Enforcement, Guarantee, Isolation, Strength
 from stockade._launch import Launch
-from stockade.backends.base import Availability
+from stockade.backends.base import Availability, lacking, unusable
 from stockade.backends.bubblewrap_arguments import Arguments
 from stockade.backends.bubblewrap_capabilities import capabilities
 from stockade.backends.surroundings import (
@@ -76,26 +76,17 @@ class Bubblewrap:
     def availability(self, facts: HostFacts) -> Availability:  # noqa: ARG002
         """Return whether bwrap is there, new enough, and works."""
         engine = self._engine()
-        if not engine.path:
-            return Availability(usable=False, reason=engine.trouble, remedy="apt install bubblewrap")
-        lacking = [option for option in _NEEDED if engine.options and option not in engine.options]
-        if lacking:
-            version = ".".join(map(str, engine.version))
-            return Availability(
-                usable=False,
-                reason=f"{engine.path} {version} has no {', '.join(lacking)}",
-                remedy="install bubblewrap 0.8 or newer",
-            )
+        if found := lacking(engine, _NEEDED, "bubblewrap", "0.8"):
+            return found
         if _is_setuid(engine.path):
-            return Availability(
-                usable=False,
-                reason=f"{engine.path} is set-user-id, and in that mode bounds no file system",
-                remedy=f"chmod u-s {engine.path}, with user namespaces open to users (stockade doctor)",
+            return unusable(
+                f"{engine.path} is set-user-id, and in that mode bounds no file system",
+                f"chmod u-s {engine.path}, with user namespaces open to users (stockade doctor)",
             )
         if engine.trouble:
-            return Availability(usable=False, reason=engine.trouble, remedy="see: stockade doctor")
+            return unusable(engine.trouble, "see: stockade doctor")
         if not os.access(_PRLIMIT, os.X_OK):
-            return Availability(usable=False, reason="prlimit is not installed", remedy="apt install util-linux")
+            return unusable("prlimit is not installed", "apt install util-linux")
         return Availability(usable=True)
 
     def capabilities(self, facts: HostFacts, policy: Policy) -> Mapping[Guarantee, Enforcement]:  # noqa: ARG002

@@ -24,7 +24,7 @@ from stockade import _engines, _filter
 from stockade._errors import JobError
 from stockade._guarantees import Enforcement, Guarantee, Isolation
 from stockade._launch import Launch, encode_steps
-from stockade.backends.base import Availability
+from stockade.backends.base import Availability, lacking, unusable
 from stockade.backends.firejail_arguments import ENGINE_TASKS, PROGRAM, STATUS, TOLD, WALLS, arguments
 from stockade.backends.firejail_capabilities import capabilities
 from stockade.backends.limits import LOOSE, filters_syscalls, groups, rlimits, watch
@@ -76,19 +76,11 @@ class Firejail:
     def availability(self, facts: HostFacts) -> Availability:  # noqa: ARG002
         """Return whether firejail is there, new enough, and works for this user."""
         engine = self._engine()
-        if not engine.path:
-            return Availability(usable=False, reason=engine.trouble, remedy="apt install firejail")
-        lacking = [option for option in _NEEDED if engine.options and option not in engine.options]
-        if lacking:
-            version = ".".join(map(str, engine.version))
-            return Availability(
-                usable=False,
-                reason=f"{engine.path} {version} has no {', '.join(lacking)}",
-                remedy="install firejail 0.9.72 or newer",
-            )
+        if found := lacking(engine, _NEEDED, "firejail", "0.9.72"):
+            return found
         if engine.trouble:
             remedy = next((remedy for words, remedy in _REMEDIES if words in engine.trouble), "see: stockade doctor")
-            return Availability(usable=False, reason=" ".join(engine.trouble.split()), remedy=remedy)
+            return unusable(" ".join(engine.trouble.split()), remedy)
         return Availability(usable=True)
 
     def capabilities(self, facts: HostFacts, policy: Policy) -> Mapping[Guarantee, Enforcement]:  # noqa: ARG002
