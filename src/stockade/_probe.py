@@ -27,7 +27,7 @@ _ALL = (
     ("cgroup", processes.NEW_CGROUP),
 )
 _SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
-_SYSTEM_FILES = ("/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime")
+_SYSTEM_FILES = ("/etc/alternatives", "/etc/fonts", "/etc/ld.so.cache", "/etc/localtime")
 _ALLOW_EVERYTHING = b"\x06\x00\x00\x00\x00\x00\xff\x7f"  # one instruction: return SECCOMP_RET_ALLOW
 _LANDLOCK_CREATE_RULESET_VERSION = 1
 _SETTINGS = (
@@ -234,7 +234,7 @@ def _seccomp() -> bool:
 
 
 def _system() -> list[list[str]]:
-    """Return the system's own folders as ``[path, link target or ""]``, and the single files of /etc."""
+    """Return the system's own folders as ``[path, link target or ""]``, and what of /etc tells where things are."""
     found = []
     for path in (*_SYSTEM_FOLDERS, *_SYSTEM_FILES):
         if os.path.islink(path) and path in _SYSTEM_FOLDERS:

@@ -66,6 +66,11 @@ class FilesContract(Traits):
         assert result.ok, result
         assert (tmp_path / "out.txt").read_text() == "made"
 
+    def test_the_systems_fonts_are_found_by_the_systems_own_word(self) -> None:
+        conf = Path("/etc/fonts/fonts.conf")
+        said = self.run_command(["sh", "-c", f"cat {conf} 2> /dev/null; true"]).stdout
+        assert said == (conf.read_text() if conf.exists() else "")
+
     @pytest.mark.parametrize("place", ["read", "write", "workspace"])
     def test_a_path_that_is_not_there_is_named(self, place: str, tmp_path: Path) -> None:
         path = str(tmp_path / "missing")
