@@ -21,8 +21,10 @@ def test_a_read_only_workspace_says_so(tmp_path):
 
 
 def test_the_environment_is_exactly_this():
-    result = stockade.run("import os; print(sorted(os.environ))")
-    assert result.stdout == "['HOME', 'LANG', 'PATH', 'TMPDIR']\n"
+    result = stockade.run("import os; print(*sorted(os.environ))")
+    assert result.stdout == "HOME LANG MKL_NUM_THREADS OMP_NUM_THREADS OPENBLAS_NUM_THREADS PATH TMPDIR\n"
+    unbounded = stockade.Policy(limits={"processes": "unlimited"})
+    assert stockade.run("import os; print(*sorted(os.environ))", policy=unbounded).stdout == "HOME LANG PATH TMPDIR\n"
 
 
 def test_job_files_lie_in_one_folder():

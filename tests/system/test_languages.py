@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import zipfile
 from pathlib import Path
@@ -278,3 +279,10 @@ def test_a_time_for_regular_expressions_is_had_or_refused_by_name():
     else:
         assert stockade.run(attack, language="ruby", policy=bounded).error.type == "Regexp::TimeoutError"
     assert stockade.run("1", policy=bounded).value == 1  # other languages have none, and need none
+
+
+@pytest.mark.needs("numpy", "native")
+def test_numpy_starts_no_thread_that_the_policy_has_no_room_for():
+    code = "import numpy, os\nnumpy.linalg.inv(numpy.eye(200) * 2)\nprint(len(os.listdir('/proc/self/task')))"
+    result = stockade.run(code, policy=Policy(limits={"processes": 1}), interpreter=sys.prefix, backend="native")
+    assert (result.stdout, result.stderr) == ("1\n", ""), result

@@ -1,11 +1,13 @@
 """Paths of the host: what a guest with a uid of its own can reach, and in which order they are shown."""
 
+import os
 from dataclasses import replace
 
 import pytest
 
 from stockade import JobError, Policy
-from stockade.backends.surroundings import Showing, check_reachable, host_paths, program_folders
+from stockade._job import Command, Job
+from stockade.backends.surroundings import Showing, check_reachable, environment, host_paths, program_folders
 from tests.unit import facts as hosts
 
 
@@ -35,3 +37,21 @@ def test_programs_that_lie_in_the_system_are_not_shown_twice():
     host = replace(hosts.USER, system=(("/usr", ""), ("/bin", "usr/bin")))
     folders = ["/usr/lib/python3", "/opt/python", "/opt/python/lib", "/tmp/env"]
     assert program_folders(host, folders) == ["/opt/python"]
+
+
+@pytest.mark.parametrize(
+    ("processes", "processors", "threads"),
+    [(10, 64, "2"), (1, 64, "1"), (400, 64, "64"), (400, 2, "2"), ("unlimited", 64, None)],
+)
+def test_libraries_start_no_more_threads_than_the_policy_has_room_for(monkeypatch, processes, processors, threads):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: range(processors))
+    policy = Policy(limits={"processes": processes})
+    job, command = Job(argv=("true",)), Command(argv=("true",))
+    for name in ("MKL_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        assert environment(policy, job, command).get(name) == threads
+
+
+def test_a_number_of_threads_that_was_asked_for_is_kept():
+    policy = Policy(environment={"set": {"OMP_NUM_THREADS": "7", "MKL_NUM_THREADS": "7"}})
+    made = environment(policy, Job(argv=("true",), environment={"MKL_NUM_THREADS": "8"}), Command(argv=("true",)))
+    assert (made["OMP_NUM_THREADS"], made["MKL_NUM_THREADS"]) == ("7", "8")

@@ -27,6 +27,8 @@ DEVICES = ("null", "zero", "full", "random", "urandom")
 _NETWORK_FILES = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/ssl", "/etc/ca-certificates")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _ENVIRONMENT = {"PATH": _PATH, "LANG": "C.UTF-8"}
+_POOLS = ("MKL_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+_PART_OF_A_POOL = 4
 
 
 class Showing(Enum):
@@ -39,10 +41,20 @@ class Showing(Enum):
 
 
 def environment(policy: Policy, job: Job, command: Command, home: str = "/tmp") -> dict[str, str]:
-    """Return the guest's environment: a few fixed names, and what policy, job and language say."""
+    """Return the guest's environment: a few fixed names, and what language, policy and job say, the later over all."""
     inherited = {name: os.environ[name] for name in policy.environment.inherit if name in os.environ}
-    fixed = {**_ENVIRONMENT, "HOME": home, "TMPDIR": home, **command.environment}
+    fixed = {**_ENVIRONMENT, **_pools(policy), "HOME": home, "TMPDIR": home, **command.environment}
     return {**fixed, **inherited, **policy.environment.set, **job.environment}
+
+
+def _pools(policy: Policy) -> dict[str, str]:
+    """Return how many threads libraries of linear algebra may start for themselves: by their own rule one for each
+    processor, which on a large host is past the limit on processes, and a program may load two or three of them."""
+    most = policy.limits.figure(Guarantee.PROCESSES)
+    if most is None:
+        return {}
+    threads = min(len(os.sched_getaffinity(0)), int(most) // _PART_OF_A_POOL)
+    return dict.fromkeys(_POOLS, str(max(1, threads)))
 
 
 def network_files() -> tuple[str, ...]:

@@ -87,7 +87,8 @@ class FilesContract(Traits):
         assert {key: seen.get(key) for key in ("WANTED", "A", "B", "SECRET", "NOT_SET")} == {
             "WANTED": "w", "A": "1", "B": "2", "SECRET": None, "NOT_SET": None,
         }  # fmt: skip
-        assert set(seen) - self.keeps_environment == {"WANTED", "A", "B", "PATH", "HOME", "TMPDIR", "LANG"}
+        pools = {"MKL_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"}
+        assert set(seen) - self.keeps_environment == {"WANTED", "A", "B", "PATH", "HOME", "TMPDIR", "LANG", *pools}
 
     def test_the_home_and_temporary_folders_are_the_guests_own(self, run: Run) -> None:
         code = (
