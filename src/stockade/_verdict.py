@@ -200,7 +200,7 @@ def _disk(report: _Report, _figure: float) -> tuple[Met, str]:
 
 def _file_size(report: _Report, _figure: float) -> tuple[Met, str]:
     if report["status"] is not None and _status(report["status"])[1] == signal.SIGXFSZ:
-        return Met.MET, "SIGXFSZ"
+        return Met.MET, "ended by SIGXFSZ"  # sent by whom is not told: waitid(2)
     return Met.UNKNOWN, _NO_COUNTER.evidence
 
 

@@ -58,6 +58,14 @@ def test_outcomes(fields, outcome, exit_code, number, limit):
     assert (result.outcome, result.exit_code, result.signal, result.limit) == (outcome, exit_code, number, limit)
 
 
+def test_a_guest_that_sends_itself_sigxfsz_hides_no_other_limit():
+    own = int(signal.SIGXFSZ)
+    assert judged(status=own).limits_met[Guarantee.FILE_SIZE].evidence == "ended by SIGXFSZ"
+    assert judged(status=own, oom_kills=1).limit is Guarantee.MEMORY
+    assert judged(status=own, cpu_seconds=1.0).limit is Guarantee.CPU_TIME
+    assert judged(status=own, cause="output").limit is Guarantee.OUTPUT
+
+
 def test_a_limit_that_the_guest_coped_with_is_told_with_its_counter():
     state = judged(forks_refused=9).limits_met[Guarantee.PROCESSES]
     assert (state.state, state.evidence) == (Met.MET, "cgroup pids.events max 9")
