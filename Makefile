@@ -40,7 +40,7 @@ unit: $(STAMP) ## tests that fork nothing
 test: $(ENGINES) ## everything, as this user, and as an ordinary one too when this is root
 	scripts/test.sh $(BIN)/python
 
-bench: $(ENGINES) ## what a cold run costs, beside bubblewrap and a bare process; what each wall costs, each backend, and counting
+bench: $(ENGINES) ## what a cold run costs, beside bubblewrap and a bare process; what each wall costs, each backend, counting, and a project
 	$(BIN)/python bench/cold.py
 	@echo
 	$(BIN)/python bench/walls.py
@@ -48,6 +48,8 @@ bench: $(ENGINES) ## what a cold run costs, beside bubblewrap and a bare process
 	$(BIN)/python -m bench.backends
 	@echo
 	$(BIN)/python -m bench.operations
+	@echo
+	$(BIN)/python -m bench.projects
 	$(BIN)/python -m bench.batch
 
 bench-smoke: $(ENGINES)
@@ -55,6 +57,7 @@ bench-smoke: $(ENGINES)
 	$(BIN)/python bench/walls.py --runs 3
 	$(BIN)/python -m bench.backends --runs 3
 	$(BIN)/python -m bench.operations --smoke
+	$(BIN)/python -m bench.projects --smoke
 	$(BIN)/python -m bench.batch --smoke
 
 overshoot: $(ENGINES) ## how far past its limit a run gets, worst of 50
