@@ -27,6 +27,14 @@ f(2)
 _OWN_CODE = os.path.join(os.path.dirname(_FOLDER), ".stockade")
 
 
+def renumber() -> None:
+    """Go on as a process whose number no copy will have: by that alone some libraries tell that they were copied, and
+    take fresh random numbers (OpenSSL 3, SQLite, ``tempfile``). The first one stays, as who is waited for."""
+    child = os.fork()
+    if child:
+        os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) & 0xFF)
+
+
 def prepare() -> Any:
     """Import the modules asked for, and what makes copies, which leaves no trace among the modules. Return it."""
     trouble = preload()
@@ -40,6 +48,9 @@ def prepare() -> Any:
         del sys.modules[name]
     if trouble:
         zygote.refuse(trouble)
+    sys.stdout.flush()  # or every copy would say again what an import has printed
+    sys.stderr.flush()
+    zygote.flush()
     return zygote
 
 
@@ -59,7 +70,17 @@ def preload() -> str:
         left = {fd for fd in set(os.listdir("/proc/self/fd")) - before if os.path.exists(f"/proc/self/fd/{fd}")}
         if left:
             return f"preload: {name} leaves descriptors open, which all copies would share; leave it out"
+        if shares_memory():
+            return f"preload: {name} leaves memory that all copies would share and could write to; leave it out"
+    if shares_memory():
+        return "what starts with the interpreter leaves memory that all copies would share and could write to"
     return ""
+
+
+def shares_memory() -> bool:
+    """Return whether memory is mapped that a copy shares and can write to (``sh`` in proc_pid_smaps(5))."""
+    with open("/proc/self/smaps", "rb") as file:
+        return any(b"sh" in line.split() for line in file if line.startswith(b"VmFlags:"))
 
 
 def load_agent() -> dict[str, Any]:
@@ -151,6 +172,7 @@ def clear(names: dict[str, Any]) -> None:
 
 environment = dict(os.environ)
 agent = load_agent()
+renumber()
 zygote = prepare()
 loaded = set(sys.modules)
 for name in ("_weakref", "atexit", "gc"):  # built in; a fresh interpreter has them ready, and not yet imported

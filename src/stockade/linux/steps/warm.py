@@ -11,6 +11,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+_FAR = 30_000
+"""A process number that hardly any run gets to, below the least pid_max of all (proc(5))."""
+
 
 class WarmSteps(Steps):
     """What a warm interpreter and each of its keepers do once; what their guests do is in ``warden/warm``."""
@@ -28,8 +31,11 @@ class WarmSteps(Steps):
     def forget_pids(self) -> None:
         """Have the next process of this PID namespace numbered as the first one beside its init was (proc(5),
         ns_last_pid): a number would tell how many there have been."""
+        self._number_next(2)
+
+    def _number_next(self, pid: int) -> None:
         try:
-            write_below(self._proc, "sys/kernel/ns_last_pid", b"1")
+            write_below(self._proc, "sys/kernel/ns_last_pid", b"%d" % (pid - 1))
         except OSError:
             pass  # a kernel without it: the numbers go on
 
@@ -39,6 +45,7 @@ class WarmSteps(Steps):
         os.mkdir("/proc")
         mounts.proc("/proc")
         self._proc = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
+        self._number_next(_FAR)  # what waits to be copied forks once, and no copy may have its number
 
     def do_own_users(self, ids: Sequence[int]) -> None:
         """Give up the host's root for that of a user namespace, in which ``ids`` of the host are 0, 1, ..., and have
