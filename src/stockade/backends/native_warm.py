@@ -24,13 +24,19 @@ _JOB_SPACE = (1 << 30, 8192)  # nobody but the sandbox itself writes there
 _FIXED = ("PATH", "LANG", "HOME", "TMPDIR")
 _READ_AT_START = ("PYTHON", "LD_", "LC_", "LANG", "MALLOC_", "GLIBC_")
 """Variables that an interpreter, or the C library below it, reads when it starts and never again."""
+_BRINGS_CODE = ("PYTHON", "LD_", "GCONV_PATH", "HOME")
+"""Variables by which an interpreter comes, while it starts, by code from wherever they say: what waits to be copied is
+no guest, and runs nothing of the kind."""
+_BRINGS_NONE = ("PYTHONHASHSEED", "PYTHONUNBUFFERED", "PYTHONUTF8", "PYTHONIOENCODING", "PYTHONDONTWRITEBYTECODE")
 
 
 def obstacle(policy: Policy, job: Job, readable: Iterable[str], packages: Iterable[str]) -> str:
     """Return why no copy can stand in for a fresh interpreter; empty if one can: the same guarantees, and nothing to be
     shown that a copy could not reach any more."""
     files = policy.filesystem
-    variable = next((name for name in job.environment if name.startswith(_READ_AT_START)), "")
+    variable = next((name for name in job.environment if name.startswith((*_READ_AT_START, *_BRINGS_CODE))), "")
+    said = {*policy.environment.inherit, *policy.environment.set} - {*_BRINGS_NONE}
+    bringing = next((name for name in sorted(said) if name.startswith(_BRINGS_CODE)), "")
     below = [path for path, _ in host_paths(policy, readable, packages) if lies_below(path, (*FACES, JOB_FOLDER))]
     workspace = files.workspace != "empty" or files.way == "read"
     reasons = {
@@ -42,6 +48,7 @@ def obstacle(policy: Policy, job: Job, readable: Iterable[str], packages: Iterab
         "the root can be written": not policy.security.read_only_root,
         "security.host_uid names one uid for all": policy.security.host_uid is not None,
         f"{variable} is read when an interpreter starts": bool(variable),
+        f"{bringing} may have an interpreter run code of anybody's while it starts": bool(bringing),
         f"{', '.join(below)} would be covered": bool(below),
     }
     return next((reason for reason, holds in reasons.items() if holds), "")

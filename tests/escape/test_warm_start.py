@@ -1,0 +1,121 @@
+"""What runs before there is a guest: a warm interpreter takes on no code of a guest's, and leaves nothing in its copies
+that they would share."""
+
+from __future__ import annotations
+
+import sys
+import venv
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+import stockade
+from stockade import JobError, Outcome, Policy
+
+pytestmark = pytest.mark.needs("native")
+
+Keeping = Callable[[str], stockade.Sandbox]
+RUNS = 3
+
+
+@pytest.fixture(scope="module")
+def packages() -> Iterator[Path]:
+    """A virtual environment; not in /tmp, which every sandbox has of its own."""
+    with TemporaryDirectory(dir="/var/tmp", prefix="stockade-test-") as folder:
+        Path(folder).chmod(0o755)
+        venv.create(folder, symlinks=True)
+        yield Path(folder)
+
+
+@pytest.fixture
+def keeping(packages: Path) -> Callable[[str], list[stockade.Result]]:
+    """Returns what comes of some runs of ``code``, from an interpreter that has imported a module of that text."""
+    place = packages / f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
+
+    def run(text: str, code: str) -> list[stockade.Result]:
+        name = f"kept_{abs(hash(text)):x}"
+        (place / f"{name}.py").write_text(text)
+        box = stockade.Sandbox(backend="native", preload=[name])
+        return [box.run(code.replace("kept", name), packages=packages) for _ in range(RUNS)]
+
+    return run
+
+
+def test_a_module_is_imported_once_for_all(keeping) -> None:
+    results = keeping("import os\nnumber = os.urandom(8).hex()", "import kept; print(kept.number)")
+    assert all(result.ok for result in results)
+    assert len({result.stdout for result in results}) == 1  # or none of the tests below shows anything
+
+
+SHARED = {
+    "anonymous": "import mmap\nshared = mmap.mmap(-1, 4096)",
+    "file": "import mmap, tempfile\nf = tempfile.TemporaryFile()\nf.truncate(4096)\nshared = mmap.mmap(f.fileno(), 4096)\nf.close()",
+    "lock": "import multiprocessing\nlock = multiprocessing.Lock()",
+    "readable so far": "import mmap, os, tempfile\nname = tempfile.mktemp()\nf = open(name, 'w+b')\nf.truncate(4096)\n"
+    "shared = mmap.mmap(f.fileno(), 4096, prot=mmap.PROT_READ)\nf.close()",
+}
+
+
+@pytest.mark.parametrize("text", SHARED.values(), ids=SHARED)
+def test_memory_that_all_copies_would_share_keeps_an_interpreter_from_being_kept(keeping, text: str) -> None:
+    for result in keeping(text, "1"):
+        assert result.outcome is Outcome.SANDBOX_FAILED
+        assert "all copies would share" in result.summary()
+
+
+def test_memory_that_is_read_only_or_private_does_not(keeping) -> None:
+    text = "import mmap\nf = open('/etc/passwd', 'rb')\na = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)\nf.close()\na.close()\nb = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE)"
+    assert all(result.ok for result in keeping(text, "import kept; kept.b[:1] = b'x'"))
+
+
+DRAWN = {
+    "OpenSSL": ("import ssl\nssl.RAND_bytes(1)", "import ssl; print(ssl.RAND_bytes(16))"),
+    "OpenSSL, by a child": (
+        "import ssl\nssl.RAND_bytes(1)",
+        "import os, ssl\nif os.fork() == 0:\n    print(ssl.RAND_bytes(16), flush=True); os._exit(0)\nos.wait()",
+    ),
+    "SQLite": (
+        "import sqlite3\nsqlite3.connect(':memory:').execute('select random()').fetchone()",
+        "import sqlite3; print(sqlite3.connect('/tmp/x').execute('select random()').fetchone())",
+    ),
+    "tempfile": ("import tempfile\ntempfile.mktemp()", "import tempfile; print(tempfile.mktemp())"),
+    "random": ("import random\nrandom.random()", "import random; print(random.random())"),
+    "secrets": ("import secrets\nsecrets.token_hex()", "import secrets; print(secrets.token_hex())"),
+    "uuid": ("import uuid\nuuid.uuid4()", "import uuid; print(uuid.uuid4())"),
+}
+
+
+@pytest.mark.parametrize(("text", "code"), DRAWN.values(), ids=DRAWN)
+def test_no_run_draws_the_random_numbers_of_another(keeping, text: str, code: str) -> None:
+    printed = [result.stdout for result in keeping(text, code)]
+    assert all(printed) and len(set(printed)) == RUNS
+
+
+def test_what_an_import_prints_is_printed_for_no_run(keeping) -> None:
+    text = "import ctypes\nprint('at import')\nctypes.CDLL(None).printf(b'at import')"
+    assert [result.stdout for result in keeping(text, "print('run')")] == ["run\n"] * RUNS
+
+
+@pytest.mark.parametrize("name", ["PYTHONPATH", "PYTHONHOME", "PYTHONWARNINGS", "PYTHONUSERBASE", "HOME", "LD_PRELOAD"])
+def test_no_variable_brings_code_into_an_interpreter_that_is_kept(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "/nowhere")
+    for policy in ({"set": {name: "/nowhere"}}, {"inherit": [name]}):
+        with pytest.raises(JobError, match=f"warm: .*{name}"):
+            stockade.run("1", policy=Policy.parse({"environment": policy}), backend="native", warm=True)
+    with pytest.raises(JobError, match=f"warm: .*{name}"):
+        stockade.run("1", environment={name: "/nowhere"}, backend="native", warm=True)
+
+
+def test_code_that_starts_with_an_interpreter_runs_in_the_sandbox() -> None:
+    """Often enough for an interpreter to be kept, if it were: then this would run in it, with what it may do."""
+    with TemporaryDirectory(dir="/var/tmp", prefix="stockade-test-") as folder:
+        Path(folder).chmod(0o755)
+        Path(folder, "sitecustomize.py").write_text(
+            "import builtins\nbuiltins.status = open('/proc/self/status').read()"
+        )
+        policy = Policy.parse({"filesystem": {"read": [folder]}, "environment": {"set": {"PYTHONPATH": folder}}})
+        box = stockade.Sandbox(policy, backend="native")
+        seen = [box.run("import builtins, time; time.sleep(0.2); print(builtins.status)").stdout for _ in range(5)]
+    assert all("CapEff:\t0000000000000000\n" in each and "Seccomp:\t2\n" in each for each in seen)
