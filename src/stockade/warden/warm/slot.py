@@ -81,11 +81,22 @@ class WarmSlot(Slot):
         fds = descriptors(ancillary)
         for kind, fields in self._decoder.feed(data):
             if kind == "furnished":
-                if len(fds) < _LEAST_FDS:
-                    raise SlotError("too few descriptors are free")
-                self._meet(fds[0])
-                self.cell = Lasting(self.pid, fds)
+                self.cell = self._place(fds)
             yield kind, fields
+
+    def _place(self, fds: list[int]) -> Cell:
+        if len(fds) < _LEAST_FDS:
+            for fd in fds:
+                os.close(fd)
+            raise SlotError("too few descriptors are free")
+        place = Lasting(-1, fds)
+        try:
+            self._meet(place.pidfd)
+        except (OSError, StopIteration) as error:
+            place.close()
+            raise SlotError(f"the copy of a warm interpreter cannot be looked at: {error}") from None
+        place.init = self.pid
+        return place
 
     def _meet(self, pidfd: int) -> None:
         """Learn the keeper's pid here, which it does not know itself (proc(5), fdinfo of a pidfd)."""

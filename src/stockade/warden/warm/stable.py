@@ -33,6 +33,8 @@ _SLOTS = 16
 _AFTER_RUNS = 2
 """A kind that was wanted so often is worth an interpreter that waits."""
 _IDLE_SECONDS = 60.0
+_START_SECONDS = 60.0
+_ASK_SECONDS = 5.0
 _CPUS = len(os.sched_getaffinity(0))
 _MOST_USES = 10_000
 _RUNS_AFTER_FAILURE = 1000
@@ -42,6 +44,9 @@ _LAST_WORDS = 4096
 
 class House(Protocol):
     """What warm interpreters need of the warden around them."""
+
+    def start(self, run: Run, launch: Launch) -> None:
+        """Find a cell for ``run``, in another way if need be."""
 
     def take_slot(self) -> Slot:
         """Return a slot for a cell."""
@@ -82,14 +87,14 @@ class Stable:
         if zygote is not None and zygote.take(run, launch.groups):
             return True
         if launch.eager and zygote is not None and not zygote.ready:
-            zygote.wait_for(run, launch.groups)
+            zygote.wait_for(run, launch)
             return True
         return False
 
     def _find(self, key: bytes) -> Zygote | None:
         zygote = self._zygotes.get(key)
         if zygote is not None and zygote.ended:
-            del self._zygotes[key]
+            self._zygotes.pop(key).close()
             return None
         return zygote
 
@@ -102,9 +107,13 @@ class Stable:
     def tick(self, now: float) -> float:
         """Give back what has been idle for long; return when to look again."""
         for key, zygote in list(self._zygotes.items()):
-            if zygote.ended or zygote.idle_since(now) >= _IDLE_SECONDS:
+            if not zygote.ended and zygote.idle_since(now) >= _IDLE_SECONDS:
+                self._wanted.pop(key, None)  # it was worth it, and will be again
                 zygote.close()
-                del self._zygotes[key]
+            elif zygote.is_late(now):
+                zygote.refuse(f"it was not there after {_START_SECONDS:.0f} s")
+            if zygote.ended:
+                self._zygotes.pop(key).close()
         return now + _IDLE_SECONDS if self._zygotes else float("inf")
 
     def _begin(self, key: bytes, groups: Groups) -> Zygote | None:
@@ -134,10 +143,10 @@ class Zygote:
         self._house = house
         self._warm = warm
         self.groups = groups
-        self.used = time.monotonic()
+        self.used = self._begun = time.monotonic()
         self.ended = False
         self.ready = False
-        self._queue: list[tuple[Run, Groups]] = []
+        self._queue: list[tuple[Run, Launch]] = []
         self._sent = False
         self._decoder = wire.Decoder()
         self._slots: set[WarmSlot] = set()
@@ -145,13 +154,23 @@ class Zygote:
         self._waiting: dict[WarmSlot, Run] = {}
         self._numbers: list[tuple[int, int | None]] = [(0, None)] * _SLOTS
         self._home = house.take_slot()
-        mapped: list[int] = []
-        if self._home.uid is not None:
-            mapped = [uid for uid in (house.take_uid() for _ in range(_SLOTS)) if uid is not None]
-            self._numbers = [(number, uid) for number, uid in enumerate(mapped, 1)]
-        self._mapped = mapped
-        house.expect(self._home, self)
-        self._home.request(warm.zygote, Groups(), own_network=True)
+        self._mapped: list[int] = []
+        try:
+            if self._home.uid is not None:
+                self._lease()
+            house.expect(self._home, self)
+            self._home.request(warm.zygote, Groups(), own_network=True)
+        except (OSError, SlotError):
+            self._leave()
+            raise
+
+    def _lease(self) -> None:
+        """Take a uid for each copy, which the interpreter's user namespace has from its start."""
+        for _ in range(_SLOTS):
+            uid = self._house.take_uid()
+            assert uid is not None
+            self._mapped.append(uid)
+        self._numbers = [(number, uid) for number, uid in enumerate(self._mapped, 1)]
 
     # -- its own start ---------------------------------------------------------------------------------------------
 
@@ -169,9 +188,13 @@ class Zygote:
         for run, _ in queue:
             run.refuse(f"no interpreter could be kept warm: {message}")
 
-    def wait_for(self, run: Run, groups: Groups) -> None:
+    def wait_for(self, run: Run, launch: Launch) -> None:
         """Start ``run`` when the interpreter is there, or refuse it."""
-        self._queue.append((run, groups))
+        self._queue.append((run, launch))
+
+    def is_late(self, now: float) -> bool:
+        """Return whether it should have said long ago that it is there."""
+        return not self.ready and now - self._begun >= _START_SECONDS
 
     def _on_word(self, _events: int) -> None:
         cell = self._home.cell
@@ -199,9 +222,9 @@ class Zygote:
         if kind == "warm":
             self.ready = True
             queue, self._queue = self._queue, []
-            for run, groups in queue:
-                if not (run.gone or self.take(run, groups)):
-                    run.refuse("no copy of the warm interpreter could be made")
+            for run, launch in queue:
+                if not (run.gone or self.take(run, launch.groups)):
+                    self._house.start(run, launch)  # all copies are taken: it is started cold
             if not self._slots:
                 self._spare()
         elif kind == "refused" or kind.endswith("_failed"):
@@ -233,7 +256,7 @@ class Zygote:
         rights = b"".join(fd.to_bytes(4, sys.byteorder) for fd in fds)
         steps = [self._warm.slot, self._warm.network, self._warm.guest]
         words = wire.encode("slot", uid=uid, steps=steps)
-        cell.control.setblocking(True)
+        cell.control.settimeout(_ASK_SECONDS)  # one that stands still must not hold up every run
         try:
             cell.control.sendmsg([words], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
         finally:
@@ -243,8 +266,8 @@ class Zygote:
 
     @property
     def busy(self) -> bool:
-        """Whether any run is in it."""
-        return len(self._slots) > len(self._spares) or bool(self._waiting)
+        """Whether any run is in it, or waits for it."""
+        return len(self._slots) > len(self._spares) or bool(self._waiting) or bool(self._queue)
 
     def idle_since(self, now: float) -> float:
         """Return for how many seconds nobody has wanted it."""
@@ -381,7 +404,7 @@ class Zygote:
 
     def close(self) -> None:
         """End it, with all its copies. A run that waits for one is started cold by nobody: it is told."""
-        self.ended = True
+        self.refuse("it has ended")
         for slot in list(self._slots):
             waiting = self._waiting.pop(slot, None)
             if waiting is not None:
