@@ -118,6 +118,8 @@ class Result:
     usage: Usage = Usage()
     backend: str = ""
     enforcement: Mapping[Guarantee, Enforcement] = field(default_factory=dict)
+    shared: str = ""
+    """What the run had in common with other runs of its kind; empty where its interpreter was started for it alone."""
     denials: tuple[Denial, ...] = ()
     """System calls that the filter refused; always empty unless ``security.explain_denials`` is set."""
     denials_truncated: bool = False
@@ -232,6 +234,7 @@ class Result:
             "error": asdict(self.error) if self.error else None,
             "usage": asdict(self.usage),
             "backend": self.backend,
+            "shared": self.shared,
             "denials": [asdict(denial) for denial in self.denials],
             "denials_truncated": self.denials_truncated,
             "artifacts": {path: len(content) for path, content in self.artifacts.items()},

@@ -9,11 +9,12 @@ import json
 import os
 import signal
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from stockade._frozen import FrozenDict
-from stockade._guarantees import LIMITS, Guarantee, Strength
+from stockade._guarantees import LIMITS, Enforcement, Guarantee, Strength
 from stockade._plan import Plan
 from stockade._result import Denial, GuestError, LimitState, Met, Outcome, Result, Usage
 from stockade._units import format_size
@@ -23,6 +24,11 @@ _SIGNALLED = 0.95
 EXHAUSTED = 122
 """The exit status with which an agent ends a process that has used up its operations."""
 _MOST_WORDS = 8
+_SHARED = (
+    "a copy of an interpreter that is kept warm: hash seed, address layout and the modules it had imported are those of "
+    "other runs of this kind"
+)
+_PENDING = "pending: its only process was killed before the answer, and is reaped behind it"
 _NO_COUNTER = LimitState(Met.UNKNOWN, "the kernel's refusal leaves no counter")
 
 
@@ -74,11 +80,19 @@ def verdict(plan: Plan, report: _Report, stdout: bytes, stderr: bytes, denials: 
             output=sum(report["output"]),
         ),
         backend=plan.backend,
-        enforcement=plan.enforcement,
+        enforcement=_while_reaped(plan) if report.get("pending") else plan.enforcement,
+        shared=_SHARED if report.get("warm") else "",
         denials=denials,
         denials_truncated=report["denials_truncated"],
         **streams,
     )
+
+
+@lru_cache(maxsize=64)
+def _while_reaped(plan: Plan) -> Mapping[Guarantee, Enforcement]:
+    """Return the receipt of a run that was answered when its only process was killed, and not reaped yet."""
+    held = plan.enforcement[Guarantee.NO_SURVIVORS]
+    return FrozenDict({**plan.enforcement, Guarantee.NO_SURVIVORS: replace(held, note=_PENDING)})
 
 
 def _outcome(cause: str | None, limit: Guarantee | None, exit_code: int | None) -> Outcome:

@@ -59,9 +59,9 @@ NAMESPACES = (
         ((_STAGE, """        libc.unshare(processes.NEW_USER)
         processes.map_identity(self._proc, uid, self._uid, gid, self._gid)
         processes.no_user_namespaces(self._proc)
-""", ""), ("linux/processes.py", """    for capability in range(_CAPABILITIES):
-        libc.prctl(_PR_CAPBSET_DROP""", """    for capability in ():
-        libc.prctl(_PR_CAPBSET_DROP""")),  # which takes a capability that only the namespace gives
+""", ""), ("linux/processes.py", """    for capability in range(CAPABILITIES):
+        libc.prctl(PR_CAPBSET_DROP""", """    for capability in ():
+        libc.prctl(PR_CAPBSET_DROP""")),  # which takes a capability that only the namespace gives
         ("privileges/nested_root", "privileges/become_root", "processes/other_namespace", "disk/own_tmpfs", "filesystem_write/fresh_proc"),
         beside=("system-call filter", "Landlock"),
     ),

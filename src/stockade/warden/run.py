@@ -72,6 +72,7 @@ class Run:
         self._launch: Launch | None = None
         self._leave: Sequence[str] = ()
         self._announced: int | None = None
+        self._pending = False
         self._failure: dict[str, Any] | None = None
         self._exit: dict[str, Any] | None = None
         self._outlets: Outlets | None = None
@@ -291,7 +292,7 @@ class Run:
         group = slot.group
         if launch.collect is None and group is not None and group.counts_memory and self._is_alone(group):
             self._exit = {"status": status << 8, **cell.see()}
-            self._ended = True
+            self._ended = self._pending = True
             self._conclude()
 
     def _is_alone(self, group: Group) -> bool:
@@ -437,6 +438,8 @@ class Run:
             "cause": self.cause,
             "failure": self._failure,
             "collect_trouble": trouble,
+            "warm": self.cell is not None and self.cell.lasting,
+            "pending": self._pending,
             **self._outlets.report(),
             **self._denials.report(),
         }

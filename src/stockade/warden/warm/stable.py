@@ -122,6 +122,7 @@ class Stable:
             if self._zygotes[oldest].busy:
                 return None
             self._zygotes.pop(oldest).close()
+            self._wanted.pop(oldest, None)
         if len(self._wanted) > _REMEMBERED:
             self._wanted.clear()
         self._wanted[key] = -_RUNS_AFTER_FAILURE  # should it fail, that many runs go by before another try
