@@ -25,8 +25,8 @@ EXHAUSTED = 122
 """The exit status with which an agent ends a process that has used up its operations."""
 _MOST_WORDS = 8
 _SHARED = (
-    "a copy of an interpreter that is kept warm: hash seed, address layout and the modules it had imported are those of "
-    "other runs of this kind"
+    "a copy of an interpreter that is kept warm: hash seed, address layout and the modules that it had imported are "
+    "those of other runs of this kind"
 )
 _PENDING = "pending: its only process was killed before the answer, and is reaped behind it"
 _NO_COUNTER = LimitState(Met.UNKNOWN, "the kernel's refusal leaves no counter")
