@@ -51,6 +51,7 @@ bench: $(ENGINES) ## what a cold run costs, beside bubblewrap and a bare process
 	@echo
 	$(BIN)/python -m bench.projects
 	$(BIN)/python -m bench.batch
+	$(BIN)/python -m bench.hostile
 
 bench-smoke: $(ENGINES)
 	$(BIN)/python bench/cold.py --smoke
@@ -59,6 +60,7 @@ bench-smoke: $(ENGINES)
 	$(BIN)/python -m bench.operations --smoke
 	$(BIN)/python -m bench.projects --smoke
 	$(BIN)/python -m bench.batch --smoke
+	$(BIN)/python -m bench.hostile --smoke
 
 overshoot: $(ENGINES) ## how far past its limit a run gets, worst of 50
 	$(BIN)/python bench/overshoot.py

