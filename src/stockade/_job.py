@@ -34,6 +34,8 @@ class Job:
     """Bytes, or an open binary file that is read as the guest takes it."""
     files: Mapping[str, bytes] = field(default_factory=dict)
     """Files to lay into an empty workspace, by relative name."""
+    executables: frozenset[str] = frozenset()
+    """Which of ``files`` may be executed."""
     inputs: tuple[str, ...] = ()
     """Files or folders of the host, below the current folder, to show read-only in an empty workspace."""
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -47,6 +49,10 @@ class Job:
     """Whether a copy of a warm interpreter must run the job, or may not; ``None`` where both will do."""
     project: Project | None = None
     """The folder of the host behind the workspace, as it was found just before the run."""
+
+    def mode_of(self, name: str) -> int:
+        """Return the permissions of one of ``files``."""
+        return 0o755 if name in self.executables else 0o644
 
     def __post_init__(self) -> None:
         """Refuse what cannot run."""

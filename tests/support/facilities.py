@@ -51,6 +51,11 @@ def _program(name: str) -> Callable[[], str | None]:
     return lambda: None if shutil.which(name) else f"{name} is not installed"
 
 
+def _compiler(name: str) -> Callable[[], str | None]:
+    there = shutil.which(name, path=needs.GUEST_PATH)  # others a guest does not find
+    return lambda: None if there else f"{name} is not installed in {needs.GUEST_PATH}"
+
+
 def _package(name: str) -> Callable[[], str | None]:
     return lambda: None if importlib.util.find_spec(name) else f"the package {name} is not installed"
 
@@ -87,6 +92,9 @@ _CHECKS: dict[str, Callable[[], str | None]] = {
     "namespaces": _namespaces,
     "native": _native,
     "gcc": _program("gcc"),
+    "rustc": _compiler("rustc"),
+    "go": _compiler("go"),
+    "javac": _compiler("javac"),
     "bwrap": _program("bwrap"),
     "firejail": _firejail,
     "ruby": _program("ruby"),

@@ -52,7 +52,10 @@ class _Words:
 
     def _files(self, laid: Mapping[str, bytes]) -> None:
         for path, content in laid.items():
-            self._add("--perms", "0644", "--file", self._descriptor(content), path)
+            self._file(path, content)
+
+    def _file(self, path: str, content: bytes, mode: int = 0o644) -> None:
+        self._add("--perms", f"{mode:04o}", "--file", self._descriptor(content), path)
 
 
 class Arguments(_Words):
@@ -80,7 +83,8 @@ class Arguments(_Words):
         for name in job.inputs:
             self._add("--ro-bind", os.path.realpath(name), f"{workspace}/{name}")
         self._files(command.files)
-        self._files({f"{workspace}/{name}": content for name, content in job.files.items()})
+        for name, content in job.files.items():
+            self._file(f"{workspace}/{name}", content, job.mode_of(name))
         if files.workspace == "empty" and files.way == "read":
             self._add("--remount-ro", WORKSPACE)
         self._add("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", workspace)

@@ -132,7 +132,10 @@ def launch(
             *([("folder", workspace, 0o755, True)] if bound is None else []),
             *(("file", path, content, 0o644, False) for path, content in command.files.items()),
             ("lend",),
-            *(("file", f"{workspace}/{name}", content, 0o644, False) for name, content in job.files.items()),
+            *(
+                ("file", f"{workspace}/{name}", content, job.mode_of(name), False)
+                for name, content in job.files.items()
+            ),
             *(("link", f"{workspace}/{name}", target) for name, target in inputs.items()),
             ("data", PROGRAM, _inside()),
             ("data", TOLD, _told(plan, job, command, place)),

@@ -87,7 +87,7 @@ def launch(plan: Plan, job: Job, command: Command) -> Launch:
     needs = _Needs(command.readable, command.packages, command.own_tasks)
     room = _room(plan, needs, own, extra, stays_open)
     workspace = _workspace(policy)
-    laid = [("file", f"{workspace}/{name}", content, 0o644, True) for name, content in job.files.items()]
+    laid = [("file", f"{workspace}/{name}", content, job.mode_of(name), True) for name, content in job.files.items()]
     inputs = [("bind", str((Path.cwd() / name).resolve()), f"{workspace}/{name}", _FILE) for name in job.inputs]
     return Launch(
         argv=command.argv,

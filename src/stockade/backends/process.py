@@ -104,7 +104,7 @@ def launch(plan: Plan, job: Job, command: Command, place: str) -> Launch:
     workspace = bound or f"{place}/workspace"
     sealed = not bound and policy.filesystem.way == "read"
     shown = {name: os.path.realpath(name) for name in job.inputs}
-    laid = [("file", f"{workspace}/{name}", content, 0o644, False) for name, content in job.files.items()]
+    laid = [("file", f"{workspace}/{name}", content, job.mode_of(name), False) for name, content in job.files.items()]
     if facts.uid == 0:
         check_reachable(
             (

@@ -5,14 +5,19 @@ What comes out of the compiler's sandbox is as hostile as what went in. It goes 
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from stockade._errors import JobError
 from stockade._given import job_from_command
+from stockade._guarantees import Guarantee
 from stockade._job import Job
+from stockade._policy_parts import Limits
 from stockade._result import Result
 
 COMPILE_LIMITS: Mapping[str, Any] = {
@@ -21,34 +26,108 @@ COMPILE_LIMITS: Mapping[str, Any] = {
 }  # fmt: skip
 """Of the compiler; ``output`` bounds the size of the program that it makes."""
 _PROGRAM = "program"
-_RUN = f'chmod +x ./{_PROGRAM} && exec ./{_PROGRAM} "$@"'
 _PATH = "/usr/local/bin:/usr/bin:/bin"  # a sandbox's own
+_PROCESSORS = 2  # that a runtime goes by, so that its threads are as many on every machine
+_JVM = ("-XX:+UseSerialGC", "-XX:-UsePerfData", f"-XX:ActiveProcessorCount={_PROCESSORS}")
+_BRIEF = " ".join(f"-J{word}" for word in (*_JVM, "-XX:TieredStopAtLevel=1"))
+_BESIDE_THE_HEAP = 48 << 20  # bytes that a runtime needs for itself: compiled code, classes, stacks
+
+
+Start = tuple[list[str], dict[str, str]]
+"""The command that becomes the program, and its variables."""
+
+
+def _native(_: Limits) -> Start:
+    return [f"./{_PROGRAM}"], {}
+
+
+def _go(limits: Limits) -> Start:
+    heap = _heap(limits)
+    bound = {"GOMEMLIMIT": str(heap)} if heap else {}
+    return [f"./{_PROGRAM}"], {"GOMAXPROCS": str(_PROCESSORS), **bound}
+
+
+def _java(limits: Limits) -> Start:
+    heap = _heap(limits)
+    bounds = (f"-Xmx{heap}", f"-Xss{_stack_in_java(limits)}") if heap else ()
+    return ["java", *_JVM, "-Xms8m", *bounds, "-jar", _PROGRAM], {}
+
+
+def _stack_in_java(limits: Limits) -> int:
+    """Return bytes for each of some ten stacks: RLIMIT_DATA, where it holds the memory, counts them whole."""
+    memory, stack = limits.figure(Guarantee.MEMORY), limits.figure(Guarantee.STACK)
+    share = max(1 << 20, int(memory or 0) // 128)
+    return share if stack is None else min(share, int(stack))
+
+
+def _heap(limits: Limits) -> int | None:
+    """Return what collected memory may grow to: a collector that is not told goes by the whole machine's."""
+    memory = limits.figure(Guarantee.MEMORY)
+    return None if memory is None else int(max(memory / 4, min(memory * 3 / 4, memory * 7 / 8 - _BESIDE_THE_HEAP)))
+
+
+@cache
+def _of_the_jvm() -> tuple[str, ...]:
+    """Return what the JVM reads outside of /usr: Debian keeps its settings in /etc."""
+    found = shutil.which("javac", path=_PATH)
+    if found is None:
+        return ()
+    home = Path(os.path.realpath(found)).parents[1]
+    read = [home / "lib/jvm.cfg", home / "conf/security/java.security"]
+    own, security = (Path(os.path.realpath(path)) for path in read)
+    return tuple(str(path) for path in (own, security.parent) if path.exists() and not path.is_relative_to(home))
 
 
 @dataclass(frozen=True)
 class Compiler:
-    """How one language is compiled."""
+    """How one language is compiled, and how what came out is run."""
 
     source: str
     """The file's name: compilers go by its suffix."""
     tool: str
     command: str
     """For the shell; leaves the program in the file ``program``."""
+    start: Callable[[Limits], Start] = _native
+    """How the program is started under the limits of a run."""
+    threads: int = 0
+    """Of the language's runtime itself, beside what ``limits.processes`` leaves to the program."""
+    reads: Callable[[], tuple[str, ...]] = tuple
+    """Paths beyond those that every sandbox shows."""
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What came out of a compiler."""
+
+    compiler: Compiler
+    program: bytes
 
 
 _COMPILERS = {
     "c": Compiler("main.c", "gcc", f"gcc -O2 -o {_PROGRAM} main.c -lm"),
     "c++": Compiler("main.cpp", "g++", f"g++ -O2 -o {_PROGRAM} main.cpp"),
     "rust": Compiler("main.rs", "rustc", f"rustc -O -o {_PROGRAM} main.rs"),
+    "go": Compiler(
+        "main.go",
+        "go",
+        f'env GOCACHE="$TMPDIR/go" GOPATH="$TMPDIR/gopath" GOPROXY=off GOTOOLCHAIN=local CGO_ENABLED=0'
+        f" GOMAXPROCS={_PROCESSORS} go build -o {_PROGRAM} main.go",
+        _go,
+        threads=8,
+    ),
+    "java": Compiler(
+        "Main.java",
+        "javac",
+        f"javac {_BRIEF} -encoding UTF-8 -d classes Main.java && jar {_BRIEF} cfe {_PROGRAM} Main -C classes .",
+        _java,
+        threads=16,
+        reads=_of_the_jvm,
+    ),
 }
-_ALIASES = {"cpp": "c++", "cxx": "c++", "cc": "c++", "rs": "rust"}
-SUFFIXES = {".c": "c", ".cpp": "c++", ".cc": "c++", ".cxx": "c++", ".rs": "rust"}
-
-
-def is_compiled(language: str) -> bool:
-    """Return whether programs in a language are compiled first."""
-    name = language.lower()
-    return _ALIASES.get(name, name) in _COMPILERS
+_ALIASES = {"cpp": "c++", "cxx": "c++", "cc": "c++", "rs": "rust", "golang": "go"}
+SUFFIXES = {
+    ".c": "c", ".cpp": "c++", ".cc": "c++", ".cxx": "c++", ".rs": "rust", ".go": "go", ".java": "java",
+}  # fmt: skip
 
 
 def find(language: str) -> Compiler | None:
@@ -67,12 +146,15 @@ def compiling(compiler: Compiler, source: str, files: Mapping[str, bytes]) -> Jo
     )
 
 
-def program_of(result: Result) -> bytes | None:
+def program_of(compiler: Compiler, result: Result) -> Compiled | None:
     """Return the program that a compiler's run has made, whole; ``None`` if it has made none."""
     whole = result.ok and not result.stdout_truncated
-    return result.stdout_bytes if whole else None
+    return Compiled(compiler, result.stdout_bytes) if whole else None
 
 
-def running(program: bytes, stdin: str, files: Mapping[str, bytes]) -> Job:
-    """Return the job of running a compiled program."""
-    return job_from_command(["sh", "-c", _RUN], stdin=stdin, files={**files, _PROGRAM: program})
+def running(compiled: Compiled, stdin: str, files: Mapping[str, bytes], limits: Limits) -> Job:
+    """Return the job of running a compiled program under ``limits``."""
+    command, variables = compiled.compiler.start(limits)
+    laid = {**files, _PROGRAM: compiled.program}
+    job = job_from_command(command, stdin=stdin, files=laid, environment=variables)
+    return replace(job, executables=frozenset({_PROGRAM}))

@@ -17,6 +17,7 @@ from stockade.backends.base import Backend
 from stockade.batch import compiling, judging, policies, room
 from stockade.batch.apart.jobs import answering, testing, together
 from stockade.batch.apart.link import link
+from stockade.batch.compiling import Compiled
 from stockade.batch.records import Case, CaseVerdict, Program, Test, Verdict, Word
 from stockade.batch.room import Amount
 
@@ -116,19 +117,20 @@ class Judge:
             return cases, isinstance(error, SetupError | ProtocolError | OSError)
         return cases, False
 
-    async def _compiled(self, program: Program) -> bytes | CaseVerdict | None:
+    async def _compiled(self, program: Program) -> Compiled | CaseVerdict | None:
         """Return the compiled program, the verdict where there is none, ``None`` where none is needed."""
         box, compiler = self._boxes_for(program).compiler, compiling.find(program.language)
         if box is None or compiler is None:
             return None
         result = await box.run.run_job(compiling.compiling(compiler, program.source, program.files))
-        made = compiling.program_of(result)
+        made = compiling.program_of(compiler, result)
         return judging.ended_badly(judging.COMPILE, result, self._settings.kept) if made is None else made
 
-    async def _one(self, program: Program, case: Case, compiled: bytes | None) -> CaseVerdict:
+    async def _one(self, program: Program, case: Case, compiled: Compiled | None) -> CaseVerdict:
         boxes = self._boxes_for(program)
         if compiled is not None:
-            result = await boxes.own.run.run_job(compiling.running(compiled, case.stdin, program.files))
+            limits = boxes.own.plan.policy.limits
+            result = await boxes.own.run.run_job(compiling.running(compiled, case.stdin, program.files, limits))
             return judging.case_verdict(case, result, self._settings.kept)
         if program.test is not None:
             return await self._tested(boxes, program, program.test)
@@ -159,14 +161,17 @@ class Judge:
         return self._settings.interpreter if program.language.lower() in ("python", "py", "python3") else None
 
     def _boxes_for(self, program: Program) -> _Boxes:
-        compiled = compiling.is_compiled(program.language)
+        compiler = compiling.find(program.language)
+        language = compiler.tool if compiler is not None else None
         apart = program.test is not None and not self._shares(program.test)
-        key = json.dumps([program.profile, dict(program.limits), compiled, apart], sort_keys=True)
+        key = json.dumps([program.profile, dict(program.limits), language, apart], sort_keys=True)
         if key not in self._boxes:
             policy = policies.policy_for(self._settings.policy, program.profile, program.limits)
+            own = policy if compiler is None else policies.policy_of_compiled(policy, compiler)
+            making = None if compiler is None else policies.policy_of_compiler(policy, compiler)
             self._boxes[key] = _Boxes(
-                own=_Box(policy, self._settings),
-                compiler=_Box(policies.policy_of_compiler(policy), self._settings) if compiled else None,
+                own=_Box(own, self._settings),
+                compiler=None if making is None else _Box(making, self._settings),
                 test=_Box(policies.policy_of_test(policy), self._settings) if apart else None,
             )
             if len(self._boxes) > _PLANS_KEPT:

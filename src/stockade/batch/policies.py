@@ -8,7 +8,7 @@ from typing import Any
 from stockade._guarantees import Guarantee, Strength
 from stockade._plan import Plan
 from stockade._policy import Policy
-from stockade.batch.compiling import COMPILE_LIMITS
+from stockade.batch.compiling import COMPILE_LIMITS, Compiler
 from stockade.batch.room import Amount
 
 BATCH_LIMITS: Mapping[str, Any] = {"cpu_time": 10.0, "wall_time": 20.0, "output": 1 << 20}
@@ -46,10 +46,24 @@ def policy_of_test(base: Policy) -> Policy:
     return Policy.parse({**data, "limits": limits, "on_output": "truncate"})
 
 
-def policy_of_compiler(base: Policy) -> Policy:
+def policy_of_compiled(base: Policy, compiler: Compiler) -> Policy:
+    """Return the policy of a program that ``compiler`` has made and that runs under ``base``."""
+    data = base.model_dump()
+    processes = base.limits.figure(Guarantee.PROCESSES)
+    more = {} if processes is None else {"processes": int(processes) + compiler.threads}
+    return Policy.parse({**_seeing(data, compiler), "limits": {**data["limits"], **more}})
+
+
+def policy_of_compiler(base: Policy, compiler: Compiler) -> Policy:
     """Return the policy of the sandbox that compiles a program which runs under ``base``."""
     data = base.model_dump()
-    return Policy.parse({**data, "limits": {**data["limits"], **COMPILE_LIMITS}, "on_output": "kill"})
+    limits = {**data["limits"], **COMPILE_LIMITS}
+    return Policy.parse({**_seeing(data, compiler), "limits": limits, "on_output": "kill"})
+
+
+def _seeing(data: dict[str, Any], compiler: Compiler) -> dict[str, Any]:
+    shown = data["filesystem"]
+    return {**data, "filesystem": {**shown, "read": [*shown["read"], *compiler.reads()]}}
 
 
 def most(plan: Plan, capacity: Amount) -> Amount:
