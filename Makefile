@@ -61,6 +61,7 @@ bench-smoke: $(ENGINES)
 	$(BIN)/python -m bench.projects --smoke
 	$(BIN)/python -m bench.batch --smoke
 	$(BIN)/python -m bench.hostile --smoke
+	$(BIN)/python -m bench.resume --smoke
 
 overshoot: $(ENGINES) ## how far past its limit a run gets, worst of 50
 	$(BIN)/python bench/overshoot.py

@@ -1,6 +1,9 @@
 """Many small programs in one batch, killed again and again and gone on with: every id once, memory flat, nothing left.
 
-python -m bench.resume [--programs 100000] [--kills 10] [--jobs N]
+python -m bench.resume [--programs 100000] [--kills 10] [--jobs N] [--seed 7] [--folder FOLDER] [--smoke] [--json FILE]
+
+The kills come after numbers of verdicts that are drawn at random over the whole batch. A line is told of each run: its
+rate, and what the process and its warden held near its begin and at its end.
 """
 
 from __future__ import annotations
@@ -10,102 +13,179 @@ import json
 import os
 import random
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.cold import machine
 from tests.support import host
 
-SEED = 7
+from stockade.attacks.outside import MADE
+
+_POLL_SECONDS = 0.2
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_MIB = 1 << 20
 
 
-def programs(path: Path, count: int) -> None:
+@dataclass
+class Run:
+    """One run of the command, from its start to its end or its death."""
+
+    judged: int = 0
+    seconds: float = 0.0
+    status: int = 0
+    process: list[int] = field(default_factory=list)
+    """Bytes that it held, sampled."""
+    warden: list[int] = field(default_factory=list)
+
+    def told(self) -> str:
+        how = "killed" if self.status == -signal.SIGKILL else f"exit status {self.status}"
+        sizes = ", ".join(f"{name} {_change(getattr(self, name))}" for name in ("process", "warden"))
+        return f"{self.judged} verdicts in {self.seconds:.0f} s ({self.judged / self.seconds:.1f} a second), {sizes}; {how}"
+
+
+class Lines:
+    """Counts the lines of a file that grows."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._at, self.count = path, 0, 0
+
+    def look(self) -> int:
+        if self._path.exists():
+            with self._path.open("rb") as file:
+                if os.fstat(file.fileno()).st_size < self._at:  # what was torn has been cut off
+                    self._at = self.count = 0
+                file.seek(self._at)
+                data = file.read()
+            self._at += len(data)
+            self.count += data.count(b"\n")
+        return self.count
+
+
+def write_programs(path: Path, count: int) -> None:
     with path.open("w") as file:
         for n in range(count):
-            program = {
-                "id": f"p{n}",
-                "problem": f"q{n % 100}",
-                "language": "shell",
-                "source": f"echo {n}",
-                "expected": str(n),
-            }
-            file.write(json.dumps(program) + "\n")
+            problem = {"id": f"p{n}", "problem": f"q{n % 100}"}
+            file.write(json.dumps(problem | {"language": "shell", "source": f"echo {n}", "expected": str(n)}) + "\n")
 
 
-def carry_out(command: list[str], until: float | None) -> tuple[int, int, list[int]]:
-    """Run the command, or kill it after so many seconds; return its status, its largest size, and what it had started."""
+def carry_out(command: list[str], lines: Lines, until: int | None, delay: float = 0.0) -> Run:
+    """Run the command to its end, or kill it once so many lines are there."""
+    begun, before, run = time.monotonic(), lines.look(), Run()
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    begun, largest, below = time.monotonic(), 0, []
     while process.poll() is None:
-        time.sleep(0.2)
-        pages = host.read(f"/proc/{process.pid}/statm").split()
-        largest = max(largest, int(pages[1]) * os.sysconf("SC_PAGE_SIZE") if len(pages) > 1 else 0)
-        if until is not None and time.monotonic() - begun > until:
-            below = host.descendants(process.pid)
+        time.sleep(_POLL_SECONDS)
+        _sample(run.process, [process.pid])
+        _sample(run.warden, _children(process.pid))
+        if until is not None and lines.look() >= until:
+            time.sleep(delay)
             process.send_signal(signal.SIGKILL)
             break
-    return process.wait(), largest, below
+    run.status = process.wait()
+    run.judged, run.seconds = lines.look() - before, time.monotonic() - begun
+    return run
 
 
-def measure(count: int, kills: int, jobs: int, folder: Path) -> dict[str, object]:
-    chosen = random.Random(SEED)
+def _sample(sizes: list[int], pids: list[int]) -> None:
+    pages = [host.read(f"/proc/{pid}/statm").split() for pid in pids]
+    held = sum(int(words[1]) for words in pages if len(words) > 1) * _PAGE
+    if held:
+        sizes.append(held)
+
+
+def _children(pid: int) -> list[int]:
+    return [int(word) for word in host.read(f"/proc/{pid}/task/{pid}/children").split()]
+
+
+def _change(sizes: list[int]) -> str:
+    """Return what was held after the first tenth of the samples, and in the last tenth, in words."""
+    if len(sizes) < 20:
+        return f"{max(sizes, default=0) / _MIB:.1f} MiB at most"
+    tenth = len(sizes) // 10
+    first, last = statistics.median(sizes[tenth : 2 * tenth]), statistics.median(sizes[-tenth:])
+    return f"{first / _MIB:.1f} MiB, at the end {last / _MIB:.1f}"
+
+
+def measure(count: int, kills: int, jobs: int, seed: int, folder: Path) -> dict[str, object]:
+    """Return what became of the batch; a line for each run is printed as it ends."""
+    host.adopt_orphans()
+    chosen = random.Random(seed)
     source, verdicts = folder / "programs.jsonl", folder / "verdicts.jsonl"
-    programs(source, count)
-    command = [
-        sys.executable,
-        "-m",
-        "stockade",
-        "eval",
-        str(source),
-        "-o",
-        str(verdicts),
-        "--jobs",
-        str(jobs),
-        "--quiet",
-    ]
-    groups = host.abandoned_groups()
-    left: list[int] = []
-    sizes = []
-    for _ in range(kills):
-        _, size, below = carry_out(command, chosen.uniform(3, 12))
-        sizes.append(size)
-        left += below
-    judged_before = sum(1 for _ in verdicts.open()) if verdicts.exists() else 0
-    begun = time.monotonic()
-    status, size, _ = carry_out(command, None)
-    seconds = time.monotonic() - begun
-    found = [json.loads(line) for line in verdicts.open()]
-    ids = Counter(verdict["id"] for verdict in found)
-    host.eventually(lambda: not [pid for pid in left if host.state(pid) not in {"", "Z", "X"}], 5)
+    write_programs(source, count)
+    words = f"-m stockade eval {source} -o {verdicts} --jobs {jobs} --quiet"
+    command, lines = [sys.executable, *words.split()], Lines(verdicts)
+    before, runs = _Host(), []
+    for until in [*sorted(chosen.sample(range(count), kills)), None]:
+        runs.append(carry_out(command, lines, until, chosen.uniform(0, 0.1)))
+        print(f"run {len(runs):2}: {runs[-1].told()}", flush=True)
+    ids: Counter[str] = Counter()
+    found: Counter[str] = Counter()
+    with verdicts.open() as file:
+        for verdict in map(json.loads, file):
+            ids[verdict["id"]] += 1
+            found[verdict["verdict"]] += 1
+    host.eventually(lambda: not before.left(), 10)
+    judged, seconds = sum(run.judged for run in runs), sum(run.seconds for run in runs)
     return {
         "programs": count,
-        "kills": kills,
-        "status": status,
+        "killed": sum(run.status == -signal.SIGKILL for run in runs),
+        "exit status": runs[-1].status,
         "each id once": ids == Counter(f"p{n}" for n in range(count)),
-        "verdicts": dict(Counter(verdict["verdict"] for verdict in found)),
-        "judged before the last run": judged_before,
-        "rate of the last run": round((count - judged_before) / seconds, 1),
-        "largest size (MiB)": round(max([*sizes, size]) / (1 << 20), 1),
-        "processes left": len([pid for pid in left if host.state(pid) not in {"", "Z", "X"}]),
-        "groups left": len(host.abandoned_groups() - groups),
+        "verdicts": dict(found),
+        "rate (a second)": round(judged / seconds, 1),
+        "process at most (MiB)": round(max(size for run in runs for size in run.process) / _MIB, 1),
+        "warden at most (MiB)": round(max(size for run in runs for size in run.warden) / _MIB, 1),
+        "left": before.left(),
     }
 
 
-def main() -> None:
+class _Host:
+    """What was there before, and what is there beyond it: our processes, groups of dead wardens, mounts, folders."""
+
+    def __init__(self) -> None:
+        self._before = host.Snapshot.take()
+        self._folders = self._temporary()
+
+    def left(self) -> dict[str, list[str]]:
+        more = host.Snapshot.take().more_than(self._before)
+        found = {kind: more[kind] for kind in ("processes", "groups", "mounts") if kind in more}
+        folders = sorted(self._temporary() - self._folders)
+        return {**found, "folders": folders} if folders else found
+
+    @staticmethod
+    def _temporary() -> set[str]:
+        there = {str(path) for path in Path(tempfile.gettempdir()).glob("stockade-*")}
+        return {path for path in there if not Path(path).name.startswith(MADE)}  # somebody else's tests and attacks
+
+
+def main() -> int:
+    """Print what was found; 1 if an id was lost or written twice, or something was left."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--programs", type=int, default=100_000)
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--folder", type=Path, help="keep the programs and the verdicts in this folder")
+    parser.add_argument("--smoke", action="store_true", help="a hundred programs, three kills: does it run?")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
+    count, kills = (100, 3) if options.smoke else (options.programs, options.kills)
     print(machine())
-    with tempfile.TemporaryDirectory(prefix="stockade-bench-") as folder:
-        for name, value in measure(options.programs, options.kills, options.jobs, Path(folder)).items():
-            print(f"{name:28} {value}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="bench-") as temporary:
+        folder = options.folder or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        found = measure(count, kills, options.jobs, options.seed, folder)
+    for name, value in found.items():
+        print(f"{name:24} {value}")
+    if options.json:
+        options.json.write_text(json.dumps({"machine": machine(), **found}, indent=1) + "\n")
+    return 0 if found["each id once"] and found["exit status"] == 0 and not found["left"] else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
