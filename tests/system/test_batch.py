@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import statistics
 import threading
@@ -162,11 +163,41 @@ def test_a_sandbox_that_failed_is_tried_again_and_counted():
     assert max(verdict.attempts for verdict in found) == 2
 
 
-def test_a_sandbox_that_fails_for_good_is_no_fault_of_the_program():
-    missing = {"id": "x", "source": "print(1)"}
-    (found,) = stockade.evaluate([missing], policy=POLICY, interpreter="/nowhere/python")
-    assert (found.verdict, found.attempts) == ("sandbox_failed", 1)  # to try again would not help
-    assert "/nowhere/python" in found.reason
+@pytest.fixture
+def shown(tmp_path):
+    """A folder that the guest's uid may look into."""
+    for path in (tmp_path, tmp_path.parent):
+        path.chmod(0o755)
+    return tmp_path
+
+
+def test_what_was_there_and_goes_is_no_fault_of_the_program(shown):
+    interpreter = shutil.copy("/usr/bin/python3", shown / "python3")
+    program = {"id": "x", "source": "print(1)"}
+    (before,) = stockade.evaluate([program], policy=POLICY, interpreter=str(interpreter))
+    assert before.passed, before
+    interpreter.unlink()
+    (after,) = stockade.evaluate([program], policy=POLICY, interpreter=str(interpreter), retries=1)
+    assert (after.verdict, after.attempts) == ("sandbox_failed", 2)
+    assert str(interpreter) in after.reason
+
+
+def test_a_sandbox_that_fails_for_good_is_not_tried_again(shown):
+    policy = stockade.Policy(filesystem={"workspace": str(shown)})
+    (found,) = stockade.evaluate([{"id": "x", "source": "print(1)", "files": {"a": "b"}}], policy=policy)
+    assert (found.verdict, found.attempts) == ("sandbox_failed", 1)
+    assert "empty workspace" in found.reason
+
+
+def test_what_cannot_run_anything_is_told_before_the_first_program(monkeypatch):
+    with pytest.raises(stockade.JobError, match="/nowhere/python is not there"):
+        stockade.evaluate([], policy=POLICY, interpreter="/nowhere/python")
+    bad: list[str] = []
+    ruby = {"id": "r", "language": "ruby", "source": "p 1"}
+    monkeypatch.setenv("PATH", "/nowhere")
+    programs = [ruby, *shells(1)]
+    (found,) = stockade.evaluate(programs, policy=POLICY, on_bad=lambda _, error: bad.append(str(error)))
+    assert found.passed and len(bad) == 1 and bad[0].startswith("ruby is not installed")
 
 
 def test_memory_stays_flat_and_nothing_is_left():

@@ -230,14 +230,15 @@ def _differing(before: Mapping[str, Any], now: Mapping[str, Any], place: str = "
 
 def _write_whole(path: Path, data: bytes) -> None:
     draft = path.with_name(path.name + ".draft")
-    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
     try:
-        with os.fdopen(fd, "wb", closefd=False) as file:
+        with draft.open("wb") as file:
             file.write(data)
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-    draft.replace(path)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from None  # a write's error names no file
 
 
 def _sync_folder(folder: Path) -> None:

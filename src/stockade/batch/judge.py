@@ -20,6 +20,7 @@ from stockade.batch.apart.link import link
 from stockade.batch.compiling import Compiled
 from stockade.batch.records import Case, CaseVerdict, Program, Test, Verdict, Word
 from stockade.batch.room import Amount
+from stockade.languages import registry as languages
 
 _PLANS_KEPT = 64
 _FIRST_WAIT = 0.1  # seconds before a sandbox that failed is tried again; four times as long each time
@@ -74,7 +75,13 @@ class Judge:
         self._boxes: OrderedDict[str, _Boxes] = OrderedDict()
 
     def need(self, program: Program, capacity: Amount) -> Amount:
-        """Return what ``program`` may need at most. Raises as ``Sandbox`` does where its policy cannot be held here."""
+        """Return what ``program`` may need at most.
+
+        Raises ``JobError`` where what runs its language is not here, and as ``Sandbox`` does where its policy cannot
+        be held.
+        """
+        if compiling.find(program.language) is None:
+            languages.find(program.language).interpreter(self._interpreter(program))
         boxes = self._boxes_for(program)
         need = policies.most(boxes.own.plan, capacity)
         if boxes.compiler is not None:  # which runs before it, not beside it

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import tomllib
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -84,14 +85,21 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """Yield each line that is not blank with its number; a file whose name ends in .gz is unpacked."""
     with _opened(path) as file:
         number = 0
-        while line := file.readline(MAX_LINE + 1):
+        while line := _line(file, path):
             number += 1
             if len(line) > MAX_LINE:
                 while not line.endswith(b"\n") and line:
-                    line = file.readline(MAX_LINE)
+                    line = _line(file, path)
                 yield number, b"\0"  # which is no JSON
             elif not line.isspace():
                 yield number, line
+
+
+def _line(file: IO[bytes], path: Path) -> bytes:
+    try:
+        return file.readline(MAX_LINE + 1)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:  # EOFError: it ends in the middle
+        raise JobError(f"{path}: cannot be unpacked: {error}") from None
 
 
 def digest_of(paths: Iterable[Path]) -> str:

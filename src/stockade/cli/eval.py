@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stockade._errors import JobError
-from stockade.cli import streams
+from stockade.cli import eval_places, streams
 from stockade.cli.options import backend_option, policy_from, policy_options, resolved_from, trust_option
 from stockade.cli.reporting import SETUP_FAILED, Command, print_json, printable, say
 
@@ -37,9 +37,10 @@ _HELP = """Judge many programs, each run in a sandbox of its own, and write a ve
   stockade eval mbpp FILE [SAMPLES]            MBPP's problems in FILE
   stockade eval apps FILE [SAMPLES]            APPS's, livecodebench FILE SAMPLES LiveCodeBench's
 
-A line is a JSON object: "id" and "source"; "language", "stdin", "expected", "compare" (exact, lines, tokens, or floats
-with "tolerance"), or "cases" with these; "files", "limits", "problem"; or, for Python, "prompt", "answer", "test" and
-"entry_point" or "functions". What is yours goes into "meta".
+A line is a JSON object: "id" and "source"; "language" (python, shell, ruby, javascript, c, c++, rust, go, java),
+"stdin", "expected", "compare" (exact, lines, tokens, or floats with "tolerance"), or "cases" with these; "files",
+"limits", "problem"; or, for Python, "prompt", "answer", "test" and "entry_point" or "functions". What is yours goes
+into "meta".
 
 The same command again goes on where the last one ended, however it ended: verdicts are only ever added to the file of
 -o, and what was in flight is run again. VERDICTS.jsonl.batch beside it tells what the verdicts are of; another input,
@@ -215,6 +216,7 @@ def _check(options: Mapping[str, Any]) -> list[int]:
         for name in ("as_json", "report", "overwrite"):
             if options[name]:
                 raise click.UsageError(f"--{name.removeprefix('as_')} needs -o FILE, where the verdicts go")
+    eval_places.require(options["output"], options["report"], options["words"])
     try:
         ks = [int(word) for word in options["ks"].split(",")]
     except ValueError:

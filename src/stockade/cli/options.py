@@ -131,7 +131,8 @@ _OPTIONS = (
     click.option(
         "--on-output",
         type=click.Choice(["truncate", "kill"]),
-        help="Past the output limit: keep head and tail and discard the rest (the default), or end the run.",
+        help="Past the output limit: keep head and tail and discard the rest (the default; not of 'eval'), or end the "
+        "run.",
     ),
     click.option(
         "--isolation",

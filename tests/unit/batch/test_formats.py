@@ -71,6 +71,21 @@ def test_apps_with_standard_input_and_with_a_function(tmp_path):
     assert "is not as the format has it" in str(broken)
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {}, {"solutions": 5, "input_output": "{}"}, {"solutions": "[", "input_output": "{}"},
+        {"solutions": ["a"], "input_output": "[]"}, {"solutions": ["a"], "input_output": "[" * 99999},
+        {"solutions": ["a"], "input_output": {"inputs": [1], "outputs": [1], "fn_name": 5}},
+    ],
+)  # fmt: skip
+def test_a_problem_that_is_not_as_the_format_has_it_is_one_bad_record(tmp_path, odd):
+    good = {"id": "b", "solutions": ["a"], "input_output": {"inputs": ["1"], "outputs": ["1"]}}
+    first, second = entries(find("apps", [write(tmp_path / "p.jsonl", {"id": "a"} | odd, good)]))
+    assert isinstance(first, RecordError) and "a: the problem is not as the format has it" in str(first)
+    assert second.id == "b"
+
+
 def live(hidden):
     public = [{"input": "1\n", "output": "2\n", "testtype": "stdin"}]
     return {"question_id": "q", "public_test_cases": json.dumps(public), "private_test_cases": hidden, "metadata": "{}"}

@@ -31,6 +31,14 @@ def test_a_packed_file_is_unpacked(tmp_path):
     assert entries(sources.lines(path))[0][1].id == "a"
 
 
+@pytest.mark.parametrize("data", [b"hello", gzip.compress(b'{"id": "a", "source": ""}\n' * 999)[:-20]])
+def test_a_packed_file_that_is_torn_or_none_is_told_by_name(tmp_path, data):
+    path = tmp_path / "p.jsonl.gz"
+    path.write_bytes(data)
+    with pytest.raises(JobError, match=r"p\.jsonl\.gz: cannot be unpacked"):
+        entries(sources.lines(path))
+
+
 def test_a_line_without_end_is_not_held(tmp_path, monkeypatch):
     monkeypatch.setattr(sources, "MAX_LINE", 100)
     path = tmp_path / "p.jsonl"

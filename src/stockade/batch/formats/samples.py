@@ -24,7 +24,7 @@ def records(path: Path) -> Iterator[tuple[int, Any]]:
     if path.suffix == ".json":
         try:
             data = json.loads(path.read_bytes())
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise JobError(f"{path}: no JSON: {error}") from None
         yield from enumerate(data if isinstance(data, list) else [data], 1)
         return
@@ -53,7 +53,7 @@ def references(kind: str, known: Mapping[str, Record], paths: Sequence[Path], te
     def entries(wanted: Wanted) -> Iterator[Entry]:
         number = 0
         for name, problem in known.items():
-            each = texts(problem)
+            each = _solutions(texts, problem, name)
             for place, text in enumerate(each):
                 number += 1
                 if wanted(number):
@@ -84,12 +84,8 @@ def sampled(
                 number += 1
                 place = places[name]
                 places[name] += 1
-                if not wanted(number):
-                    continue
-                yield (
-                    number,
-                    text if isinstance(text, RecordError) else _made(make, known[name], f"{name}#{place}", text),
-                )
+                if wanted(number):
+                    yield number, _made(make, known.get(name, {}), f"{name}#{place}", text)
 
     return Source(kind, paths[-1].name, lambda: digest_of(paths), entries)
 
@@ -112,12 +108,25 @@ def _texts(
     return found
 
 
-def _made(make: Make, problem: Record, name: str, text: str) -> Program | RecordError:
+def _made(make: Make, problem: Record, name: str, text: str | RecordError) -> Program | RecordError:
+    if isinstance(text, RecordError):
+        return text
     try:
         program = make(problem, name, text)
         check(program)
         return program
     except RecordError as error:
         return RecordError(f"{name}: {error}")
-    except (KeyError, TypeError, ValueError) as error:
-        return RecordError(f"{name}: the problem is not as the format has it: {error!r:.200}")
+    except Exception as error:  # whatever a foreign record does to its reader
+        return _odd(name, error)
+
+
+def _solutions(texts: Any, problem: Record, name: str) -> list[str | RecordError]:
+    try:
+        return list(texts(problem))
+    except Exception as error:
+        return [_odd(name, error)]
+
+
+def _odd(name: str, error: Exception) -> RecordError:
+    return RecordError(f"{name}: the problem is not as the format has it: {error!r:.200}")

@@ -33,8 +33,12 @@ _MARK = re.compile(r"\{\{(\w+)\}\}")
 def write(path: Path, records: Iterable[Mapping[str, Any]], summary: Summary, ks: Sequence[int], *, title: str) -> None:
     """Write the page to ``path``, whole or not at all. Raises ``OSError``."""
     draft = path.with_name(path.name + ".draft")
-    draft.write_text(page(records, summary, ks, title=title), encoding="utf-8")
-    draft.replace(path)
+    try:
+        draft.write_text(page(records, summary, ks, title=title), encoding="utf-8")
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
 
 
 def page(records: Iterable[Mapping[str, Any]], summary: Summary, ks: Sequence[int], *, title: str) -> str:

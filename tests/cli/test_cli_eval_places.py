@@ -1,0 +1,68 @@
+"""Where ``stockade eval`` reads and writes: nothing is written over, and what cannot be written is told at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+
+import pytest
+
+pytestmark = pytest.mark.needs("native")
+
+
+@pytest.fixture
+def programs(folder):
+    path = folder / "p.jsonl"
+    lines = [{"id": f"p{n}", "language": "shell", "source": f"echo {n}", "expected": str(n)} for n in range(3)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("-o", "p.jsonl", "--overwrite"), "-o p.jsonl: is an input"),
+        (("-o", "./p.jsonl"), "-o ./p.jsonl: is an input"),
+        (("-o", "link.jsonl", "--overwrite"), "-o link.jsonl: is an input"),
+        (("-o", "hard.jsonl", "--overwrite"), "-o hard.jsonl: is an input"),
+        (("-o", "v.jsonl", "--report", "p.jsonl"), "--report p.jsonl: is an input"),
+        (("-o", "v.jsonl", "--report", "v.jsonl"), "--report v.jsonl: the verdicts are there"),
+        (("-o", "v.jsonl", "--report", "v.jsonl.batch"), "--report v.jsonl.batch: the verdicts are there"),
+        (("-o", "v.jsonl", "--report", "."), "--report .: is a folder"),
+        (("-o", "v.jsonl", "--report", "nowhere/r.html"), "nothing can be written to nowhere"),
+        (("-o", "nowhere/v.jsonl"), "nowhere/v.jsonl: No such file or directory"),
+    ],
+)
+def test_no_input_is_written_over_and_a_place_that_is_none_is_told_first(stockade, folder, programs, words, told):
+    before = programs.read_bytes()
+    (folder / "link.jsonl").symlink_to("p.jsonl")
+    os.link(programs, folder / "hard.jsonl")
+    done = stockade("eval", "p.jsonl", *words)
+    assert done.returncode == 2 and told in done.stderr.decode(), done.stderr
+    assert programs.read_bytes() == before and not (folder / "v.jsonl").exists()
+
+
+def test_what_a_batch_writes_beside_its_verdicts_is_no_input_either(stockade, folder, programs):
+    programs.rename(folder / "v.jsonl.batch")
+    done = stockade("eval", "v.jsonl.batch", "-o", "v.jsonl")
+    assert done.returncode == 2 and b"-o v.jsonl.batch: is an input" in done.stderr
+
+
+def test_no_room_for_the_first_byte(start, stockade, folder, programs):
+    """The bound on the size of a file stands in for a full disk."""
+    words = ("eval", "p.jsonl", "-o", "v.jsonl", "--quiet")
+    process = start(*words, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)))
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 125 and b"v.jsonl.batch" in err and b"File too large" in err
+    assert sorted(path.name for path in folder.iterdir()) == ["p.jsonl", "v.jsonl"]  # and no draft
+    assert stockade(*words).returncode == 0
+
+
+def test_a_report_without_room_leaves_no_draft(start, folder, programs):
+    words = ("eval", "p.jsonl", "-o", "v.jsonl", "--quiet", "--report", "r.html")
+    process = start(*words, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000)))
+    _, err = process.communicate(timeout=60)
+    assert process.returncode != 0 and b"--report r.html: File too large" in err
+    assert len((folder / "v.jsonl").read_text().splitlines()) == 3
+    assert not [path.name for path in folder.iterdir() if path.name.startswith("r.html")]
