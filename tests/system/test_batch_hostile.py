@@ -45,7 +45,8 @@ def test_hostile_programs_have_their_verdicts_and_neighbours_theirs():
         wanted = HOSTILE[kind[(n // 5) % len(kind)]][1] if n % 5 == 0 else {"passed"}
         assert verdict.verdict in wanted, (kind[(n // 5) % len(kind)] if n % 5 == 0 else "neighbour", verdict)
     assert "passed" not in {verdict.verdict for verdict in found[::5]}
-    assert host.eventually(lambda: not [pid for pid in host.named("/job/") if pid in host.descendants()], 5)
+    host.settle_warden()
+    assert host.eventually(lambda: not host.descendants(), 5)
 
 
 def test_attacks_of_the_corpus_end_as_told_and_their_neighbours_are_not_slowed():
