@@ -113,4 +113,8 @@ def _named(name: str) -> Interpreter:
     if found < _OLDEST:
         raise JobError(f"interpreter {name!r} is Python {text}; 3.8 is the oldest that can be used")
     in_environment = folders[0] != folders[1]
-    return Interpreter(real if in_environment else str(Path(real).resolve()), found, tuple(dict.fromkeys(folders)))
+    own = real if in_environment else str(Path(real).resolve())
+    places = dict.fromkeys(folders)
+    if not any(Path(own).is_relative_to(place) for place in places):
+        places[own] = None  # it may lie apart from its library
+    return Interpreter(own, found, tuple(places))
