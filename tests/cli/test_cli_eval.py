@@ -245,6 +245,7 @@ def test_the_progress_is_a_bar_on_a_terminal(folder, start):
         shown += piece
     os.close(master)
     assert process.wait(timeout=30) == 0
+    assert shown.startswith(b"looking at the programs\r\x1b[K")
     assert b"/60 " in shown and b"/s" in shown and b"ok " in shown and b"\r[#" in shown
     assert b"60 judged in" in shown and b"passed   60" in shown
 

@@ -7,6 +7,7 @@ import os
 import resource
 
 import pytest
+from tests.support import host
 
 pytestmark = pytest.mark.needs("native")
 
@@ -66,3 +67,14 @@ def test_a_report_without_room_leaves_no_draft(start, folder, programs):
     assert process.returncode != 0 and b"--report r.html: File too large" in err
     assert len((folder / "v.jsonl").read_text().splitlines()) == 3
     assert not [path.name for path in folder.iterdir() if path.name.startswith("r.html")]
+
+
+def test_an_input_that_changes_while_it_is_read_is_told(start, folder, programs):
+    lines = programs.read_text().splitlines(keepends=True)
+    lines[0] = lines[0].replace("echo 0", "sleep 2; echo 0")
+    programs.write_text("".join(lines))
+    process = start("eval", "p.jsonl", "-o", "v.jsonl", "--quiet", "--jobs", "1")
+    assert host.eventually((folder / "v.jsonl").exists, 20)
+    programs.write_text("".join(lines).replace("echo 2", "echo 7"))
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 125 and b"p.jsonl: was changed while it was read" in err

@@ -66,6 +66,8 @@ class Evaluation:
         async with aclosing(found):
             async for verdict in found:
                 yield sink.append(verdict)
+        if self.source.digest() != self.seen.digest:
+            raise RecordError(f"{self.source.name}: was changed while it was read: some verdicts may be of what it was")
 
     def _wrong(self, program: Program) -> str:
         try:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import secrets
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from stockade._async import AsyncSandbox
@@ -61,6 +61,21 @@ class _Boxes:
     own: _Box
     compiler: _Box | None = None
     test: _Box | None = None
+    needs: dict[Amount, Amount] = field(default_factory=dict)
+
+    def need(self, capacity: Amount) -> Amount:
+        """Return what a program may need at most of ``capacity``; told once for all of them."""
+        if capacity not in self.needs:
+            self.needs[capacity] = self._need(capacity)
+        return self.needs[capacity]
+
+    def _need(self, capacity: Amount) -> Amount:
+        need = policies.most(self.own.plan, capacity)
+        if self.compiler is not None:  # which runs before it, not beside it
+            need = room.larger(need, policies.most(self.compiler.plan, capacity))
+        if self.test is not None:
+            need = room.together(need, policies.most(self.test.plan, capacity))
+        return need
 
 
 class Judge:
@@ -80,15 +95,7 @@ class Judge:
         Raises ``JobError`` where what runs its language is not here, and as ``Sandbox`` does where its policy cannot
         be held.
         """
-        if compiling.find(program.language) is None:
-            languages.find(program.language).interpreter(self._interpreter(program))
-        boxes = self._boxes_for(program)
-        need = policies.most(boxes.own.plan, capacity)
-        if boxes.compiler is not None:  # which runs before it, not beside it
-            need = room.larger(need, policies.most(boxes.compiler.plan, capacity))
-        if boxes.test is not None:
-            need = room.together(need, policies.most(boxes.test.plan, capacity))
-        return need
+        return self._boxes_for(program).need(capacity)
 
     def require(self, space: room.Room) -> None:
         """Raise ``JobError`` where not one program with the batch's own limits has room, or as ``Sandbox`` does."""
@@ -168,20 +175,23 @@ class Judge:
         return self._settings.interpreter if program.language.lower() in ("python", "py", "python3") else None
 
     def _boxes_for(self, program: Program) -> _Boxes:
-        compiler = compiling.find(program.language)
-        language = compiler.tool if compiler is not None else None
         apart = program.test is not None and not self._shares(program.test)
-        key = json.dumps([program.profile, dict(program.limits), language, apart], sort_keys=True)
+        key = json.dumps([program.profile, dict(program.limits), program.language, apart], sort_keys=True)
         if key not in self._boxes:
-            policy = policies.policy_for(self._settings.policy, program.profile, program.limits)
-            own = policy if compiler is None else policies.policy_of_compiled(policy, compiler)
-            making = None if compiler is None else policies.policy_of_compiler(policy, compiler)
-            self._boxes[key] = _Boxes(
-                own=_Box(own, self._settings),
-                compiler=None if making is None else _Box(making, self._settings),
-                test=_Box(policies.policy_of_test(policy), self._settings) if apart else None,
-            )
+            self._boxes[key] = self._planned(program, apart=apart)
             if len(self._boxes) > _PLANS_KEPT:
                 self._boxes.popitem(last=False)
         self._boxes.move_to_end(key)
         return self._boxes[key]
+
+    def _planned(self, program: Program, *, apart: bool) -> _Boxes:
+        policy = policies.policy_for(self._settings.policy, program.profile, program.limits)
+        compiler = compiling.find(program.language)
+        if compiler is not None:
+            return _Boxes(
+                own=_Box(policies.policy_of_compiled(policy, compiler), self._settings),
+                compiler=_Box(policies.policy_of_compiler(policy, compiler), self._settings),
+            )
+        languages.find(program.language).interpreter(self._interpreter(program))  # asked for here, not at each run
+        test = _Box(policies.policy_of_test(policy), self._settings) if apart else None
+        return _Boxes(own=_Box(policy, self._settings), test=test)

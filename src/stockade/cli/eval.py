@@ -94,7 +94,10 @@ def evaluate(**options: Any) -> int:
     """Judge programs and return the exit status."""
     ks = _check(options)
     streams.start_warden()
-    evaluation = _evaluation(options)
+    from stockade.cli import eval_progress
+
+    with eval_progress.notice("looking at the programs", quiet=options["quiet"] or options["as_json"]):
+        evaluation = _evaluation(options)
     with ExitStack() as stack:
         run = _Run(evaluation, options, stack)
         status = run.carry_out()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
 from stockade.cli.reporting import printable
@@ -16,6 +17,23 @@ _LONGEST_BAR = 30
 _RECENT = 20.0
 """Seconds over which the rate is taken: what was long ago says little of the time that is left."""
 _SHORT = {"passed": "ok", "wrong_output": "wrong", "limit_exceeded": "limit", "sandbox_failed": "SANDBOX"}
+
+
+@contextmanager
+def notice(text: str, *, quiet: bool) -> Iterator[None]:
+    """Show on a terminal what goes on, as long as it does."""
+    shown = not quiet and sys.stderr is not None and sys.stderr.isatty()
+    with suppress(OSError):  # nobody looks any more
+        if shown:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            if shown:
+                sys.stderr.write("\r\x1b[K")
+                sys.stderr.flush()
 
 
 class Progress:
