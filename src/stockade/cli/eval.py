@@ -50,7 +50,7 @@ Verdicts: passed, wrong_output, failed, crashed, limit_exceeded (with the limit)
 otherwise a run has 10 s of CPU time, 20 s on the clock and 1 MiB of output; past that it ends.
 
 The exit status is 0 if every line has its verdict, 1 if some lines made no sense or a sandbox failed, 2 bad usage, 125
-no sandbox or no place for the verdicts, 130 interrupted.
+no sandbox, no place for the verdicts or an input that was changed meanwhile, 130 interrupted.
 """
 _EXAMPLES = """\b
 Examples:
