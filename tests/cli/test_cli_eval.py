@@ -147,6 +147,20 @@ def test_ctrl_c_leaves_whole_lines_and_says_how_to_go_on(start, stockade, folder
     assert sorted(verdict["number"] for verdict in verdicts(folder)) == list(range(1, 42))
 
 
+def test_ctrl_c_again_and_again_is_one(start, folder):
+    write(folder, shells(60))
+    for _ in range(4):
+        process = start("eval", "p.jsonl", "-o", "v.jsonl", "--overwrite", "--jobs", "2", *SMALL)
+        wait_for_lines(folder / "v.jsonl", 3)
+        while process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.0005)
+        _, err = process.communicate(timeout=20)
+        assert process.returncode == 130
+        assert b"Traceback" not in err and b"to go on:" in err
+        (folder / "v.jsonl").unlink()
+
+
 def test_killed_again_and_again_no_verdict_is_lost_or_twice(start, stockade, folder):
     count, random_ = 300, random.Random(5)
     write(folder, shells(count))

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 NOT_ALL_JUDGED = 1
 _MOST_BAD_LINES = 20
+_ENDING = (signal.SIGINT, signal.SIGTERM)
 _HELP = """Judge many programs, each run in a sandbox of its own, and write a verdict for each.
 
 \b
@@ -154,9 +155,12 @@ class _Run:
 
         def end(number: int) -> None:
             self._signal = number
+            for each in _ENDING:  # what is left is to tidy up, undisturbed
+                loop.remove_signal_handler(each)
+                signal.signal(each, signal.SIG_IGN)
             working.cancel()
 
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in _ENDING:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 loop.add_signal_handler(number, end, number)
         with suppress(asyncio.CancelledError):
