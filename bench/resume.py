@@ -1,6 +1,7 @@
 """Many small programs in one batch, killed again and again and gone on with: every id once, memory flat, nothing left.
 
-python -m bench.resume [--programs 100000] [--kills 10] [--jobs N] [--seed 7] [--folder FOLDER] [--smoke] [--json FILE]
+python -m bench.resume [--programs 100000] [--kills 10] [--language python] [--jobs N] [--seed 7] [--folder FOLDER]
+    [--smoke] [--json FILE]
 
 The kills come after numbers of verdicts that are drawn at random over the whole batch. A line is told of each run: its
 rate, and what the process and its warden held near its begin and at its end.
@@ -27,6 +28,7 @@ from tests.support import host
 
 from stockade.attacks.outside import MADE
 
+SOURCES = {"shell": "echo {}", "python": "print({})"}
 _POLL_SECONDS = 0.2
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _MIB = 1 << 20
@@ -67,11 +69,11 @@ class Lines:
         return self.count
 
 
-def write_programs(path: Path, count: int) -> None:
+def write_programs(path: Path, count: int, language: str) -> None:
     with path.open("w") as file:
         for n in range(count):
-            problem = {"id": f"p{n}", "problem": f"q{n % 100}"}
-            file.write(json.dumps(problem | {"language": "shell", "source": f"echo {n}", "expected": str(n)}) + "\n")
+            program = {"id": f"p{n}", "problem": f"q{n % 100}", "language": language}
+            file.write(json.dumps(program | {"source": SOURCES[language].format(n), "expected": str(n)}) + "\n")
 
 
 def carry_out(command: list[str], lines: Lines, until: int | None, delay: float = 0.0) -> Run:
@@ -111,12 +113,12 @@ def _change(sizes: list[int]) -> str:
     return f"{first / _MIB:.1f} MiB, at the end {last / _MIB:.1f}"
 
 
-def measure(count: int, kills: int, jobs: int, seed: int, folder: Path) -> dict[str, object]:
+def measure(count: int, kills: int, jobs: int, seed: int, language: str, folder: Path) -> dict[str, object]:
     """Return what became of the batch; a line for each run is printed as it ends."""
     host.adopt_orphans()
     chosen = random.Random(seed)
     source, verdicts = folder / "programs.jsonl", folder / "verdicts.jsonl"
-    write_programs(source, count)
+    write_programs(source, count, language)
     words = f"-m stockade eval {source} -o {verdicts} --jobs {jobs} --quiet"
     command, lines = [sys.executable, *words.split()], Lines(verdicts)
     before, runs = _Host(), []
@@ -133,6 +135,7 @@ def measure(count: int, kills: int, jobs: int, seed: int, folder: Path) -> dict[
     judged, seconds = sum(run.judged for run in runs), sum(run.seconds for run in runs)
     return {
         "programs": count,
+        "language": language,
         "killed": sum(run.status == -signal.SIGKILL for run in runs),
         "exit status": runs[-1].status,
         "each id once": ids == Counter(f"p{n}" for n in range(count)),
@@ -170,6 +173,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--language", choices=SOURCES, default="shell")
     parser.add_argument("--folder", type=Path, help="keep the programs and the verdicts in this folder")
     parser.add_argument("--smoke", action="store_true", help="a hundred programs, three kills: does it run?")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
@@ -179,7 +183,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="bench-") as temporary:
         folder = options.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        found = measure(count, kills, options.jobs, options.seed, folder)
+        found = measure(count, kills, options.jobs, options.seed, options.language, folder)
     for name, value in found.items():
         print(f"{name:24} {value}")
     if options.json:
