@@ -17,12 +17,15 @@ pytestmark = pytest.mark.needs("cgroup-unified")
 BUSY = ["sh", "-c", "while :; do (:); done"]
 
 
+def bare():
+    unified = [each for each in cgroups.find() if each.version == 2]
+    return [cgroups.Hierarchy(version=2, path=unified[0].path, controllers=())]
+
+
 @pytest.fixture
 def tree():
     """The groups of a warden in the v2 hierarchy, without any controller."""
-    unified = [each for each in cgroups.find() if each.version == 2]
-    bare = cgroups.Hierarchy(version=2, path=unified[0].path, controllers=())
-    tree = cgroups.Tree([bare], os.urandom(8).hex())
+    tree = cgroups.Tree(bare(), os.urandom(8).hex())
     yield tree
     tree.close()
 
@@ -82,7 +85,7 @@ def test_below_a_runs_own_group_it_goes_with_it(tree, busy):
     time.sleep(0.1)
     assert not runs(busy.pid)
     assert not group.renew(set())  # somebody is in it
-    busy.kill()
+    os.killpg(busy.pid, signal.SIGKILL)  # what it had just forked too
     busy.wait()
     deadline = time.monotonic() + 5
     while not group.renew(set()):
@@ -98,3 +101,11 @@ def test_a_hierarchy_that_cannot_freeze_is_told(tmp_path):
     with pytest.raises(OSError, match="freezes no groups"):
         cgroups.Freezer(str(tmp_path / "group"))
     assert not (tmp_path / "group").exists()
+
+
+def test_a_tree_goes_with_what_was_never_handed_back():
+    tree = cgroups.Tree(bare(), os.urandom(8).hex())
+    group = tree.make()
+    group.close()
+    tree.close()
+    assert not Path(group.folders[0]).parent.exists()

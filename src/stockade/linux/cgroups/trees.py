@@ -56,6 +56,7 @@ class Tree:
     def close(self) -> None:
         """Remove the tree. What was killed a moment ago may still be ending; it is given two seconds."""
         deadline = time.monotonic() + _END_SECONDS
+        self._leftovers = [path for hierarchy in self._hierarchies for path in self._groups(hierarchy)]
         self._sweep()
         while self._leftovers and time.monotonic() < deadline:
             time.sleep(0.005)
@@ -64,6 +65,11 @@ class Tree:
             files.remove_folder(f"{hierarchy.path}/{self._name}")
             os.close(lock)
             reclaim(hierarchy.path)  # what still had processes in it when this tree was made
+
+    def _groups(self, hierarchy: Hierarchy) -> list[str]:
+        """Return all that lies in the tree: also what nobody has handed back, since its run was cut short."""
+        tree = f"{hierarchy.path}/{self._name}"
+        return [f"{tree}/{entry}" for entry in os.listdir(tree) if entry.isdigit()] if os.path.isdir(tree) else []
 
     def _sweep(self) -> None:
         self._leftovers = [path for path in self._leftovers if not _remove(path)]
