@@ -39,6 +39,7 @@ def doctor(as_json: bool, backend: str | None) -> int:
     """Show the facilities and return the exit status."""
     streams.start_warden()
     from stockade.backends import registry
+    from stockade.cli import warmth
     from stockade.cli.facilities import facilities
     from stockade.client import wardens
 
@@ -47,10 +48,12 @@ def doctor(as_json: bool, backend: str | None) -> int:
     rows = facilities(facts, _languages())
     assessment = _assess(found, facts)
     ceiling = _ceiling()
+    kept = warmth.found()
     if as_json:
-        print_json(_data(found, facts, rows, assessment) | {"ceiling": ceiling})
+        print_json(_data(found, facts, rows, assessment) | {"ceiling": ceiling, "warm": asdict(kept)})
     else:
         _print(found, facts, rows, assessment)
+        kept.show()
         _print_ceiling(**ceiling)
     return 0 if assessment and not assessment.error and not ceiling["error"] else SETUP_FAILED
 

@@ -1,0 +1,67 @@
+"""Whether an interpreter can be kept warm here, and what that holds: found by trying."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from stockade._errors import StockadeError
+from stockade._units import format_size
+
+
+@dataclass(frozen=True)
+class Warmth:
+    """What one warm interpreter under the default policy holds when a first run is over."""
+
+    usable: bool
+    reason: str = ""
+    """Why there is none."""
+    processes: int = 0
+    memory: int | None = None
+    """Bytes, by proportional share; ``None`` where the kernel does not tell this user."""
+
+    def show(self) -> None:
+        """Print it as a sentence."""
+        if not self.usable:
+            click.echo(f"\nWarm interpreters: none can be had here: {self.reason}")
+            return
+        held = "memory that only root is told" if self.memory is None else f"{format_size(self.memory)} of memory"
+        click.echo(
+            f"\nWarm interpreters: one for Python, with the copies that wait for the next runs, holds {held} in "
+            f"{self.processes} processes; it is given back after a minute without a run."
+        )
+
+
+def found() -> Warmth:
+    """Run one program from a warm interpreter, and look at what is there then."""
+    from stockade import _sandbox
+    from stockade.client import wardens
+    from stockade.linux import descendants
+
+    try:
+        result = _sandbox.Sandbox(backend="native", warm=True).run("1")
+    except StockadeError as error:
+        return Warmth(usable=False, reason=str(error))
+    if not result.ok:
+        return Warmth(usable=False, reason=result.error.message if result.error else str(result.outcome))
+    pids = [pid for pid in descendants.below(wardens.current().pid) if _is_copy(pid)]
+    shares = [_share(pid) for pid in pids]
+    known = [share for share in shares if share is not None]
+    return Warmth(usable=True, processes=len(pids), memory=sum(known) if len(known) == len(pids) else None)
+
+
+def _is_copy(pid: int) -> bool:
+    try:
+        return b"/job/.agent/" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def _share(pid: int) -> int | None:
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), None)
