@@ -233,7 +233,7 @@ def prepared(backend: Backend, plan: Plan, job: Job) -> Iterator[Launch]:
     if not getattr(backend, "keeps_workspaces", False):
         _workspace.refuse_all(plan, job)
     with backend.prepare(planned, job, spell) as launch:
-        if launch.eager and not launch.warm:
+        if job.warm and not launch.warm:
             raise JobError(f"warm: no interpreter is kept warm by the backend {backend.name}, or for {job.language}")
         yield _workspace.ordered(launch, job, plan.policy)
 

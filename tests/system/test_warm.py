@@ -3,7 +3,9 @@ written down."""
 
 from __future__ import annotations
 
+import asyncio
 import re
+import time
 
 import pytest
 
@@ -103,3 +105,117 @@ def seen(result):
 def test_a_program_runs_as_in_a_fresh_interpreter(name, fresh, warm):
     options = {"stdin": "first\nrest", "arguments": ["a", "b"]}
     assert seen(warm.run(PROGRAMS[name], **options)) == seen(fresh.run(PROGRAMS[name], **options))
+
+
+def is_warm(result):
+    return bool(result.shared)
+
+
+def test_a_kind_that_is_wanted_again_is_kept_warm():
+    with stockade.Sandbox(stockade.Policy(limits={"disk": "41MiB"}), backend="native") as box:
+        assert not is_warm(box.run("1"))
+        assert wait_for(lambda: is_warm(box.run("1")))
+        assert not is_warm(box.run("1", environment={"PYTHONHASHSEED": "1"}))
+        assert not is_warm(box.run_command(["true"]))
+
+
+def wait_for(condition, seconds=20.0):
+    until = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def test_a_fresh_interpreter_shares_nothing(fresh, warm):
+    assert fresh.run("1").shared == ""
+    assert "hash seed" in warm.run("1").shared
+    assert fresh.run("hash('x')").value != fresh.run("hash('x')").value
+    assert warm.run("hash('x')").value == warm.run("hash('x')").value
+
+
+def test_what_is_preloaded_is_there_and_is_no_other_job_s():
+    with stockade.Sandbox(backend="native", preload=["decimal", "json"]) as box:
+        loaded = "import sys\n[name in sys.modules for name in ('decimal', 'json', 'fractions')]"
+        assert box.run(loaded).value == [True, True, False]
+        assert box.run("import decimal; decimal.getcontext().prec = 3; decimal.x = 1").ok
+        assert box.run("import decimal; [decimal.getcontext().prec, hasattr(decimal, 'x')]").value == [28, False]
+
+
+@pytest.mark.parametrize(
+    ("preload", "reason"),
+    [
+        (["no_such_module"], "ModuleNotFoundError"),
+        (["this.that"], "ModuleNotFoundError"),
+        (["antigravity_"], "antigravity_"),
+    ],
+)
+def test_what_cannot_be_preloaded_is_named(preload, reason):
+    result = stockade.run("1", backend="native", preload=preload)
+    assert result.outcome is stockade.Outcome.SANDBOX_FAILED
+    assert reason in result.error.message
+
+
+@pytest.mark.parametrize("preload", ["numpy", b"numpy", ["a b"], [1], ["a..b"], [""]])
+def test_a_list_of_modules_is_what_is_preloaded(preload):
+    with pytest.raises(stockade.JobError, match="preload"):
+        stockade.Sandbox(preload=preload)
+
+
+def test_what_contradicts_itself_is_refused():
+    with pytest.raises(stockade.JobError, match="warm=False"):
+        stockade.Sandbox(preload=["json"], warm=False)
+
+
+@pytest.mark.parametrize("options", [{"files": {"x": "y"}}, {"environment": {"PYTHONPATH": "/x"}}])
+def test_a_job_that_needs_a_fresh_interpreter_says_why(options, warm):
+    with pytest.raises(stockade.JobError, match="warm: a fresh interpreter is needed"):
+        warm.run("1", **options)
+
+
+def test_a_backend_without_one_says_so():
+    box = stockade.Sandbox(
+        stockade.Policy(accept={"process_view": "absent", "disk": "absent", "no_survivors": "supervisor"}),
+        backend="process",
+        warm=True,
+    )
+    with pytest.raises(stockade.JobError, match="warm: no interpreter is kept warm by the backend process"):
+        box.run("1", interpreter="/usr/bin/python3")
+
+
+def test_many_at_a_time_are_each_alone():
+    async def main():
+        async with stockade.AsyncSandbox(backend="native", warm=True) as box:
+            one = "import os, time\nopen('/tmp/mine', 'x').write('{0}'); time.sleep(0.02)\n[{0}, os.listdir('/tmp'), len([n for n in os.listdir('/proc') if n.isdigit()])]"
+            results = await asyncio.gather(*(box.run(one.format(number)) for number in range(60)))
+            assert [result.value for result in results] == [[number, ["mine"], 2] for number in range(60)]
+
+    asyncio.run(main())
+
+
+def test_random_numbers_are_each_run_s_own():
+    with stockade.Sandbox(backend="native", preload=["random", "uuid"]) as box:
+        drawn = {box.run("import random, uuid; str(random.random()) + str(uuid.uuid4())").value for _ in range(20)}
+    assert len(drawn) == 20
+
+
+def test_the_end_of_a_run_that_leaves_nothing_is_answered_before_it_is_reaped(warm):
+    held = warm.run("1").enforcement[stockade.Guarantee.NO_SURVIVORS]
+    assert held.note.startswith("pending") == counts_memory()
+    assert (
+        not warm.run("import os, time\nif not os.fork(): time.sleep(9)")
+        .enforcement[stockade.Guarantee.NO_SURVIVORS]
+        .note.startswith("pending")
+    )
+    assert (
+        not warm.run("open('a', 'w')", artifacts=["*"])
+        .enforcement[stockade.Guarantee.NO_SURVIVORS]
+        .note.startswith("pending")
+    )
+
+
+def counts_memory():
+    from stockade.client import wardens
+
+    return "memory" in wardens.host_facts().cgroups
