@@ -122,7 +122,11 @@ class Template:
     """An interpreter that waits to be copied: how it is started, as a command in a sandbox of its own."""
 
     argv: tuple[str, ...]
+    shown: tuple[tuple[str, str], ...] = ()
+    """Files of the host to show, and the absolute path of each in the sandbox."""
     files: tuple[tuple[str, bytes], ...] = ()
     """Absolute path in the sandbox, and content."""
+    environment: tuple[tuple[str, str], ...] = ()
+    """Variables that it is started with and its copies are not."""
     leave: tuple[str, ...] = ()
     """Files of the command itself that a copy does not need."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from stockade import linux
 from stockade._launch import Warm, encode_steps
-from stockade.backends.native_workspace import PROGRAMS
+from stockade.backends.native_workspace import FILE, PROGRAMS
 from stockade.backends.surroundings import FACES, HOST_NAME, host_paths, lies_below
 from stockade.languages.base import JOB_FOLDER, OWN_CODE
 
@@ -71,7 +71,8 @@ def warm(
     network up, ``scratch`` makes what the guest can write, and ``sealed`` is all from the guest's folder on.
     """
     own = [("scratch", *_OWN_SPACE, faces) for name, *_, faces in scratch if name == "scratch"]
-    files = [("file", path, content, 0o644, False) for path, content in template.files]
+    files: list[Step] = [("bind", origin, path, FILE) for origin, path in template.shown]
+    files += [("file", path, content, 0o644, False) for path, content in template.files]
     zygote: list[Step] = [
         *root,
         ("own_proc",),
@@ -89,7 +90,7 @@ def warm(
     return Warm(
         zygote=encode_steps(tuple(zygote)),
         argv=template.argv,
-        environment=dict(environment),
+        environment={**environment, **dict(template.environment)},
         slot=encode_steps((("cgroup_namespace",), ("proc_again",))),
         network=encode_steps(tuple(network)),
         guest=encode_steps(tuple(guest)),

@@ -20,6 +20,8 @@ _ASK = (
     "import json, platform, sys; print(json.dumps([sys.executable, platform.python_version(), "
     "[sys.prefix, sys.base_prefix, sys.base_exec_prefix]]))"
 )
+_ONE_THREAD = tuple((f"{library}_NUM_THREADS", "1") for library in ("OPENBLAS", "OMP", "MKL"))
+"""What libraries start when they are imported no copy would have."""
 _OLDEST = (3, 8)
 _OLDEST_WARM = (3, 11)  # it has to run what makes copies, which is part of this package
 
@@ -61,11 +63,9 @@ def _template(found: Interpreter, preload: tuple[str, ...], folder: str) -> Temp
     agent = f"{folder}/agent.py"
     return Template(
         argv=(found.executable, "-B", agent, "0", f"{folder.rpartition('/')[0]}/main.py"),
-        files=(
-            (agent, _ZYGOTE.read_bytes()),
-            (f"{folder}/run.py", _agent()),
-            (f"{folder}/preload", "\n".join(preload).encode()),
-        ),
+        shown=((str(_ZYGOTE), agent), (str(_AGENT), f"{folder}/run.py")),
+        files=((f"{folder}/preload", "\n".join(preload).encode()),),
+        environment=_ONE_THREAD if preload else (),
         leave=(".agent/agent.py",),
     )
 

@@ -99,8 +99,11 @@ def dress(launch: dict[str, Any]) -> None:
     sys.orig_argv[:] = launch["argv"]
     sys.argv[:] = launch["argv"][2:]
     if launch["environment"] != environment:
-        os.environ.clear()
-        os.environ.update(launch["environment"])
+        for name in environment.keys() - launch["environment"].keys():
+            del os.environ[name]
+        for name, value in launch["environment"].items():
+            if environment.get(name) != value:
+                os.environ[name] = value
         if "time" in sys.modules:
             sys.modules["time"].tzset()
     random = sys.modules.get("numpy.random")  # the standard library's is seeded anew at every fork
@@ -113,13 +116,33 @@ def rehearse() -> None:
     """Do what every job does; nothing of it is seen."""
     with open("/etc/passwd", "rb") as file:
         file.read()
-    names = {"__name__": "__main__", "__builtins__": __builtins__}
-    agent["run"](_REHEARSAL, "/job/main.py", names)
+    module = sys.modules["__main__"] = type(sys)("__main__")
+    vars(module)["__builtins__"] = __builtins__
+    agent["run"](_REHEARSAL, "/job/main.py", vars(module))
+    del module
     flush()
-    gc.collect(1)
+    leave()
 
 
-def finish(status: int, kept: set[str]) -> None:
+def leave() -> None:
+    """Let go of the job's modules, the last one first, and of what is only held by itself."""
+    module = sys.modules.pop("__main__", None)
+    main = _weakref.ref(module) if module is not None else None
+    del module
+    late = []
+    for name in reversed(sys.modules):
+        if name in loaded:
+            break  # what was there before lies before all that the job has imported
+        late.append(name)
+    for name in late:
+        del sys.modules[name]
+    gc.collect(2 if gc.get_count()[2] else 1)  # the eldest generation is empty as long as it was never collected
+    left = main() if main is not None else None
+    if left is not None:
+        clear(vars(left))
+
+
+def finish(status: int) -> None:
     """Do what an interpreter does at its end (Py_FinalizeEx), as far as the job can tell, and end. What the copies
     share is left alone: to take it down would copy all of it.
 
@@ -132,13 +155,7 @@ def finish(status: int, kept: set[str]) -> None:
         if not flush():
             status = _FLUSH_FAILED
             sys.stdout = None
-        main = _weakref.ref(sys.modules.pop("__main__"))
-        for name in [name for name in reversed(sys.modules) if name not in kept]:
-            sys.modules.pop(name, None)
-        gc.collect(2 if gc.get_count()[2] else 1)  # the eldest generation is empty as long as it was never collected
-        left = main()
-        if left is not None:
-            clear(vars(left))
+        leave()
         flush()
     finally:
         if os.getpid() == first:
@@ -189,4 +206,4 @@ except SystemExit as error:
 except BaseException:
     ended = 1
     sys.excepthook(*sys.exc_info())
-finish(ended, loaded)
+finish(ended)
