@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+_REHEARSAL = ".rehearsal"
+
+
 class Stage(RootSteps, WorkspaceSteps, BareSteps, WarmSteps):
     """Carries out steps: those of the classes it is made of, and the last ones, which every kind of cell takes."""
 
@@ -54,6 +57,13 @@ class Stage(RootSteps, WorkspaceSteps, BareSteps, WarmSteps):
     def seal(self) -> None:
         """Set the limits that were worked out; only execve may come after."""
         rlimits.apply(self._limits)
+
+    def rehearse(self) -> None:
+        """Do what the steps of a launch will do, and undo it."""
+        self.do_job_file(_REHEARSAL, b"")
+        os.unlink(_REHEARSAL, dir_fd=self._job)
+        self.do_limits({"core": (0, 0)})
+        self._limits = []
 
     def do_landlock(self, ruleset: dict[str, Any], exact: Sequence[str] = ()) -> None:
         """Give up every right to files, and every way to processes outside, that the ruleset does not name.

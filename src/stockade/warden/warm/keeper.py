@@ -149,6 +149,7 @@ class Guest:
             left = furnishing.descriptors
             self._stage.furnished(left[SCRATCH], left[JOB], self._hand_out)
             rehearse()
+            self._prepare()
             listener = [left[LISTENER]] if LISTENER in left else []
             mine = [os.pidfd_open(os.getpid()), left[SCRATCH], *listener]
             _send(self._slot, _FURNISHED, (fds[0], theirs.fileno(), *fds[1:], *mine))
@@ -178,6 +179,12 @@ class Guest:
                 return fields
             data = self._control.recv(1 << 16)
         os._exit(0)  # the warden let go of it unused
+
+    def _prepare(self) -> None:
+        """Do what the launch will need, while nobody waits for it."""
+        self._stage.rehearse()
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        wire.encode("exec", cpu_seconds=time.process_time(), peak_memory=usage.ru_maxrss * 1024)
 
     def _hand_out(self, fds: Sequence[int]) -> None:
         _send(self._control, _OUTLET, fds)
