@@ -271,7 +271,7 @@ def _system(facts: HostFacts, readable: tuple[str, ...]) -> list[Step]:
     for path, target in facts.system:
         steps.append(("link", path, target) if target else ("bind", path, path, _PROGRAMS))
     steps += [("bind", folder, folder, _PROGRAMS) for folder in program_folders(facts, readable)]
-    steps += [("bind", f"/dev/{name}", f"/dev/{name}", ("ro", "nosuid", "noexec")) for name in DEVICES]
+    steps += [("bind", f"/dev/{name}", f"/dev/{name}", ("ro", "nosuid")) for name in DEVICES]
     steps += [
         ("link", "/dev/fd", "/proc/self/fd"),
         ("link", "/dev/stdin", "/proc/self/fd/0"),

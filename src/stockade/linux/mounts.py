@@ -36,7 +36,6 @@ _MOVE_MOUNT_T_EMPTY_PATH = 0x40
 ATTR_RDONLY = 0x1
 ATTR_NOSUID = 0x2
 ATTR_NODEV = 0x4
-ATTR_NOEXEC = 0x8
 _ATTR_IDMAP = 0x100000
 
 # include/uapi/linux/openat2.h
@@ -154,7 +153,7 @@ def _remount(path: str, attributes: int) -> None:
     kept = ((os.ST_RDONLY, MS_RDONLY), (os.ST_NOSUID, MS_NOSUID), (os.ST_NODEV, MS_NODEV), (os.ST_NOEXEC, MS_NOEXEC))
     times = ((os.ST_NOATIME, _MS_NOATIME), (os.ST_NODIRATIME, _MS_NODIRATIME), (os.ST_RELATIME, _MS_RELATIME))
     flags = sum(mount for status, mount in (*kept, *times) if has & status)
-    # ATTR_RDONLY to ATTR_NOEXEC have the values of MS_RDONLY to MS_NOEXEC.
+    # ATTR_RDONLY, ATTR_NOSUID and ATTR_NODEV have the values of their MS_ namesakes.
     libc.mount(None, path, None, MS_REMOUNT | MS_BIND | flags | attributes)
 
 

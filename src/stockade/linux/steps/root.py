@@ -19,7 +19,6 @@ _ATTRIBUTES = {
     "ro": mounts.ATTR_RDONLY,
     "nosuid": mounts.ATTR_NOSUID,
     "nodev": mounts.ATTR_NODEV,
-    "noexec": mounts.ATTR_NOEXEC,
 }
 _SIOCSIFFLAGS = 0x8914  # netdevice(7)
 _IFF_UP_RUNNING = 0x41
