@@ -23,7 +23,7 @@ def is_by_nature(facility: str) -> bool:
     """Return whether a host like this one may well lack ``facility``: nobody could install it here."""
     return (
         facility in BY_NATURE
-        or facility in {"disk-device", "crypto-sockets", "ia32", "x32", "kexec", "modules", "ioperm"}
+        or facility in {"disk-device", "crypto-sockets", "ia32", "x32", "kexec", "modules", "ioperm", "raised-limits"}
         or (facility.startswith("cgroup") and os.geteuid() != 0)
         or (facility == "firejail" and shutil.which(facility) is not None and not _has_account())
     )

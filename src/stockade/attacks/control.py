@@ -23,6 +23,7 @@ from typing import Any
 from stockade.attacks import build, corpus
 from stockade.attacks.corpus import Attack
 from stockade.attacks.half import Half
+from stockade.attacks.stages.processes import HOARD
 from stockade.attacks.world import World, staged
 
 _ENCLOSURE = Path(__file__).with_name("enclosure.py")
@@ -53,6 +54,7 @@ def _look(attack: Attack, world: World, report: Mapping[str, Any]) -> None:
     world.seen["victim_killed"] = lambda: report["victim_killed"]
     if attack.control.get("inside_victim"):
         world.seen["reniced"] = lambda: report["victim_reniced"]
+    world.seen["hoarded"] = lambda: report["counts"]["channel"] > HOARD
     world.seen["survivors"] = lambda: any(world.marker in name for name in report["survivors"])
     world.seen["secret"] = lambda: world.secret in report["stdout"]
     world.seen["blocked"] = lambda: report["blocked"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import socket
 import subprocess
@@ -129,6 +130,29 @@ def _in_a_group() -> str | None:
     return None if paths - {"/"} else "this process is in the root of every control group"
 
 
+def _core_files() -> str | None:
+    pattern = _setting("kernel/core_pattern")
+    return f"the kernel leaves its cores elsewhere: {pattern}" if pattern.startswith(("|", "@", "/")) else None
+
+
+def _raised_limits() -> str | None:
+    before = resource.getrlimit(resource.RLIMIT_RTPRIO)
+    if before[1] == resource.RLIM_INFINITY:
+        return None
+    try:
+        resource.setrlimit(resource.RLIMIT_RTPRIO, (before[0], before[1] + 1))
+    except (ValueError, OSError):
+        return "the limit on real time cannot be raised without CAP_SYS_RESOURCE"
+    resource.setrlimit(resource.RLIMIT_RTPRIO, before)
+    return None
+
+
+def _typing() -> str | None:
+    """TIOCSTI is only for administrators where the setting, of Linux 6.2, is off."""
+    allowed = os.geteuid() == 0 or _setting("dev/tty/legacy_tiocsti") != "0"
+    return None if allowed else "the kernel lets only root type into a terminal"
+
+
 def _vsock() -> str | None:
     try:
         with socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM) as sock:
@@ -159,6 +183,9 @@ CHECKS: dict[str, Callable[[], str | None]] = {
     "x32": _answers(_X32, "the kernel has no x32 entry"),
     "ldt": _answers(_LDT, "the kernel has no modify_ldt"),
     "ioperm": _answers(_IOPERM, "the kernel has no ioperm"),
+    "core-files": _core_files,
+    "raised-limits": _raised_limits,
+    "typing": _typing,
     "modules": _file("/proc/modules"),
     "kexec": lambda: None if _setting("kernel/kexec_load_disabled") == "0" else "the kernel loads no other",
     "cc": _compiler,

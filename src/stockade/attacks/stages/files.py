@@ -17,6 +17,7 @@ from stockade.attacks.world import World, libc
 
 _NAME_TO_HANDLE = {"x86_64": 303, "aarch64": 264}.get(os.uname().machine, 0)
 _OTHER_USER = 4242
+_ELF = b"\x7fELF"
 _PRINTS_ITS_UID = '#include <stdio.h>\n#include <unistd.h>\nint main(void) { printf("%d\\n", (int)geteuid()); }\n'
 
 
@@ -92,8 +93,16 @@ def shared(world: World) -> Iterator[None]:
 
     world.seen["setuid_root"] = lambda: any(item.st_uid == 0 and item.st_mode & stat.S_ISUID for item in found())
     world.seen["setuid_left"] = lambda: any(item.st_mode & stat.S_ISUID for item in found())
-    world.seen["device_left"] = lambda: any(stat.S_ISBLK(item.st_mode) for item in found())
+    world.seen["device_left"] = lambda: any(
+        stat.S_ISBLK(item.st_mode) or stat.S_ISCHR(item.st_mode) for item in found()
+    )
+    world.seen["core_left"] = lambda: any(path.is_file() and _begins(path, _ELF) for path in folder.iterdir())
     yield
+
+
+def _begins(path: Path, mark: bytes) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(mark)) == mark
 
 
 def setuid(world: World) -> Iterator[None]:
@@ -155,6 +164,18 @@ def device_node(world: World) -> Iterator[None]:
     (folder / "zero").chmod(0o666)
     world.read.append(str(folder))
     world.environment["ATTACK_READONLY"] = str(folder)
+    yield
+
+
+def private_file(world: World) -> Iterator[None]:
+    """A folder shown read-only, with a file in it that nobody but the caller may read."""
+    folder = world.folder / "private"
+    folder.mkdir(mode=0o755)
+    file = folder / "key"
+    file.touch(mode=0o600)
+    file.write_text(world.secret + "\n", encoding="utf-8")
+    world.read.append(str(folder))
+    world.environment["ATTACK_PRIVATE"] = str(file)
     yield
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -19,7 +20,10 @@ from stockade.attacks import outside, policies
 from stockade.attacks.world import StageError, World
 from stockade.client import wardens
 
+HOARD = 16 << 20
+"""More than anybody keeps who bounds what he keeps."""
 _STANDS_SECONDS = 0.5
+_PRIORITY = 10
 
 
 def victim(world: World) -> Iterator[None]:
@@ -62,6 +66,38 @@ def warden(world: World) -> Iterator[None]:
     finally:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
+
+
+def reader(world: World) -> Iterator[None]:
+    """Whoever reads what the run says of its result, and how much of it he keeps in memory: the warden, or beside the
+    control somebody who keeps it all."""
+    if world.beside is None:
+        yield
+        return
+    pid = wardens.current().pid
+    with suppress(OSError):
+        Path(f"/proc/{pid}/clear_refs").write_text("5", encoding="ascii")  # the peak starts afresh (proc(5))
+    before = _peak(pid)
+    world.seen["hoarded"] = lambda: _peak(pid) - before > HOARD
+    yield
+
+
+def _peak(pid: int) -> int:
+    """Return the most memory that a process has had, in bytes; 0 when it is gone."""
+    fields = dict(line.partition(":")[::2] for line in outside.read(f"/proc/{pid}/status").splitlines())
+    return int(fields.get("VmHWM", "0 kB").split()[0]) << 10
+
+
+def real_time_for_all(world: World) -> Iterator[None]:
+    """A host that lets ordinary processes have real time."""
+    before = resource.getrlimit(resource.RLIMIT_RTPRIO)
+    most = max(before[1], _PRIORITY) if before[1] != resource.RLIM_INFINITY else before[1]
+    resource.setrlimit(resource.RLIMIT_RTPRIO, (most, most))
+    world.fresh_warden = True
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_RTPRIO, before)
 
 
 _NEIGHBOUR = """
