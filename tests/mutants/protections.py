@@ -23,9 +23,9 @@ class Protection:
     """The attacks and guarantees to try first."""
     beside: tuple[str, ...] = ()
     given: tuple[Edit, ...] = ()
-    """What the host lacks in this trial."""
-    unnoticed: str = ""
-    """Why nothing can notice; then it is a finding if something does."""
+    """What the host lacks, or has, in this trial."""
+    needs: tuple[str, ...] = ()
+    """What an attack must have here to notice, by the names in ``attacks/needs.py``."""
 
 
 _STAGE, _INSIDE, _NURSERY = "linux/steps/root.py", "warden/inside.py", "warden/nursery.py"
@@ -88,18 +88,19 @@ VIEW = (
     ),
     Protection(
         "nosuid",
-        ((_WORKSPACE, 'FILE = ("ro", "nosuid", "nodev")', 'FILE = ("ro", "nodev")'),),
+        ((_WORKSPACE, 'FILE = ("ro", "nosuid", "nodev")', 'FILE = ("ro", "nodev")'),
+         (_WORKSPACE, 'PROGRAMS = ("ro", "nosuid", "nodev", "follow")', 'PROGRAMS = ("ro", "nodev", "follow")'),
+         (_NATIVE, '("ro", "nosuid")', '("ro",)')),
         ("privileges/setuid_program", "privileges/setuid_root"),
         beside=("system-call filter", "Landlock", "no new privileges", "user namespace"),
     ),
     Protection(
-        "nodev", ((_WORKSPACE, 'FILE = ("ro", "nosuid", "nodev")', 'FILE = ("ro", "nosuid")'),), ("privileges/device_in_a_folder",)
+        "nodev",
+        ((_WORKSPACE, 'FILE = ("ro", "nosuid", "nodev")', 'FILE = ("ro", "nosuid")'),
+         (_WORKSPACE, 'PROGRAMS = ("ro", "nosuid", "nodev", "follow")', 'PROGRAMS = ("ro", "nosuid", "follow")')),
+        ("privileges/device_in_a_folder",),
     ),
-    Protection("read-only devices", ((_NATIVE, '("ro", "nosuid", "noexec")', '("nosuid", "noexec")'),), ("filesystem_write/device_times",)),
-    Protection(
-        "noexec of devices", ((_NATIVE, '("ro", "nosuid", "noexec")', '("ro", "nosuid")'),), ("filesystem_write/device_times",),
-        unnoticed="no program lies in a device; memory that can be executed is to be had without one",
-    ),
+    Protection("read-only devices", ((_NATIVE, '("ro", "nosuid")', '("nosuid",)'),), ("filesystem_write/device_times",)),
     Protection(
         "read-only /proc",
         ((_STAGE, 'mounts.bind(self._proc, place, "/proc", mounts.ATTR_RDONLY)', 'mounts.bind(self._proc, place, "/proc", 0)'),),
@@ -144,10 +145,8 @@ RIGHTS = (
     ),
     Protection(
         "uid of its own",
-        ((_STAGE, """            processes.become(self._uid, self._gid)
-            processes.set_dumpable(True)""", "            processes.set_dumpable(True)"),),
-        ("filesystem_read/home", "filesystem_read/etc_shadow", "privileges/become_root"),
-        unnoticed="the probe looks at who a guest would be, and the backend refuses to start",
+        (("warden/server.py", "uid = self._leases.take()", "uid = 0"),),
+        ("filesystem_read/private_file", "filesystem_write/setuid_left"),
     ),
     Protection("session of its own", ((_STAGE, """        os.setsid()
         os.umask(0o022)
@@ -157,9 +156,11 @@ RIGHTS = (
         if self._privileged:"""),), ("process_view/process_group",)),
     Protection("session keyring of its own", ((_STAGE, """        processes.new_session_keyring()
         if self._privileged:""", "        if self._privileged:"),), _KEYS, beside=("system-call filter",)),
+    # The kernel does as much at a change of uid, unless the host lets such processes leave cores (proc(5), suid_dumpable).
     Protection("init not dumpable", ((_INSIDE, "        processes.set_dumpable(False)\n", ""),),
                ("process_view/memory_of_another", "process_view/trace", "process_view/take_descriptor", "environment/of_other_processes", "filesystem_read/proc_descriptors"),
-               unnoticed="where root starts the run the kernel has made it so with the change of uid; a user's init lies in another user namespace"),
+               beside=("user namespace", "init has another gid", "system-call filter", "Landlock"),
+               given=((_INSIDE, "            processes.become(self.uid, _INIT_GID)\n", "            processes.become(self.uid, _INIT_GID)\n            processes.set_dumpable(True)\n"),)),
     Protection("init has another gid", ((_INSIDE, "processes.become(self.uid, _INIT_GID)", "processes.become(self.uid, self.gid)"),),
                ("process_view/limit_another", "syscalls/limit_the_init"), beside=("rule on prlimit64", "user namespace")),
 )  # fmt: skip
@@ -195,17 +196,13 @@ _RESOURCES = {
         ("sampled memory",),
         _NO_GROUPS,
     ),
-    "rtprio": (', "rtprio": (0, 0)', ("privileges",), (), ()),
-    "msgqueue": ('"msgqueue": (0, 0), ', ("memory",), (), ()),
-    "core": ('"core": (0, 0), ', ("disk", "file_size"), (), ()),
+    "rtprio": (', "rtprio": (0, 0)', ("privileges/real_time",), (), ()),
+    "msgqueue": ('"msgqueue": (0, 0), ', ("memory/message_queue",), ("Landlock",), ()),
+    "core": ('"core": (0, 0), ', ("filesystem_write/core_left",), (), ()),
 }
-_UNNOTICED = {
-    "rtprio": "the limit is nought on every host that has not raised it: only a capability could pass it, and the guest has none",
-    "msgqueue": "the filter allows no message queue, and the memory group counts them",
-    "core": "what a core dump takes is bounded by the disk, where it would be written",
-}
+_NEEDED = {"rtprio": ("raised-limits",), "core": ("core-files",)}
 RESOURCE_LIMITS = tuple(
-    Protection(f"RLIMIT_{name.upper()}", ((_LIMITS, text, "        pass\n" if "limits[" in text else ""),), concerns, beside, given, _UNNOTICED.get(name, ""))
+    Protection(f"RLIMIT_{name.upper()}", ((_LIMITS, text, "        pass\n" if "limits[" in text else ""),), concerns, beside, given, _NEEDED.get(name, ()))
     for name, (text, concerns, beside, given) in _RESOURCES.items()
 )  # fmt: skip
 GROUPS = (
@@ -233,8 +230,7 @@ WATCHERS = (
     Protection("the caller's own count of output", (("client/intake.py", "self._keeper = Keeper(limit, head_only", "self._keeper = Keeper(None, head_only"),),
                ("output",), beside=("count of output",)),
     Protection("bound on the result channel", (("warden/outlets.py", "CHANNEL_LIMIT = 1 << 20", "CHANNEL_LIMIT = 1 << 40"),),
-               ("output/result_channel",),
-               unnoticed="what is kept of it is the warden's own memory, and shows nowhere in the answer"),
+               ("output/result_channel",)),
     Protection("end of all that is left", ((_INSIDE, "        self._end_all_others()\n        self.control.sendall", "        self.control.sendall"),),
                ("no_survivors", "wall_time"), beside=("PID namespace",)),
     Protection("refusal to start without a wall",
@@ -252,8 +248,6 @@ def _group(does: str, *, permissive: bool) -> Protection:
         (edit,),
         ("syscalls/sweep", *_REACHED.get(does, ())),
         _SECOND.get(does, ()),
-        (),
-        _BY_THE_KERNEL.get(does, ""),
     )
 
 
@@ -263,36 +257,49 @@ _REACHED = {
     "starts a process with options in memory": ("syscalls/clone_in_a_struct",),
     "opens a file with options in memory": ("filesystem_write/setuid_in_a_struct",),
     "runs other calls from a queue": ("syscalls/io_uring",),
+    "replaces or extends the running kernel": ("privileges/reboot", "privileges/kexec", "privileges/load_module"),
     "loads programs into the kernel or counts its events": ("privileges/bpf", "privileges/perf_events"),
     "handles page faults in user space": ("syscalls/userfaultfd",),
     "uses the kernel's key rings": ("syscalls/keys",),
     "reaches hardware and old processor modes": ("syscalls/modify_ldt",),
 }
+# With these off a guest has the host's capabilities, all that keeps it from what only root may do.
+_CAPABLE = ("uid of its own", "user namespace", "capabilities dropped", "empty bounding set")
 _SECOND = {
     "makes or enters namespaces": ("no user namespaces below the guest's", "rule on clone"),
     "starts a process with options in memory": ("no user namespaces below the guest's",),
+    "replaces or extends the running kernel": _CAPABLE,
 }
-_NOT_ALLOWED = "the kernel itself refuses all of them to a process without capabilities"
-_BY_THE_KERNEL = {
-    "replaces or extends the running kernel": _NOT_ALLOWED,
-    "was removed from the kernel or never written": "there is nothing to reach",
-}
+_NOTHING_THERE = "was removed from the kernel or never written"
+"""No protection: the kernel answers the same."""
 RULE_GROUPS = tuple(
-    _group(group.does, permissive=group.since is Filter.PERMISSIVE) for group in (*REFUSED_BY_STANDARD, *REFUSED_BY_ALL)
+    _group(group.does, permissive=group.since is Filter.PERMISSIVE)
+    for group in (*REFUSED_BY_STANDARD, *REFUSED_BY_ALL)
+    if group.does != _NOTHING_THERE
 )
 
 
 def _argument(
-    name: str, calls: tuple[str, ...], concerns: tuple[str, ...], beside: tuple[str, ...] = (), unnoticed: str = ""
+    name: str,
+    calls: tuple[str, ...],
+    concerns: tuple[str, ...],
+    beside: tuple[str, ...] = (),
+    given: tuple[Edit, ...] = (),
+    needs: tuple[str, ...] = (),
 ) -> Protection:
     edit = (
         "linux/seccomp/filters.py",
         "elif name in ARGUMENT_RULES:",
         f"elif name in ARGUMENT_RULES and name not in {calls!r}:",
     )
-    return Protection(f"rule on {name}", (edit,), concerns, beside, (), unnoticed)
+    return Protection(f"rule on {name}", (edit,), concerns, beside, given, needs)
 
 
+_TERMINALS_SHOWN = (
+    _NATIVE,
+    '        ("link", "/dev/fd"',
+    '        ("bind", "/dev/pts", "/dev/pts", ()),\n        ("link", "/dev/fd"',
+)
 _OF_SCHEDULING = ("sched_setscheduler", "sched_setparam", "sched_setattr", "sched_setaffinity")
 _OF_MODES = ("chmod", "fchmod", "fchmodat", "fchmodat2", "creat", "open", "openat")
 ARGUMENT_RULES = (
@@ -312,8 +319,9 @@ ARGUMENT_RULES = (
         "ioctl",
         ("ioctl",),
         ("syscalls/typed_for_another",),
-        (),
-        "no terminal is in the guest's reach, so there is none to type into",
+        ("Landlock",),
+        (_TERMINALS_SHOWN,),
+        ("typing",),
     ),
     _argument(
         "prlimit64",
@@ -329,8 +337,8 @@ ARGUMENT_RULES = (
     _argument(
         "mknod",
         ("mknod", "mknodat"),
-        ("filesystem_write/device_left", "privileges/device_node"),
-        unnoticed="the kernel makes no device for a process without capabilities",
+        ("filesystem_write/whiteout_left", "filesystem_write/device_left", "privileges/device_node"),
+        ("Landlock",),
     ),
 )
 FILTER = Protection(
