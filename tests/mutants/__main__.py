@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 from stockade.attacks import needs
 from tests.mutants import tree
-from tests.mutants.protections import ALL, BY_NAME, Edit, Protection
+from tests.mutants.protection import Edit, Protection
+from tests.mutants.protections import ALL, BY_NAME
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.mutants.protections import Protection
+from tests.mutants.protection import Protection
 
 _SOURCE = Path(__file__).parents[2] / "src"
 _SECONDS = 600

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from stockade._errors import JobError
@@ -11,7 +12,7 @@ from stockade._given import job_from_command, job_from_source
 from stockade._guarantees import Strength
 from stockade._result import Outcome, Result
 from stockade._sandbox import Sandbox
-from stockade.attacks import build, corpus, outside, policies, refusals, without_walls
+from stockade.attacks import brought, build, corpus, outside, policies, refusals, without_walls
 from stockade.attacks.half import Half
 from stockade.attacks.world import World, staged
 from stockade.client import wardens
@@ -43,7 +44,7 @@ def run(attack: Attack, backend: Backend, base: Mapping[str, Any] | None = None)
         try:
             result, seconds = _timed(attack, world, box)
         except JobError as error:
-            if not world.filesystem or backend.name == _ALL_WORKSPACES:
+            if not (world.filesystem or attack.artifacts) or backend.name == _ALL_WORKSPACES:
                 raise
             return Half(good=True, what=f"refused before it began: {error}")
         return _judged(attack, world, box, result, seconds)
@@ -68,6 +69,10 @@ def _timed(attack: Attack, world: World, box: Sandbox) -> tuple[Result, float]:
 
 
 def _job(attack: Attack, world: World, backend: Backend) -> Job:
+    return replace(_program(attack, world, backend), artifacts=attack.artifacts)
+
+
+def _program(attack: Attack, world: World, backend: Backend) -> Job:
     environment = {**world.environment, **attack.confined}
     if attack.language == "c":
         program = build.program(attack.path.read_text(encoding="utf-8"))
@@ -89,7 +94,9 @@ def _judged(attack: Attack, world: World, box: Sandbox, result: Result, seconds:
     held, backend = mechanism(attack, box.plan), box.backend
     expected = attack.refusal_under(held.mechanism if held else "", backend.name, backend.isolation.value)
     met, unlike = refusals.met(expected, result, seconds, attack)
-    said = f"{result.stdout} {result.stderr} {result.value_repr} {result.error}"
+    came_out = b"".join(result.artifacts.values()).decode("utf-8", "replace")
+    said = f"{result.stdout} {result.stderr} {result.value_repr} {result.error} {came_out}"
+    world.seen |= brought.questions({path: len(content) for path, content in result.artifacts.items()})
     world.seen["blocked"] = lambda: seconds > policies.WALL_SECONDS / 4
     seen = _seen(attack, world, result, said)
     succeeded = bool(seen) or (not met and refusals.has_succeeded(result, seconds, attack))

@@ -5,7 +5,7 @@ time is up), ``delayed SECONDS`` (whoever waits for its output waits that long),
 (a judge that goes by exit codes is taken in), ``signal NAME``.
 
 ``control.collector`` has a careless supervisor go through what the program left: it will ``write`` to, ``chmod`` or
-``read`` the file ``answer``.
+``read`` the file ``answer``, or ``take`` all files that there are.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from stockade.attacks import build, corpus
+from stockade.attacks import brought, build, corpus
 from stockade.attacks.corpus import Attack
 from stockade.attacks.half import Half
 from stockade.attacks.stages.processes import HOARD
@@ -56,7 +56,8 @@ def _look(attack: Attack, world: World, report: Mapping[str, Any]) -> None:
         world.seen["reniced"] = lambda: report["victim_reniced"]
     world.seen["hoarded"] = lambda: report["counts"]["channel"] > HOARD
     world.seen["survivors"] = lambda: any(world.marker in name for name in report["survivors"])
-    world.seen["secret"] = lambda: world.secret in report["stdout"]
+    world.seen["secret"] = lambda: world.secret in report["stdout"] + report["taken_text"]
+    world.seen |= brought.questions(report["taken"])
     world.seen["blocked"] = lambda: report["blocked"]
 
 
@@ -71,6 +72,7 @@ def _enclosed(attack: Attack, world: World) -> dict[str, Any]:
         "inside_victim": attack.control.get("inside_victim", False),
         "cover": attack.control.get("cover"),
         "collector": attack.control.get("collector"),
+        "collected": world.environment.get("ATTACK_PROJECT", str(world.folder / "work")),
         "pass_fds": world.pass_fds,
         "timeout": attack.control.get("seconds", _SECONDS),
     }

@@ -9,7 +9,9 @@ The header stands between ``# /// attack`` and ``# ///`` (``//`` in C and JavaSc
 ``stage``       what it needs around it, by the names in ``stages/``
 ``observe``     what is seen from outside, and must be seen after the control and never after the confined run
 ``needs``       facilities of the host, by the names in ``needs.py``
+``alone``       true where it measures how fast it is: no other is tried meanwhile
 ``policy``      a table: what the policy says beyond the default profile
+``artifacts``   patterns of files to bring out when it is over
 ``control``     a table: ``namespaces`` to make first, ``success`` and ``collector`` (see ``control.py``), ``address``,
                 ``readonly``, ``cover`` (a folder to lay an empty file system over), and ``touches``: what it does to
                 the host itself, beyond its own throw-away place
@@ -54,6 +56,8 @@ class Attack:
     stage: tuple[str, ...] = ()
     observe: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
+    alone: bool = False
+    artifacts: tuple[str, ...] = ()
     policy: Mapping[str, Any] = field(default_factory=dict)
     control: Mapping[str, Any] = field(default_factory=dict)
     confined: Mapping[str, str] = field(default_factory=dict)
@@ -97,7 +101,7 @@ def parse(path: Path) -> Attack:
     """Return the attack in the file ``path``; raise ``ValueError`` when its header is none."""
     language = _LANGUAGES[path.suffix]
     header = tomllib.loads(_header(path.read_text(encoding="utf-8"), _COMMENT[language], path))
-    for name in ("stage", "observe", "needs"):
+    for name in ("stage", "observe", "needs", "artifacts"):
         header[name] = tuple(header.get(name, ()))
     if header["guarantee"] != path.parent.name:
         raise ValueError(f"{path}: lies in another guarantee's folder")

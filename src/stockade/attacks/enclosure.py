@@ -32,6 +32,7 @@ NEW = {
 MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 32, 0x1000, 0x4000, 1 << 18
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 KEPT = 1 << 16
+TAKING_SECONDS = 5.0
 BOUNDS = (  # soft ones: programs that try their own limits may still raise them
     (resource.RLIMIT_CORE, 0),
     (resource.RLIMIT_CPU, 30),
@@ -57,7 +58,7 @@ def main(order: dict[str, Any]) -> None:
         victim = subprocess.Popen(["/bin/sleep", "60"])
         order["environment"]["ATTACK_VICTIM"] = str(victim.pid)
     report = run(order)
-    report["blocked"] = collect(order["collector"], order["folder"] + "/answer")
+    report |= collect(order["collector"], order["collected"])
     report["victim_killed"] = victim is not None and victim.poll() is not None
     alive = victim is not None and victim.poll() is None
     report["victim_reniced"] = (
@@ -163,11 +164,17 @@ def run(order: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def collect(how: str | None, path: str) -> bool:
-    """Do with what the program left what a careless supervisor does; return whether that takes too long."""
+def collect(how: str | None, folder: str) -> dict[str, Any]:
+    """Do with what the program left what a careless supervisor does; return whether that takes too long, and what was
+    taken: the bytes of each file, and how its text begins."""
+    taken: dict[str, int] = {}
+    text = bytearray()
 
     def careless() -> None:
-        if how == "chmod":
+        path = folder + "/answer"
+        if how == "take":
+            take_all(folder, taken, text)
+        elif how == "chmod":
             os.chmod(path, 0o600)
         elif how is not None:
             with open(path, {"write": "a", "read": "r"}[how]) as file:
@@ -175,8 +182,20 @@ def collect(how: str | None, path: str) -> bool:
 
     thread = threading.Thread(target=careless, daemon=True)
     thread.start()
-    thread.join(1.0)
-    return thread.is_alive()
+    thread.join(TAKING_SECONDS if how == "take" else 1.0)
+    return {"blocked": thread.is_alive(), "taken": taken, "taken_text": text.decode("utf-8", "replace")}
+
+
+def take_all(folder: str, taken: dict[str, int], text: bytearray) -> None:
+    """Read every file below ``folder``, wherever a link leads."""
+    for place, _, names in os.walk(folder, followlinks=True):
+        for name in names:
+            path = os.path.join(place, name)  # noqa: PTH118
+            with open(path, "rb") as file:
+                taken[path] = 0
+                while data := file.read(1 << 20):
+                    taken[path] += len(data)
+                    text += data[: KEPT - len(text)]
 
 
 def pump(fd: int, name: str, kept: dict[str, bytearray], counts: dict[str, int]) -> None:

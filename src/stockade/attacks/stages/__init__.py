@@ -16,6 +16,7 @@ STAGES: dict[str, Callable[[World], Iterator[None]]] = {
     "project": files.project(access="read"),
     "project_overlay": files.project(access="overlay"),
     "project_write": files.project(access="write", hidden=["nothing"], protected=[".git/hooks"]),
+    "project_private": files.project_private,
     "leak": files.leak,
     "handle": files.handle,
     "device": files.device,

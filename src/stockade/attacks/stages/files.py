@@ -76,6 +76,15 @@ def project(**filesystem: Any) -> Callable[[World], Iterator[None]]:
     return stage
 
 
+def project_private(world: World) -> Iterator[None]:
+    """A project that is written in place, with a file in it that nobody but the caller may read."""
+    for _ in project(access="write", hidden=["nothing"])(world):
+        file = Path(world.environment["ATTACK_PROJECT"]) / "answer"
+        file.write_text(world.secret, encoding="utf-8")
+        file.chmod(0o600)
+        yield
+
+
 def _contents(folder: Path) -> dict[Path, bytes]:
     return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
