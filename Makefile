@@ -70,7 +70,7 @@ guarantees: $(ENGINES) ## docs/guarantees.md, from real runs (root)
 	scripts/guarantees.sh $(BIN)/python
 
 attack: $(STAMP) ## every attack on every backend of this machine; under five minutes
-	$(BIN)/python -m stockade attack --all
+	$(BIN)/python -m stockade attack --all --jobs 2
 
 attacks-page: $(STAMP) ## docs/attacks.md, from the corpus and the list of vectors
 	$(BIN)/python -m tests.escape.vectors

@@ -92,6 +92,17 @@ def test_a_missing_wall_is_seen() -> None:
     }
 
 
+def test_those_that_measure_speed_are_tried_apart() -> None:
+    class Told(Campaign):
+        def _carried_out(self, attacks, jobs):
+            told.append(({attack.alone for attack in attacks}, jobs))
+            return iter(())
+
+    told: list[tuple[set[bool], int]] = []
+    assert list(Told(corpus.load(), ["native"], jobs=4).trials()) == []
+    assert told == [({False}, 4), ({True}, 1)]
+
+
 def test_the_kit_and_the_driver_mean_the_same_exit_codes() -> None:
     from stockade.attacks.programs import kit
 

@@ -43,7 +43,7 @@ class Campaign:
         Closing the iterator ends what is being tried, and takes down what was set up for it.
         """
         again: list[Trial] = []
-        for tried in self._carried_out(self.attacks, self.jobs):
+        for tried in self._in_turn():
             if tried.verdict is Verdict.OTHERWISE or tried.lacks_proof:
                 again.append(tried)
             else:
@@ -53,6 +53,11 @@ class Campaign:
             alone = replace(self, backends=(tried.backend,))
             for second in alone._carried_out([attack], 1):
                 yield replace(second, attempts=2)
+
+    def _in_turn(self) -> Iterator[Trial]:
+        """Yield the trials at the first attempt; those apart that are to have the machine to themselves."""
+        yield from self._carried_out([attack for attack in self.attacks if not attack.alone], self.jobs)
+        yield from self._carried_out([attack for attack in self.attacks if attack.alone], 1)
 
     def _carried_out(self, attacks: Sequence[Attack], jobs: int) -> Iterator[Trial]:
         waiting: queue.SimpleQueue[Attack] = queue.SimpleQueue()

@@ -4,6 +4,7 @@
 # reference = "sched-bwc.rst: the quota is the group's"
 # success = "together they get more than 0.6 of a CPU"
 # needs = ["cgroup-cpu"]
+# alone = true
 # policy = { limits = { cpu_rate = 0.25 } }
 # refusal = { default = "errno" }
 # ///

@@ -4,6 +4,7 @@
 # reference = "sched-bwc.rst"
 # success = "it gets more than 0.6 of a CPU for a second"
 # needs = ["cgroup-cpu"]
+# alone = true
 # policy = { limits = { cpu_rate = 0.25 } }
 # refusal = { default = "errno" }
 # ///
