@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stockade import Guarantee
-from stockade.attacks import corpus, needs, trial
+from stockade.attacks import confined, corpus, needs, trial
 from stockade.attacks.corpus import Attack
 from stockade.attacks.trial import Trial, Verdict
 from tests.conftest import MUST_RUN
@@ -49,7 +49,14 @@ def test_refused_where_it_would_succeed(attack: Attack) -> None:
     "attack", [pytest.param(item, id=item.id, marks=[pytest.mark.needs(*item.needs)]) for item in ATTACKS]
 )
 def test_refused_or_admitted_by_another_backend(attack: Attack, backend: str) -> None:
-    check(trial.attempt(attack, backend))
+    tried = trial.attempt(attack, backend)
+    check(tried)
+    listed = NOT_RUN["not_begun"][backend]
+    assert (attack.id in listed) == tried.confined.what.startswith(confined.NOT_BEGUN), tried.confined.what
+
+
+def test_what_no_backend_begins_is_in_the_corpus() -> None:
+    assert {name for listed in NOT_RUN["not_begun"].values() for name in listed} <= {attack.id for attack in ATTACKS}
 
 
 def check(tried: Trial) -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 KNOWN = ("native", "bubblewrap", "landlock", "process")
 """Backends whose refusals the headers know: under any other, whatever is no success is a refusal."""
+NOT_BEGUN = "refused before it began"
 _SHOWN = 800
 _ALL_WORKSPACES = "native"
 """The backend that can have every kind; others may refuse some before anything begins."""
@@ -46,7 +47,7 @@ def run(attack: Attack, backend: Backend, base: Mapping[str, Any] | None = None)
         except JobError as error:
             if not (world.filesystem or attack.artifacts) or backend.name == _ALL_WORKSPACES:
                 raise
-            return Half(good=True, what=f"refused before it began: {error}")
+            return Half(good=True, what=f"{NOT_BEGUN}: {error}")
         return _judged(attack, world, box, result, seconds)
 
 

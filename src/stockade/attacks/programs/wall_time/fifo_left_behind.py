@@ -5,7 +5,6 @@
 # success = "a collector that opens what it finds is held up"
 # control = { success = "status 0", collector = "read" }
 # observe = ["blocked"]
-# artifacts = ["**"]
 # refusal = { default = "verdict completed" }
 # ///
 
