@@ -28,7 +28,7 @@ echo "== the rest, as root (beside it, what touches the kernel as an ordinary us
 "$python" -m tests.twice "${rest[@]}" || failed=1
 echo
 echo "== firejail, as an ordinary user with an account"
-"$as_user" --account -m tests.twice -k "firejail or Firejail" tests/contract tests/system || failed=1
+"$as_user" --account -m tests.twice -k "firejail or Firejail" "${kernel[@]}" || failed=1
 wait "$user" || failed=1
 echo
 echo "== what touches the kernel, as an ordinary user"
