@@ -66,7 +66,7 @@ bench-smoke: $(ENGINES)
 overshoot: $(ENGINES) ## how far past its limit a run gets, worst of 50
 	$(BIN)/python bench/overshoot.py
 
-guarantees: $(ENGINES) ## docs/guarantees.md, from real runs (root)
+guarantees: $(ENGINES) ## docs/guarantees.md and the tables of README.md, from real runs (root)
 	scripts/guarantees.sh $(BIN)/python
 
 attack: $(STAMP) ## every attack on every backend of this machine; under five minutes

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Writes docs/guarantees.md from real runs of the attack suite and of the overshoot bench, as root and as an ordinary user.
+# Writes docs/guarantees.md from real runs of the attack suite and of the overshoot bench, as root and as an ordinary user (one
+# with an account, whom firejail serves too), and its tables into README.md.
 set -euo pipefail
 python=$1
 out=docs/guarantees.md
@@ -13,11 +14,11 @@ trap 'rm -f "$fresh"' EXIT
     echo "backend, its plan says is not held; \`stockade attack --all\` tells the same of your own machine."
     for who in root "an ordinary user"; do
         run=("$python")
-        [[ $who == root ]] || run=(scripts/as-user.sh)
+        [[ $who == root ]] || run=(scripts/as-user.sh --account)
         echo
         echo "## As $who"
         echo
-        "${run[@]}" -m stockade attack --all --markdown
+        "${run[@]}" -m stockade attack --all --jobs 2 --markdown
         echo
         echo "How far past its limit a run got, worst of 50 (\`make overshoot\`):"
         echo
@@ -25,3 +26,4 @@ trap 'rm -f "$fresh"' EXIT
     done
 } > "$fresh"
 cp "$fresh" "$out"
+"$python" -m tests.escape.guarantees
