@@ -5,7 +5,7 @@ set -euo pipefail
 python=$1
 out=docs/guarantees.md
 fresh=$(mktemp)
-trap 'rm -f "$fresh"' EXIT
+trap '[[ $? == 0 ]] || cat "$fresh" >&2; rm -f "$fresh"' EXIT # what failed is in there
 {
     echo "# What holds each guarantee"
     echo
