@@ -4,6 +4,7 @@
 # reference = "daemon(7)"
 # success = "64 daemons stand at one time"
 # policy = { limits = { processes = 8 } }
+# alone = true
 # refusal = { default = "errno" }
 # ///
 

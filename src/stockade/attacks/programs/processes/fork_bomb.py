@@ -4,6 +4,7 @@
 # reference = "fork(2), RLIMIT_NPROC"
 # success = "64 processes stand at one time"
 # policy = { limits = { processes = 8 } }
+# alone = true
 # refusal = { default = "errno" }
 # ///
 

@@ -4,6 +4,7 @@
 # reference = "Linux 5.14, commit 21d1c5e386bc: counts are kept per user namespace and in all above it"
 # success = "64 processes stand at one time"
 # policy = { limits = { processes = 8 } }
+# alone = true
 # refusal = { default = "errno" }
 # ///
 

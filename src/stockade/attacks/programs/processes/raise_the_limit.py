@@ -4,6 +4,7 @@
 # reference = "setrlimit(2)"
 # success = "the limit is 100 higher, or 100 where it is high anyway"
 # policy = { limits = { processes = 8 } }
+# alone = true
 # refusal = { default = "errno" }
 # ///
 

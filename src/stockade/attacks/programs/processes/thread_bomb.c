@@ -4,6 +4,7 @@
 // reference = "pthread_create(3), pids.rst: threads count"
 // success = "64 threads stand at one time"
 // policy = { limits = { processes = 8 } }
+// alone = true
 // refusal = { default = "errno" }
 // ///
 

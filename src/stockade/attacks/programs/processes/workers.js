@@ -4,6 +4,7 @@
 // reference = "worker_threads in Node's documentation"
 // success = "24 stand at one time"
 // policy = { limits = { processes = 16, memory = "2GiB", open_files = 1024 } }
+// alone = true
 // refusal = { default = "errno | crash SIGABRT | crash SIGTRAP | says EAGAIN | says ERR_WORKER" }
 // ///
 

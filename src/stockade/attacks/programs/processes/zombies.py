@@ -4,6 +4,7 @@
 # reference = "wait(2)"
 # success = "64 zombies stand at one time"
 # policy = { limits = { processes = 8 } }
+# alone = true
 # refusal = { default = "errno" }
 # ///
 
