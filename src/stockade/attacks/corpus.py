@@ -9,7 +9,7 @@ The header stands between ``# /// attack`` and ``# ///`` (``//`` in C and JavaSc
 ``stage``       what it needs around it, by the names in ``stages/``
 ``observe``     what is seen from outside, and must be seen after the control and never after the confined run
 ``needs``       facilities of the host, by the names in ``needs.py``
-``alone``       true where it measures how fast it is, or what counts it counts all of a user: no other is tried meanwhile
+``alone``       true where it measures speed, or its limit counts all that the user runs: no other is tried meanwhile
 ``policy``      a table: what the policy says beyond the default profile
 ``artifacts``   patterns of files to bring out when it is over
 ``control``     a table: ``namespaces`` to make first, ``success`` and ``collector`` (see ``control.py``), ``address``,
