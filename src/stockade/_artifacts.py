@@ -48,6 +48,8 @@ class Refused:
 
 def checked(patterns: Iterable[str]) -> tuple[str, ...]:
     """Return the patterns; raise ``JobError`` naming the first that is none."""
+    if patterns == ():
+        return ()  # most jobs want none
     if isinstance(patterns, str | bytes) or not isinstance(patterns, Sequence):
         raise JobError(f"artifacts: a list of patterns is expected, such as ['*.png'], not {patterns!r:.80}")
     for pattern in patterns:

@@ -16,6 +16,8 @@ from stockade.languages import registry as languages
 Source = str | bytes | os.PathLike[str]
 Archive = bytes | os.PathLike[str] | str
 
+_CAPS = Caps()
+
 
 def job_from_source(
     source: Source,
@@ -134,4 +136,4 @@ def _with_archive(laid: dict[str, bytes], archive: Archive) -> dict[str, bytes]:
 
 
 def _wanted(artifacts: Sequence[str], caps: Caps | None) -> dict[str, Any]:
-    return {"artifacts": _artifacts.checked(artifacts), "caps": caps or Caps()}
+    return {"artifacts": _artifacts.checked(artifacts), "caps": caps or _CAPS}

@@ -21,7 +21,7 @@ from stockade._plan import Plan, plan_for_job
 from stockade._result import Result
 from stockade._stream import REPORT_SECONDS, Stream, Streaming, following
 from stockade.backends import registry as backends
-from stockade.backends.base import Backend, SpeaksForItself
+from stockade.backends.base import Backend
 from stockade.client import blocking, wardens
 from stockade.client.conversation import Conversation
 from stockade.client.outbox import Outbox
@@ -247,7 +247,9 @@ def conversing(backend: Backend, plan: Plan, job: Job, **how: Any) -> Iterator[t
     plan = _for_job(plan, job)
     # The line first: the warden wakes up while the launch is put together.
     with wardens.current().line() as line, prepared(backend, plan, job) as launch:
-        translate = backend.translate if isinstance(backend, SpeaksForItself) else None
+        translate = getattr(
+            backend, "translate", None
+        )  # of one that ``SpeaksForItself``; to ask isinstance takes longer
         talk = Conversation(launch, plan, translate, finish=_workspace.finished, **how)
         yield Outbox(talk, line.sock), line
         if talk.result is not None and talk.result.ok:
