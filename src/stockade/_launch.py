@@ -63,6 +63,8 @@ class Watch(Record):
     the limit."""
     report_seconds: float | None = None
     """How often to tell what the run has used."""
+    trace: int = 0
+    """The number under which the run's steps are noted; 0 is none (see ``_trace``)."""
 
     @property
     def other_tasks(self) -> int:

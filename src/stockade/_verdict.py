@@ -222,7 +222,7 @@ def _operations(report: _Report, figure: float) -> tuple[Met, str]:
     """The guest's own word, since its agent counts. It is taken only where nothing else ended the run, and only
     with the exit status that the agent gives: so a guest can end itself by it, as it could by counting on, and hide
     nothing that was read outside."""
-    count = _words(report).get("operations")
+    count = words(report).get("operations")
     if not isinstance(count, int) or isinstance(count, bool):
         return Met.UNKNOWN, "the agent said nothing"
     ended_by_agent = report["cause"] is None and _status(report["status"])[0] == EXHAUSTED
@@ -254,24 +254,24 @@ def _streams(report: _Report, stdout: bytes, stderr: bytes) -> dict[str, Any]:
 
 
 def _said(report: _Report) -> tuple[Any, str | None, GuestError | None]:
-    said = _words(report)
+    said = words(report)
     value_repr = said.get("repr")
     return said.get("value"), value_repr if isinstance(value_repr, str) else None, _guest_error(said.get("error"))
 
 
-def _words(report: _Report) -> dict[str, Any]:
+def words(report: _Report) -> dict[str, Any]:
     """Parse what came over the result channel, an object a line: untrusted, at most a mebibyte, what is odd dropped."""
-    words: dict[str, Any] = {}
+    all_said: dict[str, Any] = {}
     if report["channel_overflow"]:
-        return words
+        return all_said
     for line in report["channel"].split(b"\n", _MOST_WORDS):
         try:
             said = json.loads(line, parse_constant=_refuse_constant)
         except (ValueError, RecursionError):
             continue
         if isinstance(said, dict):
-            words |= said
-    return words
+            all_said |= said
+    return all_said
 
 
 def _guest_error(said: Any) -> GuestError | None:

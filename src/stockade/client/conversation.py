@@ -6,14 +6,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 
-from stockade import _filter
+from stockade import _filter, _trace
 from stockade._errors import JobError, ProtocolError
 from stockade._events import Event, Finished, LimitReached, Output, Started, UsageReport
 from stockade._guarantees import Guarantee
 from stockade._launch import Launch
 from stockade._plan import Plan
 from stockade._result import Result
-from stockade._verdict import cancelled, sandbox_failed, verdict
+from stockade._verdict import cancelled, sandbox_failed, verdict, words
 from stockade.client.bundle import Bundle
 from stockade.client.intake import Intake
 from stockade.warden import wire
@@ -39,13 +39,16 @@ class Conversation:
         report_seconds: float | None = None,
         interactive: bool = False,
         keep: int | None = None,
+        trace: int = 0,
     ) -> None:
         """``translate`` works in what an engine says of the guest's end, ``finish`` what was brought out.
         ``live`` is for who reads along: see ``Watch``. ``interactive`` takes standard input by ``write``. At most
         ``keep`` bytes of each stream are held where the launch sets no limit on output; ``None`` holds all.
+        ``trace`` is a number under which the run's steps are noted: see ``_trace``.
         """
+        _trace.note(trace, _trace.PLANNED)
         fields = launch.as_wire()
-        fields["watch"] |= {"live": live, "report_seconds": report_seconds}
+        fields["watch"] |= {"live": live, "report_seconds": report_seconds, "trace": trace}
         self._plan, self._translate, self._finish = plan, translate, finish
         self._outgoing = bytearray(wire.encode("launch", **fields))
         self._decoder = wire.Decoder()
@@ -58,6 +61,7 @@ class Conversation:
         self._settled = False
         self._begin = time.monotonic()
         self.launch = launch
+        self.trace = trace
         self.bundle = Bundle(launch.collect) if launch.collect else None
         self.cancelled = False
         self.result: Result | None = None
@@ -170,11 +174,18 @@ class Conversation:
             case "collected" if self.bundle is not None:
                 self.bundle.feed(fields["data"])
             case "exited":
+                self._collect_notes(fields)
                 yield from self._exited(fields["report"])
             case "refused":
                 yield from self._refused(fields["message"])
             case _:
                 raise ProtocolError(f"no such message: {kind!r}")
+
+    def _collect_notes(self, fields: Mapping[str, Any]) -> None:
+        if self.trace:
+            _trace.note(self.trace, _trace.RECEIVED)
+            _trace.notes.extend(fields["notes"])
+            _trace.notes.extend(_trace.told(self.trace, words(fields["report"]).get("trace")))
 
     def _exited(self, report: Mapping[str, Any]) -> Iterator[Event]:
         """What was kept of the end of the output comes last, and then the verdict."""

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
+from stockade import _trace
 from stockade._events import Event
 from stockade.client.conversation import Conversation
 
@@ -58,6 +59,7 @@ class Outbox:
             return False
         if self.talk.cancelled:
             self._hang_up()
+        _trace.note(self.talk.trace, _trace.SENT)
         try:
             while self.talk.outgoing:
                 del self.talk.outgoing[: self._sock.send(self.talk.outgoing, socket.MSG_DONTWAIT)]

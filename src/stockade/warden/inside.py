@@ -15,6 +15,7 @@ import sys
 import time
 from _socket import SCM_RIGHTS, SOL_SOCKET
 
+from stockade import _trace
 from stockade._launch import decode_steps
 from stockade._record import Record
 from stockade.linux import processes
@@ -38,7 +39,12 @@ CONTROL = 4
 """The descriptor on which a warm interpreter is spoken to."""
 _INIT_GID = 65534  # not the guest's: who shares both ids with a process may set its limits (prlimit(2))
 _REHEARSAL = wire.encode(
-    "launch", steps=[["limits", {"core": [0, 0]}]], argv=["argument"] * 99, environment={"name": "value"}, channel=False
+    "launch",
+    steps=[["limits", {"core": [0, 0]}]],
+    argv=["argument"] * 99,
+    environment={"name": "value"},
+    channel=False,
+    trace=0,
 )
 _SANDBOX_ERRORS = (errno.EAGAIN, errno.ENOMEM)  # of execve(2): the sandbox's fault, not the command's
 
@@ -141,6 +147,7 @@ class Inside(Record):
             self._rehearse(stage)
             self._send("furnished")
             fields = self._receive()
+            _trace.note(fields["trace"], _trace.WOKEN)
             begin = time.process_time()
             stage.apply(fields["steps"])
             if not fields["channel"]:
@@ -149,7 +156,9 @@ class Inside(Record):
                 os.dup2(self.control.fileno(), CONTROL, inheritable=True)
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
             usage = resource.getrusage(resource.RUSAGE_SELF)
-            self._send("exec", cpu_seconds=time.process_time() - begin, peak_memory=usage.ru_maxrss * 1024)
+            _trace.note(fields["trace"], _trace.DRESSED)
+            spent = time.process_time() - begin
+            self._send("exec", cpu_seconds=spent, peak_memory=usage.ru_maxrss * 1024, notes=_trace.take())
             stage.seal()
         except BaseException as error:
             self._fail("setup", error)
@@ -252,5 +261,6 @@ def exit_message(status: int | None, usage: resource.struct_rusage, seen: dict[s
         status=status,
         cpu_seconds=usage.ru_utime + usage.ru_stime,
         peak_memory=usage.ru_maxrss * 1024,
+        at=time.monotonic_ns(),
         **seen,
     )

@@ -35,13 +35,15 @@ def renumber() -> None:
         os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) & 0xFF)
 
 
-def prepare() -> Any:
-    """Import the modules asked for, and what makes copies, which leaves no trace among the modules. Return it."""
+def prepare() -> tuple[Any, Any]:
+    """Import the modules asked for, and what makes copies and what notes steps, which leave no trace among the modules.
+    Return these two."""
     trouble = preload()
     kept = set(sys.modules)
     package = type(sys)("stockade")
     package.__path__ = [os.path.join(_OWN_CODE, "stockade")]
     sys.modules["stockade"] = package
+    from stockade import _trace
     from stockade.warden.warm import zygote
 
     for name in set(sys.modules) - kept:
@@ -51,7 +53,7 @@ def prepare() -> Any:
     sys.stdout.flush()  # or every copy would say again what an import has printed
     sys.stderr.flush()
     zygote.flush()
-    return zygote
+    return zygote, _trace
 
 
 def preload() -> str:
@@ -148,6 +150,7 @@ def finish(status: int) -> None:
 
     Then the status is announced, on the channel, so that nobody has to wait for the kernel to take down the rest.
     """
+    trace.note(number, trace.ENDED)
     try:
         if "threading" in sys.modules:
             sys.modules["threading"]._shutdown()
@@ -159,6 +162,9 @@ def finish(status: int) -> None:
         flush()
     finally:
         if os.getpid() == first:
+            if number:
+                trace.note(number, trace.ANNOUNCED)
+                agent["say"](trace.spell(trace.take()))
             agent["announce"](status)
         os._exit(status)
 
@@ -190,15 +196,18 @@ def clear(names: dict[str, Any]) -> None:
 environment = dict(os.environ)
 agent = load_agent()
 renumber()
-zygote = prepare()
+zygote, trace = prepare()
 loaded = set(sys.modules)
 for name in ("_weakref", "atexit", "gc"):  # built in; a fresh interpreter has them ready, and not yet imported
     globals()[name] = __import__(name)
 for name in set(sys.modules) - loaded:
     del sys.modules[name]
-dress(zygote.wait(rehearse))
+launch = zygote.wait(rehearse)
+dress(launch)
 first = os.getpid()
 ended = 0
+number = launch["trace"]
+trace.note(number, trace.BEGUN)
 try:
     agent["main"]()
 except SystemExit as error:

@@ -13,6 +13,7 @@ import resource
 import sys
 import time
 
+from stockade import _trace
 from stockade._launch import decode_steps
 from stockade.linux import processes
 from stockade.linux.stage import Stage
@@ -156,16 +157,21 @@ class Guest:
             for fd in (theirs.detach(), self._slot.detach(), *listener):
                 os.close(fd)
             fields = self._receive()
+            _trace.note(fields["trace"], _trace.WOKEN)
             begin = time.process_time()
             self._stage.apply(fields["steps"])
             if not fields["channel"]:
                 os.close(3)
             usage = resource.getrusage(resource.RUSAGE_SELF)
-            spent = time.process_time() - begin
-            self._control.sendall(wire.encode("exec", cpu_seconds=spent, peak_memory=usage.ru_maxrss * 1024))
+            _trace.note(fields["trace"], _trace.DRESSED)
+            spent, notes = time.process_time() - begin, _trace.take()
+            self._control.sendall(
+                wire.encode("exec", cpu_seconds=spent, peak_memory=usage.ru_maxrss * 1024, notes=notes)
+            )
             self._control.detach()
             processes.close_all_but(_STREAMS)
             self._stage.seal()
+            _trace.note(fields["trace"], _trace.SEALED)
         except BaseException as error:
             self._fail(error)
             os._exit(SETUP_FAILED)

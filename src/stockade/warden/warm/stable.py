@@ -242,6 +242,7 @@ class Zygote:
                     environment=self._warm.environment,
                     channel=True,
                     keeps_control=True,
+                    trace=0,
                 )
             )
 

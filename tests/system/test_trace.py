@@ -1,0 +1,65 @@
+"""The steps of real runs, as every process notes them: all there, and none before its cause."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+
+import pytest
+
+from stockade import _trace
+from stockade._sandbox import Sandbox
+
+pytestmark = [pytest.mark.needs("namespaces")]
+AFTER_THE_ANSWER = {_trace.REAPED, _trace.EMPTY, _trace.RELEASED}
+BESIDE = {_trace.STARTED}
+OF_A_COPY = {_trace.SEALED, _trace.BEGUN, _trace.ENDED, _trace.ANNOUNCED, _trace.HEARD}
+
+
+class Traced(Sandbox):
+    number = 0
+
+    def conversing(self, job, **how):
+        return super().conversing(job, trace=self.number, **how)
+
+
+def noted(*, warm, source="print(1)"):
+    """Return step to nanoseconds for the middle one of three runs, by when all of it has come."""
+    box = Traced(backend="native", warm=warm)
+    _trace.take()
+    for box.number in (1, 2, 3):
+        assert box.run(source).ok
+        time.sleep(0.1)
+    found = defaultdict(dict)
+    for number, step, at in _trace.take():
+        found[number].setdefault(step, at)
+    return found[2]
+
+
+def test_a_warm_run_comes_to_all_steps_in_their_order():
+    found = noted(warm=True)
+    assert found.keys() == _trace.STEPS.keys() - {_trace.CALLED, _trace.RETURNED}
+    for behind in (
+        AFTER_THE_ANSWER,
+        found.keys() - AFTER_THE_ANSWER,
+    ):  # where nothing counts tasks, both are waited for
+        steps = [step for step in _trace.STEPS if step in behind - BESIDE]
+        assert sorted(steps, key=found.__getitem__) == steps
+
+
+def test_a_cold_run_comes_to_those_that_it_has():
+    found = noted(warm=False)
+    assert found.keys() == _trace.STEPS.keys() - OF_A_COPY - {_trace.CALLED, _trace.RETURNED}
+    assert found[_trace.DRESSED] < found[_trace.REAPED] < found[_trace.EMPTY] < found[_trace.ANSWERED]
+
+
+def test_a_guest_cannot_speak_for_others():
+    forged = 'import os\nos.write(3, b\'{"trace": [["answered", 1], ["begun", 2]]}\\n\')\nprint(1)'
+    found = noted(warm=True, source=forged)
+    assert found[_trace.ANSWERED] > 1 and found[_trace.BEGUN] > 2  # its last word counts, as for all that it reports
+
+
+def test_nothing_is_noted_unless_it_is_asked_for():
+    _trace.take()
+    assert Sandbox(backend="native", warm=True).run("print(1)").ok
+    assert _trace.take() == []
