@@ -9,6 +9,7 @@ import click
 from stockade import __version__
 from stockade.cli import reporting
 from stockade.cli.attack import attack
+from stockade.cli.bench import bench
 from stockade.cli.doctor import doctor
 from stockade.cli.estimate import estimate
 from stockade.cli.eval import evaluate
@@ -27,6 +28,7 @@ Examples:
   stockade plan --limit cpu_rate=0.5
   stockade doctor
   stockade attack --all
+  stockade bench
   stockade COMMAND --help
 """
 
@@ -37,7 +39,7 @@ def stockade() -> None:
     """Hold the commands together."""
 
 
-for _command in (run, plan, doctor, policy, estimate, evaluate, attack):
+for _command in (run, plan, doctor, policy, estimate, evaluate, attack, bench):
     stockade.add_command(_command)
 
 

@@ -1,0 +1,122 @@
+"""Where the time of one run goes: the same small program run many times with its steps noted, and what lies between."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from stockade import _trace
+from stockade._errors import JobError
+from stockade._job import Job
+from stockade._sandbox import Sandbox
+from stockade.client.outbox import Outbox
+from stockade.client.wardens import Line
+
+_FIRST = 5
+"""Runs that do not count: the first ones find nothing ready."""
+_AFTER = {_trace.STARTED: (_trace.DRESSED,), _trace.REAPED: (_trace.HEARD, _trace.DRESSED)}
+"""What a step waits for where that is not the one before it: the first of these that there is."""
+_BESIDE = (_trace.STARTED,)
+Times = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a run, in microseconds."""
+
+    name: str
+    process: str
+    what: str
+    since: str
+    """The step that it comes after."""
+    at: float
+    """Median, since the public function was called."""
+    took: float
+    """Median, since that step."""
+    p90: float
+    behind: bool
+    """Whether the caller waits for it no more."""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What many runs of one kind have in common."""
+
+    runs: int
+    whole: float
+    """Microseconds from call to return: the median."""
+    steps: tuple[Step, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON-compatible data."""
+        return asdict(self)
+
+
+class _Traced(Sandbox):
+    """Runs whose steps are noted, under this number."""
+
+    number = 0
+
+    def conversing(self, job: Job, **how: Any) -> AbstractContextManager[tuple[Outbox, Line]]:
+        return super().conversing(job, trace=self.number, **how)
+
+
+def trace(runs: int, *, pause: float = 0.01, warm: bool = True, **options: Any) -> Iterator[Trace | int]:
+    """Run a small program ``runs`` times, ``pause`` seconds apart; yield how many are done, and the trace at the end.
+
+    ``options`` are for ``Sandbox``. Raises ``JobError`` where a run does not end well.
+    """
+    box = _Traced(warm=warm, **options)
+    _trace.take()
+    for box.number in range(1, _FIRST + runs + 2):  # what comes behind the last answer is told with the next one
+        _trace.note(box.number, _trace.CALLED)
+        result = box.run(f"print({box.number})")
+        _trace.note(box.number, _trace.RETURNED)
+        if not result.ok:
+            raise JobError(f"a run that was to be traced did not end well: {result.summary()}")
+        time.sleep(pause)
+        yield min(max(0, box.number - _FIRST), runs)
+    found = [times for number, times in _by_run(_trace.take()) if _FIRST < number <= _FIRST + runs]
+    yield together(found)
+
+
+def _by_run(notes: Sequence[_trace.Note]) -> Iterator[tuple[int, Times]]:
+    """Yield number and times of each run. What was noted twice counts from the first time: words sent in pieces."""
+    runs: dict[int, dict[str, int]] = defaultdict(dict)
+    for number, step, at in notes:
+        runs[number].setdefault(step, at)
+    yield from runs.items()
+
+
+def together(runs: Sequence[Times]) -> Trace:
+    """Return what ``runs``, of one kind, have in common: the steps that all of them came to."""
+    names = [name for name in _trace.STEPS if all(name in times for times in runs)]
+    at = {name: statistics.median(times[name] - times[_trace.CALLED] for times in runs) for name in names}
+    names.sort(key=at.__getitem__)
+    steps = []
+    for name in names[1:]:
+        since = _before(name, names, at)
+        took = [(times[name] - times[since]) / 1e3 for times in runs]
+        process, what = _trace.STEPS[name]
+        behind = at[name] > at[_trace.RETURNED]
+        steps.append(
+            Step(name, process, what, since, at[name] / 1e3, statistics.median(took), _ninth(took), behind=behind)
+        )
+    return Trace(runs=len(runs), whole=at[_trace.RETURNED] / 1e3, steps=tuple(steps))
+
+
+def _before(name: str, names: Sequence[str], at: Mapping[str, float]) -> str:
+    """Return the step that this one comes after."""
+    for cause in _AFTER.get(name, ()):
+        if cause in at:
+            return cause
+    return next(each for each in reversed(names[: names.index(name)]) if each not in _BESIDE)
+
+
+def _ninth(values: Sequence[float]) -> float:
+    return sorted(values)[int(len(values) * 0.9)]
