@@ -40,7 +40,7 @@ unit: $(STAMP) ## tests that fork nothing
 test: $(ENGINES) ## everything, as this user, and as an ordinary one too when this is root
 	scripts/test.sh $(BIN)/python
 
-bench: $(ENGINES) ## what a cold run costs, beside bubblewrap and a bare process; what each wall costs, each backend, counting, and a project
+bench: $(ENGINES) ## what cold and warm runs cost, beside others; each wall, each backend, counting, a project (others: pip install -e '.[bench]')
 	$(BIN)/python bench/cold.py
 	@echo
 	$(BIN)/python bench/walls.py
@@ -52,6 +52,8 @@ bench: $(ENGINES) ## what a cold run costs, beside bubblewrap and a bare process
 	$(BIN)/python -m bench.projects
 	$(BIN)/python -m bench.batch
 	$(BIN)/python -m bench.hostile
+	@echo
+	$(BIN)/python -m bench.warm --json bench/results/warm.json
 
 bench-smoke: $(ENGINES)
 	$(BIN)/python bench/cold.py --smoke
@@ -62,6 +64,7 @@ bench-smoke: $(ENGINES)
 	$(BIN)/python -m bench.batch --smoke
 	$(BIN)/python -m bench.hostile --smoke
 	$(BIN)/python -m bench.resume --smoke
+	$(BIN)/python -m bench.warm --smoke
 
 overshoot: $(ENGINES) ## how far past its limit a run gets, worst of 50
 	$(BIN)/python bench/overshoot.py
