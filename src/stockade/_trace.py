@@ -19,9 +19,9 @@ CALLED, PLANNED, SENT = "called", "planned", "sent"
 READ, TAKEN, HANDED_OVER = "read", "taken", "handed over"
 WOKEN, DRESSED, SEALED = "woken", "dressed", "sealed"
 BEGUN, ENDED, ANNOUNCED = "begun", "ended", "announced"
-STARTED, HEARD, ANSWERED = "started", "heard", "answered"
+STARTED, HEARD, ALONE, ANSWERED = "started", "heard", "alone", "answered"
 RECEIVED, RETURNED = "received", "returned"
-REAPED, EMPTY, RELEASED = "reaped", "empty", "released"
+RELEASED, REAPED, EMPTY, FURNISHED = "released", "reaped", "empty", "furnished"
 STEPS = {
     CALLED: ("caller", "the public function is called"),
     PLANNED: ("caller", "the job is a launch: plan, files, limits"),
@@ -37,12 +37,14 @@ STEPS = {
     ANNOUNCED: ("guest", "exit handlers are through, streams flushed; the end is announced"),
     STARTED: ("warden", "it is known that the code runs; beside the guest, nobody waits for it"),
     HEARD: ("warden", "the end is announced; the guest is killed"),
+    ALONE: ("warden", "its group was asked: there is no other process to wait for"),
     ANSWERED: ("warden", "pipes, counters and limits are read; the answer is sent"),
     RECEIVED: ("caller", "the answer is read"),
     RETURNED: ("caller", "the result is made and returned"),
+    RELEASED: ("warden", "the place is given back, and the next guest is asked for"),
     REAPED: ("keeper", "nothing of the guest is left"),
     EMPTY: ("warden", "that is known"),
-    RELEASED: ("warden", "the place is given back, and the next guest is asked for"),
+    FURNISHED: ("warden", "the next guest is there, and furnished"),
 }
 """Each step: whose it is, and what is done by then since the step before it. In the order of a warm run."""
 _GUESTS = frozenset(step for step, (process, _) in STEPS.items() if process == "guest")

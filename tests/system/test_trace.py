@@ -11,9 +11,8 @@ from stockade import _trace
 from stockade._sandbox import Sandbox
 
 pytestmark = [pytest.mark.needs("namespaces")]
-AFTER_THE_ANSWER = {_trace.REAPED, _trace.EMPTY, _trace.RELEASED}
-BESIDE = {_trace.STARTED}
-OF_A_COPY = {_trace.SEALED, _trace.BEGUN, _trace.ENDED, _trace.ANNOUNCED, _trace.HEARD}
+BESIDE = {_trace.STARTED, _trace.RELEASED, _trace.REAPED, _trace.EMPTY, _trace.FURNISHED}
+OF_A_COPY = {_trace.SEALED, _trace.BEGUN, _trace.ENDED, _trace.ANNOUNCED, _trace.HEARD, _trace.ALONE, _trace.FURNISHED}
 
 
 class Traced(Sandbox):
@@ -38,13 +37,11 @@ def noted(*, warm, source="print(1)"):
 
 def test_a_warm_run_comes_to_all_steps_in_their_order():
     found = noted(warm=True)
-    assert found.keys() == _trace.STEPS.keys() - {_trace.CALLED, _trace.RETURNED}
-    for behind in (
-        AFTER_THE_ANSWER,
-        found.keys() - AFTER_THE_ANSWER,
-    ):  # where nothing counts tasks, both are waited for
-        steps = [step for step in _trace.STEPS if step in behind - BESIDE]
-        assert sorted(steps, key=found.__getitem__) == steps
+    assert found.keys() | {_trace.ALONE} == _trace.STEPS.keys() - {_trace.CALLED, _trace.RETURNED}
+    steps = [step for step in _trace.STEPS if step in found.keys() - BESIDE]
+    assert sorted(steps, key=found.__getitem__) == steps
+    assert found[_trace.DRESSED] < found[_trace.STARTED] < found[_trace.ANSWERED] < found[_trace.RELEASED]
+    assert found[_trace.HEARD] < found[_trace.REAPED] < found[_trace.EMPTY] < found[_trace.FURNISHED]
 
 
 def test_a_cold_run_comes_to_those_that_it_has():

@@ -26,8 +26,8 @@ def test_medians_of_what_lies_between():
     assert found.runs == 3
     assert (steps["woken"].took, steps["woken"].p90, steps["woken"].since) == (3.0, 9.0, "handed over")
     assert steps["dressed"].took == 1.0
-    assert found.whole == (len(_trace.STEPS) - 4) * 1.0 + 2.0
-    assert [step.name for step in found.steps if step.behind] == ["reaped", "empty", "released"]
+    assert found.whole == (len(_trace.STEPS) - 5) * 1.0 + 2.0
+    assert [step.name for step in found.steps if step.behind] == ["released", "reaped", "empty", "furnished"]
 
 
 def test_what_goes_on_beside_the_run_delays_nothing():
@@ -35,10 +35,16 @@ def test_what_goes_on_beside_the_run_delays_nothing():
     assert steps["started"].since == "dressed"
     assert steps["heard"].since == "announced"
     assert steps["reaped"].since == "heard"
+    assert steps["released"].since == "answered"
+    assert steps["received"].since == "answered"
 
 
 def test_only_steps_that_all_runs_came_to():
-    cold = [step for step in _trace.STEPS if step not in ("sealed", "begun", "ended", "announced", "heard")]
+    cold = [
+        step
+        for step in _trace.STEPS
+        if step not in ("sealed", "begun", "ended", "announced", "heard", "alone", "furnished")
+    ]
     order = [*cold[: cold.index("answered")], "reaped", "empty", "answered", "received", "returned", "released"]
     found = together([run(steps=order), run(steps=order)])
     steps = {step.name: step for step in found.steps}
@@ -55,7 +61,7 @@ def test_the_picture_is_whole_and_within_its_frame(slow):
     texts = [element.text or "" for element in root.iter(f"{space}text")]
     assert texts[0] == "<One> & other"
     assert {"caller", "warden", "guest", "keeper"} <= set(texts)
-    assert sum("behind the answer" in text for text in texts) == 3
+    assert sum("behind the answer" in text for text in texts) == 4
     bars = [element for element in root.iter(f"{space}rect") if len(element)]
     assert len(bars) == len(found.steps)
     assert all(float(bar.get("x")) + float(bar.get("width")) <= float(root.get("width")) for bar in bars)

@@ -19,9 +19,18 @@ from stockade.client.wardens import Line
 
 _FIRST = 5
 """Runs that do not count: the first ones find nothing ready."""
-_AFTER = {_trace.STARTED: (_trace.DRESSED,), _trace.REAPED: (_trace.HEARD, _trace.DRESSED)}
+_AFTER = {
+    _trace.STARTED: (_trace.DRESSED,),
+    _trace.RELEASED: (_trace.ANSWERED,),
+    _trace.REAPED: (_trace.HEARD, _trace.DRESSED),
+    _trace.EMPTY: (_trace.REAPED,),
+    _trace.FURNISHED: (_trace.EMPTY,),
+}
 """What a step waits for where that is not the one before it: the first of these that there is."""
-_BESIDE = (_trace.STARTED,)
+_ENDING = (_trace.REAPED, _trace.EMPTY)
+"""Steps that a caller waits for unless the guest is alone and has announced its end."""
+_LAST = 0.3
+"""Seconds after which all that lies behind an answer is done."""
 Times = Mapping[str, int]
 
 
@@ -79,7 +88,7 @@ def trace(runs: int, *, pause: float = 0.01, warm: bool = True, **options: Any) 
         _trace.note(box.number, _trace.RETURNED)
         if not result.ok:
             raise JobError(f"a run that was to be traced did not end well: {result.summary()}")
-        time.sleep(pause)
+        time.sleep(pause if box.number < _FIRST + runs else max(pause, _LAST))
         yield min(max(0, box.number - _FIRST), runs)
     found = [times for number, times in _by_run(_trace.take()) if _FIRST < number <= _FIRST + runs]
     yield together(found)
@@ -98,24 +107,23 @@ def together(runs: Sequence[Times]) -> Trace:
     names = [name for name in _trace.STEPS if all(name in times for times in runs)]
     at = {name: statistics.median(times[name] - times[_trace.CALLED] for times in runs) for name in names}
     names.sort(key=at.__getitem__)
+    waited_for = [name for name in names if name not in _AFTER or (name in _ENDING and at[name] < at[_trace.ANSWERED])]
     steps = []
     for name in names[1:]:
-        since = _before(name, names, at)
+        since = _before(name, waited_for, at)
         took = [(times[name] - times[since]) / 1e3 for times in runs]
         process, what = _trace.STEPS[name]
-        behind = at[name] > at[_trace.RETURNED]
+        behind = name not in waited_for and name != _trace.STARTED
         steps.append(
             Step(name, process, what, since, at[name] / 1e3, statistics.median(took), _ninth(took), behind=behind)
         )
     return Trace(runs=len(runs), whole=at[_trace.RETURNED] / 1e3, steps=tuple(steps))
 
 
-def _before(name: str, names: Sequence[str], at: Mapping[str, float]) -> str:
+def _before(name: str, waited_for: Sequence[str], at: Mapping[str, float]) -> str:
     """Return the step that this one comes after."""
-    for cause in _AFTER.get(name, ()):
-        if cause in at:
-            return cause
-    return next(each for each in reversed(names[: names.index(name)]) if each not in _BESIDE)
+    cause = next((each for each in _AFTER.get(name, ()) if each in at), "")
+    return cause or waited_for[waited_for.index(name) - 1]
 
 
 def _ninth(values: Sequence[float]) -> float:

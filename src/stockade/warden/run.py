@@ -84,7 +84,7 @@ class Run:
         self._asked: list[tuple[str, int]] = []
         self._fed = 0
         self._launched = False
-        self._traced = 0
+        self.traced = 0
         self._ended = False
         self._finished = False
         self._setup_deadline = float("inf")
@@ -101,8 +101,8 @@ class Run:
         if kind == "launch" and not self._launched:
             self._launched = True
             self._launch = Launch.from_wire(fields)
-            self._traced = self._launch.watch.trace
-            _trace.note(self._traced, _trace.READ)
+            self.traced = self._launch.watch.trace
+            _trace.note(self.traced, _trace.READ)
             self._house.start(self, self._launch)
         elif kind == "stdin":
             if self._launched:  # or it was meant for an earlier run over this socket, which has ended
@@ -183,7 +183,7 @@ class Run:
         cell, launch = slot.cell, self._launch
         assert cell is not None and launch is not None
         self.slot, self.cell, self._leave = slot, cell, leave
-        _trace.note(self._traced, _trace.TAKEN)
+        _trace.note(self.traced, _trace.TAKEN)
         watch = launch.watch
         self.meter = Meter(watch, slot, launch.groups)
         freezer = partial(self._house.freezer, slot)
@@ -217,7 +217,7 @@ class Run:
         self.meter.hand_over()
         try:
             self.slot.arm(self._launch.groups)
-            _trace.note(self._traced, _trace.HANDED_OVER)
+            _trace.note(self.traced, _trace.HANDED_OVER)
             self.cell.send(_words(self._launch, self._leave))
         except OSError as error:
             self.refuse(f"the run could not be handed over: {error}")
@@ -257,7 +257,7 @@ class Run:
             if self.cell.ready:
                 self._hand_over()
         elif kind == "exec":
-            _trace.note(self._traced, _trace.STARTED)
+            _trace.note(self.traced, _trace.STARTED)
             _trace.notes.extend(fields["notes"])
             self.meter.start(fields["cpu_seconds"], fields["peak_memory"])
             self._link.send_with_next("started")
@@ -274,8 +274,8 @@ class Run:
         """Nothing of the guest is left."""
         assert self.cell is not None
         self._ended = True
-        _trace.note(self._traced, _trace.REAPED, fields["at"])
-        _trace.note(self._traced, _trace.EMPTY)
+        _trace.note(self.traced, _trace.REAPED, fields["at"])
+        _trace.note(self.traced, _trace.EMPTY)
         self._link.flush()  # the caller wakes up while the readings are taken
         self._exit = fields | self.cell.see()
         if self._announced is not None:
@@ -298,10 +298,11 @@ class Run:
             return
         self._announced = status
         cell.end_guest()
-        _trace.note(self._traced, _trace.HEARD)
+        _trace.note(self.traced, _trace.HEARD)
         self._hear()  # that the program has begun
         group = slot.group
         if launch.collect is None and group is not None and group.counts_memory and self._is_alone(group):
+            _trace.note(self.traced, _trace.ALONE)
             self._exit = {"status": status << 8, **cell.see()}
             self._ended = self._pending = True
             self._conclude()
@@ -454,8 +455,8 @@ class Run:
             **self._outlets.report(),
             **self._denials.report(),
         }
-        _trace.note(self._traced, _trace.ANSWERED)
-        self._link.send("exited", last=True, report=report, notes=_trace.take() if self._traced else [])
+        _trace.note(self.traced, _trace.ANSWERED)
+        self._link.send("exited", last=True, report=report, notes=_trace.take() if self.traced else [])
 
     def on_death(self, _events: int) -> None:
         """The init is dead, so by the kernel's word nothing of its PID namespace is left."""
@@ -476,7 +477,7 @@ class Run:
         cell.close()
         self.cell = None
         self._house.release(slot)  # after the answer: it may wait for the kernel
-        _trace.note(self._traced, _trace.RELEASED)
+        _trace.note(self.traced, _trace.RELEASED)
         if self._link.gone:
             self._end()
 

@@ -42,6 +42,7 @@ class WarmSlot(Slot):
         self._armed: Groups | None = None
         self._counting = False
         self.run: Run | None = None
+        self.traced = 0  # the number of the last run that was handed to it
         self._decoder = wire.Decoder()
         self.pidfd = -1
         """The keeper's, when it has made itself known."""

@@ -7,6 +7,7 @@ import os
 import sys
 import time
 
+from stockade import _trace
 from stockade._launch import Groups, Warm
 from stockade.warden import loop, wire
 from stockade.warden.slot import Slot, SlotError
@@ -298,6 +299,7 @@ class Zygote:
 
     def _hand(self, slot: WarmSlot, run: Run) -> None:
         slot.run = run
+        slot.traced = run.traced
         run.adopt(slot, self._warm.leave)
 
     def _best(self) -> WarmSlot | None:
@@ -337,7 +339,10 @@ class Zygote:
                 elif kind != "exit":
                     raise SlotError(fields["message"])
                 elif slot.cell is not None:
-                    raise SlotError("it has ended before its time")  # else it was answered before
+                    raise SlotError("it has ended before its time")
+                else:  # it was answered before
+                    _trace.note(slot.traced, _trace.REAPED, fields["at"])
+                    _trace.note(slot.traced, _trace.EMPTY)
         except (SlotError, wire.WireError, OSError) as error:
             self._on_trouble(slot, str(error))
 
@@ -347,6 +352,7 @@ class Zygote:
         if slot.pidfd >= 0:
             self._loop.watch(slot.pidfd, loop.READ, partial(self._on_death, slot))
         slot.arm(self.groups)
+        _trace.note(slot.traced, _trace.FURNISHED)
         run = self._waiting.pop(slot, None)
         if run is None:
             return
