@@ -1,0 +1,62 @@
+"""What tells a copy of a warm interpreter from a fresh one: all of it is written down in docs/guides/warm.md."""
+
+from __future__ import annotations
+
+import pytest
+
+import stockade
+
+pytestmark = [pytest.mark.needs("namespaces")]
+
+
+@pytest.fixture(scope="module")
+def said():
+    """Return what a program prints: twice from copies, twice from fresh interpreters."""
+    boxes = [stockade.Sandbox(backend="native", warm=warm) for warm in (True, True, False, False)]
+
+    def ask(source, **options):
+        return [box.run(source, **options).check().stdout.strip() for box in boxes]
+
+    return ask
+
+
+def test_the_hash_seed_is_that_of_other_runs(said):
+    one, two, fresh, other = said("print(hash('text'))")
+    assert one == two and len({one, fresh, other}) == 3
+
+
+def test_the_layout_of_memory_is_that_of_other_runs(said):
+    where = "print(next(line for line in open('/proc/self/maps') if '[stack]' in line).split()[0])"
+    one, two, fresh, other = said(where)
+    assert one == two and len({one, fresh, other}) == 3
+
+
+def test_the_kernel_shows_the_command_line_without_the_arguments_of_the_job(said):
+    one, two, fresh, _ = said("print(open('/proc/self/cmdline').read().split(chr(0))[-3:])", arguments=["x"])
+    assert one == two == "['0', '/job/main.py', '']"
+    assert fresh == "['/job/main.py', 'x', '']"
+    told = said("import sys; print(sys.argv, sys.orig_argv[2:])", arguments=["x"])
+    assert set(told) == {"['/job/main.py', 'x'] ['/job/.agent/agent.py', '0', '/job/main.py', 'x']"}
+
+
+def test_the_frames_of_the_agent_have_no_lines_of_source(said):
+    one, _, fresh, _ = said("import inspect\nprint([bool(frame.code_context) for frame in inspect.stack()[1:]])")
+    assert set(one[1:-1].split(", ")) == {"False"}
+    assert set(fresh[1:-1].split(", ")) == {"True"}
+
+
+def test_the_list_of_mounts_is_another(said):
+    one, _, fresh, _ = said("print(*[line.split()[4] for line in open('/proc/self/mountinfo')])")
+    assert one.split() != fresh.split()
+    assert {"/", "/usr", "/proc", "/tmp", "/workspace"} <= set(one.split()) & set(fresh.split())
+
+
+def test_modules_that_were_preloaded_are_there():
+    box = stockade.Sandbox(backend="native", preload=["decimal"])
+    assert box.run("import sys; 'decimal' in sys.modules").value is True
+    assert box.run("import sys; 'fractions' in sys.modules").value is False
+
+
+def test_random_numbers_are_of_each_run(said):
+    own = "import os, random, uuid; print(random.random(), uuid.uuid4(), os.urandom(8).hex())"
+    assert len({part for each in said(own) for part in each.split()}) == 12
