@@ -29,8 +29,10 @@ def children(pid: int) -> list[int]:
     return found
 
 
-def parent(pid: int) -> int:
-    return int((_stat(pid) or ["", "0"])[1])
+def numbers_of(pid: int) -> list[int]:
+    """Return a process's numbers, from our PID namespace to its own."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(list(map(int, line.split()[1:])) for line in lines if line.startswith("NSpid:"))
 
 
 def niceness(pid: int) -> int:

@@ -154,16 +154,21 @@ def show(part: str, found: dict[str, Any]) -> None:
     print(f"\n{part}\n")
     for name, value in found.items():
         if isinstance(value, dict) and value and all(isinstance(each, dict) for each in value.values()):
-            head = list(next(iter(value.values())))
-            print(f"{name:48}" + "".join(f"{word:>12}" for word in head))
+            head = list(dict.fromkeys(word for cells in value.values() for word in cells))
+            print(f"{name:48}" + "".join(f"{word:>{_width(word)}}" for word in head))
             for row, cells in value.items():
-                print(f"{row:48}" + "".join(f"{cells.get(word, float('nan')):12.2f}" for word in head))
+                known = [(word, f"{cells[word]:.2f}" if word in cells else "") for word in head]
+                print(f"{row:48}" + "".join(f"{text:>{_width(word)}}" for word, text in known))
         elif isinstance(value, dict):
             for key, each in value.items():
                 print(f"{name + ': ' + key:80} " + (each if isinstance(each, str) else f"{each:10.2f}"))
         else:
             print(f"{name:80} " + (f"{value:10.2f}" if isinstance(value, float | int) else str(value)))
         print(flush=True)
+
+
+def _width(word: str) -> int:
+    return max(12, len(word) + 2)
 
 
 def main() -> None:

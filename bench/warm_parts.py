@@ -18,7 +18,7 @@ from typing import Any
 
 from bench.contenders import programs
 from bench.floor import Floor
-from bench.tallies import children, cpu_seconds, holdings, niceness, parent, pss, tree
+from bench.tallies import cpu_seconds, holdings, niceness, numbers_of, pss, tree
 
 import stockade
 from stockade.client import wardens
@@ -30,6 +30,7 @@ TENTHS = 10
 ROUNDS = 3
 USING = "import numpy, pandas\nprint(pandas.DataFrame({'a': numpy.arange({n} % 7 + 3)})['a'].sum() >= 0)"
 NOT_USING = "print({n} >= 0)"
+WARM = "warm interpreter, and who waits for it"
 ASLEEP = (
     "import os, time\nos.nice(1)  # so that it can be told from a spare\nprint('asleep', flush=True)\ntime.sleep(3600)"
 )
@@ -250,22 +251,20 @@ def memory(runs: int) -> dict[str, Any]:
     }
 
 
-def _kinds(warden: int) -> dict[str, list[int]]:
-    """Return the PSS of each process that has to do with warm interpreters, by what it is."""
-    found: dict[str, list[int]] = {
-        "warm interpreter": [],
-        "keeper of a slot": [],
-        "spare guest": [],
-        "running guest": [],
-    }
-    for pid in tree(warden):
-        if not _is_agent(pid) or _is_agent(parent(pid)):
-            continue
-        found["warm interpreter"].append(pss(pid) or 0)
-        for keeper in children(pid):
-            found["keeper of a slot"].append(pss(keeper) or 0)
-            for guest in children(keeper):
-                found["running guest" if niceness(guest) else "spare guest"].append(pss(guest) or 0)
+def _kinds(warden: int) -> dict[str, list[int | None]]:
+    """Return the PSS of each process that has to do with warm interpreters, by what it is; None cannot be read."""
+    found: dict[str, list[int | None]] = {WARM: [], "keeper of a slot": [], "spare guest": [], "running guest": []}
+    agents = [pid for pid in tree(warden) if _is_agent(pid)]
+    numbers = {pid: numbers_of(pid) for pid in agents}
+    depth = min(map(len, numbers.values()))
+    for pid in agents:
+        if len(numbers[pid]) == depth:
+            kind = WARM
+        elif numbers[pid][-1] == 1:
+            kind = "keeper of a slot"
+        else:
+            kind = "running guest" if niceness(pid) else "spare guest"
+        found[kind].append(pss(pid))
     return found
 
 
@@ -276,13 +275,15 @@ def _is_agent(pid: int) -> bool:
         return False
 
 
-def _each(kinds: dict[str, list[int]]) -> dict[str, dict[str, float]]:
-    return {
-        name: {"number": len(sizes), "MiB each": statistics.mean(sizes) / 2**20}
-        for name, sizes in kinds.items()
-        if sizes
-    }
+def _each(kinds: dict[str, list[int | None]]) -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = {}
+    for name, sizes in kinds.items():
+        known = [size / 2**20 for size in sizes if size is not None]  # an ordinary user may not read a keeper's
+        found[name] = {"number": len(sizes), "could be read": len(known)}
+        if known:
+            found[name]["MiB each"] = statistics.mean(known)
+    return found
 
 
-def _total(kinds: dict[str, list[int]]) -> float:
-    return sum(map(sum, kinds.values())) / 2**20
+def _total(kinds: dict[str, list[int | None]]) -> float:
+    return sum(size or 0 for sizes in kinds.values() for size in sizes) / 2**20
