@@ -150,7 +150,8 @@ def finish(status: int) -> None:
 
     Then the status is announced, on the channel, so that nobody has to wait for the kernel to take down the rest.
     """
-    trace.note(number, trace.ENDED)
+    if number:
+        trace.note(number, trace.ENDED)
     try:
         if "threading" in sys.modules:
             sys.modules["threading"]._shutdown()
@@ -207,7 +208,8 @@ dress(launch)
 first = os.getpid()
 ended = 0
 number = launch["trace"]
-trace.note(number, trace.BEGUN)
+if number:  # or a page more of the interpreter would be touched, and copied
+    trace.note(number, trace.BEGUN)
 try:
     agent["main"]()
 except SystemExit as error:

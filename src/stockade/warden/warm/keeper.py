@@ -157,21 +157,25 @@ class Guest:
             for fd in (theirs.detach(), self._slot.detach(), *listener):
                 os.close(fd)
             fields = self._receive()
-            _trace.note(fields["trace"], _trace.WOKEN)
+            traced = fields["trace"]
+            if traced:  # or a page more of the interpreter would be touched, and copied
+                _trace.note(traced, _trace.WOKEN)
             begin = time.process_time()
             self._stage.apply(fields["steps"])
             if not fields["channel"]:
                 os.close(3)
             usage = resource.getrusage(resource.RUSAGE_SELF)
-            _trace.note(fields["trace"], _trace.DRESSED)
-            spent, notes = time.process_time() - begin, _trace.take()
+            if traced:
+                _trace.note(traced, _trace.DRESSED)
+            spent, notes = time.process_time() - begin, _trace.take() if traced else []
             self._control.sendall(
                 wire.encode("exec", cpu_seconds=spent, peak_memory=usage.ru_maxrss * 1024, notes=notes)
             )
             self._control.detach()
             processes.close_all_but(_STREAMS)
             self._stage.seal()
-            _trace.note(fields["trace"], _trace.SEALED)
+            if traced:
+                _trace.note(traced, _trace.SEALED)
         except BaseException as error:
             self._fail(error)
             os._exit(SETUP_FAILED)
