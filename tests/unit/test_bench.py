@@ -53,6 +53,14 @@ def test_only_steps_that_all_runs_came_to():
     assert not steps["reaped"].behind
 
 
+def test_a_run_that_went_another_way_is_left_out():
+    odd = run(slow=10**9, steps=[step for step in _trace.STEPS if step not in ("heard", "alone")])
+    found = together([run()] * 9 + [odd])
+    assert found.runs == 9
+    assert {"heard", "alone"} <= {step.name for step in found.steps}
+    assert max(step.p90 for step in found.steps) < 1000
+
+
 @pytest.mark.parametrize("slow", [0, 5_000_000_000])
 def test_the_picture_is_whole_and_within_its_frame(slow):
     found = together([run(slow=slow)])

@@ -29,6 +29,7 @@ _AFTER = {
 """What a step waits for where that is not the one before it: the first of these that there is."""
 _ENDING = (_trace.REAPED, _trace.EMPTY)
 """Steps that a caller waits for unless the guest is alone and has announced its end."""
+_MOST = 0.8
 _LAST = 0.3
 """Seconds after which all that lies behind an answer is done."""
 Times = Mapping[str, int]
@@ -103,8 +104,9 @@ def _by_run(notes: Sequence[_trace.Note]) -> Iterator[tuple[int, Times]]:
 
 
 def together(runs: Sequence[Times]) -> Trace:
-    """Return what ``runs``, of one kind, have in common: the steps that all of them came to."""
-    names = [name for name in _trace.STEPS if all(name in times for times in runs)]
+    """Return what ``runs``, of one kind, have in common: the steps of most. A run that went another way is left out."""
+    names = [name for name in _trace.STEPS if sum(name in times for times in runs) >= _MOST * len(runs)]
+    runs = [times for times in runs if all(name in times for name in names)]
     at = {name: statistics.median(times[name] - times[_trace.CALLED] for times in runs) for name in names}
     names.sort(key=at.__getitem__)
     waited_for = [name for name in names if name not in _AFTER or (name in _ENDING and at[name] < at[_trace.ANSWERED])]
