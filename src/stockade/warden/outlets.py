@@ -21,8 +21,8 @@ else:
 
 CHANNEL_LIMIT = 1 << 20
 _CHUNK = 1 << 16
-_ANNOUNCEMENT = b"\0"
-"""Comes before the exit status, as one byte: no report has such a byte in it."""
+_ANNOUNCEMENT = b"\0stockade\0"
+"""Comes before the exit status, one byte: no report has a NUL in it, and no program writes this unless it means it."""
 
 
 class Outlets:
@@ -138,13 +138,19 @@ class Outlets:
             return False
         if self._announced:
             return True  # nothing can follow that would be a part of the report
-        at = data.find(_ANNOUNCEMENT) if self._on_announced is not None else -1
-        if at >= 0:
-            self._announced = True
-            status, data = data[at + 1 : at + 2], data[:at]
-        room = CHANNEL_LIMIT - len(self._channel)
+        before = len(self._channel)
+        room = CHANNEL_LIMIT - before
         self._channel += data[:room]
         self._overflow |= len(data) > room
-        if at >= 0 and status and self._on_announced is not None:
-            self._on_announced(status[0])
+        if self._on_announced is not None:
+            self._look_for_announcement(before, self._on_announced)
         return True
+
+    def _look_for_announcement(self, fresh: int, on_announced: Callable[[int], None]) -> None:
+        """Look at what has come from ``fresh`` on, and at what may have been cut there."""
+        at = self._channel.find(_ANNOUNCEMENT, max(0, fresh - len(_ANNOUNCEMENT)))
+        status = self._channel[at + len(_ANNOUNCEMENT) : at + len(_ANNOUNCEMENT) + 1]
+        if at >= 0 and status:
+            self._announced = True
+            del self._channel[at:]
+            on_announced(status[0])

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     Namespace = dict[str, Any]
 
 _CHANNEL = 3
+_ANNOUNCEMENT = b"\0stockade\0"  # see warden/outlets.py
 _EXHAUSTED = 122  # the exit status of a job that has used up its operations
 _LONGEST_REPR = 64 * 1024
 _LONGEST_VALUE = 512 * 1024
@@ -243,7 +244,7 @@ def exit_status(error: SystemExit) -> int:
 def announce(status: int) -> None:
     """Say that the job has ended and with which status, which is as much its own choice as an exit status is."""
     try:
-        os.write(_CHANNEL, bytes((0, status & 0xFF)))
+        os.write(_CHANNEL, _ANNOUNCEMENT + bytes((status & 0xFF,)))
     except OSError:
         return  # the job has closed it: then its end is waited for
 
