@@ -1,62 +1,61 @@
-"""The corpus against a copy of a warm interpreter: other processes make it, and the same must be refused there."""
+"""Every attack that is Python source, run by a copy of an interpreter that is kept warm: refused just as it is cold."""
 
 from __future__ import annotations
 
-import dataclasses
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from stockade._given import job_from_source
-from stockade._job import Job
-from stockade.attacks import confined, corpus, trial
+from stockade.attacks import corpus, trial, warm
 from stockade.attacks.corpus import Attack
 from stockade.attacks.trial import Verdict
-from stockade.attacks.world import World
-from stockade.backends.base import Backend
+from tests.support import host
 
-pytestmark = pytest.mark.needs("namespaces")
+pytestmark = pytest.mark.needs("native")
 
-SHOWING = {
-    "readonly",
-    "shared",
-    "project",
-    "project_overlay",
-    "project_write",
-    "project_private",
-    "private_file",
-    "setuid",
-    "device_node",
+ATTACKS = [attack for attack in corpus.load() if not warm.why_not(attack)]
+COLD = {
+    "filesystem_read/hidden_in_project": "the workspace is a folder of the host",
+    "filesystem_write/device_left": "folders of the host can be written",
+    "filesystem_write/hooks_in_project": "the workspace is a folder of the host",
+    "filesystem_write/project_under_overlay": "the workspace is a folder of the host",
+    "filesystem_write/setuid_in_a_struct": "folders of the host can be written",
+    "filesystem_write/setuid_left": "folders of the host can be written",
+    "filesystem_write/setuid_of_its_own": "folders of the host can be written",
 }
-"""Stages that show files of the host in ``/tmp``, which a warm interpreter has laid its own over: such runs are never warm."""
-ATTACKS = [item for item in corpus.load() if item.language == "python" and not SHOWING.intersection(item.stage)]
-DIFFERENT = {
-    # A warm guest tells its exit status on the channel of its result, and so do these: a status is a guest's own choice.
-    "verdict/nonsense_report": "verdict failed 255",
-    "verdict/wire_messages": "verdict completed",
-    # An ordinary user's init was executed in a user namespace whose root he is: how many files it has open shows in
-    # /proc, and no more than that.
-    "filesystem_read/proc_descriptors": "errno | says the init's descriptors can be listed",
-}
-"""What is refused in another way than where a fresh interpreter runs."""
-_KIT = """import sys, types
-kit = sys.modules["kit"] = types.ModuleType("kit")
-exec({text!r}, vars(kit))
-"""
+"""What always takes a fresh interpreter, and why; see ``backends/native_warm.py``."""
 
 
-def _warm(attack: Attack, world: World, backend: Backend) -> Job:
-    assert attack.kit is not None
-    source = _KIT.format(text=attack.kit.read_text()) + attack.path.read_text()
-    environment = {**world.environment, **attack.confined}
-    return dataclasses.replace(job_from_source(source, language="python", environment=environment), warm=True)
+@pytest.fixture(scope="module", autouse=True)
+def host_as_before() -> Iterator[None]:
+    """Nothing of all the runs is left on the host."""
+    host.adopt_orphans()
+    host.settle_warden()
+    before = host.Snapshot.take()
+    yield
+    host.settle_warden()
+    host.eventually(lambda: not host.Snapshot.take().more_than(before), seconds=2)
+    assert host.Snapshot.take().more_than(before) == {}
+
+
+@pytest.fixture(autouse=True)
+def not_below_what_is_covered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder in /tmp cannot be shown to a copy, which has a /tmp of its own."""
+    monkeypatch.setattr(tempfile, "tempdir", "/var/tmp")
 
 
 @pytest.mark.parametrize(
     "attack", [pytest.param(item, id=item.id, marks=[pytest.mark.needs(*item.needs)]) for item in ATTACKS]
 )
-def test_refused_in_a_copy_of_a_warm_interpreter(attack: Attack, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(confined, "_program", _warm)
-    if attack.id in DIFFERENT:
-        attack = dataclasses.replace(attack, refusal={"default": DIFFERENT[attack.id]})
-    tried = trial.attempt(attack, "native", controls=False)
-    assert tried.verdict is Verdict.UNPROVED, tried.confined or tried.reason
+def test_refused_as_in_a_fresh_interpreter(attack: Attack) -> None:
+    tried = trial.attempt(attack, warm.NAME)
+    if attack.id in COLD:
+        assert (
+            tried.verdict is Verdict.NOT_RUN
+            and f"warm: a fresh interpreter is needed: {COLD[attack.id]}" in tried.reason
+        )
+        return
+    assert tried.confined is not None, tried.reason
+    assert tried.verdict in {Verdict.REFUSED, Verdict.ADMITTED}, tried.confined.what

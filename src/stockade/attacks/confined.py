@@ -12,7 +12,7 @@ from stockade._given import job_from_command, job_from_source
 from stockade._guarantees import Strength
 from stockade._result import Outcome, Result
 from stockade._sandbox import Sandbox
-from stockade.attacks import brought, build, corpus, outside, policies, refusals, without_walls
+from stockade.attacks import brought, build, corpus, outside, policies, refusals, warm, without_walls
 from stockade.attacks.half import Half
 from stockade.attacks.world import World, staged
 from stockade.client import wardens
@@ -32,18 +32,19 @@ _ALL_WORKSPACES = "native"
 """The backend that can have every kind; others may refuse some before anything begins."""
 
 
-def run(attack: Attack, backend: Backend, base: Mapping[str, Any] | None = None) -> Half:
+def run(attack: Attack, backend: Backend, base: Mapping[str, Any] | None = None, *, is_warm: bool = False) -> Half:
     """Run the attack on ``backend``, its policy laid over ``base``, and compare what came of it with its refusal.
+    ``is_warm`` has a copy of a warm interpreter run it.
 
     Raises ``StageError`` where its surroundings cannot be set up, ``StockadeError`` where nothing can be started.
     """
     with staged(attack.stage, beside=backend) as world:
         if world.no_walls:
-            return without_walls.run(backend, _job(attack, world, backend))
+            return without_walls.run(backend, _job(attack, world, backend, is_warm=is_warm))
         policy = policies.attacked(attack.policy, base, world.read, world.write, world.filesystem)
         box = Sandbox(policy, backend=backend)
         try:
-            result, seconds = _timed(attack, world, box)
+            result, seconds = _timed(world, box, _job(attack, world, backend, is_warm=is_warm))
         except JobError as error:
             if not (world.filesystem or attack.artifacts) or backend.name == _ALL_WORKSPACES:
                 raise
@@ -56,21 +57,22 @@ def mechanism(attack: Attack, plan: Plan) -> Enforcement | None:
     return plan.enforcement.get(attack.guarantee)  # type: ignore[call-overload, no-any-return]
 
 
-def _timed(attack: Attack, world: World, box: Sandbox) -> tuple[Result, float]:
+def _timed(world: World, box: Sandbox, job: Job) -> tuple[Result, float]:
     if world.fresh_warden:
         outside.settle_warden()
     try:
         wardens.current()
         begin = time.monotonic()
-        result = box.run_job(_job(attack, world, box.backend))
+        result = box.run_job(job)
         return result, time.monotonic() - begin
     finally:
         if world.fresh_warden:
             outside.settle_warden()
 
 
-def _job(attack: Attack, world: World, backend: Backend) -> Job:
-    return replace(_program(attack, world, backend), artifacts=attack.artifacts)
+def _job(attack: Attack, world: World, backend: Backend, *, is_warm: bool) -> Job:
+    job = replace(_program(attack, world, backend), artifacts=attack.artifacts)
+    return warm.job(job, attack) if is_warm else job
 
 
 def _program(attack: Attack, world: World, backend: Backend) -> Job:

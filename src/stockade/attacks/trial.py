@@ -8,10 +8,9 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from stockade.attacks import confined, control, needs, policies
+from stockade.attacks import confined, control, needs, policies, warm
 from stockade.attacks.corpus import Attack
 from stockade.attacks.half import Half
-from stockade.backends import registry
 from stockade.backends.base import Backend, planned
 from stockade.client import wardens
 
@@ -86,15 +85,15 @@ def attempt(
     base: Mapping[str, Any] | None = None,
     controls: bool = True,
 ) -> Trial:
-    """Try ``attack`` on ``backend``, its policy laid over ``base``.
+    """Try ``attack`` on ``backend``, or from a warm interpreter (``warm.NAME``), its policy laid over ``base``.
 
     The confined run proves nothing unless the control succeeds, and is then left out. Without ``controls`` it is run
     all the same, and the verdict says what that is worth.
     """
-    found = registry.find(backend)
+    found, is_warm = warm.meant(backend)
     begin = time.monotonic()
-    told: dict[str, Any] = {"attack": attack.id, "guarantee": attack.guarantee, "backend": found.name}
-    lacking = needs.why_not(attack.needs)
+    told: dict[str, Any] = {"attack": attack.id, "guarantee": attack.guarantee, "backend": warm.NAME if is_warm else found.name}
+    lacking = needs.why_not(attack.needs) or (warm.why_not(attack) if is_warm else "")
     if lacking:
         return Trial(**told, control=None, confined=None, reason=lacking)
     control_half = None
@@ -104,7 +103,7 @@ def attempt(
         if control_half is not None and not control_half.good:
             reason = f"the control did not succeed here: {control_half.what}"
             return Trial(**told, control=control_half, confined=None, reason=reason)
-        confined_half = confined.run(attack, found, base)
+        confined_half = confined.run(attack, found, base, is_warm=is_warm)
     except Exception as error:  # of ours or of the host: nothing was proved
         return Trial(**told, control=control_half, confined=None, reason=f"{type(error).__name__}: {error}")
     return Trial(**told, control=control_half, confined=confined_half, seconds=time.monotonic() - begin)

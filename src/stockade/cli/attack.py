@@ -39,6 +39,7 @@ Examples:
   stockade attack --all --markdown > audit.md
   stockade attack --only network --only filesystem_read
   stockade attack --backend process --only process_view/signal
+  stockade attack --backend 'native (warm)'
   stockade attack --profile strict
   stockade attack --policy policy.toml
   stockade attack --list
@@ -116,6 +117,7 @@ def _campaign(chosen: Sequence[Attack], options: Mapping[str, Any]) -> Campaign:
 def _backends(names: Sequence[str], *, every: bool) -> list[str]:
     """Return the backends to attack: those named, or all that can be used, or the one that a run would get."""
     from stockade import _sandbox
+    from stockade.attacks import warm
     from stockade.backends import registry
     from stockade.backends.base import require
     from stockade.client import wardens
@@ -125,7 +127,7 @@ def _backends(names: Sequence[str], *, every: bool) -> list[str]:
         raise click.UsageError("--all is every backend: leave --backend out")
     if names:
         for name in names:
-            require(registry.find(name), facts)
+            require(warm.meant(name)[0], facts)
         return list(dict.fromkeys(names))
     if not every:
         return [_sandbox.select().backend.name]
