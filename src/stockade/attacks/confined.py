@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +49,7 @@ def run(attack: Attack, backend: Backend, base: Mapping[str, Any] | None = None,
             if not (world.filesystem or attack.artifacts) or backend.name == _ALL_WORKSPACES:
                 raise
             return Half(good=True, what=f"{NOT_BEGUN}: {error}")
-        return _judged(attack, world, box, result, seconds)
+        return _judged(attack, world, box, result, seconds, names=[warm.NAME] if is_warm else [])
 
 
 def mechanism(attack: Attack, plan: Plan) -> Enforcement | None:
@@ -93,9 +93,11 @@ def _program(attack: Attack, world: World, backend: Backend) -> Job:
     return job_from_source(source, language=attack.language, files=files, environment=environment, interpreter=own)
 
 
-def _judged(attack: Attack, world: World, box: Sandbox, result: Result, seconds: float) -> Half:
+def _judged(
+    attack: Attack, world: World, box: Sandbox, result: Result, seconds: float, *, names: Sequence[str]
+) -> Half:
     held, backend = mechanism(attack, box.plan), box.backend
-    expected = attack.refusal_under(held.mechanism if held else "", backend.name, backend.isolation.value)
+    expected = attack.refusal_under(held.mechanism if held else "", *names, backend.name, backend.isolation.value)
     met, unlike = refusals.met(expected, result, seconds, attack)
     came_out = b"".join(result.artifacts.values()).decode("utf-8", "replace")
     said = f"{result.stdout} {result.stderr} {result.value_repr} {result.error} {came_out}"

@@ -92,7 +92,11 @@ def attempt(
     """
     found, is_warm = warm.meant(backend)
     begin = time.monotonic()
-    told: dict[str, Any] = {"attack": attack.id, "guarantee": attack.guarantee, "backend": warm.NAME if is_warm else found.name}
+    told: dict[str, Any] = {
+        "attack": attack.id,
+        "guarantee": attack.guarantee,
+        "backend": warm.NAME if is_warm else found.name,
+    }
     lacking = needs.why_not(attack.needs) or (warm.why_not(attack) if is_warm else "")
     if lacking:
         return Trial(**told, control=None, confined=None, reason=lacking)

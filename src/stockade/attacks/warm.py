@@ -1,4 +1,4 @@
-"""Attacks from a warm interpreter: those that are Python source, on ``native``, which is attacked by another name then."""
+"""Attacks from a warm interpreter: those that are Python source, on ``native``, which has another name then."""
 
 from __future__ import annotations
 
