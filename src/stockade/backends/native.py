@@ -121,7 +121,7 @@ def launch(plan: Plan, job: Job, command: Command) -> Launch:
 def _warm(plan: Plan, job: Job, command: Command, needs: _Needs) -> bytes:
     if command.template is None:
         return b""
-    obstacle = native_warm.obstacle(plan.policy, job, command.readable, command.packages)
+    obstacle = native_warm.obstacle(plan, job, command.readable, command.packages)
     if obstacle and job.warm:
         raise JobError(f"warm: a fresh interpreter is needed: {obstacle}")
     if obstacle:

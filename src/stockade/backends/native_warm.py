@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from stockade import linux
 from stockade._launch import Warm, encode_steps
+from stockade.backends.limits import filters_syscalls
 from stockade.backends.native_workspace import FILE, PROGRAMS
 from stockade.backends.surroundings import FACES, HOST_NAME, host_paths, lies_below
 from stockade.languages.base import JOB_FOLDER, OWN_CODE
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from stockade._job import Job, Template
     from stockade._launch import Step
-    from stockade._policy import Policy
+    from stockade._plan import Plan
 
 _PACKAGE = str(Path(linux.__file__).parents[1])
 _OWN_SPACE = (16 << 20, 4096)  # what modules may write while they are imported
@@ -30,9 +31,10 @@ no guest, and runs nothing of the kind."""
 _BRINGS_NONE = ("PYTHONHASHSEED", "PYTHONUNBUFFERED", "PYTHONUTF8", "PYTHONIOENCODING", "PYTHONDONTWRITEBYTECODE")
 
 
-def obstacle(policy: Policy, job: Job, readable: Iterable[str], packages: Iterable[str]) -> str:
+def obstacle(plan: Plan, job: Job, readable: Iterable[str], packages: Iterable[str]) -> str:
     """Return why no copy can stand in for a fresh interpreter; empty if one can: the same guarantees, and nothing to be
     shown that a copy could not reach any more."""
+    policy = plan.policy
     files = policy.filesystem
     variable = next((name for name in job.environment if name.startswith((*_READ_AT_START, *_BRINGS_CODE))), "")
     said = {*policy.environment.inherit, *policy.environment.set} - {*_BRINGS_NONE}
@@ -41,6 +43,7 @@ def obstacle(policy: Policy, job: Job, readable: Iterable[str], packages: Iterab
     workspace = files.workspace != "empty" or files.way == "read"
     reasons = {
         "warm=False forbids a copy": job.warm is False,
+        "no filter keeps a guest from the limits of its keeper (prlimit(2))": not filters_syscalls(plan.facts),
         "the network is the host's": policy.network != "none",
         "the workspace is a folder of the host, or cannot be written": workspace,
         "folders of the host can be written": bool(files.writable),

@@ -76,6 +76,7 @@ class Keeper:
         """Become the init of the slot: in its groups, with a network and a view of processes of its own."""
         processes.close_all_but((*_STREAMS, self._parent, self._control.fileno(), *self._entrances))
         processes.set_dumpable(False)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # an interpreter has a handler, and by that a guest could reach us
         processes.no_new_privileges()
         processes.die_with(self._parent)
         for fd in self._entrances:
@@ -156,6 +157,7 @@ class Guest:
             _send(self._slot, _FURNISHED, (fds[0], theirs.fileno(), *fds[1:], *mine))
             for fd in (theirs.detach(), self._slot.detach(), *listener):
                 os.close(fd)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
             fields = self._receive()
             traced = fields["trace"]
             if traced:  # or a page more of the interpreter would be touched, and copied

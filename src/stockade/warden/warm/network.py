@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
     from stockade.linux.stage import Stage
 
-_COUNTERS = ("net/snmp", "net/netstat", "net/snmp6", "net/sockstat")
+_TRACES = ("net/snmp", "net/netstat", "net/snmp6", "net/sockstat", "net/ip6_flowlabel")
+"""What packets and sockets leave. A flow label stays for a minute without either (IPV6_FLOWLABEL_MGR)."""
 _LONGEST = 1 << 16
 
 
@@ -40,7 +41,7 @@ class Network:
         for fd in self._readers:
             os.close(fd)
         self._readers = []
-        for name in _COUNTERS:
+        for name in _TRACES:
             try:
                 self._readers.append(os.open(f"/proc/self/{name}", os.O_RDONLY | os.O_CLOEXEC))
             except FileNotFoundError:

@@ -1,0 +1,253 @@
+"""A slot is used again and again: nothing of one run is left there for the next, nor is anything shared by two at once.
+
+Each trace is first looked for by the very run that leaves it, which finds it, or not finding it would prove nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+
+import pytest
+
+import stockade
+from stockade import Policy, Result
+from tests.support import host
+
+pytestmark = pytest.mark.needs("native")
+
+_SLOT = "import os as _os; print('slot', _os.readlink('/proc/self/ns/pid'))\n"
+_RUNS = 6
+_SLOTS = 20
+
+_MEMORY = """
+def has(first, second):
+    with open('/proc/self/maps') as maps, open('/proc/self/mem', 'rb', 0) as memory:
+        for line in maps:
+            place, modes, *_ = line.split()
+            begin, end = (int(each, 16) for each in place.split('-'))
+            if modes.startswith('rw'):
+                try:
+                    memory.seek(begin)
+                    if any(each.startswith(second) for each in memory.read(end - begin).split(first)[1:]): return True
+                except (OSError, OverflowError, ValueError):
+                    pass
+    return False
+"""
+_LABEL = """
+import socket, struct
+s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+wanted = socket.inet_pton(socket.AF_INET6, '::1') + struct.pack('!I', 0x12345)
+s.setsockopt(41, 32, wanted + struct.pack('=BBHHHI', 0, 255, 1, 0, 60, 0))
+"""
+_BOUND = "import socket; bound = socket.socket(socket.AF_UNIX); bound.bind('\\0left'); bound.listen()"
+_IN_FLIGHT = f"""{_BOUND}
+import array
+a, b = socket.socketpair()
+a.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [a.fileno(), b.fileno(), bound.fileno()]))])
+"""
+_CLIENT = (
+    "import socket\nc = socket.socket(socket.AF_UNIX)\ntry: c.connect('\\0left'); print('FOUND')\nexcept OSError: pass"
+)
+_C = "import ctypes; c = ctypes.CDLL(None)\n"
+TRACES = {
+    "file in /tmp": ("open('/tmp/left', 'w')", "import os; os.path.exists('/tmp/left') and print('FOUND')"),
+    "file in /dev/shm": ("open('/dev/shm/left', 'w')", "import os; os.path.exists('/dev/shm/left') and print('FOUND')"),
+    "file in the workspace": ("open('left', 'w')", "import os; os.path.exists('left') and print('FOUND')"),
+    "mode of a folder": ("import os; os.chmod('/tmp', 0o700)", "import os; os.stat('/tmp').st_mode & 7 or print('FOUND')"),
+    "segment": (_C + "c.shmget(77, 4096, 0o1666)", _C + "c.shmget(77, 0, 0) >= 0 and print('FOUND')"),
+    "semaphore": (_C + "c.semget(77, 1, 0o1666)", _C + "c.semget(77, 0, 0) >= 0 and print('FOUND')"),
+    "message queue": (_C + "c.msgget(77, 0o1666)", _C + "c.msgget(77, 0) >= 0 and print('FOUND')"),
+    "flow label": (_LABEL, "print('FOUND' if '12345' in open('/proc/net/ip6_flowlabel').read() else '')"),
+    "listening socket": (_BOUND, _CLIENT),
+    "socket in flight": (_IN_FLIGHT, _CLIENT),
+    "connection that lingers": (
+        "import socket\ns = socket.create_server(('127.0.0.1', 4321)); c = socket.create_connection(('127.0.0.1', 4321))\n"
+        "p, _ = s.accept(); p.close(); c.close(); s.close()",
+        "print('FOUND' if len(open('/proc/net/tcp').read().splitlines()) > 1 else '')",
+    ),
+    "taken port": (
+        "import socket\ns = socket.create_server(('127.0.0.1', 4321)); c = socket.create_connection(('127.0.0.1', 4321))\n"
+        "p, _ = s.accept(); p.close(); c.close(); s.close()",
+        "import socket\ns = socket.socket()\ntry: s.bind(('127.0.0.1', 4321))\nexcept OSError: print('FOUND')",
+    ),
+    "counted packet": (
+        "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', 9))",
+        "print('FOUND' if [l.split()[4] for l in open('/proc/net/snmp') if l.startswith('Udp:')][1] != '0' else '')",
+    ),
+    "numbers of processes": (
+        "import os\nfor _ in range(5):\n    if os.fork() == 0: os._exit(0)\n    os.wait()",
+        "import os\nchild = os.fork()\nif child == 0: os._exit(0)\nos.wait(); child > 3 and print('FOUND')",
+    ),
+    "process": (
+        "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0: time.sleep(60)\n    os._exit(0)\nos.wait()",
+        "import os; print('FOUND' if len([n for n in os.listdir('/proc') if n.isdigit()]) > 2 else '')",
+    ),
+    "variable": ("import os; os.environ['LEFT'] = '1'", "import os; os.getenv('LEFT') and print('FOUND')"),
+    "module": ("import sys; sys.modules['left'] = sys", "import sys; 'left' in sys.modules and print('FOUND')"),
+    "builtin": ("import builtins; builtins.left = 1", "import builtins; hasattr(builtins, 'left') and print('FOUND')"),
+    "limit": (
+        "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))",
+        "import resource; resource.getrlimit(resource.RLIMIT_NOFILE)[1] == 20 and print('FOUND')",
+    ),
+    "priority": ("import os; os.nice(7)", "import os; os.nice(0) >= 7 and print('FOUND')"),
+    "memory": (
+        "secret = 'left of a job' + ' that was there'",
+        _MEMORY + "has(b'left of a job', b' that was there') and print('FOUND')",
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def box() -> stockade.Sandbox:
+    return stockade.Sandbox(backend="native", warm=True)
+
+
+def in_one_slot(box: stockade.Sandbox, first: str, second: str) -> list[Result]:
+    """Return some runs of ``second`` right after one of ``first`` in the same slot."""
+    found: list[Result] = []
+    for _ in range(_RUNS):
+        before = box.run(_SLOT + first)
+        assert before.ok, before.summary() + before.stderr
+        for _ in range(_SLOTS):
+            after = box.run(_SLOT + second)
+            if after.stdout.splitlines()[:1] == before.stdout.splitlines()[:1]:
+                found.append(after)
+                break
+    assert len(found) >= _RUNS // 2, "hardly a run was in a slot that was used before"
+    return found
+
+
+@pytest.mark.parametrize(("leave", "find"), TRACES.values(), ids=TRACES)
+def test_nothing_is_left_for_the_next_run(box: stockade.Sandbox, leave: str, find: str) -> None:
+    control = box.run(f"{leave}\n{find}")
+    assert "FOUND" in control.stdout, control.summary() + control.stderr
+    for result in in_one_slot(box, leave, find):
+        assert result.ok, result.summary() + result.stderr
+        assert "FOUND" not in result.stdout
+
+
+def test_what_one_job_was_given_is_in_no_memory_of_another(box: stockade.Sandbox) -> None:
+    secret = os.urandom(16).hex()
+    half, other = secret[:16], secret[16:]
+    find = _MEMORY + f"print('FOUND' if has(b'{half}', b'{other}') else '')"
+    given = {"environment": {"SECRET": secret}, "arguments": [secret], "stdin": secret}
+    assert "FOUND" in box.run(find, **given).stdout
+    assert not any("FOUND" in box.run(find).stdout for _ in range(_RUNS))
+
+
+def test_a_run_holds_nothing_open_but_its_streams(box: stockade.Sandbox) -> None:
+    code = "import os\nfor n in range(100):\n    try: print(n, os.readlink(f'/proc/self/fd/{n}').split(':')[0])\n    except OSError: pass"
+    for _ in range(_RUNS):
+        assert box.run(code).stdout == "0 pipe\n1 pipe\n2 pipe\n3 pipe\n"
+
+
+# -- two at once ---------------------------------------------------------------------------------------------------
+
+_WAIT = "import sys, time; sys.stdin.read()"
+SHARED = {
+    "port": ("import socket\ns = socket.create_server(('127.0.0.1', 4321))", "import socket\ntry: socket.create_connection(('127.0.0.1', 4321)); print('FOUND')\nexcept OSError: pass"),
+    "abstract socket": (_BOUND, _CLIENT),
+    "segment": TRACES["segment"],
+    "file": TRACES["file in /dev/shm"],
+    "process": TRACES["process"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("leave", "find"), SHARED.values(), ids=SHARED)
+def test_nothing_is_shared_with_another_run_at_the_same_time(box: stockade.Sandbox, leave: str, find: str) -> None:
+    control = box.run(f"{leave}\n{find}")
+    assert "FOUND" in control.stdout, control.summary() + control.stderr
+    with box.stream(f"{leave}\nprint('here', flush=True)\n{_WAIT}", interactive=True) as stream:
+        for event in stream:
+            if isinstance(event, stockade.Output):
+                break
+        found = [box.run(find) for _ in range(3)]
+        stream.close_stdin()
+        for _ in stream:
+            pass
+        other = stream.result
+    assert other.ok, other.summary() + other.stderr
+    assert all(result.ok and "FOUND" not in result.stdout for result in found)
+
+
+@pytest.mark.needs("root")
+def test_two_runs_at_once_have_two_uids(box: stockade.Sandbox) -> None:
+    marker = f"m{os.urandom(8).hex()}"
+    code = f"import ctypes, time; ctypes.CDLL(None).prctl(15, b'{marker[:15]}', 0, 0, 0); time.sleep(1)"
+    threads = [threading.Thread(target=box.run, args=(code,)) for _ in range(6)]
+    for each in threads:
+        each.start()
+    uids: dict[int, int] = {}
+
+    def look() -> bool:
+        for pid in host.descendants(os.getpid()):
+            text = host.read(f"/proc/{pid}/status")
+            if text.startswith(f"Name:\t{marker[:15]}\n"):
+                uids[int(pid)] = int(re.search(r"Uid:\t(\d+)", text)[1])
+        return len(uids) == 6
+
+    assert host.eventually(look, seconds=5)
+    for each in threads:
+        each.join()
+    assert len(set(uids.values())) == 6 and 0 not in uids.values() and os.getuid() not in uids.values()
+
+
+# -- the keeper ----------------------------------------------------------------------------------------------------
+
+_OTHERS = """
+import ctypes, os, signal
+libc = ctypes.CDLL(None, use_errno=True)
+def call(*args):
+    if libc.syscall(*args) < 0:
+        raise OSError(ctypes.get_errno(), '')
+room = ctypes.create_string_buffer(64)
+class Piece(ctypes.Structure):
+    _fields_ = [('at', ctypes.c_void_p), ('size', ctypes.c_size_t)]
+here, there = Piece(ctypes.addressof(room), 8), Piece(ctypes.addressof(room), 8)
+def reading(pid): call(310, pid, ctypes.byref(here), 1, ctypes.byref(there), 1, 0)
+def writing(pid): call(311, pid, ctypes.byref(here), 1, ctypes.byref(there), 1, 0)
+ways = {
+    'read memory': lambda pid: open(f'/proc/{pid}/mem', 'rb').close(),
+    'write memory': lambda pid: open(f'/proc/{pid}/mem', 'r+b').close(),
+    'maps': lambda pid: open(f'/proc/{pid}/maps').read(),
+    'environ': lambda pid: open(f'/proc/{pid}/environ').read(),
+    'root': lambda pid: os.listdir(f'/proc/{pid}/root/'),
+    'namespaces': lambda pid: os.readlink(f'/proc/{pid}/ns/mnt'),
+    'descriptor': lambda pid: os.readlink(f'/proc/{pid}/fd/0'),
+    'process_vm_readv': reading,
+    'process_vm_writev': writing,
+    'pidfd_getfd': lambda pid: call(438, os.pidfd_open(pid), 0, 0),
+    'limits': lambda pid: __import__('resource').prlimit(pid, 11, (99, 99)),
+    'priority': lambda pid: os.setpriority(os.PRIO_PROCESS, pid, 19),
+    'affinity': lambda pid: os.sched_setaffinity(pid, {0}),
+    'policy': lambda pid: os.sched_setscheduler(pid, os.SCHED_BATCH, os.sched_param(0)),
+}
+child = os.fork()
+if child == 0:
+    signal.pause()
+for name, way in ways.items():
+    for pid in (%s):
+        try:
+            way(pid); print(name, 'done')
+        except OSError as error:
+            print(name, 'refused', error.errno)
+for number in set(signal.valid_signals()) - {signal.SIGCONT}:
+    try: os.kill(1, number)
+    except OSError: pass
+print('alive', flush=True)
+"""
+_ACCEPTED = {"security": {"syscalls": "permissive"}}
+
+
+def test_the_keeper_is_out_of_reach() -> None:
+    """Under the filter that lets a debugger work: what is done to a child is refused for the keeper."""
+    box = stockade.Sandbox(Policy.parse(_ACCEPTED), backend="native", warm=True)
+    done = {line.split(" done")[0] for line in box.run(_OTHERS % "child,").stdout.splitlines() if " done" in line}
+    assert done >= {"read memory", "environ", "root", "process_vm_readv", "pidfd_getfd", "priority", "affinity"}
+    for _ in range(3):
+        result = box.run(_OTHERS % "1,")
+        assert result.ok and result.stdout.endswith("alive\n"), result.summary() + result.stderr
+        assert " done" not in result.stdout, result.stdout
+        assert result.stdout.count("refused") == 14
