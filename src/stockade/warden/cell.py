@@ -119,6 +119,10 @@ class Cell:
     def end_guest(self) -> None:
         """Kill the guest's first process alone, where that is known."""
 
+    def has_guest(self) -> bool:
+        """Return whether the guest's first process is there, dead or alive, where that is known."""
+        return False
+
     def close(self) -> None:
         """Close the descriptors; the processes are somebody else's business."""
         self.control.close()
@@ -144,6 +148,14 @@ class Lasting(Cell):
     def end_guest(self) -> None:
         """Kill the guest's first process, which has said that it is done."""
         processes.kill(self._guest)
+
+    def has_guest(self) -> bool:
+        """Return whether the guest's first process has not been reaped."""
+        try:
+            signal.pidfd_send_signal(self._guest, 0)
+        except ProcessLookupError:
+            return False
+        return True
 
     def close(self) -> None:
         """Close the descriptors."""

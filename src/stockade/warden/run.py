@@ -301,16 +301,18 @@ class Run:
         _trace.note(self.traced, _trace.HEARD)
         self._hear()  # that the program has begun
         group = slot.group
-        if launch.collect is None and group is not None and group.counts_memory and self._is_alone(group):
+        if launch.collect is None and group is not None and group.counts_memory and self._is_alone(cell, group):
             _trace.note(self.traced, _trace.ALONE)
             self._exit = {"status": status << 8, **cell.see()}
             self._ended = self._pending = True
             self._conclude()
 
-    def _is_alone(self, group: Group) -> bool:
+    def _is_alone(self, cell: Cell, group: Group) -> bool:
+        """Return whether the guest's first process, killed by now, is all that there is of it. It was counted if it has
+        not been reaped after that: else the one counted in its place is a child of it."""
         tasks = group.look()
         assert self.slot is not None
-        return tasks is not None and tasks <= self.slot.own_tasks + 1
+        return tasks is not None and cell.has_guest() and tasks <= self.slot.own_tasks + 1
 
     def _on_listener(self) -> None:
         assert self.cell is not None and self._denials is not None
