@@ -94,6 +94,7 @@ def test_it_may_come_in_pieces(box: stockade.Sandbox) -> None:
     assert run(box, code).exit_code == 4
 
 
+@pytest.mark.needs("root")
 def test_a_limit_that_was_met_stands() -> None:
     policy = Policy.parse({"limits": {"memory": "64MiB", "processes": 4, "wall_time": 1.0}})
     box = stockade.Sandbox(policy, backend="native", warm=True)
@@ -103,7 +104,7 @@ def test_a_limit_that_was_met_stands() -> None:
     assert late.limit is Guarantee.WALL_TIME
 
 
-@pytest.mark.needs("cgroup-memory")
+@pytest.mark.needs("root")
 def test_memory_that_was_used_up_is_told_of() -> None:
     box = stockade.Sandbox(Policy.parse({"limits": {"memory": "64MiB"}}), backend="native", warm=True)
     for _ in range(5):

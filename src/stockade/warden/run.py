@@ -468,9 +468,15 @@ class Run:
             pass  # what the dead have said last: that the program had begun, most likely
         self._loop.forget(cell.pidfd)
         self._dead = True
+        if cell.lasting and self._exit is None and self.cause is None and not self._ran_out_of_memory():
+            message = "the process that kept the run was killed from outside"
+            self._failure = self._failure or {"kind": "setup", "message": message}
         self._conclude()
         if self._finished and self.cell is not None:
             self._bury()
+
+    def _ran_out_of_memory(self) -> bool:
+        return self.slot is not None and self.slot.group is not None and self.slot.group.oom_kills() > 0
 
     def _bury(self) -> None:
         """Give the slot back: its cell is dead, and nobody looks into what it has left."""

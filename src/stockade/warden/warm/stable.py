@@ -100,9 +100,10 @@ class Stable:
         return zygote
 
     def close(self) -> None:
-        """End them all."""
+        """End them all, and what runs in them."""
         for zygote in self._zygotes.values():
             zygote.close()
+            zygote.abandon()
         self._zygotes.clear()
 
     def tick(self, now: float) -> float:
@@ -325,7 +326,11 @@ class Zygote:
             return None
         self._slots.add(slot)
         self._loop.watch(slot.control.fileno(), loop.READ, partial(self._on_slot, slot))
-        slot.ask()
+        try:
+            slot.ask()
+        except SlotError:  # it has ended, which is told of in a moment
+            self._lose(slot)
+            return None
         return slot
 
     def _on_slot(self, slot: WarmSlot, _events: int) -> None:
@@ -425,6 +430,11 @@ class Zygote:
             self._loop.forget(home.cell.pidfd)
         if not self.busy:
             self._leave()
+
+    def abandon(self) -> None:
+        """End its runs as well: nobody will, or wants to hear of them."""
+        for slot in list(self._slots):
+            self._lose(slot)
 
     def _leave(self) -> None:
         self._house.drop(self._home)

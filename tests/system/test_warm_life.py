@@ -1,0 +1,200 @@
+"""How warm interpreters come and go: what runs notice of it, and that nothing of them is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from tests.support import host
+
+import stockade
+from stockade import Outcome, Policy
+
+pytestmark = pytest.mark.needs("namespaces")
+
+_KIND = "N"
+
+
+@pytest.fixture(autouse=True)
+def own_warden() -> Iterator[None]:
+    """Each test has a warden of its own, of which nothing is left."""
+    host.adopt_orphans()
+    host.settle_warden()
+    before = host.Snapshot.take()
+    yield
+    host.settle_warden()
+    host.eventually(lambda: not host.Snapshot.take().more_than(before), seconds=2)
+    assert host.Snapshot.take().more_than(before) == {}
+
+
+def keeping(kind: object = "") -> stockade.Sandbox:
+    """A sandbox of a kind of its own."""
+    policy = Policy.parse({"environment": {"set": {_KIND: str(kind)}}})
+    return stockade.Sandbox(policy, backend="native", warm=True)
+
+
+def warden() -> int:
+    return next(pid for pid in host.descendants() if _parent(pid) == os.getpid())
+
+
+def _parent(pid: int) -> int:
+    return int(host.read(f"/proc/{pid}/stat").rpartition(") ")[2].split()[1])
+
+
+def waiting() -> list[int]:
+    """Return the warm interpreters: those that were started by executing one, and have copies below them."""
+    return [pid for pid in host.descendants() if _is_interpreter(pid) and not _is_interpreter(_parent(pid))]
+
+
+def _is_interpreter(pid: int) -> bool:
+    return "/job/.agent/agent.py" in host.read(f"/proc/{pid}/cmdline")
+
+
+def together(count: int, run) -> list[stockade.Result]:
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(run, range(count)))
+
+
+def test_more_kinds_at_once_than_are_kept() -> None:
+    results = together(8, lambda number: keeping(number).run("import os; os.environ['N']"))
+    assert [result.value for result in results] == list("01234567")
+    assert len(waiting()) <= 4
+
+
+def test_kinds_that_take_turns() -> None:
+    boxes = [keeping(number) for number in range(7)]
+    for _ in range(3):
+        assert [box.run("import os; os.environ['N']").value for box in boxes] == list("0123456")
+    assert len(waiting()) <= 4
+
+
+def test_more_runs_at_once_than_there_are_copies() -> None:
+    """Of an interpreter that is not there yet, and of one that is."""
+    box = keeping()
+    for _ in range(2):
+        results = together(60, lambda number: box.run(f"import time; time.sleep(0.1); {number}"))
+        assert [result.value for result in results] == list(range(60)), Counter(r.summary() for r in results)
+
+
+def test_one_that_is_killed_takes_its_runs_along_and_no_others() -> None:
+    box, other = keeping(1), keeping(2)
+    box.run("1")
+    (killed,) = waiting()
+    other.run("1")
+    with ThreadPoolExecutor(12) as pool:
+        doomed = [pool.submit(box.run, "import time; time.sleep(20)") for _ in range(4)]
+        safe = [pool.submit(other.run, "import time; time.sleep(1); 1") for _ in range(4)]
+        time.sleep(0.5)
+        os.kill(killed, signal.SIGKILL)
+        begin = time.monotonic()
+        assert [each.result().outcome for each in doomed] == [Outcome.SANDBOX_FAILED] * 4
+        assert time.monotonic() - begin < 5
+        assert [each.result().value for each in safe] == [1] * 4
+    assert [each.run("1").value for each in (box, other, box, other)] == [1] * 4
+
+
+def test_one_that_is_killed_while_runs_come_and_go() -> None:
+    box = keeping()
+    seen: Counter[Outcome] = Counter()
+    over = threading.Event()
+
+    def go() -> None:
+        while not over.is_set():
+            seen[box.run("1").outcome] += 1
+
+    threads = [threading.Thread(target=go) for _ in range(4)]
+    for each in threads:
+        each.start()
+    for _ in range(5):
+        time.sleep(0.3)
+        for pid in waiting():
+            os.kill(pid, signal.SIGKILL)
+    over.set()
+    for each in threads:
+        each.join()
+    assert set(seen) <= {Outcome.COMPLETED, Outcome.SANDBOX_FAILED}
+    assert host.eventually(lambda: box.run("1").value == 1, seconds=2)  # it has to be noticed
+
+
+def test_a_keeper_that_is_killed_takes_its_run_along_and_no_other() -> None:
+    box = keeping()
+    box.run("1")
+    with ThreadPoolExecutor(2) as pool:
+        safe = pool.submit(box.run, "import time; time.sleep(1); 1")
+        assert host.eventually(lambda: len(guests()) == 1, seconds=5)
+        first = guests()
+        doomed = pool.submit(box.run, "import time; time.sleep(20)")
+        assert host.eventually(lambda: len(guests()) == 2, seconds=5)
+        (second,) = guests() - first
+        os.kill(_parent(second), signal.SIGKILL)
+        assert doomed.result().outcome is Outcome.SANDBOX_FAILED
+        assert safe.result().value == 1
+    assert box.run("1").value == 1
+
+
+def guests() -> set[int]:
+    """Return the copies that run a job: those that sleep in it."""
+    return {
+        pid for pid in host.descendants() if _is_interpreter(pid) and "nanosleep" in host.read(f"/proc/{pid}/wchan")
+    }
+
+
+def test_a_caller_that_dies_while_it_waits(tmp_path: Path) -> None:
+    code = "import stockade; stockade.run('import time; time.sleep(20)', backend='native', warm=True)"
+    for wait in (0.1, 0.2, 0.4, 0.8):
+        caller = subprocess.Popen(
+            [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        )
+        time.sleep(wait)
+        caller.kill()
+        caller.wait()
+        assert host.eventually(lambda: not host.descendants(), seconds=5)
+
+
+def test_a_warden_that_is_killed_leaves_no_process() -> None:
+    box = keeping()
+    box.run("1")
+    with ThreadPoolExecutor(2) as pool:
+        runs = [pool.submit(box.run, "import time; time.sleep(20)") for _ in range(2)]
+        time.sleep(0.5)
+        assert len(host.descendants()) > 6
+        os.kill(warden(), signal.SIGKILL)
+        for each in runs:
+            assert each.result().outcome is Outcome.SANDBOX_FAILED
+    assert host.eventually(lambda: not host.descendants(), seconds=5)
+    assert box.run("1").value == 1  # by another one, which removes the groups that the first has left
+
+
+def test_nothing_is_lost_over_many_runs() -> None:
+    box = keeping()
+
+    def look() -> tuple[int, int]:
+        host.eventually(lambda: False, seconds=0.3)
+        return len(list(Path(f"/proc/{warden()}/fd").iterdir())), len(host.descendants())
+
+    def some(count: int) -> None:
+        for number in range(count):
+            code = (
+                "1",
+                "1/0",
+                "import os; os.kill(os.getpid(), 9)",
+                "import os, time\nif os.fork() == 0: time.sleep(9)",
+            )
+            box.run(code[number % 4])
+            with box.stream("import time; time.sleep(9)") as stream:
+                stream.cancel()
+
+    some(20)
+    before = look()
+    some(150)
+    files, processes = look()
+    assert files <= before[0] + 40 and processes <= before[1] + 8, (before, files, processes)  # three slots more
