@@ -18,7 +18,7 @@ from tests.mutants.protection import Protection
 _SOURCE = Path(__file__).parents[2] / "src"
 _SECONDS = 600
 # Whatever a broken sandbox lets through ends here: attacks may well kill all that they see, or rename the machine.
-_APART = (
+APART = (
     "unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc", "--ipc", "--uts",
 )  # fmt: skip
 
@@ -65,7 +65,7 @@ def attacked(place: Path, only: Sequence[str]) -> list[dict[str, Any]]:
     """Return the trials of ``stockade attack`` from the source in ``place``."""
     words = [word for name in only for word in ("--only", name)]
     done = subprocess.run(
-        [*_APART, sys.executable, "-m", "stockade", "attack", "--backend", "native", "--no-controls", "--json", *words],
+        [*APART, sys.executable, "-m", "stockade", "attack", "--backend", "native", "--no-controls", "--json", *words],
         env={**os.environ, "PYTHONPATH": f"{place / 'src'}:{_SOURCE.parent}", "TMPDIR": str(place / "tmp"), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True, text=True, timeout=_SECONDS, check=False,
     )  # fmt: skip

@@ -1,0 +1,88 @@
+"""What keeps one warm run from another is switched off, in a copy of the source: then a test of it fails."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.mutants import tree
+from tests.mutants.protection import Edit, Protection
+
+pytestmark = [pytest.mark.needs("native"), pytest.mark.needs("root")]
+
+_SECONDS = 120
+_FAILED = 1  # what pytest ends with if tests ran and one of them failed
+_KEEPER, _NETWORK, _SLOT = "warden/warm/keeper.py", "warden/warm/network.py", "warden/warm/slot.py"
+_STABLE, _AGENT = "warden/warm/stable.py", "languages/agents/python_zygote.py"
+PROTECTIONS: dict[str, tuple[tuple[Edit, ...], str]] = {
+    "a network with traces is made anew": (
+        ((_NETWORK, "if self._read() == self._before:", "if True:"),),
+        "test_warm_slots.py::test_nothing_is_left_for_the_next_run[connection that lingers]",
+    ),
+    "flow labels are traces": (
+        ((_NETWORK, ', "net/ip6_flowlabel")', ")"),),
+        "test_warm_slots.py::test_nothing_is_left_for_the_next_run[flow label]",
+    ),
+    "IPC of each guest": (
+        (("warden/warm/furnishing.py", "processes.NEW_NS | processes.NEW_IPC", "processes.NEW_NS"),),
+        "test_warm_slots.py::test_nothing_is_left_for_the_next_run[segment]",
+    ),
+    "all is ended between two guests": (
+        ((_KEEPER, "        end_all()\n", ""), (_SLOT, "return tasks is None or tasks <= self.own_tasks + guests", "return True")),
+        "test_warm_slots.py::test_nothing_is_left_for_the_next_run[process]",
+    ),
+    "numbers of processes begin anew": (
+        ((_KEEPER, "        self._stage.forget_pids()\n", ""),),
+        "test_warm_slots.py::test_nothing_is_left_for_the_next_run[numbers of processes]",
+    ),
+    "descriptors are closed": (
+        ((_KEEPER, "            processes.close_all_but(_STREAMS)\n", ""),),
+        "test_warm_slots.py::test_a_run_holds_nothing_open_but_its_streams",
+    ),
+    "a network of each slot": (
+        (("warden/warm/zygote.py", "processes.NEW_NS | processes.NEW_NET |", "processes.NEW_NS |"),),
+        "test_warm_slots.py::test_nothing_is_shared_with_another_run_at_the_same_time[port]",
+    ),
+    "a uid of each slot": (
+        ((_STABLE, "[(number, uid) for number, uid in enumerate(self._mapped, 1)]", "[(1, uid) for uid in self._mapped]"),),
+        "test_warm_slots.py::test_two_runs_at_once_have_two_uids",
+    ),
+    "a number that no copy has": (
+        ((_AGENT, "\nrenumber()\n", "\n"),),
+        "test_warm_start.py::test_no_run_draws_the_random_numbers_of_another[OpenSSL]",
+    ),
+    "no memory is shared": (
+        ((_AGENT, "return any(b", "return False and any(b"),),
+        "test_warm_start.py::test_memory_that_all_copies_would_share_keeps_an_interpreter_from_being_kept[anonymous]",
+    ),
+    "no code starts with it": (
+        (("backends/native_warm.py", '_BRINGS_CODE = ("PYTHON", "LD_", "GCONV_PATH", "HOME")', '_BRINGS_CODE = ("-",)'),),
+        "test_warm_start.py::test_code_that_starts_with_an_interpreter_runs_in_the_sandbox",
+    ),
+}  # fmt: skip
+
+
+def tested(edits: tuple[Edit, ...], *tests: str) -> subprocess.CompletedProcess[str]:
+    folder = Path(__file__).parent
+    with tree.mutated([Protection("", edits, ())]) as place:
+        return subprocess.run(
+            [*tree.APART, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(f"{folder}/{test}" for test in tests)],
+            env={**os.environ, "PYTHONPATH": f"{place / 'src'}:{folder.parents[1]}", "TMPDIR": str(place / "tmp")},
+            cwd=folder.parents[1], capture_output=True, text=True, timeout=_SECONDS, check=False,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(("edits", "test"), PROTECTIONS.values(), ids=PROTECTIONS)
+def test_a_protection_that_is_switched_off_is_missed(edits: tuple[Edit, ...], test: str) -> None:
+    done = tested(edits, test)
+    assert done.returncode == _FAILED, done.stdout + done.stderr
+    assert "1 failed" in done.stdout
+
+
+def test_none_is_missed_where_all_are_on() -> None:
+    done = tested((), *(test for _, test in PROTECTIONS.values()))
+    assert done.returncode == 0, done.stdout + done.stderr
