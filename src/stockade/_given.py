@@ -90,7 +90,7 @@ def warmth(preload: Sequence[str], warm: bool | None) -> dict[str, Any]:
         raise JobError("preload: modules are imported by an interpreter that is kept warm, and warm=False forbids one")
     if not preload and warm is None:
         return {}
-    return {"preload": tuple(preload), "warm": True if preload else warm}
+    return {"preload": tuple(preload), "warm": warm}
 
 
 def _folder(packages: str | os.PathLike[str]) -> str:

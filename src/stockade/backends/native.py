@@ -114,7 +114,7 @@ def launch(plan: Plan, job: Job, command: Command) -> Launch:
         errnos=room.errnos,
         channel=command.channel,
         warm=_warm(plan, job, command, needs),
-        eager=job.warm is True,
+        eager=job.warm is True or bool(job.preload),
     )
 
 

@@ -36,6 +36,8 @@ _CHUNK = 1 << 16
 _EXPECT_SECONDS = 0.0005
 _SEND_AHEAD = 1 << 20
 _AGAIN_SECONDS = 0.1
+_GENTLE_SECONDS = 0.5
+_FEW = 4
 _BEGIN_SECONDS = 0.002
 _SMALL = 1 << 15
 _FED_EVERY = 1 << 17
@@ -88,6 +90,7 @@ class Run:
         self._ended = False
         self._finished = False
         self._setup_deadline = float("inf")
+        self._patience = float("inf")
         self.cause: str | None = None
         self.slot: Slot | None = None
         self.cell: Cell | None = None
@@ -351,6 +354,9 @@ class Run:
         if self._ended:
             self._conclude()
             return float("inf")
+        if self.cause is not None and self.cell.lasting and now >= self._patience:
+            self._patience = float("inf")
+            self.cell.kill()
         if not self.meter.started and self.cell.lasting:
             self._hear()  # that it has begun, which nobody is woken for
         if not self.meter.started:
@@ -358,9 +364,10 @@ class Run:
                 self._failure = self._failure or {"kind": "setup", "message": "the sandbox took too long to set up"}
                 self.kill("setup")
                 self._setup_deadline = float("inf")
-            return min(self._setup_deadline, now + _BEGIN_SECONDS) if self.cell.lasting else self._setup_deadline
+            soon = min(self._patience, now + _BEGIN_SECONDS) if self.cell.lasting else float("inf")
+            return min(self._setup_deadline, soon)
         if self.cause is not None:
-            return now + _AGAIN_SECONDS if self._unthrottle() else float("inf")
+            return min(self._patience, now + _AGAIN_SECONDS if self._unthrottle() else float("inf"))
         assert self._reins is not None
         if now >= self.meter.next_look:
             self._look(now)
@@ -389,10 +396,22 @@ class Run:
             return
         self.cause = self.cause or cause
         if self.cell is not None and not self._finished:
-            self.cell.kill()
+            if self._may_end_gently(self.cell):
+                self.cell.end_guest()
+                self._patience = min(self._patience, time.monotonic() + _GENTLE_SECONDS)
+            else:
+                self.cell.kill()
             if self._reins is not None:
                 self._reins.let_go()
             self._unthrottle()  # or the dying would wait for their share of the CPU
+
+    def _may_end_gently(self, cell: Cell) -> bool:
+        """Return whether to leave it to a keeper that stays to end all beside the guest's first process: it needs its
+        turn on a processor for that, for which many others would make it wait."""
+        group = self.slot.group if self.slot is not None else None
+        if not cell.lasting or self._patience < time.monotonic() or group is None or self.slot is None:
+            return False
+        return (group.look() or _FEW + self.slot.own_tasks + 1) <= _FEW + self.slot.own_tasks
 
     def _unthrottle(self) -> bool:
         return self.slot is not None and self.slot.group is not None and self.slot.group.unthrottle()

@@ -6,7 +6,6 @@ plain data, which is what the function is said to have returned, or nonsense, wh
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable
@@ -61,8 +60,6 @@ def _write(fd: int, data: bytes) -> None:
         data = data[os.write(fd, data) :]
 
 
-def main() -> None:
-    """Serve the answer that lies in the workspace."""
-    with open("answer.json", encoding="utf-8") as file:
-        answer = json.load(file)
+def main(answer: dict[str, Any]) -> None:
+    """Serve the answer: its ``source``, and the ``functions`` that may be asked for."""
     serve(answer["source"], answer["functions"])

@@ -5,7 +5,6 @@ No code of the answer is here. What comes from it is a line at a time, bounded, 
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from typing import Any, BinaryIO, NoReturn
@@ -71,10 +70,8 @@ def run(test: dict[str, Any], function: Callable[[str], Callable[..., Any]]) -> 
     return PASSED
 
 
-def main() -> str:
-    """Run the test that lies in the workspace."""
-    with open("test.json", encoding="utf-8") as file:
-        test = json.load(file)
+def main(test: dict[str, Any]) -> str:
+    """Run the test: its ``setup``, ``code``, ``check``, and the ``functions`` that it asks for."""
     return run(test, Answer().function)
 
 
