@@ -16,7 +16,7 @@ from stockade.warden.cell import descriptors
 from stockade.warden.freezers import Freezers
 from stockade.warden.leases import Leases
 from stockade.warden.run import Run
-from stockade.warden.slot import Slot, SlotError
+from stockade.warden.slot import Slot, SlotError, spare_until
 from stockade.warden.warm.slot import WarmSlot
 from stockade.warden.warm.stable import Stable
 
@@ -88,7 +88,7 @@ class Warden:
             while not self._ending:
                 now = time.monotonic()
                 due = min((_tick(run, now) for run in list(self._runs)), default=float("inf"))
-                due = min(due, self._stable.tick(now))
+                due = min(due, self._stable.tick(now), self._give_back(now))
                 self._loop.turn(None if due == float("inf") else due - time.monotonic())
         finally:
             self._clean_up()
@@ -128,7 +128,7 @@ class Warden:
             self._freezers.give_back(slot)
             slot.zygote.release(slot)
             return
-        self._last_end = time.monotonic()
+        self._last_end = slot.used = time.monotonic()
         base, groups, bare = slot.base, slot.groups, slot.bare
         self._freezers.give_back(slot)
         if slot.renew() and len(self._free) < _FREE:
@@ -209,6 +209,13 @@ class Warden:
         slot.close()
         self._freezers.give_back(slot)
         self.give_back(slot.uid, slot.group)
+
+    def _give_back(self, now: float) -> float:
+        """End one free slot that nobody has needed for long, if there is any; return when to look again."""
+        due = spare_until(self._free)
+        if due <= now:
+            self.drop(self._free.pop(0))
+        return due
 
     def take_uid(self) -> int | None:
         """Return a host uid that no other run has, where root starts them."""

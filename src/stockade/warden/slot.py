@@ -19,11 +19,16 @@ from stockade.warden.nursery import FDS, Nursery
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
+    from collections.abc import Sequence
 else:
     import _signal as signal
 
 END_SECONDS = 5.0
 ANSWER_SECONDS = 5.0
+_KEPT = 2
+"""Spare slots that stay: more are there when more runs have come at a time,"""
+_SPARE_SECONDS = 10.0
+"""and are given back when they have not been used for so long."""
 
 
 class SlotError(Exception):
@@ -37,6 +42,8 @@ class Slot:
     """Tasks in the groups that are not the guest's: the nursery and the cell's init."""
     pid: int
     """The process that stays in the groups between runs."""
+    used = 0.0
+    """When it was made, or came back from a run, by the monotonic clock."""
 
     def __init__(self, *, warden: int, privileged: bool, uid: int | None, group: cgroups.Group | None) -> None:
         """Fork the nursery. ``warden`` is the warden's pidfd, ``uid`` the host uid leased for this slot."""
@@ -125,3 +132,8 @@ class Slot:
             self.cell = None
         os.kill(self.pid, signal.SIGKILL)  # our child, and not reaped yet, so the number is still its own
         os.waitpid(self.pid, 0)
+
+
+def spare_until(slots: Sequence[Slot]) -> float:
+    """Return when the first of these spare slots, in the order of their last use, is to be given back."""
+    return slots[0].used + _SPARE_SECONDS if len(slots) > _KEPT else float("inf")

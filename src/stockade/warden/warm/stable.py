@@ -10,7 +10,7 @@ import time
 from stockade import _trace
 from stockade._launch import Groups, Warm
 from stockade.warden import loop, wire
-from stockade.warden.slot import Slot, SlotError
+from stockade.warden.slot import Slot, SlotError, spare_until
 from stockade.warden.warm.slot import WarmSlot
 
 TYPE_CHECKING = False
@@ -116,7 +116,7 @@ class Stable:
                 zygote.refuse(f"it was not there after {_START_SECONDS:.0f} s")
             if zygote.ended:
                 self._zygotes.pop(key).close()
-        return now + _IDLE_SECONDS if self._zygotes else float("inf")
+        return min((zygote.give_back(now) for zygote in self._zygotes.values()), default=float("inf"))
 
     def _begin(self, key: bytes, groups: Groups) -> Zygote | None:
         if len(self._zygotes) >= _KINDS:
@@ -304,8 +304,16 @@ class Zygote:
         run.adopt(slot, self._warm.leave)
 
     def _best(self) -> WarmSlot | None:
-        ready = (slot for slot in self._spares if slot.cell is not None)
+        """Return the one that was used last: of those that are too many it then shows that nobody needs them."""
+        ready = (slot for slot in reversed(self._spares) if slot.cell is not None)
         return next(ready, self._spares[0] if self._spares else None)
+
+    def give_back(self, now: float) -> float:
+        """Let go of one spare that nobody has needed for long, if there is any; return when to look again."""
+        due = spare_until(self._spares)
+        if due <= now:
+            self._lose(self._spares[0])
+        return min(due, now + _IDLE_SECONDS)
 
     def _spare(self) -> None:
         slot = self._grow()
@@ -325,6 +333,7 @@ class Zygote:
             self._house.give_back(None, group)
             return None
         self._slots.add(slot)
+        slot.used = time.monotonic()
         self._loop.watch(slot.control.fileno(), loop.READ, partial(self._on_slot, slot))
         try:
             slot.ask()
@@ -386,7 +395,7 @@ class Zygote:
 
     def release(self, slot: WarmSlot) -> None:
         """Take back a slot whose guest is gone, or killed and alone."""
-        self.used = time.monotonic()
+        self.used = slot.used = time.monotonic()
         slot.run = slot.cell = None  # the run has closed it
         try:
             if self.ended or slot.dead:
