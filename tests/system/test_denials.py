@@ -211,9 +211,15 @@ def test_the_listener_is_the_wardens_alone() -> None:
 def test_a_run_leaves_no_listener_behind() -> None:
     for _ in range(20):
         run("1")
-    spares = 4
-    held = [name for name in host.descriptors(wardens.current().pid).values() if LISTENER in name]
-    assert len(held) <= spares
+    spares = listeners()
+    for _ in range(20):
+        run("1")
+    more = 4  # cells and copies that are made ahead, now and then one more of each
+    assert host.eventually(lambda: listeners() <= spares + more, 5), (spares, listeners())
+
+
+def listeners() -> int:
+    return sum(LISTENER in name for name in host.descriptors(wardens.current().pid).values())
 
 
 @pytest.mark.needs("numpy")

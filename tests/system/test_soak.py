@@ -23,6 +23,10 @@ from stockade.client import wardens
 RUNS = int(os.environ.get("STOCKADE_SOAK") or "200")
 AT_A_TIME = 16
 MIB = 1 << 20
+KEPT = 4 * (4 + 2 * 2) + 4 * 3 + 2
+"""Processes that a warden keeps at most when there has been nothing to do for some seconds: for each of four kinds a warm
+interpreter, its parent and its cell, and two slots, each a keeper and a copy; four spare cells; and two slots that are free."""
+GIVEN_BACK = 15.0
 
 pytestmark = [pytest.mark.needs("native"), pytest.mark.timeout(max(120, RUNS))]
 
@@ -141,15 +145,19 @@ def test_many_runs_of_every_outcome() -> None:
     before = host.Snapshot.take()
     assert asyncio.run(_all(3 * AT_A_TIME)) == []  # what is kept for good is there after these
     warden = wardens.current().pid
-    assert host.eventually(lambda: _idle(warden), 3), _warden_state(warden)
+    assert host.eventually(lambda: _idle(warden), GIVEN_BACK), _warden_state(warden)
     settled = _warden_state(warden)
     wrong = asyncio.run(_all(RUNS))
     assert not wrong, Counter(wrong).most_common(10)
     assert wardens.current().pid == warden  # it served them all
-    assert host.eventually(lambda: _idle(warden), 3), _warden_state(warden)
+    assert host.eventually(lambda: not host.guests(warden), 3), _warden_state(warden)
+    busy = _warden_state(warden)
+    # What is kept for reuse is as much as was at work at one time, whatever the number of runs,
+    assert busy["processes"] <= KEPT + 3 * AT_A_TIME, busy
+    assert busy["descriptors"] <= 10 * busy["processes"], busy
+    # and soon no more than before.
+    assert host.eventually(lambda: _idle(warden), GIVEN_BACK), _warden_state(warden)
     after = _warden_state(warden)
-    # What is kept for reuse is as much as was at work at one time, whatever the number of runs.
-    assert after["processes"] <= settled["processes"] + 2 * AT_A_TIME, (settled, after)
     assert after["descriptors"] <= settled["descriptors"] + 10 * AT_A_TIME, (settled, after)
     host.settle_warden()
     host.eventually(lambda: not host.Snapshot.take().more_than(before), 3)
@@ -157,10 +165,8 @@ def test_many_runs_of_every_outcome() -> None:
 
 
 def _idle(warden: int) -> bool:
-    """No program is left, and beside that a few processes for each that was at work at one time."""
-    pids = host.descendants(warden)
-    programs = [pid for pid in pids if "warden/__main__.py" not in host.read(f"/proc/{pid}/cmdline")]
-    return not programs and len(pids) <= 2 * AT_A_TIME + 8
+    """No program is left, and beside that a few processes."""
+    return not host.guests(warden) and len(host.descendants(warden)) <= KEPT
 
 
 def _warden_state(warden: int) -> dict[str, int]:

@@ -46,21 +46,24 @@ def nothing_left() -> Iterator[None]:
 
 @pytest.fixture
 def caller() -> Iterator[subprocess.Popen[str]]:
-    """Another process with four runs going, by threads."""
+    """Another process with four runs going, by threads. It stays when they end."""
     script = f"""
-        import threading, stockade
+        import threading, time, stockade
         stockade.plan()
         for _ in range(4):
             threading.Thread(target=stockade.run, args=({SLEEP!r},)).start()
         print("ready", flush=True)
+        time.sleep(60)
     """
     process = start(script)
-    assert host.eventually(lambda: len(guests(process.pid)) == 4, 10)
-    yield process
-    process.kill()
-    process.wait()
-    assert process.stdout is not None
-    process.stdout.close()
+    try:
+        assert host.eventually(lambda: len(host.guests(process.pid)) == 4, 10)
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
 
 
 def start(script: str) -> subprocess.Popen[str]:
@@ -68,10 +71,6 @@ def start(script: str) -> subprocess.Popen[str]:
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     return process
-
-
-def guests(pid: int) -> list[int]:
-    return [child for child in host.descendants(pid) if "/job/main.py" in host.read(f"/proc/{child}/cmdline")]
 
 
 def in_threads(count: int) -> tuple[list[stockade.Result], list[threading.Thread]]:
@@ -96,7 +95,7 @@ def test_a_caller_killed_in_the_middle_takes_everything_with_it(caller: subproce
 
 def test_a_warden_killed_in_the_middle_is_the_sandboxs_failure_and_the_next_run_works() -> None:
     results, threads = in_threads(4)
-    assert host.eventually(lambda: len(guests(os.getpid())) == 4, 10)
+    assert host.eventually(lambda: len(host.guests(os.getpid())) == 4, 10)
     tree = host.descendants()
     os.kill(wardens.current().pid, signal.SIGKILL)
     assert host.eventually(lambda: not alive(tree), 1), [host.name(pid) for pid in alive(tree)]
@@ -146,7 +145,7 @@ def test_a_child_of_the_caller_that_keeps_the_sockets_does_not_keep_the_runs() -
         time.sleep(20)
     """
     process = start(script)
-    sandboxed = [pid for pid in host.descendants(process.pid) if "/job/" in host.read(f"/proc/{pid}/cmdline")]
+    sandboxed = host.guests(process.pid)
     tree = host.descendants(process.pid)
     assert sandboxed
     process.kill()
@@ -218,12 +217,12 @@ def test_threaded_callers() -> None:
 def test_a_cancelled_task_ends_its_run() -> None:
     async def cancel() -> None:
         task = asyncio.create_task(stockade.AsyncSandbox().run(SLEEP))
-        while not guests(os.getpid()):
+        while not host.guests(os.getpid()):
             await asyncio.sleep(0.01)
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
-        while guests(os.getpid()):
+        while host.guests(os.getpid()):
             await asyncio.sleep(0.01)
 
     asyncio.run(asyncio.wait_for(cancel(), 5))
@@ -232,7 +231,7 @@ def test_a_cancelled_task_ends_its_run() -> None:
 
 def test_an_interrupted_caller_ends_its_run() -> None:
     def interrupt() -> None:
-        while not guests(os.getpid()):
+        while not host.guests(os.getpid()):
             time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGINT)
 
@@ -241,7 +240,7 @@ def test_an_interrupted_caller_ends_its_run() -> None:
     with pytest.raises(KeyboardInterrupt):
         stockade.run(SLEEP)
     thread.join()
-    assert host.eventually(lambda: not guests(os.getpid()), 1)
+    assert host.eventually(lambda: not host.guests(os.getpid()), 1)
 
 
 @pytest.mark.parametrize("spare", [0, 1, 2, 3, 5, 8])
@@ -316,8 +315,8 @@ def test_a_step_that_fails_half_way_leaves_nothing(tmp_path: Path) -> None:
 
 def test_a_stopped_guest_and_a_stopped_init_do_not_outlive_their_caller(caller: subprocess.Popen[str]) -> None:
     tree = host.descendants(caller.pid)
-    inits = [int(host.read(f"/proc/{pid}/stat").rpartition(") ")[2].split()[1]) for pid in guests(caller.pid)]
-    for pid in [*guests(caller.pid), *inits]:
+    inits = [int(host.read(f"/proc/{pid}/stat").rpartition(") ")[2].split()[1]) for pid in host.guests(caller.pid)]
+    for pid in [*host.guests(caller.pid), *inits]:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGSTOP)
     caller.kill()

@@ -8,8 +8,10 @@ import re
 import time
 
 import pytest
+from tests.support import host
 
 import stockade
+from stockade.client import wardens
 
 pytestmark = [pytest.mark.needs("namespaces")]
 
@@ -201,21 +203,37 @@ def test_random_numbers_are_each_run_s_own():
 
 
 def test_the_end_of_a_run_that_leaves_nothing_is_answered_before_it_is_reaped(warm):
-    held = warm.run("1").enforcement[stockade.Guarantee.NO_SURVIVORS]
-    assert held.note.startswith("pending") == counts_memory()
-    assert (
-        not warm.run("import os, time\nif not os.fork(): time.sleep(9)")
-        .enforcement[stockade.Guarantee.NO_SURVIVORS]
-        .note.startswith("pending")
-    )
-    assert (
-        not warm.run("open('a', 'w')", artifacts=["*"])
-        .enforcement[stockade.Guarantee.NO_SURVIVORS]
-        .note.startswith("pending")
-    )
+    # On a busy machine the proof may be there first; what is never there is an answer without one where one is needed.
+    assert any(is_pending(warm.run("1")) for _ in range(10)) == counts_memory()
+    assert not is_pending(warm.run("import os, time\nif not os.fork(): time.sleep(9)"))
+    assert not is_pending(warm.run("open('a', 'w')", artifacts=["*"]))
+
+
+def is_pending(result):
+    return result.enforcement[stockade.Guarantee.NO_SURVIVORS].note.startswith("pending")
+
+
+def test_copies_that_are_too_many_are_given_back():
+    """Of as many as were at work at one time, two are left when nobody has needed the others for some seconds."""
+    host.settle_warden()
+    at_once = 6
+
+    async def main():
+        async with stockade.AsyncSandbox(backend="native", warm=True) as box:
+            await asyncio.gather(*(box.run("import time; time.sleep(1)") for _ in range(at_once)))
+            assert host.eventually(lambda: copies() >= 2 * at_once, 5)
+            assert host.eventually(lambda: copies() <= 2 * 2, 20), copies()
+            results = await asyncio.gather(*(box.run("1") for _ in range(at_once)))
+            assert all(is_warm(result) for result in results)
+
+    asyncio.run(main())
+
+
+def copies():
+    """Return how many processes there are of a warm interpreter, beside itself and its parent."""
+    own = host.descendants(wardens.current().pid)
+    return sum("/job/" in host.read(f"/proc/{pid}/cmdline") for pid in own) - 2
 
 
 def counts_memory():
-    from stockade.client import wardens
-
     return "memory" in wardens.host_facts().cgroups
