@@ -183,7 +183,7 @@ def _functional(problems: list[dict[str, str]]) -> None:
 
 def preload(runs: int, packages: str | None) -> dict[str, Any]:
     """Compare a run that uses preloaded modules with one that does not; and with one that has to import them."""
-    warm = stockade.Sandbox(preload=["numpy", "pandas"])
+    warm = stockade.Sandbox(preload=["numpy", "pandas"], warm=True)
     plain = stockade.Sandbox(warm=False)
     cases = {
         "preloaded, uses them": (warm, USING, runs // 10),
