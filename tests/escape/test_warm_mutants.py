@@ -66,7 +66,7 @@ PROTECTIONS: dict[str, tuple[tuple[Edit, ...], str]] = {
 }  # fmt: skip
 
 
-def tested(edits: tuple[Edit, ...], *tests: str) -> subprocess.CompletedProcess[str]:
+def carried_out(edits: tuple[Edit, ...], *tests: str) -> subprocess.CompletedProcess[str]:
     folder = Path(__file__).parent
     with tree.mutated([Protection("", edits, ())]) as place:
         return subprocess.run(
@@ -78,11 +78,11 @@ def tested(edits: tuple[Edit, ...], *tests: str) -> subprocess.CompletedProcess[
 
 @pytest.mark.parametrize(("edits", "test"), PROTECTIONS.values(), ids=PROTECTIONS)
 def test_a_protection_that_is_switched_off_is_missed(edits: tuple[Edit, ...], test: str) -> None:
-    done = tested(edits, test)
+    done = carried_out(edits, test)
     assert done.returncode == _FAILED, done.stdout + done.stderr
     assert "1 failed" in done.stdout
 
 
 def test_none_is_missed_where_all_are_on() -> None:
-    done = tested((), *(test for _, test in PROTECTIONS.values()))
+    done = carried_out((), *(test for _, test in PROTECTIONS.values()))
     assert done.returncode == 0, done.stdout + done.stderr
