@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import subprocess
 import sys
 import time
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.host import adopt_orphans, guests
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -276,6 +278,7 @@ def held(every: tuple[problems.Problem, ...]) -> Held:
     """Judge all hostile answers once, in both modes, and look what is left on the host."""
     judge = Judge(**contest.STRICT)
     verdicts: dict[tuple[str, str], contest.Judged] = {}
+    adopt_orphans()
     before = host()
     with bait.laid() as laid:
         for mode in MODES:
@@ -291,20 +294,12 @@ def host() -> dict[str, frozenset[str]]:
     idle = wardens.current()._idle
     while idle:
         idle.pop().close()
-    guests = [path.name for path in Path("/proc").glob("[0-9]*") if b"/job/" in command_line(path)]
     return {
-        "guest process": frozenset(guests),
+        "guest process": frozenset(map(str, guests(os.getpid()))),
         "mount": frozenset(Path("/proc/self/mountinfo").read_text().splitlines()),
         "descriptor": frozenset(path.name for path in Path("/proc/self/fd").glob("*")),
         "bait": frozenset(path.name for path in Path("/var/tmp").glob("humaneval-*")),
     }
-
-
-def command_line(process: Path) -> bytes:
-    try:
-        return (process / "cmdline").read_bytes()
-    except OSError:
-        return b""
 
 
 def settled(before: dict[str, frozenset[str]]) -> list[str]:

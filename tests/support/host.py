@@ -34,10 +34,18 @@ __all__ = [
 
 def guests(pid: int) -> list[int]:
     """Return the processes below ``pid`` that run a program of Python: not a warm interpreter and its copies, which have
-    the same command line, and the socket open on which they are told what to do."""
-    return [child for child in descendants(pid) if "/job/" in read(f"/proc/{child}/cmdline") and _is_sealed(child)]
+    the same command line. The former has no filter; a copy holds its keeper's pidfds until it begins."""
+    return [
+        child
+        for child in descendants(pid)
+        if "/job/" in read(f"/proc/{child}/cmdline") and _is_filtered(child) and not _waits(child)
+    ]
 
 
-def _is_sealed(pid: int) -> bool:
-    held = descriptors(pid).values()
-    return bool(held) and not any(link.startswith(("socket:", "anon_inode:[pidfd]")) for link in held)
+def _is_filtered(pid: int) -> bool:
+    return "\nSeccomp:\t2\n" in read(f"/proc/{pid}/status")
+
+
+def _waits(pid: int) -> bool:
+    held = descriptors(pid)  # none can be seen of a copy that waits by an ordinary user
+    return not held or [held.get(number) for number in ("4", "5")] == 2 * ["anon_inode:[pidfd]"]
