@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.needs("native"), pytest.mark.needs("root")]
 _SECONDS = 120
 _FAILED = 1  # what pytest ends with if tests ran and one of them failed
 _KEEPER, _NETWORK, _SLOT = "warden/warm/keeper.py", "warden/warm/network.py", "warden/warm/slot.py"
-_STABLE, _AGENT = "warden/warm/stable.py", "languages/agents/python_zygote.py"
+_INTERPRETER, _AGENT = "warden/warm/interpreter.py", "languages/agents/python_zygote.py"
 PROTECTIONS: dict[str, tuple[tuple[Edit, ...], str]] = {
     "a network with traces is made anew": (
         ((_NETWORK, "if self._read() == self._before:", "if True:"),),
@@ -48,7 +48,7 @@ PROTECTIONS: dict[str, tuple[tuple[Edit, ...], str]] = {
         "test_warm_slots.py::test_nothing_is_shared_with_another_run_at_the_same_time[port]",
     ),
     "a uid of each slot": (
-        ((_STABLE, "[(number, uid) for number, uid in enumerate(self._mapped, 1)]", "[(1, uid) for uid in self._mapped]"),),
+        ((_INTERPRETER, "[*enumerate(self._mapped, 1)]", "[(1, uid) for uid in self._mapped]"),),
         "test_warm_slots.py::test_two_runs_at_once_have_two_uids",
     ),
     "a number that no copy has": (

@@ -126,7 +126,7 @@ class Warden:
         """Take back a slot whose cell is dead."""
         if isinstance(slot, WarmSlot):
             self._freezers.give_back(slot)
-            slot.zygote.release(slot)
+            slot.home.release(slot)
             return
         self._last_end = slot.used = time.monotonic()
         base, groups, bare = slot.base, slot.groups, slot.bare

@@ -5,6 +5,7 @@ from __future__ import annotations
 import _socket as socket
 import os
 
+from stockade._launch import Groups
 from stockade.linux import files, processes
 from stockade.warden import wire
 from stockade.warden.cell import Lasting, descriptors
@@ -13,13 +14,12 @@ from stockade.warden.slot import ANSWER_SECONDS, END_SECONDS, Slot, SlotError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from stockade._launch import Groups
     from stockade.linux import cgroups
     from stockade.warden.cell import Cell
     from stockade.warden.run import Run
-    from stockade.warden.warm.stable import Zygote
+    from stockade.warden.warm.slots import Slots
 
 _LEAST_FDS, _MOST_FDS = FDS + 2, FDS + 3
 """Descriptors of a guest's place; see ``Lasting``."""
@@ -30,15 +30,24 @@ class WarmSlot(Slot):
 
     own_tasks = 1
 
-    def __init__(self, zygote: Zygote, *, number: int, uid: int | None, group: cgroups.Group | None) -> None:
-        """``number`` is what the warm interpreter's user namespace calls ``uid``; 0 where there is one uid only."""
-        self.zygote = zygote
+    def __init__(
+        self,
+        copy: Callable[[list[int], int], None],
+        home: Slots,
+        *,
+        number: int,
+        uid: int | None,
+        group: cgroups.Group | None,
+    ) -> None:
+        """``copy`` has the warm interpreter make a copy for this slot, which is one of ``home``. ``number`` is what the
+        interpreter's user namespace calls ``uid``; 0 where there is one uid only."""
+        self.home = home
         self.number = number
         self.uid = uid
         self.group = group
         self.cell: Cell | None = None
         self.base, self.bare = b"", False
-        self.groups = zygote.groups
+        self.groups = Groups()
         self._armed: Groups | None = None
         self._counting = False
         self.run: Run | None = None
@@ -51,7 +60,7 @@ class WarmSlot(Slot):
         self.control.settimeout(ANSWER_SECONDS)
         entrances = group.open_entrances() if group else []
         try:
-            zygote.ask([theirs.fileno(), *entrances], uid=number)
+            copy([theirs.fileno(), *entrances], number)
         except OSError as error:
             self.control.close()
             raise SlotError(f"the warm interpreter is gone: {error}") from None

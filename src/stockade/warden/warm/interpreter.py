@@ -1,0 +1,215 @@
+"""One warm interpreter as the warden sees it: its start, its end, and who waits for it meanwhile."""
+
+from __future__ import annotations
+
+import _socket as socket
+import os
+import sys
+import time
+
+from stockade._launch import Groups, Warm
+from stockade.warden import loop, wire
+from stockade.warden.slot import Slot, SlotError
+from stockade.warden.warm import slots
+from stockade.warden.warm.slots import MOST, Slots
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Protocol
+
+    from stockade._launch import Launch
+    from stockade.warden.cell import Cell
+    from stockade.warden.run import Run
+else:
+    Protocol = object
+
+START_SECONDS = 60.0
+_ASK_SECONDS = 5.0
+_LAST_WORDS = 4096
+
+
+class House(slots.House, Protocol):
+    """What a warm interpreter needs of the warden around it."""
+
+    def start(self, run: Run, launch: Launch) -> None:
+        """Find a cell for ``run``, in another way if need be."""
+
+    def take_slot(self) -> Slot:
+        """Return a slot for a cell."""
+
+    def drop(self, slot: Slot) -> None:
+        """Take it back."""
+
+    def expect(self, slot: Slot, taker: Any) -> None:
+        """Have ``taker`` told when the cell that was asked for is there."""
+
+    def take_uid(self) -> int | None:
+        """Return a host uid, where root starts the runs."""
+
+
+class Zygote:
+    """One warm interpreter, in a cell of its own, and its slots."""
+
+    gone = False
+
+    def __init__(self, events: loop.Loop, house: House, warm: Warm, groups: Groups) -> None:
+        """Have it started; it can be used when it says so. ``groups`` are the limits that its runs most likely have."""
+        self._loop = events
+        self._house = house
+        self._warm = warm
+        self._begun = time.monotonic()
+        self.ended = False
+        self.ready = False
+        self._queue: list[tuple[Run, Launch]] = []
+        self._sent = False
+        self._decoder = wire.Decoder()
+        self._home = house.take_slot()
+        self._mapped: list[int] = []
+        try:
+            if self._home.uid is not None:
+                self._lease()
+            house.expect(self._home, self)
+            self._home.request(warm.zygote, Groups(), own_network=True)
+        except (OSError, SlotError):
+            self._leave()
+            raise
+        self.slots = Slots(
+            events=events,
+            house=house,
+            copy=self._copy,
+            numbers=self._numbers(),
+            leave=warm.leave,
+            groups=groups,
+            on_empty=self._leave,
+        )
+
+    def _lease(self) -> None:
+        """Take a uid for each copy, which the interpreter's user namespace has from its start."""
+        for _ in range(MOST):
+            uid = self._house.take_uid()
+            assert uid is not None
+            self._mapped.append(uid)
+
+    def _numbers(self) -> list[tuple[int, int | None]]:
+        return [*enumerate(self._mapped, 1)] or [(0, None)] * MOST
+
+    # -- its own start ---------------------------------------------------------------------------------------------
+
+    def adopt(self, slot: Slot) -> None:
+        """Its cell is there."""
+        cell = slot.cell
+        assert cell is not None
+        self._loop.watch(cell.control.fileno(), loop.READ, self._on_word)
+        self._loop.watch(cell.pidfd, loop.READ, self._on_end)
+
+    def refuse(self, message: str) -> None:
+        """There will be none."""
+        self.ended = True
+        queue, self._queue = self._queue, []
+        for run, _ in queue:
+            run.refuse(f"no interpreter could be kept warm: {message}")
+
+    def wait_for(self, run: Run, launch: Launch) -> None:
+        """Start ``run`` when the interpreter is there, or refuse it."""
+        self._queue.append((run, launch))
+
+    def is_late(self, now: float) -> bool:
+        """Return whether it should have said long ago that it is there."""
+        return not self.ready and now - self._begun >= START_SECONDS
+
+    def _on_word(self, _events: int) -> None:
+        cell = self._home.cell
+        assert cell is not None
+        try:
+            data = cell.receive(1 << 12)
+            if not data:
+                raise OSError("it has ended")
+            for kind, fields in self._decoder.feed(data):
+                self._hear(cell, kind, fields)
+        except BlockingIOError:
+            return
+        except (OSError, wire.WireError) as error:
+            self._fail(cell, str(error))
+
+    def _fail(self, cell: Cell, message: str) -> None:
+        try:
+            message += os.read(cell.stderr, _LAST_WORDS).decode("utf-8", "replace")
+        except OSError:
+            pass  # it said nothing
+        self.refuse(message)
+        self.close()
+
+    def _hear(self, cell: Cell, kind: str, fields: dict[str, Any]) -> None:
+        if kind == "warm":
+            self.ready = True
+            queue, self._queue = self._queue, []
+            for run, launch in queue:
+                if not (run.gone or self.slots.take(run, launch.groups)):
+                    self._house.start(run, launch)  # all copies are taken: it is started cold
+            if not self.slots:
+                self.slots.spare()
+        elif kind == "refused" or kind.endswith("_failed"):
+            raise OSError(fields["message"])
+        elif kind == "exit":
+            raise OSError("it ended while it was started: ")
+        elif cell.hear(kind) and cell.ready and not self._sent:
+            self._sent = True
+            cell.send(
+                wire.encode(
+                    "launch",
+                    steps=[("own_users", [self._home.uid, *self._mapped])] if self._mapped else [],
+                    argv=self._warm.argv,
+                    environment=self._warm.environment,
+                    channel=True,
+                    keeps_control=True,
+                    trace=0,
+                )
+            )
+
+    def _on_end(self, _events: int) -> None:
+        self.refuse("it has ended")
+        self.close()
+
+    def _copy(self, fds: list[int], uid: int) -> None:
+        """Have it make a copy of itself for a slot."""
+        cell = self._home.cell
+        if cell is None:
+            raise OSError("it has ended")
+        rights = b"".join(fd.to_bytes(4, sys.byteorder) for fd in fds)
+        steps = [self._warm.slot, self._warm.network, self._warm.guest]
+        words = wire.encode("slot", uid=uid, steps=steps)
+        cell.control.settimeout(_ASK_SECONDS)  # one that stands still must not hold up every run
+        try:
+            cell.control.sendmsg([words], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+        finally:
+            cell.control.setblocking(False)
+
+    # -- runs ------------------------------------------------------------------------------------------------------
+
+    @property
+    def busy(self) -> bool:
+        """Whether any run is in it, or waits for it."""
+        return self.slots.busy or bool(self._queue)
+
+    def idle_since(self, now: float) -> float:
+        """Return for how many seconds nobody has wanted it."""
+        return 0.0 if self.busy else now - self.slots.used
+
+    def take(self, run: Run, groups: Groups) -> bool:
+        """Give ``run`` a copy, or one that is being made, with these limits; return whether there is any."""
+        return self.ready and not self.ended and self.slots.take(run, groups)
+
+    def close(self) -> None:
+        """End it, with its copies, when the last run in one of them is over."""
+        self.refuse("it has ended")
+        home, self.ready = self._home, False
+        if home.cell is not None:
+            self._loop.forget(home.cell.control.fileno())
+            self._loop.forget(home.cell.pidfd)
+        self.slots.close()
+
+    def _leave(self) -> None:
+        self._house.drop(self._home)
+        for uid in self._mapped:
+            self._house.give_back(uid, None)
+        self._mapped = []

@@ -1,0 +1,255 @@
+"""The slots of one warm interpreter: copies of it that wait for the next runs, or have one."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from stockade import _trace
+from stockade._launch import Groups
+from stockade.warden import loop, wire
+from stockade.warden.slot import SlotError, spare_until
+from stockade.warden.warm.slot import WarmSlot
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from functools import partial
+    from typing import Protocol
+
+    from stockade.linux import cgroups
+    from stockade.warden.run import Run
+else:
+    from _functools import partial
+
+    Protocol = object
+
+MOST = 16
+"""Copies of one interpreter at most: a run more than that is started cold."""
+IDLE_SECONDS = 60.0
+_CPUS = len(os.sched_getaffinity(0))
+
+
+class House(Protocol):
+    """What slots need of the warden around them."""
+
+    def take_group(self) -> cgroups.Group | None:
+        """Return fresh control groups, if there are any."""
+
+    def give_back(self, uid: int | None, group: cgroups.Group | None) -> None:
+        """Take them back."""
+
+
+class Slots:
+    """Makes them, hands them to runs, and takes them back."""
+
+    def __init__(
+        self,
+        *,
+        events: loop.Loop,
+        house: House,
+        copy: Callable[[list[int], int], None],
+        numbers: Sequence[tuple[int, int | None]],
+        leave: tuple[str, ...],
+        groups: Groups,
+        on_empty: Callable[[], None],
+    ) -> None:
+        """``copy`` has the interpreter make a copy of itself, with these descriptors, for the guests of a uid.
+        ``numbers`` are what its user namespace calls the host uids that it was given, and those. ``leave`` are job
+        files that a copy does not need, ``groups`` the limits that runs most likely have. ``on_empty`` is called when
+        the last of them has ended after ``close``."""
+        self._on_empty = on_empty
+        self._loop = events
+        self._house = house
+        self._copy = copy
+        self._numbers = list(numbers)
+        self._leave = leave
+        self._groups = groups
+        self._all: set[WarmSlot] = set()
+        self._spares: list[WarmSlot] = []
+        self._waiting: dict[WarmSlot, Run] = {}
+        self._closed = False
+        self.uses = 0
+        self.used = time.monotonic()
+
+    @property
+    def busy(self) -> bool:
+        """Whether any run is in one, or waits for one."""
+        return len(self._all) > len(self._spares) or bool(self._waiting)
+
+    def take(self, run: Run, groups: Groups) -> bool:
+        """Give ``run`` a copy, or one that is being made, with these limits; return whether there is any."""
+        if self._closed:
+            return False
+        self.used = time.monotonic()
+        self.uses += 1
+        self._groups = groups
+        slot = self._best()
+        if slot is None:
+            slot = self._grow()
+            if slot is None:
+                return False
+        elif slot in self._spares:
+            self._spares.remove(slot)
+        if slot.cell is None:
+            self._waiting[slot] = run
+        else:
+            self._hand(slot, run)
+        if not any(spare.cell is not None for spare in self._spares) and len(self._spares) < _CPUS:
+            self.spare()
+        return True
+
+    def _hand(self, slot: WarmSlot, run: Run) -> None:
+        slot.run = run
+        slot.traced = run.traced
+        run.adopt(slot, self._leave)
+
+    def _best(self) -> WarmSlot | None:
+        """Return the one that was used last: of those that are too many it then shows that nobody needs them."""
+        ready = (slot for slot in reversed(self._spares) if slot.cell is not None)
+        return next(ready, self._spares[0] if self._spares else None)
+
+    def give_back(self, now: float) -> float:
+        """Let go of one spare that nobody has needed for long, if there is any; return when to look again."""
+        due = spare_until(self._spares)
+        if due <= now:
+            self._lose(self._spares[0])
+        return min(due, now + IDLE_SECONDS)
+
+    def spare(self) -> None:
+        """Have one more made for the next run."""
+        slot = self._grow()
+        if slot is not None:
+            self._spares.append(slot)
+
+    def _grow(self) -> WarmSlot | None:
+        if not self._numbers:
+            return None
+        group = None
+        number, uid = self._numbers.pop()
+        try:
+            group = self._house.take_group()
+            slot = WarmSlot(self._copy, self, number=number, uid=uid, group=group)
+        except (OSError, SlotError):
+            self._numbers.append((number, uid))
+            self._house.give_back(None, group)
+            return None
+        self._all.add(slot)
+        slot.used = time.monotonic()
+        self._loop.watch(slot.control.fileno(), loop.READ, partial(self._on_slot, slot))
+        try:
+            slot.ask()
+        except SlotError:  # it has ended, which is told of in a moment
+            self._lose(slot)
+            return None
+        return slot
+
+    def _on_slot(self, slot: WarmSlot, _events: int) -> None:
+        """Hear what keeper and guest-to-be have to say."""
+        try:
+            for kind, fields in slot.hear():
+                if kind == "furnished":
+                    self._on_furnished(slot)
+                elif kind == "exit" and slot.run is not None:
+                    slot.run.on_end(fields)
+                elif kind != "exit":
+                    raise SlotError(fields["message"])
+                elif slot.cell is not None:
+                    raise SlotError("it has ended before its time")
+                else:  # it was answered before
+                    _trace.note(slot.traced, _trace.REAPED, fields["at"])
+                    _trace.note(slot.traced, _trace.EMPTY)
+        except (SlotError, wire.WireError, OSError) as error:
+            self._on_trouble(slot, str(error))
+
+    def _on_furnished(self, slot: WarmSlot) -> None:
+        if not slot.is_alone(1):
+            raise SlotError("its groups are not empty")
+        if slot.pidfd >= 0:
+            self._loop.watch(slot.pidfd, loop.READ, partial(self._on_death, slot))
+        slot.arm(self._groups)
+        _trace.note(slot.traced, _trace.FURNISHED)
+        run = self._waiting.pop(slot, None)
+        if run is None:
+            return
+        if run.gone:
+            self._spares.append(slot)
+        else:
+            self._hand(slot, run)
+
+    def _on_trouble(self, slot: WarmSlot, message: str) -> None:
+        waiting = self._waiting.pop(slot, None)
+        if waiting is None and slot.run is not None:
+            self._loop.forget(slot.control.fileno())  # its run hears of the keeper's death, and gives the slot back
+            slot.kill()
+            return
+        self._lose(slot)
+        if waiting is not None:
+            waiting.refuse(f"no copy of a warm interpreter could be made: {message}")
+
+    def _on_death(self, slot: WarmSlot, _events: int) -> None:
+        """The keeper is dead, and with it, by the kernel's word, all that was in its PID namespace."""
+        self._loop.forget(slot.pidfd)
+        if slot.run is not None:
+            slot.run.on_death(0)
+        else:
+            self._on_trouble(slot, "it has ended")
+
+    def release(self, slot: WarmSlot) -> None:
+        """Take back a slot whose guest is gone, or killed and alone."""
+        self.used = slot.used = time.monotonic()
+        slot.run = slot.cell = None  # the run has closed it
+        try:
+            if self._closed or slot.dead:
+                raise SlotError("it has ended")
+            slot.reuse()
+        except SlotError:
+            self._lose(slot)
+            if not (self._closed or self._spares):
+                self.spare()
+            return
+        self._spares.append(slot)
+
+    def _lose(self, slot: WarmSlot) -> None:
+        """End a slot for good."""
+        if slot not in self._all:
+            return
+        self._all.discard(slot)
+        if slot in self._spares:
+            self._spares.remove(slot)
+        self._loop.forget(slot.control.fileno())
+        if slot.pidfd >= 0:
+            self._loop.forget(slot.pidfd)
+        slot.close()
+        self._house.give_back(None, slot.group)
+        self._numbers.append((slot.number, slot.uid))
+        if self._closed and not self._all:
+            self._on_empty()
+
+    @property
+    def awaited(self) -> bool:
+        """Whether a run waits for one that is being made."""
+        return bool(self._waiting)
+
+    def close(self) -> None:
+        """Make no more, and end those that have no run. A run that waits for one is told."""
+        if self._closed:
+            return
+        self._closed = True
+        if not self._all:
+            self._on_empty()
+        for slot in list(self._all):
+            waiting = self._waiting.pop(slot, None)
+            if waiting is not None:
+                waiting.refuse("the warm interpreter has ended")
+            if slot in self._spares or waiting is not None:
+                self._lose(slot)
+
+    def abandon(self) -> None:
+        """End those that have one as well: nobody will, or wants to hear of them."""
+        for slot in list(self._all):
+            self._lose(slot)
+
+    def __bool__(self) -> bool:
+        """Return whether there is any."""
+        return bool(self._all)
