@@ -10,8 +10,8 @@ from stockade import _trace
 from stockade._launch import Launch
 from stockade.warden import loop, wire
 from stockade.warden.cell import LISTENER, OUTLET
-from stockade.warden.collection import Collection, uid_for
 from stockade.warden.denials import Denials
+from stockade.warden.ending import Ending, House
 from stockade.warden.feeder import ENOUGH, Feeder
 from stockade.warden.link import Link
 from stockade.warden.meter import Meter
@@ -23,47 +23,21 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from functools import partial
-    from typing import Any, Protocol
+    from typing import Any
 
-    from stockade.linux.cgroups import Freezer, Group
+    from stockade.linux.cgroups import Group
     from stockade.warden.cell import Cell
 else:
     from _functools import partial
 
-    Protocol = object
-
 _CHUNK = 1 << 16
 _EXPECT_SECONDS = 0.0005
 _SEND_AHEAD = 1 << 20
-_AGAIN_SECONDS = 0.1
-_GENTLE_SECONDS = 0.5
-_FEW = 4
-_BEGIN_SECONDS = 0.002
 _SMALL = 1 << 15
 _FED_EVERY = 1 << 17
-_ENDING = ("wall_time", "cpu_time", "memory")  # no program may outlive these; of the others it is told
 
 
-class House(Protocol):
-    """What a run needs of the warden around it."""
-
-    def start(self, run: Run, launch: Launch) -> None:
-        """Find a cell for ``run``."""
-
-    def release(self, slot: Slot) -> None:
-        """Take back a slot whose cell is dead."""
-
-    def freezer(self, slot: Slot) -> Freezer | None:
-        """Return the group in which the guest of ``slot`` can be frozen, if there is any."""
-
-    def done(self, run: Run) -> None:
-        """Forget ``run``."""
-
-    def serve(self, sock: socket.socket, decoder: wire.Decoder) -> None:
-        """Wait for a launch on ``sock``."""
-
-
-class Run:
+class Run(Ending):
     """The state of one run, from the caller's launch to the report. All callbacks come from one loop."""
 
     def __init__(self, events: loop.Loop, sock: socket.socket, decoder: wire.Decoder, house: House) -> None:
@@ -79,7 +53,7 @@ class Run:
         self._failure: dict[str, Any] | None = None
         self._exit: dict[str, Any] | None = None
         self._outlets: Outlets | None = None
-        self._collection: Collection | None = None
+        self._collection = None
         self._over = False
         self._dead = False
         self._reins: Reins | None = None
@@ -344,169 +318,6 @@ class Run:
         self._link.send("limit", guarantee="output", state=state, used=used, figure=self._watch.output_bytes)
         if state == "met" and self._watch.kill_on_output:
             self.kill("output")
-
-    # -- time and the end --------------------------------------------------------------------------------------
-
-    def tick(self, now: float) -> float:
-        """Look at the clock and the counters; return when to look again, in seconds of the monotonic clock."""
-        if self._over or self._finished or self.cell is None or self.meter is None:
-            return float("inf")
-        if self._ended:
-            self._conclude()
-            return float("inf")
-        if self.cause is not None and self.cell.lasting and now >= self._patience:
-            self._patience = float("inf")
-            self.cell.kill()
-        if not self.meter.started and self.cell.lasting:
-            self._hear()  # that it has begun, which nobody is woken for
-        if not self.meter.started:
-            if now >= self._setup_deadline:
-                self._failure = self._failure or {"kind": "setup", "message": "the sandbox took too long to set up"}
-                self.kill("setup")
-                self._setup_deadline = float("inf")
-            soon = min(self._patience, now + _BEGIN_SECONDS) if self.cell.lasting else float("inf")
-            return min(self._setup_deadline, soon)
-        if self.cause is not None:
-            return min(self._patience, now + _AGAIN_SECONDS if self._unthrottle() else float("inf"))
-        assert self._reins is not None
-        if now >= self.meter.next_look:
-            self._look(now)
-        if now >= self.meter.next_report:
-            self._tell_usage(now)
-        return min(self.meter.next_look, self.meter.next_report, self._reins.pull(now))
-
-    def _look(self, now: float) -> None:
-        assert self.meter is not None
-        for guarantee, state, used, figure in self.meter.look(now):
-            self._link.send("limit", guarantee=guarantee, state=state, used=used, figure=figure)
-            if state == "met" and guarantee in _ENDING:
-                self.kill(guarantee)
-
-    def _tell_usage(self, now: float) -> None:
-        assert self.meter is not None and self._outlets is not None
-        usage = self.meter.usage(now)
-        if not self._link.pending:  # or a slow reader would find a heap of old ones
-            self._link.send("usage", output=self._outlets.count, **usage)
-
-    def kill(self, cause: str) -> None:
-        """End the run for ``cause``; the first cause stands. If only the collecting is left, that is ended."""
-        if self._over:
-            if self._collection is not None:
-                self._collection.stop(f"ended while files were brought out: {cause}")
-            return
-        self.cause = self.cause or cause
-        if self.cell is not None and not self._finished:
-            if self._may_end_gently(self.cell):
-                self.cell.end_guest()
-                self._patience = min(self._patience, time.monotonic() + _GENTLE_SECONDS)
-            else:
-                self.cell.kill()
-            if self._reins is not None:
-                self._reins.let_go()
-            self._unthrottle()  # or the dying would wait for their share of the CPU
-
-    def _may_end_gently(self, cell: Cell) -> bool:
-        """Return whether to leave it to a keeper that stays to end all beside the guest's first process: it needs its
-        turn on a processor for that, for which many others would make it wait."""
-        group = self.slot.group if self.slot is not None else None
-        if not cell.lasting or self._patience < time.monotonic() or group is None or self.slot is None:
-            return False
-        return (group.look() or _FEW + self.slot.own_tasks + 1) <= _FEW + self.slot.own_tasks
-
-    def _unthrottle(self) -> bool:
-        return self.slot is not None and self.slot.group is not None and self.slot.group.unthrottle()
-
-    def _conclude(self) -> None:
-        """Nothing of the guest is left, by the init's word or the kernel's: bring out what is wanted, and answer."""
-        assert self.meter is not None
-        if self._over or self._finished:
-            return
-        self.meter.stop()
-        self._over = True
-        try:
-            self._collection = self._collect()
-        except OSError as error:
-            self._answer(f"the process that brings files out could not be started: {error.strerror}")
-            return
-        if self._collection is None:
-            self._answer("")
-
-    def _collect(self) -> Collection | None:
-        cell, launch, slot = self.cell, self._launch, self.slot
-        assert cell is not None and launch is not None and slot is not None and self.meter is not None
-        if launch.collect is None or not self.meter.started:
-            return None
-        uid = slot.uid if launch.host_uid is None else launch.host_uid
-        return Collection(
-            self._loop, launch.collect, cell.outlets, uid_for(uid), on_data=self._on_collected, on_end=self._answer
-        )
-
-    def _on_collected(self, data: bytes) -> None:
-        self._link.send("collected", data=data)
-
-    def _answer(self, trouble: str) -> None:
-        """Read what there is to read of the run and say it all; ``trouble`` is what kept files from coming out."""
-        cell, meter = self.cell, self.meter
-        assert cell is not None and meter is not None
-        self._finished = True
-        try:
-            self._report(meter, trouble)
-        except OSError as error:
-            self._link.send("refused", last=True, message=f"the end of the run could not be read: {error}")
-        self._feeder.close()
-        if self._denials is not None:
-            self._denials.close()
-        if self._outlets is not None:
-            self._outlets.close()
-        self._loop.forget(cell.control.fileno())
-        if self._dead or (cell.lasting and self._ended):
-            self._bury()
-        else:
-            cell.dismiss()
-
-    def _report(self, meter: Meter, trouble: str) -> None:
-        assert self._denials is not None and self._outlets is not None
-        self._outlets.drain()
-        report = meter.report(self._exit) | {
-            "cause": self.cause,
-            "failure": self._failure,
-            "collect_trouble": trouble,
-            "warm": self.cell is not None and self.cell.lasting,
-            "pending": self._pending,
-            **self._outlets.report(),
-            **self._denials.report(),
-        }
-        _trace.note(self.traced, _trace.ANSWERED)
-        self._link.send("exited", last=True, report=report, notes=_trace.take() if self.traced else [])
-
-    def on_death(self, _events: int) -> None:
-        """The init is dead, so by the kernel's word nothing of its PID namespace is left."""
-        cell = self.cell
-        assert cell is not None
-        while not self._over and self._on_control(0):
-            pass  # what the dead have said last: that the program had begun, most likely
-        self._loop.forget(cell.pidfd)
-        self._dead = True
-        if cell.lasting and self._exit is None and self.cause is None and not self._ran_out_of_memory():
-            message = "the process that kept the run was killed from outside"
-            self._failure = self._failure or {"kind": "setup", "message": message}
-        self._conclude()
-        if self._finished and self.cell is not None:
-            self._bury()
-
-    def _ran_out_of_memory(self) -> bool:
-        return self.slot is not None and self.slot.group is not None and self.slot.group.oom_kills() > 0
-
-    def _bury(self) -> None:
-        """Give the slot back: its cell is dead, and nobody looks into what it has left."""
-        cell, slot = self.cell, self.slot
-        assert cell is not None and slot is not None
-        cell.close()
-        self.cell = None
-        self._house.release(slot)  # after the answer: it may wait for the kernel
-        _trace.note(self.traced, _trace.RELEASED)
-        if self._link.gone:
-            self._end()
 
 
 def _nothing() -> None:
