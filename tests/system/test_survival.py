@@ -106,6 +106,25 @@ def test_a_warden_killed_in_the_middle_is_the_sandboxs_failure_and_the_next_run_
     assert stockade.run("print(1)").stdout == "1\n"
 
 
+def test_processes_that_wait_for_a_run_may_be_killed() -> None:
+    """By the host's memory killer, say. No run is lost by it, and none waits for one of them."""
+    threads = [threading.Thread(target=stockade.run, args=("1",), kwargs={"warm": False}) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    warden = wardens.current().pid
+    waiting = [int(pid) for pid in host.read(f"/proc/{warden}/task/{warden}/children").split()]
+    assert waiting
+    for pid in waiting:
+        os.kill(pid, signal.SIGKILL)
+    assert host.eventually(lambda: not alive(waiting), 5)
+    time.sleep(0.2)  # until the warden has seen it
+    for _ in range(6):
+        assert stockade.run("1", warm=False, policy=MANY).ok
+    assert wardens.current().pid == warden
+
+
 @pytest.mark.needs("cgroup-memory")
 def test_groups_of_a_killed_warden_are_reclaimed_at_the_next_start(caller: subprocess.Popen[str]) -> None:
     before = host.abandoned_groups()

@@ -205,6 +205,9 @@ class Warden:
         self._slots.discard(slot)
         if slot in self._spares:
             self._spares.remove(slot)
+            self._forget_cell(slot)
+        if slot in self._free:
+            self._free.remove(slot)
         self._loop.forget(slot.control.fileno())
         slot.close()
         self._freezers.give_back(slot)
@@ -214,7 +217,7 @@ class Warden:
         """End one free slot that nobody has needed for long, if there is any; return when to look again."""
         due = spare_until(self._free)
         if due <= now:
-            self.drop(self._free.pop(0))
+            self.drop(self._free[0])
         return due
 
     def take_uid(self) -> int | None:
@@ -253,13 +256,11 @@ class Warden:
         if any((slot.base, slot.bare) == (base, bare) for slot in self._spares):
             return
         if len(self._spares) >= _SPARES:
-            oldest = self._spares[0]
-            self._forget_cell(oldest)
-            self.drop(oldest)
+            self.drop(self._spares[0])
         try:
             slot = self.take_slot()
-            self._spares.append(slot)
             slot.request(base, groups, bare=bare, own_network=True)
+            self._spares.append(slot)
         except (OSError, ValueError, SlotError):
             return  # no room for a spare; the run that needs a cell will say why
 
@@ -275,7 +276,6 @@ class Warden:
             self._discard(slot, cell, 0)
 
     def _discard(self, slot: Slot, _cell: Cell, _events: int) -> None:
-        self._forget_cell(slot)
         self.drop(slot)
 
     def _forget_cell(self, slot: Slot) -> None:
