@@ -62,7 +62,7 @@ def attacks(names: Sequence[str] = ()) -> list[Attack]:
         for attack in corpus.load()
         if attack.language == "python"
         and not (attack.stage or attack.observe or attack.confined)
-        and "ATTACK_" not in attack.path.read_text()  # a line of a batch sets no variables
+        and not any(word in attack.path.read_text() for word in ("ATTACK_", "target("))  # nobody sets variables for it
         and {key: value for key, value in attack.policy.items() if key != "limits"} in OF_A_POLICY
         and not needs.why_not(attack.needs)
         and (not names or attack.id in names)
