@@ -28,13 +28,8 @@ NOT_RUN = tomllib.loads((Path(__file__).parent / "not_run.toml").read_text())
 @pytest.fixture(scope="module", autouse=True)
 def host_as_before() -> Iterator[None]:
     """Nothing of all the runs is left on the host."""
-    host.adopt_orphans()
-    host.settle_warden()
-    before = host.Snapshot.take()
-    yield
-    host.settle_warden()
-    host.eventually(lambda: not host.Snapshot.take().more_than(before), seconds=2)
-    assert host.Snapshot.take().more_than(before) == {}
+    with host.as_before():
+        yield
 
 
 @pytest.mark.parametrize(

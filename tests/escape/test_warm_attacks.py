@@ -33,13 +33,8 @@ COLD = {
 @pytest.fixture(scope="module", autouse=True)
 def host_as_before() -> Iterator[None]:
     """Nothing of all the runs is left on the host."""
-    host.adopt_orphans()
-    host.settle_warden()
-    before = host.Snapshot.take()
-    yield
-    host.settle_warden()
-    host.eventually(lambda: not host.Snapshot.take().more_than(before), seconds=2)
-    assert host.Snapshot.take().more_than(before) == {}
+    with host.as_before():
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.needs("native"), pytest.mark.needs("root")]
 
 _SECONDS = 120
 _FAILED = 1  # what pytest ends with if tests ran and one of them failed
-_KEEPER, _NETWORK, _SLOT = "warden/warm/keeper.py", "warden/warm/network.py", "warden/warm/slot.py"
+_KEEPER, _NETWORK, _SLOTS = "warden/warm/keeper.py", "warden/warm/network.py", "warden/warm/slots.py"
 _INTERPRETER, _AGENT = "warden/warm/interpreter.py", "languages/agents/python_zygote.py"
 PROTECTIONS: dict[str, tuple[tuple[Edit, ...], str]] = {
     "a network with traces is made anew": (
@@ -32,7 +32,7 @@ PROTECTIONS: dict[str, tuple[tuple[Edit, ...], str]] = {
         "test_warm_slots.py::test_nothing_is_left_for_the_next_run[segment]",
     ),
     "all is ended between two guests": (
-        ((_KEEPER, "        end_all()\n", ""), (_SLOT, "return tasks is None or tasks <= self.own_tasks + guests", "return True")),
+        ((_KEEPER, "        descendants.end_namespace()\n", ""), (_SLOTS, "if tasks is not None and tasks > 1:", "if False:")),
         "test_warm_slots.py::test_nothing_is_left_for_the_next_run[process]",
     ),
     "numbers of processes begin anew": (

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from stockade.attacks.outside import (
     Snapshot,
     abandoned_groups,
@@ -20,6 +24,7 @@ __all__ = [
     "Snapshot",
     "abandoned_groups",
     "adopt_orphans",
+    "as_before",
     "descendants",
     "descriptors",
     "eventually",
@@ -30,6 +35,28 @@ __all__ = [
     "settle_warden",
     "state",
 ]
+
+
+@contextmanager
+def as_before() -> Iterator[None]:
+    """Whatever is done meanwhile, two seconds after it nothing of it is left on the host."""
+    adopt_orphans()
+    settle_warden()
+    before = Snapshot.take()
+    yield
+    settle_warden()
+    _reap()
+    eventually(lambda: not Snapshot.take().more_than(before), 2)
+    assert Snapshot.take().more_than(before) == {}
+
+
+def _reap() -> None:
+    """Orphans came to us."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass
 
 
 def guests(pid: int) -> list[int]:

@@ -29,19 +29,8 @@ MANY = stockade.Policy(limits={"wall_time": 60})
 @pytest.fixture(autouse=True)
 def nothing_left() -> Iterator[None]:
     """Whatever a test does, a second later nothing of it is there."""
-    host.adopt_orphans()
-    host.settle_warden()
-    before = host.Snapshot.take()
-    yield
-    host.settle_warden()
-    while True:  # orphans came to us
-        try:
-            if os.waitpid(-1, os.WNOHANG)[0] == 0:
-                break
-        except ChildProcessError:
-            break
-    host.eventually(lambda: not host.Snapshot.take().more_than(before), 2)
-    assert host.Snapshot.take().more_than(before) == {}
+    with host.as_before():
+        yield
 
 
 @pytest.fixture

@@ -14,6 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tests.mutants import tree
+from tests.mutants.protection import Edit, Protection
 from tests.support import host
 
 import stockade
@@ -27,13 +29,8 @@ _KIND = "N"
 @pytest.fixture(autouse=True)
 def own_warden() -> Iterator[None]:
     """Each test has a warden of its own, of which nothing is left."""
-    host.adopt_orphans()
-    host.settle_warden()
-    before = host.Snapshot.take()
-    yield
-    host.settle_warden()
-    host.eventually(lambda: not host.Snapshot.take().more_than(before), seconds=2)
-    assert host.Snapshot.take().more_than(before) == {}
+    with host.as_before():
+        yield
 
 
 def keeping(kind: object = "") -> stockade.Sandbox:
@@ -198,3 +195,51 @@ def test_nothing_is_lost_over_many_runs() -> None:
     some(150)
     files, processes = look()
     assert files <= before[0] + 40 and processes <= before[1] + 8, (before, files, processes)  # three slots more
+
+
+TELLS = """
+import sys, stockade
+warm = True if "insist" in sys.argv else None
+box = stockade.Sandbox(backend="native", warm=warm)
+for number in range(int(sys.argv[1])):
+    result = box.run(str(number))
+    print(result.outcome, result.value, "warm" if result.shared else "cold", result.error and result.error.message)
+"""
+
+
+def told(edits: tuple[Edit, ...], *arguments: str) -> list[str]:
+    """Return what runs of a copy of the source tell, in which something is otherwise."""
+    with tree.mutated([Protection("", edits, ())]) as place:
+        done = subprocess.run(
+            [sys.executable, "-c", TELLS, *arguments],
+            env={**os.environ, "PYTHONPATH": str(place / "src")}, capture_output=True, text=True, timeout=60, check=True,
+        )  # fmt: skip
+    return done.stdout.splitlines()
+
+
+UNFIT = (("warden/warm/furnishing.py", "        for function, arguments, purpose, harmless in self._calls:", "        raise OSError(5, 'no room')\n        for function, arguments, purpose, harmless in self._calls:"),)  # fmt: skip
+
+
+@pytest.mark.parametrize("count", [12])
+def test_where_no_copy_can_be_furnished_all_runs_are_cold(count: int) -> None:
+    assert told(UNFIT, str(count)) == [f"completed {number} cold None" for number in range(count)]
+
+
+def test_where_no_copy_can_be_furnished_who_insists_is_told() -> None:
+    (line,) = told(UNFIT, "1", "insist")
+    assert line.startswith("sandbox_failed None cold no ") and "no room" in line
+
+
+def test_one_that_has_been_used_often_makes_room_for_another() -> None:
+    lines = told((("warden/warm/interpreter.py", "_MOST_USES = 100_000", "_MOST_USES = 3"),), "20", "insist")
+    assert [line.split()[:2] for line in lines] == [["completed", str(number)] for number in range(20)]
+    assert all(" warm " in line for line in lines)
+
+
+def test_one_that_has_died_is_replaced_when_it_is_wanted_again() -> None:
+    box = stockade.Sandbox(Policy.parse({"environment": {"set": {_KIND: "died"}}}), backend="native")
+    assert host.eventually(lambda: box.run("1").shared, seconds=10)
+    for pid in waiting():
+        os.kill(pid, signal.SIGKILL)
+    assert host.eventually(lambda: not waiting(), seconds=5)
+    assert host.eventually(lambda: box.run("1").shared, seconds=10)

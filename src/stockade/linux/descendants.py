@@ -45,6 +45,22 @@ def end_all() -> None:
             return
 
 
+def end_namespace() -> None:
+    """Kill and reap until no process is left in this PID namespace but its init, the caller: orphans are its children
+    (kill(2), pid_namespaces(7))."""
+    while True:
+        try:
+            os.kill(-1, signal.SIGKILL)
+        except ProcessLookupError:
+            pass  # none but ourselves; some may wait to be reaped
+        try:
+            os.waitpid(-1, 0)
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+
+
 def stop_all(root: int, rounds: int = _MOST_ROUNDS) -> set[int]:
     """Stop all below ``root``, until two looks in a row find none that runs, or for so many ``rounds``: one look may
     miss some (proc(5), children). Return the pids that were stopped."""

@@ -19,6 +19,6 @@ def _enter_package() -> None:
 
 if __name__ == "__main__":
     _enter_package()
-    from stockade.warden.server import main
+    from stockade.warden.process import main
 
     main(int(sys.argv[1]), int(sys.argv[2]))

@@ -174,6 +174,12 @@ def _is_file(fd: int) -> bool:
     return stat.S_ISDIR(os.fstat(fd).st_mode) or stat.S_ISREG(os.fstat(fd).st_mode)
 
 
+def send_with(sock: socket.socket, words: bytes, fds: Sequence[int]) -> None:
+    """Send ``words`` with descriptors; ``descriptors`` takes them out again."""
+    rights = b"".join(fd.to_bytes(4, sys.byteorder) for fd in fds)
+    sock.sendmsg([words], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+
+
 def descriptors(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
     """Return the descriptors that came with a message (unix(7), SCM_RIGHTS)."""
     fds: list[int] = []

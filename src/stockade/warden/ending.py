@@ -29,7 +29,7 @@ else:
 
 _AGAIN_SECONDS = 0.1
 _GENTLE_SECONDS = 0.5
-_FEW = 4
+_FEW = 4  # tasks
 _BEGIN_SECONDS = 0.002
 _ENDING = ("wall_time", "cpu_time", "memory")  # no program may outlive these; of the others it is told
 
@@ -87,15 +87,16 @@ class Ending:
     cell: Cell | None
     meter: Meter | None
 
-    def _hear(self) -> bool:
-        """Take what the cell's own processes report; return whether more may come."""
-        raise NotImplementedError
+    if TYPE_CHECKING:  # what the other part has
 
-    def _on_control(self, _events: int) -> bool:
-        raise NotImplementedError
+        def _hear(self) -> bool:
+            """Take what the cell's own processes report; return whether more may come."""
 
-    def _end(self) -> None:
-        raise NotImplementedError
+        def _on_control(self, _events: int) -> bool:
+            """Do so, and conclude if it is the end."""
+
+        def _end(self) -> None:
+            """Forget the run."""
 
     def tick(self, now: float) -> float:
         """Look at the clock and the counters; return when to look again, in seconds of the monotonic clock."""
@@ -158,10 +159,10 @@ class Ending:
     def _may_end_gently(self, cell: Cell) -> bool:
         """Return whether to leave it to a keeper that stays to end all beside the guest's first process: it needs its
         turn on a processor for that, for which many others would make it wait."""
-        group = self.slot.group if self.slot is not None else None
-        if not cell.lasting or self._patience < time.monotonic() or group is None or self.slot is None:
+        if not cell.lasting or self._patience < time.monotonic() or self.slot is None:
             return False
-        return (group.look() or _FEW + self.slot.own_tasks + 1) <= _FEW + self.slot.own_tasks
+        tasks = self.slot.tasks()
+        return tasks is not None and tasks <= _FEW
 
     def _unthrottle(self) -> bool:
         return self.slot is not None and self.slot.group is not None and self.slot.group.unthrottle()

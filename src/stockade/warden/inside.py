@@ -11,17 +11,15 @@ import errno
 import fcntl
 import os
 import resource
-import sys
 import time
-from _socket import SCM_RIGHTS, SOL_SOCKET
 
 from stockade import _trace
 from stockade._launch import decode_steps
 from stockade._record import Record
-from stockade.linux import processes
+from stockade.linux import descendants, processes
 from stockade.linux.stage import Stage
 from stockade.warden import wire
-from stockade.warden.cell import LISTENER, OUTLET
+from stockade.warden.cell import LISTENER, OUTLET, send_with
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -125,18 +123,7 @@ class Inside(Record):
         return {"disk_free": disk.f_bfree * disk.f_bsize, "inodes_free": disk.f_ffree}
 
     def _end_all_others(self) -> None:
-        """Kill and reap until no process is left in this PID namespace: orphans are its init's children (kill(2))."""
-        while True:
-            try:
-                os.kill(-1, signal.SIGKILL)
-            except ProcessLookupError:
-                pass  # none but ourselves; some may wait to be reaped
-            try:
-                os.waitpid(-1, 0)
-                while os.waitpid(-1, os.WNOHANG)[0]:
-                    pass
-            except ChildProcessError:
-                return
+        descendants.end_namespace()
 
     def _become_guest(self) -> NoReturn:
         try:
@@ -224,8 +211,7 @@ class Inside(Record):
         self._send_with(OUTLET, fds)
 
     def _send_with(self, kind: str, fds: Sequence[int]) -> None:
-        rights = b"".join(fd.to_bytes(4, sys.byteorder) for fd in fds)
-        self.control.sendmsg([wire.encode(kind)], [(SOL_SOCKET, SCM_RIGHTS, rights)])
+        send_with(self.control, wire.encode(kind), fds)
 
     def _send(self, kind: str, **fields: Any) -> None:
         self.control.sendall(wire.encode(kind, **fields))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import _socket as socket
 import os
-import sys
 
 from stockade.linux import descendants, processes
 from stockade.warden import inside, wire
 from stockade.warden.bare import Bare
+from stockade.warden.cell import send_with
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,8 +75,7 @@ class Nursery:
             self._say("failed", message=f"namespaces: {error}")
             return
         self._pin = _pin_mounts(init)
-        rights = b"".join(fd.to_bytes(4, sys.byteorder) for fd in fds)
-        self._control.sendmsg([wire.encode("made", init=init)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+        send_with(self._control, wire.encode("made", init=init), fds)
         for fd in fds:
             os.close(fd)
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from functools import partial
     from typing import Any
 
-    from stockade.linux.cgroups import Group
     from stockade.warden.cell import Cell
 else:
     from _functools import partial
@@ -278,18 +277,12 @@ class Run(Ending):
         _trace.note(self.traced, _trace.HEARD)
         self._hear()  # that the program has begun
         group = slot.group
-        if launch.collect is None and group is not None and group.counts_memory and self._is_alone(cell, group):
+        counted = group is not None and group.counts_memory
+        if launch.collect is None and counted and _is_alone(cell, slot):
             _trace.note(self.traced, _trace.ALONE)
             self._exit = {"status": status << 8, **cell.see()}
             self._ended = self._pending = True
             self._conclude()
-
-    def _is_alone(self, cell: Cell, group: Group) -> bool:
-        """Return whether the guest's first process, killed by now, is all that there is of it. It was counted if it has
-        not been reaped after that: else the one counted in its place is a child of it."""
-        tasks = group.look()
-        assert self.slot is not None
-        return tasks is not None and cell.has_guest() and tasks <= self.slot.own_tasks + 1
 
     def _on_listener(self) -> None:
         assert self.cell is not None and self._denials is not None
@@ -318,6 +311,13 @@ class Run(Ending):
         self._link.send("limit", guarantee="output", state=state, used=used, figure=self._watch.output_bytes)
         if state == "met" and self._watch.kill_on_output:
             self.kill("output")
+
+
+def _is_alone(cell: Cell, slot: Slot) -> bool:
+    """Return whether the guest's first process, killed by now, is all that there is of it. It was counted if it has not
+    been reaped after that: else the one counted in its place is a child of it."""
+    tasks = slot.tasks()
+    return tasks is not None and cell.has_guest() and tasks <= 1
 
 
 def _nothing() -> None:

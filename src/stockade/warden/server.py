@@ -1,16 +1,14 @@
-"""The warden process: takes runs from its caller, gives each a cell, and ends with the caller."""
+"""The warden: takes runs from its caller, gives each a cell, and ends with the caller."""
 
 from __future__ import annotations
 
 import _socket as socket
 import gc
 import os
-import resource
 import time
 
-from stockade import _probe
 from stockade._launch import Groups, Launch
-from stockade.linux import cgroups, places, processes, uids
+from stockade.linux import cgroups, uids
 from stockade.warden import loop, wire
 from stockade.warden.cell import descriptors
 from stockade.warden.freezers import Freezers
@@ -22,13 +20,11 @@ from stockade.warden.warm.stable import Stable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import signal
     from functools import partial
     from typing import Any, Protocol
 
     from stockade.warden.cell import Cell
 else:
-    import _signal as signal  # the ``signal`` module imports ``enum``
     from _functools import partial
 
     Protocol = object
@@ -97,6 +93,9 @@ class Warden:
 
     def start(self, run: Run, launch: Launch) -> None:
         """Give ``run`` a cell, a spare one if it fits, and have the next one made meanwhile."""
+        if self._ending:
+            run.refuse("the warden ends")
+            return
         if launch.warm and self._stable.take(run, launch):
             return
         common = launch.own_network and launch.host_uid is None
@@ -305,6 +304,7 @@ class Warden:
         self._ending = True
 
     def _clean_up(self) -> None:
+        self._ending = True  # also where an error has brought us here: no run begins any more
         for slot in self._slots:
             if slot.cell is not None:
                 slot.cell.kill()  # all at once; each is waited for below
@@ -314,34 +314,6 @@ class Warden:
         self._freezers.close()
         if self._tree is not None:
             self._tree.close()
-
-
-def main(control_fd: int, caller_pid: int) -> None:
-    """Serve the caller ``caller_pid`` on the socket ``control_fd``."""
-    try:
-        caller = os.pidfd_open(caller_pid)
-    except ProcessLookupError:
-        return
-    if os.getppid() != caller_pid:
-        return  # the caller died before it could be watched
-    os.setsid()
-    os.chdir("/")
-    os.umask(0o022)
-    processes.default_signals()
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    control = socket.socket(fileno=control_fd)
-    facts = _probe.probe(uids.first_uid())
-    try:
-        control.sendall(wire.encode("hello", facts=facts))
-    except OSError:
-        return  # the caller is gone already
-    places.reclaim(places.FOLDER, os.geteuid())  # while the caller plans
-    gc.collect()
-    gc.freeze()  # a fork copies what a collection touches
-    gc.disable()
-    Warden(control, caller, facts).stay()
 
 
 def _tick(run: Run, now: float) -> float:

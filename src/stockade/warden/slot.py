@@ -70,6 +70,11 @@ class Slot:
             for fd in entrances:
                 os.close(fd)
 
+    def tasks(self) -> int | None:
+        """Return how many tasks of a run its groups hold now; ``None`` where nothing counts them."""
+        held = None if self.group is None else self.group.look()
+        return None if held is None else held - self.own_tasks
+
     def request(
         self, base: bytes, groups: Groups, *, own_network: bool, bare: bool = False, uid: int | None = None
     ) -> None:

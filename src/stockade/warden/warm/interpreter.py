@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import _socket as socket
 import os
-import sys
 import time
 
 from stockade._launch import Groups, Warm
 from stockade.warden import loop, wire
+from stockade.warden.cell import send_with
 from stockade.warden.slot import Slot, SlotError
 from stockade.warden.warm import slots
 from stockade.warden.warm.slots import MOST, Slots
@@ -26,6 +25,8 @@ else:
 START_SECONDS = 60.0
 _ASK_SECONDS = 5.0
 _LAST_WORDS = 4096
+_MOST_USES = 100_000
+"""Runs after which an interpreter makes room for a fresh one: what little it may gather goes with it."""
 
 
 class House(slots.House, Protocol):
@@ -80,6 +81,8 @@ class Zygote:
             numbers=self._numbers(),
             leave=warm.leave,
             groups=groups,
+            turn_away=self._turn_away,
+            on_unfit=self._fail,
             on_empty=self._leave,
         )
 
@@ -129,22 +132,30 @@ class Zygote:
         except BlockingIOError:
             return
         except (OSError, wire.WireError) as error:
-            self._fail(cell, str(error))
+            self._fail(str(error))
 
-    def _fail(self, cell: Cell, message: str) -> None:
+    def _fail(self, message: str) -> None:
         try:
-            message += os.read(cell.stderr, _LAST_WORDS).decode("utf-8", "replace")
+            if self._home.cell is not None:
+                message += os.read(self._home.cell.stderr, _LAST_WORDS).decode("utf-8", "replace")
         except OSError:
             pass  # it said nothing
         self.refuse(message)
         self.close()
+
+    def _turn_away(self, run: Run, launch: Launch, message: str) -> None:
+        """Start a run cold, of which nothing has begun, unless it insists."""
+        if launch.eager:
+            run.refuse(f"no copy of a warm interpreter could be made: {message}")
+        elif not run.gone:
+            self._house.start(run, launch.adding(warm=b""))
 
     def _hear(self, cell: Cell, kind: str, fields: dict[str, Any]) -> None:
         if kind == "warm":
             self.ready = True
             queue, self._queue = self._queue, []
             for run, launch in queue:
-                if not (run.gone or self.slots.take(run, launch.groups)):
+                if not (run.gone or self.slots.take(run, launch)):
                     self._house.start(run, launch)  # all copies are taken: it is started cold
             if not self.slots:
                 self.slots.spare()
@@ -175,12 +186,11 @@ class Zygote:
         cell = self._home.cell
         if cell is None:
             raise OSError("it has ended")
-        rights = b"".join(fd.to_bytes(4, sys.byteorder) for fd in fds)
         steps = [self._warm.slot, self._warm.network, self._warm.guest]
         words = wire.encode("slot", uid=uid, steps=steps)
         cell.control.settimeout(_ASK_SECONDS)  # one that stands still must not hold up every run
         try:
-            cell.control.sendmsg([words], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+            send_with(cell.control, words, fds)
         finally:
             cell.control.setblocking(False)
 
@@ -191,13 +201,18 @@ class Zygote:
         """Whether any run is in it, or waits for it."""
         return self.slots.busy or bool(self._queue)
 
+    @property
+    def is_worn(self) -> bool:
+        """Whether it has been used so often that a fresh one is due, and no run waits for it."""
+        return self.slots.uses >= _MOST_USES and not self.slots.awaited
+
     def idle_since(self, now: float) -> float:
         """Return for how many seconds nobody has wanted it."""
         return 0.0 if self.busy else now - self.slots.used
 
-    def take(self, run: Run, groups: Groups) -> bool:
-        """Give ``run`` a copy, or one that is being made, with these limits; return whether there is any."""
-        return self.ready and not self.ended and self.slots.take(run, groups)
+    def take(self, run: Run, launch: Launch) -> bool:
+        """Give ``run`` a copy, or one that is being made; return whether there is any."""
+        return self.ready and not self.ended and self.slots.take(run, launch)
 
     def close(self) -> None:
         """End it, with its copies, when the last run in one of them is over."""

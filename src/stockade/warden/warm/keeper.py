@@ -10,15 +10,14 @@ from __future__ import annotations
 import _socket as socket
 import os
 import resource
-import sys
 import time
 
 from stockade import _trace
 from stockade._launch import decode_steps
-from stockade.linux import processes
+from stockade.linux import descendants, processes
 from stockade.linux.stage import Stage
 from stockade.warden import wire
-from stockade.warden.cell import OUTLET
+from stockade.warden.cell import OUTLET, send_with
 from stockade.warden.inside import SETUP_FAILED, exit_message
 from stockade.warden.warm.furnishing import JOB, LISTENER, SCRATCH, Furnishing
 from stockade.warden.warm.network import Network
@@ -118,7 +117,7 @@ class Keeper:
             pid, status, usage = os.wait4(-1, 0)
             if pid == guest:
                 break
-        end_all()
+        descendants.end_namespace()
         self._control.sendall(exit_message(status, usage, _UNKNOWN))
 
     def _say(self, kind: str, **fields: Any) -> None:
@@ -154,7 +153,7 @@ class Guest:
             self._prepare()
             listener = [left[LISTENER]] if LISTENER in left else []
             mine = [os.pidfd_open(os.getpid()), left[SCRATCH], *listener]
-            _send(self._slot, _FURNISHED, (fds[0], theirs.fileno(), *fds[1:], *mine))
+            send_with(self._slot, _FURNISHED, (fds[0], theirs.fileno(), *fds[1:], *mine))
             for fd in (theirs.detach(), self._slot.detach(), *listener):
                 os.close(fd)
             signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -199,7 +198,7 @@ class Guest:
         wire.encode("exec", cpu_seconds=time.process_time(), peak_memory=usage.ru_maxrss * 1024)
 
     def _hand_out(self, fds: Sequence[int]) -> None:
-        _send(self._control, _OUTLET, fds)
+        send_with(self._control, _OUTLET, fds)
 
     def _fail(self, error: BaseException) -> None:
         known = isinstance(error, OSError) and error.strerror
@@ -209,23 +208,3 @@ class Guest:
             to.sendall(wire.encode("setup_failed", message=text, errno=getattr(error, "errno", None)))
         except OSError:
             return  # nobody listens any more
-
-
-def _send(to: socket.socket, words: bytes, fds: Sequence[int]) -> None:
-    rights = b"".join(fd.to_bytes(4, sys.byteorder) for fd in fds)
-    to.sendmsg([words], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
-
-
-def end_all() -> None:
-    """Kill and reap until no process is left in this PID namespace but its init: orphans are the init's children."""
-    while True:
-        try:
-            os.kill(-1, signal.SIGKILL)
-        except ProcessLookupError:
-            pass  # none but ourselves; some may wait to be reaped
-        try:
-            os.waitpid(-1, 0)
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        except ChildProcessError:
-            return

@@ -46,8 +46,6 @@ class WarmSlot(Slot):
         self.uid = uid
         self.group = group
         self.cell: Cell | None = None
-        self.base, self.bare = b"", False
-        self.groups = Groups()
         self._armed: Groups | None = None
         self._counting = False
         self.run: Run | None = None
@@ -132,13 +130,6 @@ class WarmSlot(Slot):
         """Let go of the guest, and ask for the next: its keeper makes it when the last process is reaped."""
         self.cell, self._counting = None, False
         self.ask()
-
-    def is_alone(self, guests: int) -> bool:
-        """Return whether the kernel counts no more processes in the groups than the keeper and so many ``guests``."""
-        if self.group is None:
-            return True  # by the keeper's word alone
-        tasks = self.group.look()
-        return tasks is None or tasks <= self.own_tasks + guests
 
     @property
     def dead(self) -> bool:

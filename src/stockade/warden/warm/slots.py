@@ -6,7 +6,6 @@ import os
 import time
 
 from stockade import _trace
-from stockade._launch import Groups
 from stockade.warden import loop, wire
 from stockade.warden.slot import SlotError, spare_until
 from stockade.warden.warm.slot import WarmSlot
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from functools import partial
     from typing import Protocol
 
+    from stockade._launch import Groups, Launch
     from stockade.linux import cgroups
     from stockade.warden.run import Run
 else:
@@ -52,12 +52,16 @@ class Slots:
         numbers: Sequence[tuple[int, int | None]],
         leave: tuple[str, ...],
         groups: Groups,
+        turn_away: Callable[[Run, Launch, str], None],
+        on_unfit: Callable[[str], None],
         on_empty: Callable[[], None],
     ) -> None:
         """``copy`` has the interpreter make a copy of itself, with these descriptors, for the guests of a uid.
         ``numbers`` are what its user namespace calls the host uids that it was given, and those. ``leave`` are job
-        files that a copy does not need, ``groups`` the limits that runs most likely have. ``on_empty`` is called when
-        the last of them has ended after ``close``."""
+        files that a copy does not need, ``groups`` the limits that runs most likely have. ``turn_away`` gets a run that
+        had to wait for nothing, with the reason; ``on_unfit`` is called when no copy could be furnished, and none has
+        been before; ``on_empty`` when the last of them has ended after ``close``."""
+        self._turn_away, self._on_unfit = turn_away, on_unfit
         self._on_empty = on_empty
         self._loop = events
         self._house = house
@@ -67,8 +71,10 @@ class Slots:
         self._groups = groups
         self._all: set[WarmSlot] = set()
         self._spares: list[WarmSlot] = []
-        self._waiting: dict[WarmSlot, Run] = {}
+        self._waiting: dict[WarmSlot, tuple[Run, Launch]] = {}
         self._closed = False
+        self.proved = False
+        """Whether any copy could be furnished."""
         self.uses = 0
         self.used = time.monotonic()
 
@@ -77,13 +83,13 @@ class Slots:
         """Whether any run is in one, or waits for one."""
         return len(self._all) > len(self._spares) or bool(self._waiting)
 
-    def take(self, run: Run, groups: Groups) -> bool:
-        """Give ``run`` a copy, or one that is being made, with these limits; return whether there is any."""
+    def take(self, run: Run, launch: Launch) -> bool:
+        """Give ``run`` a copy, or one that is being made; return whether there is any."""
         if self._closed:
             return False
         self.used = time.monotonic()
         self.uses += 1
-        self._groups = groups
+        self._groups = launch.groups
         slot = self._best()
         if slot is None:
             slot = self._grow()
@@ -92,7 +98,7 @@ class Slots:
         elif slot in self._spares:
             self._spares.remove(slot)
         if slot.cell is None:
-            self._waiting[slot] = run
+            self._waiting[slot] = run, launch
         else:
             self._hand(slot, run)
         if not any(spare.cell is not None for spare in self._spares) and len(self._spares) < _CPUS:
@@ -163,19 +169,20 @@ class Slots:
             self._on_trouble(slot, str(error))
 
     def _on_furnished(self, slot: WarmSlot) -> None:
-        if not slot.is_alone(1):
+        tasks = slot.tasks()  # where nothing counts them, the keeper's word that it had no child left stands alone
+        if tasks is not None and tasks > 1:
             raise SlotError("its groups are not empty")
-        if slot.pidfd >= 0:
-            self._loop.watch(slot.pidfd, loop.READ, partial(self._on_death, slot))
+        self.proved = True
+        self._loop.watch(slot.pidfd, loop.READ, partial(self._on_death, slot))
         slot.arm(self._groups)
         _trace.note(slot.traced, _trace.FURNISHED)
-        run = self._waiting.pop(slot, None)
-        if run is None:
+        waiting = self._waiting.pop(slot, None)
+        if waiting is None:
             return
-        if run.gone:
+        if waiting[0].gone:
             self._spares.append(slot)
         else:
-            self._hand(slot, run)
+            self._hand(slot, waiting[0])
 
     def _on_trouble(self, slot: WarmSlot, message: str) -> None:
         waiting = self._waiting.pop(slot, None)
@@ -185,7 +192,9 @@ class Slots:
             return
         self._lose(slot)
         if waiting is not None:
-            waiting.refuse(f"no copy of a warm interpreter could be made: {message}")
+            self._turn_away(*waiting, message)
+        if not self.proved:
+            self._on_unfit(message)
 
     def _on_death(self, slot: WarmSlot, _events: int) -> None:
         """The keeper is dead, and with it, by the kernel's word, all that was in its PID namespace."""
@@ -232,7 +241,7 @@ class Slots:
         return bool(self._waiting)
 
     def close(self) -> None:
-        """Make no more, and end those that have no run. A run that waits for one is told."""
+        """Make no more, and end those that have no run. A run that waits for one is turned away."""
         if self._closed:
             return
         self._closed = True
@@ -241,7 +250,7 @@ class Slots:
         for slot in list(self._all):
             waiting = self._waiting.pop(slot, None)
             if waiting is not None:
-                waiting.refuse("the warm interpreter has ended")
+                self._turn_away(*waiting, "it has ended")
             if slot in self._spares or waiting is not None:
                 self._lose(slot)
 

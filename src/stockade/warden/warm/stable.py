@@ -18,8 +18,6 @@ _KINDS = 4
 """Warm interpreters at most; the one that has not been used for the longest time makes room."""
 _AFTER_RUNS = 2
 """A kind that was wanted so often is worth an interpreter that waits."""
-_MOST_USES = 100_000
-"""Runs after which an interpreter makes room for a fresh one: what little it may gather goes with it."""
 _RUNS_AFTER_FAILURE = 1000
 _REMEMBERED = 256
 
@@ -41,7 +39,7 @@ class Stable:
             self._wanted[key] = self._wanted.get(key, 0) + 1
             if launch.eager or self._wanted[key] >= _AFTER_RUNS:
                 zygote = self._begin(key, launch.groups)
-        if zygote is not None and zygote.take(run, launch.groups):
+        if zygote is not None and zygote.take(run, launch):
             return True
         if launch.eager and zygote is not None and not zygote.ready:
             zygote.wait_for(run, launch)
@@ -50,13 +48,17 @@ class Stable:
 
     def _find(self, key: bytes) -> Zygote | None:
         zygote = self._zygotes.get(key)
-        if zygote is not None and zygote.slots.uses >= _MOST_USES and not zygote.slots.awaited:
-            zygote.close()
-            self._wanted[key] = _AFTER_RUNS
-        if zygote is not None and zygote.ended:
-            self._zygotes.pop(key).close()
+        if zygote is not None and (zygote.ended or zygote.is_worn):
+            self._retire(key)
             return None
         return zygote
+
+    def _retire(self, key: bytes) -> None:
+        """End one. What has been of use will be again; what never was is left alone for long."""
+        zygote = self._zygotes.pop(key)
+        zygote.close()
+        if zygote.slots.proved:
+            self._wanted.pop(key, None)
 
     def close(self) -> None:
         """End them all, and what runs in them."""
@@ -68,13 +70,10 @@ class Stable:
     def tick(self, now: float) -> float:
         """Give back what has been idle for long; return when to look again."""
         for key, zygote in list(self._zygotes.items()):
-            if not zygote.ended and zygote.idle_since(now) >= IDLE_SECONDS:
-                self._wanted.pop(key, None)  # it was worth it, and will be again
-                zygote.close()
-            elif zygote.is_late(now):
+            if zygote.is_late(now):
                 zygote.refuse(f"it was not there after {START_SECONDS:.0f} s")
-            if zygote.ended:
-                self._zygotes.pop(key).close()
+            if zygote.ended or zygote.idle_since(now) >= IDLE_SECONDS:
+                self._retire(key)
         return min((zygote.slots.give_back(now) for zygote in self._zygotes.values()), default=float("inf"))
 
     def _begin(self, key: bytes, groups: Groups) -> Zygote | None:
@@ -82,8 +81,7 @@ class Stable:
             oldest = min(self._zygotes, key=lambda each: self._zygotes[each].slots.used)
             if self._zygotes[oldest].busy:
                 return None
-            self._zygotes.pop(oldest).close()
-            self._wanted.pop(oldest, None)
+            self._retire(oldest)
         if len(self._wanted) > _REMEMBERED:
             self._wanted.clear()
         self._wanted[key] = -_RUNS_AFTER_FAILURE  # should it fail, that many runs go by before another try
