@@ -26,6 +26,11 @@ def apply(limits: list[tuple[int, int, int]]) -> None:
         resource.setrlimit(number, (soft, hard))
 
 
+def present() -> dict[str, tuple[int, int]]:
+    """Return the limits in force."""
+    return {name: resource.getrlimit(number) for name, number in BY_NAME.items()}
+
+
 def prepare(wanted: dict[str, tuple[int, int]]) -> list[tuple[int, int, int]]:
     """Return what ``apply`` takes, worked out beforehand: under a tight limit there is no memory to think.
 

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-_REHEARSAL = ".rehearsal"
+REHEARSAL = ".rehearsal"
+"""The file of a job that is run before there is any; see ``warden/warm/keeper``."""
 
 
 class Stage(RootSteps, WorkspaceSteps, BareSteps, WarmSteps):
@@ -58,11 +59,14 @@ class Stage(RootSteps, WorkspaceSteps, BareSteps, WarmSteps):
         """Set the limits that were worked out; only execve may come after."""
         rlimits.apply(self._limits)
 
-    def rehearse(self) -> None:
-        """Do what the steps of a launch will do, and undo it."""
-        self.do_job_file(_REHEARSAL, b"")
-        os.unlink(_REHEARSAL, dir_fd=self._job)
-        self.do_limits({"core": (0, 0)})
+    def rehearsal(self, source: bytes) -> list[tuple[Any, ...]]:
+        """Return steps like those of a launch, which change nothing that ``end_rehearsal`` does not undo."""
+        return [("job_file", REHEARSAL, source), ("limits", rlimits.present())]
+
+    def end_rehearsal(self) -> None:
+        """Undo it."""
+        self.seal()
+        os.unlink(REHEARSAL, dir_fd=self._job)
         self._limits = []
 
     def do_landlock(self, ruleset: dict[str, Any], exact: Sequence[str] = ()) -> None:

@@ -140,8 +140,7 @@ class Zygote:
                 message += os.read(self._home.cell.stderr, _LAST_WORDS).decode("utf-8", "replace")
         except OSError:
             pass  # it said nothing
-        self.refuse(message)
-        self.close()
+        self.close(message)
 
     def _turn_away(self, run: Run, launch: Launch, message: str) -> None:
         """Start a run cold, of which nothing has begun, unless it insists."""
@@ -178,7 +177,6 @@ class Zygote:
             )
 
     def _on_end(self, _events: int) -> None:
-        self.refuse("it has ended")
         self.close()
 
     def _copy(self, fds: list[int], uid: int) -> None:
@@ -214,14 +212,14 @@ class Zygote:
         """Give ``run`` a copy, or one that is being made; return whether there is any."""
         return self.ready and not self.ended and self.slots.take(run, launch)
 
-    def close(self) -> None:
-        """End it, with its copies, when the last run in one of them is over."""
-        self.refuse("it has ended")
+    def close(self, why: str = "it has ended") -> None:
+        """End it, with its copies, when the last run in one of them is over. Who waits for it is told ``why``."""
+        self.refuse(why)
         home, self.ready = self._home, False
         if home.cell is not None:
             self._loop.forget(home.cell.control.fileno())
             self._loop.forget(home.cell.pidfd)
-        self.slots.close()
+        self.slots.close(why)
 
     def _leave(self) -> None:
         self._house.drop(self._home)

@@ -8,13 +8,14 @@ inside (pid_namespaces(7)), it is not dumpable, and it lies in a user namespace 
 from __future__ import annotations
 
 import _socket as socket
+import gc
 import os
 import resource
 import time
 
 from stockade import _trace
 from stockade._launch import decode_steps
-from stockade.linux import descendants, processes
+from stockade.linux import descendants, processes, stage
 from stockade.linux.stage import Stage
 from stockade.warden import wire
 from stockade.warden.cell import OUTLET, send_with
@@ -27,9 +28,13 @@ if TYPE_CHECKING:
     import signal
     from collections.abc import Callable, Sequence
     from typing import Any
+
+    Rehearsal = tuple[bytes, Callable[[str], None]]
+    """A job that stands for all, and what runs it as one, given the name of its file in the job's folder."""
 else:
     import _signal as signal  # the ``signal`` module imports ``enum``
 
+_CHUNK = 1 << 16
 _STREAMS = (0, 1, 2, 3)
 """Never free in a keeper: what it opens must not lie on the numbers that a guest's own streams will take."""
 _FURNISHED, _OUTLET = wire.encode("furnished"), wire.encode(OUTLET)
@@ -47,12 +52,11 @@ class Keeper:
         entrances: Sequence[int],
         uid: int,
         steps: Sequence[bytes],
-        rehearse: Callable[[], None],
+        rehearsal: Rehearsal,
     ) -> None:
         """``uid`` is the guests', as the warm interpreter's user namespace knows it; 0 leaves them who it is.
-        ``steps`` are those of the slot, of its network, and of a guest (see ``Warm``). ``rehearse`` does in a copy,
-        while nobody waits, what the job will do: a page that is written for the first time after a fork is copied."""
-        self._rehearse = rehearse
+        ``steps`` are those of the slot, of its network, and of a guest (see ``Warm``)."""
+        self._rehearsal = rehearsal
         self._parent = parent
         self._control = socket.socket(fileno=control)
         self._entrances = entrances
@@ -86,6 +90,7 @@ class Keeper:
         self._stage.apply(self._slot)
         self._furnishing = Furnishing(self._furnish, uid=self._uid, proc=self._stage.proc)
         self._network = Network(self._stage, self._bring_up)
+        gc.freeze()  # as in the warm interpreter
 
     def _make(self) -> dict[str, Any] | None:
         """Make one guest and see it end; return its launch in the guest itself."""
@@ -102,9 +107,8 @@ class Keeper:
                 os.fchown(fd, self._uid, self._uid)  # or it could not open /dev/stderr, which leads to its own pipe
         pid = os.fork()
         if pid == 0:
-            return Guest(self._control, self._stage).become(
-                ends, [self._itself, *own_ends], self._furnishing, self._rehearse
-            )
+            self._guest = Guest(self._control, self._stage)
+            return self._guest.become(ends, [self._itself, *own_ends], self._furnishing, self._rehearsal)
         for fd in (*ends, *own_ends):
             os.close(fd)
         self._see_end(pid)
@@ -136,7 +140,7 @@ class Guest:
         self._stage = stage
 
     def become(
-        self, ends: Sequence[int], fds: Sequence[int], furnishing: Furnishing, rehearse: Callable[[], None]
+        self, ends: Sequence[int], fds: Sequence[int], furnishing: Furnishing, rehearsal: Rehearsal
     ) -> dict[str, Any]:
         """Be furnished, wait for the launch, and return it when nothing is left to do but the job itself.
 
@@ -149,8 +153,7 @@ class Guest:
             furnishing.carry_out()
             left = furnishing.descriptors
             self._stage.furnished(left[SCRATCH], left[JOB], self._hand_out)
-            rehearse()
-            self._prepare()
+            self._rehearse(*rehearsal)
             listener = [left[LISTENER]] if LISTENER in left else []
             mine = [os.pidfd_open(os.getpid()), left[SCRATCH], *listener]
             send_with(self._slot, _FURNISHED, (fds[0], theirs.fileno(), *fds[1:], *mine))
@@ -183,19 +186,24 @@ class Guest:
         return fields
 
     def _receive(self) -> dict[str, Any]:
-        data = self._control.recv(1 << 16)
         decoder = wire.Decoder()
-        while data:
+        while data := self._control.recv(_CHUNK):
             for _, fields in decoder.feed(data):
                 return fields
-            data = self._control.recv(1 << 16)
         os._exit(0)  # the warden let go of it unused
 
-    def _prepare(self) -> None:
-        """Do what the launch will need, while nobody waits for it."""
-        self._stage.rehearse()
-        usage = resource.getrusage(resource.RUSAGE_SELF)
-        wire.encode("exec", cpu_seconds=time.process_time(), peak_memory=usage.ru_maxrss * 1024)
+    def _rehearse(self, source: bytes, perform: Callable[[str], None]) -> None:
+        """Take a launch as the real one will be taken, and perform it, while nobody waits: a page that is written for
+        the first time after a fork is copied. What it leaves is undone."""
+        words = wire.encode("launch", steps=self._stage.rehearsal(source), argv=(), environment={}, channel=True, trace=0)
+        decoder = wire.Decoder()
+        for _, fields in decoder.feed(words):
+            usage = resource.getrusage(resource.RUSAGE_SELF)
+            self._stage.apply(fields["steps"])
+            wire.encode("exec", cpu_seconds=time.process_time(), peak_memory=usage.ru_maxrss * 1024, notes=[])
+            perform(stage.REHEARSAL)
+        self._stage.end_rehearsal()
+        gc.freeze()  # what is there by now is none of the job's: its collections leave it alone
 
     def _hand_out(self, fds: Sequence[int]) -> None:
         send_with(self._control, _OUTLET, fds)

@@ -240,8 +240,8 @@ class Slots:
         """Whether a run waits for one that is being made."""
         return bool(self._waiting)
 
-    def close(self) -> None:
-        """Make no more, and end those that have no run. A run that waits for one is turned away."""
+    def close(self, why: str) -> None:
+        """Make no more, and end those that have no run. A run that waits for one is turned away, and told ``why``."""
         if self._closed:
             return
         self._closed = True
@@ -250,7 +250,7 @@ class Slots:
         for slot in list(self._all):
             waiting = self._waiting.pop(slot, None)
             if waiting is not None:
-                self._turn_away(*waiting, "it has ended")
+                self._turn_away(*waiting, why)
             if slot in self._spares or waiting is not None:
                 self._lose(slot)
 

@@ -20,14 +20,17 @@ from stockade.warden.warm.keeper import Keeper
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any, NoReturn
 
+    from stockade.warden.warm.keeper import Rehearsal
+
 _MOST_FDS = 16
+_kept: list[object] = []
+"""What a guest never takes down: to free it would be to write to it, page by page."""
 _NAMESPACES = processes.NEW_PID | processes.NEW_NS | processes.NEW_NET | processes.NEW_IPC
 
 
-def wait(rehearse: Callable[[], None]) -> dict[str, Any]:
+def wait(rehearsal: Rehearsal) -> dict[str, Any]:
     """Make copies for as long as the warden lives. Returns in a guest alone, with its launch."""
     os.set_inheritable(CONTROL, False)
     control = socket.socket(fileno=CONTROL)
@@ -43,14 +46,16 @@ def wait(rehearse: Callable[[], None]) -> dict[str, Any]:
         fds = descriptors(ancillary)
         for _, fields in decoder.feed(data):
             if processes.clone(_NAMESPACES) == 0:
-                return Keeper(
+                keeper = Keeper(
                     parent=itself,
                     control=fds[0],
                     entrances=fds[1:],
                     uid=fields["uid"],
                     steps=fields["steps"],
-                    rehearse=rehearse,
-                ).serve()
+                    rehearsal=rehearsal,
+                )
+                _kept.append(keeper)
+                return keeper.serve()
             for fd in fds:
                 os.close(fd)
         _reap()
