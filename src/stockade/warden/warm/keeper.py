@@ -195,7 +195,8 @@ class Guest:
     def _rehearse(self, source: bytes, perform: Callable[[str], None]) -> None:
         """Take a launch as the real one will be taken, and perform it, while nobody waits: a page that is written for
         the first time after a fork is copied. What it leaves is undone."""
-        words = wire.encode("launch", steps=self._stage.rehearsal(source), argv=(), environment={}, channel=True, trace=0)
+        steps = self._stage.rehearsal(source)
+        words = wire.encode("launch", steps=steps, argv=(), environment={}, channel=True, trace=0)
         decoder = wire.Decoder()
         for _, fields in decoder.feed(words):
             usage = resource.getrusage(resource.RUSAGE_SELF)
