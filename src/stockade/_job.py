@@ -104,6 +104,8 @@ class Command:
     argv: tuple[str, ...]
     files: Mapping[str, bytes] = field(default_factory=dict)
     """Absolute path in the sandbox to content."""
+    agent: tuple[tuple[str, bytes], ...] = ()
+    """Files that are the same for every job of the language: absolute path in the sandbox, and content."""
     readable: tuple[str, ...] = ()
     """Files and folders of the host that the interpreter itself consists of."""
     packages: tuple[str, ...] = ()
@@ -115,6 +117,11 @@ class Command:
     """Tasks that the interpreter needs for itself, its main one included: what comes on top is the job's."""
     template: Template | None = None
     """How to have the interpreter started already; ``None`` where this job needs a fresh one."""
+
+    @property
+    def all_files(self) -> Mapping[str, bytes]:
+        """What is to be there before the command is executed: absolute path in the sandbox to content."""
+        return {**self.files, **dict(self.agent)}
 
 
 @dataclass(frozen=True)
@@ -128,5 +135,3 @@ class Template:
     """Absolute path in the sandbox, and content."""
     environment: tuple[tuple[str, str], ...] = ()
     """Variables that it is started with and its copies are not."""
-    leave: tuple[str, ...] = ()
-    """Files of the command itself that a copy does not need."""

@@ -109,8 +109,6 @@ class Warm(Record):
     """Steps that bring up the network of such a namespace."""
     guest: bytes
     """Steps of a copy of that one, which becomes a guest: done ahead of demand."""
-    leave: tuple[str, ...] = ()
-    """Files of the job's folder that only a fresh interpreter needs."""
 
     def encode(self) -> bytes:
         """Return it as one piece, which is quickly compared and sent."""
@@ -120,6 +118,16 @@ class Warm(Record):
     def decode(cls, data: bytes) -> Warm:
         """Return what ``encode`` was given."""
         return cls(**marshal.loads(data))
+
+
+def news(fields: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of a launch's ``fields`` is not as in the one ``before``: most is the same for all runs of a kind."""
+    return {name: value for name, value in fields.items() if name not in before or before[name] != value}
+
+
+def lasting(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what both ends of a socket remember of a launch for the next one: not what is laid into its sandbox."""
+    return {name: value for name, value in fields.items() if name != "steps"}
 
 
 class Launch(Record):

@@ -250,7 +250,8 @@ def conversing(backend: Backend, plan: Plan, job: Job, **how: Any) -> Iterator[t
         translate = getattr(
             backend, "translate", None
         )  # of one that ``SpeaksForItself``; to ask isinstance takes longer
-        talk = Conversation(launch, plan, translate, finish=_workspace.finished, **how)
+        talk = Conversation(launch, plan, translate, finish=_workspace.finished, before=line.said, **how)
+        line.said = talk.said
         yield Outbox(talk, line.sock), line
         if talk.result is not None and talk.result.ok:
             _costs.note(backend.name, talk.seconds)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -20,6 +20,7 @@ from stockade._result import Denial, GuestError, LimitState, Met, Outcome, Resul
 from stockade._units import format_size
 
 _Report = Mapping[str, Any]
+_Reader = Callable[[_Report, float], tuple[Met, str]]
 _SIGNALLED = 0.95
 EXHAUSTED = 122
 """The exit status with which an agent ends a process that has used up its operations."""
@@ -56,7 +57,8 @@ def verdict(plan: Plan, report: _Report, stdout: bytes, stderr: bytes, denials: 
     unstarted = cause == "setup" or (failure and failure["kind"] != "exec") or not report["started"]
     if unstarted and cause != "cancelled" and not report["oom_kills"]:
         return sandbox_failed(plan, failure["message"] if failure else "ended before the program began", **streams)
-    met = FrozenDict({limit: _limit_state(limit, figure, report, plan) for limit, figure in _asked(plan)})
+    read = {limit: _limit_state(limit, figure, reader, report, plan) for limit, figure, reader in _counted(plan)}
+    met = FrozenDict({**_asked(plan), **read})
     exit_code, signal_number = _status(report["status"])
     limit = _ended_by(met, cause, signal_number, plan)
     value, value_repr, error = _said(report)
@@ -130,17 +132,22 @@ def _status(status: int | None) -> tuple[int | None, int | None]:
 
 
 @lru_cache(maxsize=64)
-def _asked(plan: Plan) -> tuple[tuple[Guarantee, float], ...]:
-    figures = ((limit, plan.policy.limits.figure(limit)) for limit in LIMITS)
-    return tuple((limit, figure) for limit, figure in figures if figure is not None)
+def _asked(plan: Plan) -> Mapping[Guarantee, LimitState]:
+    """Return the limits that ``plan`` sets, each as nobody knows of it."""
+    figure = plan.policy.limits.figure
+    return {limit: _NO_COUNTER for limit in LIMITS if figure(limit) is not None}
 
 
-def _limit_state(limit: Guarantee, figure: float, report: _Report, plan: Plan) -> LimitState:
+@lru_cache(maxsize=64)
+def _counted(plan: Plan) -> tuple[tuple[Guarantee, float, _Reader], ...]:
+    """Return those of them that something tells of, with their figures."""
+    figures = ((limit, plan.policy.limits.figure(limit), reader) for limit, reader in _READERS.items())
+    return tuple((limit, figure, reader) for limit, figure, reader in figures if figure is not None)
+
+
+def _limit_state(limit: Guarantee, figure: float, reader: _Reader, report: _Report, plan: Plan) -> LimitState:
     if limit is Guarantee.OPERATIONS and plan.enforcement[limit].strength is Strength.ABSENT:
         return LimitState(Met.UNKNOWN, plan.enforcement[limit].note)  # whatever the guest says of it
-    reader = _READERS.get(limit)
-    if reader is None:
-        return _NO_COUNTER
     state, evidence = reader(report, figure)
     if report["cause"] == limit:
         state = Met.MET
@@ -264,9 +271,9 @@ def words(report: _Report) -> dict[str, Any]:
     all_said: dict[str, Any] = {}
     if report["channel_overflow"]:
         return all_said
-    for line in report["channel"].split(b"\n", _MOST_WORDS):
+    for line in filter(None, report["channel"].split(b"\n", _MOST_WORDS)):
         try:
-            said = json.loads(line, parse_constant=_refuse_constant)
+            said = _WORDS.decode(line.decode("utf-8", "surrogatepass"))
         except (ValueError, RecursionError):
             continue
         if isinstance(said, dict):
@@ -285,3 +292,6 @@ def _guest_error(said: Any) -> GuestError | None:
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")
+
+
+_WORDS = json.JSONDecoder(parse_constant=_refuse_constant)

@@ -82,7 +82,7 @@ class Arguments(_Words):
             self._bound(plan.policy, command, job.project, place)
         for name in job.inputs:
             self._add("--ro-bind", os.path.realpath(name), f"{workspace}/{name}")
-        self._files(command.files)
+        self._files(command.all_files)
         for name, content in job.files.items():
             self._file(f"{workspace}/{name}", content, job.mode_of(name))
         if files.workspace == "empty" and files.way == "read":

@@ -130,7 +130,7 @@ def launch(
             ("folder", f"{place}/job", 0o755, False),
             ("folder", f"{place}/tmp", 0o700, True),
             *([("folder", workspace, 0o755, True)] if bound is None else []),
-            *(("file", path, content, 0o644, False) for path, content in command.files.items()),
+            *(("file", path, content, 0o644, False) for path, content in command.all_files.items()),
             ("lend",),
             *(
                 ("file", f"{workspace}/{name}", content, job.mode_of(name), False)
@@ -195,10 +195,9 @@ def _room(plan: Plan, job: Job, command: Command, place: str) -> list[Step]:
     figure = plan.policy.limits.figure(Guarantee.DISK)
     if plan.facts.uid != 0 or figure is None:
         return []
-    laid = sum(
-        -(-len(content) // _INODE_BYTES) * _INODE_BYTES for content in (*command.files.values(), *job.files.values())
-    )
-    names = _FEW_INODES + sum(name.count("/") + 1 for name in (*job.files, *job.inputs, *command.files))
+    contents = (*command.all_files.values(), *job.files.values())
+    laid = sum(-(-len(content) // _INODE_BYTES) * _INODE_BYTES for content in contents)
+    names = _FEW_INODES + sum(name.count("/") + 1 for name in (*job.files, *job.inputs, *command.all_files))
     return [("room", place, int(figure) + laid, max(names, int(figure) // _INODE_BYTES + names))]
 
 

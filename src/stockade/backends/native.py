@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -78,20 +78,21 @@ class Native:
 def launch(plan: Plan, job: Job, command: Command) -> Launch:
     """Return the launch of ``command`` under ``plan``: a pure function."""
     policy, facts = plan.policy, plan.facts
-    own = 0 if policy.security.read_only_root else sum(map(_pages, command.files.values()))
+    own = 0 if policy.security.read_only_root else sum(map(_pages, command.all_files.values()))
     names = (*job.files, *job.inputs)
     extra = (sum(map(_pages, job.files.values())), sum(name.count("/") + 1 for name in names))
     is_bound = policy.filesystem.workspace != "empty"
     sealed = not is_bound and policy.filesystem.way == "read"
     stays_open = bool(job.inputs) or is_bound or sealed
-    needs = _Needs(command.readable, command.packages, command.own_tasks)
+    variables = environment(policy, job, command)
+    needs = _Needs(command.readable, command.packages, command.agent, command.own_tasks)
     room = _room(plan, needs, own, extra, stays_open)
     workspace = _workspace(policy)
     laid = [("file", f"{workspace}/{name}", content, job.mode_of(name), True) for name, content in job.files.items()]
     inputs = [("bind", str((Path.cwd() / name).resolve()), f"{workspace}/{name}", _FILE) for name in job.inputs]
     return Launch(
         argv=command.argv,
-        environment=environment(policy, job, command),
+        environment=variables,
         base=room.base,
         steps=(
             *(
@@ -102,7 +103,7 @@ def launch(plan: Plan, job: Job, command: Command) -> Launch:
             *inputs,
             *([*laid, ("protect", workspace, [""])] if sealed else ()),
             *room.closing,
-            *(("job_file", path.removeprefix(JOB_FOLDER + "/"), content) for path, content in command.files.items()),
+            *_job_files(command.files.items()),
             *(() if sealed else laid),
             *(() if is_bound else outlet_steps(policy, job, workspace)),
             room.limits,
@@ -113,12 +114,12 @@ def launch(plan: Plan, job: Job, command: Command) -> Launch:
         host_uid=policy.security.host_uid if facts.privileged else None,
         errnos=room.errnos,
         channel=command.channel,
-        warm=_warm(plan, job, command, needs),
+        warm=_warm(plan, job, command, needs, variables),
         eager=job.warm is True or bool(job.preload),
     )
 
 
-def _warm(plan: Plan, job: Job, command: Command, needs: _Needs) -> bytes:
+def _warm(plan: Plan, job: Job, command: Command, needs: _Needs, variables: Mapping[str, str]) -> bytes:
     if command.template is None:
         return b""
     obstacle = native_warm.obstacle(plan, job, command.readable, command.packages)
@@ -126,8 +127,9 @@ def _warm(plan: Plan, job: Job, command: Command, needs: _Needs) -> bytes:
         raise JobError(f"warm: a fresh interpreter is needed: {obstacle}")
     if obstacle:
         return b""
-    own = replace(job, environment={})
-    return _kept_warm(plan, needs, command.template, tuple(environment(plan.policy, own, command).items()))
+    if job.environment:
+        variables = environment(plan.policy, replace(job, environment={}), command)
+    return _kept_warm(plan, needs, command.template, tuple(variables.items()))
 
 
 @lru_cache(maxsize=64)
@@ -153,6 +155,7 @@ class _Needs:
 
     readable: tuple[str, ...]
     packages: tuple[str, ...]
+    agent: tuple[tuple[str, bytes], ...]
     own_tasks: int
 
 
@@ -191,6 +194,7 @@ def _room(plan: Plan, needs: _Needs, own: int, extra: tuple[int, int], stays_ope
         ("job_folder", JOB_FOLDER),
         ("seal_root", policy.security.read_only_root),
         *_from_identity(plan),
+        *_job_files(needs.agent),
     )
     return _Room(
         base=encode_steps(room if stays_open else (*room, *closing)),
@@ -200,6 +204,10 @@ def _room(plan: Plan, needs: _Needs, own: int, extra: tuple[int, int], stays_ope
         watch=watch(policy, facts, own_tasks=needs.own_tasks),
         errnos=_filter.errnos(plan) if filters_syscalls(facts) else {},
     )
+
+
+def _job_files(files: Iterable[tuple[str, bytes]]) -> list[Step]:
+    return [("job_file", path.removeprefix(JOB_FOLDER + "/"), content) for path, content in files]
 
 
 def _network(policy: Policy) -> list[Step]:

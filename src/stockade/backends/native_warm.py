@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from stockade.backends.surroundings import FACES, HOST_NAME, host_paths, lies_be
 from stockade.languages.base import JOB_FOLDER, OWN_CODE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from stockade._job import Job, Template
     from stockade._launch import Step
@@ -30,26 +31,35 @@ no guest, and runs nothing of the kind."""
 _BRINGS_NONE = ("PYTHONHASHSEED", "PYTHONUNBUFFERED", "PYTHONUTF8", "PYTHONIOENCODING", "PYTHONDONTWRITEBYTECODE")
 
 
-def obstacle(plan: Plan, job: Job, readable: Iterable[str], packages: Iterable[str]) -> str:
+def obstacle(plan: Plan, job: Job, readable: tuple[str, ...], packages: tuple[str, ...]) -> str:
     """Return why no copy can stand in for a fresh interpreter; empty if one can: the same guarantees, and nothing to be
     shown that a copy could not reach any more."""
+    if job.warm is False:
+        return "warm=False forbids a copy"
+    if job.files or job.inputs:
+        return "files are laid into the workspace"
+    for name in job.environment:
+        if name.startswith((*_READ_AT_START, *_BRINGS_CODE)):
+            return f"{name} is read when an interpreter starts"
+    return _obstacle(plan, readable, packages)
+
+
+@lru_cache(maxsize=64)
+def _obstacle(plan: Plan, readable: tuple[str, ...], packages: tuple[str, ...]) -> str:
+    """Return what of the plan itself stands in the way."""
     policy = plan.policy
     files = policy.filesystem
-    variable = next((name for name in job.environment if name.startswith((*_READ_AT_START, *_BRINGS_CODE))), "")
     said = {*policy.environment.inherit, *policy.environment.set} - {*_BRINGS_NONE}
     bringing = next((name for name in sorted(said) if name.startswith(_BRINGS_CODE)), "")
     below = [path for path, _ in host_paths(policy, readable, packages) if lies_below(path, (*FACES, JOB_FOLDER))]
     workspace = files.workspace != "empty" or files.way == "read"
     reasons = {
-        "warm=False forbids a copy": job.warm is False,
         "no filter keeps a guest from the limits of its keeper (prlimit(2))": not filters_syscalls(plan.facts),
         "the network is the host's": policy.network != "none",
         "the workspace is a folder of the host, or cannot be written": workspace,
         "folders of the host can be written": bool(files.writable),
-        "files are laid into the workspace": bool(job.files or job.inputs),
         "the root can be written": not policy.security.read_only_root,
         "security.host_uid names one uid for all": policy.security.host_uid is not None,
-        f"{variable} is read when an interpreter starts": bool(variable),
         f"{bringing} may have an interpreter run code of anybody's while it starts": bool(bringing),
         f"{', '.join(below)} would be covered": bool(below),
     }
@@ -96,5 +106,4 @@ def warm(
         slot=encode_steps((("cgroup_namespace",), ("proc_again",))),
         network=encode_steps(tuple(network)),
         guest=encode_steps(tuple(guest)),
-        leave=template.leave,
     )

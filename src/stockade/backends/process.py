@@ -126,7 +126,7 @@ def launch(plan: Plan, job: Job, command: Command, place: str) -> Launch:
             ("folder", f"{place}/tmp", 0o700, True),
             *([("folder", workspace, 0o755, not sealed)] if not bound and not apart else []),
             *(copy_steps(policy, job, workspace) if apart else []),
-            *(("file", path, content, 0o644, False) for path, content in command.files.items()),
+            *(("file", path, content, 0o644, False) for path, content in command.all_files.items()),
             *(laid if sealed else []),
             ("become",),
             *([] if sealed else laid),

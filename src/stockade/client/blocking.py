@@ -28,7 +28,6 @@ def events(
     Only who has something to ``attend`` to may use the ``outbox`` meanwhile; others sleep on the socket alone.
     """
     source, sock, talk = Source(stdin), line.sock, outbox.talk
-    sock.setblocking(False)
     try:
         while not talk.finished:
             while talk.wants_input and source.ready_now:
@@ -40,9 +39,7 @@ def events(
             if waits_for_input or talk.outgoing or attend:
                 yield from _wait(outbox, sock, source if waits_for_input else None, attend or {})
             else:
-                sock.setblocking(True)  # nothing left to do but to listen
-                yield from outbox.feed(_receive(sock))
-                sock.setblocking(False)
+                yield from outbox.feed(_receive(sock))  # nothing left to do but to listen
     finally:
         outbox.close()
         line.settled = talk.settled

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Literal
 
 from stockade import _filter, _trace
 from stockade._errors import JobError, ProtocolError
 from stockade._events import Event, Finished, LimitReached, Output, Started, UsageReport
 from stockade._guarantees import Guarantee
-from stockade._launch import Launch
+from stockade._launch import Launch, lasting, news
 from stockade._plan import Plan
 from stockade._result import Result
 from stockade._verdict import cancelled, sandbox_failed, verdict, words
@@ -40,17 +41,21 @@ class Conversation:
         interactive: bool = False,
         keep: int | None = None,
         trace: int = 0,
+        before: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         """``translate`` works in what an engine says of the guest's end, ``finish`` what was brought out.
         ``live`` is for who reads along: see ``Watch``. ``interactive`` takes standard input by ``write``. At most
         ``keep`` bytes of each stream are held where the launch sets no limit on output; ``None`` holds all.
-        ``trace`` is a number under which the run's steps are noted: see ``_trace``.
+        ``trace`` is a number under which the run's steps are noted: see ``_trace``. ``before`` is what was said of the
+        run before this one over the same socket, and need not be said again.
         """
         _trace.note(trace, _trace.PLANNED)
         fields = launch.as_wire()
         fields["watch"] |= {"live": live, "report_seconds": report_seconds, "trace": trace}
         self._plan, self._translate, self._finish = plan, translate, finish
-        self._outgoing = bytearray(wire.encode("launch", **fields))
+        self._outgoing = bytearray(wire.encode("launch", **news(fields, before)))
+        self.said = lasting(fields)
+        """What the warden knows for the next run over the same socket, once this one is settled."""
         self._decoder = wire.Decoder()
         self._streams = {number: Intake(launch.watch, keep) for number in (1, 2)}
         self._interactive = interactive

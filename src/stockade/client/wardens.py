@@ -12,6 +12,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from stockade._errors import SetupError
 from stockade._facts import HostFacts
@@ -26,9 +27,11 @@ _IDLE = 16  # sockets kept for the next runs
 class Line:
     """A socket to the warden for one run. Leaving the context ends the run, unless all was said and done."""
 
-    def __init__(self, warden: WardenProcess, sock: socket.socket) -> None:
+    def __init__(self, warden: WardenProcess, sock: socket.socket, said: dict[str, Any]) -> None:
         self._warden = warden
         self.sock = sock
+        self.said = said
+        """What the warden was told of the last launch over this socket."""
         self.settled = False
         """Set by whoever held a conversation to its end: the socket can serve another run."""
 
@@ -49,7 +52,7 @@ class WardenProcess:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._facts: HostFacts | None = None
-        self._idle: list[socket.socket] = []
+        self._idle: list[tuple[socket.socket, dict[str, Any]]] = []
         self._control, theirs = _pair()
         command = [_interpreter(), "-I", "-S", str(_PROGRAM), str(theirs.fileno()), str(os.getpid())]
         try:
@@ -87,15 +90,16 @@ class WardenProcess:
     def line(self) -> Line:
         """Return a line to the warden for one run; a context manager."""
         try:
-            return Line(self, self._idle.pop())
+            return Line(self, *self._idle.pop())
         except IndexError:
-            return Line(self, self._connect())
+            return Line(self, self._connect(), {})
 
     def take_back(self, line: Line) -> None:
         """Keep a line's socket for the next run, or close it."""
         if line.settled and len(self._idle) < _IDLE:
-            line.sock.setblocking(True)
-            self._idle.append(line.sock)
+            if line.sock.gettimeout() is not None:  # asyncio had it
+                line.sock.setblocking(True)
+            self._idle.append((line.sock, line.said))
         else:
             with suppress(OSError):
                 line.sock.shutdown(socket.SHUT_RDWR)  # a process that was forked meanwhile holds a copy
@@ -130,7 +134,7 @@ class WardenProcess:
     def _hang_up(self) -> None:
         self._control.close()
         while self._idle:
-            self._idle.pop().close()
+            self._idle.pop()[0].close()
 
     def _hello(self) -> dict[str, object]:
         decoder = wire.Decoder()

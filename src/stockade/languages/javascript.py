@@ -44,7 +44,8 @@ class JavaScript:
         modules = _modules(job.packages)
         return Command(
             argv=(found.executable, *_FLAGS, *_heap(plan), agent, script, *job.arguments),
-            files={script: job.source or b"", agent: _agent()},
+            files={script: job.source or b""},
+            agent=((agent, _agent()),),
             readable=found.places,
             packages=(modules,) if modules else (),
             environment={**_no_settings(plan), **({"NODE_PATH": modules} if modules else {})},

@@ -47,7 +47,8 @@ class Python:
         packages = (job.packages,) if job.packages else ()
         return Command(
             argv=(found.executable, "-B", agent, f"{operations:.0f}", script, *job.arguments),
-            files={script: job.source or b"", agent: _agent()},
+            files={script: job.source or b""},
+            agent=((agent, _agent()),),
             readable=tuple(each for each in found.places if each not in packages),
             packages=packages,
             channel=True,
@@ -66,7 +67,6 @@ def _template(found: Interpreter, preload: tuple[str, ...], folder: str) -> Temp
         shown=((str(_ZYGOTE), agent), (str(_AGENT), f"{folder}/run.py")),
         files=((f"{folder}/preload", "\n".join(preload).encode()),),
         environment=_ONE_THREAD if preload else (),
-        leave=(".agent/agent.py",),
     )
 
 

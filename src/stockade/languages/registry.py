@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from pathlib import PurePath
 
@@ -33,6 +34,11 @@ def find(name: str | Language) -> Language:
     key = _ALIASES.get(name.lower(), name.lower())
     if key not in BUILT_IN:
         raise JobError(f"there is no language {name!r}; there are: {', '.join(sorted((*BUILT_IN, *_ALIASES)))}")
+    return _made(key)
+
+
+@cache
+def _made(key: str) -> Language:
     module, _, attribute = BUILT_IN[key].partition(":")
     found: Language = getattr(import_module(module), attribute)()
     return found

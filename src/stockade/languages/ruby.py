@@ -45,7 +45,8 @@ class Ruby:
         gems = _gems(job.packages, abi)
         return Command(
             argv=(found.executable, agent, f"{operations:.0f}", f"{seconds:g}", script, *job.arguments),
-            files={script: job.source or b"", agent: _agent()},
+            files={script: job.source or b""},
+            agent=((agent, _agent()),),
             readable=found.places,
             packages=(job.packages,) if job.packages else (),
             environment={"GEM_PATH": gems} if gems else {},

@@ -10,6 +10,7 @@ from stockade.warden.collection import Collection, uid_for
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import _socket as socket
+    from collections.abc import Mapping
     from typing import Any, Protocol
 
     from stockade._launch import Launch
@@ -49,7 +50,7 @@ class House(Protocol):
     def done(self, run: Run) -> None:
         """Forget ``run``."""
 
-    def serve(self, sock: socket.socket, decoder: wire.Decoder) -> None:
+    def serve(self, sock: socket.socket, decoder: wire.Decoder, said: Mapping[str, Any]) -> None:
         """Wait for a launch on ``sock``."""
 
 

@@ -7,7 +7,7 @@ import os
 import time
 
 from stockade import _trace
-from stockade._launch import Launch
+from stockade._launch import Launch, lasting
 from stockade.warden import loop, wire
 from stockade.warden.cell import LISTENER, OUTLET
 from stockade.warden.denials import Denials
@@ -21,7 +21,7 @@ from stockade.warden.slot import Slot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
     from functools import partial
     from typing import Any
 
@@ -39,14 +39,17 @@ _FED_EVERY = 1 << 17
 class Run(Ending):
     """The state of one run, from the caller's launch to the report. All callbacks come from one loop."""
 
-    def __init__(self, events: loop.Loop, sock: socket.socket, decoder: wire.Decoder, house: House) -> None:
+    def __init__(
+        self, events: loop.Loop, sock: socket.socket, decoder: wire.Decoder, said: Mapping[str, Any], house: House
+    ) -> None:
+        """``said`` is what both ends remember of the last launch over ``sock``."""
+        self._said = said
         self._loop = loop.Guarded(events, self.refuse)
         self._house = house
         self._feeder = Feeder(self._loop, self._pace)
         self._denials: Denials | None = None
         self._control = wire.Decoder()
         self._launch: Launch | None = None
-        self._leave: Sequence[str] = ()
         self._announced: int | None = None
         self._pending = False
         self._failure: dict[str, Any] | None = None
@@ -76,6 +79,8 @@ class Run(Ending):
         """Begin with a launch; feed standard input."""
         if kind == "launch" and not self._launched:
             self._launched = True
+            fields = {**self._said, **fields}
+            self._said = lasting(fields)
             self._launch = Launch.from_wire(fields)
             self.traced = self._launch.watch.trace
             _trace.note(self.traced, _trace.READ)
@@ -110,7 +115,7 @@ class Run(Ending):
 
     def on_answered(self, sock: socket.socket, decoder: wire.Decoder) -> None:
         """Hand the socket on to the next run."""
-        self._house.serve(sock, decoder)
+        self._house.serve(sock, decoder, self._said)
 
     def on_flushed(self) -> None:
         """Go on reading the guest's output, or stop, or be done."""
@@ -154,11 +159,11 @@ class Run(Ending):
 
     # -- the guest's side --------------------------------------------------------------------------------------
 
-    def adopt(self, slot: Slot, leave: Sequence[str] = ()) -> None:
-        """Take a slot's cell and hand it the launch, without the job files to ``leave``, as soon as it is ready."""
+    def adopt(self, slot: Slot) -> None:
+        """Take a slot's cell and hand it the launch as soon as it is ready."""
         cell, launch = slot.cell, self._launch
         assert cell is not None and launch is not None
-        self.slot, self.cell, self._leave = slot, cell, leave
+        self.slot, self.cell = slot, cell
         _trace.note(self.traced, _trace.TAKEN)
         watch = launch.watch
         self.meter = Meter(watch, slot, launch.groups)
@@ -194,7 +199,7 @@ class Run(Ending):
         try:
             self.slot.arm(self._launch.groups)
             _trace.note(self.traced, _trace.HANDED_OVER)
-            self.cell.send(_words(self._launch, self._leave))
+            self.cell.send(_words(self._launch))
         except OSError as error:
             self.refuse(f"the run could not be handed over: {error}")
 
@@ -324,11 +329,10 @@ def _nothing() -> None:
     pass
 
 
-def _words(launch: Launch, leave: Sequence[str]) -> bytes:
-    steps = [step for step in launch.steps if not (step[0] == "job_file" and step[1] in leave)]
+def _words(launch: Launch) -> bytes:
     return wire.encode(
         "launch",
-        steps=steps,
+        steps=launch.steps,
         argv=launch.argv,
         environment=launch.environment,
         channel=launch.channel,

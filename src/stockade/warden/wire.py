@@ -4,8 +4,9 @@ A frame is a big-endian 32-bit length and a message, ``(kind, fields)``, as ``ma
 ends are the same interpreter, and what a guest has written is only ever a ``bytes`` object in it. A control socket
 carries one byte for each new run, with the run's own socket as a descriptor; all about a run goes over its own.
 
-Caller to warden: ``launch`` (the launch), ``stdin`` (data; none means end), ``signal`` (number), ``pause``,
-``resume``. A caller that shuts down its direction of a run's socket cancels the run, whatever it had sent before.
+Caller to warden: ``launch`` (the launch; what is as in the one before over the same socket is left out), ``stdin``
+(data; none means end), ``signal`` (number), ``pause``, ``resume``. A caller that shuts down its direction of a run's
+socket cancels the run, whatever it had sent before.
 Warden to caller: ``hello`` (facts, once, on the control socket), ``started``, ``output`` (stream, at, data),
 ``limit`` (guarantee, state, used, figure), ``usage`` (readings, every ``report_seconds`` of the launch), ``fed``
 (count: bytes of standard input that have left the warden), ``exited`` (report), ``refused`` (message: the sandbox

@@ -23,7 +23,7 @@ def f(x):
     return [x + 1 for _ in range(9)]
 print(f"{f(2)}"[:0], end="")
 """
-_VARIABLE = "STOCKADE_REHEARSAL"
+_VARIABLE = "_REHEARSAL"
 _OWN_CODE = os.path.join(os.path.dirname(_FOLDER), ".stockade")
 
 

@@ -79,7 +79,6 @@ class Zygote:
             house=house,
             copy=self._copy,
             numbers=self._numbers(),
-            leave=warm.leave,
             groups=groups,
             turn_away=self._turn_away,
             on_unfit=self._fail,

@@ -50,24 +50,22 @@ class Slots:
         house: House,
         copy: Callable[[list[int], int], None],
         numbers: Sequence[tuple[int, int | None]],
-        leave: tuple[str, ...],
         groups: Groups,
         turn_away: Callable[[Run, Launch, str], None],
         on_unfit: Callable[[str], None],
         on_empty: Callable[[], None],
     ) -> None:
         """``copy`` has the interpreter make a copy of itself, with these descriptors, for the guests of a uid.
-        ``numbers`` are what its user namespace calls the host uids that it was given, and those. ``leave`` are job
-        files that a copy does not need, ``groups`` the limits that runs most likely have. ``turn_away`` gets a run that
-        had to wait for nothing, with the reason; ``on_unfit`` is called when no copy could be furnished, and none has
-        been before; ``on_empty`` when the last of them has ended after ``close``."""
+        ``numbers`` are what its user namespace calls the host uids that it was given, and those. ``groups`` are
+        the limits that runs most likely have. ``turn_away`` gets a run that had to wait for nothing, with the reason;
+        ``on_unfit`` is called when no copy could be furnished, and none has been before; ``on_empty`` when the last of
+        them has ended after ``close``."""
         self._turn_away, self._on_unfit = turn_away, on_unfit
         self._on_empty = on_empty
         self._loop = events
         self._house = house
         self._copy = copy
         self._numbers = list(numbers)
-        self._leave = leave
         self._groups = groups
         self._all: set[WarmSlot] = set()
         self._spares: list[WarmSlot] = []
@@ -108,7 +106,7 @@ class Slots:
     def _hand(self, slot: WarmSlot, run: Run) -> None:
         slot.run = run
         slot.traced = run.traced
-        run.adopt(slot, self._leave)
+        run.adopt(slot)
 
     def _best(self) -> WarmSlot | None:
         """Return the one that was used last: of those that are too many it then shows that nobody needs them."""
