@@ -281,6 +281,7 @@ class Run(Ending):
         cell.end_guest()
         _trace.note(self.traced, _trace.HEARD)
         self._hear()  # that the program has begun
+        self._link.flush()
         group = slot.group
         counted = group is not None and group.counts_memory
         if launch.collect is None and counted and _is_alone(cell, slot):

@@ -66,8 +66,6 @@ def run(source: bytes, script: str, namespace: Namespace) -> tuple[bool, Any]:
     if type(last).__name__ != "Expr":
         exec(compile(tree, script, "exec", 0, True), namespace)
         return False, None
-    import _ast
-
     if len(tree.body) > 1:  # a lone expression stays, so that a docstring is still one
         del tree.body[-1]
         code = compile(tree, script, "exec", 0, True)
@@ -75,7 +73,9 @@ def run(source: bytes, script: str, namespace: Namespace) -> tuple[bool, Any]:
         flags = code.co_flags & _FUTURES
     else:
         flags = 0
-    return True, eval(compile(_ast.Expression(last.value), script, "eval", flags, True), namespace)
+    alone: Any = compile(b"0", script, "eval", _ONLY_AST, True)  # an Expression, without importing ast for it
+    alone.body = last.value
+    return True, eval(compile(alone, script, "eval", flags, True), namespace)
 
 
 def count(most: int) -> Callable[[], int]:

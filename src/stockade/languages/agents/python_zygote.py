@@ -18,12 +18,9 @@ if TYPE_CHECKING:
 
 _FOLDER = os.path.dirname(__file__)
 _FLUSH_FAILED = 120  # what an interpreter ends with that could not flush its streams
-_REHEARSAL = b"""import sys
-def f(x):
-    return [x + 1 for _ in range(9)]
-print(f"{f(2)}"[:0], end="")
-"""
-_VARIABLE = "_REHEARSAL"
+_TIMES = 20
+"""How often to rehearse before there is any copy: until the interpreter has adapted its code (PEP 659), and has made all
+that it makes when it is first needed, each copy would do so again."""
 _OWN_CODE = os.path.join(os.path.dirname(_FOLDER), ".stockade")
 
 
@@ -58,8 +55,7 @@ def prepare() -> tuple[Any, Any]:
 
 def preload() -> str:
     """Import what was asked for; return why it cannot be kept warm, if so."""
-    with open(os.path.join(_FOLDER, "preload"), encoding="utf-8") as file:
-        names = file.read().split()
+    names = read("preload").decode().split()
     before = set(os.listdir("/proc/self/fd"))
     for name in names:
         try:
@@ -85,10 +81,15 @@ def shares_memory() -> bool:
         return any(b"sh" in line.split() for line in file if line.startswith(b"VmFlags:"))
 
 
+def read(name: str) -> bytes:
+    """Return what a file beside this one holds."""
+    with open(os.path.join(_FOLDER, name), "rb") as file:
+        return file.read()
+
+
 def load_agent() -> dict[str, Any]:
     """Return what the agent's file defines."""
-    with open(os.path.join(_FOLDER, "run.py"), "rb") as file:
-        code = compile(file.read(), __file__, "exec", dont_inherit=True)
+    code = compile(read("run.py"), __file__, "exec", dont_inherit=True)
     names: dict[str, Any] = {"__name__": "agent", "__file__": __file__, "__builtins__": __builtins__}
     exec(code, names)
     return names
@@ -114,17 +115,18 @@ def dress(launch: dict[str, Any]) -> None:
     gc.enable()
 
 
-def rehearse(name: str) -> None:
-    """Do what every job does, with the file ``name``; nothing of it is seen."""
+def rehearse(name: str, folder: str = os.path.dirname(_FOLDER)) -> None:
+    """Do what every job does, with the one in this file for all; nothing of it is seen."""
+    global elder
     own = sys.path[0]
-    argv = [*sys.orig_argv[:2], __file__, "0", os.path.join(os.path.dirname(_FOLDER), name)]
-    dress({"argv": argv, "environment": {**environment, _VARIABLE: ""}})
+    argv = [*sys.orig_argv[:2], __file__, "0", os.path.join(folder, name)]
+    dress({"argv": argv, "environment": environment})
     agent["main"]()
     flush()
     leave()
-    del os.environ[_VARIABLE]
     sys.path[0] = own
     gc.disable()
+    elder = gc.get_count()[2]
 
 
 def leave() -> None:
@@ -139,7 +141,7 @@ def leave() -> None:
         late.append(name)
     for name in late:
         del sys.modules[name]
-    gc.collect(2 if gc.get_count()[2] else 1)  # the eldest generation is empty as long as it was never collected
+    gc.collect(2 if gc.get_count()[2] != elder else 1)  # until then, nothing of the job's is in the eldest generation
     left = main() if main is not None else None
     if left is not None:
         clear(vars(left))
@@ -204,7 +206,10 @@ for name in ("_weakref", "atexit", "gc"):  # built in; a fresh interpreter has t
     globals()[name] = __import__(name)
 for name in set(sys.modules) - loaded:
     del sys.modules[name]
-launch = zygote.wait((_REHEARSAL, rehearse))
+elder = 0
+for _ in range(_TIMES):
+    rehearse("rehearsal", _FOLDER)
+launch = zygote.wait((read("rehearsal"), rehearse))
 dress(launch)
 first = os.getpid()
 ended = 0

@@ -11,6 +11,7 @@ import _socket as socket
 import gc
 import os
 import resource
+import sys
 import time
 
 from stockade import _trace
@@ -196,7 +197,8 @@ class Guest:
         """Take a launch as the real one will be taken, and perform it, while nobody waits: a page that is written for
         the first time after a fork is copied. What it leaves is undone."""
         steps = self._stage.rehearsal(source)
-        words = wire.encode("launch", steps=steps, argv=(), environment={}, channel=True, trace=0)
+        about: dict[str, Any] = {"argv": sys.orig_argv, "environment": dict(os.environ), "channel": True, "trace": 0}
+        words = wire.encode("launch", steps=steps, **about)
         decoder = wire.Decoder()
         for _, fields in decoder.feed(words):
             usage = resource.getrusage(resource.RUSAGE_SELF)
