@@ -22,12 +22,6 @@ _ASK = (
 )
 _ONE_THREAD = tuple((f"{library}_NUM_THREADS", "1") for library in ("OPENBLAS", "OMP", "MKL"))
 """What libraries start when they are imported no copy would have."""
-_REHEARSAL = b"""import sys
-def f(x):
-    return [x + 1 for _ in range(9)]
-print(f"{f(2)}"[:0], end="")
-"""
-"""A job that stands for all, and does what most do; it says nothing."""
 _OLDEST = (3, 8)
 _OLDEST_WARM = (3, 11)  # it has to run what makes copies, which is part of this package
 
@@ -71,7 +65,7 @@ def _template(found: Interpreter, preload: tuple[str, ...], folder: str) -> Temp
     return Template(
         argv=(found.executable, "-B", agent, "0", f"{folder.rpartition('/')[0]}/main.py"),
         shown=((str(_ZYGOTE), agent), (str(_AGENT), f"{folder}/run.py")),
-        files=((f"{folder}/preload", "\n".join(preload).encode()), (f"{folder}/rehearsal", _REHEARSAL)),
+        files=((f"{folder}/preload", "\n".join(preload).encode()),),
         environment=_ONE_THREAD if preload else (),
     )
 

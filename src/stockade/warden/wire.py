@@ -29,6 +29,8 @@ _LENGTH = struct.Struct(">I")
 _MARSHAL_VERSION = 4
 MAX_FRAME = 1 << 30
 NEW_RUN = b"R"
+AT_LEISURE, IN_A_HURRY = b"L", b"H"
+"""The words to a keeper to make another guest: one that has rehearsed, or at once, where all processors are taken."""
 
 
 class WireError(Exception):

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
 _FOLDER = os.path.dirname(__file__)
 _FLUSH_FAILED = 120  # what an interpreter ends with that could not flush its streams
-_TIMES = 20
-"""How often to rehearse before there is any copy: until the interpreter has adapted its code (PEP 659), and has made all
-that it makes when it is first needed, each copy would do so again."""
+_REHEARSAL = b"""import sys
+def f(x):
+    return [x + 1 for _ in range(9)]
+print(f"{f(2)}"[:0], end="")
+"""
 _OWN_CODE = os.path.join(os.path.dirname(_FOLDER), ".stockade")
 
 
@@ -115,11 +117,11 @@ def dress(launch: dict[str, Any]) -> None:
     gc.enable()
 
 
-def rehearse(name: str, folder: str = os.path.dirname(_FOLDER)) -> None:
+def rehearse(name: str) -> None:
     """Do what every job does, with the one in this file for all; nothing of it is seen."""
     global elder
     own = sys.path[0]
-    argv = [*sys.orig_argv[:2], __file__, "0", os.path.join(folder, name)]
+    argv = [*sys.orig_argv[:2], __file__, "0", os.path.join(os.path.dirname(_FOLDER), name)]
     dress({"argv": argv, "environment": environment})
     agent["main"]()
     flush()
@@ -207,9 +209,7 @@ for name in ("_weakref", "atexit", "gc"):  # built in; a fresh interpreter has t
 for name in set(sys.modules) - loaded:
     del sys.modules[name]
 elder = 0
-for _ in range(_TIMES):
-    rehearse("rehearsal", _FOLDER)
-launch = zygote.wait((read("rehearsal"), rehearse))
+launch = zygote.wait((_REHEARSAL, rehearse))
 dress(launch)
 first = os.getpid()
 ended = 0

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _C = ctypes.CDLL(None, use_errno=True)
 _ulong = ctypes.c_ulong
+_prctl = _C["prctl"]  # a function object of our own, which knows its types: numbers need not be made into objects
+_prctl.argtypes = (ctypes.c_int, _ulong, _ulong, _ulong, _ulong)
 _HARMLESS = (errno.ENOSYS, errno.EPERM)
 SCRATCH, JOB, LISTENER = "scratch", "job", "listener"
 
@@ -53,7 +55,7 @@ class Furnishing:
         self._calls.append((function, arguments, purpose, harmless))
 
     def _prctl(self, purpose: str, option: int, *arguments: int) -> None:
-        self._add(purpose, _C.prctl, option, *map(_ulong, (*arguments, 0, 0, 0, 0)[:4]))
+        self._add(purpose, _prctl, option, *(*arguments, 0, 0, 0, 0)[:4])
 
     def _write(self, name: str, content: bytes) -> None:
         self._add(f"write /proc/{name}", self._put, name, content)

@@ -68,8 +68,8 @@ class Keeper:
         """Make guests until the warden lets go. Returns in a guest alone, with its launch."""
         try:
             self._settle()
-            while self._control.recv(1):  # a byte is the word to make another one
-                launch = self._make()
+            while word := self._control.recv(1):  # to make another one
+                launch = self._make(self._rehearsal if word == wire.AT_LEISURE else None)
                 if launch is not None:
                     return launch
         except OSError as error:
@@ -93,7 +93,7 @@ class Keeper:
         self._network = Network(self._stage, self._bring_up)
         gc.freeze()  # as in the warm interpreter
 
-    def _make(self) -> dict[str, Any] | None:
+    def _make(self, rehearsal: Rehearsal | None) -> dict[str, Any] | None:
         """Make one guest and see it end; return its launch in the guest itself."""
         self._network.renew()
         self._stage.forget_pids()
@@ -109,7 +109,7 @@ class Keeper:
         pid = os.fork()
         if pid == 0:
             self._guest = Guest(self._control, self._stage)
-            return self._guest.become(ends, [self._itself, *own_ends], self._furnishing, self._rehearsal)
+            return self._guest.become(ends, [self._itself, *own_ends], self._furnishing, rehearsal)
         for fd in (*ends, *own_ends):
             os.close(fd)
         self._see_end(pid)
@@ -141,7 +141,7 @@ class Guest:
         self._stage = stage
 
     def become(
-        self, ends: Sequence[int], fds: Sequence[int], furnishing: Furnishing, rehearsal: Rehearsal
+        self, ends: Sequence[int], fds: Sequence[int], furnishing: Furnishing, rehearsal: Rehearsal | None
     ) -> dict[str, Any]:
         """Be furnished, wait for the launch, and return it when nothing is left to do but the job itself.
 
@@ -154,7 +154,8 @@ class Guest:
             furnishing.carry_out()
             left = furnishing.descriptors
             self._stage.furnished(left[SCRATCH], left[JOB], self._hand_out)
-            self._rehearse(*rehearsal)
+            if rehearsal is not None:
+                self._rehearse(*rehearsal)
             listener = [left[LISTENER]] if LISTENER in left else []
             mine = [os.pidfd_open(os.getpid()), left[SCRATCH], *listener]
             send_with(self._slot, _FURNISHED, (fds[0], theirs.fileno(), *fds[1:], *mine))

@@ -67,10 +67,11 @@ class WarmSlot(Slot):
             for fd in entrances:
                 os.close(fd)
 
-    def ask(self) -> None:
-        """Ask for another guest, when this one is gone; ``hear`` gives it when the control socket can be read."""
+    def ask(self, word: bytes) -> None:
+        """Ask for another guest (``AT_LEISURE`` or ``IN_A_HURRY``), when this one is gone; ``hear`` gives it when the
+        control socket can be read."""
         try:
-            self.control.sendall(b"M")
+            self.control.sendall(word)
         except OSError as error:
             raise SlotError(f"the copy of a warm interpreter is gone: {error}") from None
 
@@ -126,10 +127,10 @@ class WarmSlot(Slot):
             self.group.limit(groups.with_tasks(self.own_tasks))
             self._armed = groups
 
-    def reuse(self) -> None:
+    def reuse(self, word: bytes) -> None:
         """Let go of the guest, and ask for the next: its keeper makes it when the last process is reaped."""
         self.cell, self._counting = None, False
-        self.ask()
+        self.ask(word)
 
     @property
     def dead(self) -> bool:

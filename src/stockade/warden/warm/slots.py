@@ -79,7 +79,11 @@ class Slots:
     @property
     def busy(self) -> bool:
         """Whether any run is in one, or waits for one."""
-        return len(self._all) > len(self._spares) or bool(self._waiting)
+        return self._taken > 0 or bool(self._waiting)
+
+    @property
+    def _taken(self) -> int:
+        return len(self._all) - len(self._spares)
 
     def take(self, run: Run, launch: Launch) -> bool:
         """Give ``run`` a copy, or one that is being made; return whether there is any."""
@@ -142,7 +146,7 @@ class Slots:
         slot.used = time.monotonic()
         self._loop.watch(slot.control.fileno(), loop.READ, partial(self._on_slot, slot))
         try:
-            slot.ask()
+            slot.ask(wire.AT_LEISURE)
         except SlotError:  # it has ended, which is told of in a moment
             self._lose(slot)
             return None
@@ -209,7 +213,7 @@ class Slots:
         try:
             if self._closed or slot.dead:
                 raise SlotError("it has ended")
-            slot.reuse()
+            slot.reuse(wire.IN_A_HURRY if self._taken > _CPUS else wire.AT_LEISURE)
         except SlotError:
             self._lose(slot)
             if not (self._closed or self._spares):
