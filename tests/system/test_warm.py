@@ -209,6 +209,13 @@ def test_the_end_of_a_run_that_leaves_nothing_is_answered_before_it_is_reaped(wa
     assert not is_pending(warm.run("open('a', 'w')", artifacts=["*"]))
 
 
+def test_who_follows_a_run_is_told_of_its_end_when_nothing_of_it_is_left(warm):
+    for _ in range(20):
+        with warm.stream("1") as run:
+            *_, last = run
+        assert last == stockade.Finished(run.result) and is_warm(run.result) and not is_pending(run.result)
+
+
 def is_pending(result):
     return result.enforcement[stockade.Guarantee.NO_SURVIVORS].note.startswith("pending")
 

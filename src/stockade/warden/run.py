@@ -273,7 +273,7 @@ class Run(Ending):
     def _on_announced(self, status: int) -> None:
         """The guest says that it is done, and with which status: its own choice in any case. It is killed; if the
         kernel counts no other process of the run, there is nothing to wait for: what a killed one has is taken down
-        behind the answer."""
+        behind the answer. Who follows the run as it happens is told of its end when that is done, too."""
         cell, slot, launch = self.cell, self.slot, self._launch
         if cell is None or slot is None or launch is None or self._over or self.cause is not None:
             return
@@ -281,10 +281,10 @@ class Run(Ending):
         cell.end_guest()
         _trace.note(self.traced, _trace.HEARD)
         self._hear()  # that the program has begun
-        self._link.flush()
+        self._link.flush()  # the caller wakes up while the readings are taken
         group = slot.group
         counted = group is not None and group.counts_memory
-        if launch.collect is None and counted and _is_alone(cell, slot):
+        if launch.collect is None and not launch.watch.live and counted and _is_alone(cell, slot):
             _trace.note(self.traced, _trace.ALONE)
             self._exit = {"status": status << 8, **cell.see()}
             self._ended = self._pending = True
