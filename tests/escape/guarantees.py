@@ -1,4 +1,5 @@
-"""``python -m tests.escape.guarantees``: the tables that ``make guarantees`` has written into its page, into the README too."""
+"""``python -m tests.escape.guarantees``: the tables of the pages that ``make guarantees`` and ``make guarantees-cgroup2`` have
+written, into the README too."""
 
 from __future__ import annotations
 
@@ -6,7 +7,8 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGE, README = ROOT / "docs" / "guarantees.md", ROOT / "README.md"
+PAGES = (ROOT / "docs" / "guarantees.md", ROOT / "docs" / "guarantees-cgroup2.md")
+README = ROOT / "README.md"
 MARKS = ("<!-- written by make guarantees -->", "<!-- end -->")
 
 
@@ -30,7 +32,10 @@ def placed(readme: str, text: str) -> str:
     return made
 
 
+def all_tables() -> str:
+    """Return those of all pages."""
+    return "\n".join(tables(page.read_text(encoding="utf-8")) for page in PAGES if page.exists())
+
+
 if __name__ == "__main__":
-    README.write_text(
-        placed(README.read_text(encoding="utf-8"), tables(PAGE.read_text(encoding="utf-8"))), encoding="utf-8"
-    )
+    README.write_text(placed(README.read_text(encoding="utf-8"), all_tables()), encoding="utf-8")

@@ -3,6 +3,7 @@
 build               build the image, if it is not there yet
 run [KIND...]       as each kind of caller: what holds what, then the tests; the three main kinds if none is named
 run --all           every kind, with the tests as the main ones, and the unit tests once
+attack              every attack as root and as a user: writes docs/guarantees-cgroup2.md
 exec KIND COMMAND   one command in a fresh machine
 clean               remove every image
 """
@@ -14,7 +15,7 @@ import shutil
 import sys
 import time
 
-from tests.hosts import expected, image, suite
+from tests.hosts import attacks, expected, image, suite
 from tests.hosts.guest.kinds import KINDS
 from tests.hosts.machine import Machine, MachineError, booted
 
@@ -27,6 +28,7 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("build")
     commands.add_parser("clean")
+    commands.add_parser("attack")
     run = commands.add_parser("run")
     run.add_argument("kinds", nargs="*", metavar="KIND", help=", ".join(KINDS))
     run.add_argument("--all", action="store_true", help="every kind")
@@ -55,6 +57,10 @@ def _obey(options: argparse.Namespace) -> int:
         print(f"Linux {machine.kernel}, {machine.accelerator}, up in {machine.boot_seconds:.1f} s", flush=True)
         if options.command == "exec":
             return machine.run(options.kind, options.argv, show=_show, environment=suite.ENVIRONMENT).status
+        if options.command == "attack":
+            suite.compile_all(machine)
+            attacks.write(machine)
+            return 0
         return _run(machine, options)
 
 
