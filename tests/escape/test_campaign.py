@@ -10,7 +10,7 @@ import pytest
 from stockade.attacks import corpus, outside, trial
 from stockade.attacks.campaign import Campaign
 from stockade.attacks.half import Half
-from stockade.attacks.report import Findings, command, junit, matrix
+from stockade.attacks.report import Findings, command, junit, markdown, matrix
 from stockade.attacks.trial import Trial, Verdict
 from tests.mutants import tree
 from tests.mutants.protections import BY_NAME
@@ -62,6 +62,11 @@ def test_the_table_and_the_command_that_tries_it_again() -> None:
     assert command(made(BAD)) == "stockade attack --backend native --only network/tcp"
     assert b'failures="1"' in junit(Findings((made(BAD),)), ["native"])
     junit(Findings((made(Half(good=False, what="\x00\x1b<")),)), ["native"])
+
+
+def test_a_page_says_why_not_all_held() -> None:
+    page = markdown(Findings((made(BAD),), left=("process 1 (sleep)",)), ["native"], "As root")
+    assert "**Failed**: `network/tcp` on native" in page and "**Left behind on this host**: process 1 (sleep)." in page
 
 
 def test_a_worker_that_dies_is_a_success_of_the_attack_and_the_rest_goes_on(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ NEW = {
     "mount": 0x20000, "user": 0x10000000, "pid": 0x20000000, "net": 0x40000000, "ipc": 0x08000000,
     "uts": 0x04000000, "cgroup": 0x02000000,
 }  # fmt: skip
+MS_LOCKED = os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC  # the same bits as those of mount(2)
 MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 32, 0x1000, 0x4000, 1 << 18
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 KEPT = 1 << 16
@@ -94,7 +95,8 @@ def enter(order: dict[str, Any]) -> None:
         mount(None, "/", None, MS_REC | MS_PRIVATE)
         if order["readonly"]:
             mount(order["readonly"], order["readonly"], None, MS_BIND)
-            mount(None, order["readonly"], None, MS_BIND | MS_REMOUNT | MS_RDONLY)
+            kept = os.statvfs(order["readonly"]).f_flag & MS_LOCKED  # mount_namespaces(7)
+            mount(None, order["readonly"], None, MS_BIND | MS_REMOUNT | MS_RDONLY | kept)
         if order["cover"]:
             mount("tmpfs", order["cover"], "tmpfs", 0)
     if "pid" in names:

@@ -121,6 +121,8 @@ def markdown(findings: Findings, backends: Sequence[str], title: str) -> str:
         lines += [f"- {', '.join(f'`{name}`' for name in names)}: {reason}" for reason, names in not_run]
     for tried in findings.failures:
         lines += ["", f"**Failed**: `{tried.attack}` on {tried.backend}: {tried.verdict}."]
+    for item in findings.left:
+        lines += ["", f"**Left behind on this host**: {item}."]
     return "\n".join(lines)
 
 
