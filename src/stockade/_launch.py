@@ -157,6 +157,8 @@ class Launch(Record):
     collect: Collect | None = None
     loosened: Mapping[str, str] = {}
     """Guarantees that this very job takes away from its plan, with a sentence each: none without the policy's word."""
+    caller: int = 0
+    """Whose run it is, as the calling process numbers them: where runs have to wait, callers take turns."""
     project: Any = None
     """The folder of the host behind the workspace; stays with the caller."""
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from stockade._select import Selection
 
 
+_NUMBERS = count(1)
+
+
 class Sandbox(Streaming[Stream]):
     """A policy and a backend, ready to run things. Every run is a sandbox of its own: nothing is carried over.
 
@@ -56,6 +60,7 @@ class Sandbox(Streaming[Stream]):
         warm: bool | None = None,
     ) -> None:
         self._warmth = warmth(preload, warm)
+        self._number = next(_NUMBERS)
         chosen = select(policy, trust=trust, backend=backend, ceiling=ceiling)
         self.backend = chosen.backend
         self.plan = chosen.plan
@@ -101,7 +106,7 @@ class Sandbox(Streaming[Stream]):
         """Open a line and a conversation about ``job``; ``how`` is for ``Conversation``. Leaving ends the run."""
         if self._warmth and job.source is not None:
             job = replace(job, **self._warmth)
-        return conversing(self.backend, self.plan, job, **how)
+        return conversing(self.backend, self.plan, job, caller=self._number, **how)
 
 
 def run(

@@ -26,7 +26,7 @@ FLOOD = b"x" * (8 << 20)
 def no_line_yet():
     warden = wardens.current()
     while warden._idle:
-        warden._idle.pop().close()
+        warden._idle.pop()[0].close()
     return warden
 
 

@@ -293,7 +293,7 @@ def host() -> dict[str, frozenset[str]]:
     """Return what a run might leave behind, by kind. Sockets that wait for the next run are not left behind."""
     idle = wardens.current()._idle
     while idle:
-        idle.pop().close()
+        idle.pop()[0].close()
     return {
         "guest process": frozenset(map(str, guests(os.getpid()))),
         "mount": frozenset(Path("/proc/self/mountinfo").read_text().splitlines()),

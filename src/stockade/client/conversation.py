@@ -42,16 +42,18 @@ class Conversation:
         keep: int | None = None,
         trace: int = 0,
         before: Mapping[str, Any] = MappingProxyType({}),
+        caller: int = 0,
     ) -> None:
         """``translate`` works in what an engine says of the guest's end, ``finish`` what was brought out.
         ``live`` is for who reads along: see ``Watch``. ``interactive`` takes standard input by ``write``. At most
         ``keep`` bytes of each stream are held where the launch sets no limit on output; ``None`` holds all.
         ``trace`` is a number under which the run's steps are noted: see ``_trace``. ``before`` is what was said of the
-        run before this one over the same socket, and need not be said again.
+        run before this one over the same socket, and need not be said again. ``caller`` is a number: see ``Launch``.
         """
         _trace.note(trace, _trace.PLANNED)
         fields = launch.as_wire()
         fields["watch"] |= {"live": live, "report_seconds": report_seconds, "trace": trace}
+        fields["caller"] = caller
         self._plan, self._translate, self._finish = plan, translate, finish
         self._outgoing = bytearray(wire.encode("launch", **news(fields, before)))
         self.said = lasting(fields)

@@ -41,6 +41,9 @@ class House(Protocol):
     def start(self, run: Run, launch: Launch) -> None:
         """Find a cell for ``run``."""
 
+    def begun(self, run: Run) -> None:
+        """Take notice that the program of ``run`` runs."""
+
     def release(self, slot: Slot) -> None:
         """Take back a slot whose cell is dead."""
 

@@ -101,10 +101,10 @@ class Run(Ending):
 
     def on_cancel(self) -> None:
         """End the run; the caller waits for the verdict."""
-        if self._launched:
-            self.kill("cancelled")
+        if self.cell is None:
+            self.refuse("cancelled before it began")
         else:
-            self.refuse("cancelled before it was launched")
+            self.kill("cancelled")
 
     def on_gone(self) -> None:
         """Nobody waits for the answer, so nothing may go on running for it."""
@@ -241,6 +241,7 @@ class Run(Ending):
             _trace.note(self.traced, _trace.STARTED)
             _trace.notes.extend(fields["notes"])
             self.meter.start(fields["cpu_seconds"], fields["peak_memory"])
+            self._house.begun(self)
             self._link.send_with_next("started")
             if self._watch.live:
                 self._link.flush()

@@ -10,6 +10,7 @@ import time
 from stockade._launch import Groups, Launch
 from stockade.linux import cgroups, uids
 from stockade.warden import loop, wire
+from stockade.warden.admission import Admission
 from stockade.warden.cell import descriptors
 from stockade.warden.freezers import Freezers
 from stockade.warden.leases import Leases
@@ -73,6 +74,7 @@ class Warden:
         self._spares: list[Slot] = []
         self._waiting: dict[Slot, Taker] = {}
         self._stable = Stable(self._loop, self)
+        self._admission = Admission(self.begin)
         self._served = 0
         self._last_end = float("-inf")
         self._ending = False
@@ -93,6 +95,10 @@ class Warden:
     # -- what a run needs --------------------------------------------------------------------------------------
 
     def start(self, run: Run, launch: Launch) -> None:
+        """Have ``run`` begin as soon as there is room for it."""
+        self._admission.ask(run, launch)
+
+    def begin(self, run: Run, launch: Launch) -> None:
         """Give ``run`` a cell, a spare one if it fits, and have the next one made meanwhile."""
         if self._ending:
             run.refuse("the warden ends")
@@ -122,6 +128,10 @@ class Warden:
         if common and time.monotonic() - self._last_end < _LOOP_SECONDS:
             self._prepare_spare(launch.base, launch.groups, bare=launch.bare)
 
+    def begun(self, run: Run) -> None:
+        """Take notice that the program of ``run`` runs."""
+        self._admission.begun(run)
+
     def release(self, slot: Slot) -> None:
         """Take back a slot whose cell is dead."""
         if isinstance(slot, WarmSlot):
@@ -149,6 +159,7 @@ class Warden:
     def done(self, run: Run) -> None:
         """Forget ``run``."""
         self._runs.discard(run)
+        self._admission.leave(run)
         self._served += 1
         if self._served % _COLLECT_EVERY == 0:
             gc.collect()

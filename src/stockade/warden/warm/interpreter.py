@@ -32,7 +32,7 @@ _MOST_USES = 100_000
 class House(slots.House, Protocol):
     """What a warm interpreter needs of the warden around it."""
 
-    def start(self, run: Run, launch: Launch) -> None:
+    def begin(self, run: Run, launch: Launch) -> None:
         """Find a cell for ``run``, in another way if need be."""
 
     def take_slot(self) -> Slot:
@@ -146,7 +146,7 @@ class Zygote:
         if launch.eager:
             run.refuse(f"no copy of a warm interpreter could be made: {message}")
         elif not run.gone:
-            self._house.start(run, launch.adding(warm=b""))
+            self._house.begin(run, launch.adding(warm=b""))
 
     def _hear(self, cell: Cell, kind: str, fields: dict[str, Any]) -> None:
         if kind == "warm":
@@ -154,7 +154,7 @@ class Zygote:
             queue, self._queue = self._queue, []
             for run, launch in queue:
                 if not (run.gone or self.slots.take(run, launch)):
-                    self._house.start(run, launch)  # all copies are taken: it is started cold
+                    self._house.begin(run, launch)  # all copies are taken: it is started cold
             if not self.slots:
                 self.slots.spare()
         elif kind == "refused" or kind.endswith("_failed"):

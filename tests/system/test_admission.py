@@ -1,0 +1,73 @@
+"""More runs than there is room for wait, in order and fairly; nobody is failed for it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+import stockade
+
+_FEW_DESCRIPTORS = 300
+CROWD = """
+import asyncio, stockade
+async def main():
+    async with stockade.AsyncSandbox(backend="native") as box:
+        runs = [box.run_command(["sleep", "0.05"]) for _ in range(100)]
+        return {(str(result.outcome), result.error and result.error.message) for result in await asyncio.gather(*runs)}
+print(*asyncio.run(main()))
+"""
+CALLED_OFF = """
+import time, stockade
+from concurrent.futures import ThreadPoolExecutor
+box = stockade.Sandbox(backend="native")
+with ThreadPoolExecutor(40) as pool:
+    runs = [pool.submit(box.run_command, ["sleep", "0.3"]) for _ in range(40)]
+    time.sleep(0.1)
+    with box.stream_command(["true"]) as run:
+        run.cancel()
+        list(run)
+    print(run.result.outcome, sum(each.done() for each in runs) < 20)
+"""
+
+
+def under_few_descriptors(program: str) -> str:
+    shell = f'ulimit -n {_FEW_DESCRIPTORS} && exec "$0" -c "$1"'
+    done = subprocess.run(
+        ["/bin/sh", "-c", shell, sys.executable, program], capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.needs("native")
+def test_where_descriptors_are_few_runs_wait_for_them() -> None:
+    assert under_few_descriptors(CROWD) == "('completed', None)\n"
+
+
+@pytest.mark.needs("native")
+def test_one_caller_s_crowd_does_not_hold_up_another_caller() -> None:
+    crowd = 60 * len(os.sched_getaffinity(0))
+
+    async def main() -> tuple[float, float]:
+        async with stockade.AsyncSandbox(backend="native") as many, stockade.AsyncSandbox(backend="native") as one:
+            assert (await one.run_command(["true"])).ok
+            begin = time.monotonic()
+            runs = [asyncio.create_task(many.run_command(["sleep", "0.1"])) for _ in range(crowd)]
+            await asyncio.sleep(0.01)
+            assert (await one.run_command(["true"])).ok
+            served = time.monotonic() - begin
+            assert all(result.ok for result in await asyncio.gather(*runs))
+            return served, time.monotonic() - begin
+
+    served, whole = asyncio.run(main())
+    assert served < whole / 2, (served, whole)
+
+
+@pytest.mark.needs("native")
+def test_who_calls_off_a_run_that_waits_does_not_wait() -> None:
+    assert under_few_descriptors(CALLED_OFF) == "cancelled True\n"
