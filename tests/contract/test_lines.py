@@ -5,6 +5,7 @@ import gzip
 import io
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -50,6 +51,15 @@ def test_a_line_that_ended_badly_is_not_used_again(no_line_yet):
         line.sock.sendall(b"no message at all")
     assert not no_line_yet._idle
     assert stockade.run("print(1)").stdout == "1\n"
+
+
+def test_a_caller_s_default_timeout_for_sockets_is_none_of_a_run(no_line_yet):
+    socket.setdefaulttimeout(0.1)
+    try:
+        for _ in range(2):
+            assert Sandbox().run("import time; time.sleep(0.3); print(1)").stdout == "1\n"
+    finally:
+        socket.setdefaulttimeout(None)
 
 
 def test_a_limit_met_leaves_a_line_that_works(no_line_yet):

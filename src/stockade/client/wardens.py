@@ -162,6 +162,7 @@ def _pair() -> tuple[socket.socket, socket.socket]:
         raise SetupError(f"no socket could be made: {error.strerror}") from error
     for end in pair:
         end.close()
+    ours.setblocking(True)  # whatever the caller has made the default (socket.setdefaulttimeout)
     return ours, theirs
 
 
