@@ -34,6 +34,8 @@ PROGRAMS = {
     "atexit": "import atexit; atexit.register(print, 'at exit'); print('first')",
     "file left open": "f = open('/tmp/x', 'w'); f.write('text')\nimport atexit, os\nprint(os.path.getsize('/tmp/x'))",
     "finalizer": "class A:\n    def __del__(self):\n        print('gone')\na = A()\nprint('there')",
+    "finalizer in a cycle that was looked at once": "import gc\nclass A:\n    def __del__(self):\n        print('gone')\na = A(); a.a = a\ngc.collect(1)",
+    "finalizer in a cycle that was looked at twice": "import gc\nclass A:\n    def __del__(self):\n        print('gone')\na = A(); a.a = a\ngc.collect(); gc.collect(1)",
     "finalizer in a cycle": "class A:\n    def __del__(self):\n        print('gone')\na = A(); a.a = a",
     "thread": "import threading, time\nthreading.Thread(target=lambda: (time.sleep(.1), print('late'))).start()\nprint('early')",
     "daemon thread": "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()",

@@ -119,7 +119,6 @@ def dress(launch: dict[str, Any]) -> None:
 
 def rehearse(name: str) -> None:
     """Do what every job does, with the one in this file for all; nothing of it is seen."""
-    global elder
     own = sys.path[0]
     argv = [*sys.orig_argv[:2], __file__, "0", os.path.join(os.path.dirname(_FOLDER), name)]
     dress({"argv": argv, "environment": environment})
@@ -128,7 +127,6 @@ def rehearse(name: str) -> None:
     leave()
     sys.path[0] = own
     gc.disable()
-    elder = gc.get_count()[2]
 
 
 def leave() -> None:
@@ -143,7 +141,7 @@ def leave() -> None:
         late.append(name)
     for name in late:
         del sys.modules[name]
-    gc.collect(2 if gc.get_count()[2] != elder else 1)  # until then, nothing of the job's is in the eldest generation
+    gc.collect()  # of all that is the job's: what the copies share was frozen, and is left alone
     left = main() if main is not None else None
     if left is not None:
         clear(vars(left))
@@ -208,7 +206,6 @@ for name in ("_weakref", "atexit", "gc"):  # built in; a fresh interpreter has t
     globals()[name] = __import__(name)
 for name in set(sys.modules) - loaded:
     del sys.modules[name]
-elder = 0
 launch = zygote.wait((_REHEARSAL, rehearse))
 dress(launch)
 first = os.getpid()
