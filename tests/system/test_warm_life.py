@@ -220,6 +220,17 @@ def told(edits: tuple[Edit, ...], *arguments: str) -> list[str]:
 UNFIT = (("warden/warm/furnishing.py", "        for function, arguments, purpose, harmless in self._calls:", "        raise OSError(5, 'no room')\n        for function, arguments, purpose, harmless in self._calls:"),)  # fmt: skip
 
 
+KILLED = (
+    ("languages/agents/python_zygote.py", """print(f"{f(2)}"[:0], end="")\n""", "import os; os.kill(os.getpid(), 9)\n"),
+)
+
+
+def test_a_copy_that_is_killed_while_it_is_made_has_no_run_wait_for_it() -> None:
+    assert told(KILLED, "6") == [f"completed {number} cold None" for number in range(6)]
+    (line,) = told(KILLED, "1", "insist")
+    assert line.startswith("sandbox_failed None cold no ") and "killed while it was made" in line
+
+
 @pytest.mark.parametrize("count", [12])
 def test_where_no_copy_can_be_furnished_all_runs_are_cold(count: int) -> None:
     assert told(UNFIT, str(count)) == [f"completed {number} cold None" for number in range(count)]

@@ -51,6 +51,7 @@ class WarmSlot(Slot):
         self.run: Run | None = None
         self.traced = 0  # the number of the last run that was handed to it
         self._decoder = wire.Decoder()
+        self._furnished = False  # the guest whose end is told of next
         self.pidfd = -1
         """The keeper's, when it has made itself known."""
         self.pid = -1
@@ -91,6 +92,9 @@ class WarmSlot(Slot):
         for kind, fields in self._decoder.feed(data):
             if kind == "furnished":
                 self.cell = self._place(fds)
+            elif kind == "exit" and not self._furnished:
+                raise SlotError("it was killed while it was made")
+            self._furnished = kind == "furnished"
             yield kind, fields
 
     def _place(self, fds: list[int]) -> Cell:
