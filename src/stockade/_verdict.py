@@ -11,6 +11,7 @@ import signal
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any
 
 from stockade._frozen import FrozenDict
@@ -25,6 +26,8 @@ _SIGNALLED = 0.95
 EXHAUSTED = 122
 """The exit status with which an agent ends a process that has used up its operations."""
 _MOST_WORDS = 8
+_DEEPEST = 1000
+"""Brackets within brackets that are followed: a caller may have set its recursion limit past what its stack holds."""
 _SHARED = (
     "a copy of an interpreter that is kept warm: hash seed, address layout and the modules that it had imported are "
     "those of other runs of this kind"
@@ -272,6 +275,8 @@ def words(report: _Report) -> dict[str, Any]:
     if report["channel_overflow"]:
         return all_said
     for line in filter(None, report["channel"].split(b"\n", _MOST_WORDS)):
+        if _nests_deeper(line, _DEEPEST):
+            continue
         try:
             said = _WORDS.decode(line.decode("utf-8", "surrogatepass"))
         except (ValueError, RecursionError):
@@ -279,6 +284,14 @@ def words(report: _Report) -> dict[str, Any]:
         if isinstance(said, dict):
             all_said |= said
     return all_said
+
+
+def _nests_deeper(line: bytes, most: int) -> bool:
+    if line.count(b"[") + line.count(b"{") <= most:
+        return False
+    bare = b"".join(line.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2])  # without what stands in strings
+    steps = ((byte in b"[{") - (byte in b"]}") for byte in bare)
+    return max(accumulate(steps), default=0) > most
 
 
 def _guest_error(said: Any) -> GuestError | None:

@@ -1,5 +1,7 @@
 import json
 import signal
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
@@ -118,6 +120,18 @@ def test_what_a_guest_says_is_carried():
     said = json.dumps({"value": [1, {"a": None}], "repr": "[1, ...]"}).encode()
     result = judged(channel=said)
     assert (result.value, result.value_repr) == ([1, {"a": None}], "[1, ...]")
+
+
+def test_what_is_nested_too_deep_is_dropped_however_much_recursion_the_caller_allows():
+    deep = b"[" * 500_000
+    lines = [deep, b'{"a": "]]\\\\", "b": "\\"' + b"]" * 2000 + b'", "value": ' + deep]
+    for line in lines:
+        code = "import sys; sys.setrecursionlimit(10**6); from stockade._verdict import words"
+        code += f"; print(words({{'channel': {line!r}, 'channel_overflow': False}}))"
+        done = subprocess.run([sys.executable, "-"], input=code.encode(), capture_output=True, check=False)
+        assert (done.returncode, done.stdout) == (0, b"{}\n")
+    wide = {"value": [[[]] * 2000, "[" * 5000 + '\\"' + "[" * 5000]}
+    assert judged(channel=json.dumps(wide).encode()).value == wide["value"]
 
 
 def test_an_overflowing_channel_is_dropped_whole():
