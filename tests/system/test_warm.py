@@ -24,6 +24,8 @@ PROGRAMS = {
     "exit with a message": "import sys; sys.exit('that was it')",
     "exit -1": "raise SystemExit(-1)",
     "exit 256": "raise SystemExit(256)",
+    "exit past a long": "raise SystemExit(1 << 64)",
+    "exit 2**40": "raise SystemExit(1 << 40)",
     "os._exit": "import os; print('lost in the buffer?'); os._exit(5)",
     "error": "def f(x):\n    return 1 / x\nf(0)",
     "syntax error": "def f(:",

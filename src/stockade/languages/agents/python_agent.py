@@ -26,6 +26,7 @@ _EXHAUSTED = 122  # the exit status of a job that has used up its operations
 _LONGEST_REPR = 64 * 1024
 _LONGEST_VALUE = 512 * 1024
 _ONLY_AST = 0x400
+_PAST_LONG = 1 << 63
 _FUTURES = 0x1FFF000  # compiler flags of __future__ features, kept for the last expression
 
 
@@ -233,7 +234,7 @@ def exit_status(error: SystemExit) -> int:
     if code is None:
         return 0
     if isinstance(code, int):
-        return code & 0xFF
+        return code & 0xFF if -_PAST_LONG <= code < _PAST_LONG else 0xFF  # as an interpreter that reads a C long
     try:
         print(code, file=sys.stderr)
     except BaseException:
