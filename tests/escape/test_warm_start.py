@@ -49,6 +49,23 @@ def test_a_module_is_imported_once_for_all(keeping) -> None:
     assert len({result.stdout for result in results}) == 1  # or none of the tests below shows anything
 
 
+SAYS = {
+    "says more": ("import builtins\nwas = print\nbuiltins.print = lambda *a, **k: was('more', *a, **k)", "more one\n"),
+    "says else": (
+        "import sys\nclass Out:\n    closed = False\n    def write(self, text):\n        sys.__stdout__.write('else ')\n    flush = sys.stdout.flush\nsys.stdout = Out()",
+        "else else ",
+    ),
+    "fails": ("import builtins\ndef fail(*a, **k):\n    raise OSError('not now')\nbuiltins.print = fail", ""),
+}
+
+
+@pytest.mark.parametrize(("text", "said"), SAYS.values(), ids=SAYS)
+def test_what_a_module_makes_of_output_is_a_job_s_own(keeping, text: str, said: str) -> None:
+    for result in keeping(text, "print('one')"):
+        assert result.shared and result.stdout == said
+        assert result.ok == bool(said)
+
+
 SHARED = {
     "anonymous": "import mmap\nshared = mmap.mmap(-1, 4096)",
     "file": "import mmap, tempfile\nf = tempfile.TemporaryFile()\nf.truncate(4096)\nshared = mmap.mmap(f.fileno(), 4096)\nf.close()",

@@ -206,7 +206,8 @@ for name in ("_weakref", "atexit", "gc"):  # built in; a fresh interpreter has t
     globals()[name] = __import__(name)
 for name in set(sys.modules) - loaded:
     del sys.modules[name]
-launch = zygote.wait((_REHEARSAL, rehearse))
+unseen = isinstance(print, type(len)) and sys.stdout is sys.__stdout__  # what a module has put there may say something
+launch = zygote.wait((_REHEARSAL, rehearse) if unseen else None)
 dress(launch)
 first = os.getpid()
 ended = 0

@@ -53,7 +53,7 @@ class Keeper:
         entrances: Sequence[int],
         uid: int,
         steps: Sequence[bytes],
-        rehearsal: Rehearsal,
+        rehearsal: Rehearsal | None,
     ) -> None:
         """``uid`` is the guests', as the warm interpreter's user namespace knows it; 0 leaves them who it is.
         ``steps`` are those of the slot, of its network, and of a guest (see ``Warm``)."""

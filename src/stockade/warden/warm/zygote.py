@@ -30,7 +30,7 @@ _kept: list[object] = []
 _NAMESPACES = processes.NEW_PID | processes.NEW_NS | processes.NEW_NET | processes.NEW_IPC
 
 
-def wait(rehearsal: Rehearsal) -> dict[str, Any]:
+def wait(rehearsal: Rehearsal | None) -> dict[str, Any]:
     """Make copies for as long as the warden lives. Returns in a guest alone, with its launch."""
     os.set_inheritable(CONTROL, False)
     control = socket.socket(fileno=CONTROL)
