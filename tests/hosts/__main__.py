@@ -53,14 +53,13 @@ def _obey(options: argparse.Namespace) -> int:
     print(f"image {built.folder} ({time.monotonic() - begin:.1f} s)", flush=True)
     if options.command == "build":
         return 0
+    if options.command == "attack":
+        attacks.write(built)
+        return 0
     with booted(built) as machine:
         print(f"Linux {machine.kernel}, {machine.accelerator}, up in {machine.boot_seconds:.1f} s", flush=True)
         if options.command == "exec":
             return machine.run(options.kind, options.argv, show=_show, environment=suite.ENVIRONMENT).status
-        if options.command == "attack":
-            suite.compile_all(machine)
-            attacks.write(machine)
-            return 0
         return _run(machine, options)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from tests.hosts import image, suite
-from tests.hosts.machine import Machine, MachineError
+from tests.hosts.image import Image
+from tests.hosts.machine import MachineError, booted
 
 PAGE = image.PROJECT / "docs" / "guarantees-cgroup2.md"
 CALLERS = {
@@ -26,18 +29,24 @@ in QEMU, with cgroup v2 and no other hierarchy. Where it is emulated everything 
 """
 
 
-def write(machine: Machine, path: Path = PAGE) -> None:
-    """Attack as each kind of caller, and write the page; raise ``MachineError`` if an attack was not refused."""
-    parts = [_HEAD]
-    for kind, who in CALLERS.items():
-        print(f"== {kind}", flush=True)
-        answer = machine.run(kind, ["sh", "-c", _COMMAND], environment=suite.ENVIRONMENT, show=_show, seconds=_SECONDS)
+def write(built: Image, path: Path = PAGE) -> None:
+    """Attack as each kind of caller, in a machine each at the same time, and write the page.
+
+    Raises ``MachineError`` if an attack was not refused.
+    """
+    with ThreadPoolExecutor() as pool:
+        parts = list(pool.map(partial(_part, built), CALLERS))
+    path.write_text("\n".join([_HEAD, *parts]), encoding="utf-8")
+
+
+def _part(built: Image, kind: str) -> str:
+    def show(text: str) -> None:
+        print(*(f"{kind}: {line}" for line in text.splitlines()), sep="\n", flush=True)
+
+    with booted(built) as machine:
+        suite.compile_all(machine)
+        answer = machine.run(kind, ["sh", "-c", _COMMAND], environment=suite.ENVIRONMENT, show=show, seconds=_SECONDS)
         said, _, table = answer.output.partition(f"{_END}\n")
         if answer.status or answer.left:
             raise MachineError(f"{kind}: exit status {answer.status}, left: {answer.left}\n{table or said}")
-        parts.append(f"## {who}, Linux {machine.kernel} ({machine.accelerator})\n\n{table}")
-    path.write_text("\n".join(parts), encoding="utf-8")
-
-
-def _show(text: str) -> None:
-    print(text, end="", flush=True)
+        return f"## {CALLERS[kind]}, Linux {machine.kernel} ({machine.accelerator})\n\n{table}"

@@ -113,11 +113,11 @@ def _answers(source: str, what: str) -> Callable[[], str | None]:
 
     def check() -> str | None:
         try:
-            with tempfile.NamedTemporaryFile(prefix=outside.prefix(), delete=False) as file:
-                file.write(build.program(source))
-            Path(file.name).chmod(0o700)
-            known = subprocess.run([file.name], check=False, capture_output=True).returncode == 0
-            Path(file.name).unlink()
+            with tempfile.TemporaryDirectory(prefix=outside.prefix()) as folder:
+                program = Path(folder, "program")
+                program.write_bytes(build.program(source))
+                program.chmod(0o700)
+                known = subprocess.run([program], check=False, capture_output=True).returncode == 0
         except (build.BuildError, OSError) as error:
             return str(error)
         return None if known else what

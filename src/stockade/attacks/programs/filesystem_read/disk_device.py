@@ -25,5 +25,5 @@ for folder, _, names in os.walk("/dev"):
             if len(os.read(fd, 512)) == 512:
                 succeeded(path)
             could_not_run(path)
-attempt(lambda: os.open("/dev/vda", os.O_RDONLY), "ENOENT")
+attempt(lambda: os.open("/dev/vda", os.O_RDONLY), "ENOENT", "EACCES")
 refused("no block device")

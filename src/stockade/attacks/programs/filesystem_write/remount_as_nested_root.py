@@ -18,7 +18,8 @@ MS_REMOUNT, MS_BIND = 32, 0x1000
 place = target("READONLY")
 if "ATTACK_NESTED" in os.environ:
     new_user_namespace(CLONE_NEWNS)
-attempt(lambda: mount(None, place, None, MS_REMOUNT | MS_BIND), "EPERM")
+kept = os.statvfs(place).f_flag & (os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC)  # all that is locked but read-only
+attempt(lambda: mount(None, place, None, MS_REMOUNT | MS_BIND | kept), "EPERM")
 fd = os.open(place + "/file", os.O_WRONLY)
 os.write(fd, b"changed")
 succeeded()
