@@ -3,9 +3,12 @@ that they would share."""
 
 from __future__ import annotations
 
+import os
 import sys
+import time
 import venv
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -47,6 +50,21 @@ def test_a_module_is_imported_once_for_all(keeping) -> None:
     results = keeping("import os\nnumber = os.urandom(8).hex()", "import kept; print(kept.number)")
     assert all(result.ok for result in results)
     assert len({result.stdout for result in results}) == 1  # or none of the tests below shows anything
+
+
+def test_who_waits_for_an_import_keeps_nobody_else_waiting(packages: Path) -> None:
+    place = packages / f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
+    (place / "kept_slow.py").write_text("import time\ntime.sleep(3)")
+    many = 20 * len(os.sched_getaffinity(0))
+    slow, other = stockade.Sandbox(backend="native", preload=["kept_slow"]), stockade.Sandbox(backend="native")
+    assert other.run_command(["true"]).ok
+    with ThreadPoolExecutor(many) as pool:
+        begin = time.monotonic()
+        runs = [pool.submit(slow.run, "1", packages=packages) for _ in range(many)]
+        time.sleep(0.5)
+        assert other.run_command(["true"]).ok
+        assert time.monotonic() - begin < 2.5 and not any(run.done() for run in runs)
+        assert all(run.result().ok for run in runs)
 
 
 SAYS = {

@@ -61,7 +61,7 @@ class Admission:
             self._waiting.setdefault(launch.caller, []).append((run, launch))
 
     def begun(self, run: Run) -> None:
-        """Take notice that the program of ``run`` runs."""
+        """Take notice that ``run`` is no longer being set up: its program runs, or it waits for an interpreter."""
         self._starting.discard(run)
         self._fill()
 

@@ -42,7 +42,7 @@ class House(Protocol):
         """Find a cell for ``run``."""
 
     def begun(self, run: Run) -> None:
-        """Take notice that the program of ``run`` runs."""
+        """Take notice that ``run`` is no longer being set up."""
 
     def release(self, slot: Slot) -> None:
         """Take back a slot whose cell is dead."""

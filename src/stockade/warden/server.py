@@ -129,7 +129,7 @@ class Warden:
             self._prepare_spare(launch.base, launch.groups, bare=launch.bare)
 
     def begun(self, run: Run) -> None:
-        """Take notice that the program of ``run`` runs."""
+        """Take notice that ``run`` is no longer being set up."""
         self._admission.begun(run)
 
     def release(self, slot: Slot) -> None:

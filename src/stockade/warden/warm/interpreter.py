@@ -32,8 +32,14 @@ _MOST_USES = 100_000
 class House(slots.House, Protocol):
     """What a warm interpreter needs of the warden around it."""
 
+    def start(self, run: Run, launch: Launch) -> None:
+        """Have ``run`` begin as soon as there is room for it."""
+
     def begin(self, run: Run, launch: Launch) -> None:
         """Find a cell for ``run``, in another way if need be."""
+
+    def begun(self, run: Run) -> None:
+        """Take notice that ``run`` is no longer being set up."""
 
     def take_slot(self) -> Slot:
         """Return a slot for a cell."""
@@ -114,6 +120,7 @@ class Zygote:
     def wait_for(self, run: Run, launch: Launch) -> None:
         """Start ``run`` when the interpreter is there, or refuse it."""
         self._queue.append((run, launch))
+        self._house.begun(run)  # it takes nothing from others meanwhile
 
     def is_late(self, now: float) -> bool:
         """Return whether it should have said long ago that it is there."""
@@ -153,8 +160,8 @@ class Zygote:
             self.ready = True
             queue, self._queue = self._queue, []
             for run, launch in queue:
-                if not (run.gone or self.slots.take(run, launch)):
-                    self._house.begin(run, launch)  # all copies are taken: it is started cold
+                if not run.gone:
+                    self._house.start(run, launch)  # by us, or cold where all copies are taken
             if not self.slots:
                 self.slots.spare()
         elif kind == "refused" or kind.endswith("_failed"):
