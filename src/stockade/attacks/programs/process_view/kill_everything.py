@@ -5,7 +5,7 @@
 # success = "something else is dead"
 # control = { namespaces = ["user", "pid"], inside_victim = true }
 # observe = ["victim_killed"]
-# refusal = { default = "errno" }
+# refusal = { process = "errno | denied EPERM", default = "errno" }
 # ///
 
 import os

@@ -4,7 +4,7 @@
 # reference = "pid_namespaces(7)"
 # success = "it is process 1, and SIGTERM to itself has no effect"
 # control = { success = "signal SIGTERM" }
-# refusal = { default = "crash SIGTERM" }
+# refusal = { process = "crash SIGTERM | denied EPERM", default = "crash SIGTERM" }
 # ///
 
 import os

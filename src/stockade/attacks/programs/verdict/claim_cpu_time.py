@@ -4,7 +4,7 @@
 # reference = "signal(7), SIGXCPU"
 # success = "who goes by signals believes it"
 # control = { success = "signal SIGXCPU" }
-# refusal = { default = "verdict crashed SIGXCPU" }
+# refusal = { process = "verdict crashed SIGXCPU | denied EPERM", default = "verdict crashed SIGXCPU" }
 # ///
 
 import os

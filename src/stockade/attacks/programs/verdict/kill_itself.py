@@ -4,7 +4,7 @@
 # reference = "signal(7), SIGKILL"
 # success = "who goes by signals believes that a limit was hit"
 # control = { success = "signal SIGKILL" }
-# refusal = { default = "verdict crashed SIGKILL" }
+# refusal = { process = "verdict crashed SIGKILL | denied EPERM", default = "verdict crashed SIGKILL" }
 # ///
 
 import os

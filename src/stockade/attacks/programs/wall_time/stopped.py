@@ -4,7 +4,7 @@
 # reference = "signal(7), SIGSTOP"
 # success = "three times the limit goes by"
 # policy = { limits = { wall_time = 0.5 } }
-# refusal = { default = "limit wall_time" }
+# refusal = { process = "limit wall_time | denied EPERM", default = "limit wall_time" }
 # ///
 
 import os
