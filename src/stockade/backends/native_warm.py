@@ -36,12 +36,15 @@ def obstacle(plan: Plan, job: Job, readable: tuple[str, ...], packages: tuple[st
     shown that a copy could not reach any more."""
     if job.warm is False:
         return "warm=False forbids a copy"
+    lasting = _obstacle(plan, readable, packages)
+    if lasting:
+        return lasting
     if job.files or job.inputs:
         return "files are laid into the workspace"
     for name in job.environment:
         if name.startswith((*_READ_AT_START, *_BRINGS_CODE)):
             return f"{name} is read when an interpreter starts"
-    return _obstacle(plan, readable, packages)
+    return ""
 
 
 @lru_cache(maxsize=64)
