@@ -45,18 +45,19 @@ def as_before() -> Iterator[None]:
     before = Snapshot.take()
     yield
     settle_warden()
-    _reap()
-    eventually(lambda: not Snapshot.take().more_than(before), 2)
-    assert Snapshot.take().more_than(before) == {}
+    eventually(lambda: not _left(before), 2)
+    left = _left(before)
+    assert not left, left
 
 
-def _reap() -> None:
-    """Orphans came to us."""
+def _left(before: Snapshot) -> dict[str, list[str]]:
+    """Return what is there and was not before; orphans came to us, and are reaped."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
     except ChildProcessError:
         pass
+    return Snapshot.take().more_than(before)
 
 
 def guests(pid: int) -> list[int]:
