@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 
 _NUMBERS = count(1)
+_NO_SANDBOX = 0
+"""The caller of all runs that are asked for without a sandbox of one's own."""
 
 
 class Sandbox(Streaming[Stream]):
@@ -60,7 +62,8 @@ class Sandbox(Streaming[Stream]):
         warm: bool | None = None,
     ) -> None:
         self._warmth = warmth(preload, warm)
-        self._number = next(_NUMBERS)
+        self._caller = next(_NUMBERS)
+        """Which caller its runs are of, where runs have to wait: callers take turns."""
         chosen = select(policy, trust=trust, backend=backend, ceiling=ceiling)
         self.backend = chosen.backend
         self.plan = chosen.plan
@@ -106,7 +109,7 @@ class Sandbox(Streaming[Stream]):
         """Open a line and a conversation about ``job``; ``how`` is for ``Conversation``. Leaving ends the run."""
         if self._warmth and job.source is not None:
             job = replace(job, **self._warmth)
-        return conversing(self.backend, self.plan, job, caller=self._number, **how)
+        return conversing(self.backend, self.plan, job, caller=self._caller, **how)
 
 
 def run(
@@ -159,6 +162,7 @@ def run(
         packages=packages,
     )
     sandbox = Sandbox(policy, backend=backend, trust=trust, ceiling=ceiling, preload=preload, warm=warm)
+    sandbox._caller = _NO_SANDBOX
     return sandbox.run_job(job, on_warning=on_warning)
 
 
@@ -181,7 +185,9 @@ def run_command(
     job = job_from_command(
         argv, stdin=stdin, files=files, archive=archive, artifacts=artifacts, caps=caps, environment=environment
     )
-    return Sandbox(policy, backend=backend, trust=trust, ceiling=ceiling).run_job(job, on_warning=on_warning)
+    sandbox = Sandbox(policy, backend=backend, trust=trust, ceiling=ceiling)
+    sandbox._caller = _NO_SANDBOX
+    return sandbox.run_job(job, on_warning=on_warning)
 
 
 def select(

@@ -82,6 +82,22 @@ def test_however_many_fail_at_once_the_rest_goes_on(monkeypatch: pytest.MonkeyPa
     assert failed == runs
 
 
+def test_one_that_cannot_begin_costs_no_other_run_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission, "_AT_ONCE", 1)
+    begun: list[str] = []
+
+    def begin(run: Any, _launch: Launch) -> None:
+        if run.name == "bad":
+            raise OSError("no descriptor")
+        begun.append(run.name)
+
+    door = Admission(cast(Any, begin))
+    first, bad, last = (asked(door, name, 1) for name in ("first", "bad", "last"))
+    door.begun(first)  # must not raise: it is the first run's own business that it has begun
+    door.leave(bad)
+    assert begun == ["first", "last"] and "no descriptor" in bad.refused and not (first.refused or last.refused)
+
+
 def test_what_a_host_is_short_of_has_a_name() -> None:
     rooms = list(admission._rooms())
     assert rooms and all(room >= 0 and name for room, name in rooms)

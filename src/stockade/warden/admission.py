@@ -86,7 +86,10 @@ class Admission:
     def _admit(self, run: Run, launch: Launch) -> None:
         self._active.add(run)
         self._starting.add(run)
-        self._begin(run, launch)
+        try:
+            self._begin(run, launch)
+        except OSError as error:  # or it would end whichever run has made room
+            run.refuse(f"the run could not begin: {error}")
 
     def _next(self) -> tuple[Run, Launch]:
         caller = next(iter(self._waiting))

@@ -6,7 +6,7 @@
 # stage = ["device"]
 # needs = ["root", "disk-device"]
 # control = { touches = "opens the disk for reading and reads its first block" }
-# refusal = { default = "errno" }
+# refusal = { process = "errno", default = "errno ENOENT" }
 # ///
 
 import os
