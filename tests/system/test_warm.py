@@ -11,6 +11,7 @@ import pytest
 from tests.support import host
 
 import stockade
+from stockade import Guarantee
 from stockade.client import wardens
 
 pytestmark = [pytest.mark.needs("namespaces")]
@@ -86,6 +87,20 @@ PROGRAMS = {
     "operations": "sum(i for i in range(100))",
     "unraisable": "class A:\n    def __del__(self):\n        raise ValueError('x')\nA()",
     "cgroup": "print(open('/proc/self/cgroup').read())",
+    "value that JSON has nothing for": "[object, {1: 2, None: 3.5}]",
+    "value with itself in it": "a = []\na.append(a)\na",
+    "value that is no number": "[float('nan'), 1]",
+    "value of a subclass": "import collections\nclass Text(str): pass\n[Text('a'), collections.OrderedDict(b=True), (1,)]",
+    "value that cannot be told": "class A:\n    def __repr__(self):\n        1 / 0\nA()",
+    "error in the last line": "x = 1\nx / 0",
+    "error with a cause": "try:\n    {}['a']\nexcept KeyError as e:\n    raise ValueError('b') from e",
+    "error with a note and no words": "class A(Exception):\n    def __str__(self):\n        1 / 0\ne = A(); e.add_note('n')\nraise e",
+    "error of a group": "raise ExceptionGroup('g', [ValueError(1), KeyError('k')])",
+    "error with a hint": "colour = 1\ncolor",
+    "error beside a thread": "import threading, time\nthreading.Thread(target=time.sleep, args=(.1,)).start()\n1 / 0",
+    "error with a hook": "import sys\nsys.excepthook = lambda *a: print('hook', a[0])\n1 / 0",
+    "syntax error in the last line": "x = 1\nx +",
+    "warning": "x = 1\nx is 1",
     "annotations": "x: int = 3\nprint(__annotations__)",
 }
 
@@ -174,10 +189,29 @@ def test_what_contradicts_itself_is_refused():
         stockade.Sandbox(preload=["json"], warm=False)
 
 
-@pytest.mark.parametrize("options", [{"files": {"x": "y"}}, {"environment": {"PYTHONPATH": "/x"}}])
+@pytest.mark.parametrize("options", [{"environment": {"LD_DEBUG": "1"}}, {"environment": {"PYTHONPATH": "/x"}}])
 def test_a_job_that_needs_a_fresh_interpreter_says_why(options, warm):
     with pytest.raises(stockade.JobError, match="warm: a fresh interpreter is needed"):
         warm.run("1", **options)
+
+
+FILES = {"helper.py": "x = 5", "deep/er/data.txt": "text" * 999, "empty": b""}
+
+
+@pytest.mark.parametrize("source", [
+    "import helper\nprint(helper.x, helper.__file__)",
+    "import os\nprint([(a, sorted(b), [(n, oct(os.stat(a + '/' + n).st_mode), os.stat(a + '/' + n).st_uid) for n in sorted(c)]) for a, b, c in os.walk('.')])",
+    "open('deep/er/data.txt', 'a').write('more'); os = __import__('os'); os.remove('empty'); os.rename('deep', 'd')\nprint(os.listdir('d/er'))",
+    "import os\ns = os.statvfs('.')\nprint(s.f_blocks, s.f_bfree, s.f_files, s.f_ffree)",
+    "with open('fill', 'wb') as f:\n    try:\n        while True: f.write(bytes(4096)); f.flush()\n    except OSError as e:\n        print(e.errno, f.tell())",
+])  # fmt: skip
+def test_files_in_the_workspace_are_as_in_a_fresh_sandbox(source):
+    policy = stockade.Policy(limits={"disk": "2MiB"})
+    fresh, warm = (stockade.Sandbox(policy, backend="native", warm=warm) for warm in (False, True))
+    ends = [box.run(source, files=FILES, artifacts=["fill*", "d/**"]) for box in (fresh, warm)]
+    assert seen(ends[0]) == seen(ends[1])
+    assert ends[0].artifacts == ends[1].artifacts and is_warm(ends[1])
+    assert ends[0].limits_met[Guarantee.DISK] == ends[1].limits_met[Guarantee.DISK]
 
 
 def test_a_backend_without_one_says_so():

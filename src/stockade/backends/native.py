@@ -85,8 +85,8 @@ def launch(plan: Plan, job: Job, command: Command) -> Launch:
     sealed = not is_bound and policy.filesystem.way == "read"
     stays_open = bool(job.inputs) or is_bound or sealed
     variables = environment(policy, job, command)
-    needs = _Needs(command.readable, command.packages, command.agent, command.own_tasks)
-    room = _room(plan, needs, own, extra, stays_open)
+    needs = _Needs(command.readable, command.packages, command.agent, command.own_tasks, extra)
+    room = _room(plan, needs, own, stays_open)
     workspace = _workspace(policy)
     laid = [("file", f"{workspace}/{name}", content, job.mode_of(name), True) for name, content in job.files.items()]
     inputs = [("bind", str((Path.cwd() / name).resolve()), f"{workspace}/{name}", _FILE) for name in job.inputs]
@@ -134,7 +134,8 @@ def _warm(plan: Plan, job: Job, command: Command, needs: _Needs, variables: Mapp
 
 @lru_cache(maxsize=64)
 def _kept_warm(plan: Plan, needs: _Needs, template: Template, variables: tuple[tuple[str, str], ...]) -> bytes:
-    """Return how the interpreter is kept warm for runs under ``plan``: the same for every job of a kind."""
+    """Return how the interpreter is kept warm for runs under ``plan``: the same for every job of a kind. So jobs that
+    lay different amounts into the workspace are of different kinds: what their guests may write is bounded exactly."""
     policy = plan.policy
     stack = {name: figure for name, figure in rlimits(policy, plan.facts).items() if name == "stack"}
     return native_warm.warm(
@@ -143,7 +144,7 @@ def _kept_warm(plan: Plan, needs: _Needs, template: Template, variables: tuple[t
         root=(_root(policy, 0), *_system(plan.facts, needs.readable)),
         shown=(*bound(policy, needs.readable, needs.packages, None), *_files(policy)),
         network=_network(policy),
-        scratch=_writable(policy, 0, 0),
+        scratch=_writable(policy, *needs.extra),
         sealed=_from_identity(plan),
         limits=("limits", stack),
     ).encode()
@@ -151,12 +152,14 @@ def _kept_warm(plan: Plan, needs: _Needs, template: Template, variables: tuple[t
 
 @dataclass(frozen=True)
 class _Needs:
-    """What a command needs of its sandbox, as its language says."""
+    """What a command needs of its sandbox, as its language and its job say."""
 
     readable: tuple[str, ...]
     packages: tuple[str, ...]
     agent: tuple[tuple[str, bytes], ...]
     own_tasks: int
+    extra: tuple[int, int]
+    """Bytes and inodes that the job's files take in the workspace."""
 
 
 @dataclass(frozen=True)
@@ -172,20 +175,20 @@ class _Room:
 
 
 @lru_cache(maxsize=64)
-def _room(plan: Plan, needs: _Needs, own: int, extra: tuple[int, int], stays_open: bool) -> _Room:
+def _room(plan: Plan, needs: _Needs, own: int, stays_open: bool) -> _Room:
     """Return what ``plan`` and the language decide. A job that shows files of the host needs the host for longer.
 
-    ``own`` is what the sandbox's files take of a writable root, ``extra`` bytes and inodes laid into the workspace.
+    ``own`` is what the sandbox's files take of a writable root.
     """
     policy, facts = plan.policy, plan.facts
     room = (
         ("cgroup_namespace",),
-        _root(policy, own + extra[0]),
+        _root(policy, own + needs.extra[0]),
         *_system(facts, needs.readable),
         ("proc",),
         ("hostname", HOST_NAME),
         *_network(policy),
-        *_writable(policy, *extra),
+        *_writable(policy, *needs.extra),
         *(bound(policy, needs.readable, needs.packages, None) if policy.filesystem.workspace == "empty" else ()),
         *_files(policy),
     )

@@ -39,8 +39,8 @@ def obstacle(plan: Plan, job: Job, readable: tuple[str, ...], packages: tuple[st
     lasting = _obstacle(plan, readable, packages)
     if lasting:
         return lasting
-    if job.files or job.inputs:
-        return "files are laid into the workspace"
+    if job.inputs:
+        return "files of the host are shown in the workspace"
     for name in job.environment:
         if name.startswith((*_READ_AT_START, *_BRINGS_CODE)):
             return f"{name} is read when an interpreter starts"

@@ -22,6 +22,8 @@ _ASK = (
 )
 _ONE_THREAD = tuple((f"{library}_NUM_THREADS", "1") for library in ("OPENBLAS", "OMP", "MKL"))
 """What libraries start when they are imported no copy would have."""
+_BIND_NOW = ("LD_BIND_NOW", "1")
+"""Find each function of a library when it is loaded (ld.so(8)), or each copy would do so when it first calls one."""
 _OLDEST = (3, 8)
 _OLDEST_WARM = (3, 11)  # it has to run what makes copies, which is part of this package
 
@@ -66,7 +68,7 @@ def _template(found: Interpreter, preload: tuple[str, ...], folder: str) -> Temp
         argv=(found.executable, "-B", agent, "0", f"{folder.rpartition('/')[0]}/main.py"),
         shown=((str(_ZYGOTE), agent), (str(_AGENT), f"{folder}/run.py")),
         files=((f"{folder}/preload", "\n".join(preload).encode()),),
-        environment=_ONE_THREAD if preload else (),
+        environment=(_BIND_NOW, *(_ONE_THREAD if preload else ())),
     )
 
 

@@ -62,6 +62,12 @@ def main() -> None:
 
 def run(source: bytes, script: str, namespace: Namespace) -> tuple[bool, Any]:
     """Execute ``source``; return whether its last statement is an expression, and the expression's value."""
+    apart = split(source, script)
+    if apart is not None:
+        first, end, has_value = apart
+        if first is not None:
+            exec(first, namespace)
+        return has_value, eval(end, namespace)
     tree = compile(source, script, "exec", _ONLY_AST, True)
     last: Any = tree.body[-1] if tree.body else None
     if type(last).__name__ != "Expr":
@@ -77,6 +83,44 @@ def run(source: bytes, script: str, namespace: Namespace) -> tuple[bool, Any]:
     alone: Any = compile(b"0", script, "eval", _ONLY_AST, True)  # an Expression, without importing ast for it
     alone.body = last.value
     return True, eval(compile(alone, script, "eval", flags, True), namespace)
+
+
+def split(source: bytes, script: str) -> tuple[CodeType | None, CodeType, bool] | None:
+    """Return the code of all but the last statement (``None`` for none), that of the last one, and whether this is an
+    expression; or nothing where the text does not tell. A tree of objects always does, and takes longer than all else.
+
+    The last line without indentation begins the last statement if what is before it compiles by itself; and both
+    alone do then what they do together.
+    """
+    if not may_be_split(source):
+        return None
+    lines = source.splitlines(True)
+    at = len(lines) - 1
+    while at > 0 and lines[at][:1] in b" \t\n#":
+        at -= 1
+    head, tail = b"".join(lines[:at]), b"\n" * at + b"".join(lines[at:])
+    try:
+        try:
+            last, has_value = compile(tail, script, "eval", 0, True), True
+        except SyntaxError:
+            last, has_value = compile(tail, script, "exec", 0, True), False
+            if b";" in tail or b"global" in tail or last.co_flags & _FUTURES or "__annotate__" in last.co_names:
+                return None  # more than one statement, or one whose place among the others matters
+        first = compile(head, script, "exec", 0, True) if head.strip() else None
+        flags = first.co_flags & _FUTURES if first is not None else 0
+        if flags:
+            last = compile(tail, script, "eval" if has_value else "exec", flags, True)
+    except (SyntaxError, ValueError, OverflowError, MemoryError, RecursionError):
+        return None
+    return first, last, has_value
+
+
+def may_be_split(source: bytes) -> bool:
+    """Return whether no line says how to read the others, lines end as expected, and no escape is in doubt: of that is
+    warned, but once."""
+    escapes = source.count(b"\\n") + source.count(b"\\t")
+    unclear = b"\r" in source or b"\f" in source or b"coding" in source
+    return not unclear and source.count(b"\\") == escapes
 
 
 def count(most: int) -> Callable[[], int]:
@@ -189,8 +233,6 @@ def idle_loops(code: CodeType) -> tuple[int, ...]:
 
 def succeed(value: Any) -> None:
     """Report the value of the last expression: its repr, and the value itself where JSON can hold it."""
-    import json
-
     try:
         text = repr(value)
     except Exception as error:
@@ -198,34 +240,81 @@ def succeed(value: Any) -> None:
     report = {"repr": text[:_LONGEST_REPR]}
     try:
         report["value"] = value
-        body = json.dumps(report, allow_nan=False)
+        body = dumps(report)
         if len(body) > _LONGEST_VALUE:
             raise ValueError("too large to report")
     except (TypeError, ValueError, RecursionError):
         report.pop("value", None)
-        body = json.dumps(report)
+        body = dumps(report)
     say(body)
+
+
+def dumps(value: Any) -> str:
+    """Return ``value`` as JSON: by what of the ``json`` module is in C, since to import the rest takes ten times as
+    long as many a job."""
+    parts = accelerator()
+    if parts:
+        make, spell = parts
+        try:
+            encode = make({}, refuse, spell, None, ": ", ", ", False, False, False)
+        except TypeError:
+            pass  # an interpreter that has it otherwise
+        else:
+            return "".join(encode(value, 0))
+    import json
+
+    return json.dumps(value, allow_nan=False)
+
+
+def accelerator(found: list[tuple[Any, ...]] = []) -> tuple[Any, ...]:  # noqa: B006 - looked for once
+    """Return what makes an encoder and what spells text, or nothing."""
+    if not found:
+        try:
+            from _json import encode_basestring_ascii, make_encoder
+
+            found.append((make_encoder, encode_basestring_ascii))
+        except ImportError:
+            found.append(())
+    return found[0]
+
+
+def refuse(value: object) -> NoReturn:
+    """Say that JSON has nothing for such a value."""
+    raise TypeError(type(value).__name__ + " is not JSON")
 
 
 def fail(error: BaseException) -> None:
     """Report an error with the frames of the job's own code, and end as an interpreter does."""
-    import json
-    import traceback
-
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next
     error = error.with_traceback(trace)
-    lines = traceback.format_exception(type(error), error, trace)
+    lines = told(error)
     try:
         message = str(error)
     except Exception:
         message = ""
     kind = type(error).__name__
-    report = {"type": kind, "message": message[:_LONGEST_REPR], "traceback": "".join(lines)[:_LONGEST_REPR]}
-    say(json.dumps({"error": report}))
+    report = {"type": kind, "message": message[:_LONGEST_REPR], "traceback": lines[:_LONGEST_REPR]}
+    say(dumps({"error": report}))
     sys.excepthook(type(error), error, trace)
     sys.exit(130 if isinstance(error, KeyboardInterrupt) else 1)
+
+
+def told(error: BaseException) -> str:
+    """Return what the interpreter prints of an error: for that it needs no module, where ``traceback`` needs ten."""
+    if len(sys._current_frames()) > 1:  # another thread may be printing
+        import traceback
+
+        return "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    import io
+
+    stderr, sys.stderr = sys.stderr, io.StringIO()
+    try:
+        sys.__excepthook__(type(error), error, error.__traceback__)
+        return sys.stderr.getvalue()
+    finally:
+        sys.stderr = stderr
 
 
 def exit_status(error: SystemExit) -> int:

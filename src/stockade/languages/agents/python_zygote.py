@@ -23,6 +23,19 @@ def f(x):
     return [x + 1 for _ in range(9)]
 print(f"{f(2)}"[:0], end="")
 """
+_EXERCISES = {
+    "numpy": b"""import numpy
+a = numpy.arange(9.0).reshape(3, 3)
+b = (a @ a)[a > 3].sum() + a.mean() + numpy.array([1, 2]).max()
+f"{a} {b}"
+""",
+    "pandas": b"""import pandas
+f = pandas.DataFrame({"a": [1, 2, 3], "b": [0.5, 1.5, 2.5]})
+s = f["a"].sum() + f["b"].mean() + f[f["a"] > 1]["b"].max()
+f"{f} {f['a']} {s}"
+""",
+}
+"""What programs do with modules of which many are going to use some: a page that this has touched is there already."""
 _OWN_CODE = os.path.join(os.path.dirname(_FOLDER), ".stockade")
 
 
@@ -34,10 +47,12 @@ def renumber() -> None:
         os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) & 0xFF)
 
 
-def prepare() -> tuple[Any, Any]:
+def prepare() -> tuple[Any, Any, bytes]:
     """Import the modules asked for, and what makes copies and what notes steps, which leave no trace among the modules.
-    Return these two."""
-    trouble = preload()
+    Return these two, and a job that does what many are going to do."""
+    names = read("preload").decode().split()
+    exercises = {name: _EXERCISES[name] for name in names if name in _EXERCISES}
+    trouble = preload(names, exercises)
     kept = set(sys.modules)
     package = type(sys)("stockade")
     package.__path__ = [os.path.join(_OWN_CODE, "stockade")]
@@ -52,18 +67,22 @@ def prepare() -> tuple[Any, Any]:
     sys.stdout.flush()  # or every copy would say again what an import has printed
     sys.stderr.flush()
     zygote.flush()
-    return zygote, _trace
+    return zygote, _trace, b"".join(exercises.values()) + _REHEARSAL
 
 
-def preload() -> str:
-    """Import what was asked for; return why it cannot be kept warm, if so."""
-    names = read("preload").decode().split()
+def preload(names: list[str], exercises: dict[str, bytes]) -> str:
+    """Import what was asked for, and use it; return why it cannot be kept warm, if so. What cannot be exercised is
+    taken out of ``exercises``."""
     before = set(os.listdir("/proc/self/fd"))
     for name in names:
         try:
             __import__(name)
         except BaseException as error:
             return f"preload: {name} cannot be imported: {type(error).__name__}: {error}"
+        try:
+            exec(exercises.get(name, b""), {})  # what it puts off until it is used is done here, once
+        except Exception:
+            del exercises[name]  # of a kind that we do not know; only copies are slower then
         threads = len(os.listdir("/proc/self/task")) - 1
         if threads:
             return f"preload: {name} leaves {threads} threads running, which no copy would have; leave it out"
@@ -123,6 +142,11 @@ def rehearse(name: str) -> None:
     argv = [*sys.orig_argv[:2], __file__, "0", os.path.join(os.path.dirname(_FOLDER), name)]
     dress({"argv": argv, "environment": environment})
     agent["main"]()
+    agent["dumps"]({"repr": "", "value": 0})
+    try:
+        raise RuntimeError
+    except RuntimeError as error:
+        agent["told"](error)
     flush()
     leave()
     sys.path[0] = own
@@ -197,17 +221,20 @@ def clear(names: dict[str, Any]) -> None:
                 names[name] = None
 
 
+os.environ.pop("LD_BIND_NOW", None)  # it has had its effect
 environment = dict(os.environ)
+int("0")  # tables are worked out when they are first needed
 agent = load_agent()
 renumber()
-zygote, trace = prepare()
+zygote, trace, rehearsal = prepare()
 loaded = set(sys.modules)
 for name in ("_weakref", "atexit", "gc"):  # built in; a fresh interpreter has them ready, and not yet imported
     globals()[name] = __import__(name)
+agent["accelerator"]()
 for name in set(sys.modules) - loaded:
     del sys.modules[name]
 unseen = isinstance(print, type(len)) and sys.stdout is sys.__stdout__  # what a module has put there may say something
-launch = zygote.wait((_REHEARSAL, rehearse) if unseen else None)
+launch = zygote.wait((rehearsal, rehearse) if unseen else None)
 dress(launch)
 first = os.getpid()
 ended = 0

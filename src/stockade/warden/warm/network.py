@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from stockade.linux.stage import Stage
 
-_TRACES = ("net/snmp", "net/netstat", "net/snmp6", "net/sockstat", "net/ip6_flowlabel")
+_TRACES = ("net/snmp", "net/snmp6", "net/sockstat", "net/ip6_flowlabel")
 """What packets and sockets leave. A flow label stays for a minute without either (IPV6_FLOWLABEL_MGR)."""
 _LONGEST = 1 << 16
 

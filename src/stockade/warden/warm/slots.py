@@ -28,6 +28,8 @@ MOST = 16
 """Copies of one interpreter at most: a run more than that is started cold."""
 IDLE_SECONDS = 60.0
 _CPUS = len(os.sched_getaffinity(0))
+_LOOP_SECONDS = 0.002
+"""Who asks for the next run so soon after the last one is in a loop, and soon needs what is being made now."""
 
 
 class House(Protocol):
@@ -75,6 +77,7 @@ class Slots:
         """Whether any copy could be furnished."""
         self.uses = 0
         self.used = time.monotonic()
+        self._in_a_loop = False
 
     @property
     def busy(self) -> bool:
@@ -89,7 +92,9 @@ class Slots:
         """Give ``run`` a copy, or one that is being made; return whether there is any."""
         if self._closed:
             return False
-        self.used = time.monotonic()
+        now = time.monotonic()
+        self._in_a_loop = now - self.used < _LOOP_SECONDS
+        self.used = now
         self.uses += 1
         self._groups = launch.groups
         slot = self._best()
@@ -213,7 +218,7 @@ class Slots:
         try:
             if self._closed or slot.dead:
                 raise SlotError("it has ended")
-            slot.reuse(wire.IN_A_HURRY if self._taken > _CPUS else wire.AT_LEISURE)
+            slot.reuse(wire.IN_A_HURRY if self._in_a_loop or self._taken > _CPUS else wire.AT_LEISURE)
         except SlotError:
             self._lose(slot)
             if not (self._closed or self._spares):
