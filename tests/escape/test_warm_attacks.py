@@ -1,4 +1,4 @@
-"""Every attack that is Python source, run by a copy of an interpreter that is kept warm: refused just as it is cold."""
+"""Every attack in a language that is kept warm, run by a copy of an interpreter that is kept warm: refused just as it is cold."""
 
 from __future__ import annotations
 

@@ -195,6 +195,12 @@ def test_a_job_that_needs_a_fresh_interpreter_says_why(options, warm):
         warm.run("1", **options)
 
 
+def test_a_tight_filter_is_no_obstacle():
+    box = stockade.Sandbox(stockade.Policy(security={"syscalls": "tight"}), backend="native", warm=True)
+    result = box.run("import os\ntry:\n    os.fork()\nexcept OSError as e:\n    print(e.errno)")
+    assert (result.stdout, is_warm(result)) == ("1\n", True)
+
+
 FILES = {"helper.py": "x = 5", "deep/er/data.txt": "text" * 999, "empty": b""}
 
 

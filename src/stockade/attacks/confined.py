@@ -71,11 +71,11 @@ def _timed(world: World, box: Sandbox, job: Job) -> tuple[Result, float]:
 
 
 def _job(attack: Attack, world: World, backend: Backend, *, is_warm: bool) -> Job:
-    job = replace(_program(attack, world, backend), artifacts=attack.artifacts)
-    return warm.job(job, attack) if is_warm else job
+    job = replace(_program(attack, world, backend, is_warm=is_warm), artifacts=attack.artifacts)
+    return replace(job, warm=True) if is_warm else job
 
 
-def _program(attack: Attack, world: World, backend: Backend) -> Job:
+def _program(attack: Attack, world: World, backend: Backend, *, is_warm: bool) -> Job:
     environment = {**world.environment, **attack.confined}
     if attack.language == "c":
         program = build.program(attack.path.read_text(encoding="utf-8"))
@@ -84,7 +84,7 @@ def _program(attack: Attack, world: World, backend: Backend) -> Job:
     # Nothing is laid into a folder of the host: there the kit lies elsewhere.
     kit = None if world.filesystem else attack.kit
     files = {kit.name: kit.read_bytes()} if kit is not None else {}
-    if attack.language in {"ruby", "javascript"}:
+    if attack.language in {"ruby", "javascript"} and not is_warm:
         command = {"ruby": "ruby", "javascript": "node"}[attack.language]
         environment |= {"OPENSSL_CONF": "/dev/null"}  # Node reads the system's own, which need not be in its view
         name = f"program{attack.path.suffix}"

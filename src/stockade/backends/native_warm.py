@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 _PACKAGE = str(Path(linux.__file__).parents[1])
 _OWN_SPACE = (16 << 20, 4096)  # what modules may write while they are imported
 _JOB_SPACE = (1 << 30, 8192)  # nobody but the sandbox itself writes there
-_READ_AT_START = ("PYTHON", "LD_", "LC_", "LANG", "MALLOC_", "GLIBC_")
+_READ_AT_START = ("PYTHON", "RUBY", "GEM_", "BUNDLE_", "LD_", "LC_", "LANG", "MALLOC_", "GLIBC_")
 """Variables that an interpreter, or the C library below it, reads when it starts and never again."""
-_BRINGS_CODE = ("PYTHON", "LD_", "GCONV_PATH", "HOME")
+_BRINGS_CODE = ("PYTHON", "RUBY", "GEM_", "BUNDLE_", "LD_", "GCONV_PATH", "HOME")
 """Variables by which an interpreter comes, while it starts, by code from wherever they say: what waits to be copied is
 no guest, and runs nothing of the kind."""
 _BRINGS_NONE = ("PYTHONHASHSEED", "PYTHONUNBUFFERED", "PYTHONUTF8", "PYTHONIOENCODING", "PYTHONDONTWRITEBYTECODE")

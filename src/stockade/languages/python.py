@@ -22,10 +22,10 @@ _ASK = (
 )
 _ONE_THREAD = tuple((f"{library}_NUM_THREADS", "1") for library in ("OPENBLAS", "OMP", "MKL"))
 """What libraries start when they are imported no copy would have."""
-_BIND_NOW = ("LD_BIND_NOW", "1")
+BIND_NOW = ("LD_BIND_NOW", "1")
 """Find each function of a library when it is loaded (ld.so(8)), or each copy would do so when it first calls one."""
 _OLDEST = (3, 8)
-_OLDEST_WARM = (3, 11)  # it has to run what makes copies, which is part of this package
+OLDEST_WARM = (3, 11)  # it has to run what makes copies, which is part of this package
 
 
 class Python:
@@ -61,15 +61,29 @@ class Python:
 @lru_cache(maxsize=64)
 def _template(found: Interpreter, preload: tuple[str, ...], folder: str) -> Template | None:
     """Return how to have this interpreter started already, under the command line of a fresh one."""
-    if found.version < _OLDEST_WARM:
+    if found.version < OLDEST_WARM:
         return None
     agent = f"{folder}/agent.py"
     return Template(
         argv=(found.executable, "-B", agent, "0", f"{folder.rpartition('/')[0]}/main.py"),
         shown=((str(_ZYGOTE), agent), (str(_AGENT), f"{folder}/run.py")),
         files=((f"{folder}/preload", "\n".join(preload).encode()),),
-        environment=(_BIND_NOW, *(_ONE_THREAD if preload else ())),
+        environment=(BIND_NOW, *(_ONE_THREAD if preload else ())),
     )
+
+
+@lru_cache(maxsize=1)
+def of_the_system() -> str:
+    """Return a Python that every sandbox shows anyway, and that can keep other interpreters warm; empty for none."""
+    for name in (None, "/usr/bin/python3"):
+        try:
+            found = Python().interpreter(name)
+        except JobError:
+            continue
+        places = (found.executable, *found.places)
+        if found.version >= OLDEST_WARM and all(Path(place).is_relative_to("/usr") for place in places):
+            return found.executable
+    return ""
 
 
 def _environment(job: Job) -> str | None:

@@ -7,20 +7,23 @@ from pathlib import Path
 
 from stockade._errors import JobError
 from stockade._guarantees import Guarantee
-from stockade._job import Command, Job
+from stockade._job import Command, Job, Template
 from stockade._plan import Plan
-from stockade.languages import interpreters
+from stockade.languages import interpreters, python
 from stockade.languages.base import JOB_FOLDER, Interpreter
 
 _AGENT = Path(__file__).parent / "agents" / "ruby_agent.rb"
 _INSTALL = "apt install ruby"
 _ASK = (
-    "require 'json'; require 'rbconfig'; c = RbConfig::CONFIG; own = [RbConfig.ruby, c['rubylibprefix'], "
-    "c['libdir'] + '/' + c['LIBRUBY_SONAME'].to_s].select { |path| File.exist?(path) }; print JSON.generate(["
+    "require 'json'; require 'rbconfig'; c = RbConfig::CONFIG; lib = c.values_at('archlibdir', 'libdir').compact."
+    "map { |folder| folder + '/' + c['LIBRUBY_SONAME'].to_s }.find { |path| File.file?(path) }.to_s; own = ["
+    "RbConfig.ruby, c['rubylibprefix'], lib].select { |path| File.exist?(path) }; print JSON.generate(["
     "RbConfig.ruby, RUBY_ENGINE, RUBY_VERSION, own, c['ruby_version'], Regexp.respond_to?(:timeout=), "
-    "Dir['/proc/self/task/*'].size])"
+    "Dir['/proc/self/task/*'].size, c['ENABLE_SHARED'] == 'yes' ? lib : ''])"
 )
+_ZYGOTE = _AGENT.with_name("ruby_zygote.py")
 _OLDEST = (3, 0)
+_WARM = ((3, 1), (3, 2))  # what was seen to work: copies of an interpreter are no promise of Ruby's
 
 
 class Ruby:
@@ -37,12 +40,13 @@ class Ruby:
 
     def command(self, job: Job, plan: Plan, folder: str = JOB_FOLDER) -> Command:
         """Return the command that runs the source under the agent, which reports value and error."""
-        found, abi, has_timeout = _found(interpreters.locate(job.interpreter, ("ruby",), _INSTALL))
+        found, abi, has_timeout, library = _found(interpreters.locate(job.interpreter, ("ruby",), _INSTALL))
         script = f"{folder}/{job.name or 'main.rb'}"
         agent = f"{folder}/.agent/agent.rb"
         operations = plan.policy.limits.figure(Guarantee.OPERATIONS) or 0
         seconds = _regexp_timeout(plan, found, has_timeout=has_timeout)
         gems = _gems(job.packages, abi)
+        plain = not (job.preload or job.packages or job.warm is False)
         return Command(
             argv=(found.executable, agent, f"{operations:.0f}", f"{seconds:g}", script, *job.arguments),
             files={script: job.source or b""},
@@ -52,7 +56,23 @@ class Ruby:
             environment={"GEM_PATH": gems} if gems else {},
             channel=True,
             own_tasks=found.own_tasks,
+            template=_template(found, library, f"{folder}/.agent") if plain else None,
         )
+
+
+@lru_cache(maxsize=64)
+def _template(found: Interpreter, library: str, folder: str) -> Template | None:
+    """Return how to have this interpreter started already: as a library of a Python that can make copies of itself."""
+    keeper = python.of_the_system()
+    if not library or not keeper or found.version[:2] not in _WARM:
+        return None
+    agent, zygote = f"{folder}/agent.rb", f"{folder}/zygote.py"
+    words = (found.executable, agent, "0", "0", f"{folder.rpartition('/')[0]}/main.rb")
+    return Template(
+        argv=(keeper, "-I", "-S", "-B", zygote, library, *words),
+        shown=((str(_ZYGOTE), zygote), (str(_AGENT), agent)),
+        environment=(python.BIND_NOW,),
+    )
 
 
 def _regexp_timeout(plan: Plan, found: Interpreter, *, has_timeout: bool) -> float:
@@ -84,12 +104,13 @@ def _agent() -> bytes:
 
 
 @lru_cache(maxsize=32)
-def _found(executable: str) -> tuple[Interpreter, str, bool]:
-    """Return what an executable is, the version that its gems are for, and whether it has Regexp.timeout."""
-    real, engine, text, own, abi, has_timeout, tasks = interpreters.ask(
+def _found(executable: str) -> tuple[Interpreter, str, bool, str]:
+    """Return what an executable is, the version that its gems are for, whether it has Regexp.timeout, and its library
+    if it is one."""
+    real, engine, text, own, abi, has_timeout, tasks, library = interpreters.ask(
         executable, "--disable=gems", "-e", _ASK, kind="Ruby"
     )
     found = interpreters.version(text)
     if engine != "ruby" or found < _OLDEST:
         raise JobError(f"interpreter {executable!r} is {engine} {text}; CRuby 3.0 is the oldest that can be used")
-    return Interpreter(real, found, tuple(own), tasks), abi, has_timeout
+    return Interpreter(real, found, tuple(own), tasks), abi, has_timeout, library

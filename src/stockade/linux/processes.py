@@ -12,7 +12,7 @@ from stockade.linux import files, libc
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 else:
     import _signal as signal  # the ``signal`` module imports ``enum``
 
@@ -71,13 +71,18 @@ for _hook in (_before_fork, _after_fork_child, _after_fork_parent):
 
 
 def clone(flags: int) -> int:
-    """Fork into new namespaces (clone(2) without a stack); return 0 in the child, else its pid.
+    """Fork into new namespaces (clone(2) without a stack); return 0 in the child, else its pid."""
+    return fork_by(lambda: libc.syscall("clone", flags | signal.SIGCHLD, 0, 0, 0, 0))
 
-    Only for a single-threaded process: the interpreter's own fork hooks are called around the raw call.
+
+def fork_by(call: Callable[[], int]) -> int:
+    """Fork by ``call``, which returns 0 in the child, else its pid; return the same.
+
+    Only for a single-threaded process: the interpreter's own fork hooks are called around it.
     """
     _before_fork()
     try:
-        pid = libc.syscall("clone", flags | signal.SIGCHLD, 0, 0, 0, 0)
+        pid = call()
     except OSError:
         _after_fork_parent()
         raise

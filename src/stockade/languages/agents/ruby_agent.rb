@@ -59,7 +59,7 @@ class StockadeAgent
       "<inspect failed: #{error.class}>"
     end
     told = { repr: text }
-    told[:value] = value if plain?(value) && json(value).bytesize <= LONGEST_VALUE
+    told[:value] = value if plain?(value) && spell(value).bytesize <= LONGEST_VALUE
     say(told)
   rescue StandardError, SystemStackError
     say(repr: text)
@@ -94,13 +94,24 @@ class StockadeAgent
     text.encode(Encoding::UTF_8, invalid: :replace, undef: :replace).scrub[0, LONGEST_TEXT]
   end
 
-  def json(value)
-    require 'json'
-    JSON.generate(value, max_nesting: 0)
+  # JSON of what is plain; to load the library for it would take longer than many a job.
+  def spell(value)
+    case value
+    when nil then 'null'
+    when true, false, Integer, Float then value.to_s
+    when Array then "[#{value.map { |each| spell(each) }.join(',')}]"
+    when Hash then "{#{value.map { |key, each| "#{quote(key)}:#{spell(each)}" }.join(',')}}"
+    else quote(value)
+    end
+  end
+
+  def quote(text)
+    escaped = text.to_s.encode(Encoding::UTF_8).gsub(/["\\\u0000-\u001f]/) { |char| format('\\u%04x', char.ord) }
+    "\"#{escaped}\""
   end
 
   def say(told)
-    @channel.write("#{json(told)}\n")
+    @channel.write("#{spell(told)}\n")
     @channel.flush
   rescue SystemCallError, IOError
     nil # the reader may have stopped listening
@@ -111,7 +122,6 @@ class StockadeAgent
   def compiled(source, path, place)
     return ISEQ.compile(source, path, place) unless @most.positive?
 
-    json({}) # loaded now: at the end there must be no more to do
     rubys = RbConfig::CONFIG.values_at('rubylibprefix', 'rubylibdir', 'sitedir', 'vendordir') + Gem.path
     @foreign = [__FILE__, '<internal:', *rubys.compact.map { |folder| "#{folder}/" }]
     agent = self

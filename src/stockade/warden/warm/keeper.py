@@ -28,18 +28,33 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
     from collections.abc import Callable, Sequence
-    from typing import Any
+    from typing import Any, Protocol
 
     Rehearsal = tuple[bytes, Callable[[str], None]]
     """A job that stands for all, and what runs it as one, given the name of its file in the job's folder."""
 else:
     import _signal as signal  # the ``signal`` module imports ``enum``
 
+    Protocol = object
+
 _CHUNK = 1 << 16
 _STREAMS = (0, 1, 2, 3)
 """Never free in a keeper: what it opens must not lie on the numbers that a guest's own streams will take."""
 _FURNISHED, _OUTLET = wire.encode("furnished"), wire.encode(OUTLET)
 _UNKNOWN = {"disk_free": None, "inodes_free": None}  # a guest has its file systems to itself: the warden looks
+
+
+class Embedded(Protocol):
+    """An interpreter that has this process as its own, beside the one that runs this: it has to take part in forks."""
+
+    descriptors: tuple[int, ...]
+    """Those that it has opened."""
+
+    def settle(self) -> None:
+        """All other descriptors are closed, and none was opened yet."""
+
+    def fork(self) -> int:
+        """Fork, and return 0 in the child, else its pid."""
 
 
 class Keeper:
@@ -54,10 +69,12 @@ class Keeper:
         uid: int,
         steps: Sequence[bytes],
         rehearsal: Rehearsal | None,
+        embedded: Embedded | None,
     ) -> None:
         """``uid`` is the guests', as the warm interpreter's user namespace knows it; 0 leaves them who it is.
         ``steps`` are those of the slot, of its network, and of a guest (see ``Warm``)."""
         self._rehearsal = rehearsal
+        self._embedded = embedded
         self._parent = parent
         self._control = socket.socket(fileno=control)
         self._entrances = entrances
@@ -78,7 +95,10 @@ class Keeper:
 
     def _settle(self) -> None:
         """Become the init of the slot: in its groups, with a network and a view of processes of its own."""
-        processes.close_all_but((*_STREAMS, self._parent, self._control.fileno(), *self._entrances))
+        own = self._embedded.descriptors if self._embedded else ()
+        processes.close_all_but((*_STREAMS, *own, self._parent, self._control.fileno(), *self._entrances))
+        if self._embedded:
+            self._embedded.settle()
         processes.set_dumpable(False)
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # an interpreter has a handler, and by that a guest could reach us
         processes.no_new_privileges()
@@ -106,9 +126,9 @@ class Keeper:
         if self._uid:
             for fd in ends:
                 os.fchown(fd, self._uid, self._uid)  # or it could not open /dev/stderr, which leads to its own pipe
-        pid = os.fork()
+        pid = processes.fork_by(self._embedded.fork) if self._embedded else os.fork()
         if pid == 0:
-            self._guest = Guest(self._control, self._stage)
+            self._guest = Guest(self._control, self._stage, self._embedded.descriptors if self._embedded else ())
             return self._guest.become(ends, [self._itself, *own_ends], self._furnishing, rehearsal)
         for fd in (*ends, *own_ends):
             os.close(fd)
@@ -135,9 +155,11 @@ class Keeper:
 class Guest:
     """A copy of the keeper that becomes a guest without executing anything."""
 
-    def __init__(self, slot: socket.socket, stage: Stage) -> None:
-        """``slot`` is the keeper's way to the warden, ``stage`` takes the steps of the launch."""
+    def __init__(self, slot: socket.socket, stage: Stage, own: Sequence[int]) -> None:
+        """``slot`` is the keeper's way to the warden, ``stage`` takes the steps of the launch; ``own`` are descriptors
+        of the interpreter's."""
         self._slot = slot
+        self._own = own
         self._stage = stage
 
     def become(
@@ -151,13 +173,14 @@ class Guest:
             for number, fd in enumerate(ends):
                 os.dup2(fd, number)
             theirs, self._control = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+            itself = os.pidfd_open(os.getpid())  # a tight filter would not let it
             furnishing.carry_out()
             left = furnishing.descriptors
             self._stage.furnished(left[SCRATCH], left[JOB], self._hand_out)
             if rehearsal is not None:
                 self._rehearse(*rehearsal)
             listener = [left[LISTENER]] if LISTENER in left else []
-            mine = [os.pidfd_open(os.getpid()), left[SCRATCH], *listener]
+            mine = [itself, left[SCRATCH], *listener]
             send_with(self._slot, _FURNISHED, (fds[0], theirs.fileno(), *fds[1:], *mine))
             for fd in (theirs.detach(), self._slot.detach(), *listener):
                 os.close(fd)
@@ -178,7 +201,7 @@ class Guest:
                 wire.encode("exec", cpu_seconds=spent, peak_memory=usage.ru_maxrss * 1024, notes=notes)
             )
             self._control.detach()
-            processes.close_all_but(_STREAMS)
+            processes.close_all_but((*_STREAMS, *self._own))
             self._stage.seal()
             if traced:
                 _trace.note(traced, _trace.SEALED)

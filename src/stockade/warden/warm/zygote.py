@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-    from stockade.warden.warm.keeper import Rehearsal
+    from stockade.warden.warm.keeper import Embedded, Rehearsal
 
 _MOST_FDS = 16
 _kept: list[object] = []
@@ -30,8 +30,9 @@ _kept: list[object] = []
 _NAMESPACES = processes.NEW_PID | processes.NEW_NS | processes.NEW_NET | processes.NEW_IPC
 
 
-def wait(rehearsal: Rehearsal | None) -> dict[str, Any]:
-    """Make copies for as long as the warden lives. Returns in a guest alone, with its launch."""
+def wait(rehearsal: Rehearsal | None, embedded: Embedded | None = None) -> dict[str, Any]:
+    """Make copies for as long as the warden lives. Returns in a guest alone, with its launch. ``embedded`` is an
+    interpreter that this process was made for, if it is another than the one that runs this."""
     os.set_inheritable(CONTROL, False)
     control = socket.socket(fileno=CONTROL)
     itself = os.pidfd_open(os.getpid())
@@ -46,6 +47,7 @@ def wait(rehearsal: Rehearsal | None) -> dict[str, Any]:
         fds = descriptors(ancillary)
         for _, fields in decoder.feed(data):
             if processes.clone(_NAMESPACES) == 0:
+                control.detach()  # a keeper closes it, and in a guest its number is another's
                 keeper = Keeper(
                     parent=itself,
                     control=fds[0],
@@ -53,6 +55,7 @@ def wait(rehearsal: Rehearsal | None) -> dict[str, Any]:
                     uid=fields["uid"],
                     steps=fields["steps"],
                     rehearsal=rehearsal,
+                    embedded=embedded,
                 )
                 _kept.append(keeper)
                 return keeper.serve()
