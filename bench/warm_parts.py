@@ -7,7 +7,9 @@ import contextlib
 import io
 import json
 import os
+import shutil
 import statistics
+import subprocess
 import tempfile
 import threading
 import time
@@ -209,6 +211,37 @@ def preload(runs: int, packages: str | None) -> dict[str, Any]:
     medians = {name: statistics.median(each) for name, each in times.items()}
     apart = medians["preloaded, uses them"] - medians["preloaded, does not"]
     return {"median (ms)": medians, "more for a run that uses them (ms)": apart}
+
+
+# -- Ruby --------------------------------------------------------------------------------------------------------
+
+
+def ruby(runs: int) -> dict[str, Any]:
+    """Compare a small Ruby program from a warm interpreter with one from a fresh one, and with a bare interpreter."""
+    executable = shutil.which("ruby")
+    if executable is None:
+        return {"not here": "ruby is not installed"}
+    warm, cold = stockade.Sandbox(warm=True), stockade.Sandbox(warm=False)
+
+    def bare(source: str) -> str:
+        done = subprocess.run([executable, "-e", source], capture_output=True, check=True)
+        return done.stdout.decode()
+
+    def sandboxed(box: stockade.Sandbox) -> Callable[[str], str]:
+        return lambda source: box.run(source, language="ruby").check().stdout
+
+    cases = {"from a warm interpreter": sandboxed(warm), "from a fresh one": sandboxed(cold), "ruby -e, bare": bare}
+    times: dict[str, list[float]] = {name: [] for name in cases}
+    for number in range(-5, max(10, runs // 50)):
+        for name, call in cases.items():
+            begin = time.perf_counter()
+            said = call(f"puts [1, 2, {number}].sum")
+            took = (time.perf_counter() - begin) * 1e3
+            assert said == f"{3 + number}\n", said
+            if number >= 0:
+                times[name].append(took)
+            time.sleep(0.01)
+    return {"median (ms)": {name: statistics.median(each) for name, each in times.items()}}
 
 
 # -- memory ------------------------------------------------------------------------------------------------------

@@ -44,8 +44,8 @@ class Sandbox(Streaming[Stream]):
     """A policy and a backend, ready to run things. Every run is a sandbox of its own: nothing is carried over.
 
     ``policy`` is a ``Policy`` or a profile's name, ``ceiling`` the most that it may ask for: see ``stockade.select``.
-    Python source is run by a copy of an interpreter that is kept warm, from the third run of a kind on, where that
-    gives the same guarantees. ``preload`` are modules that it has imported before, such as ``["numpy"]``: then the
+    Python and Ruby source is run by a copy of an interpreter that is kept warm, from the third run of a kind on, where
+    that gives the same guarantees. ``preload`` are modules that it has imported before, such as ``["numpy"]``: then the
     first run waits for it. ``warm=True`` waits without any, and raises ``JobError`` where a job needs a fresh one;
     ``warm=False`` starts a fresh interpreter for every run.
     Raises ``PlanError`` at once if a guarantee of the policy cannot be held here.
