@@ -100,6 +100,13 @@ PROGRAMS = {
     "error beside a thread": "import threading, time\nthreading.Thread(target=time.sleep, args=(.1,)).start()\n1 / 0",
     "error with a hook": "import sys\nsys.excepthook = lambda *a: print('hook', a[0])\n1 / 0",
     "syntax error in the last line": "x = 1\nx +",
+    "error without stderr": "import sys\ndel sys.stderr\n1/0",
+    "error without a hook": "import sys\ndel sys.__excepthook__\n1/0",
+    "error with a long chain": "e = None\nfor i in range(5000):\n    n = ValueError(i); n.__cause__ = e; e = n\nraise e",
+    "error whose class has no name": "class M(type):\n    __name__ = 5\nclass E(Exception, metaclass=M): pass\nraise E",
+    "stderr that cannot be flushed": "import sys\nclass A:\n    def write(self, x): pass\n    def flush(self): raise ValueError\nsys.stderr = A()\n5",
+    "exit with what cannot be told": "class A:\n    def __str__(self): raise ValueError\nraise SystemExit(A())",
+    "constants of one program": "a = 1000\nassert a is 1000",
     "warning": "x = 1\nx is 1",
     "annotations": "x: int = 3\nprint(__annotations__)",
 }

@@ -37,6 +37,7 @@ PROGRAMS = {
     "error that the agent must not catch": "raise Exception, 'all'",
     "error with a cause": "begin; raise 'a'; rescue => e; raise ArgumentError, 'b'; end",
     "error with a hint": "colour = 1; color",
+    "error that is frozen": "raise RuntimeError.new('x').freeze",
     "no such method": "nil.foo(1)",
     "syntax error": "def f(",
     "name that is no constant": "NoSuch",

@@ -6,7 +6,9 @@ import contextlib
 import io
 import json
 import re
+import sys
 import traceback
+import warnings
 
 import pytest
 from hypothesis import given, settings
@@ -76,6 +78,31 @@ def test_no_heap_of_lines_does(lines):
     with pytest.MonkeyPatch.context() as patch:
         short, long = both_ways(patch, "\n".join(lines).encode())
     assert short == long
+
+
+@pytest.mark.parametrize(("source", "count"), [
+    ("from __future__ import annotations\nprint(1 is 1)", 1), ("x = 1 is 1; y = 2", 1), ("x = \'\'\'\nprint(1 is 1) #\'\'\'\n", 0),
+    ("1 is 1", 1), ("x = 1 is 1\nx", 1), ("'\\d'\n'\\w'", 2), ("x = 1\nprint('\\d' if x is 1 else 2)", 2), ("x = 1\nx", 0),
+])  # fmt: skip
+def test_what_is_warned_of_is_told_once(source, count):
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        performed(source.encode(), fresh())
+    assert len(told) == count
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_constants_are_those_of_one_program():
+    for source in ("a = 1000\nassert a is 1000", "a = (1, 2)\nif a is (1, 2): b = 1\nassert b"):
+        agent.run(source.encode(), SCRIPT, fresh())
+
+
+def test_an_error_is_told_whatever_the_job_has_taken_away(monkeypatch):
+    error = ValueError("a")
+    for name in ("stderr", "__excepthook__"):
+        with monkeypatch.context() as patch:
+            patch.delattr(sys, name)
+            assert agent.told(error) == "ValueError: a\n"
 
 
 def test_most_programs_end_in_a_way_that_is_told_quickly():

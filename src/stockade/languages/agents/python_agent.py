@@ -28,6 +28,8 @@ _LONGEST_VALUE = 512 * 1024
 _ONLY_AST = 0x400
 _PAST_LONG = 1 << 63
 _FUTURES = 0x1FFF000  # compiler flags of __future__ features, kept for the last expression
+_NO_WARNING = ("error", None, Warning, None, 0)
+"""A filter (see ``warnings``): what there is to be warned of is told when all is compiled as one, and once."""
 
 
 def main() -> None:
@@ -92,35 +94,30 @@ def split(source: bytes, script: str) -> tuple[CodeType | None, CodeType, bool] 
     The last line without indentation begins the last statement if what is before it compiles by itself; and both
     alone do then what they do together.
     """
-    if not may_be_split(source):
-        return None
     lines = source.splitlines(True)
+    if b"\r" in source or b"\f" in source or b"__future__" in source or any(b"coding" in line for line in lines[:2]):
+        return None  # lines end as nobody expects, or one says how to read the others
     at = len(lines) - 1
     while at > 0 and lines[at][:1] in b" \t\n#":
         at -= 1
     head, tail = b"".join(lines[:at]), b"\n" * at + b"".join(lines[at:])
+    filters: list[Any] = (sys.modules.get("warnings") or sys.modules["_warnings"]).filters
+    filters.insert(0, _NO_WARNING)
     try:
         try:
             last, has_value = compile(tail, script, "eval", 0, True), True
         except SyntaxError:
-            last, has_value = compile(tail, script, "exec", 0, True), False
-            if b";" in tail or b"global" in tail or last.co_flags & _FUTURES or "__annotate__" in last.co_names:
+            if b";" in tail or b"global" in tail:
                 return None  # more than one statement, or one whose place among the others matters
+            last, has_value = compile(tail, script, "exec", 0, True), False
+            if "__annotate__" in last.co_names:
+                return None
         first = compile(head, script, "exec", 0, True) if head.strip() else None
-        flags = first.co_flags & _FUTURES if first is not None else 0
-        if flags:
-            last = compile(tail, script, "eval" if has_value else "exec", flags, True)
-    except (SyntaxError, ValueError, OverflowError, MemoryError, RecursionError):
+    except (SyntaxError, ValueError, OverflowError, MemoryError, RecursionError, Warning):
         return None
+    finally:
+        filters.remove(_NO_WARNING)
     return first, last, has_value
-
-
-def may_be_split(source: bytes) -> bool:
-    """Return whether no line says how to read the others, lines end as expected, and no escape is in doubt: of that is
-    warned, but once."""
-    escapes = source.count(b"\\n") + source.count(b"\\t")
-    unclear = b"\r" in source or b"\f" in source or b"coding" in source
-    return not unclear and source.count(b"\\") == escapes
 
 
 def count(most: int) -> Callable[[], int]:
@@ -294,8 +291,7 @@ def fail(error: BaseException) -> None:
         message = str(error)
     except Exception:
         message = ""
-    kind = type(error).__name__
-    report = {"type": kind, "message": message[:_LONGEST_REPR], "traceback": lines[:_LONGEST_REPR]}
+    report = {"type": str(type(error).__name__), "message": message[:_LONGEST_REPR], "traceback": lines[:_LONGEST_REPR]}
     say(dumps({"error": report}))
     sys.excepthook(type(error), error, trace)
     sys.exit(130 if isinstance(error, KeyboardInterrupt) else 1)
@@ -303,13 +299,24 @@ def fail(error: BaseException) -> None:
 
 def told(error: BaseException) -> str:
     """Return what the interpreter prints of an error: for that it needs no module, where ``traceback`` needs ten."""
-    if len(sys._current_frames()) > 1:  # another thread may be printing
+    text = ""
+    if len(sys._current_frames()) == 1:  # or another thread may be printing
+        try:
+            text = printed(error)
+        except Exception:
+            text = ""  # the job has taken away what is needed
+    if not text:
         import traceback
 
-        return "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    return text
+
+
+def printed(error: BaseException) -> str:
+    """Have the interpreter print an error, and return what it has written."""
     import io
 
-    stderr, sys.stderr = sys.stderr, io.StringIO()
+    stderr, sys.stderr = getattr(sys, "stderr", None), io.StringIO()
     try:
         sys.__excepthook__(type(error), error, error.__traceback__)
         return sys.stderr.getvalue()
@@ -324,10 +331,12 @@ def exit_status(error: SystemExit) -> int:
         return 0
     if isinstance(code, int):
         return code & 0xFF if -_PAST_LONG <= code < _PAST_LONG else 0xFF  # as an interpreter that reads a C long
-    try:
-        print(code, file=sys.stderr)
-    except BaseException:
-        return 1  # nobody can be told
+    for what in (str(code) if isinstance(code, str) else code, ""):
+        try:
+            print(what, file=sys.stderr)
+            break
+        except BaseException:
+            continue  # then the line ends, at least, if anybody can be told
     return 1
 
 

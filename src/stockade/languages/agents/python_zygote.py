@@ -203,11 +203,11 @@ def flush() -> bool:
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name, None)
         try:
-            if stream is not None and not stream.closed:
+            if stream is not None and not getattr(stream, "closed", False):
                 stream.flush()
         except BaseException as error:
+            well = False
             if name == "stdout":
-                well = False
                 sys.stderr.write(f"Exception ignored in: {stream!r}\n{type(error).__name__}: {error}\n")
     zygote.flush()
     return well

@@ -81,7 +81,7 @@ class StockadeAgent
   # Reports an error with the frames of the job's own code, and leaves it to the interpreter to print.
   def fail_with(error)
     frames = (error.backtrace || []).reject { |frame| frame.start_with?(__FILE__, '<internal:') }
-    error.set_backtrace(frames.empty? ? [@script] : frames)
+    error.set_backtrace(frames.empty? ? [@script] : frames) unless error.frozen?
     trace = text_of(error.full_message(highlight: false, order: :top))
     say(error: { type: error.class.name.to_s, message: text_of(error.message), traceback: trace })
   rescue StandardError, SystemStackError
