@@ -76,6 +76,18 @@ TRACES = {
         "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', 9))",
         "print('FOUND' if [l.split()[4] for l in open('/proc/net/snmp') if l.startswith('Udp:')][1] != '0' else '')",
     ),
+    **{
+        f"what netstat counts of {name}": (
+            f"import socket as s\ntry:\n    {deed}\nexcept OSError: pass",
+            "print('FOUND' if any(n != '0' for l in open('/proc/net/netstat') for n in l.split()[1:] if n.isdigit()) else '')",
+        )
+        for name, deed in {
+            "a datagram": "s.socket(2, 2).sendto(b'x', ('127.0.0.1', 9))",
+            "a refusal": "s.create_connection(('127.0.0.1', 1))",
+            "a fast opening": "s.socket().sendto(b'x', s.MSG_FASTOPEN, ('127.0.0.1', 1))",
+            "a connection": "l = s.create_server(('127.0.0.1', 0)); c = s.create_connection(l.getsockname()); l.accept()",
+        }.items()
+    },
     "numbers of processes": (
         "import os\nfor _ in range(5):\n    if os.fork() == 0: os._exit(0)\n    os.wait()",
         "import os\nchild = os.fork()\nif child == 0: os._exit(0)\nos.wait(); child > 3 and print('FOUND')",

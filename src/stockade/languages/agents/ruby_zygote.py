@@ -58,6 +58,7 @@ class Ruby:
         for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)  # as a program finds them that is started afresh
         fresh = self._actions()
+        self._kept: list[Any] = []
         self._ruby = ctypes.PyDLL(library, mode=ctypes.RTLD_GLOBAL)
         self._ruby.ruby_process_options.restype = ctypes.c_void_p
         self._ruby.ruby_run_node.argtypes = (ctypes.c_void_p,)
@@ -77,8 +78,9 @@ class Ruby:
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
 
     def _spell(self, words: Sequence[str]) -> Any:
-        self._words = [ctypes.create_string_buffer(os.fsencode(word)) for word in words]  # kept: $0 is written there
-        places = [ctypes.cast(each, ctypes.c_char_p) for each in self._words]
+        spelled = [ctypes.create_string_buffer(os.fsencode(word)) for word in words]
+        self._kept += spelled  # for good: the interpreter writes $0 to where the first ones lie
+        places = [ctypes.cast(each, ctypes.c_char_p) for each in spelled]
         return (ctypes.c_char_p * (len(words) + 1))(*places, None)
 
     def _actions(self) -> list[Any]:

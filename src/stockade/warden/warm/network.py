@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from stockade.linux.stage import Stage
 
 _TRACES = ("net/snmp", "net/snmp6", "net/sockstat", "net/ip6_flowlabel")
-"""What packets and sockets leave. A flow label stays for a minute without either (IPV6_FLOWLABEL_MGR)."""
+"""What packets and sockets leave: whatever net/netstat counts goes with something that net/snmp counts. A flow label
+stays for a minute without either (IPV6_FLOWLABEL_MGR)."""
 _LONGEST = 1 << 16
 
 
