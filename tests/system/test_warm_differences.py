@@ -39,6 +39,18 @@ def test_the_kernel_shows_the_command_line_without_the_arguments_of_the_job(said
     assert set(told) == {"['/job/main.py', 'x'] ['/job/.agent/agent.py', '0', '/job/main.py', 'x']"}
 
 
+def test_the_kernel_shows_the_environment_without_the_variables_of_the_job(said):
+    one, two, fresh, _ = said("print(sorted(open('/proc/self/environ').read().split(chr(0))))", environment={"A": "b"})
+    assert one == two and "A=b" not in one and "LD_BIND_NOW=1" in one
+    assert "A=b" in fresh and "LD_BIND_NOW" not in fresh
+    told = said(
+        "import ctypes, os, subprocess\n"
+        "of_a_program = subprocess.run(['env'], capture_output=True, text=True).stdout\n"
+        "print(ctypes.CDLL(None).getenv(b'LD_BIND_NOW'), os.environ.get('LD_BIND_NOW'), 'LD_' in of_a_program)"
+    )
+    assert set(told) == {"0 None False"}
+
+
 def test_the_frames_of_the_agent_have_no_lines_of_source(said):
     one, _, fresh, _ = said("import inspect\nprint([bool(frame.code_context) for frame in inspect.stack()[1:]])")
     assert set(one[1:-1].split(", ")) == {"False"}
