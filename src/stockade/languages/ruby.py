@@ -23,7 +23,7 @@ _ASK = (
 )
 _ZYGOTE = _AGENT.with_name("ruby_zygote.py")
 _OLDEST = (3, 0)
-_WARM = ((3, 1), (3, 2))  # what was seen to work: copies of an interpreter are no promise of Ruby's
+_WARM = ((3, 1),)  # what was seen to work: copies of an interpreter are no promise of Ruby's
 
 
 class Ruby:
