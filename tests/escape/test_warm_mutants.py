@@ -40,7 +40,7 @@ PROTECTIONS: dict[str, tuple[tuple[Edit, ...], str]] = {
         "test_warm_slots.py::test_nothing_is_left_for_the_next_run[numbers of processes]",
     ),
     "descriptors are closed": (
-        ((_KEEPER, "            processes.close_all_but(_STREAMS)\n", ""),),
+        ((_KEEPER, "            processes.close_all_but((*_STREAMS, *self._own))\n", ""),),
         "test_warm_slots.py::test_a_run_holds_nothing_open_but_its_streams",
     ),
     "a network of each slot": (
@@ -60,7 +60,7 @@ PROTECTIONS: dict[str, tuple[tuple[Edit, ...], str]] = {
         "test_warm_start.py::test_memory_that_all_copies_would_share_keeps_an_interpreter_from_being_kept[anonymous]",
     ),
     "no code starts with it": (
-        (("backends/native_warm.py", '_BRINGS_CODE = ("PYTHON", "LD_", "GCONV_PATH", "HOME")', '_BRINGS_CODE = ("-",)'),),
+        (("backends/native_warm.py", '_BRINGS_CODE = ("PYTHON", "RUBY", "GEM_", "BUNDLE_", "LD_", "GCONV_PATH", "HOME")', '_BRINGS_CODE = ("-",)'),),
         "test_warm_start.py::test_code_that_starts_with_an_interpreter_runs_in_the_sandbox",
     ),
 }  # fmt: skip
