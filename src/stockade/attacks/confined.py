@@ -72,7 +72,7 @@ def _timed(world: World, box: Sandbox, job: Job) -> tuple[Result, float]:
 
 def _job(attack: Attack, world: World, backend: Backend, *, is_warm: bool) -> Job:
     job = replace(_program(attack, world, backend, is_warm=is_warm), artifacts=attack.artifacts)
-    return replace(job, warm=True) if is_warm else job
+    return replace(job, warm=is_warm) if job.source is not None else job
 
 
 def _program(attack: Attack, world: World, backend: Backend, *, is_warm: bool) -> Job:
