@@ -331,7 +331,7 @@ def exit_status(error: SystemExit) -> int:
         return 0
     if isinstance(code, int):
         return code & 0xFF if -_PAST_LONG <= code < _PAST_LONG else 0xFF  # as an interpreter that reads a C long
-    for what in (str(code) if isinstance(code, str) else code, ""):
+    for what in (code, ""):
         try:
             print(what, file=sys.stderr)
             break

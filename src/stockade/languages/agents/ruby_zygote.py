@@ -50,8 +50,10 @@ _C = ctypes.CDLL(None)
 class Ruby:
     """The interpreter, started when this is made. All of it happens in the main thread, which is Ruby's as well."""
 
-    descriptors: tuple[int, ...] = (4, 5, 6)
-    """Those that it may have opened: two, from 4 on in a fresh one and in copies, above ``CONTROL`` in this process."""
+    descriptors: tuple[int, ...] = (5, 6)
+    """Two that it has opened, above ``CONTROL``."""
+    of_guests: tuple[int, ...] = (_FIRST, _FIRST + 1)
+    """The two that a fork opens in their place, where a fresh one has them."""
 
     def __init__(self, library: str, words: Sequence[str]) -> None:
         """Start it as ``ruby`` with these ``words``, of which the second is a script that is read, and not yet run."""

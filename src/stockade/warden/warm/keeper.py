@@ -48,7 +48,9 @@ class Embedded(Protocol):
     """An interpreter that has this process as its own, beside the one that runs this: it has to take part in forks."""
 
     descriptors: tuple[int, ...]
-    """Those that it has opened."""
+    """Those that it has opened, and a keeper keeps."""
+    of_guests: tuple[int, ...]
+    """Those that a guest keeps."""
 
     def settle(self) -> None:
         """All other descriptors are closed, and none was opened yet."""
@@ -128,7 +130,7 @@ class Keeper:
                 os.fchown(fd, self._uid, self._uid)  # or it could not open /dev/stderr, which leads to its own pipe
         pid = processes.fork_by(self._embedded.fork) if self._embedded else os.fork()
         if pid == 0:
-            self._guest = Guest(self._control, self._stage, self._embedded.descriptors if self._embedded else ())
+            self._guest = Guest(self._control, self._stage, self._embedded.of_guests if self._embedded else ())
             return self._guest.become(ends, [self._itself, *own_ends], self._furnishing, rehearsal)
         for fd in (*ends, *own_ends):
             os.close(fd)
