@@ -12,13 +12,14 @@ from types import TracebackType
 from typing import Any, BinaryIO
 
 from stockade._ceiling import Given
+from stockade._converse import concluded
 from stockade._errors import StockadeError
 from stockade._events import Event, Finished, LimitReached, OnWarning
 from stockade._given import Source, job_from_command, job_from_source
 from stockade._job import Job
 from stockade._policy import Policy
 from stockade._result import Result
-from stockade._sandbox import Sandbox, concluded
+from stockade._sandbox import Sandbox
 from stockade._stream import REPORT_SECONDS, Controls, Streaming, following
 from stockade.backends.base import Backend
 from stockade.client import wardens
@@ -154,10 +155,9 @@ async def events(outbox: Outbox, line: wardens.Line, stdin: bytes | BinaryIO | N
     loop = asyncio.get_running_loop()
     sock, talk = line.sock, outbox.talk
     sock.setblocking(False)
-    more = asyncio.Event()
-    outbox.wake = partial(loop.call_soon_threadsafe, more.set)
-    sender = asyncio.create_task(_send(loop, sock, Input(stdin), outbox, more))
-    sender.add_done_callback(partial(_hang_up_after_failure, sock))
+    sender = Sender(loop, sock, Input(stdin), outbox)
+    outbox.wake = partial(loop.call_soon_threadsafe, sender.wake)
+    sender.wake()
     try:
         while not talk.finished:
             try:
@@ -167,29 +167,53 @@ async def events(outbox: Outbox, line: wardens.Line, stdin: bytes | BinaryIO | N
             for event in outbox.feed(data):
                 yield event
             if talk.outgoing or talk.wants_input:
-                more.set()
+                sender.wake()
     finally:
         outbox.close()
-        sender.cancel()
-        with suppress(asyncio.CancelledError, StockadeError):
-            await sender
+        await sender.end()
         line.settled = talk.settled
 
 
-async def _send(
-    loop: asyncio.AbstractEventLoop, sock: socket.socket, source: Input, outbox: Outbox, more: asyncio.Event
-) -> None:
-    """Send what there is to say, and read input when there is room for it."""
-    while True:
-        more.clear()
-        if outbox.flush():
-            await _writable(loop, sock)
-        elif not outbox.talk.wants_input:
-            await more.wait()
-        else:
-            if not source.ready_now:
-                await _readable(loop, source.fd)
-            outbox.send_input(source.read())
+class Sender:
+    """Sends what there is to say, and reads input when there is room for it: at once what can be done at once, the rest
+    in a task of its own."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, sock: socket.socket, source: Input, outbox: Outbox) -> None:
+        self._loop, self._sock, self._source, self._outbox = loop, sock, source, outbox
+        self._more = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._ended = False
+
+    def wake(self) -> None:
+        """There is something to say, or room for input."""
+        if self._ended:
+            return  # called for before that, by another thread
+        if self._task is not None:
+            self._more.set()
+        elif self._outbox.flush() or self._outbox.talk.wants_input:
+            self._task = self._loop.create_task(self._run())
+            self._task.add_done_callback(partial(_hang_up_after_failure, self._sock))
+
+    async def end(self) -> None:
+        """Say nothing more. Raises what kept the input from being read."""
+        self._ended = True
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError, StockadeError):
+                await self._task
+
+    async def _run(self) -> None:
+        talk, source = self._outbox.talk, self._source
+        while True:
+            self._more.clear()
+            if self._outbox.flush():
+                await _writable(self._loop, self._sock)
+            elif not talk.wants_input:
+                await self._more.wait()
+            else:
+                if not source.ready_now:
+                    await _readable(self._loop, source.fd)
+                self._outbox.send_input(source.read())
 
 
 async def _writable(loop: asyncio.AbstractEventLoop, sock: socket.socket) -> None:

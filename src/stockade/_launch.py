@@ -122,12 +122,9 @@ class Warm(Record):
 
 def news(fields: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
     """Return what of a launch's ``fields`` is not as in the one ``before``: most is the same for all runs of a kind."""
+    if fields is before:
+        return {}
     return {name: value for name, value in fields.items() if name not in before or before[name] != value}
-
-
-def lasting(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what both ends of a socket remember of a launch for the next one: not what is laid into its sandbox."""
-    return {name: value for name, value in fields.items() if name != "steps"}
 
 
 class Launch(Record):
@@ -146,6 +143,8 @@ class Launch(Record):
     own_network: bool = True
     host_uid: int | None = None
     """The uid behind the guest where root starts the run; ``None`` takes one from the warden's range."""
+    stdin: bool = True
+    """Whether anything is going to come for the guest's standard input."""
     errnos: Mapping[int, int] = {}
     """The errno of each system call, by number, that the warden is asked about; EPERM for any other."""
     channel: bool = False
@@ -163,20 +162,21 @@ class Launch(Record):
     """The folder of the host behind the workspace; stays with the caller."""
 
     def as_wire(self) -> dict[str, Any]:
-        """Return the launch as data that the wire protocol carries."""
+        """Return the launch as data that the wire protocol carries, but for its ``steps``: with them goes what is laid
+        into the sandbox, and nobody remembers that for the next run."""
         collect = None if self.collect is None else self.collect.as_dict()
         fields = self.as_dict() | {"groups": self.groups.as_dict(), "watch": self.watch.as_dict(), "collect": collect}
-        del fields["project"]
+        del fields["project"], fields["steps"]
         return fields
 
     @classmethod
-    def from_wire(cls, fields: dict[str, Any]) -> Launch:
-        """Return the launch that ``as_wire`` gave; raise ``TypeError`` on anything else."""
-        collect = fields["collect"] and Collect(**fields["collect"])
-        return cls(
-            **fields | {"groups": Groups(**fields["groups"]), "watch": Watch(**fields["watch"]), "collect": collect}
-        )
+    def from_wire(cls, fields: dict[str, Any], before: Launch | None = None) -> Launch:
+        """Return the launch of which ``as_wire`` gave ``fields``, to which ``steps`` belong as well. What they lack is
+        as in the one ``before``. Raises ``TypeError`` on anything else."""
+        for name, record in _RECORDS.items():
+            if fields.get(name):
+                fields[name] = record(**fields[name])
+        return cls(**fields) if before is None else before.adding(**fields)
 
-    def adding(self, **fields: Any) -> Launch:
-        """Return the same launch with other values for some fields."""
-        return Launch(**self.as_dict() | fields)
+
+_RECORDS: Mapping[str, type[Record]] = {"groups": Groups, "watch": Watch, "collect": Collect}

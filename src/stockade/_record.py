@@ -7,7 +7,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, dataclass_transform
+    from typing import Any, Self, dataclass_transform
 else:
 
     def dataclass_transform(**_options):
@@ -20,10 +20,12 @@ class Record:
     """Base of records; fields are the annotations of the class, defaults its attributes."""
 
     _fields: tuple[str, ...] = ()
+    _names: frozenset[str] = frozenset()
 
     def __init_subclass__(cls) -> None:
         """Collect the fields, a base record's first."""
         cls._fields = (*cls._fields, *vars(cls).get("__annotations__", ()))
+        cls._names = frozenset(cls._fields)
 
     def __init__(self, **values: Any) -> None:
         for name in self._fields:
@@ -49,6 +51,14 @@ class Record:
     def __repr__(self) -> str:
         """Return the call that makes it."""
         return f"{type(self).__name__}({', '.join(f'{key}={value!r}' for key, value in self.as_dict().items())})"
+
+    def adding(self, **values: Any) -> Self:
+        """Return the same with other values for some fields; raises ``TypeError`` on a name that is none of them."""
+        if not self._names.issuperset(values):
+            raise TypeError(f"{type(self).__name__} has no {', '.join(values.keys() - self._names)}")
+        other = object.__new__(type(self))
+        vars(other).update(vars(self), **values)
+        return other
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields by name; records inside stay records."""

@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from itertools import count
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from stockade import _commands, _costs, _workspace
 from stockade._artifacts import Caps
-from stockade._errors import JobError
+from stockade._converse import Opener, concluded
 from stockade._events import LimitReached, OnWarning
 from stockade._given import Archive, Source, job_from_command, job_from_source, warmth
-from stockade._job import Command, Job
-from stockade._launch import Launch
-from stockade._plan import Plan, plan_for_job
+from stockade._job import Job
+from stockade._plan import Plan
 from stockade._result import Result
 from stockade._stream import REPORT_SECONDS, Stream, Streaming, following
 from stockade.backends import registry as backends
 from stockade.backends.base import Backend
 from stockade.client import blocking, wardens
-from stockade.client.conversation import Conversation
 from stockade.client.outbox import Outbox
-from stockade.languages import registry as languages
 
 if TYPE_CHECKING:
     from stockade._ceiling import Given
@@ -61,13 +56,13 @@ class Sandbox(Streaming[Stream]):
         preload: Sequence[str] = (),
         warm: bool | None = None,
     ) -> None:
-        self._warmth = warmth(preload, warm)
-        self._caller = next(_NUMBERS)
-        """Which caller its runs are of, where runs have to wait: callers take turns."""
+        own = warmth(preload, warm)
         chosen = select(policy, trust=trust, backend=backend, ceiling=ceiling)
         self.backend = chosen.backend
         self.plan = chosen.plan
         self.policy = self.plan.policy
+        # Where runs have to wait, callers take turns.
+        self._opener = Opener(self.backend, self.plan, caller=next(_NUMBERS), warmth=own)
 
     def __enter__(self) -> Sandbox:
         """Return itself."""
@@ -107,9 +102,7 @@ class Sandbox(Streaming[Stream]):
 
     def conversing(self, job: Job, **how: Any) -> AbstractContextManager[tuple[Outbox, wardens.Line]]:
         """Open a line and a conversation about ``job``; ``how`` is for ``Conversation``. Leaving ends the run."""
-        if self._warmth and job.source is not None:
-            job = replace(job, **self._warmth)
-        return conversing(self.backend, self.plan, job, caller=self._caller, **how)
+        return self._opener.open(job, **how)
 
 
 def run(
@@ -162,7 +155,7 @@ def run(
         packages=packages,
     )
     sandbox = Sandbox(policy, backend=backend, trust=trust, ceiling=ceiling, preload=preload, warm=warm)
-    sandbox._caller = _NO_SANDBOX
+    sandbox._opener.caller = _NO_SANDBOX
     return sandbox.run_job(job, on_warning=on_warning)
 
 
@@ -186,7 +179,7 @@ def run_command(
         argv, stdin=stdin, files=files, archive=archive, artifacts=artifacts, caps=caps, environment=environment
     )
     sandbox = Sandbox(policy, backend=backend, trust=trust, ceiling=ceiling)
-    sandbox._caller = _NO_SANDBOX
+    sandbox._opener.caller = _NO_SANDBOX
     return sandbox.run_job(job, on_warning=on_warning)
 
 
@@ -224,58 +217,3 @@ def plan(
     ``PolicyError`` if the policy's own system-call filter is none.
     """
     return select(policy, backend=backend, ceiling=ceiling).plan
-
-
-@contextmanager
-def prepared(backend: Backend, plan: Plan, job: Job) -> Iterator[Launch]:
-    """Yield the launch of ``job``; leaving the context gives back what was taken for it."""
-    refused = _commands.refusal(job.argv, plan.policy.commands.allow, plan.policy.commands.refuse) if job.argv else ""
-    if refused:
-        raise JobError(refused)
-
-    planned = _for_job(plan, job)
-
-    def spell(folder: str) -> Command:
-        if job.source is None:
-            return Command(argv=job.argv)
-        return languages.find(job.language).command(job, planned, folder)
-
-    job = _workspace.looked_up(plan, job)
-    if not getattr(backend, "keeps_workspaces", False):
-        _workspace.refuse_all(plan, job)
-    with backend.prepare(planned, job, spell) as launch:
-        if job.warm and not launch.warm:
-            raise JobError(f"warm: no interpreter is kept warm by the backend {backend.name}, or for {job.language}")
-        yield _workspace.ordered(launch, job, plan.policy)
-
-
-@contextmanager
-def conversing(backend: Backend, plan: Plan, job: Job, **how: Any) -> Iterator[tuple[Outbox, wardens.Line]]:
-    """Open a line and a conversation about ``job``; ``how`` is for ``Conversation``. Leaving ends the run.
-
-    An engine in between has its say about the status.
-    """
-    plan = _for_job(plan, job)
-    # The line first: the warden wakes up while the launch is put together.
-    with wardens.current().line() as line, prepared(backend, plan, job) as launch:
-        translate = getattr(
-            backend, "translate", None
-        )  # of one that ``SpeaksForItself``; to ask isinstance takes longer
-        talk = Conversation(launch, plan, translate, finish=_workspace.finished, before=line.said, **how)
-        line.said = talk.said
-        yield Outbox(talk, line.sock), line
-        if talk.result is not None and talk.result.ok:
-            _costs.note(backend.name, talk.seconds)
-
-
-def concluded(outbox: Outbox) -> Result:
-    """Return the verdict of a conversation that was held to its end."""
-    assert outbox.talk.result is not None
-    return outbox.talk.result
-
-
-def _for_job(plan: Plan, job: Job) -> Plan:
-    if job.source is None:
-        return plan_for_job(plan, "a command", counts=False)
-    language = languages.find(job.language)
-    return plan_for_job(plan, f"{language.name} source", counts=language.counts_operations)

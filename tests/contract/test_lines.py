@@ -16,8 +16,8 @@ import pytest
 
 import stockade
 from stockade import AsyncSandbox, JobError, Outcome, Policy, Sandbox
+from stockade._converse import conversing
 from stockade._given import job_from_command
-from stockade._sandbox import conversing
 from stockade.client import blocking, wardens
 
 FLOOD = b"x" * (8 << 20)

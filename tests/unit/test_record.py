@@ -29,6 +29,11 @@ def test_a_launch_goes_over_the_wire_and_comes_back():
         groups=Groups(memory=1),
         watch=Watch(cpu_seconds=2),
     )
-    assert Launch.from_wire(launch.as_wire()) == launch
+    fields = launch.as_wire() | {"steps": launch.steps}
+    assert Launch.from_wire(dict(fields)) == launch
     with pytest.raises(TypeError):
-        Launch.from_wire(launch.as_wire() | {"surprise": 1})
+        Launch.from_wire(fields | {"surprise": 1})
+    other = Launch.from_wire({"steps": (), "watch": {"cpu_seconds": 3}}, launch)
+    assert other == launch.adding(steps=(), watch=Watch(cpu_seconds=3))
+    with pytest.raises(TypeError):
+        Launch.from_wire({"surprise": 1}, launch)

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stockade import _engines, _select
+from stockade._converse import concluded, conversing
 from stockade._errors import StockadeError
 from stockade._policy import Policy
 from stockade._result import Outcome
-from stockade._sandbox import concluded, conversing
 from stockade.attacks.half import Half
 from stockade.backends.bubblewrap import Bubblewrap
 from stockade.client import blocking, wardens

@@ -66,6 +66,13 @@ class Native:
         """Return what holds each guarantee here."""
         return capabilities(facts)
 
+    def repeats(self, plan: Plan, job: Job) -> bool:
+        """Return whether the launch of a job that differs in its source alone differs in that alone: nothing is looked
+        up on the host for it, and no space is measured by it."""
+        files = plan.policy.filesystem
+        shows_none = files.workspace == "empty" and not (files.read or files.write or job.inputs or job.packages)
+        return shows_none and plan.policy.security.read_only_root
+
     @contextmanager
     def prepare(self, plan: Plan, job: Job, spell: Callable[[str], Command]) -> Iterator[Launch]:
         """Yield the launch. Nothing is taken for it: the warden owns all that a run needs."""

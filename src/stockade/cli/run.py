@@ -147,7 +147,7 @@ def _run(options: Mapping[str, Any], receipt: Receipt) -> int:
 
 def _stream(box: Sandbox, job: Job, interrupt: streams.Interrupt, *, keep_all: bool) -> Stream:
     """Begin the run, on which Ctrl-C acts while we wait for it."""
-    from stockade._sandbox import conversing
+    from stockade._converse import conversing
     from stockade._stream import KEPT, Stream
 
     how = {"live": True, "keep": None if keep_all else KEPT}

@@ -11,7 +11,7 @@ from stockade import _filter, _trace
 from stockade._errors import JobError, ProtocolError
 from stockade._events import Event, Finished, LimitReached, Output, Started, UsageReport
 from stockade._guarantees import Guarantee
-from stockade._launch import Launch, lasting, news
+from stockade._launch import Launch, news
 from stockade._plan import Plan
 from stockade._result import Result
 from stockade._verdict import cancelled, sandbox_failed, verdict, words
@@ -42,28 +42,35 @@ class Conversation:
         keep: int | None = None,
         trace: int = 0,
         before: Mapping[str, Any] = MappingProxyType({}),
+        said: Mapping[str, Any] | None = None,
         caller: int = 0,
+        silent: bool = False,
     ) -> None:
         """``translate`` works in what an engine says of the guest's end, ``finish`` what was brought out.
         ``live`` is for who reads along: see ``Watch``. ``interactive`` takes standard input by ``write``. At most
         ``keep`` bytes of each stream are held where the launch sets no limit on output; ``None`` holds all.
         ``trace`` is a number under which the run's steps are noted: see ``_trace``. ``before`` is what was said of the
-        run before this one over the same socket, and need not be said again. ``caller`` is a number: see ``Launch``.
+        run before this one over the same socket, and need not be said again. ``said`` is what another conversation has
+        ``said`` of the same launch but for its steps. ``caller`` is a number: see ``Launch``. ``silent`` tells that
+        there is no standard input.
         """
         _trace.note(trace, _trace.PLANNED)
-        fields = launch.as_wire()
-        fields["watch"] |= {"live": live, "report_seconds": report_seconds, "trace": trace}
-        fields["caller"] = caller
+        silent = silent and not interactive
+        if said is None:
+            said = launch.as_wire() | {"caller": caller, "stdin": not silent}
+        if live or report_seconds is not None or trace:
+            watch = said["watch"] | {"live": live, "report_seconds": report_seconds, "trace": trace}
+            said = {**said, "watch": watch}
         self._plan, self._translate, self._finish = plan, translate, finish
-        self._outgoing = bytearray(wire.encode("launch", **news(fields, before)))
-        self.said = lasting(fields)
+        self._outgoing = bytearray(wire.encode("launch", steps=launch.steps, **news(said, before)))
+        self.said = said
         """What the warden knows for the next run over the same socket, once this one is settled."""
         self._decoder = wire.Decoder()
         self._streams = {number: Intake(launch.watch, keep) for number in (1, 2)}
         self._interactive = interactive
         self._written = bytearray()
         self._closing = False
-        self._stdin_open = True
+        self._stdin_open = not silent
         self._sent = self._fed = 0
         self._settled = False
         self._begin = time.monotonic()

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -27,7 +28,7 @@ _IDLE = 16  # sockets kept for the next runs
 class Line:
     """A socket to the warden for one run. Leaving the context ends the run, unless all was said and done."""
 
-    def __init__(self, warden: WardenProcess, sock: socket.socket, said: dict[str, Any]) -> None:
+    def __init__(self, warden: WardenProcess, sock: socket.socket, said: Mapping[str, Any]) -> None:
         self._warden = warden
         self.sock = sock
         self.said = said
@@ -52,7 +53,7 @@ class WardenProcess:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._facts: HostFacts | None = None
-        self._idle: list[tuple[socket.socket, dict[str, Any]]] = []
+        self._idle: list[tuple[socket.socket, Mapping[str, Any]]] = []
         self._control, theirs = _pair()
         command = [_interpreter(), "-I", "-S", str(_PROGRAM), str(theirs.fileno()), str(os.getpid())]
         try:

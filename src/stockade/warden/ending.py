@@ -10,7 +10,6 @@ from stockade.warden.collection import Collection, uid_for
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import _socket as socket
-    from collections.abc import Mapping
     from typing import Any, Protocol
 
     from stockade._launch import Launch
@@ -53,7 +52,7 @@ class House(Protocol):
     def done(self, run: Run) -> None:
         """Forget ``run``."""
 
-    def serve(self, sock: socket.socket, decoder: wire.Decoder, said: Mapping[str, Any]) -> None:
+    def serve(self, sock: socket.socket, decoder: wire.Decoder, before: Launch | None) -> None:
         """Wait for a launch on ``sock``."""
 
 

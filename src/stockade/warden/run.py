@@ -7,7 +7,7 @@ import os
 import time
 
 from stockade import _trace
-from stockade._launch import Launch, lasting
+from stockade._launch import Launch
 from stockade.warden import loop, wire
 from stockade.warden.cell import LISTENER, OUTLET
 from stockade.warden.denials import Denials
@@ -21,7 +21,6 @@ from stockade.warden.slot import Slot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from functools import partial
     from typing import Any
 
@@ -40,10 +39,10 @@ class Run(Ending):
     """The state of one run, from the caller's launch to the report. All callbacks come from one loop."""
 
     def __init__(
-        self, events: loop.Loop, sock: socket.socket, decoder: wire.Decoder, said: Mapping[str, Any], house: House
+        self, events: loop.Loop, sock: socket.socket, decoder: wire.Decoder, before: Launch | None, house: House
     ) -> None:
-        """``said`` is what both ends remember of the last launch over ``sock``."""
-        self._said = said
+        """``before`` is what both ends remember of the last launch over ``sock``."""
+        self._before = before
         self._loop = loop.Guarded(events, self.refuse)
         self._house = house
         self._feeder = Feeder(self._loop, self._pace)
@@ -79,9 +78,8 @@ class Run(Ending):
         """Begin with a launch; feed standard input."""
         if kind == "launch" and not self._launched:
             self._launched = True
-            fields = {**self._said, **fields}
-            self._said = lasting(fields)
-            self._launch = Launch.from_wire(fields)
+            self._launch = Launch.from_wire(fields, self._before)
+            self._before = self._launch.adding(steps=())
             self.traced = self._launch.watch.trace
             _trace.note(self.traced, _trace.READ)
             self._house.start(self, self._launch)
@@ -115,7 +113,7 @@ class Run(Ending):
 
     def on_answered(self, sock: socket.socket, decoder: wire.Decoder) -> None:
         """Hand the socket on to the next run."""
-        self._house.serve(sock, decoder, self._said)
+        self._house.serve(sock, decoder, self._before)
 
     def on_flushed(self) -> None:
         """Go on reading the guest's output, or stop, or be done."""
@@ -190,6 +188,8 @@ class Run(Ending):
             on_end=_nothing if cell.lasting else self._expect_end,
             on_announced=self._on_announced if cell.lasting else None,
         )
+        if not launch.stdin:
+            self._feeder.take(b"")
         self._feeder.open(cell.take_stdin())
 
     def _hand_over(self) -> None:

@@ -21,7 +21,6 @@ from stockade.warden.warm.stable import Stable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from functools import partial
     from typing import Any, Protocol
 
@@ -148,9 +147,9 @@ class Warden:
         if base:
             self._prepare_spare(base, groups, bare=bare)
 
-    def serve(self, sock: socket.socket, decoder: wire.Decoder, said: Mapping[str, Any]) -> None:
-        """Wait for a run on ``sock``, of which ``decoder`` has read what it has; ``said`` was of the run before."""
-        self._runs.add(Run(self._loop, sock, decoder, said, self))
+    def serve(self, sock: socket.socket, decoder: wire.Decoder, before: Launch | None) -> None:
+        """Wait for a run on ``sock``, of which ``decoder`` has read what it has; ``before`` was the launch before."""
+        self._runs.add(Run(self._loop, sock, decoder, before, self))
 
     def freezer(self, slot: Slot) -> cgroups.Freezer | None:
         """Return the group in which the guest of ``slot`` can be frozen, if there is any."""
@@ -310,7 +309,7 @@ class Warden:
             return
         sock = socket.socket(fileno=fds[0])
         sock.setblocking(False)
-        self.serve(sock, wire.Decoder(), {})
+        self.serve(sock, wire.Decoder(), None)
 
     def _on_caller_death(self, _events: int) -> None:
         self._ending = True
