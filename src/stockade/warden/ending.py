@@ -46,6 +46,10 @@ class House(Protocol):
     def release(self, slot: Slot) -> None:
         """Take back a slot whose cell is dead."""
 
+    @property
+    def is_crowded(self) -> bool:
+        """Whether more runs are at work than there are processors."""
+
     def freezer(self, slot: Slot) -> Freezer | None:
         """Return the group in which the guest of ``slot`` can be frozen, if there is any."""
 
@@ -81,6 +85,8 @@ class Ending:
     """Whether the caller has its answer."""
     _pending: bool
     """Whether its first process was killed, and not reaped yet, when it was concluded."""
+    _due: float
+    """When the next look is due."""
     _setup_deadline: float
     _patience: float
     """Until when a keeper that stays may take to end it."""
@@ -102,7 +108,17 @@ class Ending:
             """Forget the run."""
 
     def tick(self, now: float) -> float:
-        """Look at the clock and the counters; return when to look again, in seconds of the monotonic clock."""
+        """Look at the clock and the counters, if that is due or something has happened; return when to look again, in
+        seconds of the monotonic clock."""
+        if now >= self._due or self._ended:
+            self._due = self._tick(now)
+        return self._due
+
+    def _stir(self) -> None:
+        """Something has happened: the next tick is to look."""
+        self._due = 0.0
+
+    def _tick(self, now: float) -> float:
         if self._over or self._finished or self.cell is None or self.meter is None:
             return float("inf")
         if self._ended:
@@ -149,6 +165,7 @@ class Ending:
                 self._collection.stop(f"ended while files were brought out: {cause}")
             return
         self.cause = self.cause or cause
+        self._stir()
         if self.cell is not None and not self._finished:
             if self._may_end_gently(self.cell):
                 self.cell.end_guest()

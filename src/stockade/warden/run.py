@@ -64,6 +64,7 @@ class Run(Ending):
         self.traced = 0
         self._ended = False
         self._finished = False
+        self._due = 0.0
         self._setup_deadline = float("inf")
         self._patience = float("inf")
         self.cause: str | None = None
@@ -76,6 +77,7 @@ class Run(Ending):
 
     def on_message(self, kind: str, fields: dict[str, Any]) -> None:
         """Begin with a launch; feed standard input."""
+        self._stir()
         if kind == "launch" and not self._launched:
             self._launched = True
             self._launch = Launch.from_wire(fields, self._before)
@@ -162,6 +164,7 @@ class Run(Ending):
         cell, launch = slot.cell, self._launch
         assert cell is not None and launch is not None
         self.slot, self.cell = slot, cell
+        self._stir()
         _trace.note(self.traced, _trace.TAKEN)
         watch = launch.watch
         self.meter = Meter(watch, slot, launch.groups)
@@ -241,6 +244,7 @@ class Run(Ending):
             _trace.note(self.traced, _trace.STARTED)
             _trace.notes.extend(fields["notes"])
             self.meter.start(fields["cpu_seconds"], fields["peak_memory"])
+            self._stir()
             self._house.begun(self)
             self._link.send_with_next("started")
             if self._watch.live:
@@ -282,7 +286,8 @@ class Run(Ending):
         cell.end_guest()
         _trace.note(self.traced, _trace.HEARD)
         self._hear()  # that the program has begun
-        self._link.flush()  # the caller wakes up while the readings are taken
+        if not self._house.is_crowded:
+            self._link.flush()  # the caller wakes up while the readings are taken
         group = slot.group
         counted = group is not None and group.counts_memory
         if launch.collect is None and not launch.watch.live and counted and _is_alone(cell, slot):

@@ -35,6 +35,8 @@ _FREE = 16  # slots that wait for a run without a cell in them
 _LOOP_SECONDS = 0.005
 _COLLECT_EVERY = 512
 _AGAIN_SECONDS = 0.05
+_TIDY_SECONDS = 0.05
+_CPUS = len(os.sched_getaffinity(0))
 
 
 class Taker(Protocol):
@@ -76,6 +78,7 @@ class Warden:
         self._admission = Admission(self.begin)
         self._served = 0
         self._last_end = float("-inf")
+        self._tidied = self._tidy_due = float("-inf")
         self._ending = False
         self._loop.watch(control.fileno(), loop.READ, self._on_control)
         self._loop.watch(caller, loop.READ, self._on_caller_death)
@@ -86,10 +89,19 @@ class Warden:
             while not self._ending:
                 now = time.monotonic()
                 due = min((_tick(run, now) for run in list(self._runs)), default=float("inf"))
-                due = min(due, self._stable.tick(now), self._give_back(now))
+                due = min(due, self._tidy(now))
                 self._loop.turn(None if due == float("inf") else due - time.monotonic())
         finally:
             self._clean_up()
+
+    def _tidy(self, now: float) -> float:
+        """Give back what nobody has needed for long; return when to look again. There is a look after whatever happens,
+        but not after each of many things."""
+        if now - self._tidied < _TIDY_SECONDS:
+            return min(self._tidy_due, self._tidied + _TIDY_SECONDS)
+        self._tidied = now
+        self._tidy_due = min(self._stable.tick(now), self._give_back(now))
+        return self._tidy_due
 
     # -- what a run needs --------------------------------------------------------------------------------------
 
@@ -130,6 +142,11 @@ class Warden:
     def begun(self, run: Run) -> None:
         """Take notice that ``run`` is no longer being set up."""
         self._admission.begun(run)
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether more runs are at work than there are processors."""
+        return self._admission.active > _CPUS
 
     def release(self, slot: Slot) -> None:
         """Take back a slot whose cell is dead."""

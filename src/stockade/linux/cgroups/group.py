@@ -100,8 +100,8 @@ class Group:
             "peak_processes": self._peak_processes() or 0,
         }
         self._most_processes = 0
-        self._peak_memory()  # opens what the last reading needs, when no descriptor may be free
-        self._forget_peak()
+        if not self._forget_peak():
+            self._peak_memory()  # opens what the last reading needs, when no descriptor may be free
 
     def read(self) -> Counters:
         """Return what has been counted for this run."""
@@ -256,13 +256,13 @@ class Group:
         if "memory" not in self._paths:
             return True
         try:
-            if self._version["memory"] == 1:
-                self._set("memory", "memory.max_usage_in_bytes", 0)
-            else:  # counts from now on for whoever reads through the same descriptor
-                if "memory.peak" not in self._readers:
-                    path = f"{self._paths['memory']}/memory.peak"
-                    self._readers["memory.peak"] = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-                os.write(self._readers["memory.peak"], b"reset")
+            # In v2 it counts from now on for whoever reads through the same descriptor.
+            name, word = (
+                ("memory.max_usage_in_bytes", b"0") if self._version["memory"] == 1 else ("memory.peak", b"reset")
+            )
+            if name not in self._readers:
+                self._readers[name] = os.open(f"{self._paths['memory']}/{name}", os.O_RDWR | os.O_CLOEXEC)
+            os.pwrite(self._readers[name], word, 0)
         except OSError:
             return False
         return True
