@@ -15,7 +15,7 @@ from stockade.languages import interpreters
 from stockade.languages.base import JOB_FOLDER, Interpreter
 
 _AGENT = Path(__file__).parent / "agents" / "python_agent.py"
-_ZYGOTE = _AGENT.with_name("python_zygote.py")
+_START, _ZYGOTE = (_AGENT.with_name(f"python_{name}.py") for name in ("start", "zygote"))
 _ASK = (
     "import json, platform, sys; print(json.dumps([sys.executable, platform.python_version(), "
     "[sys.prefix, sys.base_prefix, sys.base_exec_prefix]]))"
@@ -66,7 +66,7 @@ def _template(found: Interpreter, preload: tuple[str, ...], folder: str) -> Temp
     agent = f"{folder}/agent.py"
     return Template(
         argv=(found.executable, "-B", agent, "0", f"{folder.rpartition('/')[0]}/main.py"),
-        shown=((str(_ZYGOTE), agent), (str(_AGENT), f"{folder}/run.py")),
+        shown=((str(_START), agent), (str(_ZYGOTE), f"{folder}/zygote.py"), (str(_AGENT), f"{folder}/run.py")),
         files=((f"{folder}/preload", "\n".join(preload).encode()),),
         environment=(BIND_NOW, *(_ONE_THREAD if preload else ())),
     )

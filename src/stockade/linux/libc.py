@@ -89,6 +89,12 @@ def setns(namespace: int, kind: int) -> None:
     check(_setns(namespace, kind), f"setns {kind:#x}")
 
 
+def trim() -> None:
+    """Give unused memory of the heap back, where this C library can (malloc_trim(3), of glibc)."""
+    if hasattr(_libc, "malloc_trim"):
+        _libc.malloc_trim(0)
+
+
 def flush() -> None:
     """fflush(3), of every stream."""
     _fflush(None)

@@ -1,7 +1,5 @@
 """Runs in an interpreter that is kept warm: imports what was asked for, then waits to be copied. Each copy runs one
-job, by the same agent as a fresh interpreter, and ends.
-
-Lies where that agent lies for a fresh one, so that the command line is the same. Python 3.11 and newer.
+job, by the same agent as a fresh interpreter, and ends. ``python_start`` runs this, compiled, as its own code.
 """
 
 from __future__ import annotations
@@ -16,7 +14,8 @@ if TYPE_CHECKING:
     import gc
     from typing import Any
 
-_FOLDER = os.path.dirname(__file__)
+    from stockade.languages.agents.python_start import FOLDER, enter_package, files
+
 _FLUSH_FAILED = 120  # what an interpreter ends with that could not flush its streams
 _REHEARSAL = b"""import sys
 def f(x):
@@ -36,7 +35,9 @@ f"{f} {f['a']} {s}"
 """,
 }
 """What programs do with modules of which many are going to use some: a page that this has touched is there already."""
-_OWN_CODE = os.path.join(os.path.dirname(_FOLDER), ".stockade")
+_TIMES = 3
+"""An interpreter remembers where it has found names: no copy should have to look. Not so often that it adapts the
+agent's code (PEP 659, from the eighth time on), by which calls come to count otherwise where they nest too deep."""
 
 
 def renumber() -> None:
@@ -54,14 +55,13 @@ def prepare() -> tuple[Any, Any, bytes]:
     exercises = {name: _EXERCISES[name] for name in names if name in _EXERCISES}
     trouble = preload(names, exercises)
     kept = set(sys.modules)
-    package = type(sys)("stockade")
-    package.__path__ = [os.path.join(_OWN_CODE, "stockade")]
-    sys.modules["stockade"] = package
+    enter_package()
     from stockade import _trace
     from stockade.warden.warm import zygote
 
     for name in set(sys.modules) - kept:
         del sys.modules[name]
+    del sys.meta_path[0]  # what has found them
     if trouble:
         zygote.refuse(trouble)
     sys.stdout.flush()  # or every copy would say again what an import has printed
@@ -104,15 +104,14 @@ def shares_memory() -> bool:
 
 def read(name: str) -> bytes:
     """Return what a file beside this one holds."""
-    with open(os.path.join(_FOLDER, name), "rb") as file:
+    with open(os.path.join(FOLDER, name), "rb") as file:
         return file.read()
 
 
 def load_agent() -> dict[str, Any]:
     """Return what the agent's file defines."""
-    code = compile(read("run.py"), __file__, "exec", dont_inherit=True)
     names: dict[str, Any] = {"__name__": "agent", "__file__": __file__, "__builtins__": __builtins__}
-    exec(code, names)
+    exec(files["run.py"], names)
     return names
 
 
@@ -137,9 +136,9 @@ def dress(launch: dict[str, Any]) -> None:
 
 
 def rehearse(name: str) -> None:
-    """Do what every job does, with the one in this file for all; nothing of it is seen."""
+    """Do what every job does, with the one in the job's file ``name`` for all; nothing of it is seen."""
     own = sys.path[0]
-    argv = [*sys.orig_argv[:2], __file__, "0", os.path.join(os.path.dirname(_FOLDER), name)]
+    argv = [*sys.orig_argv[:2], __file__, "0", os.path.join(os.path.dirname(FOLDER), name)]
     dress({"argv": argv, "environment": environment})
     agent["main"]()
     agent["dumps"]({"repr": "", "value": 0})
@@ -151,6 +150,16 @@ def rehearse(name: str) -> None:
     leave()
     sys.path[0] = own
     gc.disable()
+
+
+def practise(job: bytes) -> None:
+    """Rehearse ``job`` until it goes as it is going to go in every copy."""
+    memory = os.memfd_create("rehearsal")
+    os.write(memory, job)
+    for _ in range(_TIMES):
+        rehearse(f"/proc/self/fd/{memory}")
+    os.close(memory)
+    gc.enable()
 
 
 def leave() -> None:
@@ -234,6 +243,8 @@ agent["accelerator"]()
 for name in set(sys.modules) - loaded:
     del sys.modules[name]
 unseen = isinstance(print, type(len)) and sys.stdout is sys.__stdout__  # what a module has put there may say something
+if unseen:
+    practise(rehearsal)
 launch = zygote.wait((rehearsal, rehearse) if unseen else None)
 dress(launch)
 first = os.getpid()
@@ -241,11 +252,3 @@ ended = 0
 number = launch["trace"]
 if number:  # or a page more of the interpreter would be touched, and copied
     trace.note(number, trace.BEGUN)
-try:
-    agent["main"]()
-except SystemExit as error:
-    ended = agent["exit_status"](error)
-except BaseException:
-    ended = 1
-    sys.excepthook(*sys.exc_info())
-finish(ended)

@@ -38,6 +38,7 @@ def wait(rehearsal: Rehearsal | None, embedded: Embedded | None = None) -> dict[
     itself = os.pidfd_open(os.getpid())
     decoder = wire.Decoder()
     gc.collect()
+    libc.trim()
     gc.freeze()  # a collection would write to every object, and each page written to is copied
     control.sendall(wire.encode("warm"))
     while True:
