@@ -47,11 +47,6 @@ class Admission:
         self._look_again = float("-inf")
         self._calling = False
 
-    @property
-    def active(self) -> int:
-        """How many runs have begun and are not over."""
-        return len(self._active)
-
     def ask(self, run: Run, launch: Launch) -> None:
         """Let ``run`` begin, now or when its turn comes; refuse it where too many wait already."""
         waiting = sum(map(len, self._waiting.values()))

@@ -31,6 +31,8 @@ _AGAIN_SECONDS = 0.1
 _GENTLE_SECONDS = 0.5
 _FEW = 4  # tasks
 _BEGIN_SECONDS = 0.002
+_SILENT_SECONDS = 0.002
+"""A guest that announces its end before that has its output read then: nobody is woken for less. A pipe holds it."""
 _ENDING = ("wall_time", "cpu_time", "memory")  # no program may outlive these; of the others it is told
 
 
@@ -45,10 +47,6 @@ class House(Protocol):
 
     def release(self, slot: Slot) -> None:
         """Take back a slot whose cell is dead."""
-
-    @property
-    def is_crowded(self) -> bool:
-        """Whether more runs are at work than there are processors."""
 
     def freezer(self, slot: Slot) -> Freezer | None:
         """Return the group in which the guest of ``slot`` can be frozen, if there is any."""
@@ -138,7 +136,11 @@ class Ending:
             return min(self._setup_deadline, soon)
         if self.cause is not None:
             return min(self._patience, now + _AGAIN_SECONDS if self._unthrottle() else float("inf"))
-        assert self._reins is not None
+        assert self._reins is not None and self._outlets is not None
+        if not self._outlets.begun:
+            if now < self.meter.begin + _SILENT_SECONDS:
+                return self.meter.begin + _SILENT_SECONDS
+            self._outlets.begin()
         if now >= self.meter.next_look:
             self._look(now)
         if now >= self.meter.next_report:
@@ -189,10 +191,11 @@ class Ending:
 
     def _conclude(self) -> None:
         """Nothing of the guest is left, by the init's word or the kernel's: bring out what is wanted, and answer."""
-        assert self.meter is not None
+        assert self.meter is not None and self._outlets is not None
         if self._over or self._finished:
             return
         self.meter.stop()
+        self._outlets.take_output()  # it may be past its limit, which is a cause
         self._over = True
         try:
             self._collection = self._collect()

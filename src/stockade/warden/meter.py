@@ -60,6 +60,11 @@ class Meter:
         self.next_look = float("inf")
         self.next_report = float("inf")
 
+    @property
+    def begin(self) -> float:
+        """When the clock was started, by the monotonic one."""
+        return self._begin
+
     def hand_over(self) -> None:
         """The cell has the launch: should it die before it says that the program runs, time counts from here."""
         self._begin = time.monotonic()

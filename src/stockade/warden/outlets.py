@@ -39,11 +39,13 @@ class Outlets:
         on_limit: Callable[[str, int], None],
         on_end: Callable[[], None],
         on_announced: Callable[[int], None] | None = None,
+        at_once: bool = True,
     ) -> None:
         """``channel`` tells whether the guest has one. ``on_head`` gets stream, position and bytes of the head;
         ``on_limit`` is told once that a stream is ``"near"`` the limit on output, once
         that one has ``"met"`` it, and how many bytes it had; ``on_end`` is called when both streams have ended;
-        ``on_announced`` gets the exit status that a guest announces before it ends, where that is looked for."""
+        ``on_announced`` gets the exit status that a guest announces before it ends, where that is looked for.
+        The streams are read ``at_once``, or from ``begin`` on."""
         self._loop = events
         self._channel_fd = cell.channel
         self._channel = bytearray()
@@ -53,35 +55,55 @@ class Outlets:
             number: Keeper(watch.output_bytes, head_only=watch.kill_on_output, live=watch.live) for number in (1, 2)
         }
         self._told = ""
-        self._paused = True
+        self._begun = at_once
+        self._paused = not at_once
         self._on_head, self._on_limit, self._on_end, self._on_announced = on_head, on_limit, on_end, on_announced
         self._announced = False
         self._all = (cell.stdout, cell.stderr, cell.channel)
         if channel:  # or we would be woken for its end just when the guest starts
             self._loop.watch(cell.channel, loop.READ, self._on_channel)
+        if at_once:
+            self._watch()
+
+    @property
+    def begun(self) -> bool:
+        """Whether the streams are read as something comes."""
+        return self._begun
+
+    def begin(self) -> None:
+        """Read them from now on."""
+        self._begun = True
         self.pause(False)
 
     def pause(self, pause: bool) -> None:
         """Leave the streams alone, or read them again."""
-        if pause == self._paused:
+        if pause == self._paused or not self._begun:
             return
         self._paused = pause
-        for number, fd in self._streams.items():
-            if pause:
+        if pause:
+            for fd in self._streams.values():
                 self._loop.forget(fd)
-            else:
-                self._loop.watch(fd, loop.READ, partial(self._on_stream, number, fd))
+        else:
+            self._watch()
+
+    def _watch(self) -> None:
+        for number, fd in self._streams.items():
+            self._loop.watch(fd, loop.READ, partial(self._on_stream, number, fd))
 
     @property
     def count(self) -> int:
         """Bytes written so far, to both streams."""
         return self._keepers[1].count + self._keepers[2].count
 
-    def drain(self) -> None:
-        """Read what the dead have left in the pipes; nobody can add to it."""
+    def take_output(self) -> None:
+        """Read what is in the streams now."""
         for number, fd in tuple(self._streams.items()):
             while self._take(number, fd):
                 pass
+
+    def drain(self) -> None:
+        """Read what the dead have left in the pipes; nobody can add to it."""
+        self.take_output()
         while self._on_channel(0):
             pass
 

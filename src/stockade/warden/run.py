@@ -190,6 +190,7 @@ class Run(Ending):
             on_limit=self._on_output_limit,
             on_end=_nothing if cell.lasting else self._expect_end,
             on_announced=self._on_announced if cell.lasting else None,
+            at_once=watch.live or not cell.lasting,  # else the guest most likely ends before anybody has to
         )
         if not launch.stdin:
             self._feeder.take(b"")
@@ -286,8 +287,6 @@ class Run(Ending):
         cell.end_guest()
         _trace.note(self.traced, _trace.HEARD)
         self._hear()  # that the program has begun
-        if not self._house.is_crowded:
-            self._link.flush()  # the caller wakes up while the readings are taken
         group = slot.group
         counted = group is not None and group.counts_memory
         if launch.collect is None and not launch.watch.live and counted and _is_alone(cell, slot):

@@ -36,7 +36,6 @@ _LOOP_SECONDS = 0.005
 _COLLECT_EVERY = 512
 _AGAIN_SECONDS = 0.05
 _TIDY_SECONDS = 0.05
-_CPUS = len(os.sched_getaffinity(0))
 
 
 class Taker(Protocol):
@@ -142,11 +141,6 @@ class Warden:
     def begun(self, run: Run) -> None:
         """Take notice that ``run`` is no longer being set up."""
         self._admission.begun(run)
-
-    @property
-    def is_crowded(self) -> bool:
-        """Whether more runs are at work than there are processors."""
-        return self._admission.active > _CPUS
 
     def release(self, slot: Slot) -> None:
         """Take back a slot whose cell is dead."""
