@@ -58,7 +58,14 @@ class AsyncSandbox(Streaming["AsyncStream"]):
 
     async def run(self, source: Source, *, on_warning: OnWarning | None = None, **options: Any) -> Result:
         """Run source text, or a file whose suffix tells the language; see ``stockade.run`` for the options."""
-        return await self.run_job(job_from_source(source, **options), on_warning=on_warning)
+        inner = await self._ready()
+        with inner._opener.hasten(source, options) as opened:
+            if opened is not None:
+                return await _held(*opened, None, on_warning)
+        job = job_from_source(source, **options)
+        result = await self.run_job(job, on_warning=on_warning)
+        inner._opener.recall(job, source, options)
+        return result
 
     async def run_command(self, argv: Sequence[str], *, on_warning: OnWarning | None = None, **options: Any) -> Result:
         """Run a command; see ``stockade.run_command`` for the options."""
@@ -68,10 +75,7 @@ class AsyncSandbox(Streaming["AsyncStream"]):
         """Run a job and return its verdict."""
         inner = await self._ready()
         with inner.conversing(job) as (outbox, line):
-            async for event in events(outbox, line, job.stdin):
-                if on_warning is not None and isinstance(event, LimitReached) and event.is_warning:
-                    on_warning(event)
-        return concluded(outbox)
+            return await _held(outbox, line, job.stdin, on_warning)
 
     def stream_job(
         self, job: Job, *, interactive: bool = False, report_seconds: float | None = REPORT_SECONDS
@@ -148,6 +152,16 @@ async def _followed(
         async with aclosing(events(outbox, line, stdin)) as happening:
             async for event in happening:
                 yield event
+
+
+async def _held(
+    outbox: Outbox, line: wardens.Line, stdin: bytes | BinaryIO | None, on_warning: OnWarning | None
+) -> Result:
+    """Hold a conversation to its end; return the verdict."""
+    async for event in events(outbox, line, stdin):
+        if on_warning is not None and isinstance(event, LimitReached) and event.is_warning:
+            on_warning(event)
+    return concluded(outbox)
 
 
 async def events(outbox: Outbox, line: wardens.Line, stdin: bytes | BinaryIO | None) -> AsyncGenerator[Event, None]:

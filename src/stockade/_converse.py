@@ -3,25 +3,35 @@ worked out once: most callers run one program after another, and nothing of thei
 
 from __future__ import annotations
 
+import socket
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from stockade import _commands, _costs, _workspace
+from stockade import _commands, _costs, _trace, _workspace
 from stockade._errors import JobError
+from stockade._given import encoded
 from stockade._job import Command, Job
 from stockade._launch import Launch
 from stockade._plan import Plan, plan_for_job
 from stockade._result import Result
 from stockade.backends.base import Backend
 from stockade.client import wardens
-from stockade.client.conversation import Conversation
+from stockade.client.conversation import Conversation, begin, introduction
 from stockade.client.outbox import Outbox
 from stockade.languages import registry as languages
 
+if TYPE_CHECKING:
+    from stockade._launch import Step
+
+Opened = tuple[Outbox, wardens.Line]
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+_LONG_AGO = 0.002
+"""Seconds after which a processor is likely to have forgotten what it has done last."""
+_PLAIN = (str, int, type(None))
 
 
 class Opener:
@@ -31,62 +41,109 @@ class Opener:
         """``warmth`` are the fields of each job of source text that say what its interpreter is to be like."""
         self.caller = caller
         """Whose runs they are, where runs have to wait: callers take turns."""
+        self.trace = 0
+        """The number under which the next run's steps are noted: see ``_trace``."""
         self._backend, self._plan = backend, plan
         self._warmth = warmth
         # An engine in between has its say about the status; see ``SpeaksForItself``.
         self._translate: Any = getattr(backend, "translate", None)
         self._repeats: Callable[[Plan, Job], bool] = getattr(backend, "repeats", lambda *_: False)
         self._form: Form | None = None
+        self._last = 0.0
 
     @contextmanager
-    def open(self, job: Job, **how: Any) -> Iterator[tuple[Outbox, wardens.Line]]:
-        """Open a line and a conversation about ``job``; ``how`` is for ``Conversation``. Leaving ends the run."""
+    def open(self, job: Job, *, interactive: bool = False, keep: int | None = None, **how: Any) -> Iterator[Opened]:
+        """Open a line and a conversation about ``job``. Leaving ends the run.
+
+        ``interactive`` and ``keep`` are for ``Conversation``, ``how`` for ``introduction``."""
+        silent = job.stdin is None and not interactive
+        plain = silent and not how
+        how |= {"caller": self.caller, "trace": self.trace, "silent": silent}
+        more: Any = {"silent": silent, "interactive": interactive, "keep": keep}
         # The line first: the warden wakes up while the launch is put together.
         with wardens.current().line() as line:
-            form = self._form
-            if form is not None and form.fits(job):
-                talk = self._talk(line, form.launch(job.source), form.plan, job, how, said=form.said)
+            plan = _for_job(self._plan, job)
+            warmed = replace(job, **self._warmth) if self._warmth and job.source is not None else job
+            with prepared(self._backend, plan, warmed) as launch:
+                _trace.note(self.trace, _trace.PLANNED)
+                words, line.said = introduction(launch, line.said, **how)
+                talk = self._talk(launch, plan, words, **more)
+                if plain and self._repeats(plan, warmed):
+                    self._form = Form.of(job, plan, launch, line.said)
                 yield Outbox(talk, line.sock), line
-            else:
-                plan = _for_job(self._plan, job)
-                warmed = replace(job, **self._warmth) if self._warmth and job.source is not None else job
-                with prepared(self._backend, plan, warmed) as launch:
-                    talk = self._talk(line, launch, plan, job, how)
-                    if not how and self._repeats(plan, warmed):
-                        self._form = Form.of(job, plan, launch, talk.said)
-                    yield Outbox(talk, line.sock), line
-            if talk.result is not None and talk.result.ok:
-                _costs.note(self._backend.name, talk.seconds)
+            self._note(talk)
 
-    def _talk(
-        self, line: wardens.Line, launch: Launch, plan: Plan, job: Job, how: dict[str, Any], **more: Any
-    ) -> Conversation:
-        talk = Conversation(
-            launch,
-            plan,
-            self._translate,
-            finish=_workspace.finished,
-            before=line.said,
-            caller=self.caller,
-            silent=job.stdin is None,
-            **how,
-            **more,
+    @contextmanager
+    def hasten(self, source: Any, options: Mapping[str, Any]) -> Iterator[Opened | None]:
+        """Do so for ``source``, if it is to be run as the last one was but for its text; yield nothing if not.
+
+        The words are on their way before all else is done that belongs to a run: so it happens beside the warden's
+        own work. What is done at the answer is done once before, if that was long ago: there is nothing else to do.
+        """
+        form = self._form
+        line = wardens.idle_line() if form is not None and form.is_for(source, options) else None
+        left = None if line is None or form is None else self._send(line, form, source)
+        if line is None or form is None or left is None:
+            yield None
+            return
+        with line:
+            talk = self._talk(form.launch, form.plan, left, silent=True)
+            if time.monotonic() - self._last > _LONG_AGO and form.answer:
+                list(Conversation(form.launch, form.plan, finish=_workspace.finished).feed(form.answer))
+            yield Outbox(talk, line.sock), line
+            form.answer = talk.answer
+            self._note(talk)
+
+    def _send(self, line: wardens.Line, form: Form, source: str) -> bytes | None:
+        """Send the launch as far as it goes now; return the rest, or ``None`` if the other end is gone."""
+        _trace.note(self.trace, _trace.PLANNED)
+        words = begin(form.steps(source), form.said, line.said, self.trace)
+        line.said = form.said
+        _trace.note(self.trace, _trace.SENT)
+        try:
+            return words[line.sock.send(words, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL) :]
+        except BlockingIOError:
+            return words
+        except OSError:
+            line.sock.close()
+            return None
+
+    def recall(self, job: Job, source: Any, options: Mapping[str, Any]) -> None:
+        """Take notice that ``options`` and ``source`` have made ``job``."""
+        form = self._form
+        if form is None or form.job is not job:
+            return  # another thread's has come in between, or this one is of no use for the next
+        form.job = None
+        if type(source) is str and all(type(each) in _PLAIN for each in options.values()):
+            form.options = dict(options)
+
+    def _talk(self, launch: Launch, plan: Plan, words: bytes, **how: Any) -> Conversation:
+        return Conversation(
+            launch, plan, self._translate, outgoing=words, finish=_workspace.finished, trace=self.trace, **how
         )
-        line.said = talk.said
-        return talk
+
+    def _note(self, talk: Conversation) -> None:
+        self._last = time.monotonic()
+        if talk.result is not None and talk.result.ok:
+            _costs.note(self._backend.name, talk.seconds)
 
 
 class Form:
     """A launch without its source."""
 
+    options: Mapping[str, Any] | None = None
+    """What was said of it beside the source, where that is known."""
+    answer = b""
+    """What the warden has said of one."""
+
     def __init__(self, job: Job, plan: Plan, launch: Launch, said: Mapping[str, Any], place: int) -> None:
-        """``place`` is the step of ``launch`` that lays the source of ``job`` down."""
-        self.plan = plan
-        self.said = said
-        self._shape = _shape(job)
-        self._blank = launch.adding(steps=())
-        before, step, after = launch.steps[:place], launch.steps[place], launch.steps[place + 1 :]
-        self._before, self._name, self._after = before, step[:-1], after
+        """``place`` is the step of ``launch`` that lays the source down; ``said`` is what the warden knows of it."""
+        self.job: Job | None = job
+        """The one that it was made of, until it is known what has made that."""
+        self.plan, self.said = plan, said
+        self.launch = launch.remembered()
+        self._before, self._name = launch.steps[:place], launch.steps[place][:-1]
+        self._after = launch.steps[place + 1 :]
 
     @classmethod
     def of(cls, job: Job, plan: Plan, launch: Launch, said: Mapping[str, Any]) -> Form | None:
@@ -94,27 +151,17 @@ class Form:
         places = [at for at, step in enumerate(launch.steps) if step[0] == "job_file" and step[-1] is job.source]
         return cls(job, plan, launch, said, places[0]) if len(places) == 1 else None
 
-    def fits(self, job: Job) -> bool:
-        """Return whether ``job`` differs in its source alone."""
-        return job.source is not None and _shape(job) == self._shape
+    def is_for(self, source: Any, options: Mapping[str, Any]) -> bool:
+        """Return whether nothing is new but the source."""
+        return type(source) is str and options == self.options
 
-    def launch(self, source: bytes | None) -> Launch:
-        """Return the launch of ``source``."""
-        return self._blank.adding(steps=(*self._before, (*self._name, source), *self._after))
-
-
-def _shape(job: Job) -> dict[str, Any]:
-    """Return all that a launch depends on, but for the source. What it holds may be the caller's to change: copied."""
-    return vars(job) | {
-        "source": None,
-        "stdin": job.stdin is None,
-        "files": dict(job.files),
-        "environment": dict(job.environment),
-    }
+    def steps(self, source: str) -> tuple[Step, ...]:
+        """Return the steps of the launch of ``source``."""
+        return (*self._before, (*self._name, encoded(source)), *self._after)
 
 
 @contextmanager
-def conversing(backend: Backend, plan: Plan, job: Job, **how: Any) -> Iterator[tuple[Outbox, wardens.Line]]:
+def conversing(backend: Backend, plan: Plan, job: Job, **how: Any) -> Iterator[Opened]:
     """Open a line and a conversation about ``job`` alone; see ``Opener``."""
     with Opener(backend, plan).open(job, **how) as (outbox, line):
         yield outbox, line

@@ -44,7 +44,7 @@ def job_from_source(
             raise JobError(f"{path}: {error.strerror}") from error
         name = path.name
     else:
-        content = source.encode("utf-8", "surrogatepass") if isinstance(source, str) else _plain_bytes(source)
+        content = encoded(source) if isinstance(source, str) else _plain_bytes(source)
     return Job(
         source=content,
         language=languages.find(language or "python").name,
@@ -55,6 +55,11 @@ def job_from_source(
         **_common(stdin, files, archive, environment),
         **_wanted(artifacts, caps),
     )
+
+
+def encoded(source: str) -> bytes:
+    """Return source text as the file that an interpreter reads."""
+    return source.encode("utf-8", "surrogatepass")
 
 
 def job_from_command(

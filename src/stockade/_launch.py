@@ -63,8 +63,6 @@ class Watch(Record):
     the limit."""
     report_seconds: float | None = None
     """How often to tell what the run has used."""
-    trace: int = 0
-    """The number under which the run's steps are noted; 0 is none (see ``_trace``)."""
 
     @property
     def other_tasks(self) -> int:
@@ -120,6 +118,9 @@ class Warm(Record):
         return cls(**marshal.loads(data))
 
 
+_FORGOTTEN: Mapping[str, Any] = {"steps": (), "trace": 0}
+
+
 def news(fields: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
     """Return what of a launch's ``fields`` is not as in the one ``before``: most is the same for all runs of a kind."""
     if fields is before:
@@ -156,17 +157,19 @@ class Launch(Record):
     collect: Collect | None = None
     loosened: Mapping[str, str] = {}
     """Guarantees that this very job takes away from its plan, with a sentence each: none without the policy's word."""
+    trace: int = 0
+    """The number under which the run's steps are noted; 0 is none (see ``_trace``)."""
     caller: int = 0
     """Whose run it is, as the calling process numbers them: where runs have to wait, callers take turns."""
     project: Any = None
     """The folder of the host behind the workspace; stays with the caller."""
 
     def as_wire(self) -> dict[str, Any]:
-        """Return the launch as data that the wire protocol carries, but for its ``steps``: with them goes what is laid
-        into the sandbox, and nobody remembers that for the next run."""
+        """Return the launch as data that the wire protocol carries, but for what both ends forget: its ``steps``, in
+        which lies what is laid into the sandbox, and its ``trace``."""
         collect = None if self.collect is None else self.collect.as_dict()
         fields = self.as_dict() | {"groups": self.groups.as_dict(), "watch": self.watch.as_dict(), "collect": collect}
-        del fields["project"], fields["steps"]
+        del fields["project"], fields["steps"], fields["trace"]
         return fields
 
     @classmethod
@@ -177,6 +180,10 @@ class Launch(Record):
             if fields.get(name):
                 fields[name] = record(**fields[name])
         return cls(**fields) if before is None else before.adding(**fields)
+
+    def remembered(self) -> Launch:
+        """Return what both ends of a socket keep of it for the next one."""
+        return self.adding(**_FORGOTTEN)
 
 
 _RECORDS: Mapping[str, type[Record]] = {"groups": Groups, "watch": Watch, "collect": Collect}

@@ -75,7 +75,13 @@ class Sandbox(Streaming[Stream]):
 
     def run(self, source: Source, *, on_warning: OnWarning | None = None, **options: Any) -> Result:
         """Run source text, or a file whose suffix tells the language; see ``stockade.run`` for the options."""
-        return self.run_job(job_from_source(source, **options), on_warning=on_warning)
+        with self._opener.hasten(source, options) as opened:
+            if opened is not None:
+                return _held(*opened, None, on_warning)
+        job = job_from_source(source, **options)
+        result = self.run_job(job, on_warning=on_warning)
+        self._opener.recall(job, source, options)
+        return result
 
     def run_command(self, argv: Sequence[str], *, on_warning: OnWarning | None = None, **options: Any) -> Result:
         """Run a command; see ``stockade.run_command`` for the options."""
@@ -88,10 +94,7 @@ class Sandbox(Streaming[Stream]):
     def run_job(self, job: Job, *, on_warning: OnWarning | None = None) -> Result:
         """Run a job and return its verdict."""
         with self.conversing(job) as (outbox, line):
-            for event in blocking.events(outbox, line, job.stdin):
-                if on_warning is not None and isinstance(event, LimitReached) and event.is_warning:
-                    on_warning(event)
-        return concluded(outbox)
+            return _held(outbox, line, job.stdin, on_warning)
 
     def stream_job(
         self, job: Job, *, interactive: bool = False, report_seconds: float | None = REPORT_SECONDS
@@ -103,6 +106,14 @@ class Sandbox(Streaming[Stream]):
     def conversing(self, job: Job, **how: Any) -> AbstractContextManager[tuple[Outbox, wardens.Line]]:
         """Open a line and a conversation about ``job``; ``how`` is for ``Conversation``. Leaving ends the run."""
         return self._opener.open(job, **how)
+
+
+def _held(outbox: Outbox, line: wardens.Line, stdin: bytes | BinaryIO | None, on_warning: OnWarning | None) -> Result:
+    """Hold a conversation to its end; return the verdict."""
+    for event in blocking.events(outbox, line, stdin):
+        if on_warning is not None and isinstance(event, LimitReached) and event.is_warning:
+            on_warning(event)
+    return concluded(outbox)
 
 
 def run(

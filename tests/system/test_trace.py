@@ -15,20 +15,13 @@ BESIDE = {_trace.STARTED, _trace.RELEASED, _trace.REAPED, _trace.EMPTY, _trace.F
 OF_A_COPY = {_trace.SEALED, _trace.BEGUN, _trace.ENDED, _trace.ANNOUNCED, _trace.HEARD, _trace.ALONE, _trace.FURNISHED}
 
 
-class Traced(Sandbox):
-    number = 0
-
-    def conversing(self, job, **how):
-        return super().conversing(job, trace=self.number, **how)
-
-
 def noted(*, warm, source="print(1)"):
     """Return step to nanoseconds for the second of some runs: what comes behind its answer is told with a later one."""
-    box = Traced(backend="native", warm=warm)
+    box = Sandbox(backend="native", warm=warm)
     last = _trace.FURNISHED if warm else _trace.RELEASED
     _trace.take()
     found = defaultdict(dict)
-    for box.number in range(1, 100):
+    for box._opener.trace in range(1, 100):
         assert box.run(source).ok
         for number, step, at in _trace.take():
             found[number].setdefault(step, at)

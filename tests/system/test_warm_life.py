@@ -222,7 +222,11 @@ UNFIT = (("warden/warm/furnishing.py", "        for function, arguments, purpose
 
 
 KILLED = (
-    ("languages/agents/python_zygote.py", """print(f"{f(2)}"[:0], end="")\n""", "import os; os.getpid() == 2 and os.kill(2, 9)\n"),
+    (
+        "languages/agents/python_zygote.py",
+        """print(f"{f(2)}"[:0], end="")\n""",
+        "import os; os.getpid() == 2 and os.kill(2, 9)\n",
+    ),
 )
 
 

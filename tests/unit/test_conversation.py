@@ -12,7 +12,7 @@ from stockade._events import Finished, LimitReached, Output, Started, UsageRepor
 from stockade._guarantees import Guarantee
 from stockade._launch import Launch, Watch
 from stockade._result import Outcome
-from stockade.client.conversation import Conversation
+from stockade.client.conversation import Conversation, introduction
 from stockade.client.intake import Intake
 from stockade.warden import wire
 
@@ -31,10 +31,11 @@ class Anything:
     policy = SimpleNamespace(limits=SimpleNamespace(figure=lambda _: None, soft=None), asks=lambda _: False)
 
 
-def talk(output=None, **how):
+def talk(output=None, *, live=False, report_seconds=None, **how):
     watch = Watch(output_bytes=output)
     launch = Launch(argv=("true",), environment={}, steps=(), watch=watch)
-    return Conversation(launch, cast(Any, Anything()), **how)
+    words, _ = introduction(launch, {}, live=live, report_seconds=report_seconds)
+    return Conversation(launch, cast(Any, Anything()), outgoing=words, **how)
 
 
 def sent(conversation):

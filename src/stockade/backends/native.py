@@ -69,9 +69,9 @@ class Native:
     def repeats(self, plan: Plan, job: Job) -> bool:
         """Return whether the launch of a job that differs in its source alone differs in that alone: nothing is looked
         up on the host for it, and no space is measured by it."""
-        files = plan.policy.filesystem
+        policy, files = plan.policy, plan.policy.filesystem
         shows_none = files.workspace == "empty" and not (files.read or files.write or job.inputs or job.packages)
-        return shows_none and plan.policy.security.read_only_root
+        return shows_none and policy.security.read_only_root and not policy.environment.inherit
 
     @contextmanager
     def prepare(self, plan: Plan, job: Job, spell: Callable[[str], Command]) -> Iterator[Launch]:

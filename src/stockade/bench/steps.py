@@ -6,16 +6,12 @@ import statistics
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from stockade import _trace
 from stockade._errors import JobError
-from stockade._job import Job
 from stockade._sandbox import Sandbox
-from stockade.client.outbox import Outbox
-from stockade.client.wardens import Line
 
 _FIRST = 5
 """Runs that do not count: the first ones find nothing ready."""
@@ -67,30 +63,22 @@ class Trace:
         return asdict(self)
 
 
-class _Traced(Sandbox):
-    """Runs whose steps are noted, under this number."""
-
-    number = 0
-
-    def conversing(self, job: Job, **how: Any) -> AbstractContextManager[tuple[Outbox, Line]]:
-        return super().conversing(job, trace=self.number, **how)
-
-
 def trace(runs: int, *, pause: float = 0.01, warm: bool = True, **options: Any) -> Iterator[Trace | int]:
     """Run a small program ``runs`` times, ``pause`` seconds apart; yield how many are done, and the trace at the end.
 
     ``options`` are for ``Sandbox``. Raises ``JobError`` where a run does not end well.
     """
-    box = _Traced(warm=warm, **options)
+    box = Sandbox(warm=warm, **options)
     _trace.take()
-    for box.number in range(1, _FIRST + runs + 2):  # what comes behind the last answer is told with the next one
-        _trace.note(box.number, _trace.CALLED)
-        result = box.run(f"print({box.number})")
-        _trace.note(box.number, _trace.RETURNED)
+    for number in range(1, _FIRST + runs + 2):  # what comes behind the last answer is told with the next one
+        box._opener.trace = number
+        _trace.note(number, _trace.CALLED)
+        result = box.run(f"print({number})")
+        _trace.note(number, _trace.RETURNED)
         if not result.ok:
             raise JobError(f"a run that was to be traced did not end well: {result.summary()}")
-        time.sleep(pause if box.number < _FIRST + runs else max(pause, _LAST))
-        yield min(max(0, box.number - _FIRST), runs)
+        time.sleep(pause if number < _FIRST + runs else max(pause, _LAST))
+        yield min(max(0, number - _FIRST), runs)
     found = [times for number, times in _by_run(_trace.take()) if _FIRST < number <= _FIRST + runs]
     yield together(found)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from stockade import _filter, _trace
 from stockade._errors import JobError, ProtocolError
@@ -20,10 +19,42 @@ from stockade.client.intake import Intake
 from stockade.warden import wire
 from stockade.warden.feeder import ENOUGH
 
+if TYPE_CHECKING:
+    from stockade._launch import Step
+
 Translate = Callable[[Mapping[str, Any], bytes], Mapping[str, Any]]
 Finish = Callable[[Result, Launch, "Bundle | None"], Result]
 _WINDOW = ENOUGH // 2  # bytes of input on the way: the warden never stops listening, and hears what else is asked
 _PIECE = 1 << 16
+_SHORT = 1 << 12
+
+
+def introduction(
+    launch: Launch,
+    before: Mapping[str, Any],
+    *,
+    caller: int = 0,
+    trace: int = 0,
+    live: bool = False,
+    report_seconds: float | None = None,
+    silent: bool = False,
+) -> tuple[bytes, Mapping[str, Any]]:
+    """Return the words with which a run begins, and what the warden then knows for the next one over the same socket.
+
+    ``before`` is what it knows already, and need not be told. ``caller`` and ``trace`` are numbers: see ``Launch``.
+    ``live`` and ``report_seconds`` are for who reads along: see ``Watch``. ``silent`` tells that nothing comes for
+    standard input.
+    """
+    said = launch.as_wire() | {"caller": caller, "stdin": not silent}
+    if live or report_seconds is not None:
+        said["watch"] |= {"live": live, "report_seconds": report_seconds}
+    return begin(launch.steps, said, before, trace), said
+
+
+def begin(steps: tuple[Step, ...], said: Mapping[str, Any], before: Mapping[str, Any], trace: int) -> bytes:
+    """Return the words with which a run begins of which all but the ``steps`` is ``said``."""
+    more = {"trace": trace} if trace else {}
+    return wire.encode("launch", steps=steps, **news(said, before), **more)
 
 
 class Conversation:
@@ -35,36 +66,21 @@ class Conversation:
         plan: Plan,
         translate: Translate | None = None,
         *,
+        outgoing: bytes = b"",
         finish: Finish | None = None,
-        live: bool = False,
-        report_seconds: float | None = None,
         interactive: bool = False,
+        silent: bool = False,
         keep: int | None = None,
         trace: int = 0,
-        before: Mapping[str, Any] = MappingProxyType({}),
-        said: Mapping[str, Any] | None = None,
-        caller: int = 0,
-        silent: bool = False,
     ) -> None:
-        """``translate`` works in what an engine says of the guest's end, ``finish`` what was brought out.
-        ``live`` is for who reads along: see ``Watch``. ``interactive`` takes standard input by ``write``. At most
+        """``outgoing`` is what has not been sent yet of the words with which the run begins (see ``introduction``).
+        ``translate`` works in what an engine says of the guest's end, ``finish`` what was brought out.
+        ``interactive`` takes standard input by ``write``; ``silent`` is for a run without any. At most
         ``keep`` bytes of each stream are held where the launch sets no limit on output; ``None`` holds all.
-        ``trace`` is a number under which the run's steps are noted: see ``_trace``. ``before`` is what was said of the
-        run before this one over the same socket, and need not be said again. ``said`` is what another conversation has
-        ``said`` of the same launch but for its steps. ``caller`` is a number: see ``Launch``. ``silent`` tells that
-        there is no standard input.
+        ``trace`` is a number under which the run's steps are noted: see ``_trace``.
         """
-        _trace.note(trace, _trace.PLANNED)
-        silent = silent and not interactive
-        if said is None:
-            said = launch.as_wire() | {"caller": caller, "stdin": not silent}
-        if live or report_seconds is not None or trace:
-            watch = said["watch"] | {"live": live, "report_seconds": report_seconds, "trace": trace}
-            said = {**said, "watch": watch}
         self._plan, self._translate, self._finish = plan, translate, finish
-        self._outgoing = bytearray(wire.encode("launch", steps=launch.steps, **news(said, before)))
-        self.said = said
-        """What the warden knows for the next run over the same socket, once this one is settled."""
+        self._outgoing = bytearray(outgoing)
         self._decoder = wire.Decoder()
         self._streams = {number: Intake(launch.watch, keep) for number in (1, 2)}
         self._interactive = interactive
@@ -72,7 +88,7 @@ class Conversation:
         self._closing = False
         self._stdin_open = not silent
         self._sent = self._fed = 0
-        self._settled = False
+        self._settled = self._heard = False
         self._begin = time.monotonic()
         self.launch = launch
         self.trace = trace
@@ -80,6 +96,8 @@ class Conversation:
         self.cancelled = False
         self.result: Result | None = None
         """The verdict, once it is there."""
+        self.answer = b""
+        """All that the warden has said, where it has said it in one short piece: see ``rehearse``."""
 
     @property
     def outgoing(self) -> bytearray:
@@ -164,10 +182,13 @@ class Conversation:
         """Take bytes from the warden (none at its end) and yield what happened."""
         if not data and not self.finished:
             yield from self._refused("the warden ended in the middle of the run")
+        is_first, self._heard = not self._heard, True
         try:
             for kind, fields in self._decoder.feed(data):
                 if not self.finished:
                     yield from self._take(kind, fields)
+            if is_first and self._settled and len(data) <= _SHORT:
+                self.answer = data
         except (wire.WireError, KeyError, TypeError, ValueError) as error:
             raise ProtocolError(f"the warden sent nonsense: {error!r}") from error
 

@@ -90,10 +90,14 @@ class WardenProcess:
 
     def line(self) -> Line:
         """Return a line to the warden for one run; a context manager."""
+        return self.idle() or Line(self, self._connect(), {})
+
+    def idle(self) -> Line | None:
+        """Return one over which there was a run before, if there is any."""
         try:
             return Line(self, *self._idle.pop())
         except IndexError:
-            return Line(self, self._connect(), {})
+            return None
 
     def take_back(self, line: Line) -> None:
         """Keep a line's socket for the next run, or close it."""
@@ -181,6 +185,12 @@ def current() -> WardenProcess:
         if _current is None:
             _current = WardenProcess()
         return _current
+
+
+def idle_line() -> Line | None:
+    """Return a line to this process's warden over which there was a run before, if there is any; its other end may be
+    gone."""
+    return None if _current is None else _current.idle()
 
 
 def host_facts() -> HostFacts:

@@ -81,8 +81,8 @@ class Run(Ending):
         if kind == "launch" and not self._launched:
             self._launched = True
             self._launch = Launch.from_wire(fields, self._before)
-            self._before = self._launch.adding(steps=())
-            self.traced = self._launch.watch.trace
+            self._before = self._launch.remembered()
+            self.traced = self._launch.trace
             _trace.note(self.traced, _trace.READ)
             self._house.start(self, self._launch)
         elif kind == "stdin":
@@ -342,5 +342,5 @@ def _words(launch: Launch) -> bytes:
         argv=launch.argv,
         environment=launch.environment,
         channel=launch.channel,
-        trace=launch.watch.trace,
+        trace=launch.trace,
     )

@@ -203,6 +203,7 @@ def finish(status: int) -> None:
                 trace.note(number, trace.ANNOUNCED)
                 agent["say"](trace.spell(trace.take()))
             agent["announce"](status)
+            zygote.linger()
         os._exit(status)
 
 

@@ -170,4 +170,5 @@ if os.getpid() == first:  # a forked copy of the job may come here as well
         trace.note(number, trace.ANNOUNCED)
         say(trace.spell(trace.take()))
     announce(status)
+    zygote.linger()
 os._exit(status)

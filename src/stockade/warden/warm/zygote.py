@@ -11,6 +11,7 @@ from __future__ import annotations
 import _socket as socket
 import gc
 import os
+import time
 
 from stockade.linux import libc, processes
 from stockade.warden import wire
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from stockade.warden.warm.keeper import Embedded, Rehearsal
 
 _MOST_FDS = 16
+_LINGER_SECONDS = 1.0
 _kept: list[object] = []
 """What a guest never takes down: to free it would be to write to it, page by page."""
 _NAMESPACES = processes.NEW_PID | processes.NEW_NS | processes.NEW_NET | processes.NEW_IPC
@@ -74,6 +76,12 @@ def refuse(message: str) -> NoReturn:
 def flush() -> None:
     """Flush the C library's streams (fflush(3)), which extension modules may have written to."""
     libc.flush()
+
+
+def linger() -> None:
+    """Wait to be killed, as who has announced its end is at once. To end a process takes a processor half a
+    millisecond, and the warden may have been woken on this one."""
+    time.sleep(_LINGER_SECONDS)
 
 
 def _reap() -> None:
