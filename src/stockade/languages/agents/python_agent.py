@@ -340,12 +340,13 @@ def exit_status(error: SystemExit) -> int:
     return 1
 
 
-def announce(status: int) -> None:
-    """Say that the job has ended and with which status, which is as much its own choice as an exit status is."""
+def announce(status: int) -> bool:
+    """Say that the job has ended and with which status, which is as much its own choice as an exit status is. Return
+    whether that was possible: the job may have closed the channel, and then its end is waited for."""
     try:
-        os.write(_CHANNEL, _ANNOUNCEMENT + bytes((status & 0xFF,)))
+        return os.write(_CHANNEL, _ANNOUNCEMENT + bytes((status & 0xFF,))) > 0
     except OSError:
-        return  # the job has closed it: then its end is waited for
+        return False
 
 
 def say(body: str) -> None:

@@ -202,8 +202,8 @@ def finish(status: int) -> None:
             if number:
                 trace.note(number, trace.ANNOUNCED)
                 agent["say"](trace.spell(trace.take()))
-            agent["announce"](status)
-            zygote.linger()
+            if agent["announce"](status):
+                zygote.linger()
         os._exit(status)
 
 

@@ -169,6 +169,6 @@ if os.getpid() == first:  # a forked copy of the job may come here as well
         trace.note(number, trace.ENDED)
         trace.note(number, trace.ANNOUNCED)
         say(trace.spell(trace.take()))
-    announce(status)
-    zygote.linger()
+    if announce(status):
+        zygote.linger()
 os._exit(status)

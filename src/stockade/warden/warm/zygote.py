@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from stockade.warden.warm.keeper import Embedded, Rehearsal
 
 _MOST_FDS = 16
-_LINGER_SECONDS = 1.0
+_LINGER_SECONDS = 0.05
 _kept: list[object] = []
 """What a guest never takes down: to free it would be to write to it, page by page."""
 _NAMESPACES = processes.NEW_PID | processes.NEW_NS | processes.NEW_NET | processes.NEW_IPC
