@@ -4,7 +4,6 @@ worked out once: most callers run one program after another, and nothing of thei
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
 
 Opened = tuple[Outbox, wardens.Line]
 NOTHING: Mapping[str, Any] = MappingProxyType({})
-_LONG_AGO = 0.002
-"""Seconds after which a processor is likely to have forgotten what it has done last."""
 _PLAIN = (str, int, type(None))
 
 
@@ -49,7 +46,6 @@ class Opener:
         self._translate: Any = getattr(backend, "translate", None)
         self._repeats: Callable[[Plan, Job], bool] = getattr(backend, "repeats", lambda *_: False)
         self._form: Form | None = None
-        self._last = 0.0
 
     @contextmanager
     def open(self, job: Job, *, interactive: bool = False, keep: int | None = None, **how: Any) -> Iterator[Opened]:
@@ -77,8 +73,8 @@ class Opener:
     def hasten(self, source: Any, options: Mapping[str, Any]) -> Iterator[Opened | None]:
         """Do so for ``source``, if it is to be run as the last one was but for its text; yield nothing if not.
 
-        The words are on their way before all else is done that belongs to a run: so it happens beside the warden's
-        own work. What is done at the answer is done once before, if that was long ago: there is nothing else to do.
+        The words are on their way before all else is done that belongs to a run, which then happens beside the warden's
+        own work.
         """
         form = self._form
         line = wardens.idle_line() if form is not None and form.is_for(source, options) else None
@@ -88,10 +84,7 @@ class Opener:
             return
         with line:
             talk = self._talk(form.launch, form.plan, left, silent=True)
-            if time.monotonic() - self._last > _LONG_AGO and form.answer:
-                list(Conversation(form.launch, form.plan, finish=_workspace.finished).feed(form.answer))
             yield Outbox(talk, line.sock), line
-            form.answer = talk.answer
             self._note(talk)
 
     def _send(self, line: wardens.Line, form: Form, source: str) -> bytes | None:
@@ -123,7 +116,6 @@ class Opener:
         )
 
     def _note(self, talk: Conversation) -> None:
-        self._last = time.monotonic()
         if talk.result is not None and talk.result.ok:
             _costs.note(self._backend.name, talk.seconds)
 
@@ -133,8 +125,6 @@ class Form:
 
     options: Mapping[str, Any] | None = None
     """What was said of it beside the source, where that is known."""
-    answer = b""
-    """What the warden has said of one."""
 
     def __init__(self, job: Job, plan: Plan, launch: Launch, said: Mapping[str, Any], place: int) -> None:
         """``place`` is the step of ``launch`` that lays the source down; ``said`` is what the warden knows of it."""

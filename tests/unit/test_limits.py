@@ -76,7 +76,7 @@ def test_they_are_shown_with_units_and_read_back():
 
 
 class _Group:
-    counts_memory = True
+    counts_memory = counts_cpu = True
 
     def __init__(self, *held: int) -> None:
         self._held = iter(held)

@@ -26,7 +26,6 @@ Translate = Callable[[Mapping[str, Any], bytes], Mapping[str, Any]]
 Finish = Callable[[Result, Launch, "Bundle | None"], Result]
 _WINDOW = ENOUGH // 2  # bytes of input on the way: the warden never stops listening, and hears what else is asked
 _PIECE = 1 << 16
-_SHORT = 1 << 12
 
 
 def introduction(
@@ -88,7 +87,7 @@ class Conversation:
         self._closing = False
         self._stdin_open = not silent
         self._sent = self._fed = 0
-        self._settled = self._heard = False
+        self._settled = False
         self._begin = time.monotonic()
         self.launch = launch
         self.trace = trace
@@ -96,8 +95,6 @@ class Conversation:
         self.cancelled = False
         self.result: Result | None = None
         """The verdict, once it is there."""
-        self.answer = b""
-        """All that the warden has said, where it has said it in one short piece: see ``rehearse``."""
 
     @property
     def outgoing(self) -> bytearray:
@@ -182,13 +179,10 @@ class Conversation:
         """Take bytes from the warden (none at its end) and yield what happened."""
         if not data and not self.finished:
             yield from self._refused("the warden ended in the middle of the run")
-        is_first, self._heard = not self._heard, True
         try:
             for kind, fields in self._decoder.feed(data):
                 if not self.finished:
                     yield from self._take(kind, fields)
-            if is_first and self._settled and len(data) <= _SHORT:
-                self.answer = data
         except (wire.WireError, KeyError, TypeError, ValueError) as error:
             raise ProtocolError(f"the warden sent nonsense: {error!r}") from error
 

@@ -57,6 +57,12 @@ class Cell:
 
     def send(self, data: bytes) -> None:
         """Hand the cell's processes its launch, which they take at once or not at all."""
+        try:
+            data = data[self.control.send(data) :]
+        except BlockingIOError:
+            pass
+        if not data:
+            return
         self.control.settimeout(_HAND_OVER_SECONDS)
         self.control.sendall(data)
         self.control.setblocking(False)

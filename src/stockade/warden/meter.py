@@ -39,7 +39,7 @@ class Meter:
         self._init = slot.cell.init
         self._own_tasks = slot.own_tasks
         self._group = slot.group
-        self._has_cpu = slot.group is not None and slot.group.cpu_seconds() is not None
+        self._has_cpu = slot.group is not None and slot.group.counts_cpu
         self._soft = watch.soft_memory
         self._past_soft: int | None = None
         self._group_has_memory = slot.group is not None and slot.group.counts_memory

@@ -133,6 +133,11 @@ class Group:
         """Whether memory is counted here."""
         return "memory" in self._paths
 
+    @property
+    def counts_cpu(self) -> bool:
+        """Whether CPU time is counted here."""
+        return "cpuacct" in self._paths
+
     def memory_held(self, concern: int) -> int:
         """Return the bytes charged now without pages of files, which the kernel takes back when others need them
         (cgroup-v1/memory.rst, cgroup-v2.rst: ``active_file``, ``inactive_file``). Less than ``concern`` in all is
