@@ -4,6 +4,7 @@ worked out once: most callers run one program after another, and nothing of thei
 from __future__ import annotations
 
 import socket
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 
 Opened = tuple[Outbox, wardens.Line]
 NOTHING: Mapping[str, Any] = MappingProxyType({})
-_PLAIN = (str, int, type(None))
+_LASTING = ("language", "interpreter")
+"""Options whose text stands for the same tomorrow: an archive's file may be another by then."""
 
 
 class Opener:
@@ -104,10 +106,10 @@ class Opener:
     def recall(self, job: Job, source: Any, options: Mapping[str, Any]) -> None:
         """Take notice that ``options`` and ``source`` have made ``job``."""
         form = self._form
-        if form is None or form.job is not job:
+        if form is None or form.job() is not job:
             return  # another thread's has come in between, or this one is of no use for the next
-        form.job = None
-        if type(source) is str and all(type(each) in _PLAIN for each in options.values()):
+        known = all(each is None or (name in _LASTING and type(each) is str) for name, each in options.items())
+        if type(source) is str and known:
             form.options = dict(options)
 
     def _talk(self, launch: Launch, plan: Plan, words: bytes, **how: Any) -> Conversation:
@@ -128,8 +130,8 @@ class Form:
 
     def __init__(self, job: Job, plan: Plan, launch: Launch, said: Mapping[str, Any], place: int) -> None:
         """``place`` is the step of ``launch`` that lays the source down; ``said`` is what the warden knows of it."""
-        self.job: Job | None = job
-        """The one that it was made of, until it is known what has made that."""
+        self.job = weakref.ref(job)
+        """The one that it was made of."""
         self.plan, self.said = plan, said
         self.launch = launch.remembered()
         self._before, self._name = launch.steps[:place], launch.steps[place][:-1]

@@ -1,0 +1,125 @@
+"""A run that differs from the one before in its source alone goes a shorter way, and must not differ in anything else."""
+
+import asyncio
+import os
+import signal
+import time
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from stockade import AsyncSandbox, Outcome, Policy, Sandbox
+from stockade.client import wardens
+
+pytestmark = [pytest.mark.needs("namespaces")]
+
+
+def begun(**options):
+    """A sandbox whose next run of a source with these options goes the short way."""
+    box = Sandbox(backend="native")
+    assert box.run("print('first')", **options).stdout == "first\n"
+    form = box._opener._form
+    assert form is not None and form.is_for("print(2)", options)
+    return box
+
+
+def test_the_short_way_leads_to_the_same_result():
+    box = begun()
+    again, afresh = box.run("print(1)\n2"), Sandbox(backend="native").run("print(1)\n2")
+    for name in ("outcome", "exit_code", "stdout", "stderr", "value", "error", "backend", "denials"):
+        assert getattr(again, name) == getattr(afresh, name), name
+    assert again.enforcement.keys() == afresh.enforcement.keys()  # ``no_survivors`` may read pending in either
+    assert again.limits_met.keys() == afresh.limits_met.keys()
+
+
+def test_a_source_larger_than_a_socket_holds_goes_out_whole():
+    box = begun()
+    text = "x" * (6 << 20)
+    assert box.run(f"print(len('{text}'))").stdout == f"{len(text)}\n"
+    assert box.run("print(3)").stdout == "3\n"
+
+
+def test_other_options_go_the_long_way():
+    box = begun()
+    assert box.run("print(input())", stdin="given\n").stdout == "given\n"
+    assert box.run("echo $0", language="shell").stdout.strip().endswith(".sh")
+    assert box.run("print(open('a').read())", files={"a": "laid"}).stdout == "laid\n"
+    assert box.run("import sys\nprint(sys.argv[1:])", arguments=["a"]).stdout == "['a']\n"
+    assert box.run("import os\nprint(os.listdir())").stdout == "[]\n"
+
+
+def test_an_archive_that_has_changed_meanwhile_is_read_again(tmp_path):
+    box, path = Sandbox(backend="native"), tmp_path / "files.zip"
+    for content in ("one", "two", "three"):
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("a", content)
+        assert box.run("print(open('a').read())", archive=str(path)).stdout == f"{content}\n"
+
+
+def test_a_variable_of_the_caller_s_that_has_changed_meanwhile_is_read_again(monkeypatch):
+    box = Sandbox(Policy(environment={"inherit": ["STOCKADE_TEST"]}), backend="native")
+    for value in ("one", "two", "three"):
+        monkeypatch.setenv("STOCKADE_TEST", value)
+        assert box.run("import os\nprint(os.environ['STOCKADE_TEST'])").stdout == f"{value}\n"
+
+
+def test_threads_that_run_different_languages_get_what_they_asked_for():
+    box = Sandbox(backend="native")
+
+    def run(number):
+        if number % 2:
+            return box.run(f"echo shell {number}", language="shell").stdout == f"shell {number}\n"
+        return box.run(f"print('python', {number})").stdout == f"python {number}\n"
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(run, range(60)))
+
+
+def test_a_warden_that_has_died_meanwhile_is_replaced():
+    box = begun()
+    dead = wardens.current()
+    os.kill(dead.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, dead.pid, os.WEXITED | os.WNOWAIT)
+    assert box.run("print(2)").stdout == "2\n"
+    assert wardens.current() is not dead
+
+
+def test_the_asynchronous_face_goes_it_as_well():
+    async def main():
+        async with AsyncSandbox(backend="native") as box:
+            assert (await box.run("print(1)")).stdout == "1\n"
+            assert box._inner._opener._form.is_for("print(2)", {})
+            many = await asyncio.gather(*(box.run(f"print({number})") for number in range(20)))
+            assert [each.stdout for each in many] == [f"{number}\n" for number in range(20)]
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.3):
+                    await box.run("import time\ntime.sleep(60)")
+            assert (await box.run("print(3)")).stdout == "3\n"
+
+    asyncio.run(main())
+
+
+def test_what_is_not_known_is_refused_as_ever():
+    box = begun()
+    with pytest.raises(TypeError):
+        box.run("print(1)", no_such_option=None)
+
+
+@pytest.mark.parametrize("warm", [True, False])
+def test_output_past_its_limit_is_a_cause_even_where_the_program_ends_at_once(warm):
+    box = Sandbox(Policy(limits={"output": 1000}, on_output="kill"), backend="native", warm=warm)
+    for _ in range(5):
+        result = box.run("import os\nos.write(1, b'x' * 5000)")
+        assert result.outcome is Outcome.LIMIT_EXCEEDED and result.limit == "output", result
+
+
+def test_a_job_that_has_closed_the_channel_ends_as_soon_as_any():
+    box = Sandbox(backend="native", warm=True)
+    box.run("1")
+    times = []
+    for _ in range(5):
+        begin = time.monotonic()
+        assert box.run("import os\nos.close(3)\nprint(1)").stdout == "1\n"
+        times.append(time.monotonic() - begin)
+    assert min(times) < 0.04  # less than a guest lingers that has announced its end
