@@ -59,9 +59,10 @@ class AsyncSandbox(Streaming["AsyncStream"]):
     async def run(self, source: Source, *, on_warning: OnWarning | None = None, **options: Any) -> Result:
         """Run source text, or a file whose suffix tells the language; see ``stockade.run`` for the options."""
         inner = await self._ready()
-        with inner._opener.hasten(source, options) as opened:
-            if opened is not None:
-                return await _held(*opened, None, on_warning)
+        if type(self).run_job is AsyncSandbox.run_job:  # or a subclass sees to each job itself
+            with inner._opener.hasten(source, options) as opened:
+                if opened is not None:
+                    return await _held(*opened, None, on_warning)
         job = job_from_source(source, **options)
         result = await self.run_job(job, on_warning=on_warning)
         inner._opener.recall(job, source, options)

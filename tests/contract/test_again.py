@@ -100,6 +100,20 @@ def test_the_asynchronous_face_goes_it_as_well():
     asyncio.run(main())
 
 
+def test_a_subclass_that_sees_to_each_job_sees_them_all():
+    class Own(Sandbox):
+        seen = 0
+
+        def run_job(self, job, **how):
+            self.seen += 1
+            return super().run_job(job, **how)
+
+    box = Own(backend="native")
+    for number in range(3):
+        assert box.run(f"print({number})").stdout == f"{number}\n"
+    assert box.seen == 3
+
+
 def test_what_is_not_known_is_refused_as_ever():
     box = begun()
     with pytest.raises(TypeError):

@@ -41,7 +41,7 @@ class Group:
         self._versions = [(path, hierarchy.version) for hierarchy, path in places]
         self._readers: dict[str, int] = {}
         self._before: dict[str, float] = {}
-        self._most_processes = 0
+        self._most_processes = self._hidden_peak = 0
         self._throttled = False
         self._slowed: list[str] = []
 
@@ -93,6 +93,9 @@ class Group:
 
     def begin(self) -> None:
         """A run begins: readings are differences to now."""
+        # What the last reading needs is opened here: later no descriptor may be free.
+        held = 0 if self._forget_peak() else self._peak_memory() or 0
+        self._hidden_peak = held if self._before else 0
         self._before = {
             "cpu": self._cpu() or 0.0,
             "oom_kills": self._oom_kills() or 0,
@@ -100,14 +103,12 @@ class Group:
             "peak_processes": self._peak_processes() or 0,
         }
         self._most_processes = 0
-        if not self._forget_peak():
-            self._peak_memory()  # opens what the last reading needs, when no descriptor may be free
 
     def read(self) -> Counters:
         """Return what has been counted for this run."""
         return Counters(
             cpu_seconds=self.cpu_seconds(),
-            peak_memory=self._peak_memory(),
+            peak_memory=self._own_peak(),
             oom_kills=self._since("oom_kills", self._oom_kills()),
             forks_refused=self._since("forks_refused", self._forks_refused()),
             peak_processes=self._since_peak(),
@@ -255,6 +256,11 @@ class Group:
         if peak > before:
             return peak
         return int(before) if before <= _LEAST_TASKS else None  # hidden by an earlier run's peak
+
+    def _own_peak(self) -> int | None:
+        """Return the most memory of this run, ``None`` where an earlier one's peak may hide it."""
+        peak = self._peak_memory()
+        return None if peak is None or peak <= self._hidden_peak else peak
 
     def _forget_peak(self) -> bool:
         """Begin the peak of memory anew, where the kernel lets us: v1 always, v2 since Linux 6.12."""
