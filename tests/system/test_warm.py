@@ -4,11 +4,11 @@ written down."""
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 
 import pytest
 from tests.support import host
+from tests.support.warm import seen
 
 import stockade
 from stockade import Guarantee
@@ -120,13 +120,6 @@ def fresh():
 @pytest.fixture(scope="module")
 def warm():
     return stockade.Sandbox(backend="native", warm=True)
-
-
-def seen(result):
-    """All that a program had to say, without addresses and without where in the agent a line stands."""
-    said = (result.stdout, result.stderr, result.value_repr, str(result.error))
-    text = [re.sub(r"0x[0-9a-f]+|(?<=agent.py\", line )\d+", "#", str(each)) for each in said]
-    return result.outcome, result.exit_code, result.signal, *text
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
+from tests.support.warm import seen
 
 import stockade
 from stockade.languages import python
@@ -117,13 +116,6 @@ def warm():
     if not python.of_the_system():
         pytest.skip("no Python below /usr is there that could keep a Ruby warm")
     return stockade.Sandbox(backend="native", warm=True)
-
-
-def seen(result):
-    """All that a program had to say, without addresses."""
-    said = (result.stdout, result.stderr, result.value_repr, str(result.error))
-    text = [re.sub(r"0x[0-9a-f]+", "#", str(each)) for each in said]
-    return result.outcome, result.exit_code, result.signal, *text
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
