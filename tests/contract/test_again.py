@@ -126,6 +126,7 @@ def test_output_past_its_limit_is_a_cause_even_where_the_program_ends_at_once(wa
     for _ in range(5):
         result = box.run("import os\nos.write(1, b'x' * 5000)")
         assert result.outcome is Outcome.LIMIT_EXCEEDED and result.limit == "output", result
+        assert not warm or (result.exit_code, result.signal) == (None, 9)  # what it has announced is not how it ended
 
 
 def test_a_job_that_has_closed_the_channel_ends_as_soon_as_any():

@@ -10,6 +10,7 @@ from stockade.warden.collection import Collection, uid_for
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import _socket as socket
+    import signal
     from typing import Any, Protocol
 
     from stockade._launch import Launch
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from stockade.warden.run import Run
     from stockade.warden.slot import Slot
 else:
+    import _signal as signal  # the ``signal`` module imports ``enum``
+
     Protocol = object
 
 _AGAIN_SECONDS = 0.1
@@ -71,6 +74,8 @@ class Ending:
     _reins: Reins | None
     _collection: Collection | None
     _failure: dict[str, Any] | None
+    _announced: int | None
+    """The exit status that the guest has announced before it was killed."""
     _exit: dict[str, Any] | None
     """What the init has said of the end."""
     _ended: bool
@@ -195,7 +200,10 @@ class Ending:
         if self._over or self._finished:
             return
         self.meter.stop()
+        known = self.cause
         self._outlets.take_output()  # it may be past its limit, which is a cause
+        if self.cause != known and self._announced is not None and self._exit is not None:
+            self._exit["status"] = int(signal.SIGKILL)  # by which it has ended, whatever it has announced
         self._over = True
         try:
             self._collection = self._collect()
