@@ -52,6 +52,13 @@ def test_a_module_is_imported_once_for_all(keeping) -> None:
     assert len({result.stdout for result in results}) == 1  # or none of the tests below shows anything
 
 
+def test_what_a_module_finds_others_by_stays_and_what_finds_ours_goes(keeping) -> None:
+    text = "import sys\nclass Own:\n    def find_spec(self, *_): pass\nsys.meta_path.insert(0, Own())"
+    code = "import sys, kept\nprint([type(each).__name__ for each in sys.meta_path if not isinstance(each, type)])"
+    for result in keeping(text, code):
+        assert "'Own'" in result.stdout and "Importer" not in result.stdout, result
+
+
 def test_who_waits_for_an_import_keeps_nobody_else_waiting(packages: Path) -> None:
     place = packages / f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
     (place / "kept_slow.py").write_text("import time\ntime.sleep(3)")

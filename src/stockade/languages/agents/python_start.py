@@ -1,5 +1,5 @@
 """Starts the interpreter that is kept warm. What it runs of this package is compiled by a process of its own that ends:
-to compile leaves a heap behind that is a third larger, and every copy would have to carry it.
+to compile leaves a heap behind that is a fifth larger, and every copy would have to carry it.
 
 Lies where the agent lies for a fresh interpreter, so that the command line is the same. Python 3.11 and newer.
 """
@@ -97,7 +97,7 @@ def compile_apart() -> tuple[dict[str, CodeType], Modules]:
 
 
 files, modules = compile_apart()
-sys.meta_path.insert(0, Importer(modules))
+importer = Importer(modules)
 exec(files["zygote.py"])  # defines what follows; goes on in each copy
 try:  # here, where no frame more stands below the job's than in a fresh interpreter
     agent["main"]()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import gc
     from typing import Any
 
-    from stockade.languages.agents.python_start import FOLDER, enter_package, files
+    from stockade.languages.agents.python_start import FOLDER, enter_package, files, importer
 
 _FLUSH_FAILED = 120  # what an interpreter ends with that could not flush its streams
 _REHEARSAL = b"""import sys
@@ -56,12 +56,13 @@ def prepare() -> tuple[Any, Any, bytes]:
     trouble = preload(names, exercises)
     kept = set(sys.modules)
     enter_package()
+    sys.meta_path.insert(0, importer)
     from stockade import _trace
     from stockade.warden.warm import zygote
 
+    sys.meta_path.remove(importer)  # wherever it is by now
     for name in set(sys.modules) - kept:
         del sys.modules[name]
-    del sys.meta_path[0]  # what has found them
     if trouble:
         zygote.refuse(trouble)
     sys.stdout.flush()  # or every copy would say again what an import has printed
