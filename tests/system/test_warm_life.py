@@ -236,6 +236,15 @@ def test_a_copy_that_is_killed_while_it_is_made_has_no_run_wait_for_it() -> None
     assert line.startswith("sandbox_failed None cold no ") and "killed while it was made" in line
 
 
+UNCOMPILED = (("languages/agents/python_start.py", "    enter_package()\n    from stockade import _trace", "    os._exit(1)\n    from stockade import _trace"),)  # fmt: skip
+
+
+def test_where_nothing_can_be_compiled_all_runs_are_cold_and_who_insists_is_told() -> None:
+    assert told(UNCOMPILED, "4") == [f"completed {number} cold None" for number in range(4)]
+    (line,) = told(UNCOMPILED, "1", "insist")
+    assert line.startswith("sandbox_failed None cold no ") and "could not be compiled" in line
+
+
 @pytest.mark.parametrize("count", [12])
 def test_where_no_copy_can_be_furnished_all_runs_are_cold(count: int) -> None:
     assert told(UNFIT, str(count)) == [f"completed {number} cold None" for number in range(count)]

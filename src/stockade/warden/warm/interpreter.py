@@ -143,7 +143,7 @@ class Zygote:
     def _fail(self, message: str) -> None:
         try:
             if self._home.cell is not None:
-                message += os.read(self._home.cell.stderr, _LAST_WORDS).decode("utf-8", "replace")
+                message += os.read(self._home.cell.stderr, _LAST_WORDS).decode("utf-8", "replace").rstrip()
         except OSError:
             pass  # it said nothing
         self.close(message)
