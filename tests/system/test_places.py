@@ -6,6 +6,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 import stockade
 from stockade.linux import places
 
@@ -29,6 +31,8 @@ for n in range(2000): os.close(os.open(f"f{n}", os.O_CREAT))
 print(deep > 1000)
 """
 
+FILLS = "const a = []; while (true) a.push(new Array(1000).fill(Math.random()))"
+
 
 def _left() -> list[Path]:
     return list(Path(places.FOLDER).glob(f"{places.PREFIX}*-{os.getpid()}-*"))
@@ -42,6 +46,19 @@ def test_nothing_is_left_of_a_hostile_folder() -> None:
         time.sleep(0.02)
     assert _left() == []
     assert Path("/etc/passwd").exists()
+
+
+@pytest.mark.needs("node", "cgroup-memory")
+def test_who_removes_the_folder_outlives_a_guest_that_takes_all_of_the_memory() -> None:
+    """Node takes long to die, and holds all of it meanwhile: what its keeper touched then cost the keeper its life."""
+    policy = stockade.Policy(accept=ACCEPT, limits={"memory": "128MiB", "wall_time": 30, "cpu_time": 30})
+    for _ in range(12):
+        result = stockade.run(FILLS, policy=policy, backend="process", language="javascript")
+        assert (result.outcome, result.limit) == (stockade.Outcome.LIMIT_EXCEEDED, "memory")
+    deadline = time.monotonic() + 10
+    while _left() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert _left() == []
 
 
 def test_removing_follows_no_link(tmp_path: Path) -> None:

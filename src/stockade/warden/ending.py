@@ -174,6 +174,7 @@ class Ending:
         self.cause = self.cause or cause
         self._stir()
         if self.cell is not None and not self._finished:
+            self._unthrottle()  # or the dying would wait for their share of the CPU, and who ends them die for memory
             if self._may_end_gently(self.cell):
                 self.cell.end_guest()
                 self._patience = min(self._patience, time.monotonic() + _GENTLE_SECONDS)
@@ -181,7 +182,6 @@ class Ending:
                 self.cell.kill()
             if self._reins is not None:
                 self._reins.let_go()
-            self._unthrottle()  # or the dying would wait for their share of the CPU
 
     def _may_end_gently(self, cell: Cell) -> bool:
         """Return whether to leave it to a keeper that stays to end all beside the guest's first process: it needs its

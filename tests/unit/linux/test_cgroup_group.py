@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from stockade._launch import Groups
 from stockade.linux.cgroups import Hierarchy
 from stockade.linux.cgroups.group import Group
 
@@ -39,3 +40,19 @@ def test_a_peak_that_can_be_begun_anew_is(group, tmp_path, monkeypatch):
         group.begin()
         peak.write_text(str(after))
         assert group.read().peak_memory == after
+
+
+def test_who_ends_a_guest_has_some_memory_more_than_it_and_the_next_guest_has_not(group, tmp_path):
+    limit = tmp_path / "memory.max"
+    limit.touch()
+    group.limit(Groups(memory=64 << 20))
+    group.begin()
+    group.unthrottle()
+    group.unthrottle()
+    assert limit.read_text() == str(80 << 20)
+    group.begin()
+    assert limit.read_text() == str(64 << 20)
+    group.lift_limits()
+    assert limit.read_text().startswith("max")
+    group.unthrottle()
+    assert limit.read_text().startswith("max")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _RENEWABLE = 8 << 20
 _FEW_TASKS = 16
 _LEAST_TASKS = 3  # a group holds a nursery, an init and a guest at least
+_ROOM = 16 << 20  # bytes: what a keeper touches when it ends a guest, many times over
 _CPU_PERIOD = 100_000  # microseconds, the kernel's default period for bandwidth control
 
 
@@ -44,6 +45,8 @@ class Group:
         self._most_processes = self._hidden_peak = 0
         self._throttled = False
         self._slowed: list[str] = []
+        self._memory: tuple[int, int | None] | None = None
+        self._roomy = False
 
     def open_entrances(self) -> list[int]:
         """Return a descriptor for each folder; whoever writes ``0`` to it enters the group."""
@@ -52,8 +55,9 @@ class Group:
     def limit(self, groups: Groups) -> None:
         """Set the limits of this run; ``None`` leaves a resource without one."""
         memory, swap, processes, cores = groups.memory, groups.swap, groups.processes, groups.cores
-        if memory is not None:
-            self._limit_memory(memory, swap)
+        self._memory = None if memory is None or "memory" not in self._paths else (memory, swap)
+        if self._memory is not None:
+            self._limit_memory(*self._memory)
         if processes is not None and "pids" in self._paths:
             self._set("pids", "pids.max", processes)
         if cores is not None:
@@ -78,8 +82,6 @@ class Group:
             self._set("io", *disks.setting(self._version["io"], disk, None))
 
     def _limit_memory(self, memory: int, swap: int | None) -> None:
-        if "memory" not in self._paths:
-            return
         if self._version["memory"] == 2:
             # Not memory.oom.group: the nursery and the cell's init stand in the group too, and would be killed with
             # the guest before either could say what happened.
@@ -93,6 +95,9 @@ class Group:
 
     def begin(self) -> None:
         """A run begins: readings are differences to now."""
+        if self._roomy and self._memory is not None:
+            self._limit_memory(*self._memory)
+            self._roomy = False
         # What the last reading needs is opened here: later no descriptor may be free.
         held = 0 if self._forget_peak() else self._peak_memory() or 0
         self._hidden_peak = held if self._before else 0
@@ -192,6 +197,7 @@ class Group:
 
     def lift_limits(self) -> None:
         """Set no limit any more."""
+        self._memory, self._roomy = None, False
         if self._version.get("memory") == 2:
             self._set("memory", "memory.max", "max")
             if "swap" in self._paths:
@@ -206,17 +212,30 @@ class Group:
         self._lift_rates()
 
     def unthrottle(self) -> bool:
-        """Let what is left in the group have all it wants to end with: CPU, and what a call has asked of a disk
-        already, for which even a killed process waits. Return whether to do so again while it lasts."""
+        """Let what is left in the group have what it needs to end with: CPU, what a call has asked of a disk already,
+        for which even a killed process waits, and some memory. Return whether to do so again while it lasts."""
         slowed = self._slowed
         try:
             if self._throttled:
                 self._lift_quota()
+            self._make_room()
             self._lift_rates()
         except OSError:
             pass  # a matter of time only
         self._slowed = slowed
         return bool(slowed)
+
+    def _make_room(self) -> None:
+        """Where the guest is being killed for all of the memory, and still holds it, whoever is to see to its end would
+        be the next to be killed for a page more."""
+        if self._memory is None or self._roomy:
+            return
+        memory, swap = self._memory
+        self._roomy = True
+        if self._version["memory"] == 1 and swap is not None and "swap" in self._paths:
+            self._set("memory", "memory.memsw.limit_in_bytes", memory + _ROOM + swap)  # never below the other
+        name = "memory.max" if self._version["memory"] == 2 else "memory.limit_in_bytes"
+        self._set("memory", name, memory + _ROOM)
 
     def _lift_quota(self) -> None:
         self._throttled = False
