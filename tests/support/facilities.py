@@ -14,7 +14,7 @@ from stockade.attacks import needs
 from stockade.attacks.needs import BY_NATURE
 from stockade.backends import registry
 from stockade.client import wardens
-from stockade.linux import cgroups
+from stockade.linux import cgroups, pinning
 
 # ``BY_NATURE``: such tests are left out, and the suite is run once for each kind.
 
@@ -23,7 +23,8 @@ def is_by_nature(facility: str) -> bool:
     """Return whether a host like this one may well lack ``facility``: nobody could install it here."""
     return (
         facility in BY_NATURE
-        or facility in {"disk-device", "crypto-sockets", "ia32", "x32", "kexec", "modules", "ioperm", "raised-limits"}
+        or facility
+        in {"io_uring", "disk-device", "crypto-sockets", "ia32", "x32", "kexec", "modules", "ioperm", "raised-limits"}
         or (facility.startswith("cgroup") and os.geteuid() != 0)
         or (facility == "firejail" and shutil.which(facility) is not None and not _has_account())
     )
@@ -67,6 +68,14 @@ def _unified() -> str | None:
     return None if os.access(found[0], os.W_OK) else "no group can be made in the v2 hierarchy: it is not ours"
 
 
+def _pinning() -> str | None:
+    try:
+        os.close(pinning.open_ring())
+    except OSError as error:
+        return f"no io_uring: {error}"
+    return None
+
+
 def _namespaces() -> str | None:
     facts = wardens.host_facts()
     return None if facts.namespaces else f"no namespaces: {dict(facts.namespace_reasons)}"
@@ -90,6 +99,7 @@ _CHECKS: dict[str, Callable[[], str | None]] = {
     "cgroup-cpuacct": lambda: None if wardens.host_facts().counts_cpu else "no group counts CPU time",
     "cgroup-unified": _unified,
     "namespaces": _namespaces,
+    "io_uring": _pinning,
     "native": _native,
     "gcc": _program("gcc"),
     "rustc": _compiler("rustc"),

@@ -18,6 +18,8 @@ _ARCH_NUMBERS = {
     "aarch64": {"clone": 220, "capset": 91, "pivot_root": 41, "keyctl": 219, "seccomp": 277, "renameat2": 276},
 }
 NUMBERS = {
+    "io_uring_setup": 425,
+    "io_uring_register": 427,
     "landlock_create_ruleset": 444,
     "open_tree": 428,
     "move_mount": 429,

@@ -22,6 +22,7 @@ from stockade.warden import wire
 from stockade.warden.cell import OUTLET, send_with
 from stockade.warden.inside import SETUP_FAILED, exit_message
 from stockade.warden.warm.furnishing import JOB, LISTENER, SCRATCH, Furnishing
+from stockade.warden.warm.hot import Hot, Witness
 from stockade.warden.warm.network import Network
 
 TYPE_CHECKING = False
@@ -30,8 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, Protocol
 
-    Rehearsal = tuple[bytes, Callable[[str], None]]
-    """A job that stands for all, and what runs it as one, given the name of its file in the job's folder."""
+    Rehearsal = tuple[bytes, Callable[[str, bool], None]]
+    """A job that stands for all, and what runs it as one, given the name of its file in the job's folder, and whether
+    to do what some jobs do as well."""
 else:
     import _signal as signal  # the ``signal`` module imports ``enum``
 
@@ -88,7 +90,7 @@ class Keeper:
         try:
             self._settle()
             while word := self._control.recv(1):  # to make another one
-                launch = self._make(self._rehearsal if word == wire.AT_LEISURE else None)
+                launch = self._make(leisurely=word == wire.AT_LEISURE)
                 if launch is not None:
                     return launch
         except OSError as error:
@@ -113,9 +115,10 @@ class Keeper:
         self._stage.apply(self._slot)
         self._furnishing = Furnishing(self._furnish, uid=self._uid, proc=self._stage.proc)
         self._network = Network(self._stage, self._bring_up)
+        self._hot = Hot(self._uid)
         gc.freeze()  # as in the warm interpreter
 
-    def _make(self, rehearsal: Rehearsal | None) -> dict[str, Any] | None:
+    def _make(self, *, leisurely: bool) -> dict[str, Any] | None:
         """Make one guest and see it end; return its launch in the guest itself."""
         self._network.renew()
         self._stage.forget_pids()
@@ -128,12 +131,18 @@ class Keeper:
         if self._uid:
             for fd in ends:
                 os.fchown(fd, self._uid, self._uid)  # or it could not open /dev/stderr, which leads to its own pipe
+        asked = self._hot.ask()
         pid = processes.fork_by(self._embedded.fork) if self._embedded else os.fork()
         if pid == 0:
             self._guest = Guest(self._control, self._stage, self._embedded.of_guests if self._embedded else ())
-            return self._guest.become(ends, [self._itself, *own_ends], self._furnishing, rehearsal)
+            rehearsal = self._rehearsal if leisurely or asked else None
+            tell = asked[1] if asked else -1
+            return self._guest.become(ends, [self._itself, *own_ends], self._furnishing, rehearsal, tell)
         for fd in (*ends, *own_ends):
             os.close(fd)
+        if asked:
+            os.close(asked[1])
+            self._hot.learn(asked[0])
         self._see_end(pid)
         return None
 
@@ -165,22 +174,26 @@ class Guest:
         self._stage = stage
 
     def become(
-        self, ends: Sequence[int], fds: Sequence[int], furnishing: Furnishing, rehearsal: Rehearsal | None
+        self, ends: Sequence[int], fds: Sequence[int], furnishing: Furnishing, rehearsal: Rehearsal | None, tell: int
     ) -> dict[str, Any]:
         """Be furnished, wait for the launch, and return it when nothing is left to do but the job itself.
 
-        ``ends`` are the guest's ends of its pipes; ``fds`` are for the warden.
+        ``ends`` are the guest's ends of its pipes; ``fds`` are for the warden. The first guest says through ``tell``
+        which pages it has written to, when it has done what all of them do.
         """
         try:
             for number, fd in enumerate(ends):
                 os.dup2(fd, number)
             theirs, self._control = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
             itself = os.pidfd_open(os.getpid())  # a tight filter would not let it
+            witness = Witness(self._stage.proc, tell) if tell >= 0 else None
             furnishing.carry_out()
             left = furnishing.descriptors
             self._stage.furnished(left[SCRATCH], left[JOB], self._hand_out)
             if rehearsal is not None:
-                self._rehearse(*rehearsal)
+                self._rehearse(*rehearsal, witness is None)
+            if witness is not None:
+                witness.testify()
             listener = [left[LISTENER]] if LISTENER in left else []
             mine = [itself, left[SCRATCH], *listener]
             send_with(self._slot, _FURNISHED, (fds[0], theirs.fileno(), *fds[1:], *mine))
@@ -219,7 +232,7 @@ class Guest:
                 return fields
         os._exit(0)  # the warden let go of it unused
 
-    def _rehearse(self, source: bytes, perform: Callable[[str], None]) -> None:
+    def _rehearse(self, source: bytes, perform: Callable[[str, bool], None], thorough: bool) -> None:
         """Take a launch as the real one will be taken, and perform it, while nobody waits: a page that is written for
         the first time after a fork is copied. What it leaves is undone."""
         steps = self._stage.rehearsal(source)
@@ -230,7 +243,7 @@ class Guest:
             usage = resource.getrusage(resource.RUSAGE_SELF)
             self._stage.apply(fields["steps"])
             wire.encode("exec", cpu_seconds=time.process_time(), peak_memory=usage.ru_maxrss * 1024, notes=[])
-            perform(stage.REHEARSAL)
+            perform(stage.REHEARSAL, thorough)
         self._stage.end_rehearsal()
         gc.freeze()  # what is there by now is none of the job's: its collections leave it alone
 

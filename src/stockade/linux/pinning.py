@@ -1,0 +1,103 @@
+"""Pages that a fork copies at once, instead of at the first write to each.
+
+The first write to a page that a fork has left shared is a fault, and costs several times what it takes to copy the
+page; where it is known which pages a child is going to write to, they had better be copied with the fork. The kernel
+does so for a page that is pinned, since a device may be using it (``copy_present_page`` in mm/memory.c, Linux 5.9).
+What can pin without a device is an io_uring with registered buffers (io_uring_register(2)). Ours is used for nothing
+else: before it is enabled, it is restricted to doing nothing (Linux 5.10).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import struct
+
+from stockade.linux import libc
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    Run = tuple[int, int, bool]
+    """Pages in a row: address, length in bytes, and whether no file lies below them."""
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+# Documentation/admin-guide/mm/pagemap.rst
+_PRESENT, _FILE, _EXCLUSIVE = 1 << 63, 1 << 61, 1 << 56
+_ENTRY = 8
+# include/uapi/linux/io_uring.h
+_PARAMETERS = struct.Struct("=10I80x")
+_DISABLED = 1 << 6
+_BUFFERS, _RESTRICTIONS, _ENABLE = 0, 11, 12
+_ONLY = struct.pack("=HBxIII", 0, _ENABLE, 0, 0, 0) + struct.pack("=HBxIII", 1, 0, 0, 0, 0)
+"""What may still be registered: that it is enabled, which it is by then. What may be asked for: IORING_OP_NOP."""
+_MOST_RUNS = 1024
+"""Buffers of one ring before Linux 5.13."""
+
+
+def own_pages(maps: int, pagemap: int) -> list[Run]:
+    """Return which pages of a process's writable memory are its own by now, and no other's: those that it has written
+    to since it was forked. The descriptors are of its ``maps`` and ``pagemap`` (proc_pid_pagemap(5)); its stack is
+    left out. By ``lseek`` and ``read`` alone, since a filter may hold already."""
+    runs: list[Run] = []
+    for line in _read(maps, 0, None).splitlines():
+        words = line.split()
+        if words[1] != b"rw-p" or words[5:] == [b"[stack]"]:
+            continue
+        begin, end = (int(each, 16) for each in words[0].split(b"-"))
+        anonymous = words[4] == b"0"
+        entries = _read(pagemap, begin // PAGE * _ENTRY, (end - begin) // PAGE * _ENTRY)
+        for at, (entry,) in zip(range(begin, end, PAGE), struct.iter_unpack("=Q", entries), strict=False):
+            if not entry & _PRESENT or not entry & _EXCLUSIVE or entry & _FILE:
+                continue
+            if runs and runs[-1][0] + runs[-1][1] == at and runs[-1][2] == anonymous:
+                runs[-1] = (runs[-1][0], runs[-1][1] + PAGE, anonymous)
+            else:
+                runs.append((at, PAGE, anonymous))
+    return runs
+
+
+def _read(fd: int, at: int, length: int | None) -> bytes:
+    os.lseek(fd, at, os.SEEK_SET)
+    content = b""
+    while (length is None or len(content) < length) and (
+        data := os.read(fd, 1 << 16 if length is None else length - len(content))
+    ):
+        content += data
+    return content
+
+
+def open_ring() -> int:
+    """Return the descriptor of a ring that pages can be pinned by; an ``OSError`` if there is none to be had
+    (``kernel.io_uring_disabled``). What is pinned counts against the locked memory (``RLIMIT_MEMLOCK``) of who is the
+    real user now."""
+    ring = libc.syscall("io_uring_setup", 1, ctypes.create_string_buffer(_PARAMETERS.pack(0, 0, _DISABLED, *[0] * 7)))
+    os.set_inheritable(ring, False)
+    return ring
+
+
+def pin(ring: int, runs: Iterable[Run]) -> None:
+    """Have these pages of this process copied by each fork of it, for as long as the ring is open. Whoever else holds
+    it can do nothing with it from now on. As many as memory may be locked, the longest runs first. An ``OSError`` if
+    that cannot be."""
+    left = sorted(runs, key=lambda run: -run[1])[:_MOST_RUNS]
+    while not _register(ring, left):
+        left = left[: len(left) // 2]  # half of the runs, and more than half of the pages
+    libc.syscall("io_uring_register", ring, _RESTRICTIONS, ctypes.create_string_buffer(_ONLY), 2)
+    libc.syscall("io_uring_register", ring, _ENABLE, 0, 0)
+
+
+def _register(ring: int, runs: list[Run]) -> bool:
+    """Pin ``runs``; return whether there were not too many of them."""
+    vectors = b"".join(struct.pack("@PN", address, length) for address, length, _ in runs)
+    try:
+        libc.syscall("io_uring_register", ring, _BUFFERS, ctypes.create_string_buffer(vectors), len(runs))
+    except OSError as error:
+        if error.errno == errno.EOPNOTSUPP and not all(run[2] for run in runs):
+            return _register(ring, [run for run in runs if run[2]])  # older kernels pin no copy of a file's page
+        if error.errno != errno.ENOMEM:
+            raise
+        return False
+    return True

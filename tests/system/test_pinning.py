@@ -1,0 +1,119 @@
+"""Pages that are pinned are copied by a fork, and what pins them is good for nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.needs("io_uring")
+
+_MEMORY = """
+import ctypes, mmap, os, resource, struct, sys
+from stockade.linux import libc, pinning
+pages = 256
+memory = mmap.mmap(-1, pages * pinning.PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+memory[:] = b"M" * len(memory)
+address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+"""
+_FAULTS = (
+    _MEMORY
+    + """
+if "pinned" in sys.argv:
+    ring = pinning.open_ring()
+    pinning.pin(ring, [(address, len(memory) // 2, True), (address + len(memory) // 2, len(memory) // 2, True)])
+faults = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+if os.fork() == 0:
+    before = faults()
+    for at in range(0, len(memory), pinning.PAGE):
+        memory[at] = 67
+    print(faults() - before, flush=True)
+    os._exit(0)
+os.wait()
+print(memory[0])
+"""
+)
+_LESS = (
+    _MEMORY
+    + """
+os.setresuid(65534, 65534, 65534)  # who may lock memory without a limit has none
+ring = pinning.open_ring()
+pinning.pin(ring, [(address + 8 * at * pinning.PAGE, 4 * pinning.PAGE, True) for at in range(32)])
+print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmPin")))
+"""
+)
+_OWN = (
+    _MEMORY
+    + """
+if os.fork() == 0:
+    for at in (3, 4, 5, 9):
+        memory[at * pinning.PAGE] = 67
+    maps, pagemap = (os.open(f"/proc/self/{name}", os.O_RDONLY) for name in ("maps", "pagemap"))
+    runs = [run for run in pinning.own_pages(maps, pagemap) if address <= run[0] < address + len(memory)]
+    print([((at - address) // pinning.PAGE, size // pinning.PAGE, anonymous) for at, size, anonymous in runs])
+    os._exit(0)
+os.wait()
+"""
+)
+_WRITE = (
+    _MEMORY
+    + """
+parameters = ctypes.create_string_buffer(struct.pack("=10I80x", 0, 0, 1 << 6, *[0] * 7))
+ring = libc.syscall("io_uring_setup", 1, parameters)
+if "pinned" in sys.argv:
+    pinning.pin(ring, [(address, len(memory), True)])
+else:
+    pinning._register(ring, [(address, len(memory), True)])
+    libc.syscall("io_uring_register", ring, 12, 0, 0)
+entries, completed, *_ = struct.unpack_from("=10I", parameters)
+submit = struct.unpack_from("=7I", parameters, 40)  # head, tail, mask, entries, flags, dropped, array
+complete = struct.unpack_from("=7I", parameters, 80)  # head, tail, mask, entries, overflow, entries themselves
+size = max(submit[6] + entries * 4, complete[5] + completed * 16)
+rings, requests = mmap.mmap(ring, size, offset=0), mmap.mmap(ring, entries * 64, offset=0x10000000)
+there, _ = os.pipe()[::-1]
+requests[:64] = struct.pack("=BBHiQQIIQHHIQQ", 5, 0, 0, there, 0xFFFFFFFFFFFFFFFF, address, 8, 0, 7, 0, 0, 0, 0, 0)  # WRITE_FIXED
+rings[submit[6] : submit[6] + 4] = struct.pack("=I", 0)
+rings[submit[1] : submit[1] + 4] = struct.pack("=I", 1)
+libc.NUMBERS["io_uring_enter"] = 426
+try:
+    libc.syscall("io_uring_enter", ring, 1, 1, 1, 0, 0)
+    print(struct.unpack_from("=Qi", rings, complete[5])[1])
+except OSError as error:
+    print(-error.errno)
+try:
+    libc.syscall("io_uring_register", ring, 1, 0, 0)  # UNREGISTER_BUFFERS
+    print("let go")
+except OSError as error:
+    print(error.errno)
+"""
+)
+
+
+def said(code: str, *arguments: str) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=30, check=True
+    )
+    return done.stdout.splitlines()
+
+
+def test_a_child_finds_its_own_copies() -> None:
+    (shared, kept), (copied, as_kept) = said(_FAULTS), said(_FAULTS, "pinned")
+    assert (kept, as_kept) == ("77", "77")  # what the child has written is not the parent's
+    assert int(shared) >= 256 and int(copied) < 100
+
+
+def test_no_more_is_pinned_than_may_be_locked() -> None:
+    allowed = 1 << 18
+    limit = f"import resource\nresource.setrlimit(resource.RLIMIT_MEMLOCK, ({allowed}, {allowed}))\n"
+    some = said(limit + _LESS)
+    assert 16 <= int(some[0]) <= allowed // 1024
+
+
+def test_what_a_process_has_written_to_since_it_was_forked_is_known() -> None:
+    assert said(_OWN) == ["[(3, 3, True), (9, 1, True)]"]
+
+
+def test_nothing_can_be_read_or_written_by_what_pins() -> None:
+    assert said(_WRITE) == ["8", "let go"]
+    assert said(_WRITE, "pinned") == ["-13", "13"]
