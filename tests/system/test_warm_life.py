@@ -287,8 +287,11 @@ def test_only_who_leaves_time_for_it_gets_copies_that_have_rehearsed() -> None:
 
 @pytest.mark.needs("io_uring")
 def test_what_all_copies_write_to_is_copied_as_they_are_forked() -> None:
-    found = faults(keeping("hot"), 20, 0.05)
-    assert max(found[10:]) < found[0] / 2  # the first one has shown what it is
+    def happens() -> bool:
+        found = faults(keeping(f"hot {time.monotonic()}"), 20, 0.05)
+        return max(found[10:]) < found[0] / 2  # the first one has shown what it is
+
+    assert host.eventually(happens, 20)  # an ordinary user's memory may still count as locked that is no longer
 
 
 def test_where_nothing_may_be_pinned_a_copy_s_pages_are_copied_one_by_one() -> None:

@@ -36,6 +36,7 @@ _LOOP_SECONDS = 0.005
 _COLLECT_EVERY = 512
 _AGAIN_SECONDS = 0.05
 _TIDY_SECONDS = 0.05
+_HEARD_AT_ONCE = 256  # runs that are new
 
 
 class Taker(Protocol):
@@ -307,20 +308,28 @@ class Warden:
     # -- the caller --------------------------------------------------------------------------------------------
 
     def _on_control(self, _events: int) -> None:
+        # One at a time would let each of those that are heard first be set up before the next is heard at all.
+        for _ in range(_HEARD_AT_ONCE):
+            if not self._hear_of_run():
+                return
+
+    def _hear_of_run(self) -> bool:
+        """Take one run's socket; return whether there may be more."""
         try:
             data, fds = _receive_descriptors(self._control)
         except BlockingIOError:
-            return
+            return False
         except OSError:
             data, fds = b"", []
         if data == wire.NEW_RUN and not fds:
-            return  # no descriptor was free for it: the caller reads an end-of-file, and says so
+            return True  # no descriptor was free for it: the caller reads an end-of-file, and says so
         if data != wire.NEW_RUN:
             self._ending = True
-            return
+            return False
         sock = socket.socket(fileno=fds[0])
         sock.setblocking(False)
         self.serve(sock, wire.Decoder(), None)
+        return True
 
     def _on_caller_death(self, _events: int) -> None:
         self._ending = True
