@@ -124,3 +124,12 @@ def test_a_program_runs_as_in_a_fresh_interpreter(name, fresh, warm):
     one, other = (box.run(PROGRAMS[name], **options) for box in (warm, fresh))
     assert seen(one) == seen(other)
     assert (one.shared != "", other.shared) == (True, "")
+
+
+@pytest.mark.parametrize("kind", range(6))
+def test_copies_that_are_wanted_at_once_end_in_order(kind: int) -> None:
+    policy = stockade.Policy.parse({"environment": {"set": {"KIND": str(kind)}}})
+    box = stockade.Sandbox(policy, backend="native", warm=True)
+    for _ in range(8):
+        result = box.run("6 * 7", language="ruby")
+        assert (result.exit_code, result.signal, result.value) == (0, None, 42)

@@ -81,9 +81,10 @@ class Ruby:
 
     def _spell(self, words: Sequence[str]) -> Any:
         spelled = [ctypes.create_string_buffer(os.fsencode(word)) for word in words]
-        self._kept += spelled  # for good: the interpreter writes $0 to where the first ones lie
         places = [ctypes.cast(each, ctypes.c_char_p) for each in spelled]
-        return (ctypes.c_char_p * (len(words) + 1))(*places, None)
+        array = (ctypes.c_char_p * (len(words) + 1))(*places, None)
+        self._kept += (*spelled, array)  # for good: when $0 is set, its text and a NULL are written to the first ones
+        return array
 
     def _actions(self) -> list[Any]:
         found = []

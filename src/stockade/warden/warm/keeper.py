@@ -115,7 +115,7 @@ class Keeper:
         self._stage.apply(self._slot)
         self._furnishing = Furnishing(self._furnish, uid=self._uid, proc=self._stage.proc)
         self._network = Network(self._stage, self._bring_up)
-        self._hot = None if self._embedded else Hot(self._uid)
+        self._hot = Hot(self._uid)
         gc.freeze()  # as in the warm interpreter
 
     def _make(self, *, leisurely: bool) -> dict[str, Any] | None:
@@ -131,7 +131,7 @@ class Keeper:
         if self._uid:
             for fd in ends:
                 os.fchown(fd, self._uid, self._uid)  # or it could not open /dev/stderr, which leads to its own pipe
-        asked = self._hot.ask() if self._hot else None
+        asked = self._hot.ask()
         pid = processes.fork_by(self._embedded.fork) if self._embedded else os.fork()
         if pid == 0:
             self._guest = Guest(self._control, self._stage, self._embedded.of_guests if self._embedded else ())
@@ -140,7 +140,7 @@ class Keeper:
             return self._guest.become(ends, [self._itself, *own_ends], self._furnishing, rehearsal, tell)
         for fd in (*ends, *own_ends):
             os.close(fd)
-        if asked and self._hot:
+        if asked:
             os.close(asked[1])
             self._hot.learn(asked[0])
         self._see_end(pid)
