@@ -52,10 +52,12 @@ class WorkspaceSteps(Steps):
         for name, is_folder in names:
             try:
                 target = mounts.open_beneath(self._root, f"{folder}/{name}", follow=False)
+                try:
+                    mounts.bind(covers[is_folder], target, f"{folder}/{name}", mounts.ATTR_RDONLY)
+                finally:
+                    os.close(target)
             except FileNotFoundError:
-                continue  # gone since it was found
-            mounts.bind(covers[is_folder], target, f"{folder}/{name}", mounts.ATTR_RDONLY)
-            os.close(target)
+                continue  # gone since it was found: nothing can be mounted on what has no name any more
         for fd in covers:
             os.close(fd)
 
