@@ -24,7 +24,8 @@ _FAULTS = (
     + """
 if "pinned" in sys.argv:
     ring = pinning.open_ring()
-    assert pinning._register(ring, [(address + half, len(memory) // 2, True) for half in (0, len(memory) // 2)])
+    nowhere = (1 << 40, pinning.PAGE, True)
+    pinning.pin(ring, [nowhere, *((address + half, len(memory) // 2, True) for half in (0, len(memory) // 2))])
 faults = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 if os.fork() == 0:
     before = faults()

@@ -285,6 +285,12 @@ def test_only_who_leaves_time_for_it_gets_copies_that_have_rehearsed() -> None:
     assert paced > in_a_loop + 20
 
 
+def test_a_kernel_that_tells_nothing_of_pages_is_no_obstacle() -> None:
+    lines = told((("warden/warm/hot.py", '("maps", "pagemap")', '("maps", "no_such_file")'),), "6", "insist")
+    assert [line.split()[:2] for line in lines] == [["completed", str(number)] for number in range(6)]
+    assert all(" warm " in line for line in lines)
+
+
 @pytest.mark.needs("io_uring")
 def test_what_all_copies_write_to_is_copied_as_they_are_forked() -> None:
     def happens() -> bool:

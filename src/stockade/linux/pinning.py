@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     Run = tuple[int, int, bool]
     """Pages in a row: address, length in bytes, and whether no file lies below them."""
 
+_mincore = ctypes.CDLL(None)["mincore"]
+_mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)
 PAGE = os.sysconf("SC_PAGE_SIZE")
 # Documentation/admin-guide/mm/pagemap.rst
 _PRESENT, _FILE, _EXCLUSIVE = 1 << 63, 1 << 61, 1 << 56
@@ -80,13 +82,19 @@ def open_ring() -> int:
 
 def pin(ring: int, runs: Iterable[Run]) -> None:
     """Have these pages of this process copied by each fork of it, for as long as the ring is open. Whoever else holds
-    it can do nothing with it from now on. As many as memory may be locked, the longest runs first. An ``OSError`` if
-    that cannot be."""
-    left = sorted(runs, key=lambda run: -run[1])[:_MOST_RUNS]
+    it can do nothing with it from now on. What is not mapped is left out, and so is what is more than may be locked:
+    the longest runs come first. An ``OSError`` if that cannot be."""
+    left = sorted(filter(_is_mapped, runs), key=lambda run: -run[1])[:_MOST_RUNS]
     while not _register(ring, left):
         left = left[: len(left) // 2]  # half of the runs, and more than half of the pages
     libc.syscall("io_uring_register", ring, _RESTRICTIONS, ctypes.create_string_buffer(_ONLY), 2)
     libc.syscall("io_uring_register", ring, _ENABLE, 0, 0)
+
+
+def _is_mapped(run: Run) -> bool:
+    """Return whether this process has memory there (mincore(2)), or all of the runs would be refused."""
+    address, length, _ = run
+    return bool(_mincore(address, length, ctypes.create_string_buffer(length // PAGE)) == 0)
 
 
 def _register(ring: int, runs: list[Run]) -> bool:

@@ -10,7 +10,6 @@ import struct
 from stockade.linux import pinning, processes
 
 _RUN = struct.Struct("=QQ?")
-_CHUNK = 1 << 16
 
 
 class Hot:
@@ -40,10 +39,8 @@ class Hot:
 
     def learn(self, told: int) -> None:
         """Hear the answer, which comes before the guest is anybody's, and have those pages copied from now on."""
-        answer = b""
-        while data := os.read(told, _CHUNK):
-            answer += data
-        os.close(told)
+        with open(told, "rb") as file:
+            answer = file.read()
         try:
             pinning.pin(self._ring, _RUN.iter_unpack(answer[: len(answer) // _RUN.size * _RUN.size]))
         except OSError:
@@ -57,13 +54,19 @@ class Witness:
     def __init__(self, proc: int, tell: int) -> None:
         """``proc`` is a descriptor of /proc, ``tell`` is to be written to."""
         self._tell = tell
+        self._fds: list[int] = []
         processes.set_dumpable(True)  # or these two were not its own to read
-        self._maps, self._pagemap = (os.open(f"self/{name}", os.O_RDONLY, dir_fd=proc) for name in ("maps", "pagemap"))
+        try:
+            for name in ("maps", "pagemap"):
+                self._fds.append(os.open(f"self/{name}", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc))
+        except OSError:
+            pass  # a kernel without them (CONFIG_PROC_PAGE_MONITOR): there is nothing to say
 
     def testify(self) -> None:
         """Say which pages are this process's own by now."""
-        answer = b"".join(_RUN.pack(*run) for run in pinning.own_pages(self._maps, self._pagemap))
+        runs = pinning.own_pages(*self._fds) if len(self._fds) == 2 else []
+        answer = b"".join(_RUN.pack(*run) for run in runs)
         while answer:
             answer = answer[os.write(self._tell, answer) :]
-        for fd in (self._maps, self._pagemap, self._tell):
+        for fd in (*self._fds, self._tell):
             os.close(fd)
