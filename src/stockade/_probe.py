@@ -9,7 +9,7 @@ import errno
 import os
 import resource
 
-from stockade.linux import cgroups, files, libc, overlay, processes
+from stockade.linux import cgroups, files, libc, overlay, processes, users
 from stockade.linux.seccomp import install
 from stockade.linux.stage import Stage
 
@@ -120,7 +120,7 @@ def _rehearse_as_root(guest_uid: int) -> str:
 
 def _rehearse_as_user(uid: int, gid: int) -> str:
     proc = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
-    processes.map_identity(proc, 0, uid, 0, gid)
+    users.map_identity(proc, 0, uid, 0, gid)
     return _rehearse(Stage(uid=0, gid=0, privileged=False))
 
 

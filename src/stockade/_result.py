@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import signal as signals
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from stockade._artifacts import Refused
 from stockade._errors import Cancelled, CommitError, GuestFailed, ResourceExhausted, SetupError
+from stockade._frozen import FrozenDict
 from stockade._guarantees import Enforcement, Guarantee
 
 if TYPE_CHECKING:
@@ -141,6 +142,31 @@ class Result:
     workspace: Workspace | None = field(default=None, repr=False, compare=False)
     """The project that changes would be committed to."""
 
+    @classmethod
+    def of(cls, limits_met: Callable[[], Mapping[Guarantee, LimitState]], **others: Any) -> Result:
+        """Return a result whose ``limits_met`` is put into words when somebody asks for it: most callers never do.
+
+        ``others`` are the fields that differ from their defaults, and are not looked at.
+        """
+        result = object.__new__(cls)
+        vars(result).update(_DEFAULTS)
+        vars(result).update(others, _limits_met=limits_met)
+        return result
+
+    if not TYPE_CHECKING:  # or any name would pass for an attribute
+
+        def __getattr__(self, name):
+            """Put ``limits_met`` into words."""
+            tell = vars(self).get("_limits_met") if name == "limits_met" else None
+            if tell is None:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            met = vars(self)["limits_met"] = tell()
+            return met
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields, for copies of any kind."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
     @property
     def ok(self) -> bool:
         """Whether the program ran to its end and exited with 0."""
@@ -245,6 +271,13 @@ class Result:
             "changes_error": self.changes_error,
             "enforcement": {key.value: item.as_json() for key, item in self.enforcement.items()},
         }
+
+
+_DEFAULTS = {
+    each.name: FrozenDict() if each.default is MISSING else each.default
+    for each in fields(Result)
+    if each.name not in ("outcome", "limits_met")
+}
 
 
 def _text(data: bytes, head: int, omitted: int) -> str:

@@ -9,8 +9,8 @@ import pytest
 
 import stockade
 from stockade import Guarantee, Outcome, PlanError, Policy, Strength
+from stockade._readings import EXHAUSTED
 from stockade._result import Met
-from stockade._verdict import EXHAUSTED
 from stockade.languages.agents import python_agent
 
 ENDLESS = {

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from stockade import Guarantee, GuestFailed, Outcome, Policy, ResourceExhausted, SetupError
 from stockade._plan import plan, plan_for_job
+from stockade._readings import EXHAUSTED
 from stockade._result import Met
-from stockade._verdict import EXHAUSTED, sandbox_failed, verdict
+from stockade._verdict import sandbox_failed, verdict
 from stockade.backends.native_capabilities import capabilities
 from tests.unit import facts as hosts
 
@@ -22,7 +23,7 @@ def report(**fields):
     return {
         "status": 0, "started": True, "wall_seconds": 0.1, "cpu_seconds": 0.1, "cpu_source": "cgroup",
         "peak_memory": 1 << 20, "peak_processes": 1, "oom_kills": 0, "forks_refused": 0, "disk_free": 1, "inodes_free": 1,
-        "cause": None, "failure": None, "output": [0, 0], "tails": [b"", b""], "channel": b"", "channel_overflow": False,
+        "past_soft_memory": None, "cause": None, "failure": None, "output": [0, 0], "tails": [b"", b""], "channel": b"", "channel_overflow": False,
         "denials": [], "denials_truncated": False,
     } | fields  # fmt: skip
 

@@ -31,15 +31,22 @@ def present() -> dict[str, tuple[int, int]]:
     return {name: resource.getrlimit(number) for name, number in BY_NAME.items()}
 
 
-def prepare(wanted: dict[str, tuple[int, int]]) -> list[tuple[int, int, int]]:
+def ceilings() -> dict[int, int]:
+    """Return the hard limits in force, by number."""
+    return {number: resource.getrlimit(number)[1] for number in BY_NAME.values()}
+
+
+def prepare(wanted: dict[str, tuple[int, int]], present: dict[int, int] | None = None) -> list[tuple[int, int, int]]:
     """Return what ``apply`` takes, worked out beforehand: under a tight limit there is no memory to think.
 
-    A hard limit cannot be raised without CAP_SYS_RESOURCE, so a figure is cut to the one in force.
+    A hard limit cannot be raised without CAP_SYS_RESOURCE, so a figure is cut to the one in force; ``present`` is what
+    ``ceilings`` returned, if nothing has changed since.
     """
+    present = present or ceilings()
     prepared = []
     for name, (soft, hard) in wanted.items():
         number = BY_NAME[name]
-        ceiling = resource.getrlimit(number)[1]
+        ceiling = present[number]
         most = max(soft, hard) if ceiling == resource.RLIM_INFINITY else ceiling
         prepared.append((number, min(soft, most), min(hard, most)))
     return prepared

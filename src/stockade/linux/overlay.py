@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 
-from stockade.linux import libc, mounts, processes
+from stockade.linux import libc, mounts, users
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _show(source: int, lower: int, path: str, status: os.stat_result, guest: Gue
         return
     try:
         owners = [(status.st_uid, guest.uid)], [(status.st_gid, guest.gid)]
-        namespace = processes.user_namespace(guest.proc, *owners)
+        namespace = users.user_namespace(guest.proc, *owners)
         try:
             mounts.attach_for(source, lower, attributes, namespace)
         finally:

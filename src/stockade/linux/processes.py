@@ -12,7 +12,7 @@ from stockade.linux import files, libc
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 else:
     import _signal as signal  # the ``signal`` module imports ``enum``
 
@@ -162,70 +162,6 @@ def become(uid: int, gid: int) -> None:
     os.setgroups([])
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
-
-
-def map_identity(proc: int, inside_uid: int, uid: int, inside_gid: int, gid: int) -> None:
-    """Map one uid and one gid into the user namespace just entered (user_namespaces(7)).
-
-    ``proc`` is the descriptor of a writable proc mount. ``setgroups`` is closed first: the kernel demands it
-    of unprivileged writers.
-    """
-    for name, text in (
-        ("setgroups", "deny"),
-        ("uid_map", f"{inside_uid} {uid} 1"),
-        ("gid_map", f"{inside_gid} {gid} 1"),
-    ):
-        fd = os.open(f"self/{name}", os.O_WRONLY | os.O_CLOEXEC, dir_fd=proc)
-        try:
-            os.write(fd, text.encode())
-        finally:
-            os.close(fd)
-
-
-def user_namespace(proc: int, uids: Sequence[tuple[int, int]], gids: Sequence[tuple[int, int]]) -> int:
-    """Return the descriptor of a user namespace with these uids and gids mapped, ``(inside, outside)``; needs root.
-
-    ``proc`` is the descriptor of a writable proc mount. A child holds the namespace for as long as it takes.
-    """
-    read, write = os.pipe2(os.O_CLOEXEC)
-    pid = clone(NEW_USER)
-    if pid == 0:
-        os.close(write)
-        os.read(read, 1)
-        os._exit(0)
-    os.close(read)
-    try:
-        for name, ids in (("uid_map", uids), ("gid_map", gids)):
-            fd = os.open(f"{pid}/{name}", os.O_WRONLY | os.O_CLOEXEC, dir_fd=proc)
-            try:
-                os.write(fd, "".join(f"{inside} {outside} 1\n" for inside, outside in ids).encode())
-            finally:
-                os.close(fd)
-        return os.open(f"{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc)
-    finally:
-        os.close(write)
-        os.waitpid(pid, 0)
-
-
-def enter_users(proc: int, ids: Sequence[int]) -> None:
-    """Enter a user namespace, as its root, in which uid and gid 0, 1, ... are ``ids`` of the host; needs root."""
-    pairs = list(enumerate(ids))
-    namespace = user_namespace(proc, pairs, pairs)
-    libc.setns(namespace, NEW_USER)
-    os.close(namespace)
-    become(0, 0)
-
-
-def no_user_namespaces(proc: int) -> None:
-    """Let no user namespace be made below the one just entered (user_namespaces(7)); needs CAP_SYS_RESOURCE in it.
-
-    A guest that makes one would have every capability in it: it could mount, and reach much of the kernel.
-    """
-    fd = os.open("sys/user/max_user_namespaces", os.O_WRONLY | os.O_CLOEXEC, dir_fd=proc)
-    try:
-        os.write(fd, b"0")
-    finally:
-        os.close(fd)
 
 
 def new_session_keyring() -> None:

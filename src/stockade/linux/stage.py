@@ -55,6 +55,10 @@ class Stage(RootSteps, WorkspaceSteps, BareSteps, WarmSteps):
                 reason = error.strerror or str(error)
                 raise OSError(error.errno, f"step {name} {arguments[:2]!r}: {reason}") from None
 
+    def remember_limits(self) -> None:
+        """Take notice of the limits in force, for who is forked and sets the next ones: asking takes time."""
+        self._ceilings = rlimits.ceilings()
+
     def seal(self) -> None:
         """Set the limits that were worked out; only execve may come after."""
         rlimits.apply(self._limits)
@@ -94,4 +98,4 @@ class Stage(RootSteps, WorkspaceSteps, BareSteps, WarmSteps):
 
     def do_limits(self, wanted: dict[str, Sequence[int]]) -> None:
         """Work out the limits now; they are set after the last step."""
-        self._limits = rlimits.prepare({name: (soft, hard) for name, (soft, hard) in wanted.items()})
+        self._limits = rlimits.prepare({name: (soft, hard) for name, (soft, hard) in wanted.items()}, self._ceilings)

@@ -16,7 +16,7 @@ import time
 from stockade import _trace
 from stockade._launch import decode_steps
 from stockade._record import Record
-from stockade.linux import descendants, processes
+from stockade.linux import descendants, processes, users
 from stockade.linux.stage import Stage
 from stockade.warden import wire
 from stockade.warden.cell import LISTENER, OUTLET, send_with
@@ -83,7 +83,7 @@ class Inside(Record):
         if self.privileged:
             return
         proc = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
-        processes.map_identity(proc, 0, self.uid, 0, self.gid)
+        users.map_identity(proc, 0, self.uid, 0, self.gid)
         os.close(proc)
 
     def _harden(self) -> None:

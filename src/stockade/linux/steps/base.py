@@ -47,6 +47,7 @@ class Steps:
         self._proc = -1
         self._scratch = -1
         self._limits: list[tuple[int, int, int]] = []
+        self._ceilings: dict[int, int] | None = None
         self._job = -1
         self._settled = False
 

@@ -7,7 +7,7 @@ import fcntl
 import os
 import struct
 
-from stockade.linux import libc, mounts, processes
+from stockade.linux import libc, mounts, processes, users
 from stockade.linux.steps.base import STAGING, Steps, write_below
 
 TYPE_CHECKING = False
@@ -132,8 +132,8 @@ class RootSteps(Steps):
             processes.become(self._uid, self._gid)
             processes.set_dumpable(True)  # or /proc/self belongs to root and ids cannot be mapped
         libc.unshare(processes.NEW_USER)
-        processes.map_identity(self._proc, uid, self._uid, gid, self._gid)
-        processes.no_user_namespaces(self._proc)
+        users.map_identity(self._proc, uid, self._uid, gid, self._gid)
+        users.no_user_namespaces(self._proc)
         processes.no_new_privileges()
         processes.empty_bounding_set()
         processes.drop_capabilities()

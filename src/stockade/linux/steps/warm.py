@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from stockade.linux import libc, mounts, processes
+from stockade.linux import libc, mounts, processes, users
 from stockade.linux.steps.base import Steps, write_below
 
 TYPE_CHECKING = False
@@ -50,7 +50,7 @@ class WarmSteps(Steps):
     def do_own_users(self, ids: Sequence[int]) -> None:
         """Give up the host's root for that of a user namespace, in which ``ids`` of the host are 0, 1, ..., and have
         mounts that belong to it."""
-        processes.enter_users(self._proc, ids)
+        users.enter_users(self._proc, ids)
         processes.set_dumpable(True)
         libc.unshare(processes.NEW_NS)
 

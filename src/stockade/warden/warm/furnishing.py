@@ -11,7 +11,7 @@ import ctypes
 import errno
 import os
 
-from stockade.linux import landlock, libc, mounts, processes
+from stockade.linux import landlock, libc, mounts, processes, users
 from stockade.linux.seccomp import install as seccomp
 
 TYPE_CHECKING = False
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 _C = ctypes.CDLL(None, use_errno=True)
 _ulong = ctypes.c_ulong
-_prctl = _C["prctl"]  # a function object of our own, which knows its types: numbers need not be made into objects
-_prctl.argtypes = (ctypes.c_int, _ulong, _ulong, _ulong, _ulong)
+_prctl = _C["prctl"]  # a function object of our own that knows no types: small numbers are passed as they are
 _HARMLESS = (errno.ENOSYS, errno.EPERM)
 SCRATCH, JOB, LISTENER = "scratch", "job", "listener"
 
@@ -112,20 +111,18 @@ class Furnishing:
         self._add("new keyring", _C.syscall, keyctl, join, None, harmless=_HARMLESS)
         if self._uid:
             self._add("no groups", _C.setgroups, 0, None)
-            self._add("change gid", _C.setresgid, *[self._uid] * 3)
-            self._add("change uid", _C.setresuid, *[self._uid] * 3)
-            self._prctl("be dumpable", processes.PR_SET_DUMPABLE, 1)
-        self._add("own user namespace", _C.unshare, processes.NEW_USER)
-        self._write("self/setgroups", b"deny")
-        self._write("self/uid_map", b"%d %d 1" % (uid, self._uid))
-        self._write("self/gid_map", b"%d %d 1" % (gid, self._uid))
-        self._write("sys/user/max_user_namespaces", b"0")
+        namespace = users.nobodys(self._proc, (uid, gid), self._uid)
+        self._add("the guests' user namespace", _C.setns, namespace, processes.NEW_USER)
+        if self._uid:
+            self._add("change gid", _C.setresgid, gid, gid, gid)
+            self._add("change uid", _C.setresuid, uid, uid, uid)
         self._prctl("no new privileges", processes.PR_SET_NO_NEW_PRIVS, 1)
         for capability in range(processes.CAPABILITIES):
             self._prctl("empty the bounding set", processes.PR_CAPBSET_DROP, capability)
         self._prctl("clear ambient capabilities", processes.PR_CAP_AMBIENT, processes.PR_CAP_AMBIENT_CLEAR_ALL)
         capset = ctypes.c_long(libc.NUMBERS["capset"])
         self._add("no capability", _C.syscall, capset, processes.CAPABILITY_HEADER, processes.NO_CAPABILITIES)
+        self._prctl("be dumpable", processes.PR_SET_DUMPABLE, 1)  # as what was executed
 
     def _plan_landlock(self, ruleset: dict[str, Any]) -> None:
         prepared = landlock.Prepared(landlock.Ruleset.from_json(ruleset), self._own)

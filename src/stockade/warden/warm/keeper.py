@@ -113,6 +113,7 @@ class Keeper:
         self._itself = os.pidfd_open(os.getpid())
         self._stage = Stage(uid=self._uid, gid=self._uid, privileged=self._uid != 0)
         self._stage.apply(self._slot)
+        self._stage.remember_limits()
         self._furnishing = Furnishing(self._furnish, uid=self._uid, proc=self._stage.proc)
         self._network = Network(self._stage, self._bring_up)
         self._hot = Hot(self._uid)
@@ -197,8 +198,10 @@ class Guest:
             listener = [left[LISTENER]] if LISTENER in left else []
             mine = [itself, left[SCRATCH], *listener]
             send_with(self._slot, _FURNISHED, (fds[0], theirs.fileno(), *fds[1:], *mine))
-            for fd in (theirs.detach(), self._slot.detach(), *listener):
-                os.close(fd)
+            theirs.detach()
+            self._slot.detach()
+            # All that can be closed is closed before anybody waits for it.
+            processes.close_all_but((*_STREAMS, *self._own, self._control.fileno(), left[SCRATCH], left[JOB]))
             signal.signal(signal.SIGINT, signal.default_int_handler)
             fields = self._receive()
             traced = fields["trace"]
