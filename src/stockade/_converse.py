@@ -3,10 +3,11 @@ worked out once: most callers run one program after another, and nothing of thei
 
 from __future__ import annotations
 
+import _socket
 import socket
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -23,11 +24,15 @@ from stockade.client import wardens
 from stockade.client.conversation import Conversation, begin, introduction
 from stockade.client.outbox import Outbox
 from stockade.languages import registry as languages
+from stockade.warden import wire
 
 if TYPE_CHECKING:
     from stockade._launch import Step
 
 Opened = tuple[Outbox, wardens.Line]
+_NOW = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
+_AT_ONCE = 1 << 14
+"""Characters of a source that any socket has room for."""
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 _LASTING = ("language", "interpreter")
 """Options whose text stands for the same tomorrow: an archive's file may be another by then."""
@@ -56,7 +61,7 @@ class Opener:
         ``interactive`` and ``keep`` are for ``Conversation``, ``how`` for ``introduction``."""
         silent = job.stdin is None and not interactive
         plain = silent and not how
-        how |= {"caller": self.caller, "trace": self.trace, "silent": silent}
+        how |= {"caller": self.caller, "trace": self.trace, "silent": silent, "borrows": plain}
         more: Any = {"silent": silent, "interactive": interactive, "keep": keep}
         # The line first: the warden wakes up while the launch is put together.
         with wardens.current().line() as line:
@@ -92,16 +97,30 @@ class Opener:
     def _send(self, line: wardens.Line, form: Form, source: str) -> bytes | None:
         """Send the launch as far as it goes now; return the rest, or ``None`` if the other end is gone."""
         _trace.note(self.trace, _trace.PLANNED)
-        words = begin(form.steps(source), form.said, line.said, self.trace)
-        line.said = form.said
-        _trace.note(self.trace, _trace.SENT)
+        steps = form.steps(source)
         try:
-            return words[line.sock.send(words, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL) :]
+            # Lent for a run like the last one over this line, which was told of nothing else.
+            guest = line.borrowed() if line.said is form.said and len(source) <= _AT_ONCE else None
+            words = begin(steps, form.said, line.said, self.trace, lent=guest is not None)
+            line.said = form.said
+            _trace.note(self.trace, _trace.SENT)
+            left = words[line.sock.send(words, _NOW) :]
         except BlockingIOError:
-            return words
+            left = words
         except OSError:
             line.sock.close()
             return None
+        if guest is not None:
+            self._hand_over(guest, form.launch.adding(steps=steps, trace=self.trace))
+        return left
+
+    def _hand_over(self, guest: _socket.socket, launch: Launch) -> None:
+        """Hand the guest its launch, of which the warden has been told: so that two processes wake up at a time, and
+        not one after the other."""
+        _trace.note(self.trace, _trace.PASSED)
+        with suppress(OSError):  # it has ended: the warden sees to another
+            guest.send(wire.order(launch), _NOW)
+        guest.close()
 
     def recall(self, job: Job, source: Any, options: Mapping[str, Any]) -> None:
         """Take notice that ``options`` and ``source`` have made ``job``."""

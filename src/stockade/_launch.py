@@ -155,6 +155,8 @@ class Launch(Record):
     eager: bool = False
     """Whether to start the warm interpreter at once: many runs are going to follow."""
     collect: Collect | None = None
+    borrows: bool = False
+    """Whether the next launch over the same socket may be handed to its guest by the caller, past the warden."""
     loosened: Mapping[str, str] = {}
     """Guarantees that this very job takes away from its plan, with a sentence each: none without the policy's word."""
     trace: int = 0

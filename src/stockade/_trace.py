@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     Note = tuple[int, str, int]
     """Number of the run, step, nanoseconds."""
 
-CALLED, PLANNED, SENT = "called", "planned", "sent"
+CALLED, PLANNED, SENT, PASSED = "called", "planned", "sent", "passed"
 READ, TAKEN, HANDED_OVER = "read", "taken", "handed over"
 WOKEN, DRESSED, SEALED = "woken", "dressed", "sealed"
 BEGUN, ENDED, ANNOUNCED = "begun", "ended", "announced"
@@ -26,6 +26,7 @@ STEPS = {
     CALLED: ("caller", "the public function is called"),
     PLANNED: ("caller", "the job is a launch: plan, files, limits"),
     SENT: ("caller", "the launch is encoded, and sent to the warden"),
+    PASSED: ("caller", "the launch goes to its guest as well, which was lent"),
     READ: ("warden", "the launch is read"),
     TAKEN: ("warden", "a place for the guest is there"),
     HANDED_OVER: ("warden", "counters run, limits are set; the guest is sent its launch"),

@@ -51,6 +51,10 @@ PROTECTIONS: dict[str, tuple[tuple[Edit, ...], str]] = {
         ((_INTERPRETER, "[*enumerate(self._mapped, 1)]", "[(1, uid) for uid in self._mapped]"),),
         "test_warm_slots.py::test_two_runs_at_once_have_two_uids",
     ),
+    "no key rings": (
+        (("backends/native_warm.py", "policy.security.syscalls_file is not None", "False"),),
+        "test_warm_slots.py::test_where_a_filter_of_the_policy_s_lets_keys_be_kept_no_other_run_finds_them",
+    ),
     "a number that no copy has": (
         ((_AGENT, "\nrenumber()\n", "\n"),),
         "test_warm_start.py::test_no_run_draws_the_random_numbers_of_another[OpenSSL]",

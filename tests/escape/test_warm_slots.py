@@ -5,9 +5,11 @@ Each trace is first looked for by the very run that leaves it, which finds it, o
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -144,6 +146,29 @@ def test_nothing_is_left_for_the_next_run(box: stockade.Sandbox, leave: str, fin
     for result in in_one_slot(box, leave, find):
         assert result.ok, result.summary() + result.stderr
         assert "FOUND" not in result.stdout
+
+
+_KEYS = """
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+USER, SEARCH = ctypes.c_long(-4), 10  # the key ring of the user, in this user namespace (keyctl(2))
+numbers = {"x86_64": (248, 250), "aarch64": (217, 219)}[os.uname().machine]
+leave = lambda: libc.syscall(ctypes.c_long(numbers[0]), b"user", b"left", b"there", ctypes.c_size_t(5), USER)
+find = lambda: libc.syscall(ctypes.c_long(numbers[1]), ctypes.c_long(SEARCH), USER, b"user", b"left", ctypes.c_long(0))
+"""
+
+
+@pytest.mark.needs("root")
+def test_where_a_filter_of_the_policy_s_lets_keys_be_kept_no_other_run_finds_them(tmp_path: Path) -> None:
+    """The guests of a slot share a user namespace, and with it would share its key rings."""
+    file = tmp_path / "filter.json"
+    calls = [{"names": ["add_key", "keyctl"], "action": "SCMP_ACT_ALLOW"}]
+    file.write_text(json.dumps({"defaultAction": "SCMP_ACT_ERRNO", "syscalls": calls}))
+    box = stockade.Sandbox(Policy(security={"syscalls_file": str(file)}), backend="native")
+    assert box.run(_KEYS + "leave() > 0 and find() > 0").value is True
+    for _ in range(_SLOTS):
+        assert box.run(_KEYS + "leave() > 0").value is True
+        assert box.run(_KEYS + "find()").value == -1
 
 
 def test_what_one_job_was_given_is_in_no_memory_of_another(box: stockade.Sandbox) -> None:

@@ -62,7 +62,7 @@ def _left(before: Snapshot) -> dict[str, list[str]]:
 
 def guests(pid: int) -> list[int]:
     """Return the processes below ``pid`` that run a program of Python: not a warm interpreter and its copies, which have
-    the same command line. The former has no filter; a copy holds its keeper's pidfds until it begins."""
+    the same command line. The former has no filter; a copy holds the folder of its job until it begins."""
     return [
         child
         for child in descendants(pid)
@@ -76,4 +76,4 @@ def _is_filtered(pid: int) -> bool:
 
 def _waits(pid: int) -> bool:
     held = descriptors(pid)  # none can be seen of a copy that waits by an ordinary user
-    return not held or [held.get(number) for number in ("4", "5")] == 2 * ["anon_inode:[pidfd]"]
+    return not held or "/job" in held.values()

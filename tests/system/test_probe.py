@@ -15,7 +15,7 @@ import pytest
 from stockade import _probe
 from stockade._facts import HostFacts
 from stockade.backends.native import Native
-from stockade.linux import libc, mounts, processes
+from stockade.linux import libc, mounts, processes, users
 
 ORDINARY = 65534
 CAPABILITY_VERSION_3 = 0x20080522
@@ -62,14 +62,14 @@ def enter_user_namespace():
     uid, gid = os.geteuid(), os.getegid()
     libc.unshare(processes.NEW_USER)
     proc = os.open("/proc", os.O_PATH)
-    processes.map_identity(proc, 0, uid, 0, gid)
+    users.map_identity(proc, 0, uid, 0, gid)
     os.close(proc)
 
 
 def close_user_namespaces():
     enter_user_namespace()
     proc = os.open("/proc", os.O_PATH)
-    processes.no_user_namespaces(proc)
+    users.no_user_namespaces(proc)
     os.close(proc)
     processes.drop_capabilities()
 

@@ -63,6 +63,7 @@ def _obstacle(plan: Plan, readable: tuple[str, ...], packages: tuple[str, ...]) 
         "folders of the host can be written": bool(files.writable),
         "the root can be written": not policy.security.read_only_root,
         "security.host_uid names one uid for all": policy.security.host_uid is not None,
+        "security.syscalls_file may open key rings, which guests share": policy.security.syscalls_file is not None,
         f"{bringing} may have an interpreter run code of anybody's while it starts": bool(bringing),
         f"{', '.join(below)} would be covered": bool(below),
     }

@@ -23,6 +23,12 @@ _AFTER = {
     _trace.FURNISHED: (_trace.EMPTY,),
 }
 """What a step waits for where that is not the one before it: the first of these that there is."""
+_PASSED = {
+    _trace.READ: (_trace.SENT,),
+    _trace.TAKEN: (_trace.READ,),
+    _trace.HANDED_OVER: (_trace.TAKEN,),
+}
+"""The same where the caller hands the guest its launch: what the warden then does goes on beside the guest."""
 _ENDING = (_trace.REAPED, _trace.EMPTY)
 """Steps that a caller waits for unless the guest is alone and has announced its end."""
 _MOST = 0.8
@@ -97,23 +103,23 @@ def together(runs: Sequence[Times]) -> Trace:
     runs = [times for times in runs if all(name in times for name in names)]
     at = {name: statistics.median(times[name] - times[_trace.CALLED] for times in runs) for name in names}
     names.sort(key=at.__getitem__)
-    waited_for = [name for name in names if name not in _AFTER or (name in _ENDING and at[name] < at[_trace.ANSWERED])]
+    after = _AFTER | (_PASSED if _trace.PASSED in names else {})
+    waited_for = [name for name in names if name not in after or (name in _ENDING and at[name] < at[_trace.ANSWERED])]
     steps = []
     for name in names[1:]:
-        since = _before(name, waited_for, at)
+        since = next((each for each in after.get(name, ()) if each in at), "") or _before(name, waited_for)
         took = [(times[name] - times[since]) / 1e3 for times in runs]
         process, what = _trace.STEPS[name]
-        behind = name not in waited_for and name != _trace.STARTED
+        behind = name not in waited_for and at[name] > at[_trace.ANSWERED]
         steps.append(
             Step(name, process, what, since, at[name] / 1e3, statistics.median(took), _ninth(took), behind=behind)
         )
     return Trace(runs=len(runs), whole=at[_trace.RETURNED] / 1e3, steps=tuple(steps))
 
 
-def _before(name: str, waited_for: Sequence[str], at: Mapping[str, float]) -> str:
-    """Return the step that this one comes after."""
-    cause = next((each for each in _AFTER.get(name, ()) if each in at), "")
-    return cause or waited_for[waited_for.index(name) - 1]
+def _before(name: str, waited_for: Sequence[str]) -> str:
+    """Return the step that is waited for before this one."""
+    return waited_for[waited_for.index(name) - 1]
 
 
 def _ninth(values: Sequence[float]) -> float:

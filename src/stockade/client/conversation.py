@@ -37,22 +37,28 @@ def introduction(
     live: bool = False,
     report_seconds: float | None = None,
     silent: bool = False,
+    borrows: bool = False,
 ) -> tuple[bytes, Mapping[str, Any]]:
     """Return the words with which a run begins, and what the warden then knows for the next one over the same socket.
 
     ``before`` is what it knows already, and need not be told. ``caller`` and ``trace`` are numbers: see ``Launch``.
     ``live`` and ``report_seconds`` are for who reads along: see ``Watch``. ``silent`` tells that nothing comes for
-    standard input.
+    standard input, ``borrows`` that the next run may be handed to its guest directly.
     """
-    said = launch.as_wire() | {"caller": caller, "stdin": not silent}
+    said = launch.as_wire() | {"caller": caller, "stdin": not silent, "borrows": borrows}
     if live or report_seconds is not None:
         said["watch"] |= {"live": live, "report_seconds": report_seconds}
     return begin(launch.steps, said, before, trace), said
 
 
-def begin(steps: tuple[Step, ...], said: Mapping[str, Any], before: Mapping[str, Any], trace: int) -> bytes:
-    """Return the words with which a run begins of which all but the ``steps`` is ``said``."""
-    more = {"trace": trace} if trace else {}
+def begin(
+    steps: tuple[Step, ...], said: Mapping[str, Any], before: Mapping[str, Any], trace: int, *, lent: bool = False
+) -> bytes:
+    """Return the words with which a run begins of which all but the ``steps`` is ``said``. ``lent`` tells that its
+    guest is handed the launch by the caller."""
+    more: dict[str, Any] = {"trace": trace} if trace else {}
+    if lent:
+        more["lent"] = True
     return wire.encode("launch", steps=steps, **news(said, before), **more)
 
 
@@ -194,6 +200,8 @@ class Conversation:
             case "fed":
                 self._fed = fields["count"]
                 self._pump()
+            case "lent":
+                pass  # the run had begun, and whoever reads now has not taken the descriptor
             case "started":
                 yield Started()
             case "limit":

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import _socket  # ``socket.socket`` takes several times as long to be made
 import atexit
+import errno
 import fcntl
 import os
 import socket
@@ -18,11 +20,14 @@ from typing import Any
 from stockade._errors import SetupError
 from stockade._facts import HostFacts
 from stockade.warden import wire
+from stockade.warden.cell import descriptors
 
 _PROGRAM = Path(wire.__file__).with_name("__main__.py")
 _START_SECONDS = 30.0
 _STOP_SECONDS = 5.0
 _IDLE = 16  # sockets kept for the next runs
+_LENT = wire.encode("lent")
+_ONE = socket.CMSG_SPACE(4)
 
 
 class Line:
@@ -35,6 +40,22 @@ class Line:
         """What the warden was told of the last launch over this socket."""
         self.settled = False
         """Set by whoever held a conversation to its end: the socket can serve another run."""
+
+    def borrowed(self) -> _socket.socket | None:
+        """Return what leads to the guest that the warden has lent for the next run over this line, if it has lent one:
+        whoever takes it has to use it or close it. Raises ``OSError`` if the warden is gone."""
+        try:
+            data, ancillary, _, _ = self.sock.recvmsg(len(_LENT), _ONE, socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC)
+        except BlockingIOError:
+            return None
+        fds = descriptors(ancillary)
+        if data == _LENT and len(fds) == 1:
+            return _socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fds[0])
+        for fd in fds:
+            os.close(fd)
+        if data == _LENT:
+            return None  # no descriptor was free for it
+        raise OSError(errno.EPIPE, "the warden said nothing that fits")
 
     def __enter__(self) -> Line:
         """Return itself."""

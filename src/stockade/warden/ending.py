@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from stockade.warden.reins import Reins
     from stockade.warden.run import Run
     from stockade.warden.slot import Slot
+    from stockade.warden.warm.slot import WarmSlot
 else:
     import _signal as signal  # the ``signal`` module imports ``enum``
 
@@ -44,6 +45,9 @@ class House(Protocol):
 
     def start(self, run: Run, launch: Launch) -> None:
         """Find a cell for ``run``."""
+
+    def start_lent(self, run: Run, launch: Launch, slot: WarmSlot) -> bool:
+        """Have ``run`` begin in the place that was lent to its caller; return whether that is still there."""
 
     def begun(self, run: Run) -> None:
         """Take notice that ``run`` is no longer being set up."""

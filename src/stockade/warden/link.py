@@ -5,6 +5,7 @@ from __future__ import annotations
 import _socket as socket
 
 from stockade.warden import loop, wire
+from stockade.warden.cell import send_with
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,6 +69,16 @@ class Link:
         """Have a message ready that goes out in front of the next one: nobody is woken for it alone."""
         if not self.gone:
             self._outgoing += wire.encode(kind, **fields)
+
+    def send_with_descriptor(self, kind: str, fd: int) -> bool:
+        """Send a message with a descriptor, if all before it has been taken; return whether it went out."""
+        if self.gone or self._shut or self._outgoing:
+            return False
+        try:
+            send_with(self._sock, wire.encode(kind), [fd])
+        except OSError:
+            return False
+        return True
 
     def flush(self) -> None:
         """Send what is ready, if anything is."""

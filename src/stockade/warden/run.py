@@ -25,10 +25,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     from stockade.warden.cell import Cell
+    from stockade.warden.warm.slot import WarmSlot
 else:
     from _functools import partial
 
 _CHUNK = 1 << 16
+_OF_ONE_RUN = {"steps", "trace"}
 _EXPECT_SECONDS = 0.0005
 _SEND_AHEAD = 1 << 20
 _SMALL = 1 << 15
@@ -71,6 +73,8 @@ class Run(Ending):
         self.slot: Slot | None = None
         self.cell: Cell | None = None
         self.meter: Meter | None = None
+        self._lent: WarmSlot | None = None
+        self._handed_over = False
         self._link = Link(self._loop, sock, decoder, self)
 
     # -- the caller's side -------------------------------------------------------------------------------------
@@ -80,11 +84,13 @@ class Run(Ending):
         self._stir()
         if kind == "launch" and not self._launched:
             self._launched = True
+            lent = self._end_loan(fields)
             self._launch = Launch.from_wire(fields, self._before)
             self._before = self._launch.remembered()
             self.traced = self._launch.trace
             _trace.note(self.traced, _trace.READ)
-            self._house.start(self, self._launch)
+            if lent is None or not self._house.start_lent(self, self._launch, lent):
+                self._house.start(self, self._launch)
         elif kind == "stdin":
             if self._launched:  # or it was meant for an earlier run over this socket, which has ended
                 self._feeder.take(fields["data"])
@@ -138,8 +144,37 @@ class Run(Ending):
         """Whether nobody waits for this run any more."""
         return self._finished or self._link.gone
 
+    def lend(self, slot: WarmSlot) -> bool:
+        """Lend the caller the guest's place for its next launch: it may hand that over itself. Return whether it was
+        told so."""
+        if (
+            self._launched
+            or slot.cell is None
+            or not self._link.send_with_descriptor("lent", slot.cell.control.fileno())
+        ):
+            return False
+        self._lent = slot
+        return True
+
+    def _end_loan(self, fields: dict[str, Any]) -> WarmSlot | None:
+        """Return the place that was lent if its guest has the launch of these ``fields`` already. A caller who begins
+        a run without it has let go of it."""
+        lent, self._lent = self._lent, None
+        if lent is None:
+            fields.pop("lent", None)  # it has ended meanwhile
+        elif not fields.pop("lent", False):
+            lent.home.take_back(lent)
+            return None
+        elif fields.keys() - _OF_ONE_RUN:
+            lent.home.call_in(lent)
+            raise wire.WireError("a run of another kind than the one before it was handed to the guest that was lent")
+        return lent
+
     def _end(self) -> None:
         self._finished = True
+        if self._lent is not None:
+            self._lent.home.call_in(self._lent)  # nobody can know what its guest was told
+            self._lent = None
         self._feeder.close()
         self._link.close()
         self._house.done(self)
@@ -158,6 +193,11 @@ class Run(Ending):
             self._collection.pause(self._link.pending >= _SEND_AHEAD)
 
     # -- the guest's side --------------------------------------------------------------------------------------
+
+    def adopt_lent(self, slot: Slot) -> None:
+        """Take a slot whose guest the caller has handed the launch already."""
+        self._handed_over = True
+        self.adopt(slot)
 
     def adopt(self, slot: Slot) -> None:
         """Take a slot's cell and hand it the launch as soon as it is ready."""
@@ -203,7 +243,8 @@ class Run(Ending):
         try:
             self.slot.arm(self._launch.groups)
             _trace.note(self.traced, _trace.HANDED_OVER)
-            self.cell.send(_words(self._launch))
+            if not self._handed_over:
+                self.cell.send(wire.order(self._launch))
         except OSError as error:
             self.refuse(f"the run could not be handed over: {error}")
 
@@ -333,14 +374,3 @@ def _is_alone(cell: Cell, slot: Slot) -> bool:
 
 def _nothing() -> None:
     pass
-
-
-def _words(launch: Launch) -> bytes:
-    return wire.encode(
-        "launch",
-        steps=launch.steps,
-        argv=launch.argv,
-        environment=launch.environment,
-        channel=launch.channel,
-        trace=launch.trace,
-    )

@@ -11,7 +11,7 @@ from stockade._launch import Groups, Launch
 from stockade.linux import cgroups, uids
 from stockade.warden import loop, wire
 from stockade.warden.admission import Admission
-from stockade.warden.cell import descriptors
+from stockade.warden.entrance import Entrance
 from stockade.warden.freezers import Freezers
 from stockade.warden.leases import Leases
 from stockade.warden.run import Run
@@ -36,7 +36,6 @@ _LOOP_SECONDS = 0.005
 _COLLECT_EVERY = 512
 _AGAIN_SECONDS = 0.05
 _TIDY_SECONDS = 0.05
-_HEARD_AT_ONCE = 256  # runs that are new
 
 
 class Taker(Protocol):
@@ -58,7 +57,6 @@ class Warden:
 
     def __init__(self, control: socket.socket, caller: int, facts: dict[str, Any]) -> None:
         """``caller`` is the caller's pidfd; ``facts`` is what the probe found."""
-        self._control = control
         self._loop = loop.Loop()
         self._self = os.pidfd_open(os.getpid())
         self._privileged = bool(facts["privileged"])
@@ -80,7 +78,7 @@ class Warden:
         self._last_end = float("-inf")
         self._tidied = self._tidy_due = float("-inf")
         self._ending = False
-        self._loop.watch(control.fileno(), loop.READ, self._on_control)
+        Entrance(self._loop, control, on_run=self._on_run, on_end=self._on_no_more)
         self._loop.watch(caller, loop.READ, self._on_caller_death)
 
     def stay(self) -> None:
@@ -108,6 +106,14 @@ class Warden:
     def start(self, run: Run, launch: Launch) -> None:
         """Have ``run`` begin as soon as there is room for it."""
         self._admission.ask(run, launch)
+
+    def start_lent(self, run: Run, launch: Launch, slot: WarmSlot) -> bool:
+        """Have ``run`` begin in the place that was lent to its caller; return whether that is still there."""
+        self._admission.enter(run)
+        if self._ending or not slot.home.take_lent(run, launch, slot):
+            self._admission.leave(run)
+            return False
+        return True
 
     def begin(self, run: Run, launch: Launch) -> None:
         """Give ``run`` a cell, a spare one if it fits, and have the next one made meanwhile."""
@@ -161,7 +167,10 @@ class Warden:
 
     def serve(self, sock: socket.socket, decoder: wire.Decoder, before: Launch | None) -> None:
         """Wait for a run on ``sock``, of which ``decoder`` has read what it has; ``before`` was the launch before."""
-        self._runs.add(Run(self._loop, sock, decoder, before, self))
+        run = Run(self._loop, sock, decoder, before, self)
+        self._runs.add(run)
+        if before is not None and before.borrows:
+            self._stable.expect(run, before)
 
     def freezer(self, slot: Slot) -> cgroups.Freezer | None:
         """Return the group in which the guest of ``slot`` can be frozen, if there is any."""
@@ -307,29 +316,11 @@ class Warden:
 
     # -- the caller --------------------------------------------------------------------------------------------
 
-    def _on_control(self, _events: int) -> None:
-        # One at a time would let each of those that are heard first be set up before the next is heard at all.
-        for _ in range(_HEARD_AT_ONCE):
-            if not self._hear_of_run():
-                return
-
-    def _hear_of_run(self) -> bool:
-        """Take one run's socket; return whether there may be more."""
-        try:
-            data, fds = _receive_descriptors(self._control)
-        except BlockingIOError:
-            return False
-        except OSError:
-            data, fds = b"", []
-        if data == wire.NEW_RUN and not fds:
-            return True  # no descriptor was free for it: the caller reads an end-of-file, and says so
-        if data != wire.NEW_RUN:
-            self._ending = True
-            return False
-        sock = socket.socket(fileno=fds[0])
-        sock.setblocking(False)
+    def _on_run(self, sock: socket.socket) -> None:
         self.serve(sock, wire.Decoder(), None)
-        return True
+
+    def _on_no_more(self) -> None:
+        self._ending = True
 
     def _on_caller_death(self, _events: int) -> None:
         self._ending = True
@@ -357,9 +348,3 @@ def _tick(run: Run, now: float) -> float:
         except OSError:
             pass  # its cell is gone already
         return now + _AGAIN_SECONDS
-
-
-def _receive_descriptors(sock: socket.socket) -> tuple[bytes, list[int]]:
-    """Return one byte and the descriptor that came with it."""
-    data, ancillary, _, _ = sock.recvmsg(1, socket.CMSG_SPACE(4), socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC)
-    return data, descriptors(ancillary)

@@ -7,10 +7,11 @@ carries one byte for each new run, with the run's own socket as a descriptor; al
 Caller to warden: ``launch`` (the launch; what is as in the one before over the same socket is left out), ``stdin``
 (data; none means end), ``signal`` (number), ``pause``, ``resume``. A caller that shuts down its direction of a run's
 socket cancels the run, whatever it had sent before.
-Warden to caller: ``hello`` (facts, once, on the control socket), ``started``, ``output`` (stream, at, data),
-``limit`` (guarantee, state, used, figure), ``usage`` (readings, every ``report_seconds`` of the launch), ``fed``
-(count: bytes of standard input that have left the warden), ``exited`` (report), ``refused`` (message: the sandbox
-failed).
+Warden to caller: ``hello`` (facts, once, on the control socket), ``lent`` (with the descriptor of a guest that waits
+for its launch, between two runs: the next one may be handed to it directly, right after it was sent here), ``started``,
+``output`` (stream, at, data), ``limit`` (guarantee, state, used, figure), ``usage`` (readings, every
+``report_seconds`` of the launch), ``fed`` (count: bytes of standard input that have left the warden), ``exited``
+(report), ``refused`` (message: the sandbox failed).
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
+
+    from stockade._launch import Launch
 
     Message = tuple[str, dict[str, Any]]
 
@@ -41,6 +44,18 @@ def encode(kind: str, **fields: Any) -> bytes:
     """Return one frame. Values are None, booleans, numbers, text, bytes, and lists and mappings of these."""
     body = marshal.dumps((kind, fields), _MARSHAL_VERSION)
     return _LENGTH.pack(len(body)) + body
+
+
+def order(launch: Launch) -> bytes:
+    """Return what the process that waits in a cell is told of a launch."""
+    return encode(
+        "launch",
+        steps=launch.steps,
+        argv=launch.argv,
+        environment=launch.environment,
+        channel=launch.channel,
+        trace=launch.trace,
+    )
 
 
 class Decoder:

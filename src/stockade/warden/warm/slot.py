@@ -131,6 +131,10 @@ class WarmSlot(Slot):
             self.group.limit(groups.with_tasks(self.own_tasks))
             self._armed = groups
 
+    def is_armed_with(self, groups: Groups) -> bool:
+        """Return whether these limits are set."""
+        return self.group is None or self._armed == groups
+
     def reuse(self, word: bytes) -> None:
         """Let go of the guest, and ask for the next: its keeper makes it when the last process is reaped."""
         self.cell, self._counting = None, False

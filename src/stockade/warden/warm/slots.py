@@ -78,6 +78,8 @@ class Slots:
         self.uses = 0
         self.used = time.monotonic()
         self._in_a_loop = False
+        self._expected: tuple[Run, Groups] | None = None
+        self._lent: WarmSlot | None = None
 
     @property
     def busy(self) -> bool:
@@ -92,11 +94,7 @@ class Slots:
         """Give ``run`` a copy, or one that is being made; return whether there is any."""
         if self._closed:
             return False
-        now = time.monotonic()
-        self._in_a_loop = now - self.used < _LOOP_SECONDS
-        self.used = now
-        self.uses += 1
-        self._groups = launch.groups
+        self._note_use(launch)
         slot = self._best()
         if slot is None:
             slot = self._grow()
@@ -108,9 +106,57 @@ class Slots:
             self._waiting[slot] = run, launch
         else:
             self._hand(slot, run)
+        self._keep_ready()
+        return True
+
+    def _note_use(self, launch: Launch) -> None:
+        now = time.monotonic()
+        self._in_a_loop = now - self.used < _LOOP_SECONDS
+        self.used = now
+        self.uses += 1
+        self._groups = launch.groups
+
+    def _keep_ready(self) -> None:
         if not any(spare.cell is not None for spare in self._spares) and len(self._spares) < _CPUS:
             self.spare()
+
+    # -- places that are lent ----------------------------------------------------------------------------------------
+
+    def expect(self, run: Run, before: Launch) -> None:
+        """Lend a place to the caller behind ``run``, which has had the run ``before``, as soon as there is one to
+        spare. One is lent at a time, to who was served last, and is taken by nobody else meanwhile."""
+        self._expected = run, before.groups
+
+    def _lend(self, slot: WarmSlot) -> None:
+        if self._lent is None and self._expected is not None:
+            run, groups = self._expected
+            self._expected = None
+            if slot.is_armed_with(groups) and run.lend(slot):
+                self._lent = slot
+
+    def take_lent(self, run: Run, launch: Launch, slot: WarmSlot) -> bool:
+        """Give ``run`` the place that was lent to its caller; return whether it is still there."""
+        if slot is not self._lent or slot.cell is None or self._closed:
+            return False
+        self._lent = None
+        self._note_use(launch)
+        self._spares.remove(slot)
+        slot.run, slot.traced = run, run.traced
+        run.adopt_lent(slot)
+        self._keep_ready()
         return True
+
+    def take_back(self, slot: WarmSlot) -> None:
+        """Take back a place that was lent, and not used."""
+        if slot is self._lent:
+            self._lent = None
+
+    def call_in(self, slot: WarmSlot) -> None:
+        """End a place that was lent to somebody who is gone."""
+        if slot is self._lent:
+            self._lose(slot)
+
+    # -- the others --------------------------------------------------------------------------------------------------
 
     def _hand(self, slot: WarmSlot, run: Run) -> None:
         slot.run = run
@@ -119,8 +165,9 @@ class Slots:
 
     def _best(self) -> WarmSlot | None:
         """Return the one that was used last: of those that are too many it then shows that nobody needs them."""
-        ready = (slot for slot in reversed(self._spares) if slot.cell is not None)
-        return next(ready, self._spares[0] if self._spares else None)
+        free = [slot for slot in self._spares if slot is not self._lent]
+        ready = (slot for slot in reversed(free) if slot.cell is not None)
+        return next(ready, free[0] if free else None)
 
     def give_back(self, now: float) -> float:
         """Let go of one spare that nobody has needed for long, if there is any; return when to look again."""
@@ -185,6 +232,7 @@ class Slots:
         _trace.note(slot.traced, _trace.FURNISHED)
         waiting = self._waiting.pop(slot, None)
         if waiting is None:
+            self._lend(slot)
             return
         if waiting[0].gone:
             self._spares.append(slot)
@@ -231,6 +279,8 @@ class Slots:
         if slot not in self._all:
             return
         self._all.discard(slot)
+        if slot is self._lent:
+            self._lent = None
         if slot in self._spares:
             self._spares.remove(slot)
         self._loop.forget(slot.control.fileno())
