@@ -97,7 +97,7 @@ class Opener:
     def _send(self, line: wardens.Line, form: Form, source: str) -> bytes | None:
         """Send the launch as far as it goes now; return the rest, or ``None`` if the other end is gone."""
         _trace.note(self.trace, _trace.PLANNED)
-        steps = form.steps(source)
+        steps, guest = form.steps(source), None
         try:
             # Lent for a run like the last one over this line, which was told of nothing else.
             guest = line.borrowed() if line.said is form.said and len(source) <= _AT_ONCE else None
@@ -109,17 +109,19 @@ class Opener:
             left = words
         except OSError:
             line.sock.close()
+            if guest is not None:
+                guest.close()
             return None
         if guest is not None:
-            self._hand_over(guest, form.launch.adding(steps=steps, trace=self.trace))
+            self._hand_over(guest, form.launch, steps)
         return left
 
-    def _hand_over(self, guest: _socket.socket, launch: Launch) -> None:
+    def _hand_over(self, guest: _socket.socket, launch: Launch, steps: tuple[Step, ...]) -> None:
         """Hand the guest its launch, of which the warden has been told: so that two processes wake up at a time, and
         not one after the other."""
         _trace.note(self.trace, _trace.PASSED)
         with suppress(OSError):  # it has ended: the warden sees to another
-            guest.send(wire.order(launch), _NOW)
+            guest.send(wire.order(launch, steps, self.trace), _NOW)
         guest.close()
 
     def recall(self, job: Job, source: Any, options: Mapping[str, Any]) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from stockade._launch import Launch
+    from stockade._launch import Launch, Step
 
     Message = tuple[str, dict[str, Any]]
 
@@ -46,16 +46,10 @@ def encode(kind: str, **fields: Any) -> bytes:
     return _LENGTH.pack(len(body)) + body
 
 
-def order(launch: Launch) -> bytes:
-    """Return what the process that waits in a cell is told of a launch."""
-    return encode(
-        "launch",
-        steps=launch.steps,
-        argv=launch.argv,
-        environment=launch.environment,
-        channel=launch.channel,
-        trace=launch.trace,
-    )
+def order(launch: Launch, steps: tuple[Step, ...], trace: int) -> bytes:
+    """Return what the process that waits in a cell is told of a ``launch`` with these ``steps``, noted as ``trace``."""
+    about = {"argv": launch.argv, "environment": launch.environment, "channel": launch.channel}
+    return encode("launch", steps=steps, trace=trace, **about)
 
 
 class Decoder:
