@@ -20,7 +20,6 @@ from typing import Any
 from stockade._errors import SetupError
 from stockade._facts import HostFacts
 from stockade.warden import wire
-from stockade.warden.cell import descriptors
 
 _PROGRAM = Path(wire.__file__).with_name("__main__.py")
 _START_SECONDS = 30.0
@@ -48,14 +47,12 @@ class Line:
             data, ancillary, _, _ = self.sock.recvmsg(len(_LENT), _ONE, socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC)
         except BlockingIOError:
             return None
-        fds = descriptors(ancillary)
-        if data == _LENT and len(fds) == 1:
-            return _socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fds[0])
-        for fd in fds:
-            os.close(fd)
-        if data == _LENT:
-            return None  # no descriptor was free for it
-        raise OSError(errno.EPIPE, "the warden said nothing that fits")
+        # At once, and in few steps: what a signal handler raises before there is an object loses a descriptor.
+        for _, _, rights in ancillary:
+            return _socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, int.from_bytes(rights, sys.byteorder))
+        if data != _LENT:
+            raise OSError(errno.EPIPE, "the warden said nothing that fits")
+        return None  # no descriptor was free for it
 
     def __enter__(self) -> Line:
         """Return itself."""
