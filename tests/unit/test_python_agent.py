@@ -66,7 +66,7 @@ def test_a_program_in_two_parts_does_what_it_does_whole(monkeypatch, source):
 
 LINES = st.sampled_from([
     "x = 1", "x", "  x", "  y = 2", "if 1:", "else:", "def f():", "  return 3", "f()", "(", ")", "[1,", "2]", "\'\'\'", "#", "",
-    "@id", "class A:", "  pass", "pass", "try:", "finally:", "x: int", "1/0", "x; y", "for x in (1, 2):", "print(1)", "lambda: 0",
+    "@type", "class A:", "  pass", "pass", "try:", "finally:", "x: int", "1/0", "x; y", "for x in (1, 2):", "print(1)", "lambda: 0",
     "from __future__ import annotations", "match x:", "  case 1:", "    y", "\\", "'\\n'", "return", "x if x else (", "global x",
 ])  # fmt: skip
 
