@@ -61,7 +61,7 @@ class Opener:
         ``interactive`` and ``keep`` are for ``Conversation``, ``how`` for ``introduction``."""
         silent = job.stdin is None and not interactive
         plain = silent and not how
-        how |= {"caller": self.caller, "trace": self.trace, "silent": silent, "borrows": plain}
+        how |= {"caller": self.caller, "trace": self.trace, "silent": silent}
         more: Any = {"silent": silent, "interactive": interactive, "keep": keep}
         # The line first: the warden wakes up while the launch is put together.
         with wardens.current().line() as line:
@@ -69,9 +69,10 @@ class Opener:
             warmed = replace(job, **self._warmth) if self._warmth and job.source is not None else job
             with prepared(self._backend, plan, warmed) as launch:
                 _trace.note(self.trace, _trace.PLANNED)
-                words, line.said = introduction(launch, line.said, **how)
+                repeats = plain and self._repeats(plan, warmed)
+                words, line.said = introduction(launch, line.said, **how, borrows=repeats)
                 talk = self._talk(launch, plan, words, **more)
-                if plain and self._repeats(plan, warmed):
+                if repeats:
                     self._form = Form.of(job, plan, launch, line.said)
                 yield Outbox(talk, line.sock), line
             self._note(talk)

@@ -142,17 +142,6 @@ class Result:
     workspace: Workspace | None = field(default=None, repr=False, compare=False)
     """The project that changes would be committed to."""
 
-    @classmethod
-    def of(cls, limits_met: Callable[[], Mapping[Guarantee, LimitState]], **others: Any) -> Result:
-        """Return a result whose ``limits_met`` is put into words when somebody asks for it: most callers never do.
-
-        ``others`` are the fields that differ from their defaults, and are not looked at.
-        """
-        result = object.__new__(cls)
-        vars(result).update(_DEFAULTS)
-        vars(result).update(others, _limits_met=limits_met)
-        return result
-
     if not TYPE_CHECKING:  # or any name would pass for an attribute
 
         def __getattr__(self, name):
@@ -278,6 +267,17 @@ _DEFAULTS = {
     for each in fields(Result)
     if each.name not in ("outcome", "limits_met")
 }
+
+
+def deferring(limits_met: Callable[[], Mapping[Guarantee, LimitState]], **others: Any) -> Result:
+    """Return a result whose ``limits_met`` is put into words when somebody asks for it: most callers never do.
+
+    ``others`` are the fields that differ from their defaults, and are not looked at.
+    """
+    result = object.__new__(Result)
+    vars(result).update(_DEFAULTS)
+    vars(result).update(others, _limits_met=limits_met)
+    return result
 
 
 def _text(data: bytes, head: int, omitted: int) -> str:

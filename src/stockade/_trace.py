@@ -29,7 +29,7 @@ STEPS = {
     PASSED: ("caller", "the launch goes to its guest as well, which was lent"),
     READ: ("warden", "the launch is read"),
     TAKEN: ("warden", "a place for the guest is there"),
-    HANDED_OVER: ("warden", "counters run, limits are set; the guest is sent its launch"),
+    HANDED_OVER: ("warden", "counters run, limits are set; the guest has its launch, or is sent it"),
     WOKEN: ("guest", "the launch is read"),
     DRESSED: ("guest", "its files lie there, its limits hold"),
     SEALED: ("guest", "other descriptors are closed, the filter holds"),

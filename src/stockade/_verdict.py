@@ -18,7 +18,7 @@ from stockade._frozen import FrozenDict
 from stockade._guarantees import LIMITS, Enforcement, Guarantee
 from stockade._plan import Plan
 from stockade._readings import Readings
-from stockade._result import Denial, GuestError, Outcome, Result, Usage
+from stockade._result import Denial, GuestError, Outcome, Result, Usage, deferring
 
 _Report = Mapping[str, Any]
 _MOST_WORDS = 8
@@ -63,7 +63,7 @@ def verdict(plan: Plan, report: _Report, stdout: bytes, stderr: bytes, denials: 
     value_repr, error = said.get("repr"), _guest_error(said.get("error"))
     if failure and failure["kind"] == "exec":
         error = GuestError("CommandNotFound" if exit_code == 127 else "NotExecutable", failure["message"])
-    return Result.of(
+    return deferring(
         readings.all,
         outcome=_outcome(cause, limit, exit_code),
         exit_code=exit_code,

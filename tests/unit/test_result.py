@@ -9,7 +9,7 @@ import pickle
 import pytest
 
 from stockade import Guarantee, Outcome
-from stockade._result import LimitState, Met, Result
+from stockade._result import LimitState, Met, Result, deferring
 
 STATES = {Guarantee.MEMORY: LimitState(Met.NOT_MET, "counted")}
 FIELDS = {"exit_code": 0, "stdout_bytes": b"said", "backend": "native"}
@@ -27,14 +27,14 @@ class Teller:
 
 
 def both():
-    return Result(Outcome.COMPLETED, limits_met=STATES, **FIELDS), Result.of(
+    return Result(Outcome.COMPLETED, limits_met=STATES, **FIELDS), deferring(
         Teller(), outcome=Outcome.COMPLETED, **FIELDS
     )
 
 
 def test_limits_are_put_into_words_when_they_are_asked_for_and_once():
     teller = Teller()
-    result = Result.of(teller, outcome=Outcome.COMPLETED, **FIELDS)
+    result = deferring(teller, outcome=Outcome.COMPLETED, **FIELDS)
     assert result.ok
     assert result.check().stdout == "said"
     assert teller.asked == 0

@@ -14,6 +14,7 @@ from stockade.warden.denials import Denials
 from stockade.warden.ending import Ending, House
 from stockade.warden.feeder import ENOUGH, Feeder
 from stockade.warden.link import Link
+from stockade.warden.loan import Loan
 from stockade.warden.meter import Meter
 from stockade.warden.outlets import Outlets
 from stockade.warden.reins import ASKS, Reins
@@ -30,7 +31,6 @@ else:
     from _functools import partial
 
 _CHUNK = 1 << 16
-_OF_ONE_RUN = {"steps", "trace"}
 _EXPECT_SECONDS = 0.0005
 _SEND_AHEAD = 1 << 20
 _SMALL = 1 << 15
@@ -73,7 +73,7 @@ class Run(Ending):
         self.slot: Slot | None = None
         self.cell: Cell | None = None
         self.meter: Meter | None = None
-        self._lent: WarmSlot | None = None
+        self._loan = Loan()
         self._handed_over = False
         self._link = Link(self._loop, sock, decoder, self)
 
@@ -84,7 +84,7 @@ class Run(Ending):
         self._stir()
         if kind == "launch" and not self._launched:
             self._launched = True
-            lent = self._end_loan(fields)
+            lent = self._loan.settle(fields)
             self._launch = Launch.from_wire(fields, self._before)
             self._before = self._launch.remembered()
             self.traced = self._launch.trace
@@ -145,36 +145,12 @@ class Run(Ending):
         return self._finished or self._link.gone
 
     def lend(self, slot: WarmSlot) -> bool:
-        """Lend the caller the guest's place for its next launch: it may hand that over itself. Return whether it was
-        told so."""
-        if (
-            self._launched
-            or slot.cell is None
-            or not self._link.send_with_descriptor("lent", slot.cell.control.fileno())
-        ):
-            return False
-        self._lent = slot
-        return True
-
-    def _end_loan(self, fields: dict[str, Any]) -> WarmSlot | None:
-        """Return the place that was lent if its guest has the launch of these ``fields`` already. A caller who begins
-        a run without it has let go of it."""
-        lent, self._lent = self._lent, None
-        if lent is None:
-            fields.pop("lent", None)  # it has ended meanwhile
-        elif not fields.pop("lent", False):
-            lent.home.take_back(lent)
-            return None
-        elif fields.keys() - _OF_ONE_RUN:
-            lent.home.call_in(lent)
-            raise wire.WireError("a run of another kind than the one before it was handed to the guest that was lent")
-        return lent
+        """Lend the guest in ``slot`` for the run that comes; return whether the caller was told so."""
+        return not self._launched and self._loan.make(self._link, slot)
 
     def _end(self) -> None:
         self._finished = True
-        if self._lent is not None:
-            self._lent.home.call_in(self._lent)  # nobody can know what its guest was told
-            self._lent = None
+        self._loan.call_in()
         self._feeder.close()
         self._link.close()
         self._house.done(self)

@@ -1,6 +1,7 @@
 """What a copy of the keeper has to do to be a guest, worked out beforehand as a list of calls of the C library.
 
-It does the same as the steps in ``linux/steps`` and for the reasons given there. It is written out because each page
+It does the same as the steps in ``linux/steps`` and for the reasons given there; but the guests of a keeper share the
+user namespace that is made here for them (ADR 27). It is written out because each page
 that a copy writes to must be copied by the kernel first, and to run Python code writes to the page of every object that
 it touches: the steps themselves touched about twice as many pages as these calls do.
 """
