@@ -146,6 +146,26 @@ def guests() -> set[int]:
     }
 
 
+def keepers() -> set[int]:
+    """Return the copies that are the init of a namespace."""
+    return {
+        pid
+        for pid in host.descendants()
+        if _is_interpreter(pid) and "\t1\n" in host.read(f"/proc/{pid}/status").partition("\nNSpid:")[2][:40]
+    }
+
+
+def test_a_run_that_has_ended_past_its_output_does_not_take_its_keeper_along() -> None:
+    box = stockade.Sandbox(Policy(limits={"output": 1000}, on_output="kill"), backend="native", warm=True)
+    before: set[int] = set()
+    for _ in range(12):
+        assert box.run("import os\nos.write(1, b'x' * 5000)").limit == "output"
+        time.sleep(0.02)
+        assert before <= keepers()
+        before = keepers()
+    assert before
+
+
 def test_a_caller_that_dies_while_it_waits(tmp_path: Path) -> None:
     code = "import stockade; stockade.run('import time; time.sleep(20)', backend='native', warm=True)"
     for wait in (0.1, 0.2, 0.4, 0.8):

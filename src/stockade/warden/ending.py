@@ -177,7 +177,7 @@ class Ending:
             return
         self.cause = self.cause or cause
         self._stir()
-        if self.cell is not None and not self._finished:
+        if self.cell is not None and not self._ended and not self._finished:  # or a keeper that stays would be killed
             self._unthrottle()  # or the dying would wait for their share of the CPU, and who ends them die for memory
             if self._may_end_gently(self.cell):
                 self.cell.end_guest()
