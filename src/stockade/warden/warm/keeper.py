@@ -145,6 +145,9 @@ class Keeper:
             os.close(asked[1])
             self._hot.learn(asked[0])
         self._see_end(pid)
+        if asked:
+            gc.collect()  # or what was left by this first time would be collected by each guest, at its end
+            gc.freeze()
         return None
 
     def _see_end(self, guest: int) -> None:
