@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stockade import _commands, _costs, _trace, _workspace
 from stockade._errors import JobError
@@ -21,13 +21,10 @@ from stockade._plan import Plan, plan_for_job
 from stockade._result import Result
 from stockade.backends.base import Backend
 from stockade.client import wardens
-from stockade.client.conversation import Conversation, begin, introduction
+from stockade.client.conversation import Conversation, introduction, repetition
 from stockade.client.outbox import Outbox
 from stockade.languages import registry as languages
 from stockade.warden import wire
-
-if TYPE_CHECKING:
-    from stockade._launch import Step
 
 Opened = tuple[Outbox, wardens.Line]
 _NOW = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
@@ -69,11 +66,11 @@ class Opener:
             warmed = replace(job, **self._warmth) if self._warmth and job.source is not None else job
             with prepared(self._backend, plan, warmed) as launch:
                 _trace.note(self.trace, _trace.PLANNED)
-                repeats = plain and self._repeats(plan, warmed)
-                words, line.said = introduction(launch, line.said, **how, borrows=repeats)
+                apart = launch.apart(job.source) if plain and self._repeats(plan, warmed) else None
+                words, line.said = introduction(apart or launch, line.said, **how)
                 talk = self._talk(launch, plan, words, **more)
-                if repeats:
-                    self._form = Form.of(job, plan, launch, line.said)
+                if apart is not None:
+                    self._form = Form(job, plan, apart, line.said)
                 yield Outbox(talk, line.sock), line
             self._note(talk)
 
@@ -98,11 +95,11 @@ class Opener:
     def _send(self, line: wardens.Line, form: Form, source: str) -> bytes | None:
         """Send the launch as far as it goes now; return the rest, or ``None`` if the other end is gone."""
         _trace.note(self.trace, _trace.PLANNED)
-        steps, guest = form.steps(source), None
+        text, guest = encoded(source), None
         try:
             # Lent for a run like the last one over this line, which was told of nothing else.
             guest = line.borrowed() if line.said is form.said and len(source) <= _AT_ONCE else None
-            words = begin(steps, form.said, line.said, self.trace, lent=guest is not None)
+            words = repetition(text, form.said, line.said, self.trace, lent=guest is not None)
             line.said = form.said
             _trace.note(self.trace, _trace.SENT)
             left = words[line.sock.send(words, _NOW) :]
@@ -114,15 +111,15 @@ class Opener:
                 guest.close()
             return None
         if guest is not None:
-            self._hand_over(guest, form.launch, steps)
+            self._hand_over(guest, text)
         return left
 
-    def _hand_over(self, guest: _socket.socket, launch: Launch, steps: tuple[Step, ...]) -> None:
+    def _hand_over(self, guest: _socket.socket, source: bytes) -> None:
         """Hand the guest its launch, of which the warden has been told: so that two processes wake up at a time, and
         not one after the other."""
         _trace.note(self.trace, _trace.PASSED)
         with suppress(OSError):  # it has ended: the warden sees to another
-            guest.send(wire.order(launch, steps, self.trace), _NOW)
+            guest.send(wire.usual(source, self.trace), _NOW)
         guest.close()
 
     def recall(self, job: Job, source: Any, options: Mapping[str, Any]) -> None:
@@ -150,28 +147,16 @@ class Form:
     options: Mapping[str, Any] | None = None
     """What was said of it beside the source, where that is known."""
 
-    def __init__(self, job: Job, plan: Plan, launch: Launch, said: Mapping[str, Any], place: int) -> None:
-        """``place`` is the step of ``launch`` that lays the source down; ``said`` is what the warden knows of it."""
+    def __init__(self, job: Job, plan: Plan, launch: Launch, said: Mapping[str, Any]) -> None:
+        """``launch`` has its source apart; ``said`` is what the warden knows of it."""
         self.job = weakref.ref(job)
         """The one that it was made of."""
         self.plan, self.said = plan, said
         self.launch = launch.remembered()
-        self._before, self._name = launch.steps[:place], launch.steps[place][:-1]
-        self._after = launch.steps[place + 1 :]
-
-    @classmethod
-    def of(cls, job: Job, plan: Plan, launch: Launch, said: Mapping[str, Any]) -> Form | None:
-        """Return the form of this launch; ``None`` where its source is not one of its steps."""
-        places = [at for at, step in enumerate(launch.steps) if step[0] == "job_file" and step[-1] is job.source]
-        return cls(job, plan, launch, said, places[0]) if len(places) == 1 else None
 
     def is_for(self, source: Any, options: Mapping[str, Any]) -> bool:
         """Return whether nothing is new but the source."""
         return type(source) is str and options == self.options
-
-    def steps(self, source: str) -> tuple[Step, ...]:
-        """Return the steps of the launch of ``source``."""
-        return (*self._before, (*self._name, encoded(source)), *self._after)
 
 
 @contextmanager

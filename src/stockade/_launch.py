@@ -12,7 +12,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     Step = tuple[Any, ...]
-"""A step: the name of a method of ``linux.stage.Stage`` and its arguments: text, numbers, bytes, lists and mappings."""
+    Form = tuple[tuple[str, ...], Mapping[str, str], bool, tuple[Step, ...]]
+"""A step: the name of a method of ``linux.stage.Stage`` and its arguments: text, numbers, bytes, lists and mappings.
+A form: command line, environment, whether there is a channel, and steps; all that a guest is told but the source."""
+
+JOB_SOURCE = "job_source"
+"""The step in the place of ``job_file``, without its content, where that is the launch's ``source``."""
 
 
 def encode_steps(steps: tuple[Step, ...]) -> bytes:
@@ -118,7 +123,7 @@ class Warm(Record):
         return cls(**marshal.loads(data))
 
 
-_FORGOTTEN: Mapping[str, Any] = {"steps": (), "trace": 0}
+_OF_ONE_RUN: Mapping[str, Any] = {"source": b"", "trace": 0}
 
 
 def news(fields: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,6 +142,8 @@ class Launch(Record):
     base: bytes = b""
     """Steps, as ``encode_steps`` gives them, that come before the others and are the same for many runs, so that
     they can be done ahead of demand."""
+    source: bytes = b""
+    """The text to be run, where one of ``steps`` is a ``JOB_SOURCE``."""
     groups: Groups = Groups()
     watch: Watch = Watch()
     bare: bool = False
@@ -155,8 +162,9 @@ class Launch(Record):
     eager: bool = False
     """Whether to start the warm interpreter at once: many runs are going to follow."""
     collect: Collect | None = None
-    borrows: bool = False
-    """Whether the next launch over the same socket may be handed to its guest by the caller, past the warden."""
+    repeats: bool = False
+    """Whether the next one over the same socket may differ from it in its source alone: its steps are remembered, and
+    it may be handed to its guest by the caller, past the warden."""
     loosened: Mapping[str, str] = {}
     """Guarantees that this very job takes away from its plan, with a sentence each: none without the policy's word."""
     trace: int = 0
@@ -167,17 +175,19 @@ class Launch(Record):
     """The folder of the host behind the workspace; stays with the caller."""
 
     def as_wire(self) -> dict[str, Any]:
-        """Return the launch as data that the wire protocol carries, but for what both ends forget: its ``steps``, in
-        which lies what is laid into the sandbox, and its ``trace``."""
+        """Return the launch as data that the wire protocol carries, but for what both ends forget: its ``source`` and
+        ``trace``, and its ``steps``, in which lies what is laid into the sandbox, unless the next may repeat them."""
         collect = None if self.collect is None else self.collect.as_dict()
         fields = self.as_dict() | {"groups": self.groups.as_dict(), "watch": self.watch.as_dict(), "collect": collect}
-        del fields["project"], fields["steps"], fields["trace"]
+        del fields["project"], fields["source"], fields["trace"]
+        if not self.repeats:
+            del fields["steps"]
         return fields
 
     @classmethod
     def from_wire(cls, fields: dict[str, Any], before: Launch | None = None) -> Launch:
-        """Return the launch of which ``as_wire`` gave ``fields``, to which ``steps`` belong as well. What they lack is
-        as in the one ``before``. Raises ``TypeError`` on anything else."""
+        """Return the launch of which ``as_wire`` gave ``fields``, with what it left out. What they lack is as in the
+        one ``before``. Raises ``TypeError`` on anything else."""
         for name, record in _RECORDS.items():
             if fields.get(name):
                 fields[name] = record(**fields[name])
@@ -185,7 +195,26 @@ class Launch(Record):
 
     def remembered(self) -> Launch:
         """Return what both ends of a socket keep of it for the next one."""
-        return self.adding(**_FORGOTTEN)
+        return self.adding(**_OF_ONE_RUN) if self.repeats else self.adding(**_OF_ONE_RUN, steps=())
+
+    def apart(self, source: bytes | None) -> Launch | None:
+        """Return it with this very ``source`` apart from its steps; ``None`` where it is not one of them."""
+        places = [at for at, step in enumerate(self.steps) if step[0] == "job_file" and step[-1] is source]
+        if source is None or len(places) != 1:
+            return None
+        at = places[0]
+        step = (JOB_SOURCE, *self.steps[at][1:-1])
+        return self.adding(steps=(*self.steps[:at], step, *self.steps[at + 1 :]), source=source, repeats=True)
+
+    @property
+    def whole_steps(self) -> tuple[Step, ...]:
+        """Its steps, with the source where it belongs."""
+        return tuple(("job_file", *step[1:], self.source) if step[0] == JOB_SOURCE else step for step in self.steps)
+
+    @property
+    def form(self) -> Form:
+        """All of it that its guest is told but the source."""
+        return self.argv, self.environment, self.channel, self.steps
 
 
 _RECORDS: Mapping[str, type[Record]] = {"groups": Groups, "watch": Watch, "collect": Collect}

@@ -144,7 +144,7 @@ INHERITANCE = (
                ("filesystem_read/leaked_file", "filesystem_read/leaked_folder"),
                beside=("descriptors closed in the cell", "descriptors closed at execve")),
     Protection("descriptors closed in the cell",
-               (("linux/processes.py", "    low = 0\n    for fd in sorted(set(keep)):", "    return\n    low = 0\n    for fd in sorted(set(keep)):"),),
+               (("linux/processes.py", "    low, number = 0, libc.NUMBERS", "    return\n    low, number = 0, libc.NUMBERS"),),
                ("filesystem_read/leaked_file", "filesystem_read/leaked_folder"),
                beside=("descriptors closed at the warden's start", "descriptors closed at execve")),
     Protection("descriptors closed at execve", ((_INSIDE, "        processes.close_on_exec_from(4)\n", ""),),

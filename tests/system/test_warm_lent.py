@@ -18,7 +18,7 @@ from tests.system.test_warm_life import keeping, warden
 import stockade
 from stockade import Outcome, Policy, _trace
 from stockade.client import wardens
-from stockade.client.conversation import begin
+from stockade.client.conversation import repetition
 from stockade.warden import wire
 
 pytestmark = pytest.mark.needs("namespaces")
@@ -85,11 +85,10 @@ def test_who_pauses_is_lent_the_next_guest_and_who_does_not_is_not() -> None:
 
 
 def test_it_finds_what_every_guest_finds() -> None:
-    box = keeping()
-    box.run("1").check()
-    first, steps = noted(box, _SEEN)
+    keeping().run("1").check()
+    first, steps = noted(keeping(), _SEEN)  # what a sandbox runs first has no run before it to be like
     assert first.ok and _trace.PASSED not in steps
-    second, steps = noted(ready(box), _SEEN)
+    second, steps = noted(ready(keeping()), _SEEN)
     assert second.ok and _trace.PASSED in steps
     assert second.stdout == first.stdout
     assert (second.enforcement.keys(), second.shared) == (first.enforcement.keys(), first.shared)
@@ -187,7 +186,7 @@ def test_a_run_is_not_handed_to_a_guest_that_was_not_lent() -> None:
     box.run("print(1)").check()
     form, line = box._opener._form, wardens.idle_line()
     assert form is not None and line is not None
-    line.sock.sendall(begin(form.steps("print(1)"), form.said, line.said, 0, lent=True))
+    line.sock.sendall(repetition(b"print(1)", form.said, line.said, 0, lent=True))
     ((kind, fields),) = wire.Decoder().feed(line.sock.recv(1 << 16))
     assert (kind, "was not lent" in fields["message"]) == ("refused", True)
     line.sock.close()
@@ -200,7 +199,7 @@ def test_one_is_not_taken_by_a_run_of_another_kind() -> None:
     guest = line.borrowed()
     assert guest is not None
     before = guests()
-    line.sock.sendall(begin(form.steps("print(1)"), dict(form.said) | {"caller": 99}, line.said, 0, lent=True))
+    line.sock.sendall(repetition(b"print(1)", dict(form.said) | {"caller": 99}, line.said, 0, lent=True))
     ((kind, fields),) = wire.Decoder().feed(line.sock.recv(1 << 16))
     guest.close()
     assert kind == "refused"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from stockade import _filter, _trace
 from stockade._errors import JobError, ProtocolError
@@ -18,9 +18,6 @@ from stockade.client.bundle import Bundle
 from stockade.client.intake import Intake
 from stockade.warden import wire
 from stockade.warden.feeder import ENOUGH
-
-if TYPE_CHECKING:
-    from stockade._launch import Step
 
 Translate = Callable[[Mapping[str, Any], bytes], Mapping[str, Any]]
 Finish = Callable[[Result, Launch, "Bundle | None"], Result]
@@ -37,29 +34,31 @@ def introduction(
     live: bool = False,
     report_seconds: float | None = None,
     silent: bool = False,
-    borrows: bool = False,
 ) -> tuple[bytes, Mapping[str, Any]]:
     """Return the words with which a run begins, and what the warden then knows for the next one over the same socket.
 
     ``before`` is what it knows already, and need not be told. ``caller`` and ``trace`` are numbers: see ``Launch``.
     ``live`` and ``report_seconds`` are for who reads along: see ``Watch``. ``silent`` tells that nothing comes for
-    standard input, ``borrows`` that the next run may be handed to its guest directly.
+    standard input.
     """
-    said = launch.as_wire() | {"caller": caller, "stdin": not silent, "borrows": borrows}
+    said = launch.as_wire() | {"caller": caller, "stdin": not silent}
     if live or report_seconds is not None:
         said["watch"] |= {"live": live, "report_seconds": report_seconds}
-    return begin(launch.steps, said, before, trace), said
+    own = {"source": launch.source} if launch.repeats else {"steps": launch.steps}
+    return wire.encode("launch", **own, **_traced(trace), **news(said, before)), said
 
 
-def begin(
-    steps: tuple[Step, ...], said: Mapping[str, Any], before: Mapping[str, Any], trace: int, *, lent: bool = False
+def repetition(
+    source: bytes, said: Mapping[str, Any], before: Mapping[str, Any], trace: int, *, lent: bool = False
 ) -> bytes:
-    """Return the words with which a run begins of which all but the ``steps`` is ``said``. ``lent`` tells that its
-    guest is handed the launch by the caller."""
-    more: dict[str, Any] = {"trace": trace} if trace else {}
-    if lent:
-        more["lent"] = True
-    return wire.encode("launch", steps=steps, **news(said, before), **more)
+    """Return the words with which a run begins of which all but the ``source`` is ``said``. ``lent`` tells that its
+    guest is handed the source by the caller."""
+    more: dict[str, Any] = {"lent": True} if lent else {}
+    return wire.encode("launch", source=source, **_traced(trace), **news(said, before), **more)
+
+
+def _traced(trace: int) -> dict[str, Any]:
+    return {"trace": trace} if trace else {}
 
 
 class Conversation:

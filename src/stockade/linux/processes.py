@@ -195,12 +195,11 @@ def default_signals() -> None:
 
 def close_all_but(keep: Iterable[int]) -> None:
     """Close every descriptor except ``keep`` (close_range(2))."""
-    low = 0
-    for fd in sorted(set(keep)):
-        if fd > low:
-            libc.syscall("close_range", low, fd - 1, 0)
+    low, number = 0, libc.NUMBERS["close_range"]
+    for fd in (*sorted(keep), 2**31):
+        if fd > low and libc.plain(number, low, fd - 1, 0) < 0:
+            libc.check(-1, "close_range")
         low = fd + 1
-    libc.syscall("close_range", low, 2**31 - 1, 0)
 
 
 def close_on_exec_from(low: int) -> None:

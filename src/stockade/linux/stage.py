@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import os
 
+from stockade._launch import JOB_SOURCE
 from stockade.linux import landlock, mounts
 from stockade.linux import limits as rlimits
 from stockade.linux.seccomp import install as seccomp
@@ -58,6 +59,21 @@ class Stage(RootSteps, WorkspaceSteps, BareSteps, WarmSteps):
     def remember_limits(self) -> None:
         """Take notice of the limits in force, for who is forked and sets the next ones: asking takes time."""
         self._ceilings = rlimits.ceilings()
+        self._present = rlimits.prepare(rlimits.present(), self._ceilings)
+
+    def foresee(self, steps: Sequence[Sequence[Any]]) -> None:
+        """Work out what can be of the ``steps`` that a process forked from this one is most likely going to take."""
+        self.apply([step for step in steps if step[0] == "limits"])
+        self._foreseen_limits, self._limits = self._limits, []
+        self._foreseen = [step for step in steps if step[0] != "limits"]
+        self._source_at = next(at for at, step in enumerate(self._foreseen) if step[0] == JOB_SOURCE)
+        self._foreseen[self._source_at] = ("job_file", *self._foreseen[self._source_at][1:])
+
+    def apply_foreseen(self, source: bytes) -> None:
+        """Carry out the steps that were foreseen, with this ``source``; an ``OSError`` names the step that failed."""
+        self._limits = self._foreseen_limits
+        self._foreseen[self._source_at] = (*self._foreseen[self._source_at], source)
+        self.apply(self._foreseen)
 
     def seal(self) -> None:
         """Set the limits that were worked out; only execve may come after."""
@@ -65,13 +81,12 @@ class Stage(RootSteps, WorkspaceSteps, BareSteps, WarmSteps):
 
     def rehearsal(self, source: bytes) -> list[tuple[Any, ...]]:
         """Return steps like those of a launch, which change nothing that ``end_rehearsal`` does not undo."""
-        return [("job_file", REHEARSAL, source), ("limits", rlimits.present())]
+        return [("job_file", REHEARSAL, source)]
 
     def end_rehearsal(self) -> None:
         """Undo it."""
-        self.seal()
+        rlimits.apply(self._present)
         os.unlink(REHEARSAL, dir_fd=self._job)
-        self._limits = []
 
     def do_landlock(self, ruleset: dict[str, Any], exact: Sequence[str] = ()) -> None:
         """Give up every right to files, and every way to processes outside, that the ruleset does not name.

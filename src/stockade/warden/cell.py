@@ -8,6 +8,7 @@ from __future__ import annotations
 import _socket as socket
 import os
 import stat
+import struct
 import sys
 
 from stockade.linux import processes
@@ -182,7 +183,7 @@ def _is_file(fd: int) -> bool:
 
 def send_with(sock: socket.socket, words: bytes, fds: Sequence[int]) -> None:
     """Send ``words`` with descriptors; ``descriptors`` takes them out again."""
-    rights = b"".join(fd.to_bytes(4, sys.byteorder) for fd in fds)
+    rights = struct.pack(f"={len(fds)}i", *fds)
     sock.sendmsg([words], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from stockade.warden.link import Link
     from stockade.warden.warm.slot import WarmSlot
 
-_OF_ONE_RUN = {"steps", "trace"}
+_OF_ONE_RUN = {"source", "trace"}
 """What may be new in a launch whose guest was chosen by the launch before."""
 
 

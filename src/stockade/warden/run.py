@@ -220,7 +220,7 @@ class Run(Ending):
             self.slot.arm(self._launch.groups)
             _trace.note(self.traced, _trace.HANDED_OVER)
             if not self._handed_over:
-                self.cell.send(wire.order(self._launch, self._launch.steps, self.traced))
+                self.cell.send(self.slot.order(self._launch))
         except OSError as error:
             self.refuse(f"the run could not be handed over: {error}")
 

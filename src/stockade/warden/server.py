@@ -169,7 +169,7 @@ class Warden:
         """Wait for a run on ``sock``, of which ``decoder`` has read what it has; ``before`` was the launch before."""
         run = Run(self._loop, sock, decoder, before, self)
         self._runs.add(run)
-        if before is not None and before.borrows:
+        if before is not None and before.repeats:
             self._stable.expect(run, before)
 
     def freezer(self, slot: Slot) -> cgroups.Freezer | None:

@@ -20,6 +20,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
     from collections.abc import Sequence
+
+    from stockade._launch import Launch
 else:
     import _signal as signal
 
@@ -44,6 +46,10 @@ class Slot:
     """The process that stays in the groups between runs."""
     used = 0.0
     """When it was made, or came back from a run, by the monotonic clock."""
+
+    def order(self, launch: Launch) -> bytes:
+        """Return what the process that waits in the cell is to be told of ``launch``."""
+        return wire.order(launch)
 
     def __init__(self, *, warden: int, privileged: bool, uid: int | None, group: cgroups.Group | None) -> None:
         """Fork the nursery. ``warden`` is the warden's pidfd, ``uid`` the host uid leased for this slot."""

@@ -24,16 +24,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from stockade._launch import Launch, Step
+    from stockade._launch import Form, Launch
 
     Message = tuple[str, dict[str, Any]]
 
 _LENGTH = struct.Struct(">I")
+HEAD = _LENGTH.size
+"""Bytes of a frame before its message."""
 _MARSHAL_VERSION = 4
 MAX_FRAME = 1 << 30
 NEW_RUN = b"R"
 AT_LEISURE, IN_A_HURRY = b"L", b"H"
 """The words to a keeper to make another guest: one that has rehearsed, or at once, where all processors are taken."""
+FORESEE = b"F"
+"""The word before an order, but for its source, that its guests are most likely going to get from now on."""
 
 
 class WireError(Exception):
@@ -46,10 +50,26 @@ def encode(kind: str, **fields: Any) -> bytes:
     return _LENGTH.pack(len(body)) + body
 
 
-def order(launch: Launch, steps: tuple[Step, ...], trace: int) -> bytes:
-    """Return what the process that waits in a cell is told of a ``launch`` with these ``steps``, noted as ``trace``."""
+def order(launch: Launch) -> bytes:
+    """Return what the process that waits in a cell is told of a ``launch``."""
     about = {"argv": launch.argv, "environment": launch.environment, "channel": launch.channel}
-    return encode("launch", steps=steps, trace=trace, **about)
+    return encode("launch", steps=launch.whole_steps, trace=launch.trace, **about)
+
+
+def foreseen(form: Form) -> bytes:
+    """Return what a keeper is told of the launches to come, with ``FORESEE`` before it."""
+    argv, environment, channel, steps = form
+    return encode("foreseen", argv=argv, environment=environment, channel=channel, steps=steps)
+
+
+def usual(source: bytes, trace: int) -> bytes:
+    """Return what a guest is told of a launch whose form its keeper was told before; noted as ``trace``."""
+    return encode("usual", source=source, trace=trace)
+
+
+def length(head: bytes) -> int:
+    """Return how many bytes of a frame come after its head."""
+    return int(_LENGTH.unpack(head)[0])
 
 
 class Decoder:

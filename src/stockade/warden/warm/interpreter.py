@@ -59,8 +59,8 @@ class Zygote:
 
     gone = False
 
-    def __init__(self, events: loop.Loop, house: House, warm: Warm, groups: Groups) -> None:
-        """Have it started; it can be used when it says so. ``groups`` are the limits that its runs most likely have."""
+    def __init__(self, events: loop.Loop, house: House, warm: Warm, launch: Launch) -> None:
+        """Have it started; it can be used when it says so. ``launch`` is what runs in it are most likely like."""
         self._loop = events
         self._house = house
         self._warm = warm
@@ -85,7 +85,7 @@ class Zygote:
             house=house,
             copy=self._copy,
             numbers=self._numbers(),
-            groups=groups,
+            launch=launch,
             turn_away=self._turn_away,
             on_unfit=self._fail,
             on_empty=self._leave,

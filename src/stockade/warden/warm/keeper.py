@@ -11,7 +11,6 @@ import _socket as socket
 import gc
 import os
 import resource
-import sys
 import time
 
 from stockade import _trace
@@ -84,12 +83,16 @@ class Keeper:
         self._entrances = entrances
         self._uid = uid
         self._slot, self._bring_up, self._furnish = map(decode_steps, steps)
+        self._foreseen: dict[str, Any] = {}
 
     def serve(self) -> dict[str, Any]:
         """Make guests until the warden lets go. Returns in a guest alone, with its launch."""
         try:
             self._settle()
-            while word := self._control.recv(1):  # to make another one
+            while word := self._control.recv(1):
+                if word == wire.FORESEE:
+                    self._foresee()
+                    continue
                 launch = self._make(leisurely=word == wire.AT_LEISURE)
                 if launch is not None:
                     return launch
@@ -119,6 +122,20 @@ class Keeper:
         self._hot = Hot(self._uid)
         gc.freeze()  # as in the warm interpreter
 
+    def _foresee(self) -> None:
+        """Hear what the next guests are most likely going to be told, and do of it what can be done once for all."""
+        words = self._control.recv(wire.HEAD, socket.MSG_WAITALL)
+        words += self._control.recv(wire.length(words), socket.MSG_WAITALL)
+        for _, fields in wire.Decoder().feed(words):
+            self._stage.foresee(fields.pop("steps"))
+            self._foreseen = fields
+        self._forget()
+
+    def _forget(self) -> None:
+        """Collect what is left of what was done here, or each guest would at its end; what is there stays for good."""
+        gc.collect()
+        gc.freeze()
+
     def _make(self, *, leisurely: bool) -> dict[str, Any] | None:
         """Make one guest and see it end; return its launch in the guest itself."""
         self._network.renew()
@@ -138,6 +155,7 @@ class Keeper:
             self._guest = Guest(self._control, self._stage, self._embedded.of_guests if self._embedded else ())
             rehearsal = self._rehearsal if leisurely or asked else None
             tell = asked[1] if asked else -1
+            self._guest.foreseen = self._foreseen
             return self._guest.become(ends, [self._itself, *own_ends], self._furnishing, rehearsal, tell)
         for fd in (*ends, *own_ends):
             os.close(fd)
@@ -146,8 +164,7 @@ class Keeper:
             self._hot.learn(asked[0])
         self._see_end(pid)
         if asked:
-            gc.collect()  # or what was left by this first time would be collected by each guest, at its end
-            gc.freeze()
+            self._forget()
         return None
 
     def _see_end(self, guest: int) -> None:
@@ -169,6 +186,9 @@ class Keeper:
 
 class Guest:
     """A copy of the keeper that becomes a guest without executing anything."""
+
+    foreseen: dict[str, Any]
+    """What it is most likely going to be told, but for what the stage knows already; empty for nothing."""
 
     def __init__(self, slot: socket.socket, stage: Stage, own: Sequence[int]) -> None:
         """``slot`` is the keeper's way to the warden, ``stage`` takes the steps of the launch; ``own`` are descriptors
@@ -206,12 +226,17 @@ class Guest:
             # All that can be closed is closed before anybody waits for it.
             processes.close_all_but((*_STREAMS, *self._own, self._control.fileno(), left[SCRATCH], left[JOB]))
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            fields = self._receive()
+            usual, fields = self._receive()
             traced = fields["trace"]
             if traced:  # or a page more of the interpreter would be touched, and copied
                 _trace.note(traced, _trace.WOKEN)
             begin = time.process_time()
-            self._stage.apply(fields["steps"])
+            if usual:
+                self._stage.apply_foreseen(fields["source"])
+                fields = self.foreseen
+                fields["trace"] = traced
+            else:
+                self._stage.apply(fields["steps"])
             if not fields["channel"]:
                 os.close(3)
             usage = resource.getrusage(resource.RUSAGE_SELF)
@@ -231,23 +256,21 @@ class Guest:
             os._exit(SETUP_FAILED)
         return fields
 
-    def _receive(self) -> dict[str, Any]:
+    def _receive(self) -> tuple[bool, dict[str, Any]]:
+        """Return the launch, and whether it is what was foreseen and a source."""
         decoder = wire.Decoder()
         while data := self._control.recv(_CHUNK):
-            for _, fields in decoder.feed(data):
-                return fields
+            for kind, fields in decoder.feed(data):
+                return kind == "usual", fields
         os._exit(0)  # the warden let go of it unused
 
     def _rehearse(self, source: bytes, perform: Callable[[str, bool], None], thorough: bool) -> None:
         """Take a launch as the real one will be taken, and perform it, while nobody waits: a page that is written for
         the first time after a fork is copied. What it leaves is undone."""
-        steps = self._stage.rehearsal(source)
-        about: dict[str, Any] = {"argv": sys.orig_argv, "environment": dict(os.environ), "channel": True, "trace": 0}
-        words = wire.encode("launch", steps=steps, **about)
         decoder = wire.Decoder()
-        for _, fields in decoder.feed(words):
+        for _, fields in decoder.feed(wire.usual(source, 0)):
             usage = resource.getrusage(resource.RUSAGE_SELF)
-            self._stage.apply(fields["steps"])
+            self._stage.apply(self._stage.rehearsal(fields["source"]))
             wire.encode("exec", cpu_seconds=time.process_time(), peak_memory=usage.ru_maxrss * 1024, notes=[])
             perform(stage.REHEARSAL, thorough)
         self._stage.end_rehearsal()

@@ -16,6 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from stockade._launch import Form, Launch
     from stockade.linux import cgroups
     from stockade.warden.cell import Cell
     from stockade.warden.run import Run
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 _LEAST_FDS, _MOST_FDS = FDS + 2, FDS + 3
 """Descriptors of a guest's place; see ``Lasting``."""
+_MOST_FORESEEN = 1 << 14
+"""Bytes that are worth it, and that any socket has room for."""
 
 
 class WarmSlot(Slot):
@@ -47,6 +50,7 @@ class WarmSlot(Slot):
         self.group = group
         self.cell: Cell | None = None
         self._armed: Groups | None = None
+        self._foreseen: Form | None = None
         self._counting = False
         self.run: Run | None = None
         self.traced = 0  # the number of the last run that was handed to it
@@ -68,13 +72,26 @@ class WarmSlot(Slot):
             for fd in entrances:
                 os.close(fd)
 
-    def ask(self, word: bytes) -> None:
+    def ask(self, word: bytes, foreseen: Form | None) -> None:
         """Ask for another guest (``AT_LEISURE`` or ``IN_A_HURRY``), when this one is gone; ``hear`` gives it when the
-        control socket can be read."""
+        control socket can be read. ``foreseen`` is the form of the launch that it most likely gets."""
         try:
+            if foreseen is not None and foreseen != self._foreseen:
+                news = wire.foreseen(foreseen)
+                if len(news) <= _MOST_FORESEEN:
+                    self.control.sendall(wire.FORESEE + news)
+                    self._foreseen = foreseen
             self.control.sendall(word)
         except OSError as error:
             raise SlotError(f"the copy of a warm interpreter is gone: {error}") from None
+
+    def foresees(self, launch: Launch) -> bool:
+        """Return whether the guest was made for launches of this form, and need be told no more than the source."""
+        return launch.repeats and launch.form == self._foreseen
+
+    def order(self, launch: Launch) -> bytes:
+        """Return what the guest is to be told of ``launch``."""
+        return wire.usual(launch.source, launch.trace) if self.foresees(launch) else wire.order(launch)
 
     def hear(self) -> Iterator[wire.Message]:
         """Yield what keeper and guest-to-be have to say. ``cell`` is there when the latter says ``furnished``."""
@@ -135,10 +152,10 @@ class WarmSlot(Slot):
         """Return whether these limits are set."""
         return self.group is None or self._armed == groups
 
-    def reuse(self, word: bytes) -> None:
+    def reuse(self, word: bytes, foreseen: Form | None) -> None:
         """Let go of the guest, and ask for the next: its keeper makes it when the last process is reaped."""
         self.cell, self._counting = None, False
-        self.ask(word)
+        self.ask(word, foreseen)
 
     @property
     def dead(self) -> bool:

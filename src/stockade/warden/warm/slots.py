@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from functools import partial
     from typing import Protocol
 
-    from stockade._launch import Groups, Launch
+    from stockade._launch import Form, Launch
     from stockade.linux import cgroups
     from stockade.warden.run import Run
 else:
@@ -52,14 +52,14 @@ class Slots:
         house: House,
         copy: Callable[[list[int], int], None],
         numbers: Sequence[tuple[int, int | None]],
-        groups: Groups,
+        launch: Launch,
         turn_away: Callable[[Run, Launch, str], None],
         on_unfit: Callable[[str], None],
         on_empty: Callable[[], None],
     ) -> None:
         """``copy`` has the interpreter make a copy of itself, with these descriptors, for the guests of a uid.
-        ``numbers`` are what its user namespace calls the host uids that it was given, and those. ``groups`` are
-        the limits that runs most likely have. ``turn_away`` gets a run that had to wait for nothing, with the reason;
+        ``numbers`` are what its user namespace calls the host uids that it was given, and those. ``launch`` is
+        what runs are most likely like. ``turn_away`` gets a run that had to wait for nothing, with the reason;
         ``on_unfit`` is called when no copy could be furnished, and none has been before; ``on_empty`` when the last of
         them has ended after ``close``."""
         self._turn_away, self._on_unfit = turn_away, on_unfit
@@ -68,7 +68,8 @@ class Slots:
         self._house = house
         self._copy = copy
         self._numbers = list(numbers)
-        self._groups = groups
+        self._groups = launch.groups
+        self._form = self._foreseen = _form(launch)
         self._all: set[WarmSlot] = set()
         self._spares: list[WarmSlot] = []
         self._waiting: dict[WarmSlot, tuple[Run, Launch]] = {}
@@ -78,7 +79,7 @@ class Slots:
         self.uses = 0
         self.used = time.monotonic()
         self._in_a_loop = False
-        self._expected: tuple[Run, Groups] | None = None
+        self._expected: tuple[Run, Launch] | None = None
         self._lent: WarmSlot | None = None
 
     @property
@@ -115,6 +116,10 @@ class Slots:
         self.used = now
         self.uses += 1
         self._groups = launch.groups
+        form, before = _form(launch), self._form
+        if form == before:  # or two kinds that take turns would have their keepers told something new each time
+            self._foreseen = form
+        self._form = form
 
     def _keep_ready(self) -> None:
         if not any(spare.cell is not None for spare in self._spares) and len(self._spares) < _CPUS:
@@ -125,13 +130,13 @@ class Slots:
     def expect(self, run: Run, before: Launch) -> None:
         """Lend a place to the caller behind ``run``, which has had the run ``before``, as soon as there is one to
         spare. One is lent at a time, to who was served last, and is taken by nobody else meanwhile."""
-        self._expected = run, before.groups
+        self._expected = run, before
 
     def _lend(self, slot: WarmSlot) -> None:
         if self._lent is None and self._expected is not None:
-            run, groups = self._expected
+            run, before = self._expected
             self._expected = None
-            if slot.is_armed_with(groups) and run.lend(slot):
+            if slot.is_armed_with(before.groups) and slot.foresees(before) and run.lend(slot):
                 self._lent = slot
 
     def take_lent(self, run: Run, launch: Launch, slot: WarmSlot) -> bool:
@@ -198,7 +203,7 @@ class Slots:
         slot.used = time.monotonic()
         self._loop.watch(slot.control.fileno(), loop.READ, partial(self._on_slot, slot))
         try:
-            slot.ask(wire.AT_LEISURE)
+            slot.ask(wire.AT_LEISURE, self._foreseen)
         except SlotError:  # it has ended, which is told of in a moment
             self._lose(slot)
             return None
@@ -266,7 +271,8 @@ class Slots:
         try:
             if self._closed or slot.dead:
                 raise SlotError("it has ended")
-            slot.reuse(wire.IN_A_HURRY if self._in_a_loop or self._taken > _CPUS else wire.AT_LEISURE)
+            hurry = self._in_a_loop or self._taken > _CPUS
+            slot.reuse(wire.IN_A_HURRY if hurry else wire.AT_LEISURE, self._foreseen)
         except SlotError:
             self._lose(slot)
             if not (self._closed or self._spares):
@@ -319,3 +325,8 @@ class Slots:
     def __bool__(self) -> bool:
         """Return whether there is any."""
         return bool(self._all)
+
+
+def _form(launch: Launch) -> Form | None:
+    """Return the form of what may come again."""
+    return launch.form if launch.repeats else None

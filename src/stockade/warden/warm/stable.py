@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stockade._launch import Groups, Warm
+from stockade._launch import Warm
 from stockade.warden import loop
 from stockade.warden.slot import SlotError
 from stockade.warden.warm.interpreter import START_SECONDS, Zygote
@@ -38,7 +38,7 @@ class Stable:
         if zygote is None:
             self._wanted[key] = self._wanted.get(key, 0) + 1
             if launch.eager or self._wanted[key] >= _AFTER_RUNS:
-                zygote = self._begin(key, launch.groups)
+                zygote = self._begin(key, launch)
         if zygote is not None and zygote.take(run, launch):
             return True
         if launch.eager and zygote is not None and not zygote.ready:
@@ -82,7 +82,7 @@ class Stable:
                 self._retire(key)
         return min((zygote.slots.give_back(now) for zygote in self._zygotes.values()), default=float("inf"))
 
-    def _begin(self, key: bytes, groups: Groups) -> Zygote | None:
+    def _begin(self, key: bytes, launch: Launch) -> Zygote | None:
         if len(self._zygotes) >= _KINDS:
             oldest = min(self._zygotes, key=lambda each: self._zygotes[each].slots.used)
             if self._zygotes[oldest].busy:
@@ -92,7 +92,7 @@ class Stable:
             self._wanted.clear()
         self._wanted[key] = -_RUNS_AFTER_FAILURE  # should it fail, that many runs go by before another try
         try:
-            zygote = self._zygotes[key] = Zygote(self._loop, self._house, Warm.decode(key), groups)
+            zygote = self._zygotes[key] = Zygote(self._loop, self._house, Warm.decode(key), launch)
         except (OSError, SlotError):
             return None  # no room for it; runs go on cold
         return zygote
