@@ -18,7 +18,7 @@ from stockade.linux import libc
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     Run = tuple[int, int, bool]
     """Pages in a row: address, length in bytes, and whether no file lies below them."""
@@ -84,17 +84,26 @@ def pin(ring: int, runs: Iterable[Run]) -> None:
     """Have these pages of this process copied by each fork of it, for as long as the ring is open. Whoever else holds
     it can do nothing with it from now on. What is not mapped is left out, and so is what is more than may be locked:
     the longest runs come first. An ``OSError`` if that cannot be."""
-    left = sorted(filter(_is_mapped, runs), key=lambda run: -run[1])[:_MOST_RUNS]
+    left = sorted((part for run in runs for part in _mapped(run)), key=lambda run: -run[1])[:_MOST_RUNS]
     while not _register(ring, left):
         left = left[: len(left) // 2]  # half of the runs, and more than half of the pages
     libc.syscall("io_uring_register", ring, _RESTRICTIONS, ctypes.create_string_buffer(_ONLY), 2)
     libc.syscall("io_uring_register", ring, _ENABLE, 0, 0)
 
 
-def _is_mapped(run: Run) -> bool:
-    """Return whether this process has memory there (mincore(2)), or all of the runs would be refused."""
-    address, length, _ = run
-    return bool(_mincore(address, length, ctypes.create_string_buffer(length // PAGE)) == 0)
+def _mapped(run: Run) -> Iterator[Run]:
+    """Yield what of a run this process has memory at (mincore(2)), or all of the runs would be refused."""
+    address, length, anonymous = run
+    begin = None
+    for at in range(address, address + length, PAGE):
+        there = _mincore(at, PAGE, ctypes.create_string_buffer(1)) == 0
+        if there and begin is None:
+            begin = at
+        if not there and begin is not None:
+            yield begin, at - begin, anonymous
+            begin = None
+    if begin is not None:
+        yield begin, address + length - begin, anonymous
 
 
 def _register(ring: int, runs: list[Run]) -> bool:

@@ -1,15 +1,32 @@
-"""The pages that every guest of a keeper writes to: the first one says which they are, and from then on each guest gets
-its own copies of them as it is forked. One by one they cost several times as much (see ``linux/pinning``).
+"""The pages that every guest of a keeper writes to. A guest that is nobody's lives once, from its fork to its end, and
+the kernel tells which they are; from then on each guest gets its own copies of them as it is forked. One by one they
+cost several times as much (see ``linux/pinning``).
 """
 
 from __future__ import annotations
 
+import _socket as socket
+import errno
 import os
-import struct
+import select
+import time
 
-from stockade.linux import pinning, processes
+from stockade.linux import pinning
+from stockade.warden import wire
+from stockade.warden.cell import descriptors
 
-_RUN = struct.Struct("=QQ?")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Callable
+else:
+    import _signal as signal  # the ``signal`` module imports ``enum``
+
+_LEAST_FDS, _MOST_FDS = 5, 16
+_CHUNK = 1 << 12
+_ANNOUNCED = b"\0stockade\0"  # see warden/outlets.py
+_SECONDS = 2.0
+"""More than any trial takes; past that it is looked at as it is."""
 
 
 class Hot:
@@ -19,7 +36,7 @@ class Hot:
         """``uid`` is the guests', if it is another than this process's; what is pinned counts as theirs, since to one
         user it would soon be too much. There must be no guest yet: it could send signals to who has its uid."""
         self._ring = -1
-        self._asked = False
+        self._tried = False
         if uid:
             os.setresuid(uid, -1, -1)
         try:
@@ -30,43 +47,76 @@ class Hot:
             if uid:
                 os.setresuid(0, -1, -1)
 
-    def ask(self) -> tuple[int, int] | None:
-        """Return the two ends of what the next guest is to answer through, or nothing if it need not."""
-        if self._ring < 0 or self._asked:
-            return None
-        self._asked = True
-        return os.pipe2(os.O_CLOEXEC)
+    @property
+    def unknown(self) -> bool:
+        """Whether a trial is still to be made, of which there is one."""
+        return self._ring >= 0 and not self._tried
 
-    def learn(self, told: int) -> None:
-        """Hear the answer, which comes before the guest is anybody's, and have those pages copied from now on."""
-        with open(told, "rb") as file:
-            answer = file.read()
+    def watch(self, proc: int, pid: int, live: Callable[[], object]) -> None:
+        """Have the guest ``pid`` ``live``, end it, and have the pages that it has written to copied from now on.
+        ``proc`` is a descriptor of /proc."""
+        self._tried = True
         try:
-            pinning.pin(self._ring, _RUN.iter_unpack(answer[: len(answer) // _RUN.size * _RUN.size]))
+            live()
+            os.kill(pid, signal.SIGSTOP)  # it is going to end by itself
+            runs = self._own_pages(proc, pid)
+        except (OSError, wire.WireError):
+            runs = []
+        os.kill(pid, signal.SIGKILL)
+        try:
+            pinning.pin(self._ring, runs)
         except OSError:
             os.close(self._ring)
             self._ring = -1
 
-
-class Witness:
-    """What the first guest needs to answer; made before its walls are there."""
-
-    def __init__(self, proc: int, tell: int) -> None:
-        """``proc`` is a descriptor of /proc, ``tell`` is to be written to."""
-        self._tell = tell
-        self._fds: list[int] = []
-        processes.set_dumpable(True)  # or these two were not its own to read
+    def _own_pages(self, proc: int, pid: int) -> list[pinning.Run]:
+        fds: list[int] = []
         try:
-            for name in ("maps", "pagemap"):
-                self._fds.append(os.open(f"self/{name}", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc))
-        except OSError:
-            pass  # a kernel without them (CONFIG_PROC_PAGE_MONITOR): there is nothing to say
+            for name in ("maps", "pagemap"):  # or a kernel without them (CONFIG_PROC_PAGE_MONITOR)
+                fds.append(os.open(f"{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc))
+            return pinning.own_pages(*fds)
+        finally:
+            for fd in fds:
+                os.close(fd)
 
-    def testify(self) -> None:
-        """Say which pages are this process's own by now."""
-        runs = pinning.own_pages(*self._fds) if len(self._fds) == 2 else []
-        answer = b"".join(_RUN.pack(*run) for run in runs)
-        while answer:
-            answer = answer[os.write(self._tell, answer) :]
-        for fd in (*self._fds, self._tell):
+
+class Trial:
+    """The other end of a guest that nobody has asked for."""
+
+    def __init__(self) -> None:
+        self._ours, self.slot = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        """In the place of the keeper's way to the warden."""
+        self._way: socket.socket | None = None
+
+    def live(self, source: bytes | None, channel: int) -> None:
+        """Wait until the guest is furnished, and have it run ``source`` to its end, if there is any. ``channel`` is
+        what it announces that end on."""
+        until = time.monotonic() + _SECONDS
+        self._ours.settimeout(_SECONDS)
+        _, ancillary, _, _ = self._ours.recvmsg(_CHUNK, socket.CMSG_SPACE(4 * _MOST_FDS), socket.MSG_CMSG_CLOEXEC)
+        itself, *fds = descriptors(ancillary) or [-1]
+        if len(fds) < _LEAST_FDS:
+            raise OSError(errno.ECHILD, "it was not furnished")
+        for fd in (itself, *fds[1:]):  # a listener among them: nobody answers, so nobody waits for an answer
             os.close(fd)
+        self._way, told = socket.socket(fileno=fds[0]), b""
+        if source is None:
+            return
+        self._way.sendall(wire.usual(source, 0))
+        poll = select.poll()
+        poll.register(channel, select.POLLIN)
+        while _ANNOUNCED not in told and poll.poll(max(0.0, until - time.monotonic()) * 1000):
+            data = os.read(channel, _CHUNK)
+            if not data:
+                return
+            told += data
+
+    def close(self) -> None:
+        """Close all ends."""
+        for sock in (self._ours, self.slot, self._way):
+            if sock is not None:
+                sock.close()
+
+    def leave(self) -> None:
+        """Forget our end, in the guest, which has closed it."""
+        self._ours.detach()

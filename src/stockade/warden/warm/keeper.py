@@ -21,7 +21,7 @@ from stockade.warden import wire
 from stockade.warden.cell import OUTLET, send_with
 from stockade.warden.inside import SETUP_FAILED, exit_message
 from stockade.warden.warm.furnishing import JOB, LISTENER, SCRATCH, Furnishing
-from stockade.warden.warm.hot import Hot, Witness
+from stockade.warden.warm.hot import Hot, Trial
 from stockade.warden.warm.network import Network
 
 TYPE_CHECKING = False
@@ -138,6 +138,35 @@ class Keeper:
 
     def _make(self, *, leisurely: bool) -> dict[str, Any] | None:
         """Make one guest and see it end; return its launch in the guest itself."""
+        if self._hot.unknown:
+            launch = self._try()
+            if launch is not None:
+                return launch
+        return self._bear(self._control, self._rehearsal if leisurely else None, self._see_end)
+
+    def _try(self) -> dict[str, Any] | None:
+        """Make one for nobody, to learn what all are going to write to; return its launch in the guest itself."""
+        trial = Trial()
+        source = self._rehearsal[0] if self._rehearsal and self._foreseen else None
+
+        def see_end(pid: int, channel: int) -> None:
+            self._hot.watch(self._stage.proc, pid, lambda: trial.live(source, channel))
+            os.close(channel)
+            self._reap(pid)
+
+        launch = self._bear(trial.slot, self._rehearsal if source is None else None, see_end)
+        if launch is not None:
+            trial.leave()
+            return launch
+        trial.close()
+        self._forget()
+        return None
+
+    def _bear(
+        self, slot: socket.socket, rehearsal: Rehearsal | None, see_end: Callable[[int, int], None]
+    ) -> dict[str, Any] | None:
+        """Make a guest that says through ``slot`` that it is there; ``see_end`` gets its pid and our end of the pipe
+        that it reports on."""
         self._network.renew()
         self._stage.forget_pids()
         guest_in, stdin = os.pipe2(os.O_CLOEXEC)
@@ -149,25 +178,23 @@ class Keeper:
         if self._uid:
             for fd in ends:
                 os.fchown(fd, self._uid, self._uid)  # or it could not open /dev/stderr, which leads to its own pipe
-        asked = self._hot.ask()
         pid = processes.fork_by(self._embedded.fork) if self._embedded else os.fork()
         if pid == 0:
-            self._guest = Guest(self._control, self._stage, self._embedded.of_guests if self._embedded else ())
-            rehearsal = self._rehearsal if leisurely or asked else None
-            tell = asked[1] if asked else -1
+            self._guest = Guest(slot, self._stage, self._embedded.of_guests if self._embedded else ())
             self._guest.foreseen = self._foreseen
-            return self._guest.become(ends, [self._itself, *own_ends], self._furnishing, rehearsal, tell)
-        for fd in (*ends, *own_ends):
+            return self._guest.become(ends, [self._itself, *own_ends], self._furnishing, rehearsal)
+        *others, channel = own_ends
+        for fd in (*ends, *others):
             os.close(fd)
-        if asked:
-            os.close(asked[1])
-            self._hot.learn(asked[0])
-        self._see_end(pid)
-        if asked:
-            self._forget()
+        see_end(pid, channel)
         return None
 
-    def _see_end(self, guest: int) -> None:
+    def _see_end(self, guest: int, channel: int) -> None:
+        os.close(channel)
+        status, usage = self._reap(guest)
+        self._control.sendall(exit_message(status, usage, _UNKNOWN))
+
+    def _reap(self, guest: int) -> tuple[int, resource.struct_rusage]:
         """Reap orphans until the guest ends, then end and reap all that is left: the proof that the slot is empty is
         that its init, whose child every orphan becomes, has no child any more."""
         while True:
@@ -175,7 +202,7 @@ class Keeper:
             if pid == guest:
                 break
         descendants.end_namespace()
-        self._control.sendall(exit_message(status, usage, _UNKNOWN))
+        return status, usage
 
     def _say(self, kind: str, **fields: Any) -> None:
         try:
@@ -198,26 +225,22 @@ class Guest:
         self._stage = stage
 
     def become(
-        self, ends: Sequence[int], fds: Sequence[int], furnishing: Furnishing, rehearsal: Rehearsal | None, tell: int
+        self, ends: Sequence[int], fds: Sequence[int], furnishing: Furnishing, rehearsal: Rehearsal | None
     ) -> dict[str, Any]:
         """Be furnished, wait for the launch, and return it when nothing is left to do but the job itself.
 
-        ``ends`` are the guest's ends of its pipes; ``fds`` are for the warden. The first guest says through ``tell``
-        which pages it has written to, when it has done what all of them do.
+        ``ends`` are the guest's ends of its pipes; ``fds`` are for the warden.
         """
         try:
             for number, fd in enumerate(ends):
                 os.dup2(fd, number)
             theirs, self._control = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
             itself = os.pidfd_open(os.getpid())  # a tight filter would not let it
-            witness = Witness(self._stage.proc, tell) if tell >= 0 else None
             furnishing.carry_out()
             left = furnishing.descriptors
             self._stage.furnished(left[SCRATCH], left[JOB], self._hand_out)
             if rehearsal is not None:
-                self._rehearse(*rehearsal, witness is None)
-            if witness is not None:
-                witness.testify()
+                self._rehearse(*rehearsal)
             listener = [left[LISTENER]] if LISTENER in left else []
             mine = [itself, left[SCRATCH], *listener]
             send_with(self._slot, _FURNISHED, (fds[0], theirs.fileno(), *fds[1:], *mine))
@@ -264,7 +287,7 @@ class Guest:
                 return kind == "usual", fields
         os._exit(0)  # the warden let go of it unused
 
-    def _rehearse(self, source: bytes, perform: Callable[[str, bool], None], thorough: bool) -> None:
+    def _rehearse(self, source: bytes, perform: Callable[[str, bool], None]) -> None:
         """Take a launch as the real one will be taken, and perform it, while nobody waits: a page that is written for
         the first time after a fork is copied. What it leaves is undone."""
         decoder = wire.Decoder()
@@ -272,7 +295,7 @@ class Guest:
             usage = resource.getrusage(resource.RUSAGE_SELF)
             self._stage.apply(self._stage.rehearsal(fields["source"]))
             wire.encode("exec", cpu_seconds=time.process_time(), peak_memory=usage.ru_maxrss * 1024, notes=[])
-            perform(stage.REHEARSAL, thorough)
+            perform(stage.REHEARSAL, True)
         self._stage.end_rehearsal()
         gc.freeze()  # what is there by now is none of the job's: its collections leave it alone
 
