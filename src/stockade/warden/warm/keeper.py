@@ -146,27 +146,21 @@ class Keeper:
 
     def _try(self) -> dict[str, Any] | None:
         """Make one for nobody, to learn what all are going to write to; return its launch in the guest itself."""
-        trial = Trial()
         source = self._rehearsal[0] if self._rehearsal and self._foreseen else None
-
-        def see_end(pid: int, channel: int) -> None:
-            self._hot.watch(self._stage.proc, pid, lambda: trial.live(source, channel))
-            os.close(channel)
-            self._reap(pid)
-
-        launch = self._bear(trial.slot, self._rehearsal if source is None else None, see_end)
+        trial = Trial(self._stage.proc, source)
+        launch = self._bear(trial.slot, self._rehearsal if source is None else None, self._wait)
         if launch is not None:
             trial.leave()
             return launch
-        trial.close()
+        self._hot.learn(trial.conclude())
+        descendants.end_namespace()
         self._forget()
         return None
 
     def _bear(
-        self, slot: socket.socket, rehearsal: Rehearsal | None, see_end: Callable[[int, int], None]
+        self, slot: socket.socket, rehearsal: Rehearsal | None, see_end: Callable[[int], object]
     ) -> dict[str, Any] | None:
-        """Make a guest that says through ``slot`` that it is there; ``see_end`` gets its pid and our end of the pipe
-        that it reports on."""
+        """Make a guest that says through ``slot`` that it is there; ``see_end`` gets its pid."""
         self._network.renew()
         self._stage.forget_pids()
         guest_in, stdin = os.pipe2(os.O_CLOEXEC)
@@ -183,26 +177,24 @@ class Keeper:
             self._guest = Guest(slot, self._stage, self._embedded.of_guests if self._embedded else ())
             self._guest.foreseen = self._foreseen
             return self._guest.become(ends, [self._itself, *own_ends], self._furnishing, rehearsal)
-        *others, channel = own_ends
-        for fd in (*ends, *others):
+        for fd in (*ends, *own_ends):
             os.close(fd)
-        see_end(pid, channel)
+        see_end(pid)
         return None
 
-    def _see_end(self, guest: int, channel: int) -> None:
-        os.close(channel)
-        status, usage = self._reap(guest)
+    def _see_end(self, guest: int) -> None:
+        """See the guest end, then end and reap all that is left: the proof that the slot is empty is that its init,
+        whose child every orphan becomes, has no child any more."""
+        status, usage = self._wait(guest)
+        descendants.end_namespace()
         self._control.sendall(exit_message(status, usage, _UNKNOWN))
 
-    def _reap(self, guest: int) -> tuple[int, resource.struct_rusage]:
-        """Reap orphans until the guest ends, then end and reap all that is left: the proof that the slot is empty is
-        that its init, whose child every orphan becomes, has no child any more."""
+    def _wait(self, guest: int) -> tuple[int, resource.struct_rusage]:
+        """Reap orphans until the guest ends."""
         while True:
             pid, status, usage = os.wait4(-1, 0)
             if pid == guest:
-                break
-        descendants.end_namespace()
-        return status, usage
+                return status, usage
 
     def _say(self, kind: str, **fields: Any) -> None:
         try:
