@@ -1,6 +1,6 @@
-"""The pages that every guest of a keeper writes to. One guest lives from its fork to its end for nobody, and the kernel
-tells which they are; from then on each guest gets its own copies of them as it is forked. One by one they cost several
-times as much (see ``linux/pinning``).
+"""The pages that every guest of a keeper writes to. A guest that is nobody's lives once, from its fork to its end, and
+the kernel tells which they are; from then on each guest gets its own copies of them as it is forked. One by one they
+cost several times as much (see ``linux/pinning``).
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import _socket as socket
 import errno
 import os
 import select
-import struct
 import time
 
 from stockade.linux import pinning
@@ -19,14 +18,11 @@ from stockade.warden.cell import descriptors
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
-    from collections.abc import Iterable
+    from collections.abc import Callable
 else:
     import _signal as signal  # the ``signal`` module imports ``enum``
 
-_CONTROL, _CHANNEL, _GUEST = 1, 5, 6
-"""Which of the descriptors is which that a guest sends; see ``Cell`` and ``Lasting``."""
-_RUN = struct.Struct("=QQ?")
-_MOST_FDS = 16
+_LEAST_FDS, _MOST_FDS = 5, 16
 _CHUNK = 1 << 12
 _ANNOUNCED = b"\0stockade\0"  # see warden/outlets.py
 _SECONDS = 2.0
@@ -56,87 +52,71 @@ class Hot:
         """Whether a trial is still to be made, of which there is one."""
         return self._ring >= 0 and not self._tried
 
-    def learn(self, runs: Iterable[pinning.Run]) -> None:
-        """Have these pages copied by each fork from now on."""
+    def watch(self, proc: int, pid: int, live: Callable[[], object]) -> None:
+        """Have the guest ``pid`` ``live``, end it, and have the pages that it has written to copied from now on.
+        ``proc`` is a descriptor of /proc."""
         self._tried = True
+        try:
+            live()
+            os.kill(pid, signal.SIGSTOP)  # it is going to end by itself
+            runs = self._own_pages(proc, pid)
+        except (OSError, wire.WireError):
+            runs = []
+        os.kill(pid, signal.SIGKILL)
         try:
             pinning.pin(self._ring, runs)
         except OSError:
             os.close(self._ring)
             self._ring = -1
 
+    def _own_pages(self, proc: int, pid: int) -> list[pinning.Run]:
+        fds: list[int] = []
+        try:
+            for name in ("maps", "pagemap"):  # or a kernel without them (CONFIG_PROC_PAGE_MONITOR)
+                fds.append(os.open(f"{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc))
+            return pinning.own_pages(*fds)
+        finally:
+            for fd in fds:
+                os.close(fd)
+
 
 class Trial:
-    """A guest that nobody has asked for, and who looks on: a copy of the keeper, so that neither the keeper nor the
-    guest does more meanwhile than it always does. What is the guest's alone then, it has written to."""
+    """The other end of a guest that nobody has asked for."""
 
-    def __init__(self, proc: int, source: bytes | None) -> None:
-        """``proc`` is a descriptor of the keeper's /proc, ``source`` what the guest is to run; ``None`` for nothing."""
+    def __init__(self) -> None:
         self._ours, self.slot = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         """In the place of the keeper's way to the warden."""
-        self._told, tell = os.pipe2(os.O_CLOEXEC)
-        if os.fork() == 0:
-            try:
-                for run in self._observe(proc, source):
-                    os.write(tell, _RUN.pack(*run))
-            finally:
-                os._exit(0)
-        os.close(tell)
+        self._way: socket.socket | None = None
 
-    def _observe(self, proc: int, source: bytes | None) -> list[pinning.Run]:
-        """Have the guest live, end it, and return what it has written to."""
+    def live(self, source: bytes | None, channel: int) -> None:
+        """Wait until the guest is furnished, and have it run ``source`` to its end, if there is any. ``channel`` is
+        what it announces that end on."""
         until = time.monotonic() + _SECONDS
         self._ours.settimeout(_SECONDS)
         _, ancillary, _, _ = self._ours.recvmsg(_CHUNK, socket.CMSG_SPACE(4 * _MOST_FDS), socket.MSG_CMSG_CLOEXEC)
-        fds = descriptors(ancillary)
-        if len(fds) < _GUEST + 1:
+        itself, *fds = descriptors(ancillary) or [-1]
+        if len(fds) < _LEAST_FDS:
             raise OSError(errno.ECHILD, "it was not furnished")
-        for fd in fds[_GUEST + 1 :]:  # a listener among them: nobody answers, so nobody may wait for an answer
+        for fd in (itself, *fds[1:]):  # a listener among them: nobody answers, so nobody waits for an answer
             os.close(fd)
-        if source is not None:
-            os.write(fds[_CONTROL], wire.usual(source, 0))
-            _wait_for_announcement(fds[_CHANNEL], until)
-        guest = fds[_GUEST]
-        signal.pidfd_send_signal(guest, signal.SIGSTOP)  # or it ends by itself in a moment
-        runs = _own_pages(proc, _pid(proc, guest))
-        signal.pidfd_send_signal(guest, signal.SIGKILL)
-        return runs
+        self._way, told = socket.socket(fileno=fds[0]), b""
+        if source is None:
+            return
+        self._way.sendall(wire.usual(source, 0))
+        poll = select.poll()
+        poll.register(channel, select.POLLIN)
+        while _ANNOUNCED not in told and poll.poll(max(0.0, until - time.monotonic()) * 1000):
+            data = os.read(channel, _CHUNK)
+            if not data:
+                return
+            told += data
 
-    def conclude(self) -> Iterable[pinning.Run]:
-        """Return what was found; in the keeper."""
-        self._ours.close()
-        self.slot.close()
-        with open(self._told, "rb") as file:
-            told = file.read()
-        return _RUN.iter_unpack(told[: len(told) // _RUN.size * _RUN.size])
+    def close(self) -> None:
+        """Close all ends."""
+        for sock in (self._ours, self.slot, self._way):
+            if sock is not None:
+                sock.close()
 
     def leave(self) -> None:
-        """Forget what is no longer ours; in the guest, which has closed it."""
+        """Forget our end, in the guest, which has closed it."""
         self._ours.detach()
-
-
-def _wait_for_announcement(channel: int, until: float) -> None:
-    poll, told = select.poll(), b""
-    poll.register(channel, select.POLLIN)
-    while _ANNOUNCED not in told and poll.poll(max(0.0, until - time.monotonic()) * 1000):
-        data = os.read(channel, _CHUNK)
-        if not data:
-            return
-        told += data
-
-
-def _pid(proc: int, pidfd: int) -> int:
-    fd = os.open(f"self/fdinfo/{pidfd}", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc)
-    lines = os.read(fd, _CHUNK).splitlines()
-    os.close(fd)
-    return int(next(line.split()[1] for line in lines if line.startswith(b"Pid:")))
-
-
-def _own_pages(proc: int, pid: int) -> list[pinning.Run]:
-    fds: list[int] = []
-    try:
-        for name in ("maps", "pagemap"):
-            fds.append(os.open(f"{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc))
-    except OSError:
-        return []  # a kernel without them (CONFIG_PROC_PAGE_MONITOR): there is nothing to say
-    return pinning.own_pages(*fds)

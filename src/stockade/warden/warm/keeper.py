@@ -146,21 +146,27 @@ class Keeper:
 
     def _try(self) -> dict[str, Any] | None:
         """Make one for nobody, to learn what all are going to write to; return its launch in the guest itself."""
+        trial = Trial()
         source = self._rehearsal[0] if self._rehearsal and self._foreseen else None
-        trial = Trial(self._stage.proc, source)
-        launch = self._bear(trial.slot, self._rehearsal if source is None else None, self._wait)
+
+        def see_end(pid: int, channel: int) -> None:
+            self._hot.watch(self._stage.proc, pid, lambda: trial.live(source, channel))
+            os.close(channel)
+            self._reap(pid)
+
+        launch = self._bear(trial.slot, self._rehearsal if source is None else None, see_end)
         if launch is not None:
             trial.leave()
             return launch
-        self._hot.learn(trial.conclude())
-        descendants.end_namespace()
+        trial.close()
         self._forget()
         return None
 
     def _bear(
-        self, slot: socket.socket, rehearsal: Rehearsal | None, see_end: Callable[[int], object]
+        self, slot: socket.socket, rehearsal: Rehearsal | None, see_end: Callable[[int, int], None]
     ) -> dict[str, Any] | None:
-        """Make a guest that says through ``slot`` that it is there; ``see_end`` gets its pid."""
+        """Make a guest that says through ``slot`` that it is there; ``see_end`` gets its pid and our end of the pipe
+        that it reports on."""
         self._network.renew()
         self._stage.forget_pids()
         guest_in, stdin = os.pipe2(os.O_CLOEXEC)
@@ -177,24 +183,26 @@ class Keeper:
             self._guest = Guest(slot, self._stage, self._embedded.of_guests if self._embedded else ())
             self._guest.foreseen = self._foreseen
             return self._guest.become(ends, [self._itself, *own_ends], self._furnishing, rehearsal)
-        for fd in (*ends, *own_ends):
+        *others, channel = own_ends
+        for fd in (*ends, *others):
             os.close(fd)
-        see_end(pid)
+        see_end(pid, channel)
         return None
 
-    def _see_end(self, guest: int) -> None:
-        """See the guest end, then end and reap all that is left: the proof that the slot is empty is that its init,
-        whose child every orphan becomes, has no child any more."""
-        status, usage = self._wait(guest)
-        descendants.end_namespace()
+    def _see_end(self, guest: int, channel: int) -> None:
+        os.close(channel)
+        status, usage = self._reap(guest)
         self._control.sendall(exit_message(status, usage, _UNKNOWN))
 
-    def _wait(self, guest: int) -> tuple[int, resource.struct_rusage]:
-        """Reap orphans until the guest ends."""
+    def _reap(self, guest: int) -> tuple[int, resource.struct_rusage]:
+        """Reap orphans until the guest ends, then end and reap all that is left: the proof that the slot is empty is
+        that its init, whose child every orphan becomes, has no child any more."""
         while True:
             pid, status, usage = os.wait4(-1, 0)
             if pid == guest:
-                return status, usage
+                break
+        descendants.end_namespace()
+        return status, usage
 
     def _say(self, kind: str, **fields: Any) -> None:
         try:
