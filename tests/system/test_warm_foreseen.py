@@ -91,11 +91,12 @@ def test_a_form_too_long_to_be_told_ahead_is_told_each_time() -> None:
         assert seen(box, number) == expected(number, kind="x" * 40_000)
 
 
-def test_sources_of_any_length_and_of_any_bytes_come_through() -> None:
+def test_sources_of_any_length_come_through_as_text_and_as_bytes() -> None:
     box = sandbox()
     for number in range(4):
         for text in ("", "#" * 100_000, "s = '\N{SNOWMAN}'"):
-            assert box.run(f"{text}\nprint({number})").check().stdout == f"{number}\n"
+            source = f"{text}\nprint({number})"
+            assert [box.run(each).check().stdout for each in (source, source.encode())] == [f"{number}\n"] * 2
 
 
 def test_files_of_one_run_are_none_of_the_next() -> None:

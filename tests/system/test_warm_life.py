@@ -321,6 +321,12 @@ def test_what_all_copies_write_to_is_copied_as_they_are_forked() -> None:
     assert host.eventually(happens, 20)  # an ordinary user's memory may still count as locked that is no longer
 
 
+def test_no_copy_collects_what_its_keeper_has_left() -> None:
+    box = keeping("left")
+    found = [box.run("import gc\ngc.collect()").check().value for _ in range(30)]  # in a loop: none has rehearsed
+    assert max(found) == 0, found  # as in a fresh interpreter
+
+
 def faults_where(given: str) -> list[int]:
     """Return what ``faults`` does, of a program that begins with ``given``."""
     code = (

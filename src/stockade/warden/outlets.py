@@ -7,6 +7,7 @@ import os
 from stockade.warden import loop
 from stockade.warden.meter import NEAR
 from stockade.warden.streams import Keeper
+from stockade.warden.wire import ANNOUNCEMENT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ else:
 
 CHANNEL_LIMIT = 1 << 20
 _CHUNK = 1 << 16
-_ANNOUNCEMENT = b"\0stockade\0"
-"""Comes before the exit status, one byte: no report has a NUL in it, and no program writes this unless it means it."""
 
 
 class Outlets:
@@ -170,8 +169,8 @@ class Outlets:
 
     def _look_for_announcement(self, fresh: int, on_announced: Callable[[int], None]) -> None:
         """Look at what has come from ``fresh`` on, and at what may have been cut there."""
-        at = self._channel.find(_ANNOUNCEMENT, max(0, fresh - len(_ANNOUNCEMENT)))
-        status = self._channel[at + len(_ANNOUNCEMENT) : at + len(_ANNOUNCEMENT) + 1]
+        at = self._channel.find(ANNOUNCEMENT, max(0, fresh - len(ANNOUNCEMENT)))
+        status = self._channel[at + len(ANNOUNCEMENT) : at + len(ANNOUNCEMENT) + 1]
         if at >= 0 and status:
             self._announced = True
             del self._channel[at:]

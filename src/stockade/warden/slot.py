@@ -47,10 +47,6 @@ class Slot:
     used = 0.0
     """When it was made, or came back from a run, by the monotonic clock."""
 
-    def order(self, launch: Launch) -> bytes:
-        """Return what the process that waits in the cell is to be told of ``launch``."""
-        return wire.order(launch)
-
     def __init__(self, *, warden: int, privileged: bool, uid: int | None, group: cgroups.Group | None) -> None:
         """Fork the nursery. ``warden`` is the warden's pidfd, ``uid`` the host uid leased for this slot."""
         self.uid = uid
@@ -80,6 +76,10 @@ class Slot:
         """Return how many tasks of a run its groups hold now; ``None`` where nothing counts them."""
         held = None if self.group is None else self.group.look()
         return None if held is None else held - self.own_tasks
+
+    def order(self, launch: Launch) -> bytes:
+        """Return what the process that waits in the cell is to be told of ``launch``."""
+        return wire.order(launch)
 
     def request(
         self, base: bytes, groups: Groups, *, own_network: bool, bare: bool = False, uid: int | None = None

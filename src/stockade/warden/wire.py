@@ -36,6 +36,9 @@ MAX_FRAME = 1 << 30
 NEW_RUN = b"R"
 AT_LEISURE, IN_A_HURRY = b"L", b"H"
 """The words to a keeper to make another guest: one that has rehearsed, or at once, where all processors are taken."""
+ANNOUNCEMENT = b"\0stockade\0"
+"""What a guest in a copy of a warm interpreter says on its channel when it is done, before its exit status, one byte:
+no report has a NUL in it, and no program writes this unless it means it."""
 FORESEE = b"F"
 """The word before an order, but for its source, that its guests are most likely going to get from now on."""
 
@@ -68,7 +71,9 @@ def usual(source: bytes, trace: int) -> bytes:
 
 
 def length(head: bytes) -> int:
-    """Return how many bytes of a frame come after its head."""
+    """Return how many bytes of a frame come after its ``head``; raise ``WireError`` where that is cut off."""
+    if len(head) != HEAD:
+        raise WireError("a frame that is cut off")
     return int(_LENGTH.unpack(head)[0])
 
 

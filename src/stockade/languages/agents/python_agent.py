@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Namespace = dict[str, Any]
 
 _CHANNEL = 3
-_ANNOUNCEMENT = b"\0stockade\0"  # see warden/outlets.py
+_ANNOUNCEMENT = b"\0stockade\0"  # see warden/wire.py
 _EXHAUSTED = 122  # the exit status of a job that has used up its operations
 _LONGEST_REPR = 64 * 1024
 _LONGEST_VALUE = 512 * 1024

@@ -136,19 +136,18 @@ def dress(launch: dict[str, Any]) -> None:
     gc.enable()
 
 
-def rehearse(name: str, thorough: bool) -> None:
-    """Do what every job does, with the one in the job's file ``name`` for all; nothing of it is seen. Who is
-    ``thorough`` does what only some do as well: they have a value, or fail."""
+def rehearse(name: str) -> None:
+    """Do what every job does, with the one in the job's file ``name`` for all, and what only some do as well: they have
+    a value, or fail. Nothing of it is seen."""
     own = sys.path[0]
     argv = [*sys.orig_argv[:2], __file__, "0", os.path.join(os.path.dirname(FOLDER), name)]
     dress({"argv": argv, "environment": environment})
     agent["main"]()
-    if thorough:
-        agent["dumps"]({"repr": "", "value": 0})
-        try:
-            raise RuntimeError
-        except RuntimeError as error:
-            agent["told"](error)
+    agent["dumps"]({"repr": "", "value": 0})
+    try:
+        raise RuntimeError
+    except RuntimeError as error:
+        agent["told"](error)
     flush()
     leave()
     sys.path[0] = own
@@ -160,7 +159,7 @@ def practise(job: bytes) -> None:
     memory = os.memfd_create("rehearsal")
     os.write(memory, job)
     for _ in range(_TIMES):
-        rehearse(f"/proc/self/fd/{memory}", True)
+        rehearse(f"/proc/self/fd/{memory}")
     os.close(memory)
     gc.enable()
 

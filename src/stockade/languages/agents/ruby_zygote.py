@@ -147,7 +147,7 @@ def dress(launch: dict[str, Any]) -> None:
     ruby.go_on()
 
 
-def rehearse(_name: str, _thorough: bool) -> None:
+def rehearse(_name: str) -> None:
     """Do what most jobs do; nothing of it is seen."""
     ruby.evaluate(_REHEARSAL)
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 else:
     import _signal as signal  # the ``signal`` module imports ``enum``
 
-_LEAST_FDS, _MOST_FDS = 5, 16
+_CONTROL, _MOST_FDS = 1, 16
+"""Which of its descriptors a guest hears its launch on, see ``Cell``; and how many come at most."""
 _CHUNK = 1 << 12
-_ANNOUNCED = b"\0stockade\0"  # see warden/outlets.py
 _SECONDS = 2.0
 """More than any trial takes; past that it is looked at as it is."""
 
@@ -94,18 +94,20 @@ class Trial:
         until = time.monotonic() + _SECONDS
         self._ours.settimeout(_SECONDS)
         _, ancillary, _, _ = self._ours.recvmsg(_CHUNK, socket.CMSG_SPACE(4 * _MOST_FDS), socket.MSG_CMSG_CLOEXEC)
-        itself, *fds = descriptors(ancillary) or [-1]
-        if len(fds) < _LEAST_FDS:
+        fds, told = descriptors(ancillary), b""
+        for number, fd in enumerate(fds):
+            if number == _CONTROL:
+                self._way = socket.socket(fileno=fd)
+            else:
+                os.close(fd)  # a listener among them: nobody answers, so nobody waits for an answer
+        if self._way is None:
             raise OSError(errno.ECHILD, "it was not furnished")
-        for fd in (itself, *fds[1:]):  # a listener among them: nobody answers, so nobody waits for an answer
-            os.close(fd)
-        self._way, told = socket.socket(fileno=fds[0]), b""
         if source is None:
             return
         self._way.sendall(wire.usual(source, 0))
         poll = select.poll()
         poll.register(channel, select.POLLIN)
-        while _ANNOUNCED not in told and poll.poll(max(0.0, until - time.monotonic()) * 1000):
+        while wire.ANNOUNCEMENT not in told and poll.poll(max(0.0, until - time.monotonic()) * 1000):
             data = os.read(channel, _CHUNK)
             if not data:
                 return

@@ -30,9 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, Protocol
 
-    Rehearsal = tuple[bytes, Callable[[str, bool], None]]
-    """A job that stands for all, and what runs it as one, given the name of its file in the job's folder, and whether
-    to do what some jobs do as well."""
+    Rehearsal = tuple[bytes, Callable[[str], None]]
+    """A job that stands for all, and what runs it as one, given the name of its file in the job's folder."""
 else:
     import _signal as signal  # the ``signal`` module imports ``enum``
 
@@ -96,8 +95,9 @@ class Keeper:
                 launch = self._make(leisurely=word == wire.AT_LEISURE)
                 if launch is not None:
                     return launch
-        except OSError as error:
-            self._say("failed", message=f"the copy of a warm interpreter: {error.strerror}")
+        except (OSError, wire.WireError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            self._say("failed", message=f"the copy of a warm interpreter: {reason}")
         os._exit(0)
 
     def _settle(self) -> None:
@@ -180,8 +180,8 @@ class Keeper:
                 os.fchown(fd, self._uid, self._uid)  # or it could not open /dev/stderr, which leads to its own pipe
         pid = processes.fork_by(self._embedded.fork) if self._embedded else os.fork()
         if pid == 0:
-            self._guest = Guest(slot, self._stage, self._embedded.of_guests if self._embedded else ())
-            self._guest.foreseen = self._foreseen
+            own = self._embedded.of_guests if self._embedded else ()
+            self._guest = Guest(slot, self._stage, own, self._foreseen)
             return self._guest.become(ends, [self._itself, *own_ends], self._furnishing, rehearsal)
         *others, channel = own_ends
         for fd in (*ends, *others):
@@ -214,13 +214,11 @@ class Keeper:
 class Guest:
     """A copy of the keeper that becomes a guest without executing anything."""
 
-    foreseen: dict[str, Any]
-    """What it is most likely going to be told, but for what the stage knows already; empty for nothing."""
-
-    def __init__(self, slot: socket.socket, stage: Stage, own: Sequence[int]) -> None:
+    def __init__(self, slot: socket.socket, stage: Stage, own: Sequence[int], foreseen: dict[str, Any]) -> None:
         """``slot`` is the keeper's way to the warden, ``stage`` takes the steps of the launch; ``own`` are descriptors
-        of the interpreter's."""
+        of the interpreter's. ``foreseen`` is what it is most likely told, but for what ``stage`` knows already."""
         self._slot = slot
+        self._foreseen = foreseen
         self._own = own
         self._stage = stage
 
@@ -256,7 +254,7 @@ class Guest:
             begin = time.process_time()
             if usual:
                 self._stage.apply_foreseen(fields["source"])
-                fields = self.foreseen
+                fields = self._foreseen
                 fields["trace"] = traced
             else:
                 self._stage.apply(fields["steps"])
@@ -287,7 +285,7 @@ class Guest:
                 return kind == "usual", fields
         os._exit(0)  # the warden let go of it unused
 
-    def _rehearse(self, source: bytes, perform: Callable[[str, bool], None]) -> None:
+    def _rehearse(self, source: bytes, perform: Callable[[str], None]) -> None:
         """Take a launch as the real one will be taken, and perform it, while nobody waits: a page that is written for
         the first time after a fork is copied. What it leaves is undone."""
         decoder = wire.Decoder()
@@ -295,7 +293,7 @@ class Guest:
             usage = resource.getrusage(resource.RUSAGE_SELF)
             self._stage.apply(self._stage.rehearsal(fields["source"]))
             wire.encode("exec", cpu_seconds=time.process_time(), peak_memory=usage.ru_maxrss * 1024, notes=[])
-            perform(stage.REHEARSAL, True)
+            perform(stage.REHEARSAL)
         self._stage.end_rehearsal()
         gc.freeze()  # what is there by now is none of the job's: its collections leave it alone
 
