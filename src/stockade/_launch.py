@@ -110,6 +110,8 @@ class Warm(Record):
     """Steps of a copy of it that becomes the init of a PID namespace, in which guests run one after another."""
     network: bytes
     """Steps that bring up the network of such a namespace."""
+    room: bytes
+    """Steps that lay out what guests find there, until one has left a trace in it."""
     guest: bytes
     """Steps of a copy of that one, which becomes a guest: done ahead of demand."""
 

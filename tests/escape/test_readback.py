@@ -34,8 +34,9 @@ def running(policy: stockade.Policy) -> Iterator[int]:
         )
         run.start()
         try:
-            assert host.eventually(lambda: _guests(), 5)
-            yield _guests()[0]
+            found: list[int] = []
+            assert host.eventually(lambda: found.extend(_guests()) or bool(found), 5)
+            yield found[0]
         finally:
             os.close(write)
             run.join()

@@ -53,11 +53,37 @@ _CLIENT = (
     "import socket\nc = socket.socket(socket.AF_UNIX)\ntry: c.connect('\\0left'); print('FOUND')\nexcept OSError: pass"
 )
 _C = "import ctypes; c = ctypes.CDLL(None)\n"
+_NAMELESS = "os.fstat(os.open('/tmp', os.O_TMPFILE | os.O_RDWR)).st_ino"
+_ACL = "<I" + "HHI" * 3
+_ENTRIES = (2, *(1, 7, 0xFFFFFFFF), *(4, 7, 0xFFFFFFFF), *(32, 7, 0xFFFFFFFF))
+_FLAGS = "import fcntl, os, struct; fd = os.open('/tmp', os.O_RDONLY)\n"
 TRACES = {
     "file in /tmp": ("open('/tmp/left', 'w')", "import os; os.path.exists('/tmp/left') and print('FOUND')"),
     "file in /dev/shm": ("open('/dev/shm/left', 'w')", "import os; os.path.exists('/dev/shm/left') and print('FOUND')"),
     "file in the workspace": ("open('left', 'w')", "import os; os.path.exists('left') and print('FOUND')"),
     "mode of a folder": ("import os; os.chmod('/tmp', 0o700)", "import os; os.stat('/tmp').st_mode & 7 or print('FOUND')"),
+    "times of a folder": ("import os; os.utime('/tmp', (1, 1))", "import os; os.stat('/tmp').st_mtime == 1 and print('FOUND')"),
+    "time at which a folder was read": (
+        "import os, time; time.sleep(0.02); os.listdir('/dev/shm')",
+        "import os; seen = os.stat('/dev/shm'); seen.st_atime_ns > seen.st_mtime_ns and print('FOUND')",
+    ),
+    "file that is gone": (
+        "import os, time; time.sleep(0.02); open('/tmp/left', 'w'); os.unlink('/tmp/left')",
+        "import os; seen = os.stat('/tmp'); seen.st_mtime_ns > seen.st_atime_ns and print('FOUND')",
+    ),
+    "file without a name": (f"import os; [{_NAMELESS} for _ in range(9)]", f"import os; {_NAMELESS} > 9 and print('FOUND')"),
+    "extended attribute": (
+        "import os; os.setxattr('/tmp', 'user.left', b'1')",
+        "import os; 'user.left' in os.listxattr('/tmp') and print('FOUND')",
+    ),
+    "access control list": (
+        f"import os, struct; os.setxattr('/tmp', 'system.posix_acl_default', struct.pack('{_ACL}', *{_ENTRIES}))",
+        "import os; os.listxattr('/tmp') and print('FOUND')",
+    ),
+    "flag of a folder": (
+        _FLAGS + "fcntl.ioctl(fd, 0x40086602, struct.pack('l', 0x40))",
+        _FLAGS + "struct.unpack('l', fcntl.ioctl(fd, 0x80086601, bytes(8)))[0] & 0x40 and print('FOUND')",
+    ),
     "segment": (_C + "c.shmget(77, 4096, 0o1666)", _C + "c.shmget(77, 0, 0) >= 0 and print('FOUND')"),
     "semaphore": (_C + "c.semget(77, 1, 0o1666)", _C + "c.semget(77, 0, 0) >= 0 and print('FOUND')"),
     "message queue": (_C + "c.msgget(77, 0o1666)", _C + "c.msgget(77, 0) >= 0 and print('FOUND')"),

@@ -31,7 +31,7 @@ print(sorted(os.listdir("/proc/self/fd")), os.getpid(), os.getppid(), os.getcwd(
 print([resource.getrlimit(number) for number in range(16)], os.umask(0), sorted(sys.modules))
 own = [line for line in open("/proc/self/status") if line.split(":")[0] in {_STATUS}]
 print(own, open("/proc/self/cgroup").read(), open("/proc/self/mountinfo").read().count("\\n"), os.listdir("."))
-print(len(open(__file__).read()), os.stat(__file__).st_mode, open("/proc/self/oom_score_adj").read())
+print(len(open(__file__).read()), [os.stat(__file__)[n] for n in (0, 3, 4, 5)], open("/proc/self/oom_score_adj").read())
 """
 
 

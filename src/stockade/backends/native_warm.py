@@ -102,12 +102,16 @@ def warm(
         ("chdir", "/"),
         limits,
     ]
-    guest: list[Step] = [("view",), *scratch, ("job_room", JOB_FOLDER, *_JOB_SPACE), *sealed]
+    named = [step for step in sealed if step[0] in ("chdir", "landlock")]  # which name what the room is made of
+    room: list[Step] = [*scratch, ("job_room", JOB_FOLDER, *_JOB_SPACE), *named]
+    guest: list[Step] = [("own_ipc",)]
+    guest += [("landlock",) if step[0] == "landlock" else step for step in sealed if step[0] != "chdir"]
     return Warm(
         zygote=encode_steps(tuple(zygote)),
         argv=template.argv,
         environment={**environment, **dict(template.environment)},
         slot=encode_steps((("cgroup_namespace",), ("proc_again",))),
         network=encode_steps(tuple(network)),
+        room=encode_steps(tuple(room)),
         guest=encode_steps(tuple(guest)),
     )

@@ -87,8 +87,7 @@ _CREATE_VERSION: Final = 1 << 0
 _RULE_PATH, _RULE_PORT = 1, 2
 _PR_SET_NO_NEW_PRIVS: Final = 38
 # One number on every architecture but Alpha and MIPS, which shift it.
-_CREATE, _ADD, _RESTRICT = 444, 445, 446
-_NUMBERS: Final = {"landlock_create_ruleset": _CREATE, "landlock_add_rule": _ADD, "landlock_restrict_self": _RESTRICT}
+_NUMBERS: Final = {"landlock_create_ruleset": 444, "landlock_add_rule": 445, "landlock_restrict_self": 446}
 _REASONS: Final = {  # where the errno's own words mislead
     errno.EBADFD: "not a file that Landlock can name (pipe, socket or memfd)",
     errno.E2BIG: "as many rulesets on this thread as Landlock allows",
@@ -98,7 +97,6 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _syscall = _libc.syscall
 _syscall.argtypes = (ctypes.c_long, *[ctypes.c_void_p] * 4)  # c_void_p takes integers and bytes
 _syscall.restype = ctypes.c_long
-_plain = _libc["syscall"]  # without types: small numbers and bytes are passed as they are, in half of the time
 _prctl = _libc.prctl
 _prctl.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
 
@@ -223,14 +221,14 @@ def enforce(descriptor: int) -> None:
 
 
 class Prepared:
-    """A ruleset that many processes enforce, each with mounts of its own at some of its paths: what is the same for all
-    is worked out once. Rules hold for the inode that a path leads to, below what is mounted there later they do not."""
+    """A ruleset that is built again and again, each time with other mounts at some of its paths: what is always the
+    same is worked out once. Rules hold for the inode that a path leads to, below what is mounted there later they do
+    not."""
 
     def __init__(self, ruleset: Ruleset, later: Iterable[str]) -> None:
-        """``later`` are the paths that are looked up by each process, and are folders."""
+        """``later`` are the paths that are looked up each time, and are folders."""
         level = min(abi(), NEWEST_ABI)
         self._handled = pack("=QQQ", *handled_rights(ruleset, level))
-        self._flags = mask(LOGGING, level, QUIET)
         found = path_rights(ruleset, level)
         self._later = [(path, found[path]) for path in found if path in later]
         self._rules = [
@@ -240,26 +238,22 @@ class Prepared:
         ]
         self._rules += [(_RULE_PORT, pack("=QQ", rights, port)) for port, rights in port_rights(ruleset, level).items()]
 
-    def enforce(self) -> None:
-        """Restrict the calling thread, which has no_new_privs set.
-
-        All in one function, of few words: a copy of a process has a page or two to copy for each that it calls.
-        """
-        call = _plain
-        rules = call(_CREATE, self._handled, len(self._handled), 0)
-        if rules < 0:
-            _check(rules, "landlock_create_ruleset")
+    def build(self) -> int:
+        """Return a new descriptor of the ruleset, as ``build`` does."""
+        descriptor = _call("landlock_create_ruleset", self._handled, len(self._handled))
         for kind, rule in self._rules:
-            if call(_ADD, rules, kind, rule, 0) < 0:
-                _check(-1, "landlock_add_rule")
+            _call("landlock_add_rule", descriptor, kind, rule)
         for path, rights in self._later:
             target = os.open(path, os.O_PATH | os.O_CLOEXEC)
-            if call(_ADD, rules, _RULE_PATH, pack("=Qi", rights, target), 0) < 0:
-                _check(-1, "landlock_add_rule", path)
+            _call("landlock_add_rule", descriptor, _RULE_PATH, pack("=Qi", rights, target), path=path)
             os.close(target)
-        if call(_RESTRICT, rules, self._flags) < 0:
-            _check(-1, "landlock_restrict_self")
-        os.close(rules)
+        return descriptor
+
+
+def enforcing(descriptor: int) -> tuple[Any, ...]:
+    """Return the arguments of a syscall(2) without types by which a process with no_new_privs is restricted by the
+    built ruleset that will have this ``descriptor``."""
+    return _NUMBERS["landlock_restrict_self"], descriptor, mask(LOGGING, abi(), QUIET)
 
 
 def _for_descriptor(target: int, rights: int) -> tuple[int, int]:

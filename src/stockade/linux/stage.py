@@ -16,8 +16,9 @@ The order matters, and this is why it is what it is:
 In a cell without namespaces: ``session``; ``place``, ``folder`` and ``file`` while they can still be given to the
 guest; ``become``; then as from 7 on. What an engine is handed (``data``, ``status``) comes before ``become``.
 
-In copies of a warm interpreter: ``cgroup_namespace`` and ``proc_again`` in the one that keeps a PID namespace. The
-one that becomes a guest does ``view``, ``scratch``, ``job_room`` and then as from 6 on, but see ``warden/warm``.
+In copies of a warm interpreter: ``cgroup_namespace`` and ``proc_again`` in the one that keeps a PID namespace; it lays
+out the room of its guests by ``scratch``, ``job_room``, ``chdir`` and ``landlock``. The one that becomes a guest does
+``own_ipc`` and then as from 6 on; but see ``warden/warm`` for all of these.
 """
 
 from __future__ import annotations
@@ -61,13 +62,16 @@ class Stage(RootSteps, WorkspaceSteps, BareSteps, WarmSteps):
         self._ceilings = rlimits.ceilings()
         self._present = rlimits.prepare(rlimits.present(), self._ceilings)
 
-    def foresee(self, steps: Sequence[Sequence[Any]]) -> None:
-        """Work out what can be of the ``steps`` that a process forked from this one is most likely going to take."""
+    def foresee(self, steps: Sequence[Sequence[Any]]) -> str:
+        """Work out what can be of the ``steps`` that a process forked from this one is most likely going to take.
+        Return the name of the file in the job's folder that the source is to be in."""
         self.apply([step for step in steps if step[0] == "limits"])
         self._foreseen_limits, self._limits = self._limits, []
         self._foreseen = [step for step in steps if step[0] != "limits"]
         self._source_at = next(at for at, step in enumerate(self._foreseen) if step[0] == JOB_SOURCE)
-        self._foreseen[self._source_at] = ("job_file", *self._foreseen[self._source_at][1:])
+        _, name = self._foreseen[self._source_at]
+        self._foreseen[self._source_at] = ("job_file", name)
+        return str(name)
 
     def apply_foreseen(self, source: bytes) -> None:
         """Carry out the steps that were foreseen, with this ``source``; an ``OSError`` names the step that failed."""
@@ -79,14 +83,22 @@ class Stage(RootSteps, WorkspaceSteps, BareSteps, WarmSteps):
         """Set the limits that were worked out; only execve may come after."""
         rlimits.apply(self._limits)
 
-    def rehearsal(self, source: bytes) -> list[tuple[Any, ...]]:
-        """Return steps like those of a launch, which change nothing that ``end_rehearsal`` does not undo."""
-        return [("job_file", REHEARSAL, source)]
+    def rehearse(self, source: bytes) -> str:
+        """Take steps like those of a launch, which change nothing that ``end_rehearsal`` does not undo. Return the name
+        of the file in the job's folder that the ``source`` is in."""
+        name, _ = self._usual
+        self.apply([("job_file", name or REHEARSAL, source)])
+        return name or REHEARSAL
 
     def end_rehearsal(self) -> None:
         """Undo it."""
         rlimits.apply(self._present)
-        os.unlink(REHEARSAL, dir_fd=self._job)
+        name, fd = self._usual
+        if name:
+            os.ftruncate(fd, 0)
+            os.lseek(fd, 0, os.SEEK_SET)
+        else:
+            os.unlink(REHEARSAL, dir_fd=self._job)
 
     def do_landlock(self, ruleset: dict[str, Any], exact: Sequence[str] = ()) -> None:
         """Give up every right to files, and every way to processes outside, that the ruleset does not name.

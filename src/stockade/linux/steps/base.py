@@ -49,6 +49,7 @@ class Steps:
         self._limits: list[tuple[int, int, int]] = []
         self._ceilings: dict[int, int] | None = None
         self._job = -1
+        self._usual = "", -1
         self._settled = False
 
     def do_folder(self, path: str, mode: int, owned: bool) -> None:
@@ -87,11 +88,16 @@ class Steps:
 def write_all(fd: int, content: bytes) -> None:
     """Write all of ``content`` to ``fd``, and close it."""
     try:
-        view = memoryview(content)
-        while view:
-            view = view[os.write(fd, view) :]
+        write_on(fd, content)
     finally:
         os.close(fd)
+
+
+def write_on(fd: int, content: bytes) -> None:
+    """Write all of ``content`` to ``fd``."""
+    view = memoryview(content)
+    while view:
+        view = view[os.write(fd, view) :]
 
 
 def write_below(folder: int, name: str, content: bytes) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from stockade.linux import libc, mounts, processes, users
-from stockade.linux.steps.base import Steps, write_below
+from stockade.linux.steps.base import Steps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,9 +18,14 @@ _FAR = 30_000
 class WarmSteps(Steps):
     """What a warm interpreter and each of its keepers do once; what their guests do is in ``warden/warm``."""
 
-    def furnished(self, scratch: int, job: int, hand_out: Callable[[Sequence[int]], None]) -> None:
-        """Go on from here as a guest: with the descriptors of its scratch space and of its job's folder."""
-        self._scratch, self._job, self._hand_out = scratch, job, hand_out
+    _last_pid = -1
+
+    def furnished(
+        self, scratch: int, job: int, usual: tuple[str, int], hand_out: Callable[[Sequence[int]], None]
+    ) -> None:
+        """Go on from here as a guest: with the descriptors of its scratch space and of its job's folder. ``usual`` is
+        a file that is there already, and a descriptor of it; "" if there is none."""
+        self._scratch, self._job, self._usual, self._hand_out = scratch, job, usual, hand_out
         self._settled = True
 
     @property
@@ -35,7 +40,9 @@ class WarmSteps(Steps):
 
     def _number_next(self, pid: int) -> None:
         try:
-            write_below(self._proc, "sys/kernel/ns_last_pid", b"%d" % (pid - 1))
+            if self._last_pid < 0:
+                self._last_pid = os.open("sys/kernel/ns_last_pid", os.O_WRONLY | os.O_CLOEXEC, dir_fd=self._proc)
+            os.pwrite(self._last_pid, b"%d" % (pid - 1), 0)
         except OSError:
             pass  # a kernel without it: the numbers go on
 

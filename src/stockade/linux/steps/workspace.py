@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from stockade.linux import copying, mounts, overlay
-from stockade.linux.steps.base import Steps, write_all
+from stockade.linux.steps.base import Steps, write_all, write_on
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,6 +85,10 @@ class WorkspaceSteps(Steps):
 
     def do_job_file(self, name: str, content: bytes) -> None:
         """Write a file into the job's folder."""
+        usual, fd = self._usual
+        if name == usual:
+            write_on(fd, content)
+            return
         folder, _, _ = name.rpartition("/")
         if folder:
             os.mkdir(folder, 0o755, dir_fd=self._job)

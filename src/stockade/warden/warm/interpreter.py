@@ -190,7 +190,7 @@ class Zygote:
         cell = self._home.cell
         if cell is None:
             raise OSError("it has ended")
-        steps = [self._warm.slot, self._warm.network, self._warm.guest]
+        steps = [self._warm.slot, self._warm.network, self._warm.room, self._warm.guest]
         words = wire.encode("slot", uid=uid, steps=steps)
         cell.control.settimeout(_ASK_SECONDS)  # one that stands still must not hold up every run
         try:

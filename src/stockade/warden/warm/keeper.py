@@ -15,14 +15,16 @@ import time
 
 from stockade import _trace
 from stockade._launch import decode_steps
-from stockade.linux import descendants, processes, stage
+from stockade.linux import descendants, processes
 from stockade.linux.stage import Stage
 from stockade.warden import wire
 from stockade.warden.cell import OUTLET, send_with
 from stockade.warden.inside import SETUP_FAILED, exit_message
-from stockade.warden.warm.furnishing import JOB, LISTENER, SCRATCH, Furnishing
+from stockade.warden.warm.furnishing import Furnishing
 from stockade.warden.warm.hot import Hot, Trial
 from stockade.warden.warm.network import Network
+from stockade.warden.warm.oom import OomScore
+from stockade.warden.warm.room import Room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,14 +76,14 @@ class Keeper:
         embedded: Embedded | None,
     ) -> None:
         """``uid`` is the guests', as the warm interpreter's user namespace knows it; 0 leaves them who it is.
-        ``steps`` are those of the slot, of its network, and of a guest (see ``Warm``)."""
+        ``steps`` are those of the slot, of its network, of its room, and of a guest (see ``Warm``)."""
         self._rehearsal = rehearsal
         self._embedded = embedded
         self._parent = parent
         self._control = socket.socket(fileno=control)
         self._entrances = entrances
         self._uid = uid
-        self._slot, self._bring_up, self._furnish = map(decode_steps, steps)
+        self._slot, self._bring_up, self._lay_out, self._furnish = map(decode_steps, steps)
         self._foreseen: dict[str, Any] = {}
 
     def serve(self) -> dict[str, Any]:
@@ -117,9 +119,11 @@ class Keeper:
         self._stage = Stage(uid=self._uid, gid=self._uid, privileged=self._uid != 0)
         self._stage.apply(self._slot)
         self._stage.remember_limits()
-        self._furnishing = Furnishing(self._furnish, uid=self._uid, proc=self._stage.proc)
+        self._room = Room(self._lay_out, uid=self._uid, proc=self._stage.proc)
+        self._furnishing = Furnishing(self._furnish, self._room, uid=self._uid, proc=self._stage.proc)
         self._network = Network(self._stage, self._bring_up)
         self._hot = Hot(self._uid)
+        self._oom_score = OomScore(self._stage.proc)
         gc.freeze()  # as in the warm interpreter
 
     def _foresee(self) -> None:
@@ -127,7 +131,7 @@ class Keeper:
         words = self._control.recv(wire.HEAD, socket.MSG_WAITALL)
         words += self._control.recv(wire.length(words), socket.MSG_WAITALL)
         for _, fields in wire.Decoder().feed(words):
-            self._stage.foresee(fields.pop("steps"))
+            self._room.expect(self._stage.foresee(fields.pop("steps")))
             self._foreseen = fields
         self._forget()
 
@@ -168,6 +172,7 @@ class Keeper:
         """Make a guest that says through ``slot`` that it is there; ``see_end`` gets its pid and our end of the pipe
         that it reports on."""
         self._network.renew()
+        self._room.renew()
         self._stage.forget_pids()
         guest_in, stdin = os.pipe2(os.O_CLOEXEC)
         pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(3)]
@@ -178,11 +183,13 @@ class Keeper:
         if self._uid:
             for fd in ends:
                 os.fchown(fd, self._uid, self._uid)  # or it could not open /dev/stderr, which leads to its own pipe
+        self._oom_score.be_first()
         pid = processes.fork_by(self._embedded.fork) if self._embedded else os.fork()
         if pid == 0:
             own = self._embedded.of_guests if self._embedded else ()
-            self._guest = Guest(slot, self._stage, own, self._foreseen)
+            self._guest = Guest(slot, self._stage, self._room, own, self._foreseen)
             return self._guest.become(ends, [self._itself, *own_ends], self._furnishing, rehearsal)
+        self._oom_score.be_as_before()
         *others, channel = own_ends
         for fd in (*ends, *others):
             os.close(fd)
@@ -214,10 +221,13 @@ class Keeper:
 class Guest:
     """A copy of the keeper that becomes a guest without executing anything."""
 
-    def __init__(self, slot: socket.socket, stage: Stage, own: Sequence[int], foreseen: dict[str, Any]) -> None:
+    def __init__(
+        self, slot: socket.socket, stage: Stage, room: Room, own: Sequence[int], foreseen: dict[str, Any]
+    ) -> None:
         """``slot`` is the keeper's way to the warden, ``stage`` takes the steps of the launch; ``own`` are descriptors
         of the interpreter's. ``foreseen`` is what it is most likely told, but for what ``stage`` knows already."""
         self._slot = slot
+        self._room = room
         self._foreseen = foreseen
         self._own = own
         self._stage = stage
@@ -235,17 +245,17 @@ class Guest:
             theirs, self._control = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
             itself = os.pidfd_open(os.getpid())  # a tight filter would not let it
             furnishing.carry_out()
-            left = furnishing.descriptors
-            self._stage.furnished(left[SCRATCH], left[JOB], self._hand_out)
+            room = self._room
+            self._stage.furnished(room.scratch, room.job, (room.usual, room.source), self._hand_out)
             if rehearsal is not None:
                 self._rehearse(*rehearsal)
-            listener = [left[LISTENER]] if LISTENER in left else []
-            mine = [itself, left[SCRATCH], *listener]
+            listener = [furnishing.listener] if furnishing.listener >= 0 else []
+            mine = [itself, room.scratch, *listener]
             send_with(self._slot, _FURNISHED, (fds[0], theirs.fileno(), *fds[1:], *mine))
             theirs.detach()
             self._slot.detach()
             # All that can be closed is closed before anybody waits for it.
-            processes.close_all_but((*_STREAMS, *self._own, self._control.fileno(), left[SCRATCH], left[JOB]))
+            processes.close_all_but((*_STREAMS, *self._own, self._control.fileno(), *room.descriptors))
             signal.signal(signal.SIGINT, signal.default_int_handler)
             usual, fields = self._receive()
             traced = fields["trace"]
@@ -291,9 +301,9 @@ class Guest:
         decoder = wire.Decoder()
         for _, fields in decoder.feed(wire.usual(source, 0)):
             usage = resource.getrusage(resource.RUSAGE_SELF)
-            self._stage.apply(self._stage.rehearsal(fields["source"]))
+            name = self._stage.rehearse(fields["source"])
             wire.encode("exec", cpu_seconds=time.process_time(), peak_memory=usage.ru_maxrss * 1024, notes=[])
-            perform(stage.REHEARSAL)
+            perform(name)
         self._stage.end_rehearsal()
         gc.freeze()  # what is there by now is none of the job's: its collections leave it alone
 
