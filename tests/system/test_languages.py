@@ -238,6 +238,14 @@ def test_ruby_is_as_its_own_interpreter():
     assert result.stdout.split() == ["true", "true", "5", "da☃ta", "nil", "[]", "exit"], result.stderr
 
 
+@pytest.mark.needs("ruby", "native")
+@pytest.mark.parametrize("warm", [False, True])
+def test_a_lack_of_memory_that_leaves_none_to_tell_of_it_is_told_all_the_same(warm):
+    source = "class NoMemoryError\n  def full_message(**) = raise(NoMemoryError)\nend\nraise NoMemoryError\n"
+    result = stockade.run(source, language="ruby", warm=warm)
+    assert (result.error and result.error.type, result.exit_code) == ("NoMemoryError", 1), result.stderr
+
+
 @pytest.mark.needs("node", "native")
 @pytest.mark.parametrize(("name", "source", "value"), [
     ("a.mjs", "import { sep } from 'path'\nexport default [sep, import.meta.url.slice(-10)]", ["/", "/job/a.mjs"]),

@@ -9,6 +9,7 @@ class StockadeAgent
   LONGEST_VALUE = 512 * 1024
   LONGEST_NUMBER = 8192 # bits; whoever reads JSON may take no more digits
   EXHAUSTED = 122 # the exit status of a job that has used up its operations
+  OUT_OF_MEMORY = %({"error":{"type":"NoMemoryError","message":"failed to allocate memory","traceback":""}}\n)
   ISEQ = RubyVM::InstructionSequence
 
   def initialize(most, regexp_seconds, script)
@@ -86,6 +87,8 @@ class StockadeAgent
     say(error: { type: error.class.name.to_s, message: text_of(error.message), traceback: trace })
   rescue StandardError, SystemStackError
     say(error: { type: error.class.name.to_s, message: '', traceback: '' })
+  rescue NoMemoryError
+    @channel.syswrite(OUT_OF_MEMORY)
   end
 
   def text_of(text)

@@ -4,7 +4,7 @@
 # reference = "CVE-2013-1821 and its kind: symbols made from what others send"
 # success = "three times the limit is held"
 # policy = { limits = { memory = "64MiB" } }
-# refusal = { RLIMIT_DATA = "errno | limit memory", default = "limit memory" }
+# refusal = { RLIMIT_DATA = "errno | limit memory | says failed to allocate memory | says NoMemoryError", default = "limit memory" }
 # ///
 
 require_relative "kit"

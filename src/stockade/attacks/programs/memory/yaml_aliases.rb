@@ -4,7 +4,7 @@
 # reference = "CVE-2019-11253"
 # success = "three times the limit is held"
 # policy = { limits = { memory = "64MiB" } }
-# refusal = { RLIMIT_DATA = "errno | limit memory | says failed to allocate memory", default = "limit memory" }
+# refusal = { RLIMIT_DATA = "errno | limit memory | says failed to allocate memory | says NoMemoryError", default = "limit memory" }
 # ///
 
 require "json"
