@@ -95,28 +95,25 @@ class Opener:
     def _send(self, line: wardens.Line, form: Form, source: str) -> bytes | None:
         """Send the launch as far as it goes now; return the rest, or ``None`` if the other end is gone."""
         _trace.note(self.trace, _trace.PLANNED)
-        text, guest = encoded(source), None
+        text = encoded(source)
         try:
             # Lent for a run like the last one over this line, which was told of nothing else.
             guest = line.borrowed() if line.said is form.said and len(source) <= _AT_ONCE else None
+            if guest is not None:
+                self._hand_over(guest, text)
             words = repetition(text, form.said, line.said, self.trace, lent=guest is not None)
             line.said = form.said
             _trace.note(self.trace, _trace.SENT)
-            left = words[line.sock.send(words, _NOW) :]
+            return words[line.sock.send(words, _NOW) :]
         except BlockingIOError:
-            left = words
+            return words
         except OSError:
             line.sock.close()
-            if guest is not None:
-                guest.close()
             return None
-        if guest is not None:
-            self._hand_over(guest, text)
-        return left
 
     def _hand_over(self, guest: _socket.socket, source: bytes) -> None:
-        """Hand the guest its launch, of which the warden has been told: so that two processes wake up at a time, and
-        not one after the other."""
+        """Hand the guest its launch. It goes first: whoever is woken next finds this processor taken, and wakes up on
+        another."""
         _trace.note(self.trace, _trace.PASSED)
         with suppress(OSError):  # it has ended: the warden sees to another
             guest.send(wire.usual(source, self.trace), _NOW)

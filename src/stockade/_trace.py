@@ -25,8 +25,8 @@ RELEASED, REAPED, EMPTY, FURNISHED = "released", "reaped", "empty", "furnished"
 STEPS = {
     CALLED: ("caller", "the public function is called"),
     PLANNED: ("caller", "the job is a launch: plan, files, limits"),
+    PASSED: ("caller", "the launch goes to its guest, which was lent"),
     SENT: ("caller", "the launch is encoded, and sent to the warden"),
-    PASSED: ("caller", "the launch goes to its guest as well, which was lent"),
     READ: ("warden", "the launch is read"),
     TAKEN: ("warden", "a place for the guest is there"),
     HANDED_OVER: ("warden", "counters run, limits are set; the guest has its launch, or is sent it"),

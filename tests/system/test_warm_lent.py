@@ -168,6 +168,53 @@ def test_one_whose_caller_has_left_is_ended_since_nobody_knows_what_it_was_told(
     assert keeping().run("print('next')").stdout == "next\n"
 
 
+def _handed(box: stockade.Sandbox, source: bytes) -> tuple[wardens.Line, bytes]:
+    """Hand a lent guest its launch; return the line to the warden, and what that is to be told of it."""
+    form, line = box._opener._form, wardens.idle_line()
+    assert form is not None and line is not None
+    guest = line.borrowed()
+    assert guest is not None
+    guest.send(wire.usual(source, 0))
+    guest.close()
+    return line, repetition(source, form.said, line.said, 0, lent=True)
+
+
+def _verdict(line: wardens.Line) -> Mapping[str, Any]:
+    decoder = wire.Decoder()
+    while True:
+        for kind, fields in decoder.feed(line.sock.recv(1 << 16)):
+            if kind == "exited":
+                return dict(fields["report"])
+
+
+@pytest.mark.parametrize(
+    ("limits", "least", "most", "cause"), [({}, 0.2, 0.4, None), ({"wall_time": 0.1}, 0.05, 0.2, "wall_time")]
+)
+def test_one_whose_caller_does_not_tell_of_it_is_ended_in_time(
+    limits: Any, least: float, most: float, cause: str | None
+) -> None:
+    box = ready(stockade.Sandbox(Policy(limits=limits), backend="native", warm=True))
+    before = guests()
+    line, words = _handed(box, b"import time; time.sleep(0.7)")
+    begin = time.monotonic()
+    _until(lambda: len(before - guests()) == 1)
+    assert least <= time.monotonic() - begin < most
+    line.sock.sendall(words)  # it comes too late: the run begins anew
+    report = _verdict(line)
+    assert (report["cause"], report["started"]) == (cause, True)
+    line.sock.close()
+    assert box.run("print('next')").stdout == "next\n"
+
+
+def test_the_clock_of_one_whose_caller_tells_of_it_late_has_run_all_the_while() -> None:
+    box = ready(keeping())
+    line, words = _handed(box, b"import time; time.sleep(0.2)")
+    time.sleep(0.15)
+    line.sock.sendall(words)
+    assert 0.2 <= _verdict(line)["wall_seconds"] < 0.35
+    line.sock.close()
+
+
 def test_who_has_missed_the_descriptor_goes_the_ordinary_way() -> None:
     box = ready(keeping())
     line = wardens.idle_line()

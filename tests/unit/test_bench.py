@@ -35,7 +35,8 @@ def test_a_guest_that_its_caller_hands_the_launch_does_not_wait_for_the_warden()
     steps = {step.name: step for step in together([run()]).steps}
     assert (steps["woken"].since, steps["read"].since) == ("passed", "sent")
     assert (steps["taken"].since, steps["handed over"].since) == ("read", "taken")
-    assert not any(steps[name].behind for name in ("read", "taken", "handed over"))
+    assert steps["sent"].since == "passed"
+    assert not any(steps[name].behind for name in ("sent", "read", "taken", "handed over"))
 
 
 def test_what_goes_on_beside_the_run_delays_nothing():

@@ -24,6 +24,7 @@ _AFTER = {
 }
 """What a step waits for where that is not the one before it: the first of these that there is."""
 _PASSED = {
+    _trace.SENT: (_trace.PASSED,),
     _trace.READ: (_trace.SENT,),
     _trace.TAKEN: (_trace.READ,),
     _trace.HANDED_OVER: (_trace.TAKEN,),

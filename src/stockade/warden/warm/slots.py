@@ -8,6 +8,7 @@ import time
 from stockade import _trace
 from stockade.warden import loop, wire
 from stockade.warden.slot import SlotError, spare_until
+from stockade.warden.warm.lending import Lending
 from stockade.warden.warm.slot import WarmSlot
 
 TYPE_CHECKING = False
@@ -79,8 +80,7 @@ class Slots:
         self.uses = 0
         self.used = time.monotonic()
         self._in_a_loop = False
-        self._expected: tuple[Run, Launch] | None = None
-        self._lent: WarmSlot | None = None
+        self._lending = Lending(events)
 
     @property
     def busy(self) -> bool:
@@ -130,35 +130,28 @@ class Slots:
     def expect(self, run: Run, before: Launch) -> None:
         """Lend a place to the caller behind ``run``, which has had the run ``before``, as soon as there is one to
         spare. One is lent at a time, to who was served last, and is taken by nobody else meanwhile."""
-        self._expected = run, before
-
-    def _lend(self, slot: WarmSlot) -> None:
-        if self._lent is None and self._expected is not None:
-            run, before = self._expected
-            self._expected = None
-            if slot.is_armed_with(before.groups) and slot.foresees(before) and run.lend(slot):
-                self._lent = slot
+        self._lending.expect(run, before)
 
     def take_lent(self, run: Run, launch: Launch, slot: WarmSlot) -> bool:
         """Give ``run`` the place that was lent to its caller; return whether it is still there."""
-        if slot is not self._lent or slot.cell is None or self._closed:
+        if slot is not self._lending.slot or slot.cell is None or self._closed:
             return False
-        self._lent = None
+        begun = self._lending.end()
         self._note_use(launch)
         self._spares.remove(slot)
         slot.run, slot.traced = run, run.traced
-        run.adopt_lent(slot)
+        run.adopt_lent(slot, begun)
         self._keep_ready()
         return True
 
     def take_back(self, slot: WarmSlot) -> None:
         """Take back a place that was lent, and not used."""
-        if slot is self._lent:
-            self._lent = None
+        if slot is self._lending.slot:
+            self._lending.end()
 
     def call_in(self, slot: WarmSlot) -> None:
         """End a place that was lent to somebody who is gone."""
-        if slot is self._lent:
+        if slot is self._lending.slot:
             self._lose(slot)
 
     # -- the others --------------------------------------------------------------------------------------------------
@@ -170,13 +163,16 @@ class Slots:
 
     def _best(self) -> WarmSlot | None:
         """Return the one that was used last: of those that are too many it then shows that nobody needs them."""
-        free = [slot for slot in self._spares if slot is not self._lent]
+        free = [slot for slot in self._spares if slot is not self._lending.slot]
         ready = (slot for slot in reversed(free) if slot.cell is not None)
         return next(ready, free[0] if free else None)
 
     def give_back(self, now: float) -> float:
-        """Let go of one spare that nobody has needed for long, if there is any; return when to look again."""
-        due = spare_until(self._spares)
+        """Let go of one spare that nobody has needed for long, if there is any, and of one that was lent and runs what
+        we have not been told of; return when to look again."""
+        if self._lending.slot is not None and self._lending.due <= now:
+            self._lose(self._lending.slot)
+        due = min(spare_until(self._spares), self._lending.due)
         if due <= now:
             self._lose(self._spares[0])
         return min(due, now + IDLE_SECONDS)
@@ -237,7 +233,7 @@ class Slots:
         _trace.note(slot.traced, _trace.FURNISHED)
         waiting = self._waiting.pop(slot, None)
         if waiting is None:
-            self._lend(slot)
+            self._lending.offer(slot)
             return
         if waiting[0].gone:
             self._spares.append(slot)
@@ -285,8 +281,8 @@ class Slots:
         if slot not in self._all:
             return
         self._all.discard(slot)
-        if slot is self._lent:
-            self._lent = None
+        if slot is self._lending.slot:
+            self._lending.end()
         if slot in self._spares:
             self._spares.remove(slot)
         self._loop.forget(slot.control.fileno())
