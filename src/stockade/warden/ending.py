@@ -252,7 +252,7 @@ class Ending:
 
     def _report(self, meter: Meter, trouble: str) -> None:
         assert self._denials is not None and self._outlets is not None
-        self._outlets.drain()
+        self._outlets.take_report()
         report = meter.report(self._exit) | {
             "cause": self.cause,
             "failure": self._failure,

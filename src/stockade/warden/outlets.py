@@ -100,9 +100,8 @@ class Outlets:
             while self._take(number, fd):
                 pass
 
-    def drain(self) -> None:
-        """Read what the dead have left in the pipes; nobody can add to it."""
-        self.take_output()
+    def take_report(self) -> None:
+        """Read what the dead have left of their report; nobody can add to it."""
         while self._on_channel(0):
             pass
 
