@@ -94,7 +94,7 @@ class LimitsContract(Traits):
     def test_cpu_time(self, run: Run) -> None:
         result = run("while True: pass", policy={"limits": {"cpu_time": 0.5, **PATIENT}})
         assert (result.outcome, result.limit) == (Outcome.LIMIT_EXCEEDED, Guarantee.CPU_TIME)
-        assert 0.45 <= result.usage.cpu_seconds < 0.8
+        assert 0.45 <= result.usage.cpu_seconds < 0.8, result.usage
 
     def test_what_was_printed_before_a_kill_is_there(self, run: Run) -> None:
         limits = {"wall_time": 0.4 * SLOWER + self.start_seconds}
