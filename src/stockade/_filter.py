@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from stockade._errors import FieldProblem, PolicyError
+from stockade._errors import FieldProblem, PolicyError, SetupError
 from stockade._guarantees import Guarantee, Isolation
 from stockade._result import Denial
 from stockade.linux import landlock
@@ -57,8 +57,11 @@ def read(policy: Policy, facts: HostFacts, isolation: Isolation) -> bytes | None
 
 
 def program(plan: Plan) -> bytes:
-    """Return the program to load."""
-    return _program(_of(plan), plan.policy.security.explain_denials)
+    """Return the program to load; ``SetupError`` where no descriptor is free to read what makes it."""
+    try:
+        return _program(_of(plan), plan.policy.security.explain_denials)
+    except OSError as error:  # modules are imported when they are needed first
+        raise SetupError(f"the system-call filter could not be made: {error.strerror}") from error
 
 
 def errnos(plan: Plan) -> dict[int, int]:
