@@ -88,7 +88,7 @@ class StockadeAgent
   rescue StandardError, SystemStackError
     say(error: { type: error.class.name.to_s, message: '', traceback: '' })
   rescue NoMemoryError
-    @channel.syswrite(OUT_OF_MEMORY)
+    @channel.syswrite(OUT_OF_MEMORY) rescue nil # the reader may have stopped listening
   end
 
   def text_of(text)

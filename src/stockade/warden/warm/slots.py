@@ -170,12 +170,13 @@ class Slots:
     def give_back(self, now: float) -> float:
         """Let go of one spare that nobody has needed for long, if there is any, and of one that was lent and runs what
         we have not been told of; return when to look again."""
-        if self._lending.slot is not None and self._lending.due <= now:
-            self._lose(self._lending.slot)
-        due = min(spare_until(self._spares), self._lending.due)
+        lending = self._lending
+        if lending.slot is not None and lending.due <= now:
+            self._lose(lending.slot)
+        due = spare_until(self._spares)
         if due <= now:
             self._lose(self._spares[0])
-        return min(due, now + IDLE_SECONDS)
+        return min(due, lending.due, now + IDLE_SECONDS)
 
     def spare(self) -> None:
         """Have one more made for the next run."""
