@@ -20,14 +20,14 @@ from stockade._launch import Launch
 from stockade._plan import Plan, plan_for_job
 from stockade._result import Result
 from stockade.backends.base import Backend
-from stockade.client import wardens
+from stockade.client import wardens, yielding
 from stockade.client.conversation import Conversation, introduction, repetition
 from stockade.client.outbox import Outbox
 from stockade.languages import registry as languages
 from stockade.warden import wire
 
 Opened = tuple[Outbox, wardens.Line]
-_NOW = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
+_NOW = int(socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
 _AT_ONCE = 1 << 14
 """Characters of a source that any socket has room for."""
 NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -75,22 +75,26 @@ class Opener:
             self._note(talk)
 
     @contextmanager
-    def hasten(self, source: Any, options: Mapping[str, Any]) -> Iterator[Opened | None]:
+    def hasten(self, source: Any, options: Mapping[str, Any], *, waits: bool = False) -> Iterator[Opened | None]:
         """Do so for ``source``, if it is to be run as the last one was but for its text; yield nothing if not.
 
         The words are on their way before all else is done that belongs to a run, which then happens beside the warden's
-        own work.
+        own work. ``waits`` tells that this thread has nothing else to do than to wait for the answer.
         """
         form = self._form
         line = wardens.idle_line() if form is not None and form.is_for(source, options) else None
-        left = None if line is None or form is None else self._send(line, form, source)
-        if line is None or form is None or left is None:
-            yield None
-            return
-        with line:
-            talk = self._talk(form.launch, form.plan, left, silent=True)
-            yield Outbox(talk, line.sock), line
-            self._note(talk)
+        if line is not None and form is not None:
+            with line:
+                left = self._send(line, form, source)
+                if left is not None:
+                    if line.guest is not None and waits:
+                        yielding.make_way()
+                    line.let_go_of_guest()
+                    talk = self._talk(form.launch, form.plan, left, silent=True)
+                    yield Outbox(talk, line.sock), line
+                    self._note(talk)
+                    return
+        yield None
 
     def _send(self, line: wardens.Line, form: Form, source: str) -> bytes | None:
         """Send the launch as far as it goes now; return the rest, or ``None`` if the other end is gone."""
@@ -98,17 +102,17 @@ class Opener:
         text = encoded(source)
         try:
             # Lent for a run like the last one over this line, which was told of nothing else.
-            guest = line.borrowed() if line.said is form.said and len(source) <= _AT_ONCE else None
-            if guest is not None:
-                self._hand_over(guest, text)
-            words = repetition(text, form.said, line.said, self.trace, lent=guest is not None)
+            if line.said is form.said and len(source) <= _AT_ONCE:
+                line.borrow()
+            if line.guest is not None:
+                self._hand_over(line.guest, text)
+            words = repetition(text, form.said, line.said, self.trace, lent=line.guest is not None)
             line.said = form.said
             _trace.note(self.trace, _trace.SENT)
             return words[line.sock.send(words, _NOW) :]
         except BlockingIOError:
             return words
         except OSError:
-            line.sock.close()
             return None
 
     def _hand_over(self, guest: _socket.socket, source: bytes) -> None:
@@ -117,7 +121,6 @@ class Opener:
         _trace.note(self.trace, _trace.PASSED)
         with suppress(OSError):  # it has ended: the warden sees to another
             guest.send(wire.usual(source, self.trace), _NOW)
-        guest.close()
 
     def recall(self, job: Job, source: Any, options: Mapping[str, Any]) -> None:
         """Take notice that ``options`` and ``source`` have made ``job``."""

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -157,7 +158,8 @@ def test_one_whose_caller_has_left_is_ended_since_nobody_knows_what_it_was_told(
     ready(keeping())
     line = wardens.idle_line()
     assert line is not None
-    guest = line.borrowed()
+    line.borrow()
+    guest = line.guest
     assert guest is not None
     words = wire.encode("launch", steps=[("job_file", "main.py", b"import time; time.sleep(600)")], argv=[])
     guest.send(words[:20])  # and not the rest
@@ -172,10 +174,10 @@ def _handed(box: stockade.Sandbox, source: bytes) -> tuple[wardens.Line, bytes]:
     """Hand a lent guest its launch; return the line to the warden, and what that is to be told of it."""
     form, line = box._opener._form, wardens.idle_line()
     assert form is not None and line is not None
-    guest = line.borrowed()
-    assert guest is not None
-    guest.send(wire.usual(source, 0))
-    guest.close()
+    line.borrow()
+    assert line.guest is not None
+    line.guest.send(wire.usual(source, 0))
+    line.let_go_of_guest()
     return line, repetition(source, form.said, line.said, 0, lent=True)
 
 
@@ -243,7 +245,8 @@ def test_one_is_not_taken_by_a_run_of_another_kind() -> None:
     box = ready(keeping())
     form, line = box._opener._form, wardens.idle_line()
     assert form is not None and line is not None
-    guest = line.borrowed()
+    line.borrow()
+    guest = line.guest
     assert guest is not None
     before = guests()
     line.sock.sendall(repetition(b"print(1)", dict(form.said) | {"caller": 99}, line.said, 0, lent=True))
@@ -264,6 +267,36 @@ def test_a_warden_that_stands_still_finds_a_run_that_has_begun_without_it() -> N
     waker.join()
     assert _trace.PASSED in steps
     assert result.stdout == "alone\n"
+
+
+class _Left(Exception):
+    pass
+
+
+def test_nothing_is_left_of_one_whose_caller_leaves_in_the_moment_in_which_it_makes_way_for_it() -> None:
+    def leave(*_: object) -> None:
+        raise _Left
+
+    box = ready(keeping())
+    opened = len(list(Path("/proc/self/fd").iterdir()))
+    handler = signal.signal(signal.SIGALRM, leave)
+    left: list[_Left] = []
+    try:
+        for number in range(10):
+            ready(box)
+            before = guests()
+            signal.setitimer(signal.ITIMER_REAL, 0.0002 * number + 0.0003)
+            try:
+                box.run("while True: pass")
+            except _Left as error:
+                left.append(error)  # and with it all that its frames hold
+            _until(lambda before=before: len(before - guests()) >= 1)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler)
+    assert len(left) == 10
+    assert len(list(Path("/proc/self/fd").iterdir())) <= opened + 1
+    assert box.run("print('next')").stdout == "next\n"
 
 
 def test_many_threads_with_pauses() -> None:

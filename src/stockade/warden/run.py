@@ -307,7 +307,7 @@ class Run(Ending):
         self._hear()  # that the program has begun
         group = slot.group
         counted = group is not None and group.counts_memory
-        if launch.collect is None and not launch.watch.live and counted and _is_alone(cell, slot):
+        if launch.collect is None and not launch.watch.live and counted and slot.holds_one():
             _trace.note(self.traced, _trace.ALONE)
             self._exit = {"status": status << 8, **cell.see()}
             self._ended = self._pending = True
@@ -340,13 +340,6 @@ class Run(Ending):
         self._link.send("limit", guarantee="output", state=state, used=used, figure=self._watch.output_bytes)
         if state == "met" and self._watch.kill_on_output:
             self.kill("output")
-
-
-def _is_alone(cell: Cell, slot: Slot) -> bool:
-    """Return whether the guest's first process, killed by now, is all that there is of it. It was counted if it has not
-    been reaped after that: else the one counted in its place is a child of it."""
-    tasks = slot.tasks()
-    return tasks is not None and cell.has_guest() and tasks <= 1
 
 
 def _nothing() -> None:

@@ -77,6 +77,12 @@ class Slot:
         held = None if self.group is None else self.group.look()
         return None if held is None else held - self.own_tasks
 
+    def holds_one(self) -> bool:
+        """Return whether the guest's first process, dead or alive, is all that there is of a run, where that is known.
+        It was counted if it has not been reaped after that: else the one counted in its place is a child of it."""
+        tasks = self.tasks()
+        return tasks is not None and self.cell is not None and self.cell.has_guest() and tasks <= 1
+
     def order(self, launch: Launch) -> bytes:
         """Return what the process that waits in the cell is to be told of ``launch``."""
         return wire.order(launch)

@@ -141,6 +141,7 @@ class Slots:
         self._spares.remove(slot)
         slot.run, slot.traced = run, run.traced
         run.adopt_lent(slot, begun)
+        run.rehearse()
         self._keep_ready()
         return True
 
