@@ -62,7 +62,26 @@ def plan(
         missing["security.capabilities"] = unkept
     if missing:
         raise PlanError(backend, missing)
-    return Plan(backend, policy, facts, FrozenDict(enforcement), isolation, own_filter)
+    return _known(Plan(backend, policy, facts, FrozenDict(enforcement), isolation, own_filter))
+
+
+def _known(made: Plan) -> Plan:
+    """Return the plan like this one that was made before of the same policy, if there is one: what is worked out of a
+    plan is kept by the plan itself, and each sandbox of a program would have its own."""
+    global _recent
+    for each in _recent:
+        if each.policy is made.policy and each.facts is made.facts and _decided(each) == _decided(made):
+            return each
+    _recent = (made, *_recent[: _RECENT - 1])
+    return made
+
+
+def _decided(made: Plan) -> tuple[object, ...]:
+    return made.backend, made.isolation, made.own_filter, made.enforcement
+
+
+_RECENT = 8
+_recent: tuple[Plan, ...] = ()
 
 
 def _unkept(policy: Policy, cannot_keep: str) -> str:

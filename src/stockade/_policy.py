@@ -6,6 +6,7 @@ import json
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -130,7 +131,7 @@ class Policy(Part):
     def named(cls, policy: Policy | str | None) -> Policy:
         """Return the policy itself, the profile of that name, or the default profile."""
         if policy is None:
-            return cls()
+            return _default()
         if isinstance(policy, str):
             return cls.profile(policy)
         if not isinstance(policy, Policy):
@@ -170,6 +171,12 @@ class Policy(Part):
         if guarantee in LIMITS:
             return self.limits.figure(guarantee) is not None
         return not (guarantee is Guarantee.NETWORK and self.network == "host")
+
+
+@lru_cache(maxsize=1)
+def _default() -> Policy:
+    """Return the policy of all who name none: one object, so that what is worked out of it is worked out once."""
+    return Policy()
 
 
 def read(text: str, *, as_json: bool) -> Any:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stockade import Enforcement, Guarantee, PlanError, Policy, Strength
+from stockade import Enforcement, Guarantee, Isolation, PlanError, Policy, Strength
 from stockade._plan import plan, plan_for_job
 from stockade.backends.native import Native
 from stockade.backends.native_capabilities import capabilities
@@ -15,6 +15,34 @@ HOSTS = [hosts.ROOT_V1, hosts.ROOT_V2, hosts.USER, hosts.OLD_USER]
 
 def made(policy, facts):
     return plan(policy, facts, "native", capabilities(facts))
+
+
+def test_sandboxes_of_one_policy_share_a_plan_and_nobody_else_does():
+    policy = Policy()
+    first = made(policy, hosts.ROOT_V1)
+    assert made(policy, hosts.ROOT_V1) is first
+    assert Policy.named(None) is Policy.named(None)
+    held = capabilities(hosts.ROOT_V1)
+    weaker = {**held, Guarantee.MEMORY: Enforcement("a sample", Strength.SUPERVISOR, "")}
+    others = [
+        made(Policy(), hosts.ROOT_V1),
+        made(policy, replace(hosts.ROOT_V1)),
+        made(policy, hosts.USER),
+        plan(policy, hosts.ROOT_V1, "other", held),
+        plan(policy, hosts.ROOT_V1, "native", weaker),
+        plan(policy, hosts.ROOT_V1, "native", held, own_filter=b"{}"),
+        plan(policy, hosts.ROOT_V1, "native", held, isolation=Isolation.PROCESS),
+    ]
+    assert len({id(each) for each in (first, *others)}) == 8
+    assert others[4].enforcement[Guarantee.MEMORY].mechanism == "a sample"
+
+
+def test_what_was_planned_long_ago_is_forgotten():
+    policy = Policy()
+    first = made(policy, hosts.ROOT_V1)
+    for _ in range(8):
+        made(Policy(), hosts.ROOT_V1)
+    assert made(policy, hosts.ROOT_V1) is not first
 
 
 @pytest.mark.parametrize("facts", HOSTS)
