@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -99,7 +100,7 @@ def test_a_look_tells_of_a_soft_limit_once():
         own_tasks=2, cell=SimpleNamespace(init=os.getpid()), group=_Group(10 * MIB, 41 * MIB, 90 * MIB)
     )
     meter = Meter(Watch(soft_memory=40 * MIB), cast(Any, slot))
-    meter.start(0.0, 0)
+    meter.start(time.monotonic(), 0.0, 0)
     assert meter.next_look < meter._begin + 0.021
     assert [meter.look(0.0) for _ in range(3)] == [[], [("memory", "soft", 41 * MIB, 40 * MIB)], []]
     assert meter._past_soft == 41 * MIB

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -76,3 +77,10 @@ class ReceiptsContract(Traits):
         assert 0 < result.usage.wall_seconds < 30
         assert result.usage.output == 6
         assert result.usage.processes in (1, None)
+
+    def test_the_wall_time_is_all_of_the_programs(self) -> None:
+        """Nobody need be told of its beginning at once for the clock to count from there."""
+        for number in range(6):
+            asked = time.monotonic()
+            result = self.run_source(f"import time\ntime.sleep(0.01)  # {number}")
+            assert 0.01 <= result.usage.wall_seconds <= time.monotonic() - asked

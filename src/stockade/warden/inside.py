@@ -145,7 +145,8 @@ class Inside(Record):
             usage = resource.getrusage(resource.RUSAGE_SELF)
             _trace.note(fields["trace"], _trace.DRESSED)
             spent = time.process_time() - begin
-            self._send("exec", cpu_seconds=spent, peak_memory=usage.ru_maxrss * 1024, notes=_trace.take())
+            peak, notes = usage.ru_maxrss * 1024, _trace.take()
+            self._send("exec", at=time.monotonic(), cpu_seconds=spent, peak_memory=peak, notes=notes)
             stage.seal()
         except BaseException as error:
             self._fail("setup", error)
@@ -171,7 +172,8 @@ class Inside(Record):
             begin = time.process_time()
             stage.apply(fields["steps"])
             usage = resource.getrusage(resource.RUSAGE_SELF)
-            wire.encode("exec", cpu_seconds=time.process_time() - begin, peak_memory=usage.ru_maxrss * 1024)
+            spent = time.process_time() - begin
+            wire.encode("exec", at=time.monotonic(), cpu_seconds=spent, peak_memory=usage.ru_maxrss * 1024)
             try:
                 os.execve("", fields["argv"], fields["environment"])
             except OSError:

@@ -69,14 +69,14 @@ class Meter:
         """The cell has the launch: should it die before it says that the program runs, time counts from here."""
         self._begin = time.monotonic()
 
-    def start(self, spent: float, peak: int, begun: float | None = None) -> None:
-        """The program starts now, or was ``begun`` before; the set-up itself ``spent`` CPU seconds and held ``peak``
-        bytes."""
+    def start(self, begun: float, spent: float, peak: int) -> None:
+        """The program was ``begun`` then, and that is heard of now: not at once, where nobody is woken up for it. The
+        set-up itself ``spent`` CPU seconds and held ``peak`` bytes."""
         self.started = True
         self._spent = spent
         self._setup_peak = peak
         now = time.monotonic()
-        self._begin = now if begun is None else begun
+        self._begin = min(begun, now)
         self.next_look = self._plan_next_look(now, now - self._begin, None if self._soft is None else 0)
         if self._watch.report_seconds is not None:
             self.next_report = self._begin + self._watch.report_seconds

@@ -75,7 +75,6 @@ class Run(Ending):
         self.meter: Meter | None = None
         self._loan = Loan()
         self._handed_over = False
-        self._begun: float | None = None
         self._link = Link(self._loop, sock, decoder, self)
 
     # -- the caller's side -------------------------------------------------------------------------------------
@@ -171,9 +170,9 @@ class Run(Ending):
 
     # -- the guest's side --------------------------------------------------------------------------------------
 
-    def adopt_lent(self, slot: Slot, begun: float | None) -> None:
-        """Take a slot whose guest the caller has handed the launch already, and which was ``begun`` by then."""
-        self._handed_over, self._begun = True, begun
+    def adopt_lent(self, slot: Slot) -> None:
+        """Take a slot whose guest the caller has handed the launch already."""
+        self._handed_over = True
         self.adopt(slot)
 
     def adopt(self, slot: Slot) -> None:
@@ -262,7 +261,7 @@ class Run(Ending):
         elif kind == "exec":
             _trace.note(self.traced, _trace.STARTED)
             _trace.notes.extend(fields["notes"])
-            self.meter.start(fields["cpu_seconds"], fields["peak_memory"], self._begun)
+            self.meter.start(fields["at"], fields["cpu_seconds"], fields["peak_memory"])
             self._stir()
             self._house.begun(self)
             self._link.send_with_next("started")

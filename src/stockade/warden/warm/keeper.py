@@ -275,7 +275,13 @@ class Guest:
                 _trace.note(traced, _trace.DRESSED)
             spent, notes = time.process_time() - begin, _trace.take() if traced else []
             self._control.sendall(
-                wire.encode("exec", cpu_seconds=spent, peak_memory=usage.ru_maxrss * 1024, notes=notes)
+                wire.encode(
+                    "exec",
+                    at=time.monotonic(),
+                    cpu_seconds=spent,
+                    peak_memory=usage.ru_maxrss * 1024,
+                    notes=notes,
+                )
             )
             self._control.detach()
             processes.close_all_but((*_STREAMS, *self._own))
@@ -302,7 +308,13 @@ class Guest:
         for _, fields in decoder.feed(wire.usual(source, 0)):
             usage = resource.getrusage(resource.RUSAGE_SELF)
             name = self._stage.rehearse(fields["source"])
-            wire.encode("exec", cpu_seconds=time.process_time(), peak_memory=usage.ru_maxrss * 1024, notes=[])
+            wire.encode(
+                "exec",
+                at=time.monotonic(),
+                cpu_seconds=time.process_time(),
+                peak_memory=usage.ru_maxrss * 1024,
+                notes=[],
+            )
             perform(name)
         self._stage.end_rehearsal()
         gc.freeze()  # what is there by now is none of the job's: its collections leave it alone

@@ -54,13 +54,11 @@ class Lending:
         """When a guest that has begun has gone on for too long without our knowing what it runs."""
         return float("inf") if self._begun is None else self._begun + self._most
 
-    def end(self) -> float | None:
-        """Take the place back; return when its guest was heard to begin, if it was."""
-        begun = self._begun
+    def end(self) -> None:
+        """Take the place back, or let its run have it."""
         if self.slot is not None:
             self._stop_listening()
         self.slot = self._begun = None
-        return begun
 
     def _stop_listening(self) -> None:
         if self.slot is not None and self.slot.cell is not None:

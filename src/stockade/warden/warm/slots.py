@@ -136,11 +136,11 @@ class Slots:
         """Give ``run`` the place that was lent to its caller; return whether it is still there."""
         if slot is not self._lending.slot or slot.cell is None or self._closed:
             return False
-        begun = self._lending.end()
+        self._lending.end()
         self._note_use(launch)
         self._spares.remove(slot)
         slot.run, slot.traced = run, run.traced
-        run.adopt_lent(slot, begun)
+        run.adopt_lent(slot)
         run.rehearse()
         self._keep_ready()
         return True
