@@ -21,6 +21,14 @@ async def main():
         return {(str(result.outcome), result.error and result.error.message) for result in await asyncio.gather(*runs)}
 print(*asyncio.run(main()))
 """
+INSISTING = """
+import asyncio, stockade
+async def main():
+    async with stockade.AsyncSandbox(backend="native", warm=True) as box:
+        runs = [box.run(str(number)) for number in range(30)]
+        return {str(result.outcome) for result in await asyncio.gather(*runs)}
+print(*asyncio.run(main()))
+"""
 CALLED_OFF = """
 import time, stockade
 from concurrent.futures import ThreadPoolExecutor
@@ -35,8 +43,8 @@ with ThreadPoolExecutor(40) as pool:
 """
 
 
-def under_few_descriptors(program: str) -> str:
-    shell = f'ulimit -n {_FEW_DESCRIPTORS} && exec "$0" -c "$1"'
+def under_few_descriptors(program: str, most: int = _FEW_DESCRIPTORS) -> str:
+    shell = f'ulimit -n {most} && exec "$0" -c "$1"'
     done = subprocess.run(
         ["/bin/sh", "-c", shell, sys.executable, program], capture_output=True, text=True, timeout=100, check=False
     )
@@ -71,3 +79,10 @@ def test_one_caller_s_crowd_does_not_hold_up_another_caller() -> None:
 @pytest.mark.needs("native")
 def test_who_calls_off_a_run_that_waits_does_not_wait() -> None:
     assert under_few_descriptors(CALLED_OFF) == "cancelled True\n"
+
+
+@pytest.mark.needs("native")
+@pytest.mark.parametrize("most", [150, _FEW_DESCRIPTORS])
+def test_who_waits_for_a_warm_interpreter_does_not_wait_for_itself(most: int) -> None:
+    """A run that insists on a copy is let in once more when there is an interpreter to make it."""
+    assert under_few_descriptors(INSISTING, most) == "completed\n"

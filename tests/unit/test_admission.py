@@ -101,3 +101,19 @@ def test_one_that_cannot_begin_costs_no_other_run_anything(monkeypatch: pytest.M
 def test_what_a_host_is_short_of_has_a_name() -> None:
     rooms = list(admission._rooms())
     assert rooms and all(room >= 0 and name for room, name in rooms)
+
+
+def test_who_waits_for_an_interpreter_is_in_nobody_s_way_nor_in_its_own(
+    begun: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host with room for a single run has room for one that asks again."""
+    door = Admission(cast(Any, lambda run, _launch: begun.append(run.name)))
+    monkeypatch.setattr(door, "_descriptors", 1)
+    first = asked(door, "first", 1)
+    second = asked(door, "second", 2)
+    assert begun == ["first"]
+    door.leave(first)
+    assert begun == ["first", "second"]
+    door.leave(second)
+    door.ask(first, by(1))
+    assert begun == ["first", "second", "first"]

@@ -66,12 +66,12 @@ class Admission:
         self._starting.add(run)
 
     def begun(self, run: Run) -> None:
-        """Take notice that ``run`` is no longer being set up: its program runs, or it waits for an interpreter."""
+        """Take notice that ``run`` is no longer being set up: its program runs."""
         self._starting.discard(run)
         self._fill()
 
     def leave(self, run: Run) -> None:
-        """Take notice that ``run`` is over."""
+        """Take notice that ``run`` is over, or waits for an interpreter: it takes nothing, and will ask again."""
         self._active.discard(run)
         self._starting.discard(run)
         self._fill()

@@ -149,6 +149,10 @@ class Warden:
         """Take notice that ``run`` is no longer being set up."""
         self._admission.begun(run)
 
+    def set_aside(self, run: Run) -> None:
+        """Take notice that ``run`` waits for an interpreter, and will ask again."""
+        self._admission.leave(run)
+
     def release(self, slot: Slot) -> None:
         """Take back a slot whose cell is dead."""
         if isinstance(slot, WarmSlot):

@@ -38,8 +38,8 @@ class House(slots.House, Protocol):
     def begin(self, run: Run, launch: Launch) -> None:
         """Find a cell for ``run``, in another way if need be."""
 
-    def begun(self, run: Run) -> None:
-        """Take notice that ``run`` is no longer being set up."""
+    def set_aside(self, run: Run) -> None:
+        """Take notice that ``run`` takes nothing from others until it is started."""
 
     def take_slot(self) -> Slot:
         """Return a slot for a cell."""
@@ -120,7 +120,7 @@ class Zygote:
     def wait_for(self, run: Run, launch: Launch) -> None:
         """Start ``run`` when the interpreter is there, or refuse it."""
         self._queue.append((run, launch))
-        self._house.begun(run)  # it takes nothing from others meanwhile
+        self._house.set_aside(run)
 
     def is_late(self, now: float) -> bool:
         """Return whether it should have said long ago that it is there."""
