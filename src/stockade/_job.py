@@ -13,6 +13,7 @@ from stockade._errors import JobError
 from stockade._project import Project
 
 _LONGEST_NAME, _LONGEST_PATH = 255, 3000  # NAME_MAX; PATH_MAX, with room for where it is laid
+_LONGEST_WORD = 32 * os.sysconf("SC_PAGE_SIZE")  # MAX_ARG_STRLEN, the NUL at its end included
 STDIN_TYPES = bytes | BinaryIO | None
 
 
@@ -58,12 +59,7 @@ class Job:
         """Refuse what cannot run."""
         if bool(self.argv) == (self.source is not None):
             raise JobError("a job is either a command or source text")
-        for word in (*self.argv, *self.arguments, *self.environment, *self.environment.values()):
-            if not isinstance(word, str) or "\0" in word:
-                raise JobError(f"{word!r}: arguments and environment are text without NUL bytes")
-        for name in self.environment:
-            if not name or "=" in name:
-                raise JobError(f"environment: {name!r} is no name of a variable: it is empty or holds '='")
+        _check_words((*self.argv, *self.arguments), self.environment)
         if not _can_be_read(self.stdin):
             raise JobError(f"stdin: text, bytes or an open binary file are taken, not {type(self.stdin).__name__}")
         for name, content in self.files.items():
@@ -78,11 +74,33 @@ class Job:
             raise JobError(f"{inner!r}: another file has the name of the folder that this one lies in")
 
 
+def _check_words(words: tuple[str, ...], environment: Mapping[str, str]) -> None:
+    for word in (*words, *environment, *environment.values()):
+        if not isinstance(word, str) or "\0" in word:
+            raise JobError(f"{word!r:.80}: arguments and environment are text without NUL bytes")
+    for name in environment:
+        if not name or "=" in name:
+            raise JobError(f"environment: {name!r} is no name of a variable: it is empty or holds '='")
+    for word in (*words, *map("=".join, environment.items())):
+        if len(_encoded(word)) >= _LONGEST_WORD:
+            raise JobError(
+                f"{word[:40]!r}...: an argument or a variable has {_LONGEST_WORD:,} bytes or more, and Linux takes "
+                "fewer (execve(2), MAX_ARG_STRLEN); hand it over as a file or on standard input"
+            )
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return os.fsencode(text)
+    except UnicodeEncodeError as error:
+        raise JobError(f"{text!r:.80}: cannot be encoded, as names and arguments have to be: {error.reason}") from None
+
+
 def _check_name(name: str) -> None:
     parts = name.split("/")
     if not name or "\0" in name or name.startswith("/") or ".." in parts or "" in parts or "." in parts:
         raise JobError(f"{name!r}: a file's name in the workspace is relative and has no '..' in it")
-    if len(os.fsencode(name)) > _LONGEST_PATH or any(len(os.fsencode(part)) > _LONGEST_NAME for part in parts):
+    if len(_encoded(name)) > _LONGEST_PATH or any(len(_encoded(part)) > _LONGEST_NAME for part in parts):
         raise JobError(f"{name[:40]!r}...: a file's name is longer than Linux takes ({_LONGEST_NAME} bytes a part)")
 
 

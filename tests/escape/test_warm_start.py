@@ -125,6 +125,10 @@ DRAWN = {
     "tempfile": ("import tempfile\ntempfile.mktemp()", "import tempfile; print(tempfile.mktemp())"),
     "random": ("import random\nrandom.random()", "import random; print(random.random())"),
     "secrets": ("import secrets\nsecrets.token_hex()", "import secrets; print(secrets.token_hex())"),
+    "multiprocessing": (
+        "import multiprocessing",
+        "import multiprocessing as m; print(bytes(m.current_process().authkey))",
+    ),
     "uuid": ("import uuid\nuuid.uuid4()", "import uuid; print(uuid.uuid4())"),
 }
 

@@ -294,3 +294,22 @@ def test_numpy_starts_no_thread_that_the_policy_has_no_room_for():
     code = "import numpy, os\nnumpy.linalg.inv(numpy.eye(200) * 2)\nprint(len(os.listdir('/proc/self/task')))"
     result = stockade.run(code, policy=Policy(limits={"processes": 1}), interpreter=sys.prefix, backend="native")
     assert (result.stdout, result.stderr) == ("1\n", ""), result
+
+
+_OWN_FILE = {
+    "python": "import os\nos.close(3)\nfile = os.open('out', os.O_WRONLY | os.O_CREAT)\nassert file == 3\nos.write(file, b'mine')",
+    "ruby": "IO.for_fd(3).close\nfile = File.open('out', 'w')\nraise unless file.fileno == 3\nfile.write('mine')\nfile.flush",
+    "javascript": "const fs = require('fs')\nfs.closeSync(3)\nconst file = fs.openSync('out', 'w')\n"
+    "if (file !== 3) throw file\nfs.writeSync(file, 'mine')",
+}  # fmt: skip
+
+
+@pytest.mark.needs("native")
+@pytest.mark.parametrize("warm", [True, False])
+@pytest.mark.parametrize("language", _OWN_FILE)
+def test_a_file_by_the_channel_s_number_is_the_job_s(language: str, warm: bool) -> None:
+    """Neither a report nor the announcement of the end gets into it."""
+    box = stockade.Sandbox(backend="native", warm=warm and language != "javascript")
+    result = box.run(_OWN_FILE[language], language=language, artifacts=["out"])
+    assert result.ok, result.summary() + result.stderr
+    assert result.artifacts["out"] == b"mine"

@@ -37,3 +37,22 @@ def test_what_is_no_language_and_no_backend():
         backends.find(5)
     with pytest.raises(BackendUnavailable, match="there are: bubblewrap, firejail, landlock, native, process"):
         backends.find("docker")
+
+
+@pytest.mark.parametrize(("options", "words"), [
+    ({"arguments": ["\ud800"]}, "cannot be encoded"),
+    ({"environment": {"A": "\ud800"}}, "cannot be encoded"),
+    ({"files": {"\ud800": b""}}, "cannot be encoded"),
+    ({"arguments": ["x" * (1 << 17)]}, "131,072 bytes or more, and Linux takes fewer"),
+    ({"environment": {"A": "x" * ((1 << 17) - 2)}}, "131,072 bytes or more"),
+    ({"arguments": ["\0"]}, "without NUL"),
+])  # fmt: skip
+def test_words_that_nothing_can_be_executed_with(options, words):
+    with pytest.raises(JobError, match=words):
+        job_from_source("1", **options)
+
+
+def test_words_that_something_can():
+    longest = "x" * ((1 << 17) - 1)
+    assert job_from_source("1", arguments=[longest, "\udcff"]).arguments == (longest, "\udcff")
+    assert job_from_source("1", environment={"A": longest[2:]}).environment == {"A": longest[2:]}

@@ -13,6 +13,7 @@ const { inspect, types } = require('util');
 const vm = require('vm');
 
 const CHANNEL = 3;
+const PIPE = fs.fstatSync(CHANNEL).ino; // a job may close it, and have a file of its own by that number
 const LONGEST_TEXT = 64 * 1024;
 const LONGEST_VALUE = 512 * 1024;
 const UNSETTLED = 13; // Node's own exit status for a module that waits for what never comes
@@ -184,7 +185,7 @@ function say() {
   if (report === null) return;
   try {
     let left = Buffer.from(JSON.stringify(report) + '\n');
-    while (left.length) left = left.subarray(fs.writeSync(CHANNEL, left));
+    while (left.length && fs.fstatSync(CHANNEL).ino === PIPE) left = left.subarray(fs.writeSync(CHANNEL, left));
   } catch {
     // the reader may have stopped listening
   }

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     Namespace = dict[str, Any]
 
 _CHANNEL = 3
+_FIFO = 1  # the kind of file in its mode (inode(7))
 _ANNOUNCEMENT = b"\0stockade\0"  # see warden/wire.py
 _EXHAUSTED = 122  # the exit status of a job that has used up its operations
 _LONGEST_REPR = 64 * 1024
@@ -353,6 +354,8 @@ def announce(status: int) -> bool:
     """Say that the job has ended and with which status, which is as much its own choice as an exit status is. Return
     whether that was possible: the job may have closed the channel, and then its end is waited for."""
     try:
+        if not is_open():
+            return False
         return os.write(_CHANNEL, _ANNOUNCEMENT + bytes((status & 0xFF,))) > 0
     except OSError:
         return False
@@ -362,10 +365,15 @@ def say(body: str) -> None:
     """Write a line of the report; the reader may have stopped listening."""
     data = body.encode("utf-8", "surrogatepass") + b"\n"
     try:
-        while data:
+        while data and is_open():
             data = data[os.write(_CHANNEL, data) :]
     except OSError:
         pass
+
+
+def is_open() -> bool:
+    """Return whether the channel leads to a pipe: a job may have closed it, and have a file of its own there."""
+    return os.fstat(_CHANNEL).st_mode >> 12 == _FIFO
 
 
 if __name__ == "__main__":

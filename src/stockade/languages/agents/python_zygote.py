@@ -133,6 +133,9 @@ def dress(launch: dict[str, Any]) -> None:
     random = sys.modules.get("numpy.random")  # the standard library's is seeded anew at every fork
     if random is not None:
         random.seed()
+    process = sys.modules.get("multiprocessing.process")
+    if process is not None:  # the key by which its processes know each other
+        process.current_process().authkey = os.urandom(32)
     gc.enable()
 
 

@@ -16,6 +16,7 @@ class StockadeAgent
     @most, @script, @count, @pid = Integer(most), script, 0, Process.pid
     @channel = IO.for_fd(3, 'wb', autoclose: false)
     @channel.close_on_exec = true
+    @pipe = @channel.stat.ino # a job may close it, and have a file of its own by that number
     Regexp.timeout = Float(regexp_seconds) if Float(regexp_seconds).positive?
   end
 
@@ -114,6 +115,8 @@ class StockadeAgent
   end
 
   def say(told)
+    return unless @channel.stat.ino == @pipe
+
     @channel.write("#{spell(told)}\n")
     @channel.flush
   rescue SystemCallError, IOError
