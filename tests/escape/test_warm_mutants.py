@@ -64,6 +64,22 @@ PROTECTIONS: dict[str, tuple[tuple[Edit, ...], str]] = {
         ((_INTERPRETER, "[*enumerate(self._mapped, 1)]", "[(1, uid) for uid in self._mapped]"),),
         "test_warm_slots.py::test_two_runs_at_once_have_two_uids",
     ),
+    "who is not seen is not asked": (
+        (("linux/steps/warm.py", ', "hidepid=4")', ")"),),
+        "test_warm_slots.py::test_what_earlier_runs_have_spent_is_not_told",
+    ),
+    "a slot that holds much is replaced": (
+        ((_SLOTS, "if slot.is_burdened:", "if False:"),),
+        "test_warm_slots.py::test_memory_that_a_run_leaves_charged_is_no_other_run_s",
+    ),
+    "limits hold again": (
+        (("linux/cgroups/group.py", "if self._loose and self._limits is not None:", "if False:"),),
+        "test_warm_slots.py::test_a_limit_that_was_let_go_of_to_end_a_run_holds_for_the_next_one",
+    ),
+    "tasks of the keeper alone are left out": (
+        (("linux/cgroups/group.py", "self._least_tasks = own_tasks + 1", "self._least_tasks = 3"),),
+        "test_warm_slots.py::test_the_tasks_of_one_run_are_not_counted_for_another",
+    ),
     "no key rings": (
         (("backends/native_warm.py", "policy.security.syscalls_file is not None", "False"),),
         "test_warm_slots.py::test_where_a_filter_of_the_policy_s_lets_keys_be_kept_no_other_run_finds_them",

@@ -54,6 +54,14 @@ _CLIENT = (
     "import socket\nc = socket.socket(socket.AF_UNIX)\ntry: c.connect('\\0left'); print('FOUND')\nexcept OSError: pass"
 )
 _C = "import ctypes; c = ctypes.CDLL(None)\n"
+_OTHERS_ALIVE = """
+import os
+for number in range(2, 100):
+    try:
+        number == os.getpid() or os.kill(number, 0) or print('FOUND')
+    except ProcessLookupError: pass
+    except PermissionError: print('FOUND')
+"""
 _NAMELESS = "os.fstat(os.open('/tmp', os.O_TMPFILE | os.O_RDWR)).st_ino"
 _ACL = "<I" + "HHI" * 3
 _ENTRIES = (2, *(1, 7, 0xFFFFFFFF), *(4, 7, 0xFFFFFFFF), *(32, 7, 0xFFFFFFFF))
@@ -123,7 +131,7 @@ TRACES = {
     ),
     "process": (
         "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0: time.sleep(60)\n    os._exit(0)\nos.wait()",
-        "import os; print('FOUND' if len([n for n in os.listdir('/proc') if n.isdigit()]) > 2 else '')",
+        _OTHERS_ALIVE,
     ),
     "variable": ("import os; os.environ['LEFT'] = '1'", "import os; os.getenv('LEFT') and print('FOUND')"),
     "module": ("import sys; sys.modules['left'] = sys", "import sys; 'left' in sys.modules and print('FOUND')"),
@@ -176,6 +184,58 @@ def test_nothing_is_left_for_the_next_run(box: stockade.Sandbox, leave: str, fin
     for result in in_one_slot(box, leave, find):
         assert result.ok, result.summary() + result.stderr
         assert "FOUND" not in result.stdout
+
+
+def test_what_earlier_runs_have_spent_is_not_told(box: stockade.Sandbox) -> None:
+    """The keeper's times are those of all guests that it has reaped, the copies of pages included (proc_pid_stat(5))."""
+    spend = "sum(range(10**6)); held = bytearray(20 << 20); print(0)"
+    look = """
+try:
+    fields = open('/proc/1/stat').read().rpartition(')')[2].split()
+    print(sum(map(int, (fields[8], *fields[13:15]))))  # cminflt, cutime, cstime
+except OSError:
+    print(0)
+"""
+    assert [result.stdout.splitlines()[1] for result in in_one_slot(box, spend, look)] == ["0"] * _RUNS
+
+
+@pytest.mark.needs("root")
+def test_memory_that_a_run_leaves_charged_is_no_other_run_s() -> None:
+    """A segment is taken down some time after its namespace; what it held counted for the next run, and ended it."""
+    box = stockade.Sandbox(Policy(limits={"memory": "96MiB"}), backend="native", warm=True)
+    leave = (
+        _C
+        + "c.shmat.restype = ctypes.c_void_p\nat = c.shmat(c.shmget(77, 80 << 20, 0o1600), None, 0)\nctypes.memset(at, 1, 80 << 20)"
+    )
+    for _ in range(_RUNS):
+        assert box.run(leave).ok
+        for code in ("held = bytearray(1 << 20)", "held = bytearray(50 << 20)"):
+            result = box.run(code)
+            assert result.ok, result.summary()
+            assert result.usage.peak_memory < 70 << 20
+
+
+@pytest.mark.needs("root")
+def test_a_limit_that_was_let_go_of_to_end_a_run_holds_for_the_next_one() -> None:
+    """Whoever is killed may use what it takes to die; the next guest of its slot may not."""
+    spin = "import time\nbegin = time.monotonic()\nwhile time.monotonic() - begin < 0.4: pass"
+    box, ended = (
+        stockade.Sandbox(Policy(limits={"cpu_rate": 0.25, "wall_time": wall}), backend="native", warm=True)
+        for wall in (10, 0.3)
+    )
+    assert [ended.run("while True: pass").limit for _ in range(4)] == ["wall_time"] * 4
+    for _ in range(4):
+        result = box.run(spin)
+        assert result.usage.cpu_seconds < 0.5 * result.usage.wall_seconds
+
+
+@pytest.mark.needs("root")
+def test_the_tasks_of_one_run_are_not_counted_for_another() -> None:
+    box = stockade.Sandbox(backend="native", warm=True)
+    assert box.run("1").usage.processes == 1
+    fork = "import os\nif os.fork() == 0: os._exit(0)\nos.wait()"
+    assert box.run(fork).usage.processes in (2, None)
+    assert {result.usage.processes for result in in_one_slot(box, fork, "0")} <= {1, None}
 
 
 _KEYS = """

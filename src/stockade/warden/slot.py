@@ -122,7 +122,7 @@ class Slot:
             return
         if self._armed is not None:
             self.group.lift_limits()
-        self.group.begin()
+        self.group.begin(self.own_tasks)
         self.group.limit(groups.with_tasks(self.own_tasks))
         self._armed = groups
 

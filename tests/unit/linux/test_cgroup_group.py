@@ -28,7 +28,7 @@ def test_a_peak_of_an_earlier_run_is_not_told_as_the_next_one_s(group, tmp_path)
     peak = tmp_path / "memory.peak"
     for before, after, own in ((10, 50, 50), (50, 50, None), (50, 80, 80), (80, 80, None)):
         peak.write_text(str(before))
-        group.begin()
+        group.begin(1)
         peak.write_text(str(after))
         assert group.read().peak_memory == own
 
@@ -37,7 +37,7 @@ def test_a_peak_that_can_be_begun_anew_is(group, tmp_path, monkeypatch):
     peak = tmp_path / "memory.peak"
     monkeypatch.setattr(os, "pwrite", lambda _fd, word, _at: peak.write_text("20") if word == b"reset" else None)
     for after in (50, 30):
-        group.begin()
+        group.begin(1)
         peak.write_text(str(after))
         assert group.read().peak_memory == after
 
@@ -46,13 +46,57 @@ def test_who_ends_a_guest_has_some_memory_more_than_it_and_the_next_guest_has_no
     limit = tmp_path / "memory.max"
     limit.touch()
     group.limit(Groups(memory=64 << 20))
-    group.begin()
+    group.begin(1)
     group.unthrottle()
     group.unthrottle()
     assert limit.read_text() == str(80 << 20)
-    group.begin()
+    group.begin(1)
     assert limit.read_text() == str(64 << 20)
     group.lift_limits()
     assert limit.read_text().startswith("max")
     group.unthrottle()
     assert limit.read_text().startswith("max")
+
+
+def test_all_that_a_run_was_let_go_of_holds_again_for_the_next(tmp_path):
+    controllers = ("memory", "pids", "cpu", "cpuacct")
+    for name in ("memory.max", "memory.peak", "memory.events", "pids.max", "pids.events", "cpu.max", "cpu.stat"):
+        (tmp_path / name).write_text("0")
+    group = Group([(Hierarchy(version=2, path=str(tmp_path), controllers=controllers), str(tmp_path))])
+    group.begin(1)
+    group.limit(Groups(memory=64 << 20, processes=5, cores=0.5))
+    quota = tmp_path / "cpu.max"
+    for _ in range(2):
+        assert quota.read_text() == "50000 100000"
+        group.unthrottle()
+        assert quota.read_text().startswith("max")
+        group.begin(1)
+    assert (tmp_path / "memory.max").read_text() == str(64 << 20)
+    group.lift_limits()
+    group.unthrottle()
+    group.begin(1)
+    assert quota.read_text().startswith("max")
+    group.close()
+
+
+@pytest.mark.parametrize(("version", "pages"), [(1, "cache"), (2, "file")])
+def test_what_the_dead_have_left_is_told_where_it_may_be_much(tmp_path, version, pages):
+    charged = tmp_path / ("memory.usage_in_bytes" if version == 1 else "memory.current")
+    (tmp_path / "memory.stat").write_text(f"anon 5\n{pages} 70\nmapped_file 9\n")
+    group = Group([(Hierarchy(version=version, path=str(tmp_path), controllers=("memory",)), str(tmp_path))])
+    for held, left in ((99, 99), (100, 70), (5000, 70)):
+        charged.write_text(str(held))
+        assert group.left_behind(100) == left
+    group.close()
+
+
+@pytest.mark.parametrize(("own", "before", "told"), [(1, 2, 2), (1, 3, None), (2, 3, 3), (2, 4, None)])
+def test_a_peak_of_tasks_is_told_where_it_can_be_this_run_s_own(tmp_path, own, before, told):
+    (tmp_path / "pids.peak").write_text(str(before))
+    (tmp_path / "pids.events").write_text("max 0")
+    group = Group([(Hierarchy(version=2, path=str(tmp_path), controllers=("pids",)), str(tmp_path))])
+    group.begin(own)
+    assert group.read().peak_processes == told
+    (tmp_path / "pids.peak").write_text("9")
+    assert group.read().peak_processes == 9
+    group.close()

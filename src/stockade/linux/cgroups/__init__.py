@@ -6,8 +6,19 @@ abandoned tree from a living one, in whatever PID namespace either of them runs.
 """
 
 from stockade.linux.cgroups.freezer import Freezer
-from stockade.linux.cgroups.group import Counters, Group
+from stockade.linux.cgroups.group import RENEWABLE, Counters, Group
 from stockade.linux.cgroups.places import PREFIX, Hierarchy, find, try_controllers
 from stockade.linux.cgroups.trees import Tree, reclaim
 
-__all__ = ["PREFIX", "Counters", "Freezer", "Group", "Hierarchy", "Tree", "find", "reclaim", "try_controllers"]
+__all__ = [
+    "PREFIX",
+    "RENEWABLE",
+    "Counters",
+    "Freezer",
+    "Group",
+    "Hierarchy",
+    "Tree",
+    "find",
+    "reclaim",
+    "try_controllers",
+]

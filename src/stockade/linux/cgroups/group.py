@@ -15,9 +15,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from stockade._launch import Groups
 
-_RENEWABLE = 8 << 20
+RENEWABLE = 8 << 20
+"""Bytes that an earlier run may leave charged: they count for the next one as well."""
 _FEW_TASKS = 16
-_LEAST_TASKS = 3  # a group holds a nursery, an init and a guest at least
 _ROOM = 16 << 20  # bytes: what a keeper touches when it ends a guest, many times over
 _CPU_PERIOD = 100_000  # microseconds, the kernel's default period for bandwidth control
 
@@ -43,10 +43,12 @@ class Group:
         self._readers: dict[str, int] = {}
         self._before: dict[str, float] = {}
         self._most_processes = self._hidden_peak = 0
+        self._least_tasks = 0
+        self._limits: Groups | None = None
         self._throttled = False
         self._slowed: list[str] = []
         self._memory: tuple[int, int | None] | None = None
-        self._roomy = False
+        self._roomy = self._loose = False
 
     def open_entrances(self) -> list[int]:
         """Return a descriptor for each folder; whoever writes ``0`` to it enters the group."""
@@ -54,6 +56,7 @@ class Group:
 
     def limit(self, groups: Groups) -> None:
         """Set the limits of this run; ``None`` leaves a resource without one."""
+        self._limits, self._loose, self._roomy = groups, False, False
         memory, swap, processes, cores = groups.memory, groups.swap, groups.processes, groups.cores
         self._memory = None if memory is None or "memory" not in self._paths else (memory, swap)
         if self._memory is not None:
@@ -93,11 +96,12 @@ class Group:
             if swap is not None and "swap" in self._paths:
                 self._set("memory", "memory.memsw.limit_in_bytes", memory + swap)
 
-    def begin(self) -> None:
-        """A run begins: readings are differences to now."""
-        if self._roomy and self._memory is not None:
-            self._limit_memory(*self._memory)
-            self._roomy = False
+    def begin(self, own_tasks: int) -> None:
+        """A run begins: readings are differences to now, and the limits that were set hold again, where the last one
+        was let go of them for its end. ``own_tasks`` in the group are not the run's."""
+        if self._loose and self._limits is not None:
+            self.limit(self._limits)
+        self._least_tasks = own_tasks + 1
         # What the last reading needs is opened here: later no descriptor may be free.
         held = 0 if self._forget_peak() else self._peak_memory() or 0
         self._hidden_peak = held if self._before else 0
@@ -156,6 +160,16 @@ class Group:
             pages += self._field("memory", {1: "memory.stat", 2: "memory.stat"}, kind) or 0
         return max(0, charged - pages)
 
+    def left_behind(self, least: int) -> int:
+        """Return the bytes that stay charged when those are dead who have asked for them: pages of files that were read
+        or made, shared memory that the kernel has not taken down yet. Less than ``least`` in all, whoever holds it, is
+        returned as it is: that costs one read less."""
+        charged = self._number("memory", {1: "memory.usage_in_bytes", 2: "memory.current"}) or 0
+        if charged < least:
+            return charged
+        pages = "cache" if self._version["memory"] == 1 else "file"  # with those of shared memory, and of a tmpfs
+        return self._field("memory", {1: "memory.stat", 2: "memory.stat"}, pages) or 0
+
     def forks_refused(self) -> int:
         """Return how often a task more was asked for than the group may have."""
         return self._since("forks_refused", self._forks_refused()) or 0
@@ -175,7 +189,7 @@ class Group:
             if not self.is_empty_but_for(residents):
                 return False
             charged = self._number("memory", {1: "memory.usage_in_bytes", 2: "memory.current"})
-            if charged is not None and charged > _RENEWABLE:
+            if charged is not None and charged > RENEWABLE:
                 return False
             if (self._peak_processes() or 0) > _FEW_TASKS:
                 return False  # its peak would hide the next run's
@@ -197,7 +211,8 @@ class Group:
 
     def lift_limits(self) -> None:
         """Set no limit any more."""
-        self._memory, self._roomy = None, False
+        self._memory = self._limits = None
+        self._roomy = self._loose = False
         if self._version.get("memory") == 2:
             self._set("memory", "memory.max", "max")
             if "swap" in self._paths:
@@ -215,6 +230,7 @@ class Group:
         """Let what is left in the group have what it needs to end with: CPU, what a call has asked of a disk already,
         for which even a killed process waits, and some memory. Return whether to do so again while it lasts."""
         slowed = self._slowed
+        self._loose = True
         try:
             if self._throttled:
                 self._lift_quota()
@@ -274,7 +290,7 @@ class Group:
             return self._most_processes or None
         if peak > before:
             return peak
-        return int(before) if before <= _LEAST_TASKS else None  # hidden by an earlier run's peak
+        return int(before) if before <= self._least_tasks else None  # hidden by an earlier run's peak
 
     def _own_peak(self) -> int | None:
         """Return the most memory of this run, ``None`` where an earlier one's peak may hide it."""

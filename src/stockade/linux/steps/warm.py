@@ -62,8 +62,9 @@ class WarmSteps(Steps):
         libc.unshare(processes.NEW_NS)
 
     def do_proc_again(self) -> None:
-        """Lay the /proc of a PID namespace just entered over the one that is there, as ``proc`` does."""
-        mounts.proc("/proc")
+        """Lay the /proc of a PID namespace just entered over the one that is there, as ``proc`` does. A guest sees whom
+        it could trace (``hidepid=ptraceable``, Linux 5.8): not its keeper, whose times are those of all its guests."""
+        mounts.proc("/proc", "hidepid=4")
         self._proc = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
         place = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
         mounts.bind(self._proc, place, "/proc", mounts.ATTR_RDONLY)

@@ -6,7 +6,7 @@ import _socket as socket
 import os
 
 from stockade._launch import Groups
-from stockade.linux import files, processes
+from stockade.linux import cgroups, files, processes
 from stockade.warden import wire
 from stockade.warden.cell import Lasting, descriptors
 from stockade.warden.nursery import FDS
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from stockade._launch import Form, Launch
-    from stockade.linux import cgroups
     from stockade.warden.cell import Cell
     from stockade.warden.run import Run
     from stockade.warden.warm.slots import Slots
@@ -53,6 +52,7 @@ class WarmSlot(Slot):
         self._foreseen: Form | None = None
         self._counting = False
         self.run: Run | None = None
+        self._had_runs = False
         self.traced = 0  # the number of the last run that was handed to it
         self._decoder = wire.Decoder()
         self._furnished = False  # the guest whose end is told of next
@@ -140,7 +140,7 @@ class WarmSlot(Slot):
         if self.group is None:
             return
         if not self._counting:
-            self.group.begin()
+            self.group.begin(self.own_tasks)
             self._counting = True
         if self._armed != groups:
             if self._armed is not None:
@@ -148,13 +148,20 @@ class WarmSlot(Slot):
             self.group.limit(groups.with_tasks(self.own_tasks))
             self._armed = groups
 
+    @property
+    def is_burdened(self) -> bool:
+        """Whether what earlier runs have left charged would count for the next one: see ``Group.renew``."""
+        if self.group is None or not self._had_runs:
+            return False
+        return self.group.left_behind(cgroups.RENEWABLE) > cgroups.RENEWABLE
+
     def is_armed_with(self, groups: Groups) -> bool:
         """Return whether these limits are set."""
         return self.group is None or self._armed == groups
 
     def reuse(self, word: bytes, foreseen: Form | None) -> None:
         """Let go of the guest, and ask for the next: its keeper makes it when the last process is reaped."""
-        self.cell, self._counting = None, False
+        self.cell, self._counting, self._had_runs = None, False, True
         self.ask(word, foreseen)
 
     @property

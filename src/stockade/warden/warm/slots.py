@@ -231,6 +231,9 @@ class Slots:
             raise SlotError("its groups are not empty")
         self.proved = True
         self._loop.watch(slot.pidfd, loop.READ, partial(self._on_death, slot))
+        if slot.is_burdened:
+            self._replace(slot)
+            return
         slot.arm(self._groups)
         _trace.note(slot.traced, _trace.FURNISHED)
         waiting = self._waiting.pop(slot, None)
@@ -241,6 +244,16 @@ class Slots:
             self._spares.append(slot)
         else:
             self._hand(slot, waiting[0])
+
+    def _replace(self, slot: WarmSlot) -> None:
+        """Have another made in place of one that nothing is wrong with but what its groups are still charged with."""
+        waiting = self._waiting.pop(slot, None)
+        self._lose(slot)
+        if waiting is None:
+            if not self._closed:
+                self._keep_ready()
+        elif waiting[0].gone or not self.take(*waiting):
+            self._turn_away(*waiting, "its groups are still charged with what another run has left")
 
     def _on_trouble(self, slot: WarmSlot, message: str) -> None:
         waiting = self._waiting.pop(slot, None)
