@@ -79,12 +79,12 @@ def test_all_that_a_run_was_let_go_of_holds_again_for_the_next(tmp_path):
     group.close()
 
 
-@pytest.mark.parametrize(("version", "pages"), [(1, "cache"), (2, "file")])
-def test_what_the_dead_have_left_is_told_where_it_may_be_much(tmp_path, version, pages):
+@pytest.mark.parametrize(("version", "own"), [(1, "rss"), (2, "anon")])
+def test_what_the_dead_have_left_is_told_where_it_may_be_much(tmp_path, version, own):
     charged = tmp_path / ("memory.usage_in_bytes" if version == 1 else "memory.current")
-    (tmp_path / "memory.stat").write_text(f"anon 5\n{pages} 70\nmapped_file 9\n")
+    (tmp_path / "memory.stat").write_text(f"pgfault 5\n{own} 70\nmapped_file 9\n")
     group = Group([(Hierarchy(version=version, path=str(tmp_path), controllers=("memory",)), str(tmp_path))])
-    for held, left in ((99, 99), (100, 70), (5000, 70)):
+    for held, left in ((99, 99), (100, 30), (5000, 4930)):
         charged.write_text(str(held))
         assert group.left_behind(100) == left
     group.close()

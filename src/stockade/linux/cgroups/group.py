@@ -161,14 +161,14 @@ class Group:
         return max(0, charged - pages)
 
     def left_behind(self, least: int) -> int:
-        """Return the bytes that stay charged when those are dead who have asked for them: pages of files that were read
-        or made, shared memory that the kernel has not taken down yet. Less than ``least`` in all, whoever holds it, is
-        returned as it is: that costs one read less."""
+        """Return the bytes charged now that are no process's own memory, and so can outlive who has asked for them:
+        pages of files that were read or made, shared memory and buffers that the kernel has not taken down yet. Less
+        than ``least`` in all is returned as it is: that costs one read less."""
         charged = self._number("memory", {1: "memory.usage_in_bytes", 2: "memory.current"}) or 0
         if charged < least:
             return charged
-        pages = "cache" if self._version["memory"] == 1 else "file"  # with those of shared memory, and of a tmpfs
-        return self._field("memory", {1: "memory.stat", 2: "memory.stat"}, pages) or 0
+        own = "rss" if self._version["memory"] == 1 else "anon"
+        return max(0, charged - (self._field("memory", {1: "memory.stat", 2: "memory.stat"}, own) or 0))
 
     def forks_refused(self) -> int:
         """Return how often a task more was asked for than the group may have."""
