@@ -64,8 +64,8 @@ PROTECTIONS: dict[str, tuple[tuple[Edit, ...], str]] = {
         ((_INTERPRETER, "[*enumerate(self._mapped, 1)]", "[(1, uid) for uid in self._mapped]"),),
         "test_warm_slots.py::test_two_runs_at_once_have_two_uids",
     ),
-    "who is not seen is not asked": (
-        (("linux/steps/warm.py", ', "hidepid=4")', ")"),),
+    "what is told of a keeper stands still": (
+        (("backends/native_warm.py", ', ("still", FACES[0])', ""),),
         "test_warm_slots.py::test_what_earlier_runs_have_spent_is_not_told",
     ),
     "a slot that holds much is replaced": (

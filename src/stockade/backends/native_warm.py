@@ -110,7 +110,7 @@ def warm(
         zygote=encode_steps(tuple(zygote)),
         argv=template.argv,
         environment={**environment, **dict(template.environment)},
-        slot=encode_steps((("cgroup_namespace",), ("proc_again",))),
+        slot=encode_steps((("cgroup_namespace",), ("proc_again",), ("still", FACES[0]))),
         network=encode_steps(tuple(network)),
         room=encode_steps(tuple(room)),
         guest=encode_steps(tuple(guest)),

@@ -72,9 +72,9 @@ def tmpfs(target: str, size: int, inodes: int, mode: int) -> None:
     libc.mount("tmpfs", target, "tmpfs", MS_NOSUID | MS_NODEV, options)
 
 
-def proc(target: str, options: str = "") -> None:
+def proc(target: str) -> None:
     """Mount a fresh procfs of the caller's PID namespace."""
-    libc.mount("proc", target, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, options or None)
+    libc.mount("proc", target, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
 
 
 def open_beneath(root: int, path: str, *, follow: bool) -> int:

@@ -13,7 +13,7 @@ import stockade
 from stockade.linux import places
 from stockade.testing.base import Traits
 
-_MARK = "86397.5"
+_MARK = f"86397.{os.getpid()}"  # another process may be at the same test
 
 
 class ConcurrencyContract(Traits):

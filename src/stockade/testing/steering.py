@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import threading
 import time
@@ -16,7 +17,7 @@ from stockade.testing.base import SLOWER
 from stockade.testing.concurrency import sleepers
 from stockade.testing.following import SLEEP, Following
 
-_MARK = "86396.5"
+_MARK = f"86396.{os.getpid()}"
 _COUNTING = "import os, time\nfor number in range(2000):\n    os.write(1, b'%d\\n' % number); time.sleep(0.01)"
 _TRAPS = "import signal, time, os\n{traps}\nos.write(1, b'ready\\n')\nfor _ in range(3000): time.sleep(0.01)"
 _FAMILY = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from stockade.linux import libc, mounts, processes, users
+from stockade.linux import files, libc, mounts, processes, users
 from stockade.linux.steps.base import Steps
 
 TYPE_CHECKING = False
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 _FAR = 30_000
 """A process number that hardly any run gets to, below the least pid_max of all (proc(5))."""
+
+_MOVING = ("arch_status", "stat", "statm", "status", "sched", "schedstat")
+"""Files of proc(5) that anybody may read of a process, and that go on telling of it; ``task`` has them as well."""
 
 
 class WarmSteps(Steps):
@@ -62,10 +65,32 @@ class WarmSteps(Steps):
         libc.unshare(processes.NEW_NS)
 
     def do_proc_again(self) -> None:
-        """Lay the /proc of a PID namespace just entered over the one that is there, as ``proc`` does. A guest sees whom
-        it could trace (``hidepid=ptraceable``, Linux 5.8): not its keeper, whose times are those of all its guests."""
-        mounts.proc("/proc", "hidepid=4")
+        """Lay the /proc of a PID namespace just entered over the one that is there, as ``proc`` does."""
+        mounts.proc("/proc")
         self._proc = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
-        place = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
-        mounts.bind(self._proc, place, "/proc", mounts.ATTR_RDONLY)
-        os.close(place)
+        _lay_over("/proc", self._proc)
+
+    def do_still(self, space: str) -> None:
+        """Have what /proc tells of this process stand still: a keeper's times are those of all its guests, and how
+        often it has slept is how many there were. ``space`` is a folder that no guest will see."""
+        for name in _MOVING:
+            path = f"/proc/1/{name}"
+            told = files.read(path)
+            if told:  # not every kernel has all of them
+                copy = f"{space}/{os.stat('/proc/1/ns/pid').st_ino}"  # a name that no other keeper has
+                fd = os.open(copy, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444)
+                os.write(fd, told.encode())
+                _lay_over(path, fd)
+                os.unlink(copy)
+                os.close(fd)
+        none = f"{space}/none"
+        os.makedirs(none, exist_ok=True)
+        folder = os.open(none, os.O_PATH | os.O_CLOEXEC)
+        _lay_over("/proc/1/task", folder)
+        os.close(folder)
+
+
+def _lay_over(path: str, source: int) -> None:
+    place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    mounts.bind(source, place, path, mounts.ATTR_RDONLY)
+    os.close(place)
