@@ -92,7 +92,7 @@ def groups(facts: dict[str, Any], runs: int) -> Times:
             pid = timed(times, "enter, with a fork", lambda entrances=entrances: enter(entrances))
             for fd in entrances:
                 os.close(fd)
-            timed(times, "begin to count", group.begin)
+            timed(times, "begin to count", lambda group=group: group.begin(2))
             timed(times, "set limits", lambda group=group: group.limit(FIGURES))
             timed(times, "read at the end", group.read)
             timed(times, "make fit for the next run", lambda group=group, pid=pid: group.renew({pid}))

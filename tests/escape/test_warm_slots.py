@@ -231,7 +231,7 @@ def test_a_limit_that_was_let_go_of_to_end_a_run_holds_for_the_next_one() -> Non
 @pytest.mark.needs("root")
 def test_the_tasks_of_one_run_are_not_counted_for_another() -> None:
     box = stockade.Sandbox(backend="native", warm=True)
-    assert box.run("1").usage.processes == 1
+    assert box.run("1").usage.processes in (1, None)
     fork = "import os\nif os.fork() == 0: os._exit(0)\nos.wait()"
     assert box.run(fork).usage.processes in (2, None)
     assert {result.usage.processes for result in in_one_slot(box, fork, "0")} <= {1, None}
