@@ -82,7 +82,6 @@ def test_who_calls_off_a_run_that_waits_does_not_wait() -> None:
 
 
 @pytest.mark.needs("native")
-@pytest.mark.parametrize("most", [150, _FEW_DESCRIPTORS])
-def test_who_waits_for_a_warm_interpreter_does_not_wait_for_itself(most: int) -> None:
+def test_who_waits_for_a_warm_interpreter_does_not_wait_for_itself() -> None:
     """A run that insists on a copy is let in once more when there is an interpreter to make it."""
-    assert under_few_descriptors(INSISTING, most) == "completed\n"
+    assert under_few_descriptors(INSISTING, 150) == "completed\n"
