@@ -62,7 +62,7 @@ def changes(project: Project, found: Found) -> tuple[Change, ...]:
     root = open_project(project.path)
     try:
         before = _Before(root)
-        now = [*_files(project, found, before), *_links(project, found, root), *_folders(project, found, root)]
+        now = [*_files(project, found, before), *_links(project, found, before), *_folders(project, found, before)]
         gone = [_deleted(path, project.entries[path], before) for path in _gone(project, found)]
     finally:
         os.close(root)
@@ -82,14 +82,14 @@ class _Before:
     """Reads what files were, as long as it is not too much."""
 
     def __init__(self, root: int) -> None:
-        self._root = root
+        self.root = root
         self._left = _MOST_BEFORE_TOGETHER
 
     def read(self, path: str, entry: Entry | None) -> bytes | None:
         if entry is None or not stat.S_ISREG(entry.mode) or entry.size > min(_MOST_BEFORE, self._left):
             return None
         try:
-            content = _read(self._root, path, entry.size)
+            content = _read(self.root, path, entry.size)
         except OSError:
             return None
         self._left -= len(content)
@@ -117,11 +117,12 @@ def _files(project: Project, found: Found, before: _Before) -> Iterator[Change]:
         yield Change(path, _kind(entry), "file", mode, content, before=old, old_mode=entry and entry.mode)
 
 
-def _links(project: Project, found: Found, root: int) -> Iterator[Change]:
+def _links(project: Project, found: Found, before: _Before) -> Iterator[Change]:
     for path, target in found.links.items():
         entry = project.entries.get(path)
-        if entry is None or not stat.S_ISLNK(entry.mode) or _target(root, path) != target:
-            yield Change(path, _kind(entry), "link", target=target, old_mode=entry and entry.mode)
+        if entry is None or not stat.S_ISLNK(entry.mode) or _target(before.root, path) != target:
+            old = before.read(path, entry)
+            yield Change(path, _kind(entry), "link", target=target, before=old, old_mode=entry and entry.mode)
 
 
 def _target(root: int, path: str) -> str | None:
@@ -137,13 +138,14 @@ def _target(root: int, path: str) -> str | None:
         os.close(fd)
 
 
-def _folders(project: Project, found: Found, root: int) -> Iterator[Change]:
+def _folders(project: Project, found: Found, before: _Before) -> Iterator[Change]:
     for path, mode in found.folders.items():
         entry = project.entries.get(path)
         mode_was = stat.S_IMODE(entry.mode) & 0o777 if entry and stat.S_ISDIR(entry.mode) else None
-        if mode_was == mode or (mode_was is not None and _is_mount(root, path)):
+        if mode_was == mode or (mode_was is not None and _is_mount(before.root, path)):
             continue
-        yield Change(path, _kind(entry), "folder", mode, old_mode=entry and entry.mode)
+        old = before.read(path, entry)
+        yield Change(path, _kind(entry), "folder", mode, before=old, old_mode=entry and entry.mode)
 
 
 def _is_mount(root: int, path: str) -> bool:
@@ -168,9 +170,12 @@ def _gone(project: Project, found: Found) -> Iterator[str]:
 
 
 def _deleted(path: str, entry: Entry, before: _Before) -> Change:
-    kinds: dict[int, Type] = {stat.S_IFDIR: "folder", stat.S_IFLNK: "link"}
-    kind = kinds.get(stat.S_IFMT(entry.mode), "file")
-    return Change(path, "deleted", kind, before=before.read(path, entry), old_mode=entry.mode)
+    return Change(path, "deleted", type_of(entry.mode), before=before.read(path, entry), old_mode=entry.mode)
+
+
+def type_of(mode: int) -> Type:
+    """Return what a mode of stat(2) stands for."""
+    return "folder" if stat.S_ISDIR(mode) else "link" if stat.S_ISLNK(mode) else "file"
 
 
 def _kind(entry: Entry | None) -> Kind:

@@ -19,7 +19,7 @@ from pathlib import Path
 from stockade._artifacts import Refused
 from stockade._changes import Change, open_project
 from stockade._errors import CommitError
-from stockade._project import Entry, Project
+from stockade._project import Entry, Project, upwards
 from stockade.linux import beneath, places, renames
 
 _STAGING = ".stockade-commit-"
@@ -66,9 +66,12 @@ def _stays(project: Project, change: Change) -> bool:
 
 def _conflicts(root: int, project: Project, changes: Sequence[Change]) -> Iterator[Refused]:
     made = {each.path for each in changes if each.type == "folder" and each.kind != "deleted"}
+    replaced = {path for path in made if path in project.entries and not stat.S_ISDIR(project.entries[path].mode)}
     for change in changes:
         if change.type == "link" and change.kind != "deleted" and not _stays_inside(change):
             yield Refused(change.path, f"is a link that leads out of the project, to {change.target!r}")
+        if not replaced.isdisjoint(upwards(change.path)[1:]):
+            continue  # a new folder takes the place of a file or a link first: the check of that one is enough
         parent = change.path.rpartition("/")[0]
         why = _differs(root, change, project.entries.get(change.path), new_parent=parent in made)
         if why:

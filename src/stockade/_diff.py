@@ -5,8 +5,9 @@ from __future__ import annotations
 import difflib
 import stat
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from stockade._changes import Change
+from stockade._changes import Change, type_of
 
 _BUDGET = 4_000_000
 """Pairs of lines that may be compared in all; past it a file is shown as replaced from its first difference to its
@@ -17,7 +18,7 @@ def diff(changes: Sequence[Change]) -> str:
     """Return ``changes`` as git shows them; what is no text is only named."""
     left = _BUDGET
     pieces: list[str] = []
-    for change in changes:
+    for change in (part for each in changes for part in _parts(each)):
         pieces += _header(change)
         if change.type != "file" or not _is_shown(change):
             continue
@@ -27,6 +28,16 @@ def diff(changes: Sequence[Change]) -> str:
         left -= 0 if cost > left else cost
         pieces += _body(change, body)
     return "".join(pieces)
+
+
+def _parts(change: Change) -> Iterator[Change]:
+    """Yield a change of kind in two parts, as git shows it: the old one is deleted and the new one is added."""
+    old = None if change.kind != "changed" or change.old_mode is None else type_of(change.old_mode)
+    if old is None or old == change.type:
+        yield change
+        return
+    yield replace(change, kind="deleted", type=old, mode=None, content=None, target=None)
+    yield replace(change, kind="added", before=None, old_mode=None)
 
 
 def _is_shown(change: Change) -> bool:
