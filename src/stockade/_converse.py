@@ -3,11 +3,10 @@ worked out once: most callers run one program after another, and nothing of thei
 
 from __future__ import annotations
 
-import _socket
 import socket
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -20,16 +19,13 @@ from stockade._launch import Launch
 from stockade._plan import Plan, plan_for_job
 from stockade._result import Result
 from stockade.backends.base import Backend
-from stockade.client import wardens, yielding
+from stockade.client import wardens
 from stockade.client.conversation import Conversation, introduction, repetition
 from stockade.client.outbox import Outbox
 from stockade.languages import registry as languages
-from stockade.warden import wire
 
 Opened = tuple[Outbox, wardens.Line]
 _NOW = int(socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
-_AT_ONCE = 1 << 14
-"""Characters of a source that any socket has room for."""
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 _LASTING = ("language", "interpreter")
 """Options whose text stands for the same tomorrow: an archive's file may be another by then."""
@@ -75,11 +71,11 @@ class Opener:
             self._note(talk)
 
     @contextmanager
-    def hasten(self, source: Any, options: Mapping[str, Any], *, waits: bool = False) -> Iterator[Opened | None]:
+    def hasten(self, source: Any, options: Mapping[str, Any]) -> Iterator[Opened | None]:
         """Do so for ``source``, if it is to be run as the last one was but for its text; yield nothing if not.
 
         The words are on their way before all else is done that belongs to a run, which then happens beside the warden's
-        own work. ``waits`` tells that this thread has nothing else to do than to wait for the answer.
+        own work.
         """
         form = self._form
         line = wardens.idle_line() if form is not None and form.is_for(source, options) else None
@@ -87,9 +83,6 @@ class Opener:
             with line:
                 left = self._send(line, form, source)
                 if left is not None:
-                    if line.guest is not None and waits:
-                        yielding.make_way()
-                    line.let_go_of_guest()
                     talk = self._talk(form.launch, form.plan, left, silent=True)
                     yield Outbox(talk, line.sock), line
                     self._note(talk)
@@ -101,12 +94,7 @@ class Opener:
         _trace.note(self.trace, _trace.PLANNED)
         text = encoded(source)
         try:
-            # Lent for a run like the last one over this line, which was told of nothing else.
-            if line.said is form.said and len(source) <= _AT_ONCE:
-                line.borrow()
-            if line.guest is not None:
-                self._hand_over(line.guest, text)
-            words = repetition(text, form.said, line.said, self.trace, lent=line.guest is not None)
+            words = repetition(text, form.said, line.said, self.trace)
             line.said = form.said
             _trace.note(self.trace, _trace.SENT)
             return words[line.sock.send(words, _NOW) :]
@@ -114,13 +102,6 @@ class Opener:
             return words
         except OSError:
             return None
-
-    def _hand_over(self, guest: _socket.socket, source: bytes) -> None:
-        """Hand the guest its launch. It goes first: whoever is woken next finds this processor taken, and wakes up on
-        another."""
-        _trace.note(self.trace, _trace.PASSED)
-        with suppress(OSError):  # it has ended: the warden sees to another
-            guest.send(wire.usual(source, self.trace), _NOW)
 
     def recall(self, job: Job, source: Any, options: Mapping[str, Any]) -> None:
         """Take notice that ``options`` and ``source`` have made ``job``."""

@@ -76,7 +76,7 @@ class Sandbox(Streaming[Stream]):
     def run(self, source: Source, *, on_warning: OnWarning | None = None, **options: Any) -> Result:
         """Run source text, or a file whose suffix tells the language; see ``stockade.run`` for the options."""
         if type(self).run_job is Sandbox.run_job:  # or a subclass sees to each job itself
-            with self._opener.hasten(source, options, waits=True) as opened:
+            with self._opener.hasten(source, options) as opened:
                 if opened is not None:
                     return _held(*opened, None, on_warning)
         job = job_from_source(source, **options)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     Note = tuple[int, str, int]
     """Number of the run, step, nanoseconds."""
 
-CALLED, PLANNED, SENT, PASSED = "called", "planned", "sent", "passed"
+CALLED, PLANNED, SENT = "called", "planned", "sent"
 READ, TAKEN, HANDED_OVER = "read", "taken", "handed over"
 WOKEN, DRESSED, SEALED = "woken", "dressed", "sealed"
 BEGUN, ENDED, ANNOUNCED = "begun", "ended", "announced"
@@ -25,11 +25,10 @@ RELEASED, REAPED, EMPTY, FURNISHED = "released", "reaped", "empty", "furnished"
 STEPS = {
     CALLED: ("caller", "the public function is called"),
     PLANNED: ("caller", "the job is a launch: plan, files, limits"),
-    PASSED: ("caller", "the launch goes to its guest, which was lent"),
     SENT: ("caller", "the launch is encoded, and sent to the warden"),
     READ: ("warden", "the launch is read"),
     TAKEN: ("warden", "a place for the guest is there"),
-    HANDED_OVER: ("warden", "counters run, limits are set; the guest has its launch, or is sent it"),
+    HANDED_OVER: ("warden", "counters run, limits are set; the guest is sent its launch"),
     WOKEN: ("guest", "the launch is read"),
     DRESSED: ("guest", "its files lie there, its limits hold"),
     SEALED: ("guest", "other descriptors are closed, the filter holds"),

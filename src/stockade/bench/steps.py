@@ -23,13 +23,6 @@ _AFTER = {
     _trace.FURNISHED: (_trace.EMPTY,),
 }
 """What a step waits for where that is not the one before it: the first of these that there is."""
-_PASSED = {
-    _trace.SENT: (_trace.PASSED,),
-    _trace.READ: (_trace.SENT,),
-    _trace.TAKEN: (_trace.READ,),
-    _trace.HANDED_OVER: (_trace.TAKEN,),
-}
-"""The same where the caller hands the guest its launch: what the warden then does goes on beside the guest."""
 _ENDING = (_trace.REAPED, _trace.EMPTY)
 """Steps that a caller waits for unless the guest is alone and has announced its end."""
 _MOST = 0.8
@@ -104,11 +97,10 @@ def together(runs: Sequence[Times]) -> Trace:
     runs = [times for times in runs if all(name in times for name in names)]
     at = {name: statistics.median(times[name] - times[_trace.CALLED] for times in runs) for name in names}
     names.sort(key=at.__getitem__)
-    after = _AFTER | (_PASSED if _trace.PASSED in names else {})
-    waited_for = [name for name in names if name not in after or (name in _ENDING and at[name] < at[_trace.ANSWERED])]
+    waited_for = [name for name in names if name not in _AFTER or (name in _ENDING and at[name] < at[_trace.ANSWERED])]
     steps = []
     for name in names[1:]:
-        since = next((each for each in after.get(name, ()) if each in at), "") or _before(name, waited_for)
+        since = next((each for each in _AFTER.get(name, ()) if each in at), "") or _before(name, waited_for)
         took = [(times[name] - times[since]) / 1e3 for times in runs]
         process, what = _trace.STEPS[name]
         behind = name not in waited_for and at[name] > at[_trace.ANSWERED]

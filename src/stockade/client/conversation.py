@@ -48,13 +48,9 @@ def introduction(
     return wire.encode("launch", **own, **_traced(trace), **news(said, before)), said
 
 
-def repetition(
-    source: bytes, said: Mapping[str, Any], before: Mapping[str, Any], trace: int, *, lent: bool = False
-) -> bytes:
-    """Return the words with which a run begins of which all but the ``source`` is ``said``. ``lent`` tells that its
-    guest is handed the source by the caller."""
-    more: dict[str, Any] = {"lent": True} if lent else {}
-    return wire.encode("launch", source=source, **_traced(trace), **news(said, before), **more)
+def repetition(source: bytes, said: Mapping[str, Any], before: Mapping[str, Any], trace: int) -> bytes:
+    """Return the words with which a run begins of which all but the ``source`` is ``said``."""
+    return wire.encode("launch", source=source, **_traced(trace), **news(said, before))
 
 
 def _traced(trace: int) -> dict[str, Any]:
@@ -199,8 +195,6 @@ class Conversation:
             case "fed":
                 self._fed = fields["count"]
                 self._pump()
-            case "lent":
-                pass  # the run had begun, and whoever reads now has not taken the descriptor
             case "started":
                 yield Started()
             case "limit":

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import _socket  # ``socket.socket`` takes several times as long to be made
 import atexit
-import errno
 import fcntl
 import os
 import socket
@@ -25,9 +23,6 @@ _PROGRAM = Path(wire.__file__).with_name("__main__.py")
 _START_SECONDS = 30.0
 _STOP_SECONDS = 5.0
 _IDLE = 16  # sockets kept for the next runs
-_LENT = wire.encode("lent")
-_ONE = socket.CMSG_SPACE(4)
-_NOW = int(socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC)  # put together once: that is Python code (``enum``)
 
 
 class Line:
@@ -38,29 +33,8 @@ class Line:
         self.sock = sock
         self.said = said
         """What the warden was told of the last launch over this socket."""
-        self.guest: _socket.socket | None = None
-        """What leads to the guest that was borrowed for the next run."""
         self.settled = False
         """Set by whoever held a conversation to its end: the socket can serve another run."""
-
-    def borrow(self) -> None:
-        """Take the ``guest`` that the warden has lent for the next run over this line, if it has lent one. Raises
-        ``OSError`` if the warden is gone."""
-        try:
-            data, ancillary, _, _ = self.sock.recvmsg(len(_LENT), _ONE, _NOW)
-        except BlockingIOError:
-            return
-        # At once, and in few steps: what a signal handler raises before there is an object loses a descriptor.
-        for _, _, rights in ancillary:
-            self.guest = _socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, int.from_bytes(rights, sys.byteorder))
-        if data != _LENT:
-            raise OSError(errno.EPIPE, "the warden said nothing that fits")
-
-    def let_go_of_guest(self) -> None:
-        """It has its launch, or will never have one."""
-        if self.guest is not None:
-            self.guest.close()
-            self.guest = None
 
     def __enter__(self) -> Line:
         """Return itself."""
@@ -70,7 +44,6 @@ class Line:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Give the socket back."""
-        self.let_go_of_guest()
         self._warden.take_back(self)
 
 

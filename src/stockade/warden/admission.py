@@ -60,11 +60,6 @@ class Admission:
         else:
             self._waiting.setdefault(launch.caller, []).append((run, launch))
 
-    def enter(self, run: Run) -> None:
-        """Take notice that ``run`` begins in a place that was kept for it."""
-        self._active.add(run)
-        self._starting.add(run)
-
     def begun(self, run: Run) -> None:
         """Take notice that ``run`` is no longer being set up: its program runs."""
         self._starting.discard(run)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 
 from stockade import _trace
-from stockade.warden import wire
 from stockade.warden.collection import Collection, uid_for
 
 TYPE_CHECKING = False
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
     from stockade._launch import Launch
     from stockade.linux.cgroups import Freezer
-    from stockade.warden import loop
+    from stockade.warden import loop, wire
     from stockade.warden.cell import Cell
     from stockade.warden.denials import Denials
     from stockade.warden.feeder import Feeder
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from stockade.warden.reins import Reins
     from stockade.warden.run import Run
     from stockade.warden.slot import Slot
-    from stockade.warden.warm.slot import WarmSlot
 else:
     import _signal as signal  # the ``signal`` module imports ``enum``
 
@@ -46,9 +44,6 @@ class House(Protocol):
 
     def start(self, run: Run, launch: Launch) -> None:
         """Find a cell for ``run``."""
-
-    def start_lent(self, run: Run, launch: Launch, slot: WarmSlot) -> bool:
-        """Have ``run`` begin in the place that was lent to its caller; return whether that is still there."""
 
     def begun(self, run: Run) -> None:
         """Take notice that ``run`` is no longer being set up."""
@@ -254,13 +249,13 @@ class Ending:
     def _report(self, meter: Meter, trouble: str) -> None:
         assert self._outlets is not None
         self._outlets.take_report()
-        report = self._findings(meter, self._exit, trouble)
+        report = self._findings(meter, trouble)
         _trace.note(self.traced, _trace.ANSWERED)
         self._link.send("exited", last=True, report=report, notes=_trace.take() if self.traced else [])
 
-    def _findings(self, meter: Meter, told: dict[str, Any] | None, trouble: str) -> dict[str, Any]:
+    def _findings(self, meter: Meter, trouble: str) -> dict[str, Any]:
         assert self._denials is not None and self._outlets is not None
-        return meter.report(told) | {
+        return meter.report(self._exit) | {
             "cause": self.cause,
             "failure": self._failure,
             "collect_trouble": trouble,
@@ -269,18 +264,6 @@ class Ending:
             **self._outlets.report(),
             **self._denials.report(),
         }
-
-    def rehearse(self) -> None:
-        """Read what is read in the end and spell an answer, for nobody, while the guest goes on beside us: what was not
-        done for some milliseconds takes three times as long the next time, and then somebody waits (ADR 33)."""
-        cell, slot, meter = self.cell, self.slot, self.meter
-        if self._over or self._finished or cell is None or slot is None or meter is None:
-            return
-        try:
-            slot.holds_one()
-            wire.encode("exited", report=self._findings(meter, cell.see(), ""), notes=[])
-        except OSError:
-            pass  # it is read again in the end, and told of then
 
     def on_death(self, _events: int) -> None:
         """The init is dead, so by the kernel's word nothing of its PID namespace is left."""

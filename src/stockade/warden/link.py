@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import _socket as socket
-import fcntl
 
 from stockade.warden import loop, wire
-from stockade.warden.cell import send_with
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,9 +12,6 @@ if TYPE_CHECKING:
 else:
     Protocol = object
 
-_UNREAD = 0x5411
-"""SIOCOUTQ, an alias of TIOCOUTQ (include/uapi/asm-generic/ioctls.h): of a unix socket, what the other end has not
-read."""
 _CHUNK = 1 << 16  # a larger one would be mapped and unmapped by the allocator each time
 
 
@@ -73,19 +68,6 @@ class Link:
         """Have a message ready that goes out in front of the next one: nobody is woken for it alone."""
         if not self.gone:
             self._outgoing += wire.encode(kind, **fields)
-
-    def send_with_descriptor(self, kind: str, fd: int) -> bool:
-        """Send a message with a descriptor, if the caller has read all before it; return whether it went out. So it is
-        the first that is read next, whole: whoever does not expect it can tell it from what follows."""
-        if self.gone or self._shut or self._outgoing:
-            return False
-        try:
-            if any(fcntl.ioctl(self._sock, _UNREAD, bytes(4))):
-                return False
-            send_with(self._sock, wire.encode(kind), [fd])
-        except OSError:
-            return False
-        return True
 
     def flush(self) -> None:
         """Send what is ready, if anything is."""

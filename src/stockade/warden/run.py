@@ -14,7 +14,6 @@ from stockade.warden.denials import Denials
 from stockade.warden.ending import Ending, House
 from stockade.warden.feeder import ENOUGH, Feeder
 from stockade.warden.link import Link
-from stockade.warden.loan import Loan
 from stockade.warden.meter import Meter
 from stockade.warden.outlets import Outlets
 from stockade.warden.reins import ASKS, Reins
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from stockade.warden.cell import Cell
-    from stockade.warden.warm.slot import WarmSlot
 else:
     from _functools import partial
 
@@ -73,8 +71,6 @@ class Run(Ending):
         self.slot: Slot | None = None
         self.cell: Cell | None = None
         self.meter: Meter | None = None
-        self._loan = Loan()
-        self._handed_over = False
         self._link = Link(self._loop, sock, decoder, self)
 
     # -- the caller's side -------------------------------------------------------------------------------------
@@ -84,13 +80,11 @@ class Run(Ending):
         self._stir()
         if kind == "launch" and not self._launched:
             self._launched = True
-            lent = self._loan.settle(fields)
             self._launch = Launch.from_wire(fields, self._before)
             self._before = self._launch.remembered()
             self.traced = self._launch.trace
             _trace.note(self.traced, _trace.READ)
-            if lent is None or not self._house.start_lent(self, self._launch, lent):
-                self._house.start(self, self._launch)
+            self._house.start(self, self._launch)
         elif kind == "stdin":
             if self._launched:  # or it was meant for an earlier run over this socket, which has ended
                 self._feeder.take(fields["data"])
@@ -144,13 +138,8 @@ class Run(Ending):
         """Whether nobody waits for this run any more."""
         return self._finished or self._link.gone
 
-    def lend(self, slot: WarmSlot) -> bool:
-        """Lend the guest in ``slot`` for the run that comes; return whether the caller was told so."""
-        return not self._launched and self._loan.make(self._link, slot)
-
     def _end(self) -> None:
         self._finished = True
-        self._loan.call_in()
         self._feeder.close()
         self._link.close()
         self._house.done(self)
@@ -169,11 +158,6 @@ class Run(Ending):
             self._collection.pause(self._link.pending >= _SEND_AHEAD)
 
     # -- the guest's side --------------------------------------------------------------------------------------
-
-    def adopt_lent(self, slot: Slot) -> None:
-        """Take a slot whose guest the caller has handed the launch already."""
-        self._handed_over = True
-        self.adopt(slot)
 
     def adopt(self, slot: Slot) -> None:
         """Take a slot's cell and hand it the launch as soon as it is ready."""
@@ -219,8 +203,7 @@ class Run(Ending):
         try:
             self.slot.arm(self._launch.groups)
             _trace.note(self.traced, _trace.HANDED_OVER)
-            if not self._handed_over:
-                self.cell.send(self.slot.order(self._launch))
+            self.cell.send(self.slot.order(self._launch))
         except OSError as error:
             self.refuse(f"the run could not be handed over: {error}")
 

@@ -107,14 +107,6 @@ class Warden:
         """Have ``run`` begin as soon as there is room for it."""
         self._admission.ask(run, launch)
 
-    def start_lent(self, run: Run, launch: Launch, slot: WarmSlot) -> bool:
-        """Have ``run`` begin in the place that was lent to its caller; return whether that is still there."""
-        self._admission.enter(run)
-        if self._ending or not slot.home.take_lent(run, launch, slot):
-            self._admission.leave(run)
-            return False
-        return True
-
     def begin(self, run: Run, launch: Launch) -> None:
         """Give ``run`` a cell, a spare one if it fits, and have the next one made meanwhile."""
         if self._ending:
@@ -173,8 +165,6 @@ class Warden:
         """Wait for a run on ``sock``, of which ``decoder`` has read what it has; ``before`` was the launch before."""
         run = Run(self._loop, sock, decoder, before, self)
         self._runs.add(run)
-        if before is not None and before.repeats:
-            self._stable.expect(run, before)
 
     def freezer(self, slot: Slot) -> cgroups.Freezer | None:
         """Return the group in which the guest of ``slot`` can be frozen, if there is any."""

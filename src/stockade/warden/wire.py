@@ -7,8 +7,7 @@ carries one byte for each new run, with the run's own socket as a descriptor; al
 Caller to warden: ``launch`` (the launch; what is as in the one before over the same socket is left out), ``stdin``
 (data; none means end), ``signal`` (number), ``pause``, ``resume``. A caller that shuts down its direction of a run's
 socket cancels the run, whatever it had sent before.
-Warden to caller: ``hello`` (facts, once, on the control socket), ``lent`` (with the descriptor of a guest that waits
-for its launch, between two runs: the next one may be handed to it directly, right after it was sent here), ``started``,
+Warden to caller: ``hello`` (facts, once, on the control socket), ``started``,
 ``output`` (stream, at, data), ``limit`` (guarantee, state, used, figure), ``usage`` (readings, every
 ``report_seconds`` of the launch), ``fed`` (count: bytes of standard input that have left the warden), ``exited``
 (report), ``refused`` (message: the sandbox failed).

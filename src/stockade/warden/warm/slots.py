@@ -8,7 +8,6 @@ import time
 from stockade import _trace
 from stockade.warden import loop, wire
 from stockade.warden.slot import SlotError, spare_until
-from stockade.warden.warm.lending import Lending
 from stockade.warden.warm.slot import WarmSlot
 
 TYPE_CHECKING = False
@@ -80,7 +79,6 @@ class Slots:
         self.uses = 0
         self.used = time.monotonic()
         self._in_a_loop = False
-        self._lending = Lending(events)
 
     @property
     def busy(self) -> bool:
@@ -125,38 +123,6 @@ class Slots:
         if not any(spare.cell is not None for spare in self._spares) and len(self._spares) < _CPUS:
             self.spare()
 
-    # -- places that are lent ----------------------------------------------------------------------------------------
-
-    def expect(self, run: Run, before: Launch) -> None:
-        """Lend a place to the caller behind ``run``, which has had the run ``before``, as soon as there is one to
-        spare. One is lent at a time, to who was served last, and is taken by nobody else meanwhile."""
-        self._lending.expect(run, before)
-
-    def take_lent(self, run: Run, launch: Launch, slot: WarmSlot) -> bool:
-        """Give ``run`` the place that was lent to its caller; return whether it is still there."""
-        if slot is not self._lending.slot or slot.cell is None or self._closed:
-            return False
-        self._lending.end()
-        self._note_use(launch)
-        self._spares.remove(slot)
-        slot.run, slot.traced = run, run.traced
-        run.adopt_lent(slot)
-        run.rehearse()
-        self._keep_ready()
-        return True
-
-    def take_back(self, slot: WarmSlot) -> None:
-        """Take back a place that was lent, and not used."""
-        if slot is self._lending.slot:
-            self._lending.end()
-
-    def call_in(self, slot: WarmSlot) -> None:
-        """End a place that was lent to somebody who is gone."""
-        if slot is self._lending.slot:
-            self._lose(slot)
-
-    # -- the others --------------------------------------------------------------------------------------------------
-
     def _hand(self, slot: WarmSlot, run: Run) -> None:
         slot.run = run
         slot.traced = run.traced
@@ -164,20 +130,15 @@ class Slots:
 
     def _best(self) -> WarmSlot | None:
         """Return the one that was used last: of those that are too many it then shows that nobody needs them."""
-        free = [slot for slot in self._spares if slot is not self._lending.slot]
-        ready = (slot for slot in reversed(free) if slot.cell is not None)
-        return next(ready, free[0] if free else None)
+        ready = (slot for slot in reversed(self._spares) if slot.cell is not None)
+        return next(ready, self._spares[0] if self._spares else None)
 
     def give_back(self, now: float) -> float:
-        """Let go of one spare that nobody has needed for long, if there is any, and of one that was lent and runs what
-        we have not been told of; return when to look again."""
-        lending = self._lending
-        if lending.slot is not None and lending.due <= now:
-            self._lose(lending.slot)
+        """Let go of one spare that nobody has needed for long, if there is any; return when to look again."""
         due = spare_until(self._spares)
         if due <= now:
             self._lose(self._spares[0])
-        return min(due, lending.due, now + IDLE_SECONDS)
+        return min(due, now + IDLE_SECONDS)
 
     def spare(self) -> None:
         """Have one more made for the next run."""
@@ -238,7 +199,6 @@ class Slots:
         _trace.note(slot.traced, _trace.FURNISHED)
         waiting = self._waiting.pop(slot, None)
         if waiting is None:
-            self._lending.offer(slot)
             return
         if waiting[0].gone:
             self._spares.append(slot)
@@ -296,8 +256,6 @@ class Slots:
         if slot not in self._all:
             return
         self._all.discard(slot)
-        if slot is self._lending.slot:
-            self._lending.end()
         if slot in self._spares:
             self._spares.remove(slot)
         self._loop.forget(slot.control.fileno())

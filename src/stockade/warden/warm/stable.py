@@ -46,12 +46,6 @@ class Stable:
             return True
         return False
 
-    def expect(self, run: Run, before: Launch) -> None:
-        """Expect another one over the socket of ``run`` like the one ``before``."""
-        zygote = self._zygotes.get(before.warm)
-        if zygote is not None:
-            zygote.slots.expect(run, before)
-
     def _find(self, key: bytes) -> Zygote | None:
         zygote = self._zygotes.get(key)
         if zygote is not None and (zygote.ended or zygote.is_worn):
