@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the whole suite with the given interpreter (what fails once more, alone). As root, what depends on who asks runs a
+# Runs the whole suite with the given interpreter (see tests/twice.py for what may be tried again). As root, what depends on who asks runs a
 # second time as an ordinary user, beside the rest of it, and firejail once more as one with an account: it serves nobody
 # else. The conformance suite, most of which waits, runs beside that too.
 set -euo pipefail

@@ -130,6 +130,7 @@ def test_another_batch_is_not_mixed_in(stockade, folder, change):
     assert done.returncode == 0 and len(verdicts(folder)) == (4 if change == "input" else 3)
 
 
+@pytest.mark.timing
 def test_ctrl_c_leaves_whole_lines_and_says_how_to_go_on(start, stockade, folder):
     write(folder, [*shells(40), {"id": "long", "source": "import time; time.sleep(5)"}, *shells(0)])
     words = ("eval", "p.jsonl", "-o", "v.jsonl", "--jobs", "2", *SMALL)

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.timing
+
 COMMAND = [sys.executable, "-m", "stockade"]
 SLEEP = "86399.25"
 

@@ -12,6 +12,8 @@ import pytest
 
 import stockade
 
+pytestmark = pytest.mark.timing
+
 _FEW_DESCRIPTORS = 300
 CROWD = """
 import asyncio, stockade

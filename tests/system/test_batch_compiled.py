@@ -8,7 +8,7 @@ import stockade
 from stockade.batch import compiling, judge
 from stockade.batch.reading import program_from_record
 
-pytestmark = [pytest.mark.needs("native"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.needs("native"), pytest.mark.timeout(300), pytest.mark.timing]
 
 LIMITS = {"memory": "64MiB", "wall_time": 30, "cpu_time": 10, "processes": 5, "output": "64KiB"}
 POLICY = stockade.Policy(limits=LIMITS, on_output="kill")

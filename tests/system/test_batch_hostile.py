@@ -9,7 +9,7 @@ from tests.support import host
 import stockade
 from stockade.batch.records import CaseVerdict, Verdict, Word
 
-pytestmark = [pytest.mark.needs("native"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.needs("native"), pytest.mark.timeout(300), pytest.mark.timing]
 
 LIMITS = {"memory": "64MiB", "wall_time": 30, "cpu_time": 10, "processes": 5, "output": "64KiB"}
 POLICY = stockade.Policy(limits=LIMITS, on_output="kill")

@@ -14,6 +14,8 @@ from stockade.backends.bubblewrap import Bubblewrap
 from stockade.backends.firejail import Firejail
 from stockade.client import wardens
 
+pytestmark = pytest.mark.timing
+
 NOBODY = 65534
 REAL = "/usr/bin/bwrap"
 PROGRAMS = {"bubblewrap": "bwrap", "firejail": "firejail"}

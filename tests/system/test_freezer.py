@@ -13,7 +13,7 @@ import pytest
 
 from stockade.linux import cgroups, descendants
 
-pytestmark = pytest.mark.needs("cgroup-unified")
+pytestmark = [pytest.mark.needs("cgroup-unified"), pytest.mark.timing]
 BUSY = ["sh", "-c", "while :; do (:); done"]
 
 

@@ -4,6 +4,8 @@ import pytest
 
 from stockade import Outcome, Policy, run
 
+pytestmark = pytest.mark.timing
+
 CALLS = """
 import ctypes, errno, os
 libc = ctypes.CDLL(None, use_errno=True)

@@ -14,6 +14,8 @@ import stockade
 from stockade import Guarantee, Policy
 from stockade.testing.base import SLOWER
 
+pytestmark = pytest.mark.timing
+
 MIB = 1 << 20
 RATE = 4 * MIB
 SYSTEM_PYTHON = "/usr/bin/python3"

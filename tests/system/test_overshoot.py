@@ -9,6 +9,8 @@ from types import ModuleType
 
 import pytest
 
+pytestmark = pytest.mark.timing
+
 RUNS = 5
 MIB = 1 << 20
 

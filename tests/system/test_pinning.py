@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from tests.support import host
 
-pytestmark = pytest.mark.needs("io_uring")
+pytestmark = [pytest.mark.needs("io_uring"), pytest.mark.timing]
 
 _MEMORY = """
 import ctypes, mmap, os, resource, struct, sys

@@ -11,6 +11,8 @@ import pytest
 import stockade
 from stockade.linux import places
 
+pytestmark = pytest.mark.timing
+
 ACCEPT = {"process_view": "absent", "disk": "absent", "no_survivors": "supervisor"}
 POLICY = stockade.Policy(accept=ACCEPT)
 HOSTILE = """

@@ -13,6 +13,8 @@ from tests.support import host
 import stockade
 from stockade.client import wardens
 
+pytestmark = pytest.mark.timing
+
 ACCEPT = {"process_view": "absent", "disk": "absent", "no_survivors": "supervisor"}
 POLICY = stockade.Policy(accept=ACCEPT)
 SYSTEM_PYTHON = "/usr/bin/python3"

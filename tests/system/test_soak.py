@@ -28,7 +28,7 @@ KEPT = 4 * (4 + 2 * 2) + 4 * 3 + 2
 interpreter, its parent and its cell, and two slots, each a keeper and a copy; four spare cells; and two slots that are free."""
 GIVEN_BACK = 15.0
 
-pytestmark = [pytest.mark.needs("native"), pytest.mark.timeout(max(120, RUNS))]
+pytestmark = [pytest.mark.needs("native"), pytest.mark.timeout(max(120, RUNS)), pytest.mark.timing]
 
 
 @dataclass(frozen=True)

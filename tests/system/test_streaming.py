@@ -19,6 +19,8 @@ from stockade import AsyncSandbox, Finished, LimitReached, Output, Policy, Sandb
 from stockade.client import wardens
 from stockade.testing.base import SLOWER
 
+pytestmark = pytest.mark.timing
+
 UNLIMITED = Policy(limits={"output": "unlimited", "wall_time": "unlimited", "cpu_time": "unlimited"})
 MIB = 1 << 20
 SLEEP = "86395.75"

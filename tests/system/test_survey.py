@@ -13,6 +13,8 @@ import pytest
 import stockade
 from stockade import _survey
 
+pytestmark = pytest.mark.timing
+
 HIDDEN = stockade.Policy().filesystem.hidden
 SECRET = "CANARY-survey"
 

@@ -21,7 +21,7 @@ from tests.support import host
 import stockade
 from stockade.client import wardens
 
-pytestmark = pytest.mark.needs("native")
+pytestmark = [pytest.mark.needs("native"), pytest.mark.timing]
 SLEEP = "import time; time.sleep(30)"
 MANY = stockade.Policy(limits={"wall_time": 60})
 

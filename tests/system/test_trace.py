@@ -10,7 +10,7 @@ import pytest
 from stockade import _trace
 from stockade._sandbox import Sandbox
 
-pytestmark = [pytest.mark.needs("namespaces")]
+pytestmark = [pytest.mark.needs("namespaces"), pytest.mark.timing]
 BESIDE = {_trace.STARTED, _trace.RELEASED, _trace.REAPED, _trace.EMPTY, _trace.FURNISHED}
 OF_A_COPY = {
     _trace.SEALED,

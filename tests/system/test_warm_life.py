@@ -22,7 +22,7 @@ from tests.support import host
 import stockade
 from stockade import Outcome, Policy
 
-pytestmark = pytest.mark.needs("namespaces")
+pytestmark = [pytest.mark.needs("namespaces"), pytest.mark.timing]
 
 _KIND = "N"
 
