@@ -19,7 +19,8 @@ from stockade.linux.seccomp.syscalls import Arch, numbers
 from stockade.warden.denials import BUDGET
 
 MACHINE = os.uname().machine
-pytestmark = , pytest.mark.timing]
+pytestmark = [
+    pytest.mark.timing,
     pytest.mark.needs("native"),
     pytest.mark.skipif(MACHINE not in list(Arch), reason=f"no system-call table for {MACHINE}"),
 ]
