@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from stockade._loading import load
+
 TYPE_CHECKING = False  # ``typing`` itself takes a quarter of the time that this import has
 if TYPE_CHECKING:
     from typing import Any
@@ -67,9 +69,7 @@ def __getattr__(name: str) -> Any:
     """Import what is asked for."""
     if name not in _FACE:
         raise AttributeError(f"module 'stockade' has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module(f"stockade.{_FACE[name]}"), name)
+    value = load(f"stockade.{_FACE[name]}:{name}")
     globals()[name] = value
     return value
 

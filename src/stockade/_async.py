@@ -175,6 +175,7 @@ async def events(outbox: Outbox, line: wardens.Line, stdin: bytes | BinaryIO | N
     sender.wake()
     try:
         while not talk.finished:
+            outbox.check_owner()
             try:
                 data = await loop.sock_recv(sock, _CHUNK)
             except ConnectionResetError:

@@ -3,7 +3,6 @@ worked out once: most callers run one program after another, and nothing of thei
 
 from __future__ import annotations
 
-import socket
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,10 +21,10 @@ from stockade.backends.base import Backend
 from stockade.client import wardens
 from stockade.client.conversation import Conversation, introduction, repetition
 from stockade.client.outbox import Outbox
+from stockade.client.sending import send_now
 from stockade.languages import registry as languages
 
 Opened = tuple[Outbox, wardens.Line]
-_NOW = int(socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 _LASTING = ("language", "interpreter")
 """Options whose text stands for the same tomorrow: an archive's file may be another by then."""
@@ -97,7 +96,7 @@ class Opener:
             words = repetition(text, form.said, line.said, self.trace)
             line.said = form.said
             _trace.note(self.trace, _trace.SENT)
-            return words[line.sock.send(words, _NOW) :]
+            return words[send_now(line.sock, words) :]
         except BlockingIOError:
             return words
         except OSError:

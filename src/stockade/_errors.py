@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # loaded with the face itself: when its files are gone, this is what says so
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
     from stockade._result import Result
 
 
@@ -18,14 +18,23 @@ class StockadeError(Exception):
         return {"error": type(self).__name__, "message": str(self)}
 
 
-@dataclass(frozen=True)
 class FieldProblem:
     """One mistake in a policy: where, with which value, and why; ``origin`` is who set it, where several may have."""
 
-    field: str
-    value: str
-    reason: str
-    origin: str = ""
+    def __init__(self, field: str, value: str, reason: str, origin: str = "") -> None:
+        self.field, self.value, self.reason, self.origin = field, value, reason, origin
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether both are the same mistake."""
+        return vars(self) == vars(other) if isinstance(other, FieldProblem) else NotImplemented
+
+    def __hash__(self) -> int:
+        """Return a number for sets."""
+        return hash(tuple(vars(self).values()))
+
+    def __repr__(self) -> str:
+        """Return how it is made."""
+        return f"FieldProblem({', '.join(map(repr, vars(self).values()))})"
 
     def __str__(self) -> str:
         """Return ``field = value: reason``, and the origin."""

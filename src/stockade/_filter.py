@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from stockade._errors import FieldProblem, PolicyError, SetupError
 from stockade._guarantees import Guarantee, Isolation
 from stockade._result import Denial
-from stockade.linux import landlock
+from stockade.linux import faults, landlock
 
 if TYPE_CHECKING:
     from stockade._facts import HostFacts
@@ -61,7 +61,7 @@ def program(plan: Plan) -> bytes:
     try:
         return _program(_of(plan), plan.policy.security.explain_denials)
     except OSError as error:  # modules are imported when they are needed first
-        raise SetupError(f"the system-call filter could not be made: {error.strerror}") from error
+        raise SetupError(faults.explain("make the system-call filter", error)) from error
 
 
 def errnos(plan: Plan) -> dict[int, int]:

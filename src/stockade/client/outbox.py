@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from stockade import _trace
+from stockade._errors import JobError
 from stockade._events import Event
 from stockade.client.conversation import Conversation
+from stockade.client.sending import send_now
 
 
 class Outbox:
@@ -23,16 +25,31 @@ class Outbox:
         self._lock = threading.Lock()
         self._shut = False
         self._closed = False
+        self._owner = os.getpid()
         self.wake: Callable[[], object] = lambda: None
         """Wakes up whoever waits on the socket; called from any thread, and never once this is closed."""
 
     @contextmanager
     def speaking(self) -> Iterator[Conversation | None]:
-        """Hold the conversation while something is put into it, then send; ``None`` is one that is over."""
+        """Hold the conversation while something is put into it, then send; ``None`` is one that is over, or the parent
+        process's."""
+        if self.is_inherited:
+            yield None
+            return
         with self._lock:
             yield None if self._closed or self.talk.finished else self.talk
             if self._flush():
                 self.wake()
+
+    @property
+    def is_inherited(self) -> bool:
+        """Whether this process was forked from the one whose run it is, and must leave the run alone."""
+        return self._owner != os.getpid()
+
+    def check_owner(self) -> None:
+        """Raise ``JobError`` in a process that was forked meanwhile: what comes is for its parent to read."""
+        if self.is_inherited:
+            raise JobError(f"the run is process {self._owner}'s: a process forked from that one cannot follow it")
 
     def flush(self) -> bool:
         """Send what the socket takes now; return whether something is left."""
@@ -51,6 +68,8 @@ class Outbox:
 
     def close(self) -> None:
         """Say nothing more: the socket may be another run's from now on."""
+        if self.is_inherited:
+            return  # a thread of the parent's may have held the lock
         with self._lock:
             self._closed = True
 
@@ -62,7 +81,7 @@ class Outbox:
         _trace.note(self.talk.trace, _trace.SENT)
         try:
             while self.talk.outgoing:
-                del self.talk.outgoing[: self._sock.send(self.talk.outgoing, socket.MSG_DONTWAIT)]
+                del self.talk.outgoing[: send_now(self._sock, self.talk.outgoing)]
         except BlockingIOError:
             return True
         except (BrokenPipeError, ConnectionResetError):

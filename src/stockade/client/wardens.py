@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import fcntl
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -17,11 +18,15 @@ from typing import Any
 
 from stockade._errors import SetupError
 from stockade._facts import HostFacts
+from stockade._loading import removed
+from stockade.client import reaping
+from stockade.linux import faults
 from stockade.warden import wire
 
 _PROGRAM = Path(wire.__file__).with_name("__main__.py")
 _START_SECONDS = 30.0
 _STOP_SECONDS = 5.0
+_START = "start the warden"
 _IDLE = 16  # sockets kept for the next runs
 
 
@@ -53,7 +58,9 @@ class WardenProcess:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._facts: HostFacts | None = None
+        self._owner = os.getpid()
         self._idle: list[tuple[socket.socket, Mapping[str, Any]]] = []
+        _check_program()
         self._control, theirs = _pair()
         command = [_interpreter(), "-I", "-S", str(_PROGRAM), str(theirs.fileno()), str(os.getpid())]
         try:
@@ -67,7 +74,7 @@ class WardenProcess:
             )
         except OSError as error:
             self._control.close()
-            raise SetupError(f"the warden could not be started: {error}") from error
+            raise SetupError(faults.explain(_START, error)) from error
         finally:
             theirs.close()
 
@@ -101,7 +108,9 @@ class WardenProcess:
 
     def take_back(self, line: Line) -> None:
         """Keep a line's socket for the next run, or close it."""
-        if line.settled and len(self._idle) < _IDLE:
+        if self._owner != os.getpid():
+            line.sock.close()  # the run goes on in the parent of this process
+        elif line.settled and len(self._idle) < _IDLE:
             if line.sock.gettimeout() is not None:  # asyncio had it
                 line.sock.setblocking(True)
             self._idle.append((line.sock, line.said))
@@ -117,7 +126,8 @@ class WardenProcess:
                 socket.send_fds(self._control, [wire.NEW_RUN], [theirs.fileno()])
         except OSError as error:
             ours.close()
-            raise SetupError(f"the warden is gone: {error}") from error
+            end_if_exiting()
+            raise SetupError(faults.explain("ask the warden for a run", error)) from error
         finally:
             theirs.close()
         return ours
@@ -149,10 +159,24 @@ class WardenProcess:
                 for kind, fields in decoder.feed(data):
                     if kind == "hello":
                         self._control.settimeout(None)
+                        reaping.reap(self.pid)
                         return dict(fields["facts"])
+                    if kind == "failed":
+                        raise SetupError(fields["message"])
         except (OSError, wire.WireError) as error:
-            raise SetupError(f"the warden did not answer: {error}") from error
-        raise SetupError(f"the warden ended at its start (exit status {self._process.wait(_STOP_SECONDS)})")
+            end_if_exiting()
+            raise SetupError(faults.explain(f"{_START}: wait {_START_SECONDS:.0f} s for its answer", error)) from error
+        end_if_exiting()
+        raise SetupError(
+            f"{_START}: {_interpreter()} -I -S {_PROGRAM} {self._how_it_ended()} before it answered; standard error of "
+            f"this process has what it said: give it what it lacked (memory, descriptors, its standard library)"
+        )
+
+    def _how_it_ended(self) -> str:
+        status = self._process.wait(_STOP_SECONDS)
+        if status >= 0:
+            return f"ended with exit status {status}"
+        return f"was ended by {signal.Signals(-status).name}"
 
 
 def _pair() -> tuple[socket.socket, socket.socket]:
@@ -160,24 +184,39 @@ def _pair() -> tuple[socket.socket, socket.socket]:
 
     Raises ``SetupError`` if no descriptor is free.
     """
+    made: list[socket.socket] = []
+    pair: tuple[socket.socket, ...] = ()
     try:
         pair = socket.socketpair()
-        ours, theirs = (socket.socket(fileno=fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 3)) for end in pair)
+        for end in pair:
+            made.append(socket.socket(fileno=fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 3)))
     except OSError as error:
-        raise SetupError(f"no socket could be made: {error.strerror}") from error
-    for end in pair:
-        end.close()
+        for end in made:
+            end.close()
+        raise SetupError(faults.explain("make a socket to the warden", error)) from error
+    finally:
+        for end in pair:
+            end.close()
+    ours, theirs = made
     ours.setblocking(True)  # whatever the caller has made the default (socket.setdefaulttimeout)
     return ours, theirs
 
 
 _current: WardenProcess | None = None
 _guard = threading.Lock()
+_exiting = False
+
+
+def end_if_exiting() -> None:
+    """End the calling thread without a word, if it is a daemon thread of a process that exits: its warden is gone."""
+    if _exiting and threading.current_thread().daemon:
+        raise SystemExit
 
 
 def current() -> WardenProcess:
     """Return this process's warden, started if there is none or the last one died."""
     global _current
+    end_if_exiting()
     with _guard:
         if _current is not None and not _current.alive:
             _current.stop()  # it is dead; this closes our end of its socket
@@ -198,6 +237,11 @@ def host_facts() -> HostFacts:
     return current().facts()
 
 
+def _reap_after_fork() -> None:
+    if _current is not None:  # or a child that was forked before has had none that it could leave behind
+        reaping.reap(_current.pid)
+
+
 def _forget_in_child() -> None:
     global _current, _guard
     _guard = threading.Lock()
@@ -207,12 +251,19 @@ def _forget_in_child() -> None:
 
 
 def _stop_at_exit() -> None:
+    global _exiting
+    _exiting = True
     if _current is not None:
         _current.stop()
 
 
-os.register_at_fork(after_in_child=_forget_in_child)
+os.register_at_fork(after_in_parent=_reap_after_fork, after_in_child=_forget_in_child)
 atexit.register(_stop_at_exit)
+
+
+def _check_program() -> None:
+    if not _PROGRAM.is_file():
+        raise removed(_START)
 
 
 def _interpreter() -> str:

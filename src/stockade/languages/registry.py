@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib import import_module
 from pathlib import PurePath
 
 from stockade._errors import JobError
+from stockade._loading import load
 from stockade.languages.base import Language
 
 BUILT_IN = {
@@ -39,8 +39,7 @@ def find(name: str | Language) -> Language:
 
 @cache
 def _made(key: str) -> Language:
-    module, _, attribute = BUILT_IN[key].partition(":")
-    found: Language = getattr(import_module(module), attribute)()
+    found: Language = load(BUILT_IN[key])()
     return found
 
 

@@ -94,6 +94,16 @@ def setns(namespace: int, kind: int) -> None:
     check(_setns(namespace, kind), f"setns {kind:#x}")
 
 
+def number() -> ctypes.c_int:
+    """Return an int that a call can write to."""
+    return ctypes.c_int()
+
+
+def address(of: ctypes.c_int) -> int:
+    """Return where it lies."""
+    return ctypes.addressof(of)
+
+
 def trim() -> None:
     """Give unused memory of the heap back, where this C library can (malloc_trim(3), of glibc)."""
     if hasattr(_libc, "malloc_trim"):

@@ -84,7 +84,7 @@ def open_beneath(root: int, path: str, *, follow: bool) -> int:
     try:
         return libc.syscall("openat2", root, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))
     except OSError as error:
-        raise OSError(error.errno, f"{path}: {os.strerror(error.errno or 0)}") from None
+        raise OSError(error.errno, f"openat2 {path}: {os.strerror(error.errno or 0)}") from None
 
 
 def copy(source: int, *, recursive: bool = True) -> int:

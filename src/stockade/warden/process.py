@@ -8,40 +8,59 @@ import os
 import resource
 
 from stockade import _probe
-from stockade.linux import places, processes, uids
+from stockade.linux import faults, files, places, processes, uids
 from stockade.warden import wire
 from stockade.warden.server import Warden
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
+    from typing import Any
 else:
     import _signal as signal  # the ``signal`` module imports ``enum``
 
 
 def main(control_fd: int, caller_pid: int) -> None:
     """Serve the caller ``caller_pid`` on the socket ``control_fd``."""
+    control = socket.socket(fileno=control_fd)
     try:
         caller = os.pidfd_open(caller_pid)
+        if os.getppid() != caller_pid:
+            return  # the caller died before it could be watched
+        _settle()
+        facts = _probe.probe(uids.first_uid())
     except ProcessLookupError:
         return
-    if os.getppid() != caller_pid:
-        return  # the caller died before it could be watched
-    os.setsid()
-    os.chdir("/")
-    os.umask(0o022)
-    processes.default_signals()
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    control = socket.socket(fileno=control_fd)
-    facts = _probe.probe(uids.first_uid())
-    try:
-        control.sendall(wire.encode("hello", facts=facts))
-    except OSError:
+    except Exception as error:
+        _say(control, "failed", message=faults.explain("start the warden", error))
+        return
+    if not _say(control, "hello", facts=facts):
         return  # the caller is gone already
     places.reclaim(places.FOLDER, os.geteuid())  # while the caller plans
     gc.collect()
     gc.freeze()  # a fork copies what a collection touches
     gc.disable()
     Warden(control, caller, facts).stay()
+
+
+def _settle() -> None:
+    """Leave what is the caller's: its session, folder, signals and soft limits."""
+    os.setsid()
+    try:
+        files.write("/proc/self/comm", wire.PROCESS_NAME)
+    except OSError:
+        pass  # a matter of names only
+    os.chdir("/")
+    os.umask(0o022)
+    processes.default_signals()
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _say(control: socket.socket, kind: str, **fields: Any) -> bool:
+    try:
+        control.sendall(wire.encode(kind, **fields))
+    except OSError:
+        return False
+    return True

@@ -7,7 +7,7 @@ carries one byte for each new run, with the run's own socket as a descriptor; al
 Caller to warden: ``launch`` (the launch; what is as in the one before over the same socket is left out), ``stdin``
 (data; none means end), ``signal`` (number), ``pause``, ``resume``. A caller that shuts down its direction of a run's
 socket cancels the run, whatever it had sent before.
-Warden to caller: ``hello`` (facts, once, on the control socket), ``started``,
+Warden to caller: ``hello`` (facts, once, on the control socket) or ``failed`` (message), ``started``,
 ``output`` (stream, at, data), ``limit`` (guarantee, state, used, figure), ``usage`` (readings, every
 ``report_seconds`` of the launch), ``fed`` (count: bytes of standard input that have left the warden), ``exited``
 (report), ``refused`` (message: the sandbox failed).
@@ -33,6 +33,8 @@ HEAD = _LENGTH.size
 _MARSHAL_VERSION = 4
 MAX_FRAME = 1 << 30
 NEW_RUN = b"R"
+PROCESS_NAME = "stockade-warden"
+"""What the kernel calls a warden and those forked from it (proc(5), ``comm``): so a zombie is known for one."""
 AT_LEISURE, IN_A_HURRY = b"L", b"H"
 """The words to a keeper to make another guest: one that has rehearsed, or at once, where all processors are taken."""
 ANNOUNCEMENT = b"\0stockade\0"

@@ -1,0 +1,47 @@
+"""Zombies of earlier wardens: those of children, and the helpers of one that was killed.
+
+The kernel hands an orphan to the first process of its PID namespace, or to a subreaper above it. Where the caller is
+that process, nobody else takes notice of a warden's end.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from stockade.linux import files, libc
+from stockade.warden import wire
+
+_PR_GET_CHILD_SUBREAPER = 37
+
+
+def reap(current: int | None) -> None:
+    """Reap every zombie that was a warden or one of its helpers, and no other process; ``current`` is left alone."""
+    if not _adopts_orphans():
+        return
+    for pid in _children():
+        if pid != current and _is_zombie_of_ours(pid):
+            with suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+
+
+def _adopts_orphans() -> bool:
+    if os.getpid() == 1:
+        return True
+    flag = libc.number()
+    with suppress(OSError):
+        libc.prctl(_PR_GET_CHILD_SUBREAPER, libc.address(flag))
+    return bool(flag.value)
+
+
+def _children() -> Iterator[int]:
+    with suppress(OSError):
+        for task in Path("/proc/self/task").iterdir():
+            yield from map(int, files.read(f"{task}/children").split())
+
+
+def _is_zombie_of_ours(pid: int) -> bool:
+    begin, _, rest = files.read(f"/proc/{pid}/stat").rpartition(") ")
+    return begin.partition(" (")[2] == wire.PROCESS_NAME and rest.startswith("Z ")
