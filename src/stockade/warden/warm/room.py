@@ -7,10 +7,7 @@ it waits until no processor can be looking at them any more (``namespace_unlock`
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import os
-import struct
 
 from stockade.linux import landlock, libc, mounts, processes
 
@@ -20,12 +17,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 _CLOSED = -1
-_GETFLAGS = 0x80006601 | struct.calcsize("l") << 16
-"""FS_IOC_GETFLAGS (ioctl_iflags(2)); where numbers of this kind are put together as on most architectures."""
 
 
 class Room:
-    """Made by the keeper for itself; its guests are born in it."""
+    """The worker makes them in a mount namespace of its own, from which it then forks the guest."""
 
     def __init__(self, steps: Iterable[Sequence[Any]], *, uid: int, proc: int) -> None:
         """``steps`` tell what is to be in it; ``uid`` is who may write there, 0 for who the keeper is. ``proc`` is a
@@ -33,14 +28,11 @@ class Room:
         self._steps = tuple(steps)
         self._uid = uid
         self._bare = os.open("self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc)
-        self._before: object = None
-        self._faces: list[int] = []
         self.scratch = self.job = self.ruleset = _CLOSED
         """Descriptors: of the space that guests may fill, of their job's folder, and of their Landlock ruleset."""
         self.usual, self.source = "", _CLOSED
         """The file in the job's folder that is there already for each guest's source, and a descriptor of it."""
         self._expected = ""
-        self._inode = 0
         self._own: list[str] = []
         self._prepared: landlock.Prepared | None = None
         self._make()
@@ -56,47 +48,16 @@ class Room:
         self._expected = "" if "/" in name else name
 
     def renew(self) -> None:
-        """Make it anew if the last guest, or what it was given, has left a trace in it. There must be no guest."""
-        if self.source >= 0:
-            os.ftruncate(self.source, 0)
-            os.lseek(self.source, 0, os.SEEK_SET)  # which keeper and guests share
-        self._inode += 1
-        if self._expected != self.usual or self._see() != self._before or self._next_inode() != self._inode:
-            libc.setns(self._bare, processes.NEW_NS)
-            self._make()
-
-    def _see(self) -> object:
-        """Return all that can be seen of the folders and could have been changed there, but for ``_next_inode``: if
-        there is no more in the file systems than there was, there is nothing in the folders.
-
-        Nothing is left to the clock: what is done in the moment in which the room is made changes no time.
-        """
-        spaces = [os.statvfs(fd) for fd in (self.scratch, self.job)]
-        folders = [os.fstat(fd) for fd in (self.job, *self._faces)]
-        return (
-            [(space.f_bfree, space.f_ffree) for space in spaces],
-            [(each.st_mode, each.st_uid, each.st_gid, each.st_nlink) for each in folders],
-            [(each.st_atime_ns, each.st_mtime_ns, each.st_ctime_ns) for each in folders],
-            [(os.listxattr(fd), _flags(fd)) for fd in self._faces],
-        )
-
-    def _next_inode(self) -> int:
-        """Return the number that the next file gets which is made in the scratch space: they are given out in turn, and
-        a file that was made and is gone again has had one. Where everything else is as it was, there is room for it."""
-        probe = os.open(".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, dir_fd=self.scratch)
-        number = os.fstat(probe).st_ino
-        os.close(probe)
-        return number
+        """Make fresh mounts and folders for the next guest. No guest may be alive."""
+        libc.setns(self._bare, processes.NEW_NS)
+        self._make()
 
     def _make(self) -> None:
         libc.unshare(processes.NEW_NS)
-        for fd in self._faces:
-            os.close(fd)
-        self._faces, self._own = [], []
+        self._own = []
         for name, *arguments in self._steps:
             getattr(self, f"_do_{name}")(*arguments)
         self._lay_source()
-        self._before, self._inode = self._see(), self._next_inode()
 
     def _lay_source(self) -> None:
         if self.source >= 0:
@@ -119,7 +80,6 @@ class Room:
             self._give(folder, mode)
             libc.mount(folder, target, None, mounts.MS_BIND)
             self._own.append(target)
-            self._faces.append(os.open(target, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
 
     def _do_job_room(self, path: str, size: int, inodes: int) -> None:
         mounts.tmpfs(path, size, inodes, 0o755)
@@ -142,16 +102,6 @@ class Room:
         os.chmod(path, mode)
         if self._uid:
             os.chown(path, self._uid, self._uid)
-
-
-def _flags(fd: int) -> bytes:
-    """Return the flags of a file (chattr(1))."""
-    try:
-        return fcntl.ioctl(fd, _GETFLAGS, bytes(8))
-    except OSError as error:
-        if error.errno == errno.ENOTTY:  # a tmpfs before Linux 6.0 has none
-            return b""
-        raise
 
 
 def _replaced(old: int, new: int) -> int:

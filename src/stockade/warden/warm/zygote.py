@@ -13,7 +13,7 @@ import gc
 import os
 import time
 
-from stockade.linux import hugepages, libc, processes
+from stockade.linux import libc, processes
 from stockade.warden import wire
 from stockade.warden.cell import descriptors
 from stockade.warden.inside import CONTROL
@@ -40,7 +40,6 @@ def wait(rehearsal: Rehearsal | None, embedded: Embedded | None = None) -> dict[
     itself = os.pidfd_open(os.getpid())
     decoder = wire.Decoder()
     gc.collect()
-    hugepages.hold_code(hugepages.of_interpreter())
     libc.trim()
     gc.freeze()  # a collection would write to every object, and each page written to is copied
     control.sendall(wire.encode("warm"))
