@@ -69,13 +69,12 @@ bench-smoke: $(ENGINES)
 overshoot: $(ENGINES) ## how far past its limit a run gets, worst of 50
 	$(BIN)/python bench/overshoot.py
 
-guarantees: $(ENGINES) ## docs/guarantees.md and the tables of README.md, from real runs (root)
+guarantees: $(ENGINES) ## docs/guarantees.md, from real runs (root)
 	scripts/guarantees.sh $(BIN)/python
 
 guarantees-cgroup2: $(STAMP) ## docs/guarantees-cgroup2.md: the same in QEMU, where cgroup v2 is all there is (root; a quarter of an hour)
 	@scripts/setup-hosts.sh
 	$(BIN)/python -m tests.hosts attack
-	$(BIN)/python -m tests.escape.guarantees
 
 attack: $(STAMP) ## every attack on every backend of this machine; under five minutes
 	$(BIN)/python -m stockade attack --all --jobs 2
