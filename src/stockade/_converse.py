@@ -3,6 +3,7 @@ worked out once: most callers run one program after another, and nothing of thei
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -57,7 +58,7 @@ class Opener:
         more: Any = {"silent": silent, "interactive": interactive, "keep": keep}
         # The line first: the warden wakes up while the launch is put together.
         with wardens.current().line() as line:
-            plan = _for_job(self._plan, job)
+            plan = _for_job(self._backend, self._plan, job)
             warmed = replace(job, **self._warmth) if self._warmth and job.source is not None else job
             with prepared(self._backend, plan, warmed) as launch:
                 _trace.note(self.trace, _trace.PLANNED)
@@ -173,8 +174,11 @@ def concluded(outbox: Outbox) -> Result:
     return outbox.talk.result
 
 
-def _for_job(plan: Plan, job: Job) -> Plan:
+def _for_job(backend: Backend, plan: Plan, job: Job) -> Plan:
     if job.source is None:
-        return plan_for_job(plan, "a command", counts=False)
+        shows = not all(map(os.path.isfile, job.inputs))
+        return plan_for_job(plan, "a command", counts=False, shows_host=shows)
     language = languages.find(job.language)
-    return plan_for_job(plan, f"{language.name} source", counts=language.counts_operations)
+    apart: Callable[[Plan, str], bool] = getattr(backend, "shows_apart", lambda *_: False)
+    shows = job.packages is not None and not apart(plan, job.packages)
+    return plan_for_job(plan, f"{language.name} source", counts=language.counts_operations, shows_host=shows)

@@ -36,6 +36,8 @@ class _Rules:
     """Where the guest has no namespaces: whether it may use the network, its uid is its own, signals are scoped."""
     own: bytes | None
     replaces: bool
+    closes_sockets: bool
+    """Whether Unix sockets are refused, because one of the host may lie in a folder that is shown."""
 
 
 def read(policy: Policy, facts: HostFacts, isolation: Isolation) -> bytes | None:
@@ -46,7 +48,7 @@ def read(policy: Policy, facts: HostFacts, isolation: Isolation) -> bytes | None
     try:
         _check_place(path, policy.filesystem.writable)
         content = _content(path)
-        _check(_rules(policy, facts, isolation, content))
+        _check(_rules(policy, facts, isolation, content, closes_sockets=True))
     except OSError as error:
         raise _problem(path, f"cannot be read: {error.strerror}") from None
     except RecursionError:
@@ -104,10 +106,12 @@ def _content(path: str) -> bytes:
 
 
 def _of(plan: Plan) -> _Rules:
-    return _rules(plan.policy, plan.facts, plan.isolation, plan.own_filter)
+    return _rules(plan.policy, plan.facts, plan.isolation, plan.own_filter, closes_sockets=plan.closes_sockets)
 
 
-def _rules(policy: Policy, facts: HostFacts, isolation: Isolation, own: bytes | None) -> _Rules:
+def _rules(
+    policy: Policy, facts: HostFacts, isolation: Isolation, own: bytes | None, *, closes_sockets: bool
+) -> _Rules:
     shared = (policy.network == "host", facts.uid == 0, facts.landlock >= landlock.SCOPED_SINCE)
     return _Rules(
         machine=facts.machine,
@@ -117,6 +121,7 @@ def _rules(policy: Policy, facts: HostFacts, isolation: Isolation, own: bytes | 
         shared_host=shared if isolation is Isolation.PROCESS else None,
         own=own,
         replaces=policy.security.syscalls_mode == "replace",
+        closes_sockets=closes_sockets,
     )
 
 
@@ -152,6 +157,8 @@ def _table(rules: _Rules) -> Table:
     if rules.shared_host is not None:
         network, own_uid, scoped_signals = rules.shared_host
         table = filters.on_shared_host(table, network=network, own_uid=own_uid, scoped_signals=scoped_signals)
+    if rules.closes_sockets:
+        table = filters.without_unix_sockets(table)
     return filters.without_shared_memory(table) if rules.refuse_shared_memory else table
 
 
@@ -178,6 +185,11 @@ def _reaches_the_host(rules: _Rules, number: int, args: tuple[int, ...]) -> bool
     return _passes(_Rules(**{**vars(rules), "shared_host": None}), number, args)
 
 
+def _reaches_sockets(rules: _Rules, number: int, args: tuple[int, ...]) -> bool:
+    """Whether the call is refused only because folders of the host are shown."""
+    return rules.closes_sockets and _passes(_Rules(**{**vars(rules), "closes_sockets": False}), number, args)
+
+
 def _uncounted(rules: _Rules, number: int, args: tuple[int, ...]) -> bool:
     """Whether the call is refused only because no control group counts memory here."""
     return rules.refuse_shared_memory and _passes(_without_limit(rules), number, args)
@@ -189,12 +201,22 @@ def _passes(rules: _Rules, number: int, args: tuple[int, ...]) -> bool:
     return _table(rules).decide(number, args) in PASSING
 
 
+_BY_CIRCUMSTANCE = (
+    (_uncounted, "limits.memory='unlimited'"),
+    (_reaches_sockets, "filesystem.sockets='open', or the folder as a workspace with access='overlay' or 'copy'"),
+    (_reaches_the_host, "a backend with namespaces, such as 'native'"),
+)
+"""Calls that are refused for where the guest runs and what it is shown, and what would allow each."""
+
+
 def _why(rules: _Rules, path: str | None, number: int, args: tuple[int, ...]) -> str:
     from stockade.linux.seccomp import words
     from stockade.linux.seccomp.rules import SHARED_MEMORY_WHY
 
     if _uncounted(rules, number, args):
         return f"refused because {SHARED_MEMORY_WHY}, and no control group counts it here"
+    if _reaches_sockets(rules, number, args):
+        return "refused because files of the host are shown, and a socket of the host may lie among them"
     if _reaches_the_host(rules, number, args):
         return "refused because without namespaces of its own the guest would reach the host's with it"
     if rules.own is not None and rules.replaces:
@@ -206,10 +228,9 @@ def _why(rules: _Rules, path: str | None, number: int, args: tuple[int, ...]) ->
 def _allowed_by(rules: _Rules, path: str | None, number: int, args: tuple[int, ...]) -> str:
     from stockade.linux.seccomp import Filter, own
 
-    if _uncounted(rules, number, args):
-        return "limits.memory='unlimited'"
-    if _reaches_the_host(rules, number, args):
-        return "a backend with namespaces, such as 'native'"
+    for asks, answer in _BY_CIRCUMSTANCE:
+        if asks(rules, number, args):
+            return answer
     if rules.own is not None and rules.replaces:
         return f"{_FIELD}: an entry for it in {path}"
     for which in Filter:

@@ -28,6 +28,8 @@ class Plan:
     isolation: Isolation = Isolation.NAMESPACES
     own_filter: bytes | None = None
     """What ``security.syscalls_file`` held: later changes of the file do not change the plan."""
+    closes_sockets: bool = False
+    """Whether the guest can make no Unix socket but pairs, since files of the host are shown as they are."""
 
 
 def plan(
@@ -48,11 +50,14 @@ def plan(
     """
     enforcement = {}
     missing = {}
+    closes = policy.filesystem.shows_host and policy.filesystem.sockets == "closed"
     for guarantee in Guarantee:
         if not policy.asks(guarantee):
             enforcement[guarantee] = Enforcement.absent(_not_asked(guarantee))
             continue
         held = _slowed(guarantee, _under_policy(guarantee, capabilities[guarantee], policy), policy, facts)
+        if guarantee is Guarantee.IPC and policy.filesystem.shows_host:
+            held = _beside_sockets(held, policy, filtered=capabilities[Guarantee.SYSCALLS].strength)
         floor = policy.floor(guarantee)
         enforcement[guarantee] = held
         if not held.strength.holds(floor):
@@ -62,7 +67,7 @@ def plan(
         missing["security.capabilities"] = unkept
     if missing:
         raise PlanError(backend, missing)
-    return _known(Plan(backend, policy, facts, FrozenDict(enforcement), isolation, own_filter))
+    return _known(Plan(backend, policy, facts, FrozenDict(enforcement), isolation, own_filter, closes))
 
 
 def _known(made: Plan) -> Plan:
@@ -77,7 +82,7 @@ def _known(made: Plan) -> Plan:
 
 
 def _decided(made: Plan) -> tuple[object, ...]:
-    return made.backend, made.isolation, made.own_filter, made.enforcement
+    return made.backend, made.isolation, made.own_filter, made.enforcement, made.closes_sockets
 
 
 _RECENT = 8
@@ -99,12 +104,15 @@ def _unkept(policy: Policy, cannot_keep: str) -> str:
 
 
 @lru_cache(maxsize=64)
-def plan_for_job(plan: Plan, kind: str, *, counts: bool) -> Plan:
-    """Return the plan as it is for a job of this ``kind``: operations are counted by an agent that not every job has.
+def plan_for_job(plan: Plan, kind: str, *, counts: bool, shows_host: bool = False) -> Plan:
+    """Return the plan as it is for a job of this ``kind``: operations are counted by an agent that not every job has,
+    and the job may show files of the host that the policy does not name (``shows_host``).
 
     ``kind`` is a word for the message, ``counts`` tells whether its agent counts. Raises ``PlanError`` if the policy
-    asks for operations and does not accept that nothing counts them.
+    asks for a guarantee that the job takes away, and does not accept less.
     """
+    if shows_host and not plan.policy.filesystem.shows_host:
+        plan = _with_sockets(plan)
     if counts or not plan.policy.asks(Guarantee.OPERATIONS):
         return plan
     held = Enforcement.absent(f"nothing counts the operations of {kind}: only Python and Ruby source is counted")
@@ -112,6 +120,36 @@ def plan_for_job(plan: Plan, kind: str, *, counts: bool) -> Plan:
     if not held.strength.holds(floor):
         raise PlanError(plan.backend, {Guarantee.OPERATIONS.value: _shortfall(Guarantee.OPERATIONS, held, floor)})
     return replace(plan, enforcement=FrozenDict({**plan.enforcement, Guarantee.OPERATIONS: held}))
+
+
+def _with_sockets(plan: Plan) -> Plan:
+    """Return the plan for a job that shows files of the host by itself."""
+    policy, filtered = plan.policy, plan.enforcement[Guarantee.SYSCALLS].strength
+    held = _beside_sockets(plan.enforcement[Guarantee.IPC], policy, filtered=filtered)
+    floor = policy.floor(Guarantee.IPC)
+    if not held.strength.holds(floor):
+        raise PlanError(plan.backend, {Guarantee.IPC.value: _shortfall(Guarantee.IPC, held, floor)})
+    enforcement = FrozenDict({**plan.enforcement, Guarantee.IPC: held})
+    return replace(plan, enforcement=enforcement, closes_sockets=policy.filesystem.sockets == "closed")
+
+
+def _beside_sockets(held: Enforcement, policy: Policy, *, filtered: Strength) -> Enforcement:
+    """Return what holds IPC where files of the host are shown as they are: a socket of the host may lie among them."""
+    if policy.filesystem.sockets == "open":
+        return Enforcement.absent(
+            "filesystem.sockets='open': Unix sockets in the folders that are shown are in reach as far as their "
+            "permissions go"
+        )
+    if filtered is Strength.ABSENT:
+        return Enforcement.absent(
+            "no filter can be loaded here, so Unix sockets in the folders that are shown are in reach as far as their "
+            "permissions go"
+        )
+    if held.strength is Strength.ABSENT:
+        return held
+    mechanism = held.mechanism if "seccomp" in held.mechanism else f"{held.mechanism}, seccomp filter"
+    note = "the guest can make no Unix socket but pairs, since files of the host are shown"
+    return Enforcement(mechanism, held.strength, f"{held.note}; {note}" if held.note else note)
 
 
 def _not_asked(guarantee: Guarantee) -> str:
@@ -127,6 +165,9 @@ def _under_policy(guarantee: Guarantee, held: Enforcement, policy: Policy) -> En
             f"nothing bounds what is written below {', '.join(policy.filesystem.writable)}; "
             f"places that the sandbox makes are held by {held.mechanism}"
         )
+    if guarantee is Guarantee.FILESYSTEM_WRITE and _leaves_pipes(held, policy):
+        note = "named pipes in folders that are shown can be written, where their modes allow it and the host reads"
+        return Enforcement(held.mechanism, held.strength, "; ".join(filter(None, (held.note, note))))
     if guarantee is Guarantee.PRIVILEGES and policy.security.capabilities:
         kept = "; ".join(f"{name}: {_capabilities.KEPT[name]}" for name in policy.security.capabilities)
         return Enforcement(held.mechanism, held.strength, "; ".join(filter(None, (held.note, kept))))
@@ -136,6 +177,17 @@ def _under_policy(guarantee: Guarantee, held: Enforcement, policy: Policy) -> En
     if policy.security.syscalls_file is not None and held.strength is not Strength.ABSENT:
         return _under_own_filter(guarantee, held, policy)
     return held
+
+
+def _leaves_pipes(held: Enforcement, policy: Policy) -> bool:
+    """Return whether the guest may write to a named pipe of the host in a folder that it should only read: a read-only
+    mount refuses that as little as a connection to a socket. Landlock does, but not below what the guest may write."""
+    if held.strength is Strength.ABSENT or not policy.filesystem.shows_host:
+        return False
+    files = policy.filesystem
+    return "Landlock" not in held.mechanism or any(
+        path.startswith(("/tmp/", "/dev/shm/", "/workspace/")) for path in (*files.read, files.workspace)
+    )
 
 
 def _slowed(guarantee: Guarantee, held: Enforcement, policy: Policy, facts: HostFacts) -> Enforcement:

@@ -62,6 +62,7 @@ RULES: Mapping[str, Rule] = {
     "filesystem.access": Rule(_meet.access, optional=True),
     "filesystem.protected": Rule(_meet.union, _LIST),
     "filesystem.hidden": Rule(_meet.union, _LIST),
+    "filesystem.sockets": Rule(_meet.first_of("closed", "open")),
     "network": Rule(_meet.first_of("none", "host")),
     "environment.inherit": Rule(_meet.subset, _LIST),
     "environment.set": Rule(_meet.no_ceiling, by_key=True),

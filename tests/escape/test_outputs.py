@@ -13,13 +13,13 @@ import pytest
 import stockade
 
 HOSTILE = r"""
-import os, socket, sys
+import os, stat, sys
 here, canary = sys.argv[1], sys.argv[2]
 os.chdir(here)
 os.symlink(canary, "link")
 os.symlink("/etc", "folder-link")
 os.mkfifo("pipe")
-socket.socket(socket.AF_UNIX).bind("socket")
+os.mknod("socket", stat.S_IFSOCK | 0o666)
 open(b"new\nline", "w").close()
 open(b"\xff\xfe", "w").close()
 os.makedirs("/".join(["deep"] * 200))

@@ -110,6 +110,11 @@ ARGUMENT_RULES = (
         ("Landlock",),
     ),
 )
+SOCKETS = Protection(
+    "no Unix socket beside folders of the host",
+    (("_filter.py", "    if rules.closes_sockets:", "    if False:"),),
+    ("ipc/socket_in_shown_folder", "ipc/socket_in_written_folder", "ipc/datagram_to_shown_folder"),
+)
 FILTER = Protection(
     "system-call filter",
     ((_LIMITS, "    return [(name, _filter.program(plan))]", "    return []"),),

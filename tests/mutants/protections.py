@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.mutants.bounds import COLLECTOR, GROUPS, RESOURCE_LIMITS, WATCHERS
-from tests.mutants.calls import ARGUMENT_RULES, FILTER, RULE_GROUPS
+from tests.mutants.calls import ARGUMENT_RULES, FILTER, RULE_GROUPS, SOCKETS
 from tests.mutants.protection import Edit, Protection
 
 _STAGE, _INSIDE, _NURSERY = "linux/steps/root.py", "warden/inside.py", "warden/nursery.py"
@@ -43,8 +43,8 @@ NAMESPACES = (
 VIEW = (
     Protection(
         "view of files",
-        ((_NATIVE, "        *(bound(policy, needs.readable, needs.packages, None) if",
-          '        *[("bind", path, path, ()) for path in ("/var", "/root", "/home", "/run", "/etc/shadow")],\n        *(bound(policy, needs.readable, needs.packages, None) if'),),
+        ((_NATIVE, "        *(bound(plan, needs.readable, needs.packages, None) if",
+          '        *[("bind", path, path, ()) for path in ("/var", "/root", "/home", "/run", "/etc/shadow")],\n        *(bound(plan, needs.readable, needs.packages, None) if'),),
         ("filesystem_read", "filesystem_write/outside_by_path"),
     ),
     Protection(
@@ -152,7 +152,7 @@ INHERITANCE = (
                beside=("descriptors closed at the warden's start", "descriptors closed in the cell")),
 )  # fmt: skip
 ALL = (
-    *NAMESPACES, *VIEW, *RIGHTS, FILTER, *RULE_GROUPS, *ARGUMENT_RULES, *INHERITANCE, *RESOURCE_LIMITS, *GROUPS, *WATCHERS,
+    *NAMESPACES, *VIEW, *RIGHTS, FILTER, SOCKETS, *RULE_GROUPS, *ARGUMENT_RULES, *INHERITANCE, *RESOURCE_LIMITS, *GROUPS, *WATCHERS,
     *COLLECTOR,
 )  # fmt: skip
 BY_NAME = {item.name: item for item in ALL}

@@ -28,7 +28,7 @@ def _launch(policy: Policy, job: Job, command: Command, *more: str):
 
 
 def _policy(**fields):
-    return Policy(accept={"syscalls": "absent", "network": "absent", "memory": "absent"}, **fields)
+    return Policy(accept={"syscalls": "absent", "network": "absent", "memory": "absent", "ipc": "absent"}, **fields)
 
 
 def test_the_whole_command_line():

@@ -25,7 +25,7 @@ ROOT = ("boot", "dev", "etc", "home", "proc", "run", "srv", "tmp", "usr")
 LIMITS = dict.fromkeys(
     ("stack", "cpu_time", "file_size", "open_files", "processes", "memory", "wall_time"), "unlimited"
 )
-ACCEPT = dict.fromkeys(("syscalls", "network", "memory", "disk"), "absent")
+ACCEPT = dict.fromkeys(("syscalls", "network", "memory", "disk", "ipc"), "absent")
 
 
 def _launch(policy: Policy, job: Job, command: Command, host=HOST):

@@ -90,6 +90,11 @@ class Filesystem(Part):
     protected: _Names = Field(
         default=(), description="paths in the workspace that stay read-only, whatever its access: '.git/hooks'"
     )
+    sockets: Literal["closed", "open"] = Field(
+        default="closed",
+        description="Unix sockets in the host's folders that are shown: 'closed' refuses the guest every Unix socket "
+        "but pairs while such a folder is shown; 'open' leaves each one in reach, as far as its permissions go",
+    )
     hidden: _Names = Field(
         default=DEFAULT_HIDDEN,
         description="patterns of names that the guest never sees in a workspace of the host, at any depth, unless "
@@ -109,6 +114,11 @@ class Filesystem(Part):
         """The paths of the host that are written for real."""
         bound = self.way == "write" and self.workspace not in ("empty", *self.write)
         return (*self.write, self.workspace) if bound else self.write
+
+    @property
+    def shows_host(self) -> bool:
+        """Whether a file of the host is shown as it is: what an overlay or a copy shows has no sockets of the host."""
+        return bool(self.read or self.write) or (self.workspace != "empty" and self.way in ("read", "write"))
 
     @property
     def kept(self) -> tuple[str, ...]:

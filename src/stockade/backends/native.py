@@ -23,7 +23,7 @@ from stockade.backends.limits import LOOSE, filter_steps, filters_syscalls, grou
 from stockade.backends.native_capabilities import capabilities
 from stockade.backends.native_namespaces import way_to_open, why_closed
 from stockade.backends.native_workspace import FILE as _FILE
-from stockade.backends.native_workspace import OVERLAY_INODES, bound, check_workspace
+from stockade.backends.native_workspace import OVERLAY_INODES, bound, check_workspace, shows_apart
 from stockade.backends.native_workspace import PROGRAMS as _PROGRAMS
 from stockade.backends.surroundings import (
     DEVICES,
@@ -66,6 +66,10 @@ class Native:
         """Return what holds each guarantee here."""
         return capabilities(facts)
 
+    def shows_apart(self, plan: Plan, folder: str) -> bool:
+        """Return whether a job's ``folder`` of packages is shown so that no socket in it can be reached."""
+        return shows_apart(plan, folder)
+
     def repeats(self, plan: Plan, job: Job) -> bool:
         """Return whether the launch of a job that differs in its source alone differs in that alone: nothing is looked
         up on the host for it, and no space is measured by it."""
@@ -103,7 +107,7 @@ def launch(plan: Plan, job: Job, command: Command) -> Launch:
         base=room.base,
         steps=(
             *(
-                (*bound(policy, command.readable, command.packages, job), *outlet_steps(policy, job, workspace))
+                (*bound(plan, command.readable, command.packages, job), *outlet_steps(policy, job, workspace))
                 if is_bound
                 else ()
             ),
@@ -149,7 +153,7 @@ def _kept_warm(plan: Plan, needs: _Needs, template: Template, variables: tuple[t
         template,
         dict(variables),
         root=(_root(policy, 0), *_system(plan.facts, needs.readable)),
-        shown=(*bound(policy, needs.readable, needs.packages, None), *_files(policy)),
+        shown=(*bound(plan, needs.readable, needs.packages, None), *_files(policy)),
         network=_network(policy),
         scratch=_writable(policy, *needs.extra),
         sealed=_from_identity(plan),
@@ -196,7 +200,7 @@ def _room(plan: Plan, needs: _Needs, own: int, stays_open: bool) -> _Room:
         ("hostname", HOST_NAME),
         *_network(policy),
         *_writable(policy, *needs.extra),
-        *(bound(policy, needs.readable, needs.packages, None) if policy.filesystem.workspace == "empty" else ()),
+        *(bound(plan, needs.readable, needs.packages, None) if policy.filesystem.workspace == "empty" else ()),
         *_files(policy),
     )
     closing = (

@@ -51,13 +51,25 @@ def _mounted_below(path: str) -> str:
     return next((place for place in places if place.startswith(f"{path}/")), "")
 
 
-def bound(policy: Policy, readable: tuple[str, ...], packages: tuple[str, ...], job: Job | None) -> list[Step]:
+def shows_apart(plan: Plan, folder: str) -> bool:
+    """Return whether ``folder`` can be shown through an overlay of its own: sockets and named pipes of the host in it
+    are out of reach there. What is mounted below the folder would not be seen."""
+    files = plan.policy.filesystem
+    fits = not plan.facts.no_overlay and plan.policy.security.read_only_root
+    return fits and files.sockets == "closed" and not files.shows_host and not _mounted_below(folder)
+
+
+def bound(plan: Plan, readable: tuple[str, ...], packages: tuple[str, ...], job: Job | None) -> list[Step]:
     """Return the steps that show paths of the host, outer ones first; the workspace is one of them."""
     steps: list[Step] = []
+    policy = plan.policy
+    apart = () if plan.closes_sockets or policy.filesystem.sockets == "open" else packages
     project = job.project if job is not None else None
     for path, showing in host_paths(policy, readable, packages):
         if job is not None and project is not None and path == project.path:
             steps += _project(policy, job, project, _ATTRIBUTES[showing])
+        elif path in apart:
+            steps.append(("read_overlay", path))
         else:
             steps.append(("bind", path, path, _ATTRIBUTES[showing]))
     return steps

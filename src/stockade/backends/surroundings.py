@@ -181,6 +181,11 @@ def check_paths(policy: Policy, facts: HostFacts, packages: Iterable[str] = ()) 
         if not Path(path).exists():
             raise JobError(f"filesystem: {path} is not there")
         _check_direct(path)
+        if policy.filesystem.sockets == "closed" and Path(path).is_socket():
+            raise JobError(
+                f"filesystem: {path} is a Unix socket, through which a guest reaches the process that listens there; "
+                f"leave it out, or say filesystem.sockets='open' if that is meant"
+            )
     for path in policy.filesystem.writable:
         status = Path(path).stat()
         uid = policy.security.host_uid

@@ -56,6 +56,18 @@ def attach(lower: str, upper: str, work: str, target: str) -> None:
     libc.mount("overlay", target, "overlay", _FLAGS, f"lowerdir={lower},upperdir={upper},workdir={work},{_OPTIONS}")
 
 
+def attach_read_only(source: int, scratch: int, target: int) -> None:
+    """Mount onto ``target`` a read-only overlay over the folder ``source`` alone. All are descriptors.
+
+    A file that is no regular one stands for itself in an overlay: no process listens at a socket, nor reads from a
+    named pipe, that was made in the folder below, and it makes no difference when.
+    """
+    os.mkdir("none", 0o700, dir_fd=scratch)  # an overlay takes two folders at least
+    lower = f"/proc/self/fd/{source}:/proc/self/fd/{scratch}/none"
+    flags = _FLAGS | mounts.MS_RDONLY
+    libc.mount("overlay", f"/proc/self/fd/{target}", "overlay", flags, f"lowerdir={lower},{_OPTIONS}")
+
+
 def rehearse(folder: str) -> str:
     """Return why no overlay can be mounted in ``folder``, a fresh tmpfs; an empty text says that one can be."""
     names: Sequence[str] = [f"{folder}/.{name}" for name in ("lower", "upper", "work", "target")]

@@ -42,6 +42,51 @@ def listener(family: int, kind: int, address: Any) -> Callable[[World], Iterator
     return stage
 
 
+def shown(kind: int, *, writable: bool = False) -> Callable[[World], Iterator[None]]:
+    """Return the stage of a service at a Unix socket in a folder that the guest sees, as agents and engines have one.
+
+    The service starts again and again meanwhile, with a new socket each time.
+    """
+
+    def stage(world: World) -> Iterator[None]:
+        folder = world.folder / "shown"
+        folder.mkdir()
+        folder.chmod(0o777)
+        (world.write if writable else world.read).append(str(folder))
+        path = folder / "socket"
+        world.environment["ATTACK_SOCKET"] = str(path)
+        heard, stop = threading.Event(), threading.Event()
+        world.seen["heard"] = heard.is_set
+        thread = threading.Thread(target=_start_again, args=(path, kind, heard, stop))
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+
+    return stage
+
+
+def _start_again(path: Path, kind: int, heard: threading.Event, stop: threading.Event) -> None:
+    while not stop.is_set():
+        with socket.socket(socket.AF_UNIX, kind) as server:
+            path.unlink(missing_ok=True)
+            server.bind(str(path))
+            path.chmod(0o666)
+            server.settimeout(0.05)
+            if kind != socket.SOCK_DGRAM:
+                server.listen(8)
+            with suppress(TimeoutError, ConnectionError):
+                if kind == socket.SOCK_DGRAM:
+                    heard_now = bool(server.recv(10))
+                else:
+                    with server.accept()[0] as connection:
+                        heard_now = connection.send(b"heard") > 0
+                if heard_now:
+                    heard.set()
+
+
 def _answer(server: socket.socket, heard: threading.Event, stop: threading.Event) -> None:
     while not stop.is_set():
         with suppress(TimeoutError, ConnectionError):

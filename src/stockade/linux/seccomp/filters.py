@@ -11,6 +11,7 @@ from stockade.linux.seccomp.rules import (
     ARGUMENT_RULES,
     NO_NETWORK,
     NO_SIGNALS,
+    NO_UNIX_SOCKETS,
     SHARED_HOST,
     SHARED_MEMORY,
 )
@@ -76,6 +77,11 @@ def on_shared_host(table: Table, *, network: bool, own_uid: bool, scoped_signals
     closed |= {} if network else NO_NETWORK
     closed |= {} if own_uid or scoped_signals else NO_SIGNALS
     return closing(table.arch, closed).narrowed_by(table)
+
+
+def without_unix_sockets(table: Table) -> Table:
+    """The same table, with every Unix socket refused but pairs that are connected from the start."""
+    return closing(table.arch, NO_UNIX_SOCKETS).narrowed_by(table)
 
 
 def _rules(which: Filter, arch: Arch) -> Iterator[tuple[int, Rule]]:

@@ -248,6 +248,13 @@ NO_NETWORK: Mapping[str, Rule] = {
     ),
 }
 """A network namespace would leave the families; here none is left but pairs of sockets without a name."""
+NO_UNIX_SOCKETS: Mapping[str, Rule] = {
+    "socket": refuse_if((low(0, _AF_UNIX),), action=answer(errno.EACCES)),
+    "socketpair": NO_NETWORK["socketpair"],
+    **_each("io_uring_setup io_uring_enter io_uring_register", always(REFUSE)),  # a queue can make and connect sockets
+}
+"""For a guest that sees folders of the host: a read-only mount refuses no connection to a socket in one of them, and a
+filter cannot see the address in a connection."""
 NO_SIGNALS: Mapping[str, Rule] = {**_each(_SIGNALLING, always(REFUSE)), "kill": _ONLY_ITSELF}
 """For a guest that has the caller's own uid, where no Landlock domain holds back its signals: its own group is left."""
 

@@ -26,6 +26,21 @@ class WorkspaceSteps(Steps):
         for fd in (origin, place, upper):
             os.close(fd)
 
+    def do_read_overlay(self, source: str) -> None:
+        """Show the host's folder ``source`` at its own place, to be read, without its sockets and named pipes."""
+        origin = mounts.open_beneath(self._host, source, follow=False)
+        place = self._place(source, directory=True)
+        try:
+            overlay.attach_read_only(origin, self._scratch, place)
+        except OSError as error:
+            raise OSError(
+                error.errno,
+                f"{source} cannot be shown through an overlay ({error.strerror}); name it in filesystem.read as well",
+            ) from None
+        finally:
+            os.close(origin)
+            os.close(place)
+
     def do_copy(self, source: str, target: str, hidden: Sequence[str], most_bytes: int | None) -> None:
         """Copy the host's folder ``source``, but for what is ``hidden``: into the scratch space, shown at ``target``,
         or to ``target`` itself in a cell that has no root of its own."""
