@@ -19,6 +19,7 @@ from stockade._guarantees import LIMITS, Enforcement, Guarantee
 from stockade._plan import Plan
 from stockade._readings import Readings
 from stockade._result import Denial, GuestError, Outcome, Result, Usage, deferring
+from stockade._units import format_size
 
 _Report = Mapping[str, Any]
 _MOST_WORDS = 8
@@ -53,6 +54,8 @@ def verdict(plan: Plan, report: _Report, stdout: bytes, stderr: bytes, denials: 
     streams = _streams(report, stdout, stderr)
     failure = report["failure"]
     cause = report["cause"]
+    if report["oom_outside"] and cause not in ("cancelled", "caller_gone"):
+        return sandbox_failed(plan, _starved(plan, report), **streams)
     unstarted = cause == "setup" or (failure and failure["kind"] != "exec") or not report["started"]
     if unstarted and cause != "cancelled" and not report["oom_kills"]:
         return sandbox_failed(plan, failure["message"] if failure else "ended before the program began", **streams)
@@ -94,6 +97,16 @@ def _while_reaped(plan: Plan) -> Mapping[Guarantee, Enforcement]:
     """Return the receipt of a run that was answered when its only process was killed, and not reaped yet."""
     held = plan.enforcement[Guarantee.NO_SURVIVORS]
     return FrozenDict({**plan.enforcement, Guarantee.NO_SURVIVORS: replace(held, note=_PENDING)})
+
+
+def _starved(plan: Plan, report: _Report) -> str:
+    limit = plan.policy.limits.figure(Guarantee.MEMORY)
+    peak = format_size(report["peak_memory"] or 0)
+    own = f"its peak was {peak} of its own limit of {format_size(limit)}" if limit else f"its peak was {peak}"
+    return (
+        f"the kernel killed a process of the run for want of memory outside of the sandbox: {own}; give the control "
+        f"group of the calling process, or the host, more memory, or run less at a time"
+    )
 
 
 def _outcome(cause: str | None, limit: Guarantee | None, exit_code: int | None) -> Outcome:

@@ -50,7 +50,7 @@ WATCHERS = (
     Protection("watch on CPU time", ((_METER, 'self._cpu >= watch.cpu_seconds', 'False'),),
                ("cpu_time",), beside=("RLIMIT_CPU",)),
     Protection("watch on out-of-memory kills",
-               ((_GROUP, 'return self._since("oom_kills", self._oom_kills()) or 0', "return 0"),
+               ((_GROUP, "return kills if kills and self._has_met_limit() else 0", "return 0"),
                 (_METER, '"oom_kills": counters.oom_kills if counters else None', '"oom_kills": 0')),
                ("verdict", "memory")),
     Protection("sampled memory", ((_METER, 'used >= watch.sampled_memory', 'False'),),

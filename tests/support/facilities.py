@@ -68,6 +68,11 @@ def _unified() -> str | None:
     return None if os.access(found[0], os.W_OK) else "no group can be made in the v2 hierarchy: it is not ours"
 
 
+def _memory_group() -> str | None:
+    found = [each.path for each in cgroups.find() if each.version == 1 and "memory" in each.controllers]
+    return None if found and os.access(found[0], os.W_OK) else "no memory group of version 1 can be made below our own"
+
+
 def _pinning() -> str | None:
     try:
         os.close(pinning.open_ring())
@@ -98,6 +103,7 @@ _CHECKS: dict[str, Callable[[], str | None]] = {
     **needs.CHECKS,
     "cgroup-cpuacct": lambda: None if wardens.host_facts().counts_cpu else "no group counts CPU time",
     "cgroup-unified": _unified,
+    "cgroup-memory-v1": _memory_group,
     "namespaces": _namespaces,
     "io_uring": _pinning,
     "native": _native,

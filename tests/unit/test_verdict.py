@@ -22,7 +22,7 @@ EXITED = 256
 def report(**fields):
     return {
         "status": 0, "started": True, "wall_seconds": 0.1, "cpu_seconds": 0.1, "cpu_source": "cgroup",
-        "peak_memory": 1 << 20, "peak_processes": 1, "oom_kills": 0, "forks_refused": 0, "disk_free": 1, "inodes_free": 1,
+        "peak_memory": 1 << 20, "peak_processes": 1, "oom_kills": 0, "oom_outside": 0, "forks_refused": 0, "disk_free": 1, "inodes_free": 1,
         "past_soft_memory": None, "cause": None, "failure": None, "output": [0, 0], "tails": [b"", b""], "channel": b"", "channel_overflow": False,
         "denials": [], "denials_truncated": False,
     } | fields  # fmt: skip
@@ -59,6 +59,13 @@ def judged(**fields):
 def test_outcomes(fields, outcome, exit_code, number, limit):
     result = judged(**fields)
     assert (result.outcome, result.exit_code, result.signal, result.limit) == (outcome, exit_code, number, limit)
+
+
+@pytest.mark.parametrize("fields", [{}, {"status": 9}, {"status": 256}, {"cause": "wall_time"}, {"started": False}])
+def test_kill_for_memory_outside_blames_the_sandbox(fields):
+    result = judged(oom_outside=1, **fields)
+    assert (result.outcome, result.limit) == (Outcome.SANDBOX_FAILED, None)
+    assert "for want of memory outside of the sandbox: its peak was 1 MiB" in result.error.message
 
 
 def test_a_guest_that_sends_itself_sigxfsz_hides_no_other_limit():

@@ -7,31 +7,27 @@ import os
 import resource
 import time
 
-from stockade.linux import cgroups, files
+from stockade.warden.rooms import MEMORY, rooms
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from stockade._launch import Launch
     from stockade.warden.run import Run
 
 MOST_WAITING = 10_000
-_ALWAYS = 16
-"""So many begin without a look at what else the host holds."""
 _AT_ONCE = 8 * len(os.sched_getaffinity(0))
 """So many are set up at a time: more would share the processors until all of them took too long."""
 _DESCRIPTORS, _OWN_DESCRIPTORS = 30, 64
 """What a run takes, with a place that is made for the next one; and what is left for all else."""
 _PLENTY = 1 << 16  # descriptors: enough for all that wait, and for what there can be memory for
-_MEMORY, _TASKS = 8 << 20, 8
-"""What a small run takes, its sandbox included: bytes; processes and threads."""
 _LOOK_SECONDS = 1.0
-_COUNTERS = (  # in the caller's own groups and those above them: limit, use, and what a run takes
-    ("pids.max", "pids.current", _TASKS),
-    ("memory.max", "memory.current", _MEMORY),
-    ("memory.limit_in_bytes", "memory.usage_in_bytes", _MEMORY),
-)
+_FORGETS = 0.9
+"""Part of what one run had that is expected of the next, if that had less."""
+_LESS_SECONDS, _UNBOUNDED = 10.0, 1 << 10
+"""So long there are half as many at a time when the kernel has killed one for want of memory; then twice as many again,
+and past the second figure as many as there is room for."""
 
 
 class Admission:
@@ -45,6 +41,8 @@ class Admission:
         self._descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._room, self._short_of = 0, ""
         self._look_again = float("-inf")
+        self._memory = MEMORY
+        self._most, self._more_at = _UNBOUNDED, float("-inf")
         self._calling = False
 
     def ask(self, run: Run, launch: Launch) -> None:
@@ -70,6 +68,23 @@ class Admission:
         self._active.discard(run)
         self._starting.discard(run)
         self._fill()
+
+    def note(self, peak: int | None) -> None:
+        """Take notice of the most memory that a run had: the next ones most likely have as much."""
+        self._memory = max(MEMORY, peak or 0, int(_FORGETS * self._memory))
+
+    def run_less(self) -> None:
+        """Have half as many at a time for a while: together they had more memory than there is for them."""
+        now = time.monotonic()
+        if now >= self._more_at - _LESS_SECONDS + _LOOK_SECONDS:  # of those that go together, the first one counts
+            self._most = max(1, min(self._most, len(self._active)) // 2)
+            self._more_at = now + _LESS_SECONDS
+
+    def _is_bounded(self) -> bool:
+        if self._most < _UNBOUNDED and time.monotonic() >= self._more_at:
+            self._most *= 2
+            self._more_at = time.monotonic() + _LESS_SECONDS
+        return self._most < _UNBOUNDED and len(self._active) >= self._most
 
     def _fill(self) -> None:
         if self._calling:
@@ -111,11 +126,12 @@ class Admission:
             if _open_descriptors() + due > self._descriptors - _OWN_DESCRIPTORS:
                 self._short_of = "descriptors (RLIMIT_NOFILE)"
                 return False
-        if len(self._active) < _ALWAYS:
-            return True
+        if self._is_bounded():
+            self._short_of = "memory (the kernel has killed a run for want of it)"
+            return False
         if time.monotonic() >= self._look_again:
             self._look_again = time.monotonic() + _LOOK_SECONDS
-            more, self._short_of = min(_rooms(), default=(MOST_WAITING, ""))
+            more, self._short_of = min(rooms(self._memory), default=(MOST_WAITING, ""))
             self._room = len(self._active) + more
         return len(self._active) < self._room
 
@@ -123,23 +139,3 @@ class Admission:
 def _open_descriptors() -> int:
     """Return how many there are: the folder's size, from Linux 6.2 on (proc(5))."""
     return os.stat("/proc/self/fd").st_size or len(os.listdir("/proc/self/fd"))
-
-
-def _rooms() -> Iterable[tuple[int, str]]:
-    """Yield for how many more runs there is room by each thing that a host may be short of, and its name."""
-    for line in files.read("/proc/meminfo").splitlines():
-        if line.startswith("MemAvailable:"):
-            yield int(line.split()[1]) * 1024 // _MEMORY, "memory (MemAvailable)"
-    tasks = files.read("/proc/loadavg").split()  # "runnable/all" is the fourth (proc(5))
-    for name in ("pid_max", "threads-max"):
-        most = files.read(f"/proc/sys/kernel/{name}")
-        if most and len(tasks) > 3:
-            yield (int(most) - int(tasks[3].partition("/")[2])) // _TASKS, f"processes (kernel.{name})"
-    for hierarchy in cgroups.find():
-        folder = hierarchy.path
-        while folder != "/":
-            for limit, use, each in _COUNTERS:
-                most, now = files.read(f"{folder}/{limit}").strip(), files.read(f"{folder}/{use}").strip()
-                if most.isdigit() and now.isdigit():
-                    yield max(0, int(most) - int(now)) // each, f"what {folder}/{limit} allows"
-            folder = os.path.dirname(folder)

@@ -48,6 +48,10 @@ class House(Protocol):
     def begun(self, run: Run) -> None:
         """Take notice that ``run`` is no longer being set up."""
 
+    def note(self, peak: int | None, *, starved: bool) -> None:
+        """Take notice of the most memory that a run had, and of one that the kernel has killed for want of memory that
+        others hold."""
+
     def release(self, slot: Slot) -> None:
         """Take back a slot whose cell is dead."""
 
@@ -154,6 +158,8 @@ class Ending:
 
     def _look(self, now: float) -> None:
         assert self.meter is not None
+        if self.meter.oom_outside:
+            self.kill("setup")  # what is left of the run has lost a part by no fault of its own
         for guarantee, state, used, figure in self.meter.look(now):
             self._link.send("limit", guarantee=guarantee, state=state, used=used, figure=figure)
             if state == "met" and guarantee in _ENDING:
@@ -250,6 +256,7 @@ class Ending:
         assert self._outlets is not None
         self._outlets.take_report()
         report = self._findings(meter, trouble)
+        self._house.note(report["peak_memory"], starved=bool(report["oom_outside"]))
         _trace.note(self.traced, _trace.ANSWERED)
         self._link.send("exited", last=True, report=report, notes=_trace.take() if self.traced else [])
 

@@ -122,6 +122,11 @@ class Meter:
             self._past_soft = held
         return held
 
+    @property
+    def oom_outside(self) -> bool:
+        """Whether the kernel has killed a task of the run for want of memory outside the run's own limit."""
+        return self._group is not None and self._group_has_memory and self._group.oom_outside() > 0
+
     def usage(self, now: float) -> dict[str, Any]:
         """Return what is used now, and plan the next report."""
         wall = self._read(now)
@@ -217,6 +222,7 @@ class Meter:
             "past_soft_memory": self._past_soft,
             "peak_processes": self._most_tasks(counters.peak_processes if counters else None),
             "oom_kills": counters.oom_kills if counters else None,
+            "oom_outside": counters.oom_outside if counters else None,
             "forks_refused": counters.forks_refused if counters else None,
             "engine": told.get("engine", b""),
             "disk_free": told.get("disk_free"),

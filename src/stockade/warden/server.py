@@ -141,6 +141,19 @@ class Warden:
         """Take notice that ``run`` is no longer being set up."""
         self._admission.begun(run)
 
+    def note(self, peak: int | None, *, starved: bool) -> None:
+        """Take notice of a run's memory. Where one was killed for want of it outside, fewer run at a time from now on,
+        and what waits for the next ones is given back."""
+        self._admission.note(peak)
+        if starved:
+            self._admission.run_less()
+            self._shed()
+
+    def _shed(self) -> None:
+        for slot in [*self._spares, *self._free]:
+            self.drop(slot)
+        self._stable.shed()
+
     def set_aside(self, run: Run) -> None:
         """Take notice that ``run`` waits for an interpreter, and will ask again."""
         self._admission.leave(run)

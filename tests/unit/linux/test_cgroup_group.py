@@ -100,3 +100,33 @@ def test_a_peak_of_tasks_is_told_where_it_can_be_this_run_s_own(tmp_path, own, b
     (tmp_path / "pids.peak").write_text("9")
     assert group.read().peak_processes == 9
     group.close()
+
+
+def _v1(folder):
+    for name in ("memory.limit_in_bytes", "memory.max_usage_in_bytes"):
+        (folder / name).write_text("0")
+    return Group([(Hierarchy(version=1, path=str(folder), controllers=("memory",)), str(folder))])
+
+
+@pytest.mark.parametrize(("peak", "own"), [(64 << 20, True), ((64 << 20) - 4096, True), (3 << 20, False)])
+def test_kill_far_below_own_limit_in_v1_is_outside(tmp_path, peak, own):
+    (tmp_path / "memory.oom_control").write_text("under_oom 0\noom_kill 4")
+    group = _v1(tmp_path)
+    group.limit(Groups(memory=64 << 20))
+    group.begin(1)
+    (tmp_path / "memory.oom_control").write_text("under_oom 0\noom_kill 6")
+    (tmp_path / "memory.max_usage_in_bytes").write_text(str(peak))
+    counted = group.read()
+    group.close()
+    assert (counted.oom_kills, counted.oom_outside) == ((2, 0) if own else (0, 2))
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_kill_without_own_limit_hit_in_v2_is_outside(group, tmp_path, own):
+    (tmp_path / "memory.max").touch()
+    (tmp_path / "memory.events").write_text("max 7\noom 1\noom_kill 1")
+    group.limit(Groups(memory=64 << 20))
+    group.begin(1)
+    (tmp_path / "memory.events").write_text(f"max 9\noom {1 + own}\noom_kill 2")
+    counted = group.read()
+    assert (counted.oom_kills, counted.oom_outside) == ((1, 0) if own else (0, 1))

@@ -5,8 +5,9 @@ A tree of groups belongs to one warden: it holds a lock on the folder, so that w
 abandoned tree from a living one, in whatever PID namespace either of them runs.
 """
 
+from stockade.linux.cgroups.counters import Counters
 from stockade.linux.cgroups.freezer import Freezer
-from stockade.linux.cgroups.group import RENEWABLE, Counters, Group
+from stockade.linux.cgroups.group import RENEWABLE, Group
 from stockade.linux.cgroups.places import PREFIX, Hierarchy, find, try_controllers
 from stockade.linux.cgroups.trees import Tree, reclaim
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 import os
 
-from stockade._record import Record
 from stockade.linux import files
 from stockade.linux.cgroups import disks
+from stockade.linux.cgroups.counters import Counters, Files
 from stockade.linux.cgroups.freezer import FROZEN
 from stockade.linux.cgroups.places import Hierarchy
 
@@ -19,28 +18,15 @@ RENEWABLE = 8 << 20
 """Bytes that an earlier run may leave charged: they count for the next one as well."""
 _FEW_TASKS = 16
 _ROOM = 16 << 20  # bytes: what a keeper touches when it ends a guest, many times over
+_ABOUT = 1 << 20  # bytes: what the kernel charges in one go stays that far below a limit that it cannot meet
 _CPU_PERIOD = 100_000  # microseconds, the kernel's default period for bandwidth control
 
 
-class Counters(Record):
-    """What the groups of one run have counted; ``None`` where nothing counts it."""
-
-    cpu_seconds: float | None = None
-    peak_memory: int | None = None
-    oom_kills: int | None = None
-    forks_refused: int | None = None
-    peak_processes: int | None = None
-
-
-class Group:
+class Group(Files):
     """One run's groups, a folder in each hierarchy."""
 
     def __init__(self, places: list[tuple[Hierarchy, str]]) -> None:
-        self._paths = {name: path for hierarchy, path in places for name in hierarchy.controllers}
-        self._version = {name: hierarchy.version for hierarchy, _ in places for name in hierarchy.controllers}
-        self.folders = [path for _, path in places]
-        self._versions = [(path, hierarchy.version) for hierarchy, path in places]
-        self._readers: dict[str, int] = {}
+        super().__init__(places)
         self._before: dict[str, float] = {}
         self._most_processes = self._hidden_peak = 0
         self._least_tasks = 0
@@ -108,6 +94,7 @@ class Group:
         self._before = {
             "cpu": self._cpu() or 0.0,
             "oom_kills": self._oom_kills() or 0,
+            "limit_hits": self._limit_hits() or 0,
             "forks_refused": self._forks_refused() or 0,
             "peak_processes": self._peak_processes() or 0,
         }
@@ -115,10 +102,12 @@ class Group:
 
     def read(self) -> Counters:
         """Return what has been counted for this run."""
+        kills = self._since("oom_kills", self._oom_kills())
         return Counters(
             cpu_seconds=self.cpu_seconds(),
             peak_memory=self._own_peak(),
-            oom_kills=self._since("oom_kills", self._oom_kills()),
+            oom_kills=None if kills is None else self.oom_kills(),
+            oom_outside=None if kills is None else self.oom_outside(),
             forks_refused=self._since("forks_refused", self._forks_refused()),
             peak_processes=self._since_peak(),
         )
@@ -135,8 +124,14 @@ class Group:
         return None if spent is None else spent - self._before.get("cpu", 0.0)
 
     def oom_kills(self) -> int:
-        """Return how many tasks the kernel has killed because the group's memory was used up."""
-        return self._since("oom_kills", self._oom_kills()) or 0
+        """Return how many tasks the kernel has killed because the group's own memory was used up."""
+        kills = self._since("oom_kills", self._oom_kills()) or 0
+        return kills if kills and self._has_met_limit() else 0
+
+    def oom_outside(self) -> int:
+        """Return how many it has killed while the group was below its own limit: memory was used up outside of it."""
+        kills = self._since("oom_kills", self._oom_kills()) or 0
+        return 0 if kills and self._has_met_limit() else kills
 
     @property
     def counts_memory(self) -> bool:
@@ -266,6 +261,19 @@ class Group:
     def _oom_kills(self) -> int | None:
         return self._field("memory", {1: "memory.oom_control", 2: "memory.events"}, "oom_kill")
 
+    def _limit_hits(self) -> int | None:
+        return self._field("memory", {2: "memory.events"}, "oom")
+
+    def _has_met_limit(self) -> bool:
+        """Return whether a charge could not be met at the group's own limit. In version 2 the kernel counts that; in
+        version 1 such a charge leaves the peak at the limit."""
+        if self._memory is None:
+            return False
+        if self._version["memory"] == 2:
+            return self._since("limit_hits", self._limit_hits()) != 0
+        peak = self._peak_memory()
+        return peak is None or peak >= self._memory[0] - _ABOUT
+
     def _forks_refused(self) -> int | None:
         return self._field("pids", {1: "pids.events", 2: "pids.events"}, "max")
 
@@ -312,36 +320,3 @@ class Group:
         except OSError:
             return False
         return True
-
-    def close(self) -> None:
-        """Close the descriptors; whoever made the group removes it."""
-        for fd in self._readers.values():
-            os.close(fd)
-        self._readers = {}
-
-    def _set(self, controller: str, name: str, value: int | str) -> None:
-        files.write(f"{self._paths[controller]}/{name}", str(value))
-
-    def _number(self, controller: str, names: dict[int, str]) -> int | None:
-        text = self._text(controller, names)
-        return int(text) if text is not None and text.strip().isdigit() else None
-
-    def _field(self, controller: str, names: dict[int, str], field: str) -> int | None:
-        for line in (self._text(controller, names) or "").splitlines():
-            name, _, value = line.partition(" ")
-            if name == field:
-                return int(value)
-        return None
-
-    def _text(self, controller: str, names: dict[int, str]) -> str | None:
-        name = names.get(self._version.get(controller, 0))
-        if name is None:
-            return None
-        try:
-            if name not in self._readers:
-                self._readers[name] = os.open(f"{self._paths[controller]}/{name}", os.O_RDONLY | os.O_CLOEXEC)
-            return os.pread(self._readers[name], 4096, 0).decode()
-        except OSError as error:
-            if error.errno in (errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP):
-                return None
-            raise

@@ -140,6 +140,11 @@ class Slots:
             self._lose(self._spares[0])
         return min(due, now + IDLE_SECONDS)
 
+    def shed(self) -> None:
+        """End those that wait for a run."""
+        for slot in list(self._spares):
+            self._lose(slot)
+
     def spare(self) -> None:
         """Have one more made for the next run."""
         slot = self._grow()

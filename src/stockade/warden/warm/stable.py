@@ -60,6 +60,11 @@ class Stable:
         if zygote.slots.proved:
             self._wanted.pop(key, None)
 
+    def shed(self) -> None:
+        """Give back the copies that wait for a run."""
+        for zygote in self._zygotes.values():
+            zygote.slots.shed()
+
     def close(self) -> None:
         """End them all, and what runs in them."""
         for zygote in self._zygotes.values():

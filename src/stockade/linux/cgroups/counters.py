@@ -1,0 +1,67 @@
+"""What the control groups of one run have counted, and the files that say so."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from stockade._record import Record
+from stockade.linux import files
+from stockade.linux.cgroups.places import Hierarchy
+
+
+class Counters(Record):
+    """What the groups of one run have counted; ``None`` where nothing counts it."""
+
+    cpu_seconds: float | None = None
+    peak_memory: int | None = None
+    oom_kills: int | None = None
+    """Tasks that the kernel has killed at the group's own limit."""
+    oom_outside: int | None = None
+    """Those that it has killed at the limit of a group above, or for want of memory on the host."""
+    forks_refused: int | None = None
+    peak_processes: int | None = None
+
+
+class Files:
+    """The files of one run's groups, by controller and version; those that are read stay open."""
+
+    def __init__(self, places: list[tuple[Hierarchy, str]]) -> None:
+        self._paths = {name: path for hierarchy, path in places for name in hierarchy.controllers}
+        self._version = {name: hierarchy.version for hierarchy, _ in places for name in hierarchy.controllers}
+        self.folders = [path for _, path in places]
+        self._versions = [(path, hierarchy.version) for hierarchy, path in places]
+        self._readers: dict[str, int] = {}
+
+    def close(self) -> None:
+        """Close the descriptors; whoever made the group removes it."""
+        for fd in self._readers.values():
+            os.close(fd)
+        self._readers = {}
+
+    def _set(self, controller: str, name: str, value: int | str) -> None:
+        files.write(f"{self._paths[controller]}/{name}", str(value))
+
+    def _number(self, controller: str, names: dict[int, str]) -> int | None:
+        text = self._text(controller, names)
+        return int(text) if text is not None and text.strip().isdigit() else None
+
+    def _field(self, controller: str, names: dict[int, str], field: str) -> int | None:
+        for line in (self._text(controller, names) or "").splitlines():
+            name, _, value = line.partition(" ")
+            if name == field:
+                return int(value)
+        return None
+
+    def _text(self, controller: str, names: dict[int, str]) -> str | None:
+        name = names.get(self._version.get(controller, 0))
+        if name is None:
+            return None
+        try:
+            if name not in self._readers:
+                self._readers[name] = os.open(f"{self._paths[controller]}/{name}", os.O_RDONLY | os.O_CLOEXEC)
+            return os.pread(self._readers[name], 4096, 0).decode()
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP):
+                return None
+            raise

@@ -1,0 +1,72 @@
+"""A caller in a control group with little memory: no guest is blamed for what all of them together take."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support import host
+
+pytestmark = [pytest.mark.needs("native"), pytest.mark.needs("cgroup-memory-v1"), pytest.mark.needs("root")]
+MIB = 1 << 20
+TIGHT = 128 * MIB
+CROWD = """
+import json, stockade
+from concurrent.futures import ThreadPoolExecutor
+box = stockade.Sandbox(backend="native")
+def told(source):
+    result = box.run(source)
+    return str(result.outcome), str(result.limit), result.error and result.error.message
+sources = ["x = bytearray({mib} << 20); import time; time.sleep(0.2)"] * {count}
+with ThreadPoolExecutor(len(sources)) as pool:
+    print(json.dumps(list(pool.map(told, sources))))
+"""
+
+
+@pytest.fixture
+def group() -> Iterator[Path]:
+    own = next(line.split(":")[2] for line in host.read("/proc/self/cgroup").splitlines() if ":memory:" in line)
+    mounted = next(line.split() for line in host.read("/proc/self/mountinfo").splitlines() if line.endswith("memory"))
+    made = Path(mounted[4]) / own.removeprefix(mounted[3]).lstrip("/") / f"tight-{os.getpid()}"
+    made.mkdir()
+    try:
+        (made / "memory.limit_in_bytes").write_text(str(TIGHT))
+        yield made
+    finally:
+        assert host.eventually(lambda: _gone(made), 5)
+
+
+def _gone(folder: Path) -> bool:
+    try:
+        for each in sorted(folder.glob("**/"), reverse=True):
+            each.rmdir()
+    except OSError:
+        return False
+    return True
+
+
+def _crowd(group: Path, count: int, mib: int) -> list[list[str | None]]:
+    enter = f'echo 0 > {group}/cgroup.procs && exec "$0" -c "$1"'
+    script = CROWD.format(count=count, mib=mib)
+    done = subprocess.run(
+        ["/bin/sh", "-c", enter, sys.executable, script], capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    answers: list[list[str | None]] = json.loads(done.stdout)
+    return answers
+
+
+def test_tight_group_around_the_caller_blames_no_guest(group: Path) -> None:
+    """Runs of 30 MiB under a limit of 256 MiB each: some are killed before fewer run at a time, and say by whom."""
+    told = _crowd(group, 24, 30)
+    outcomes = Counter((outcome, limit) for outcome, limit, _ in told)
+    assert set(outcomes) <= {("completed", "None"), ("sandbox_failed", "None")}, outcomes
+    assert outcomes["completed", "None"] >= 8, outcomes
+    for _, _, message in told:
+        assert message is None or "memory outside of the sandbox" in message or "ENOMEM" in message, message
