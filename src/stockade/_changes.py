@@ -59,7 +59,7 @@ class Found(Protocol):
 
 def changes(project: Project, found: Found) -> tuple[Change, ...]:
     """Return what differs from the project as it was when the run began, by path."""
-    root = open_project(project.path)
+    root = beneath.open_folder(project.path)
     try:
         before = _Before(root)
         now = [*_files(project, found, before), *_links(project, found, before), *_folders(project, found, before)]
@@ -67,15 +67,6 @@ def changes(project: Project, found: Found) -> tuple[Change, ...]:
     finally:
         os.close(root)
     return tuple(sorted((*now, *gone), key=lambda change: change.path))
-
-
-def open_project(path: str) -> int:
-    """Open the folder ``path``, which no link may lead to."""
-    top = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        return beneath.open_at(top, path.lstrip("/"), os.O_RDONLY | os.O_DIRECTORY, across=True)
-    finally:
-        os.close(top)
 
 
 class _Before:

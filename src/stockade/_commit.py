@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stockade._artifacts import Refused
-from stockade._changes import Change, open_project
+from stockade._changes import Change
 from stockade._errors import CommitError
 from stockade._project import Entry, Project, upwards
 from stockade.linux import beneath, places, renames
@@ -48,7 +48,7 @@ def commit(project: Project, changes: Sequence[Change], refused: Sequence[Refuse
         Refused(each.path, "is hidden or protected, or holds what is") for each in changes if _stays(project, each)
     ]
     wanted = [each for each in changes if not _stays(project, each)]
-    root = open_project(project.path)
+    root = beneath.open_folder(project.path)
     try:
         conflicts = [*_conflicts(root, project, wanted)]
         if conflicts:
@@ -129,7 +129,7 @@ def _stays_inside(change: Change) -> bool:
 
 
 def _apply(root: int, project: Project, changes: Sequence[Change]) -> None:
-    with _staging(root, project) as staging, _undoing() as undo:
+    with _staging(root) as staging, _undoing() as undo:
         step = _Steps(root, staging, project, undo)
         step.write_new(changes)
         gone = [each for each in changes if each.kind == "deleted"]
@@ -145,7 +145,7 @@ def _apply(root: int, project: Project, changes: Sequence[Change]) -> None:
 
 
 @contextmanager
-def _staging(root: int, project: Project) -> Iterator[int]:
+def _staging(root: int) -> Iterator[int]:
     name = f"{_STAGING}{secrets.token_hex(8)}"
     os.mkdir(name, 0o700, dir_fd=root)
     try:
@@ -155,7 +155,7 @@ def _staging(root: int, project: Project) -> Iterator[int]:
         finally:
             os.close(staging)
     finally:
-        places.remove(f"{project.path}/{name}")
+        places.remove(f"/proc/self/fd/{root}/{name}")
 
 
 @contextmanager

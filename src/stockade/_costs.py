@@ -14,6 +14,10 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
+from stockade._errors import JobError
+from stockade._host_files import HostFile
+
+_MOST = 1 << 20
 _DAY = 24 * 3600.0
 _seen: dict[str, float] = {}
 
@@ -29,10 +33,13 @@ def note(backend: str, seconds: float) -> None:
 def known() -> dict[str, float]:
     """Return the fastest run of each backend that was measured, in seconds."""
     path = _file()
+    if path is None or not path.exists():
+        return {}
     try:
-        data = json.loads(path.read_text(encoding="utf-8")) if path else {}
+        with HostFile(path, "the cache", follow=False) as file:
+            data = json.loads(file.read(_MOST))
         return {name: float(value) for name, value in data.items() if isinstance(value, int | float)}
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, JobError):
         return {}
 
 
@@ -45,16 +52,17 @@ def _save() -> None:
         if time.time() - path.stat().st_mtime < _DAY and set(_seen) <= set(earlier):
             return
     fastest = {name: round(min(seconds, earlier.get(name, seconds)), 6) for name, seconds in _seen.items()}
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_suffix(f".{os.getpid()}")
-        draft.write_text(json.dumps(earlier | fastest), encoding="utf-8")
-        draft.replace(path)
+    with suppress(OSError, JobError), HostFile(path, "the cache", follow=False, makes=True) as file:
+        file.write(json.dumps(earlier | fastest).encode())
 
 
 def _file() -> Path | None:
-    """Return the cache's file; none without a home, which must not be made up."""
+    """Return the cache's file; none without a home, which must not be made up.
+
+    No link is followed from the home on: a guest that could write there may have left one.
+    """
     cache, home = os.environ.get("XDG_CACHE_HOME"), os.environ.get("HOME")
     if not (cache or home):
         return None
-    return (Path(cache) if cache else Path(home or "") / ".cache") / "stockade" / "start-costs.json"
+    base = Path(os.path.realpath(cache)) if cache else Path(os.path.realpath(home or "")) / ".cache"
+    return base / "stockade" / "start-costs.json"

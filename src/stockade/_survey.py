@@ -13,7 +13,6 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
-from stockade._changes import open_project
 from stockade._errors import JobError
 from stockade._frozen import FrozenDict
 from stockade._project import Entry, Project, upwards
@@ -62,7 +61,7 @@ def _entry(status: os.stat_result) -> Entry:
 
 def _opened(path: str) -> int:
     try:
-        return open_project(path)
+        return beneath.open_folder(path)
     except OSError as error:
         raise JobError(f"filesystem.workspace: {path} cannot be opened: {error.strerror}") from None
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from stockade import Usage
+from stockade._host_files import HostFile
 from stockade.batch.records import CaseVerdict, Verdict, Word
 from stockade.batch.report import write
 from stockade.batch.summary import Summary
@@ -57,7 +58,7 @@ def page(tmp_path_factory):
     summary = Summary()
     for record in records:
         summary.add(record)
-    write(folder / "report.html", records, summary, [1], title=ALL)
+    write(HostFile(folder / "report.html", "--report"), records, summary, [1], title=ALL)
     return folder / "report.html"
 
 

@@ -12,18 +12,20 @@ import json
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from stockade._errors import JobError
+from stockade._host_files import HostFile
 from stockade.batch.records import Verdict, Word
 
 _SYNC_SECONDS = 1.0
 """A machine that loses its power loses the verdicts of this long at most: they are run again."""
 _CHUNK = 1 << 20
+_MOST_IDENTITY = 1 << 24
 _WORDS = frozenset(Word)
 Record = dict[str, Any]
 
@@ -31,16 +33,25 @@ Record = dict[str, Any]
 class Journal:
     """Opens the file for one batch. Raises ``JobError`` where it holds anything else, ``OSError`` as files do."""
 
-    def __init__(self, path: str | os.PathLike[str], identity: Mapping[str, Any], *, overwrite: bool = False) -> None:
-        self.path = Path(os.path.realpath(path))  # a link stays one when the sorted file takes the old one's place
-        self._beside = self.path.parent / f"{self.path.name}.batch"
-        self._fd = _open(self.path)
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        identity: Mapping[str, Any],
+        *,
+        overwrite: bool = False,
+        writable: Sequence[str] = (),
+    ) -> None:
+        """``writable`` are the paths of the host that a guest of the batch may write: the file lies in none of them."""
+        self._file = HostFile(path, "the file of verdicts", writable)
+        self.path = Path(self._file.path)  # a link stays one when the sorted file takes the old one's place
+        self._fd = _open(self._file)
+        self._beside = self._file.beside(".batch")
         self._end = 0
         self._synced = time.monotonic()
         try:
             self._begin(dict(identity), overwrite=overwrite)
         except BaseException:
-            os.close(self._fd)
+            self._close()
             raise
 
     def __enter__(self) -> Journal:
@@ -55,7 +66,16 @@ class Journal:
             if error is None or not isinstance(error, OSError):
                 os.fsync(self._fd)
         finally:
-            os.close(self._fd)
+            self._close()
+
+    def _close(self) -> None:
+        os.close(self._fd)
+        self._file.close()
+        self._beside.close()
+
+    def records(self) -> Iterator[Record]:
+        """Yield the verdicts as they stand in the open file: whatever has its name by now is not asked."""
+        return (record for _, _, record in self._read() if record is not None)
 
     def replay(self, number_of_programs: int, seen: Callable[[Record], None]) -> bytearray:
         """Hand each verdict that is there to ``seen``; cut off what is torn.
@@ -98,20 +118,9 @@ class Journal:
         places = sorted((record["number"], place, end) for place, end, record in self._read() if record is not None)
         if all(one[1] < other[1] for one, other in pairwise(places)):
             return
-        draft = self.path.with_name(self.path.name + ".sorted")
-        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _mode(self._fd))
-        try:
-            with os.fdopen(fd, "wb", closefd=False) as file:
-                for _, place, end in places:
-                    file.write(os.pread(self._fd, end - place, place))
-            os.fsync(fd)
-            draft.replace(self.path)
-            _sync_folder(self.path.parent)
-        except BaseException:
-            draft.unlink(missing_ok=True)
-            raise
-        finally:
-            os.close(fd)
+        with self._file.replaced(mode=_mode(self._fd), lasting=True) as file:
+            for _, place, end in places:
+                file.write(os.pread(self._fd, end - place, place))
 
     def _begin(self, identity: dict[str, Any], *, overwrite: bool) -> None:
         size = os.fstat(self._fd).st_size
@@ -121,17 +130,16 @@ class Journal:
         elif size:
             self._require_same(identity)
             return
-        _write_whole(self._beside, json.dumps(identity, indent=1).encode("ascii") + b"\n")
-        _sync_folder(self.path.parent)
+        self._beside.write(json.dumps(identity, indent=1).encode("ascii") + b"\n", lasting=True)
 
     def _require_same(self, identity: dict[str, Any]) -> None:
         instead = "give another file, or --overwrite"
         try:
-            before = json.loads(self._beside.read_bytes())
+            before = json.loads(self._beside.read(_MOST_IDENTITY))
         except FileNotFoundError:
             raise JobError(f"{self.path} is not empty, and {self._beside.name} is not beside it: {instead}") from None
         except (OSError, ValueError) as error:
-            raise JobError(f"{self._beside}: cannot be read: {error}; {instead}") from None
+            raise JobError(f"{self._beside.path}: cannot be read: {error}; {instead}") from None
         now = json.loads(json.dumps(identity))
         differing = _differing(before, now) if isinstance(before, dict) else "all of it"
         if differing:
@@ -159,22 +167,14 @@ class Journal:
         os.fsync(self._fd)
 
 
-def read(path: str | os.PathLike[str]) -> Iterator[Record]:
-    """Yield the verdicts in a file, one after another, as far as they are whole."""
-    with Path(path).open("rb") as file:
-        for line in file:
-            record = _record(line)
-            if record is not None:
-                yield record
-
-
-def _open(path: Path) -> int:
+def _open(file: HostFile) -> int:
+    path, flags = file.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
+        fd = file.open(flags)
     except OSError as error:
         raise JobError(f"{path}: {error.strerror}") from None
     try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
+        if file.is_stream or not stat.S_ISREG(os.fstat(fd).st_mode):
             raise JobError(f"{path}: verdicts go to a regular file, so that the batch can go on after any end")
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -226,27 +226,6 @@ def _differing(before: Mapping[str, Any], now: Mapping[str, Any], place: str = "
         elif one != other:
             return f"{place}{key}: {one!s:.80} then, {other!s:.80} now"
     return ""
-
-
-def _write_whole(path: Path, data: bytes) -> None:
-    draft = path.with_name(path.name + ".draft")
-    try:
-        with draft.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    except OSError as error:
-        draft.unlink(missing_ok=True)
-        raise OSError(error.errno, error.strerror, str(path)) from None  # a write's error names no file
-
-
-def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def _mode(fd: int) -> int:

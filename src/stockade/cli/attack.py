@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -15,6 +13,7 @@ from stockade.cli import streams
 from stockade.cli.reporting import INTERRUPTED, Command, json_option, print_json, say
 
 if TYPE_CHECKING:
+    from stockade._host_files import HostFile
     from stockade.attacks.campaign import Campaign
     from stockade.attacks.corpus import Attack
     from stockade.attacks.report import Findings
@@ -71,9 +70,10 @@ def attack(as_json: bool, **options: Any) -> int:
         return attack_report.show_list(chosen, as_json=as_json)
     streams.start_warden()
     campaign = _campaign(chosen, options)
+    junit = _junit(options["junit"], campaign)
     findings, interrupted = _carry_out(campaign, quiet=as_json)
-    if options["junit"]:
-        _write_junit(options["junit"], findings, campaign)
+    if junit is not None:
+        _write_junit(junit, findings, campaign)
     if as_json:
         print_json(attack_report.data(findings, campaign, interrupted=interrupted))
     else:
@@ -191,9 +191,20 @@ def _progress(count: int, campaign: Campaign, what: str) -> None:
         say(f"attack: {count} of {total}")
 
 
-def _write_junit(path: str, findings: Findings, campaign: Campaign) -> None:
+def _junit(path: str | None, campaign: Campaign) -> HostFile | None:
+    """Return the file for JUnit's XML, which no attack may write."""
+    if path is None:
+        return None
+    from stockade._host_files import HostFile
+    from stockade.attacks.policies import attacked
+
+    file = HostFile(path, "--junit", attacked({}, campaign.base).filesystem.writable)
+    file.require_writable()
+    return file
+
+
+def _write_junit(file: HostFile, findings: Findings, campaign: Campaign) -> None:
     from stockade.attacks import report
 
-    part = Path(f"{path}.{os.getpid()}")
-    part.write_bytes(report.junit(findings, campaign.backends))
-    part.replace(path)
+    with file:
+        file.deliver(report.junit(findings, campaign.backends))

@@ -7,11 +7,11 @@ import platform
 import sys
 from collections.abc import Iterable
 from datetime import date
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from stockade._host_files import HostFile
 from stockade.cli import streams, table
 from stockade.cli.reporting import Command, json_option, print_json
 
@@ -100,7 +100,8 @@ def _trace(options: dict[str, Any], *, as_json: bool) -> int:
     found: Trace = _carried_out(going, runs)
     kind = "a fresh interpreter" if cold else "a warm interpreter"
     if options["svg"]:
-        Path(options["svg"]).write_text(chart.svg(found, f"One run from {kind}"), encoding="utf-8")
+        with HostFile(options["svg"], "--svg") as file:
+            file.deliver(chart.svg(found, f"One run from {kind}").encode())
     if as_json:
         print_json({"machine": machine(), "date": str(date.today()), "from": kind, "pause": pause, **found.as_json()})
     else:

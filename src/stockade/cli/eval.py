@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stockade._errors import JobError
 from stockade.cli import eval_places, streams
 from stockade.cli.options import backend_option, policy_from, policy_options, resolved_from, trust_option
 from stockade.cli.reporting import SETUP_FAILED, Command, print_json, printable, say
 
 if TYPE_CHECKING:
+    from stockade._host_files import HostFile
     from stockade._policy import Policy
     from stockade.batch.evaluation import Evaluation, Sink
     from stockade.batch.journal import Journal
@@ -97,28 +97,34 @@ def evaluate(**options: Any) -> int:
     streams.start_warden()
     from stockade.cli import eval_progress
 
-    with eval_progress.notice("looking at the programs", quiet=options["quiet"] or options["as_json"]):
-        evaluation = _evaluation(options)
+    policy = _policy(options)
     with ExitStack() as stack:
-        run = _Run(evaluation, options, stack)
-        status = run.carry_out()
-    return run.tell(status, ks)
+        report = eval_places.opened(options["output"], options["report"], policy.filesystem.writable, stack)
+        with eval_progress.notice("looking at the programs", quiet=options["quiet"] or options["as_json"]):
+            evaluation = _evaluation(options, policy)
+        run = _Run(evaluation, options, stack, report)
+        return run.tell(run.carry_out(), ks)
 
 
 class _Run:
     """One batch from here on: its verdicts, what is shown of them, and how it ends."""
 
-    def __init__(self, evaluation: Evaluation, options: Mapping[str, Any], stack: ExitStack) -> None:
+    def __init__(
+        self, evaluation: Evaluation, options: Mapping[str, Any], stack: ExitStack, report: HostFile | None
+    ) -> None:
+        """``report`` is where the page with charts goes, if one is wanted."""
         from stockade.batch.journal import Journal
         from stockade.batch.summary import Summary
         from stockade.cli.eval_progress import Progress
 
-        self._evaluation, self._options = evaluation, options
+        self._evaluation, self._options, self._report = evaluation, options, report
         self._summary: Summary = Summary()
         self._journal: Journal | None = None
         self._done = bytearray(evaluation.seen.last + 1)
         if options["output"] is not None:
-            journal = Journal(options["output"], evaluation.identity(), overwrite=options["overwrite"])
+            writable = evaluation.settings.policy.filesystem.writable
+            identity, anew = evaluation.identity(), options["overwrite"]
+            journal = Journal(options["output"], identity, overwrite=anew, writable=writable)
             self._journal = stack.enter_context(journal)
             self._done = journal.replay(evaluation.seen.last, self._summary.add)
         self._before = self._summary.total
@@ -177,8 +183,8 @@ class _Run:
         """Print the summary and write the report; return the exit status."""
         if status not in (0, NOT_ALL_JUDGED):
             return status
-        if self._options["report"] is not None:
-            _write_report(self._options, self._summary, ks)
+        if self._report is not None and self._journal is not None:
+            _write_report(self._report, self._journal, self._summary, ks, " ".join(self._options["words"]))
         if self._options["as_json"]:
             bad = [{"line": number, "reason": reason} for number, reason in self._evaluation.seen.bad.items()]
             print_json({**self._summary.as_json(ks), "judged_before": self._before, "bad_lines": bad})
@@ -233,14 +239,14 @@ def _check(options: Mapping[str, Any]) -> list[int]:
     return sorted(set(ks))
 
 
-def _evaluation(options: Mapping[str, Any]) -> Evaluation:
+def _evaluation(options: Mapping[str, Any], policy: Policy) -> Evaluation:
     from stockade.batch import machine
     from stockade.batch.evaluation import Evaluation
     from stockade.batch.judge import Settings
     from stockade.batch.room import Room
 
     settings = Settings(
-        policy=_policy(options),
+        policy=policy,
         backend=options["backend"],
         trust=options["trust"],
         interpreter=options["interpreter"],
@@ -282,11 +288,7 @@ def _source(options: Mapping[str, Any]) -> Source:
     return sources.lines(path)
 
 
-def _write_report(options: Mapping[str, Any], summary: Summary, ks: Sequence[int]) -> None:
+def _write_report(file: HostFile, journal: Journal, summary: Summary, ks: Sequence[int], title: str) -> None:
     from stockade.batch import report
-    from stockade.batch.journal import read
 
-    try:
-        report.write(Path(options["report"]), read(options["output"]), summary, ks, title=" ".join(options["words"]))
-    except OSError as error:
-        raise JobError(f"--report {options['report']}: {error.strerror}") from None
+    report.write(file, journal.records(), summary, ks, title=title)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from stockade.cli.reporting import printable
+
+if TYPE_CHECKING:
+    from stockade._host_files import HostFile
 
 BESIDE = (".batch", ".sorted")
 
@@ -29,6 +34,15 @@ def require(output: str | None, report: str | None, words: Sequence[str]) -> Non
         raise click.UsageError(f"--report {printable(report)}: is a folder")
     if not place.parent.is_dir() or not os.access(place.parent, os.W_OK):
         raise click.UsageError(f"--report {printable(report)}: nothing can be written to {place.parent}")
+
+
+def opened(output: str | None, report: str | None, writable: Sequence[str], stack: ExitStack) -> HostFile | None:
+    """Return the file of the report, open until ``stack`` is left. Raise ``JobError`` where a guest may write."""
+    from stockade._host_files import HostFile
+
+    if output is not None:
+        HostFile(output, "-o", writable).close()
+    return None if report is None else stack.enter_context(HostFile(report, "--report", writable))
 
 
 def _written(output: str | None, report: str | None) -> Iterator[tuple[str, str]]:

@@ -6,15 +6,16 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from stockade._errors import CommitError, JobError
+from stockade._errors import CommitError
+from stockade._host_files import open_folder
 from stockade.cli.reporting import SETUP_FAILED, say
 
 if TYPE_CHECKING:
+    from stockade._policy import Policy
     from stockade._result import Result
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -73,18 +74,11 @@ def files_of(options: Mapping[str, Any]) -> dict[str, Any]:
 class Outputs:
     """Delivers the files of a result. The folder is opened before the run: it must not be a place of the guest's."""
 
-    def __init__(self, options: Mapping[str, Any]) -> None:
+    def __init__(self, options: Mapping[str, Any], policy: Policy) -> None:
         self._diff = options["diff"]
         self._commit = options["commit"]
         self._name = options["artifacts_to"]
-        self._folder = self._open() if self._name else -1
-
-    def _open(self) -> int:
-        try:
-            Path(self._name).mkdir(parents=True, exist_ok=True)
-            return os.open(self._name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError as error:
-            raise JobError(f"--artifacts-to {self._name}: {error.strerror}") from None
+        self._folder = open_folder(self._name, "--artifacts-to", policy.filesystem.writable) if self._name else -1
 
     def deliver(self, result: Result, status: int) -> int:
         """Write, show and commit; return the exit status, which is ours if that failed and the run had not."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
 
@@ -56,23 +55,23 @@ class Receipt:
 
         It must not lie where the guest may write, or a guest could put a link there for the next run.
         """
-        if self._path is None:
-            return
-        places = _places(Path(self._path).absolute())
-        for folder in policy.filesystem.writable:
-            if any(place.is_relative_to(os.path.realpath(folder)) for place in places):
-                self._misplaced = True
-                raise JobError(f"--result-file {self._path}: lies in {folder}, where the guest may write")
-        self._open()
+        self._open(policy.filesystem.writable)
 
-    def _open(self) -> None:
+    def _open(self, writable: Sequence[str] = ()) -> None:
         if self._path is None or self._file is not None:
             return
+        from stockade._host_files import HostFile
+
         try:
-            self._file = Path(self._path).open("w", encoding="ascii")  # noqa: SIM115
+            with HostFile(self._path, "--result-file", writable) as place:
+                fd = place.open(os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        except JobError:
+            self._misplaced = True
+            raise
         except OSError as error:
             self._misplaced = True
             raise JobError(f"--result-file {self._path}: {error.strerror}") from None
+        self._file = os.fdopen(fd, "w", encoding="ascii")
 
     def verdict(self, result: Result, out: PassedOn, job: Job) -> int:
         """Report ``result`` and return the exit status it amounts to."""
@@ -93,12 +92,6 @@ class Receipt:
     def _write(self, data: dict[str, Any]) -> None:
         if self._file is not None:
             self._file.write(json.dumps(data) + "\n")
-
-
-def _places(path: Path) -> list[Path]:
-    """Return where each part of ``path`` lies, and where it leads to: a link on the way may be the guest's."""
-    steps = [path, *path.parents[:-1]]
-    return [Path(os.path.realpath(path)), *(Path(os.path.realpath(step.parent)) / step.name for step in steps)]
 
 
 def status(result: Result) -> int:

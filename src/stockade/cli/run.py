@@ -136,7 +136,7 @@ def _run(options: Mapping[str, Any], receipt: Receipt) -> int:
     from stockade._sandbox import Sandbox
 
     box = Sandbox(policy, backend=options["backend"], trust=options["trust"])
-    outcome = Outputs(options)
+    outcome = Outputs(options, policy)
     with streams.Interrupt(passed_on=options["interactive"]) as interrupt:
         out = streams.PassedOn(interrupt)
         with _stream(box, job, interrupt, keep_all=receipt.shows_output) as stream:

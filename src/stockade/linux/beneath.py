@@ -33,6 +33,15 @@ def open_at(folder: int, path: str | bytes, flags: int, mode: int = 0, *, across
         raise OSError(error.errno, os.strerror(error.errno or 0), os.fsdecode(path)) from None
 
 
+def open_folder(path: str) -> int:
+    """Open the folder at the absolute ``path``, which no link may lead to."""
+    top = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        return open_at(top, path.lstrip("/") or ".", os.O_RDONLY | os.O_DIRECTORY, across=True)
+    finally:
+        os.close(top)
+
+
 def look(folder: int, path: str | bytes, *, across: bool = False) -> int:
     """Return a descriptor of whatever is at ``path``, that can be looked at and nothing else."""
     return open_at(folder, path, os.O_PATH | os.O_NOFOLLOW, across=across)

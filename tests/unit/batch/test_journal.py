@@ -5,7 +5,7 @@ import resource
 import pytest
 
 from stockade import JobError
-from stockade.batch.journal import Journal, read
+from stockade.batch.journal import Journal
 from stockade.batch.records import Verdict, Word
 
 IDENTITY = {"version": 1, "input": {"sha256": "a"}, "settings": {"policy": {"limits": {"memory": 1}}}}
@@ -44,7 +44,8 @@ def test_what_was_written_is_done(path):
     assert [number for number in range(6) if done[number]] == [1, 3]
     assert [record["id"] for record in seen] == ["id1", "id3"]
     assert ids(path) == [1, 3, 2]
-    assert [record["number"] for record in read(path)] == [1, 3, 2]
+    with opened(path) as journal:
+        assert [record["number"] for record in journal.records()] == [1, 3, 2]
 
 
 @pytest.mark.parametrize("torn", [b'{"id": "x', b"\0" * 5000, b'{"id": "x"}\n', b"\0\n\0", b"null\n" * 3, b"\xff\n"])
@@ -177,4 +178,5 @@ def test_a_verdict_is_one_line_of_ascii(path):
         journal.append(verdict(1, reason="\u2028\n\x1b[2J ä \ud800"))
     data = path.read_bytes()
     assert data.count(b"\n") == 1 and data.isascii() and b"\x1b" not in data
-    assert next(read(path))["reason"] == "\u2028\n\x1b[2J ä \ud800"
+    with opened(path) as journal:
+        assert next(journal.records())["reason"] == "\u2028\n\x1b[2J ä \ud800"

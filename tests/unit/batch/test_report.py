@@ -6,6 +6,7 @@ import re
 import pytest
 
 from stockade import Usage
+from stockade._host_files import HostFile
 from stockade.batch.records import CaseVerdict, Verdict, Word
 from stockade.batch.report import MOST_ROWS, page, visible, write
 from stockade.batch.summary import Summary
@@ -80,8 +81,8 @@ def test_it_is_written_whole_or_not_at_all(tmp_path):
         raise OSError("gone")
 
     with pytest.raises(OSError):
-        write(path, broken(), Summary(), [1], title="t")
+        write(HostFile(path, "--report"), broken(), Summary(), [1], title="t")
     assert path.read_text() == "old"
-    write(path, records(), Summary(), [1], title="t")
+    write(HostFile(path, "--report"), records(), Summary(), [1], title="t")
     assert path.read_text().startswith("<!doctype html>")
     assert [item.name for item in tmp_path.iterdir()] == ["report.html"]

@@ -14,9 +14,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
+from stockade._host_files import HostFile
 from stockade._units import format_size
 from stockade.batch.report.charts import bars
 from stockade.batch.summary import Summary
@@ -30,15 +30,11 @@ _MOST_PROBLEMS = 200
 _MARK = re.compile(r"\{\{(\w+)\}\}")
 
 
-def write(path: Path, records: Iterable[Mapping[str, Any]], summary: Summary, ks: Sequence[int], *, title: str) -> None:
-    """Write the page to ``path``, whole or not at all. Raises ``OSError``."""
-    draft = path.with_name(path.name + ".draft")
-    try:
-        draft.write_text(page(records, summary, ks, title=title), encoding="utf-8")
-        draft.replace(path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
+def write(
+    file: HostFile, records: Iterable[Mapping[str, Any]], summary: Summary, ks: Sequence[int], *, title: str
+) -> None:
+    """Write the page to ``file``, whole or not at all. Raises ``JobError``."""
+    file.deliver(page(records, summary, ks, title=title).encode())
 
 
 def page(records: Iterable[Mapping[str, Any]], summary: Summary, ks: Sequence[int], *, title: str) -> str:
