@@ -24,7 +24,9 @@ from stockade._stream import REPORT_SECONDS, Controls, Streaming, following
 from stockade.backends.base import Backend
 from stockade.client import wardens
 from stockade.client.blocking import Source as Input
+from stockade.client.conversation import LaunchLost
 from stockade.client.outbox import Outbox
+from stockade.client.patience import Patience
 
 Conversing = AbstractContextManager[tuple[Outbox, wardens.Line]]
 _CHUNK = 1 << 18
@@ -60,9 +62,12 @@ class AsyncSandbox(Streaming["AsyncStream"]):
         """Run source text, or a file whose suffix tells the language; see ``stockade.run`` for the options."""
         inner = await self._ready()
         if type(self).run_job is AsyncSandbox.run_job:  # or a subclass sees to each job itself
-            with inner._opener.hasten(source, options) as opened:
-                if opened is not None:
-                    return await _held(*opened, None, on_warning)
+            try:
+                with inner._opener.hasten(source, options) as opened:
+                    if opened is not None:
+                        return await _held(*opened, None, on_warning)
+            except LaunchLost:  # then the ordinary way, to a new warden
+                return await self._run_once(inner, job_from_source(source, **options), on_warning)
         job = job_from_source(source, **options)
         result = await self.run_job(job, on_warning=on_warning)
         inner._opener.recall(job, source, options)
@@ -75,7 +80,13 @@ class AsyncSandbox(Streaming["AsyncStream"]):
     async def run_job(self, job: Job, *, on_warning: OnWarning | None = None) -> Result:
         """Run a job and return its verdict."""
         inner = await self._ready()
-        with inner.conversing(job) as (outbox, line):
+        try:
+            return await self._run_once(inner, job, on_warning, final=False)
+        except LaunchLost:
+            return await self._run_once(inner, job, on_warning)
+
+    async def _run_once(self, inner: Sandbox, job: Job, on_warning: OnWarning | None, *, final: bool = True) -> Result:
+        with inner.conversing(job, final=final) as (outbox, line):
             return await _held(outbox, line, job.stdin, on_warning)
 
     def stream_job(
@@ -84,9 +95,9 @@ class AsyncSandbox(Streaming["AsyncStream"]):
         """Run a job and return its events as they happen; see ``stream``."""
         how = following(job, interactive=interactive, report_seconds=report_seconds)
 
-        async def converse() -> Conversing:
+        async def converse(*, final: bool) -> Conversing:
             inner = await self._ready()
-            return inner.conversing(job, **how)
+            return inner.conversing(job, final=final, **how)
 
         return AsyncStream(converse, job.stdin)
 
@@ -104,7 +115,7 @@ class AsyncStream(Controls):
     What ``Controls`` has is called without ``await``, from any task or thread.
     """
 
-    def __init__(self, converse: Callable[[], Awaitable[Conversing]], stdin: bytes | BinaryIO | None) -> None:
+    def __init__(self, converse: Callable[..., Awaitable[Conversing]], stdin: bytes | BinaryIO | None) -> None:
         """``converse`` opens the conversation."""
         super().__init__()
         self._over = False
@@ -143,16 +154,21 @@ class AsyncStream(Controls):
 
 
 async def _followed(
-    converse: Callable[[], Awaitable[Conversing]], stdin: bytes | BinaryIO | None, held: list[Outbox]
+    converse: Callable[..., Awaitable[Conversing]], stdin: bytes | BinaryIO | None, held: list[Outbox]
 ) -> AsyncGenerator[Event | None, None]:
     """Yield ``None`` when the run has been asked for, and then its events."""
-    with await converse() as (outbox, line):
-        held.append(outbox)
-        outbox.flush()
-        yield None
-        async with aclosing(events(outbox, line, stdin)) as happening:
-            async for event in happening:
-                yield event
+    for final in (False, True):
+        try:
+            with await converse(final=final) as (outbox, line):
+                held[:] = [outbox]
+                outbox.flush()
+                yield None
+                async with aclosing(events(outbox, line, stdin)) as happening:
+                    async for event in happening:
+                        yield event
+                return
+        except LaunchLost:  # the warden is gone, and nothing has begun
+            continue
 
 
 async def _held(
@@ -173,21 +189,40 @@ async def events(outbox: Outbox, line: wardens.Line, stdin: bytes | BinaryIO | N
     sender = Sender(loop, sock, Input(stdin), outbox)
     outbox.wake = partial(loop.call_soon_threadsafe, sender.wake)
     sender.wake()
+    watcher = Watcher(loop, Patience(line.warden, outbox))
     try:
         while not talk.finished:
             outbox.check_owner()
             try:
-                data = await loop.sock_recv(sock, _CHUNK)
+                data, reset = await loop.sock_recv(sock, _CHUNK), False
             except ConnectionResetError:
-                data = b""
-            for event in outbox.feed(data):
+                data, reset = b"", True
+            watcher.patience.heard()
+            for event in outbox.feed(data, reset=reset, why="" if data else line.warden.why_gone()):
                 yield event
             if talk.outgoing or talk.wants_input:
                 sender.wake()
     finally:
+        watcher.end()
         outbox.close()
         await sender.end()
         line.settled = talk.settled
+
+
+class Watcher:
+    """Looks at the warden from time to time while a run goes on: a lost one is ended, which ends the waiting."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, patience: Patience) -> None:
+        self._loop, self.patience = loop, patience
+        self._timer = loop.call_later(patience.seconds, self._look)
+
+    def _look(self) -> None:
+        self.patience.look()
+        self._timer = self._loop.call_later(self.patience.seconds, self._look)
+
+    def end(self) -> None:
+        """Look no more."""
+        self._timer.cancel()
 
 
 class Sender:

@@ -48,16 +48,19 @@ class Opener:
         self._form: Form | None = None
 
     @contextmanager
-    def open(self, job: Job, *, interactive: bool = False, keep: int | None = None, **how: Any) -> Iterator[Opened]:
+    def open(
+        self, job: Job, *, interactive: bool = False, keep: int | None = None, final: bool = True, **how: Any
+    ) -> Iterator[Opened]:
         """Open a line and a conversation about ``job``. Leaving ends the run.
 
-        ``interactive`` and ``keep`` are for ``Conversation``, ``how`` for ``introduction``."""
+        ``interactive``, ``keep`` and ``final`` are for ``Conversation``, ``how`` for ``introduction``."""
         silent = job.stdin is None and not interactive
         plain = silent and not how
         how |= {"caller": self.caller, "trace": self.trace, "silent": silent}
-        more: Any = {"silent": silent, "interactive": interactive, "keep": keep}
+        replays = job.stdin is None or isinstance(job.stdin, bytes)
+        more: Any = {"silent": silent, "interactive": interactive, "keep": keep, "final": final, "replays": replays}
         # The line first: the warden wakes up while the launch is put together.
-        with wardens.current().line() as line:
+        with wardens.line() as line:
             plan = _for_job(self._backend, self._plan, job)
             warmed = replace(job, **self._warmth) if self._warmth and job.source is not None else job
             with prepared(self._backend, plan, warmed) as launch:
@@ -83,7 +86,7 @@ class Opener:
             with line:
                 left = self._send(line, form, source)
                 if left is not None:
-                    talk = self._talk(form.launch, form.plan, left, silent=True)
+                    talk = self._talk(form.launch, form.plan, left, silent=True, final=False)
                     yield Outbox(talk, line.sock), line
                     self._note(talk)
                     return

@@ -22,6 +22,7 @@ from stockade._stream import REPORT_SECONDS, Stream, Streaming, following
 from stockade.backends import registry as backends
 from stockade.backends.base import Backend
 from stockade.client import blocking, wardens
+from stockade.client.conversation import LaunchLost
 from stockade.client.outbox import Outbox
 from stockade.languages import registry as languages
 
@@ -79,9 +80,12 @@ class Sandbox(Streaming[Stream]):
     def run(self, source: Source, *, on_warning: OnWarning | None = None, **options: Any) -> Result:
         """Run source text, or a file whose suffix tells the language; see ``stockade.run`` for the options."""
         if type(self).run_job is Sandbox.run_job:  # or a subclass sees to each job itself
-            with self._opener.hasten(source, options) as opened:
-                if opened is not None:
-                    return _held(*opened, None, on_warning)
+            try:
+                with self._opener.hasten(source, options) as opened:
+                    if opened is not None:
+                        return _held(*opened, None, on_warning)
+            except LaunchLost:  # then the ordinary way, to a new warden
+                return self._run_once(job_from_source(source, **options), on_warning)
         job = job_from_source(source, **options)
         result = self.run_job(job, on_warning=on_warning)
         self._opener.recall(job, source, options)
@@ -97,7 +101,13 @@ class Sandbox(Streaming[Stream]):
 
     def run_job(self, job: Job, *, on_warning: OnWarning | None = None) -> Result:
         """Run a job and return its verdict."""
-        with self.conversing(job) as (outbox, line):
+        try:
+            return self._run_once(job, on_warning, final=False)
+        except LaunchLost:
+            return self._run_once(job, on_warning)
+
+    def _run_once(self, job: Job, on_warning: OnWarning | None, *, final: bool = True) -> Result:
+        with self.conversing(job, final=final) as (outbox, line):
             return _held(outbox, line, job.stdin, on_warning)
 
     def stream_job(
@@ -213,15 +223,15 @@ def select(
     is refused with ``PolicyError``. The administrator's in /etc/stockade/policy.toml bounds what is left.
     Raises ``BackendUnavailable`` with a sentence for each backend if none can hold the policy.
     """
-    warden = wardens.current()  # starts while the other modules are imported, which takes as long
+    wardens.current()  # starts while the other modules are imported, which takes as long
     _load_all()
     from stockade import _select
     from stockade._policy import Policy
 
     wanted = Policy.named(policy)
     if backend is None:
-        return _select.select(wanted, warden.facts(), trust, ceiling)
-    return _select.named(backends.find(backend), wanted, warden.facts(), trust, ceiling)
+        return _select.select(wanted, wardens.host_facts(), trust, ceiling)
+    return _select.named(backends.find(backend), wanted, wardens.host_facts(), trust, ceiling)
 
 
 @cache

@@ -6,6 +6,7 @@ import signal as signals
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TypeVar
 
@@ -14,6 +15,7 @@ from stockade._events import Event, Finished
 from stockade._given import Source, job_from_command, job_from_source
 from stockade._profiles import DEFAULT_LIMITS
 from stockade.client import blocking
+from stockade.client.conversation import LaunchLost
 from stockade.client.outbox import Bell, Outbox
 
 if TYPE_CHECKING:
@@ -155,7 +157,7 @@ class Stream(Controls):
 
     def __init__(
         self,
-        converse: Callable[[], Conversing],
+        converse: Callable[..., Conversing],
         stdin: bytes | BinaryIO | None,
         *,
         attend: blocking.Attend | None = None,
@@ -163,13 +165,24 @@ class Stream(Controls):
         """``converse`` opens the conversation; ``attend`` is for who has more descriptors to wait for."""
         super().__init__()
         self._stack = ExitStack()
+        self._begin = partial(self._open, converse, stdin, attend or {})
+        self._begin(final=False)
+
+    def _open(
+        self,
+        converse: Callable[..., Conversing],
+        stdin: bytes | BinaryIO | None,
+        attend: blocking.Attend,
+        *,
+        final: bool,
+    ) -> None:
         bell = Bell()
         self._stack.callback(bell.close)
         try:
-            outbox, line = self._stack.enter_context(converse())
+            outbox, line = self._stack.enter_context(converse(final=final))
             outbox.wake = bell.ring
-            self._held.append(outbox)
-            watched = {bell.fd: bell.hush, **(attend or {})}
+            self._held[:] = [outbox]
+            watched = {bell.fd: bell.hush, **attend}
             self._events = blocking.events(outbox, line, stdin, attend=watched)
             self._stack.callback(self._events.close)
             self._stack.callback(outbox.close)
@@ -184,7 +197,12 @@ class Stream(Controls):
 
     def __next__(self) -> Event:
         """Wait for the next event."""
-        event = next(self._events)
+        try:
+            event = next(self._events)
+        except LaunchLost:  # the warden is gone, and nothing has begun
+            self._stack.close()
+            self._begin(final=True)
+            event = next(self._events)
         if isinstance(event, Finished):
             self.close()
         return event

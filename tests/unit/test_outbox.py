@@ -23,7 +23,7 @@ def pair():
 
 
 def box(sock):
-    talk = SimpleNamespace(outgoing=bytearray(), finished=False, cancelled=False, trace=0)
+    talk = SimpleNamespace(outgoing=bytearray(), finished=False, cancelled=False, trace=0, all_sent=lambda: None)
     outbox, woken = Outbox(cast(Any, talk), sock), []
     outbox.wake = lambda: woken.append(True)
     return outbox, woken

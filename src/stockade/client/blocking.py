@@ -12,6 +12,7 @@ from typing import BinaryIO
 from stockade._events import Event
 from stockade.client import wardens
 from stockade.client.outbox import Outbox
+from stockade.client.patience import Patience
 from stockade.client.wardens import Line
 
 _CHUNK = 1 << 16
@@ -28,7 +29,8 @@ def events(
 
     Only who has something to ``attend`` to may use the ``outbox`` meanwhile; others sleep on the socket alone.
     """
-    source, sock, talk = Source(stdin), line.sock, outbox.talk
+    source, talk = Source(stdin), outbox.talk
+    patience = Patience(line.warden, outbox)
     try:
         while not talk.finished:
             outbox.check_owner()
@@ -39,28 +41,44 @@ def events(
                 continue  # all of it went out, and there is more
             waits_for_input = talk.wants_input and source.fd is not None
             if waits_for_input or talk.outgoing or attend:
-                yield from _wait(outbox, sock, source if waits_for_input else None, attend or {})
-            else:
-                yield from outbox.feed(_receive(sock))  # nothing left to do but to listen
+                yield from _wait(outbox, line, source if waits_for_input else None, attend or {}, patience)
+            elif patience.wait(line.sock):  # nothing left to do but to listen
+                yield from _hear(outbox, line, patience)
     finally:
         outbox.close()
         line.settled = talk.settled
 
 
-def _wait(outbox: Outbox, sock: socket.socket, source: Source | None, attend: Attend) -> Iterator[Event]:
+def _wait(outbox: Outbox, line: Line, source: Source | None, attend: Attend, patience: Patience) -> Iterator[Event]:
     poll = select.poll()
-    poll.register(sock, select.POLLIN | (select.POLLOUT if outbox.talk.outgoing else 0))
+    poll.register(line.sock, select.POLLIN | (select.POLLOUT if outbox.talk.outgoing else 0))
     for fd in attend:
         poll.register(fd, select.POLLIN)
     if source is not None and source.fd is not None:
         poll.register(source.fd, select.POLLIN)
-    for fd, happened in poll.poll():
+    found = poll.poll(patience.seconds * 1000)
+    if not found:
+        patience.look()
+    for fd, happened in found:
         if fd in attend:
             attend[fd]()
         elif source is not None and fd == source.fd:
             outbox.send_input(source.read())
         elif happened & (select.POLLIN | select.POLLHUP | select.POLLERR):
-            yield from outbox.feed(_receive(sock))
+            yield from _hear(outbox, line, patience)
+
+
+def _hear(outbox: Outbox, line: Line, patience: Patience) -> Iterator[Event]:
+    try:
+        data, reset = line.sock.recv(_CHUNK), False
+    except ConnectionResetError:
+        data, reset = b"", True
+    if data:
+        patience.heard()
+        yield from outbox.feed(data)
+    else:
+        wardens.end_if_exiting()
+        yield from outbox.feed(b"", reset=reset, why=line.warden.why_gone())
 
 
 class Source:
@@ -99,13 +117,3 @@ def _is_plain_stream(file: BinaryIO) -> bool:
     """
     raw = file.raw if isinstance(file, io.BufferedReader) else file
     return isinstance(raw, io.FileIO | socket.SocketIO) and not raw.seekable()
-
-
-def _receive(sock: socket.socket) -> bytes:
-    try:
-        data = sock.recv(_CHUNK)
-    except ConnectionResetError:
-        data = b""
-    if not data:
-        wardens.end_if_exiting()
-    return data

@@ -57,6 +57,10 @@ def _traced(trace: int) -> dict[str, Any]:
     return {"trace": trace} if trace else {}
 
 
+class LaunchLost(Exception):
+    """The warden is gone, and nothing of the run has begun: it can be asked for once more."""
+
+
 class Conversation:
     """Says what to send and takes what comes, for one run."""
 
@@ -72,13 +76,20 @@ class Conversation:
         silent: bool = False,
         keep: int | None = None,
         trace: int = 0,
+        final: bool = True,
+        replays: bool = True,
     ) -> None:
         """``outgoing`` is what has not been sent yet of the words with which the run begins (see ``introduction``).
         ``translate`` works in what an engine says of the guest's end, ``finish`` what was brought out.
         ``interactive`` takes standard input by ``write``; ``silent`` is for a run without any. At most
         ``keep`` bytes of each stream are held where the launch sets no limit on output; ``None`` holds all.
         ``trace`` is a number under which the run's steps are noted: see ``_trace``.
+        A conversation that is not ``final`` raises ``LaunchLost`` where the warden is gone and the run has not begun;
+        ``replays`` tells that its standard input can be had once more.
         """
+        self._final, self._replays = final, replays
+        self._unsent = bool(outgoing)
+        self._waits = self._beyond = self._asked = False
         self._plan, self._translate, self._finish = plan, translate, finish
         self._outgoing = bytearray(outgoing)
         self._decoder = wire.Decoder()
@@ -129,6 +140,7 @@ class Conversation:
         if self._stdin_open and data is not None:
             self._stdin_open = bool(data)
             self._sent += len(data)
+            self._beyond = True
             self._outgoing += wire.encode("stdin", data=data)
 
     @property
@@ -154,7 +166,32 @@ class Conversation:
     def ask(self, kind: Literal["signal", "pause", "resume"], **fields: int) -> None:
         """Ask something of the warden."""
         if not self.cancelled:
+            self._beyond = self._asked = True
             self._outgoing += wire.encode(kind, **fields)
+
+    def ping(self) -> None:
+        """Ask the warden for an answer."""
+        if not (self.cancelled or self._outgoing):  # or it will say when it takes that
+            self._beyond = True
+            self._outgoing += wire.encode("ping")
+
+    def all_sent(self) -> None:
+        """Take notice that nothing is left to send."""
+        self._unsent = False
+
+    def cut_off(self) -> None:
+        """Take notice that nothing can be sent any more."""
+        self._unsent = self._unsent and not self._beyond
+        self._outgoing.clear()
+
+    def is_accepted(self, *, reset: bool) -> bool:
+        """Return whether the warden may have begun the run, now that it is gone.
+
+        A launch is accepted when the warden has read all of it, unless it answers ``waiting``: then when it says
+        ``accepted``. ``reset`` tells that it has left something unread, by the kernel's word: that is the launch if
+        nothing else was sent.
+        """
+        return not (self._waits or self._unsent or (reset and not self._beyond))
 
     def cancel(self) -> None:
         """Ask for the run to be ended: whoever sends shuts down that direction, and the verdict still comes."""
@@ -176,10 +213,15 @@ class Conversation:
 
     # -- what the warden says ------------------------------------------------------------------------------------
 
-    def feed(self, data: bytes) -> Iterator[Event]:
-        """Take bytes from the warden (none at its end) and yield what happened."""
+    def feed(self, data: bytes, *, reset: bool = False, why: str = "") -> Iterator[Event]:
+        """Take bytes from the warden (none at its end) and yield what happened. ``why`` it has ended is for the
+        verdict, ``reset`` as for ``is_accepted``."""
         if not data and not self.finished:
-            yield from self._refused("the warden ended in the middle of the run")
+            why = why or "the warden ended in the middle of the run"
+            repeats = not (self._final or self.cancelled or self._asked or self._written or self._closing)
+            if repeats and (self._replays or not self._sent) and not self.is_accepted(reset=reset):
+                raise LaunchLost(why)
+            yield from self._refused(why)
         try:
             for kind, fields in self._decoder.feed(data):
                 if not self.finished:
@@ -197,6 +239,10 @@ class Conversation:
                 self._pump()
             case "started":
                 yield Started()
+            case "waiting" | "accepted":
+                self._waits = kind == "waiting"
+            case "pong":
+                pass
             case "limit":
                 yield LimitReached(Guarantee(fields.pop("guarantee")), **fields)
             case "usage":

@@ -56,10 +56,17 @@ class Outbox:
         with self._lock:
             return self._flush()
 
-    def feed(self, data: bytes) -> list[Event]:
-        """Take what came from the warden."""
+    def feed(self, data: bytes, *, reset: bool = False, why: str = "") -> list[Event]:
+        """Take what came from the warden; see ``Conversation.feed``."""
         with self._lock:
-            return list(self.talk.feed(data))
+            return list(self.talk.feed(data, reset=reset, why=why))
+
+    def ping(self) -> None:
+        """Ask the warden for an answer."""
+        with self._lock:
+            if not self._closed:
+                self.talk.ping()
+                self._flush()
 
     def send_input(self, data: bytes | None) -> None:
         """Hand over a piece of standard input."""
@@ -85,7 +92,9 @@ class Outbox:
         except BlockingIOError:
             return True
         except (BrokenPipeError, ConnectionResetError):
-            self.talk.outgoing.clear()  # the end comes by reading
+            self.talk.cut_off()  # the end comes by reading
+        else:
+            self.talk.all_sent()
         return False
 
     def _hang_up(self) -> None:

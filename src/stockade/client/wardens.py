@@ -5,11 +5,13 @@ from __future__ import annotations
 import atexit
 import fcntl
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -20,21 +22,29 @@ from stockade._errors import SetupError
 from stockade._facts import HostFacts
 from stockade._loading import removed
 from stockade.client import reaping
-from stockade.linux import faults
+from stockade.client.patience import Patience
+from stockade.linux import descendants, faults
 from stockade.warden import wire
 
 _PROGRAM = Path(wire.__file__).with_name("__main__.py")
 _START_SECONDS = 30.0
 _STOP_SECONDS = 5.0
 _START = "start the warden"
+_RETIRED_SECONDS = 0.5
+_MOMENT_SECONDS = 0.2
+"""From the end of a process's sockets to its own."""
 _IDLE = 16  # sockets kept for the next runs
+
+
+class WardenGoneError(SetupError):
+    """The warden is gone, and a new one may do."""
 
 
 class Line:
     """A socket to the warden for one run. Leaving the context ends the run, unless all was said and done."""
 
     def __init__(self, warden: WardenProcess, sock: socket.socket, said: Mapping[str, Any]) -> None:
-        self._warden = warden
+        self.warden = warden
         self.sock = sock
         self.said = said
         """What the warden was told of the last launch over this socket."""
@@ -49,7 +59,7 @@ class Line:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Give the socket back."""
-        self._warden.take_back(self)
+        self.warden.take_back(self)
 
 
 class WardenProcess:
@@ -57,6 +67,9 @@ class WardenProcess:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._ending = threading.Lock()
+        self._ended = ""
+        """Why it was killed, if it was."""
         self._facts: HostFacts | None = None
         self._owner = os.getpid()
         self._idle: list[tuple[socket.socket, Mapping[str, Any]]] = []
@@ -85,8 +98,44 @@ class WardenProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs."""
-        return self._process.poll() is None
+        """Whether it still runs, and can be spoken to."""
+        return not self._ended and self._process.poll() is None and not self._is_hung_up()
+
+    def _is_hung_up(self) -> bool:
+        """Return whether the other end of the control socket is closed: a warden that is dying can be found so before
+        it can be reaped. It says nothing on that socket after its first word."""
+        if self._facts is None:
+            return False
+        poll = select.poll()
+        poll.register(self._control, select.POLLIN)
+        return bool(poll.poll(0))
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a stop signal holds it."""
+        return self._process.returncode is None and descendants.is_stopped(self.pid)
+
+    def end_now(self, why: str) -> None:
+        """Kill it, and with it, by the kernel's doing, all that it started: it does not do its work any more."""
+        with self._ending:
+            if not self._ended:
+                self._ended = why
+                self._process.kill()
+                with suppress(subprocess.TimeoutExpired):
+                    self._process.wait(_STOP_SECONDS)
+
+    def why_gone(self) -> str:
+        """Return why a conversation with it has ended too early."""
+        if self._ended:
+            return f"the warden (pid {self.pid}) did not answer: {self._ended}"
+        try:
+            status = self._process.wait(_MOMENT_SECONDS)
+        except subprocess.TimeoutExpired:
+            return (
+                f"the connection to the warden (pid {self.pid}) was closed in the middle of the run; the warden lives"
+            )
+        how = f"was killed by signal {-status}" if status < 0 else f"ended with exit status {status}"
+        return f"the warden ended in the middle of the run: pid {self.pid} {how}"
 
     def facts(self) -> HostFacts:
         """Return what the warden found on this host; waits for its first word."""
@@ -121,22 +170,32 @@ class WardenProcess:
 
     def _connect(self) -> socket.socket:
         ours, theirs = _pair()
+        patience = Patience(self)
         try:
-            with self._lock:
-                socket.send_fds(self._control, [wire.NEW_RUN], [theirs.fileno()])
+            while not self._sent(theirs.fileno()):
+                patience.wait(self._control, select.POLLOUT)
         except OSError as error:
             ours.close()
             end_if_exiting()
-            raise SetupError(faults.explain("ask the warden for a run", error)) from error
+            raise WardenGoneError(faults.explain("ask the warden for a run", error)) from error
         finally:
             theirs.close()
         return ours
 
-    def stop(self) -> None:
-        """End the warden; it kills and reaps what it started."""
-        self._hang_up()
+    def _sent(self, fd: int) -> bool:
         try:
-            self._process.wait(_STOP_SECONDS)
+            socket.send_fds(self._control, [wire.NEW_RUN], [fd], socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False  # it has many to take before
+        return True
+
+    def stop(self, seconds: float = _STOP_SECONDS) -> None:
+        """End the warden; it kills and reaps what it started, and is killed itself if it takes longer."""
+        self._hang_up()
+        if self.is_stopped:
+            self._process.kill()
+        try:
+            self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -152,22 +211,32 @@ class WardenProcess:
             self._idle.pop()[0].close()
 
     def _hello(self) -> dict[str, object]:
-        decoder = wire.Decoder()
-        self._control.settimeout(_START_SECONDS)
+        decoder, patience = wire.Decoder(), Patience(self)
+        until = time.monotonic() + _START_SECONDS
         try:
-            while data := self._control.recv(1 << 16):
+            while time.monotonic() < until:
+                if not patience.wait(self._control):
+                    continue
+                data = self._control.recv(1 << 16)
+                if not data:
+                    raise self._ended_at_start()
                 for kind, fields in decoder.feed(data):
                     if kind == "hello":
-                        self._control.settimeout(None)
                         reaping.reap(self.pid)
                         return dict(fields["facts"])
                     if kind == "failed":
                         raise SetupError(fields["message"])
         except (OSError, wire.WireError) as error:
             end_if_exiting()
-            raise SetupError(faults.explain(f"{_START}: wait {_START_SECONDS:.0f} s for its answer", error)) from error
+            raise WardenGoneError(faults.explain(f"{_START}: wait for its answer", error)) from error
+        self.end_now(f"it was not there after {_START_SECONDS:.0f} s")
+        raise WardenGoneError(self.why_gone())
+
+    def _ended_at_start(self) -> WardenGoneError:
         end_if_exiting()
-        raise SetupError(
+        if self._ended:
+            return WardenGoneError(self.why_gone())
+        return WardenGoneError(
             f"{_START}: {_interpreter()} -I -S {_PROGRAM} {self._how_it_ended()} before it answered; standard error of "
             f"this process has what it said: give it what it lacked (memory, descriptors, its standard library)"
         )
@@ -219,11 +288,19 @@ def current() -> WardenProcess:
     end_if_exiting()
     with _guard:
         if _current is not None and not _current.alive:
-            _current.stop()  # it is dead; this closes our end of its socket
+            _current.stop(_RETIRED_SECONDS)  # it is dead, or ends since it cannot be spoken to
             _current = None
         if _current is None:
             _current = WardenProcess()
         return _current
+
+
+def line() -> Line:
+    """Return a line to this process's warden for one run; to a new one if the last one turns out to be gone."""
+    try:
+        return current().line()
+    except WardenGoneError:
+        return current().line()
 
 
 def idle_line() -> Line | None:
@@ -234,7 +311,10 @@ def idle_line() -> Line | None:
 
 def host_facts() -> HostFacts:
     """Return what this host offers, found once by trying and kept for the life of the process."""
-    return current().facts()
+    try:
+        return current().facts()
+    except WardenGoneError:
+        return current().facts()
 
 
 def _reap_after_fork() -> None:

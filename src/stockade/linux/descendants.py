@@ -139,6 +139,11 @@ def _are_gone_in_a_moment() -> bool:
     return False
 
 
+def is_stopped(pid: int) -> bool:
+    """Return whether a stop signal holds the process ``pid``; a process that a debugger holds does not count."""
+    return _state(pid) == "T"
+
+
 def _state(pid: int) -> str:
     return files.read(f"/proc/{pid}/stat").rpartition(") ")[2][:1]
 

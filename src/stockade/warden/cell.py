@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 else:
     import _signal as signal  # the ``signal`` module imports ``enum``
 
-_HAND_OVER_SECONDS = 5.0
 _READY = {"ready", "furnished"}
 LISTENER = "listener"
 """The message with which a filter's listener comes."""
@@ -56,17 +55,12 @@ class Cell:
         self._arrived += descriptors(ancillary)
         return data
 
-    def send(self, data: bytes) -> None:
-        """Hand the cell's processes its launch, which they take at once or not at all."""
+    def send(self, data: bytes) -> bytes:
+        """Send the cell's processes as much of ``data`` as they take now; return the rest."""
         try:
-            data = data[self.control.send(data) :]
+            return data[self.control.send(data) :]
         except BlockingIOError:
-            pass
-        if not data:
-            return
-        self.control.settimeout(_HAND_OVER_SECONDS)
-        self.control.sendall(data)
-        self.control.setblocking(False)
+            return data
 
     def take_listener(self) -> int:
         """Return the listener, which is the taker's from now on, or -1."""
@@ -107,8 +101,17 @@ class Cell:
 
     def kill(self) -> None:
         """Kill the init, and with it everything in its PID namespace (pid_namespaces(7)). The keeper of a bare cell,
-        which has none, is told to do as much itself."""
-        processes.kill(self.pidfd, self._end_by)
+        which has none, is told to do as much itself, and woken up for it if somebody has stopped it."""
+        try:
+            processes.kill(self.pidfd, self._end_by)
+            if self._end_by == signal.SIGTERM:
+                processes.kill(self.pidfd, signal.SIGCONT)
+        except OSError:
+            self.kill_at_once()
+
+    def gone(self) -> bool:
+        """Return whether the kernel says that the init is dead."""
+        return processes.is_dead(self.pidfd)
 
     def dismiss(self) -> None:
         """End what is left of the cell: nothing more is wanted of it. The keeper of a bare cell, which waits for this,
@@ -118,6 +121,22 @@ class Cell:
             self.control.shutdown(socket.SHUT_WR)
         except OSError:
             pass  # it has ended
+
+    def kill_at_once(self) -> None:
+        """Kill the init, whatever it is about to do."""
+        for kill in (self._kill_by_pidfd, self._kill_by_pid):
+            try:
+                kill()
+            except OSError:
+                continue
+            return
+
+    def _kill_by_pidfd(self) -> None:
+        processes.kill(self.pidfd)
+
+    def _kill_by_pid(self) -> None:
+        if not processes.is_dead(self.pidfd):  # so the number is still its own
+            os.kill(self.init, signal.SIGKILL)
 
     def see(self) -> dict[str, Any]:
         """Return what the warden itself sees of the end, beyond what the init has said."""
@@ -154,13 +173,16 @@ class Lasting(Cell):
 
     def end_guest(self) -> None:
         """Kill the guest's first process, which has said that it is done."""
-        processes.kill(self._guest)
+        try:
+            processes.kill(self._guest)
+        except OSError:
+            self.kill()
 
     def has_guest(self) -> bool:
         """Return whether the guest's first process has not been reaped."""
         try:
             signal.pidfd_send_signal(self._guest, 0)
-        except ProcessLookupError:
+        except OSError:
             return False
         return True
 
@@ -181,10 +203,10 @@ def _is_file(fd: int) -> bool:
     return stat.S_ISDIR(os.fstat(fd).st_mode) or stat.S_ISREG(os.fstat(fd).st_mode)
 
 
-def send_with(sock: socket.socket, words: bytes, fds: Sequence[int]) -> None:
-    """Send ``words`` with descriptors; ``descriptors`` takes them out again."""
+def send_with(sock: socket.socket, words: bytes, fds: Sequence[int]) -> bool:
+    """Send ``words`` with descriptors; ``descriptors`` takes them out again. Return whether all of them went out."""
     rights = struct.pack(f"={len(fds)}i", *fds)
-    sock.sendmsg([words], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+    return sock.sendmsg([words], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)]) == len(words)
 
 
 def descriptors(ancillary: list[tuple[int, int, bytes]]) -> list[int]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import time
 
 from stockade._launch import Collect
 from stockade.warden import loop
 from stockade.warden.collector import become_collector
+from stockade.warden.helpers import LOOK_SECONDS, Helper
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,6 +18,8 @@ else:
     import _signal as signal
 
 _CHUNK = 1 << 16
+_GRACE_SECONDS = 1.0
+"""The collector's own timer comes first."""
 
 
 class Collection:
@@ -38,6 +42,7 @@ class Collection:
         self._loop = events
         self._on_data, self._on_end = on_data, on_end
         self._seconds = order.seconds
+        self._due = time.monotonic() + order.seconds + _GRACE_SECONDS
         self._paused = False
         itself = os.pidfd_open(os.getpid())
         self._pipe, theirs = os.pipe2(os.O_CLOEXEC)
@@ -51,6 +56,7 @@ class Collection:
         finally:
             os.close(theirs)
             os.close(itself)
+        self._helper = Helper(self._pid, "the process that brings files out", time.monotonic())
         os.set_blocking(self._pipe, False)
         self._loop.watch(self._pipe, loop.READ, self._on_pipe)
 
@@ -70,6 +76,17 @@ class Collection:
             os.kill(self._pid, signal.SIGKILL)  # our child, and not reaped yet
             self._close(reason)
 
+    def tick(self, now: float) -> float:
+        """End a collector that a stop signal holds, or that its own timer has not ended; return when to look again."""
+        if self._pipe < 0:
+            return float("inf")
+        trouble = self._helper.trouble(now)
+        if trouble:
+            self.stop(trouble)
+        elif now >= self._due:
+            self.stop(f"the search for what the run has left took more than {self._seconds:g} s")
+        return now + LOOK_SECONDS
+
     def _on_pipe(self, _events: int) -> None:
         try:
             data = os.read(self._pipe, _CHUNK)
@@ -84,7 +101,11 @@ class Collection:
         self._loop.forget(self._pipe)
         os.close(self._pipe)
         self._pipe = -1
-        _, status = os.waitpid(self._pid, 0)
+        try:
+            status = os.waitpid(self._pid, 0)[1]
+        except ChildProcessError:
+            reason = reason or "how the process that brings files out has ended is not known"
+            status = 0
         self._on_end(reason or self._ended(status))
 
     def _ended(self, status: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from stockade import _trace
+from stockade.linux import faults
 from stockade.warden.collection import Collection, uid_for
 
 TYPE_CHECKING = False
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from stockade.warden.cell import Cell
     from stockade.warden.denials import Denials
     from stockade.warden.feeder import Feeder
+    from stockade.warden.helpers import Helper
     from stockade.warden.link import Link
     from stockade.warden.meter import Meter
     from stockade.warden.outlets import Outlets
@@ -37,6 +39,11 @@ _BEGIN_SECONDS = 0.002
 _SILENT_SECONDS = 0.002
 """A guest that announces its end before that has its output read then: nobody is woken for less. A pipe holds it."""
 _ENDING = ("wall_time", "cpu_time", "memory")  # no program may outlive these; of the others it is told
+_GUEST_TO_BE = "the process that becomes the guest"
+_DEAF_SECONDS = 0.5
+"""An init that has closed its control socket is dead by then, and the kernel says so; or something is wrong with it."""
+_DYING_SECONDS = 5.0
+"""What was told to end is killed at once after that, and the caller has its answer after twice as long."""
 
 
 class House(Protocol):
@@ -97,6 +104,11 @@ class Ending:
     _setup_deadline: float
     _patience: float
     """Until when a keeper that stays may take to end it."""
+    _deaf: float
+    """When the control socket of the init has said its last word."""
+    _dying: float
+    """When it was told to end, and has not."""
+    _init: Helper | None
     traced: int
     cause: str | None
     slot: Slot | None
@@ -114,6 +126,9 @@ class Ending:
         def _end(self) -> None:
             """Forget the run."""
 
+        def refuse(self, message: str) -> None:
+            """Answer that the sandbox failed, and end."""
+
     def tick(self, now: float) -> float:
         """Look at the clock and the counters, if that is due or something has happened; return when to look again, in
         seconds of the monotonic clock."""
@@ -126,11 +141,45 @@ class Ending:
         self._due = 0.0
 
     def _tick(self, now: float) -> float:
-        if self._over or self._finished or self.cell is None or self.meter is None:
+        if self.cell is None or self.meter is None:
             return float("inf")
+        if self._finished:
+            return self._see_off(self.cell, now)
+        if self._over:
+            return float("inf") if self._collection is None else self._collection.tick(now)
         if self._ended:
             self._conclude()
-            return float("inf")
+            return 0.0
+        return min(self._look_after_helpers(now), self._go_on(now))
+
+    def _look_after_helpers(self, now: float) -> float:
+        """Give up what the run waits for in vain; return when to look again."""
+        assert self._init is not None and self.cell is not None and self.meter is not None
+        if now >= self._dying + 2 * _DYING_SECONDS:
+            self._failure = self._failure or {"kind": "setup", "message": "the run's processes could not be ended"}
+            self._conclude()
+            return 0.0
+        if now >= self._dying + _DYING_SECONDS:
+            self.cell.kill_at_once()
+        if self.cause is not None:
+            return self._dying + (_DYING_SECONDS if now < self._dying + _DYING_SECONDS else 2 * _DYING_SECONDS)
+        if now >= self._deaf + _DEAF_SECONDS:
+            self.refuse(f"the control socket of the sandbox's init (pid {self.cell.init}) failed, or was shut down")
+            return now
+        trouble = self._init.trouble(now, child="" if self.meter.started else _GUEST_TO_BE)
+        if trouble:
+            self.refuse(trouble)
+        return min(self._init.next_look, self._deaf + _DEAF_SECONDS)
+
+    def _see_off(self, cell: Cell, now: float) -> float:
+        """The caller has its answer. See to it that the init ends as well; return when to look again."""
+        if now >= self._dying + _DYING_SECONDS:
+            cell.kill_at_once()
+            self._dying = now
+        return self._dying + _DYING_SECONDS
+
+    def _go_on(self, now: float) -> float:
+        assert self.cell is not None and self.meter is not None
         if self.cause is not None and self.cell.lasting and now >= self._patience:
             self._patience = float("inf")
             self.cell.kill()
@@ -138,8 +187,7 @@ class Ending:
             self._hear()  # that it has begun, which nobody is woken for
         if not self.meter.started:
             if now >= self._setup_deadline:
-                self._failure = self._failure or {"kind": "setup", "message": "the sandbox took too long to set up"}
-                self.kill("setup")
+                self.refuse(self._late(self.cell))
                 self._setup_deadline = float("inf")
             soon = min(self._patience, now + _BEGIN_SECONDS) if self.cell.lasting else float("inf")
             return min(self._setup_deadline, soon)
@@ -163,7 +211,21 @@ class Ending:
         for guarantee, state, used, figure in self.meter.look(now):
             self._link.send("limit", guarantee=guarantee, state=state, used=used, figure=figure)
             if state == "met" and guarantee in _ENDING:
-                self.kill(guarantee)
+                self._end_for(guarantee)
+
+    def _end_for(self, guarantee: str) -> None:
+        """End the run for a limit, unless its time is up because of us: a helper that stands still says of no end."""
+        assert self._init is not None
+        held = self._init.standing_still() if guarantee == "wall_time" else ""
+        if held:
+            self.refuse(f"{held} was stopped by a signal from outside, and the run's wall time is over")
+        else:
+            self.kill(guarantee)
+
+    @staticmethod
+    def _late(cell: Cell) -> str:
+        step = "the guest's process did not begin its program" if cell.ready else "its init was not ready"
+        return f"the sandbox took too long to set up: {step} (init: pid {cell.init})"
 
     def _tell_usage(self, now: float) -> None:
         assert self.meter is not None and self._outlets is not None
@@ -180,14 +242,21 @@ class Ending:
         self.cause = self.cause or cause
         self._stir()
         if self.cell is not None and not self._ended and not self._finished:  # or a keeper that stays would be killed
-            self._unthrottle()  # or the dying would wait for their share of the CPU, and who ends them die for memory
-            if self._may_end_gently(self.cell):
-                self.cell.end_guest()
-                self._patience = min(self._patience, time.monotonic() + _GENTLE_SECONDS)
-            else:
-                self.cell.kill()
-            if self._reins is not None:
-                self._reins.let_go()
+            self._dying = min(self._dying, time.monotonic())
+            try:
+                self._kill(self.cell)
+            except OSError:
+                self.cell.kill_at_once()
+
+    def _kill(self, cell: Cell) -> None:
+        self._unthrottle()  # or the dying would wait for their share of the CPU, and who ends them die for memory
+        if self._may_end_gently(cell):
+            cell.end_guest()
+            self._patience = min(self._patience, time.monotonic() + _GENTLE_SECONDS)
+        else:
+            cell.kill()
+        if self._reins is not None:
+            self._reins.let_go()
 
     def _may_end_gently(self, cell: Cell) -> bool:
         """Return whether to leave it to a keeper that stays to end all beside the guest's first process: it needs its
@@ -237,10 +306,12 @@ class Ending:
         cell, meter = self.cell, self.meter
         assert cell is not None and meter is not None
         self._finished = True
+        self._dying = time.monotonic()
+        self._stir()
         try:
             self._report(meter, trouble)
-        except OSError as error:
-            self._link.send("refused", last=True, message=f"the end of the run could not be read: {error}")
+        except Exception as error:  # the caller must have its answer, whatever cannot be read
+            self._link.send("refused", last=True, message=faults.explain("read the end of the run", error))
         self._feeder.close()
         if self._denials is not None:
             self._denials.close()
@@ -280,8 +351,8 @@ class Ending:
             pass  # what the dead have said last: that the program had begun, most likely
         self._loop.forget(cell.pidfd)
         self._dead = True
-        if cell.lasting and self._exit is None and self.cause is None and not self._ran_out_of_memory():
-            message = "the process that kept the run was killed from outside"
+        if self._exit is None and self.cause is None and not self._ran_out_of_memory():
+            message = f"the sandbox's init (pid {cell.init}) was killed from outside, and the run with it"
             self._failure = self._failure or {"kind": "setup", "message": message}
         self._conclude()
         if self._finished and self.cell is not None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import select
 
+from stockade.linux import faults
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,8 +37,8 @@ class Guarded:
     def _call(self, callback: Callable[[int], object], events: int) -> None:
         try:
             callback(events)
-        except OSError as error:
-            self._failed(f"the warden could not go on with this run: {error}")
+        except Exception as error:  # whatever it is, it is this owner's fault and nobody else's
+            self._failed(faults.explain("go on with the run", error))
 
 
 class Loop:
@@ -45,22 +47,29 @@ class Loop:
     def __init__(self) -> None:
         self._epoll = select.epoll()
         self._callbacks: dict[int, Callable[[int], object]] = {}
-        self._events: dict[int, int] = {}
 
     def watch(self, fd: int, events: int, callback: Callable[[int], object]) -> None:
         """Call ``callback`` when any of ``events`` comes on ``fd``; replaces what was watched there."""
-        if fd not in self._events:
+        if fd not in self._callbacks or not self._modify(fd, events):
             self._epoll.register(fd, events)
-        elif self._events[fd] != events:
-            self._epoll.modify(fd, events)
-        self._events[fd] = events
         self._callbacks[fd] = callback
+
+    def _modify(self, fd: int, events: int) -> bool:
+        """Return whether the kernel still knows ``fd``: the number of a descriptor that was closed without ``forget``
+        may be another one's by now, and the kernel has never heard of that one."""
+        try:
+            self._epoll.modify(fd, events)
+        except FileNotFoundError:
+            return False
+        return True
 
     def forget(self, fd: int) -> None:
         """Stop watching ``fd``; call it before closing the descriptor."""
-        if self._events.pop(fd, None) is not None:
-            self._epoll.unregister(fd)
-            del self._callbacks[fd]
+        if self._callbacks.pop(fd, None) is not None:
+            try:
+                self._epoll.unregister(fd)
+            except OSError:
+                pass  # the descriptor is closed, so the kernel has forgotten it
 
     def turn(self, seconds: float | None) -> None:
         """Wait at most ``seconds`` for events and call back for each."""

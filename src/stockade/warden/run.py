@@ -13,6 +13,7 @@ from stockade.warden.cell import LISTENER, OUTLET
 from stockade.warden.denials import Denials
 from stockade.warden.ending import Ending, House
 from stockade.warden.feeder import ENOUGH, Feeder
+from stockade.warden.helpers import Helper
 from stockade.warden.link import Link
 from stockade.warden.meter import Meter
 from stockade.warden.outlets import Outlets
@@ -66,7 +67,10 @@ class Run(Ending):
         self._finished = False
         self._due = 0.0
         self._setup_deadline = float("inf")
-        self._patience = float("inf")
+        self._patience = self._deaf = self._dying = float("inf")
+        self._init: Helper | None = None
+        self._order = b""
+        self._handed_over = self._waits = self._watching_order = False
         self.cause: str | None = None
         self.slot: Slot | None = None
         self.cell: Cell | None = None
@@ -85,6 +89,11 @@ class Run(Ending):
             self.traced = self._launch.trace
             _trace.note(self.traced, _trace.READ)
             self._house.start(self, self._launch)
+            if not (self._handed_over or self._finished):
+                self._waits = True
+                self._link.send("waiting")
+        elif kind == "ping":
+            self._link.send("pong")
         elif kind == "stdin":
             if self._launched:  # or it was meant for an earlier run over this socket, which has ended
                 self._feeder.take(fields["data"])
@@ -133,6 +142,10 @@ class Run(Ending):
             self._feeder.close()
             self._link.send("refused", last=True, message=message)
 
+    def lost(self, message: str) -> None:
+        """Answer that the sandbox failed: a process that it hangs on is gone."""
+        self.refuse(message)
+
     @property
     def gone(self) -> bool:
         """Whether nobody waits for this run any more."""
@@ -164,6 +177,7 @@ class Run(Ending):
         cell, launch = slot.cell, self._launch
         assert cell is not None and launch is not None
         self.slot, self.cell = slot, cell
+        self._init = Helper(cell.init, "the sandbox's init", time.monotonic())
         self._stir()
         _trace.note(self.traced, _trace.TAKEN)
         watch = launch.watch
@@ -180,7 +194,8 @@ class Run(Ending):
         self._denials.open(cell.take_listener())
         if not cell.lasting:  # or others watch, and tell
             self._loop.watch(cell.pidfd, loop.READ, self.on_death)
-            self._loop.watch(cell.control.fileno(), loop.READ, self._on_control)
+            if not self._watching_order:
+                self._watch_control()
         self._outlets = Outlets(
             self._loop,
             cell,
@@ -200,15 +215,43 @@ class Run(Ending):
         assert self.cell is not None and self.slot is not None and self._launch is not None
         assert self.meter is not None
         self.meter.hand_over()
+        self._handed_over = True
+        if self._waits:
+            self._link.send("accepted")  # first: whoever finds us gone must know that the run may have begun
         try:
             self.slot.arm(self._launch.groups)
             _trace.note(self.traced, _trace.HANDED_OVER)
-            self.cell.send(self.slot.order(self._launch))
+            self._order = self.slot.order(self._launch)
+            self._send_order()
         except OSError as error:
-            self.refuse(f"the run could not be handed over: {error}")
+            self.refuse(f"the run could not be handed over to the process that becomes its guest: {error}")
 
-    def _on_control(self, _events: int) -> bool:
+    def _send_order(self) -> None:
+        """Send what the process that becomes the guest takes of its launch; the rest follows as it takes that."""
+        assert self.cell is not None
+        waited = len(self._order)
+        self._order = self.cell.send(self._order)
+        if self._order:
+            events = loop.WRITE if self.cell.lasting else loop.WRITE | loop.READ
+            self._loop.watch(self.cell.control.fileno(), events, self._on_control)
+        elif waited and self._watching_order:
+            self._watch_control()
+        self._watching_order = bool(self._order)
+
+    def _watch_control(self) -> None:
+        assert self.cell is not None
+        if self.cell.lasting:  # others watch, and tell
+            self._loop.forget(self.cell.control.fileno())
+        else:
+            self._loop.watch(self.cell.control.fileno(), loop.READ, self._on_control)
+
+    def _on_control(self, events: int) -> bool:
         """Take what the cell's own processes report, and conclude if it is the end; return whether more may come."""
+        if events & loop.WRITE and self._order:
+            try:
+                self._send_order()
+            except OSError:
+                self._order = b""  # its end is told of as well
         more = self._hear()
         if self._ended:
             self._conclude()
@@ -225,6 +268,9 @@ class Run(Ending):
             data = b""
         if not data:
             self._loop.forget(self.cell.control.fileno())
+            if not (self.cell.lasting or self._ended):
+                self._deaf = min(self._deaf, time.monotonic())
+                self._stir()
             return False
         for kind, fields in self._control.feed(data):
             self._on_report(kind, fields)

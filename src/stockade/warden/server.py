@@ -7,49 +7,30 @@ import gc
 import os
 import time
 
-from stockade._launch import Groups, Launch
-from stockade.linux import cgroups, uids
+from stockade._launch import Launch
+from stockade.linux import cgroups, faults, uids
 from stockade.warden import loop, wire
 from stockade.warden.admission import Admission
+from stockade.warden.disposal import Disposal
 from stockade.warden.entrance import Entrance
 from stockade.warden.freezers import Freezers
 from stockade.warden.leases import Leases
+from stockade.warden.pool import Pool
 from stockade.warden.run import Run
-from stockade.warden.slot import Slot, SlotError, spare_until
 from stockade.warden.warm.slot import WarmSlot
 from stockade.warden.warm.stable import Stable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from functools import partial
-    from typing import Any, Protocol
+    from collections.abc import Callable
+    from typing import Any
 
-    from stockade.warden.cell import Cell
-else:
-    from _functools import partial
+    from stockade.warden.pool import Taker
+    from stockade.warden.slot import Slot
 
-    Protocol = object
-
-_SPARES = 4  # at most, of different bases
-_FREE = 16  # slots that wait for a run without a cell in them
-_LOOP_SECONDS = 0.005
 _COLLECT_EVERY = 512
 _AGAIN_SECONDS = 0.05
 _TIDY_SECONDS = 0.05
-
-
-class Taker(Protocol):
-    """Who waits for a cell."""
-
-    @property
-    def gone(self) -> bool:
-        """Whether it waits no more."""
-
-    def adopt(self, slot: Slot) -> None:
-        """Take the slot, in which the cell is."""
-
-    def refuse(self, message: str) -> None:
-        """There is none."""
 
 
 class Warden:
@@ -58,8 +39,6 @@ class Warden:
     def __init__(self, control: socket.socket, caller: int, facts: dict[str, Any]) -> None:
         """``caller`` is the caller's pidfd; ``facts`` is what the probe found."""
         self._loop = loop.Loop()
-        self._self = os.pidfd_open(os.getpid())
-        self._privileged = bool(facts["privileged"])
         self._leasing = facts["uid"] == 0
         self._hierarchies = [
             cgroups.Hierarchy(version=item[0], path=item[1], controllers=item[2]) for item in facts["hierarchies"]
@@ -68,14 +47,12 @@ class Warden:
         self._leases: Leases | None = None
         self._freezers = Freezers()
         self._runs: set[Run] = set()
-        self._slots: set[Slot] = set()
-        self._free: list[Slot] = []
-        self._spares: list[Slot] = []
-        self._waiting: dict[Slot, Taker] = {}
+        self._disposal = Disposal()
+        warden = os.pidfd_open(os.getpid())
+        self._pool = Pool(self._loop, self, self._disposal, warden=warden, privileged=bool(facts["privileged"]))
         self._stable = Stable(self._loop, self)
         self._admission = Admission(self.begin)
         self._served = 0
-        self._last_end = float("-inf")
         self._tidied = self._tidy_due = float("-inf")
         self._ending = False
         Entrance(self._loop, control, on_run=self._on_run, on_end=self._on_no_more)
@@ -98,7 +75,10 @@ class Warden:
         if now - self._tidied < _TIDY_SECONDS:
             return min(self._tidy_due, self._tidied + _TIDY_SECONDS)
         self._tidied = now
-        self._tidy_due = min(self._stable.tick(now), self._give_back(now))
+        try:
+            self._tidy_due = min(self._stable.tick(now), self._pool.tick(now), self._disposal.tick(now))
+        except OSError:  # no descriptor is free, say
+            self._tidy_due = now + _AGAIN_SECONDS
         return self._tidy_due
 
     # -- what a run needs --------------------------------------------------------------------------------------
@@ -114,28 +94,7 @@ class Warden:
             return
         if launch.warm and self._stable.take(run, launch):
             return
-        common = launch.own_network and launch.host_uid is None
-        try:
-            spare = self._take_spare(launch.base, bare=launch.bare) if common else None
-            if spare is not None and spare.cell is not None:
-                run.adopt(spare)
-            elif spare is not None:
-                self._waiting[spare] = run  # it is being made
-            else:
-                slot = self.take_slot()
-                self._waiting[slot] = run
-                slot.request(
-                    launch.base,
-                    launch.groups,
-                    bare=launch.bare,
-                    own_network=launch.own_network,
-                    uid=launch.host_uid,
-                )
-        except (OSError, ValueError, SlotError) as error:
-            run.refuse(f"no cell could be made: {error}")
-        # A caller in a loop has its next cell made beside this run; for others that would slow the run down.
-        if common and time.monotonic() - self._last_end < _LOOP_SECONDS:
-            self._prepare_spare(launch.base, launch.groups, bare=launch.bare)
+        self._pool.provide(run, launch)
 
     def begun(self, run: Run) -> None:
         """Take notice that ``run`` is no longer being set up."""
@@ -160,19 +119,11 @@ class Warden:
 
     def release(self, slot: Slot) -> None:
         """Take back a slot whose cell is dead."""
-        if isinstance(slot, WarmSlot):
-            self._freezers.give_back(slot)
-            slot.home.release(slot)
-            return
-        self._last_end = slot.used = time.monotonic()
-        base, groups, bare = slot.base, slot.groups, slot.bare
         self._freezers.give_back(slot)
-        if slot.renew() and len(self._free) < _FREE:
-            self._free.append(slot)
+        if isinstance(slot, WarmSlot):
+            slot.home.release(slot)
         else:
-            self.drop(slot)
-        if base:
-            self._prepare_spare(base, groups, bare=bare)
+            self._pool.release(slot)
 
     def serve(self, sock: socket.socket, decoder: wire.Decoder, before: Launch | None) -> None:
         """Wait for a run on ``sock``, of which ``decoder`` has read what it has; ``before`` was the launch before."""
@@ -194,69 +145,21 @@ class Warden:
     # -- slots -------------------------------------------------------------------------------------------------
 
     def take_slot(self) -> Slot:
-        """Return a slot that is free, or a new one."""
-        if self._free:
-            return self._free.pop()
-        uid, group = None, None
-        try:
-            uid, group = self.take_uid(), self.take_group()
-            slot = Slot(warden=self._self, privileged=self._privileged, uid=uid, group=group)
-        except OSError:
-            self.give_back(uid, group)
-            raise
-        self._slots.add(slot)
-        self._loop.watch(slot.control.fileno(), loop.READ, partial(self._on_nursery, slot))
-        return slot
-
-    def _on_nursery(self, slot: Slot, _events: int) -> None:
-        """A nursery has made a cell, or failed to."""
-        waiting = self._waiting.pop(slot, None)
-        try:
-            cell = slot.receive()
-        except (SlotError, wire.WireError) as error:
-            run = next((run for run in self._runs if run.slot is slot and run.cell is not None), None)
-            if run is not None:  # its cell dies with the nursery; then the slot comes back, and cannot be renewed
-                self._loop.forget(slot.control.fileno())
-                run.refuse(f"the process that holds the cell is gone: {error}")
-                return
-            self.drop(slot)
-            if waiting is not None:
-                waiting.refuse(f"no cell could be made: {error}")
-            return
-        if waiting is None:
-            self._loop.watch(cell.control.fileno(), loop.READ, partial(self._on_spare, slot, cell))
-            self._loop.watch(cell.pidfd, loop.READ, partial(self._discard, slot, cell))
-        elif waiting.gone:
-            self.drop(slot)
-        else:
-            waiting.adopt(slot)
+        """Return a slot for a cell."""
+        return self._pool.take_slot()
 
     def expect(self, slot: Slot, taker: Taker) -> None:
         """Have ``taker`` told when the cell is there that is asked of ``slot``."""
-        self._waiting[slot] = taker
+        self._pool.expect(slot, taker)
 
     def drop(self, slot: Slot) -> None:
-        """End a slot for good: its nursery, what it made, its groups and its lease."""
-        self._waiting.pop(slot, None)
-        if slot not in self._slots:
-            return
-        self._slots.discard(slot)
-        if slot in self._spares:
-            self._spares.remove(slot)
-            self._forget_cell(slot)
-        if slot in self._free:
-            self._free.remove(slot)
-        self._loop.forget(slot.control.fileno())
-        slot.close()
+        """End a slot for good."""
         self._freezers.give_back(slot)
-        self.give_back(slot.uid, slot.group)
+        self._pool.drop(slot)
 
-    def _give_back(self, now: float) -> float:
-        """End one free slot that nobody has needed for long, if there is any; return when to look again."""
-        due = spare_until(self._free)
-        if due <= now:
-            self.drop(self._free[0])
-        return due
+    def dispose(self, gone: Callable[[], bool], then: Callable[[bool], None]) -> None:
+        """See ``Disposal.add``."""
+        self._disposal.add(gone, then)
 
     def take_uid(self) -> int | None:
         """Return a host uid that no other run has, where root starts them."""
@@ -279,48 +182,6 @@ class Warden:
         if uid is not None and self._leases is not None:
             self._leases.give_back(uid)
 
-    # -- spares ------------------------------------------------------------------------------------------------
-
-    def _take_spare(self, base: bytes, *, bare: bool) -> Slot | None:
-        for slot in self._spares:
-            if (slot.base, slot.bare) == (base, bare):
-                self._spares.remove(slot)
-                self._forget_cell(slot)
-                return slot
-        return None
-
-    def _prepare_spare(self, base: bytes, groups: Groups, *, bare: bool) -> None:
-        """Have a cell ready for the next run of the same kind; the oldest makes room."""
-        if any((slot.base, slot.bare) == (base, bare) for slot in self._spares):
-            return
-        if len(self._spares) >= _SPARES:
-            self.drop(self._spares[0])
-        try:
-            slot = self.take_slot()
-            slot.request(base, groups, bare=bare, own_network=True)
-            self._spares.append(slot)
-        except (OSError, ValueError, SlotError):
-            return  # no room for a spare; the run that needs a cell will say why
-
-    def _on_spare(self, slot: Slot, cell: Cell, _events: int) -> None:
-        """A spare says that it is ready; anything else makes it unusable."""
-        try:
-            messages = [kind for kind, _ in wire.Decoder().feed(cell.receive(1 << 12))]
-            if not messages or not all(map(cell.hear, messages)):
-                self._discard(slot, cell, 0)
-            elif cell.ready:
-                slot.arm(slot.groups)
-        except (OSError, wire.WireError):
-            self._discard(slot, cell, 0)
-
-    def _discard(self, slot: Slot, _cell: Cell, _events: int) -> None:
-        self.drop(slot)
-
-    def _forget_cell(self, slot: Slot) -> None:
-        if slot.cell is not None:
-            self._loop.forget(slot.cell.control.fileno())
-            self._loop.forget(slot.cell.pidfd)
-
     # -- the caller --------------------------------------------------------------------------------------------
 
     def _on_run(self, sock: socket.socket) -> None:
@@ -334,12 +195,10 @@ class Warden:
 
     def _clean_up(self) -> None:
         self._ending = True  # also where an error has brought us here: no run begins any more
-        for slot in self._slots:
-            if slot.cell is not None:
-                slot.cell.kill()  # all at once; each is waited for below
+        self._pool.kill_all()  # at once; each is waited for below
         self._stable.close()
-        for slot in list(self._slots):
-            self.drop(slot)
+        self._pool.close()
+        self._disposal.close()
         self._freezers.close()
         if self._tree is not None:
             self._tree.close()
@@ -349,9 +208,6 @@ def _tick(run: Run, now: float) -> float:
     """What cannot be read (no descriptor is left, say) ends this run; the others go on."""
     try:
         return run.tick(now)
-    except OSError as error:
-        try:
-            run.refuse(f"the run could not be watched: {error}")
-        except OSError:
-            pass  # its cell is gone already
+    except Exception as error:  # whatever it is, it is this run's fault and no other's
+        run.refuse(faults.explain("watch the run", error))
         return now + _AGAIN_SECONDS

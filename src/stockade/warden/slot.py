@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import _socket as socket
 import os
+import time
 
 from stockade._launch import Groups
-from stockade.linux import cgroups, processes
+from stockade.linux import cgroups
 from stockade.warden import wire
 from stockade.warden.cell import Cell, descriptors
+from stockade.warden.helpers import Helper
 from stockade.warden.nursery import FDS, Nursery
 
 TYPE_CHECKING = False
@@ -25,8 +27,6 @@ if TYPE_CHECKING:
 else:
     import _signal as signal
 
-END_SECONDS = 5.0
-ANSWER_SECONDS = 5.0
 _KEPT = 2
 """Spare slots that stay: more are there when more runs have come at a time,"""
 _SPARE_SECONDS = 10.0
@@ -35,6 +35,10 @@ _SPARE_SECONDS = 10.0
 
 class SlotError(Exception):
     """The nursery could not make a cell, or is gone."""
+
+
+class SlotLostError(SlotError):
+    """The nursery is gone."""
 
 
 class Slot:
@@ -46,6 +50,11 @@ class Slot:
     """The process that stays in the groups between runs."""
     used = 0.0
     """When it was made, or came back from a run, by the monotonic clock."""
+    asked = 0.0
+    """When something was asked of it that it has not answered yet."""
+    helper: Helper
+    """The process that is to answer."""
+    role = "the process that makes sandboxes"
 
     def __init__(self, *, warden: int, privileged: bool, uid: int | None, group: cgroups.Group | None) -> None:
         """Fork the nursery. ``warden`` is the warden's pidfd, ``uid`` the host uid leased for this slot."""
@@ -56,9 +65,10 @@ class Slot:
         self.bare = False
         self.groups = Groups()
         self._armed: Groups | None = None
+        self._killed = False
         self._decoder = wire.Decoder()
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.control.settimeout(ANSWER_SECONDS)  # a nursery that says nothing must not hold up every run
+        self.control.setblocking(False)  # a nursery that stands still must not hold up every run
         entrances = group.open_entrances() if group else []
         try:
             self.pid = os.fork()
@@ -96,25 +106,39 @@ class Slot:
         """
         self.base, self.groups, self.bare = base, groups, bare
         uid = self.uid if uid is None else uid
-        message = wire.encode("make", base=base, own_network=own_network, bare=bare, uid=uid)
-        try:
-            self.control.sendall(message)
-        except OSError as error:
-            raise SlotError(f"the nursery is gone: {error}") from None
+        self._say(wire.encode("make", base=base, own_network=own_network, bare=bare, uid=uid))
 
-    def receive(self) -> Cell:
-        """Return the cell that was asked for; raise ``SlotError`` with the reason if there is none."""
+    def _expect_answer(self) -> None:
+        self.asked = time.monotonic()
+        self.helper = Helper(self.pid, self.role, self.asked)
+
+    def _say(self, message: bytes) -> None:
+        """Send the nursery a message, which it has room for: there is one at a time."""
+        self._expect_answer()
+        try:
+            if self.control.send(message) == len(message):
+                return
+            reason = "it takes no message"
+        except OSError as error:
+            reason = str(error)
+        raise SlotLostError(f"the process that makes its sandboxes (pid {self.pid}) is gone: {reason}")
+
+    def receive(self) -> str:
+        """Take the answer to what was asked: ``"made"``, and the cell is there, or ``"reaped"``. Raises ``SlotError``
+        with the reason if there is no cell, ``SlotLostError`` if the nursery is gone."""
         try:
             data, ancillary, _, _ = self.control.recvmsg(1 << 12, socket.CMSG_SPACE(4 * FDS), socket.MSG_CMSG_CLOEXEC)
         except OSError as error:
-            raise SlotError(f"the nursery is gone: {error}") from None
+            raise SlotLostError(f"its control socket failed: {error}") from None
         fds = descriptors(ancillary)
         for kind, fields in self._decoder.feed(data):
+            if kind == "reaped":
+                return kind
             if kind == "made" and len(fds) == FDS:
                 self.cell = Cell(fields["init"], fds, bare=self.bare)
-                return self.cell
+                return kind
             raise SlotError(str(fields.get("message", "too few descriptors are free")))
-        raise SlotError("the nursery has ended")
+        raise SlotLostError("it has ended")
 
     def arm(self, groups: Groups) -> None:
         """Set these limits and begin to count, unless that was done ahead of demand. The cell must be ready."""
@@ -126,29 +150,54 @@ class Slot:
         self.group.limit(groups.with_tasks(self.own_tasks))
         self._armed = groups
 
-    def renew(self) -> bool:
-        """Let go of the dead cell and return whether the slot can be used again."""
+    def ask_renewal(self) -> bool:
+        """Let go of the dead cell and have it reaped; return whether the nursery was told. ``receive`` tells when that
+        is done."""
         cell, self.cell = self.cell, None
         self._armed = None
-        try:
-            if cell is not None:
-                self.control.sendall(wire.encode("reap", init=cell.init))
-                if self.control.recv(1 << 12) != wire.encode("reaped"):
-                    return False
-        except OSError:
+        if cell is None:
             return False
+        try:
+            self._say(wire.encode("reap", init=cell.init))
+        except SlotError:
+            return False
+        return True
+
+    def renew(self) -> bool:
+        """Make the groups ready for another run, now that nothing is left in them; return whether they are."""
         return self.group is None or self.group.renew({self.pid})
 
-    def close(self) -> None:
-        """End the nursery, and with it whatever it made; wait for the kernel to have done so."""
+    def end(self) -> None:
+        """Have the nursery end, and with it whatever it made; ``is_gone`` tells when that is so."""
         self.control.close()
         if self.cell is not None:
             self.cell.dismiss()
-            processes.wait_for_end(self.cell.pidfd, END_SECONDS)
+
+    def is_gone(self) -> bool:
+        """Return whether no process of the slot is left."""
+        if self.cell is not None:
+            if not self.cell.gone():
+                return False
             self.cell.close()
             self.cell = None
-        os.kill(self.pid, signal.SIGKILL)  # our child, and not reaped yet, so the number is still its own
-        os.waitpid(self.pid, 0)
+        try:
+            if not self._killed:
+                os.kill(self.pid, signal.SIGKILL)  # our child, and not reaped yet, so the number is still its own
+                self._killed = True
+            return os.waitpid(self.pid, os.WNOHANG)[0] == self.pid
+        except (ChildProcessError, ProcessLookupError):
+            return True
+
+    def abandon(self) -> None:
+        """Kill what has not ended in time, and let go of it."""
+        for pid in (self.pid, *([] if self.cell is None else [self.cell.init])):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                pass
+        if self.cell is not None:
+            self.cell.close()
+            self.cell = None
 
 
 def spare_until(slots: Sequence[Slot]) -> float:

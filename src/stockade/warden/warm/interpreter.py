@@ -8,6 +8,7 @@ import time
 from stockade._launch import Groups, Warm
 from stockade.warden import loop, wire
 from stockade.warden.cell import send_with
+from stockade.warden.helpers import LOOK_SECONDS, Helper
 from stockade.warden.slot import Slot, SlotError
 from stockade.warden.warm import slots
 from stockade.warden.warm.slots import MOST, Slots
@@ -23,7 +24,6 @@ else:
     Protocol = object
 
 START_SECONDS = 60.0
-_ASK_SECONDS = 5.0
 _LAST_WORDS = 4096
 _MOST_USES = 100_000
 """Runs after which an interpreter makes room for a fresh one: what little it may gather goes with it."""
@@ -68,10 +68,11 @@ class Zygote:
         self.ended = False
         self.ready = False
         self._queue: list[tuple[Run, Launch]] = []
-        self._sent = False
+        self._sent = self._cut_off = False
         self._decoder = wire.Decoder()
         self._home = house.take_slot()
         self._mapped: list[int] = []
+        self._init: Helper | None = None
         try:
             if self._home.uid is not None:
                 self._lease()
@@ -107,8 +108,14 @@ class Zygote:
         """Its cell is there."""
         cell = slot.cell
         assert cell is not None
-        self._loop.watch(cell.control.fileno(), loop.READ, self._on_word)
-        self._loop.watch(cell.pidfd, loop.READ, self._on_end)
+        guarded = loop.Guarded(self._loop, self._fail)
+        guarded.watch(cell.control.fileno(), loop.READ, self._on_word)
+        guarded.watch(cell.pidfd, loop.READ, self._on_end)
+        self._init = Helper(cell.init, "its init", time.monotonic())
+
+    def lost(self, message: str) -> None:
+        """Its cell is about to end."""
+        self._fail(message)
 
     def refuse(self, message: str) -> None:
         """There will be none."""
@@ -122,9 +129,21 @@ class Zygote:
         self._queue.append((run, launch))
         self._house.set_aside(run)
 
-    def is_late(self, now: float) -> bool:
-        """Return whether it should have said long ago that it is there."""
-        return not self.ready and now - self._begun >= START_SECONDS
+    def look(self, now: float) -> float:
+        """Give it up if it should have said long ago that it is there, or stands still while somebody waits for it.
+        Return when to look again."""
+        waited_for = not self.ready or self._cut_off or self.slots.awaits_interpreter
+        if self.ended or not waited_for:
+            return float("inf")
+        if not self.ready and now - self._begun >= START_SECONDS:
+            self.close(f"it was not there after {START_SECONDS:.0f} s")
+        elif self._cut_off:
+            self._fail("it took half a message")
+        elif self._init is not None:
+            trouble = self._init.trouble(now, child="the warm interpreter")
+            if trouble:
+                self._fail(trouble)
+        return now + LOOK_SECONDS
 
     def _on_word(self, _events: int) -> None:
         cell = self._home.cell
@@ -170,17 +189,17 @@ class Zygote:
             raise OSError("it ended while it was started: ")
         elif cell.hear(kind) and cell.ready and not self._sent:
             self._sent = True
-            cell.send(
-                wire.encode(
-                    "launch",
-                    steps=[("own_users", [self._home.uid, *self._mapped])] if self._mapped else [],
-                    argv=self._warm.argv,
-                    environment=self._warm.environment,
-                    channel=True,
-                    keeps_control=True,
-                    trace=0,
-                )
+            order = wire.encode(
+                "launch",
+                steps=[("own_users", [self._home.uid, *self._mapped])] if self._mapped else [],
+                argv=self._warm.argv,
+                environment=self._warm.environment,
+                channel=True,
+                keeps_control=True,
+                trace=0,
             )
+            if cell.send(order):
+                raise OSError("it takes no more of its launch")
 
     def _on_end(self, _events: int) -> None:
         self.close()
@@ -192,11 +211,9 @@ class Zygote:
             raise OSError("it has ended")
         steps = [self._warm.slot, self._warm.network, self._warm.room, self._warm.guest]
         words = wire.encode("slot", uid=uid, steps=steps)
-        cell.control.settimeout(_ASK_SECONDS)  # one that stands still must not hold up every run
-        try:
-            send_with(cell.control, words, fds)
-        finally:
-            cell.control.setblocking(False)
+        if not send_with(cell.control, words, fds):  # it must not hold up every run
+            self._cut_off = True
+            raise OSError("it takes no more messages")
 
     # -- runs ------------------------------------------------------------------------------------------------------
 

@@ -10,16 +10,19 @@ from stockade.linux import cgroups, files, processes
 from stockade.warden import wire
 from stockade.warden.cell import Lasting, descriptors
 from stockade.warden.nursery import FDS
-from stockade.warden.slot import ANSWER_SECONDS, END_SECONDS, Slot, SlotError
+from stockade.warden.slot import Slot, SlotError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Callable, Iterator
 
     from stockade._launch import Form, Launch
     from stockade.warden.cell import Cell
     from stockade.warden.run import Run
     from stockade.warden.warm.slots import Slots
+else:
+    import _signal as signal  # the ``signal`` module imports ``enum``
 
 _LEAST_FDS, _MOST_FDS = FDS + 2, FDS + 3
 """Descriptors of a guest's place; see ``Lasting``."""
@@ -31,6 +34,7 @@ class WarmSlot(Slot):
     """The warden's side. It is made in the moment in which the warm interpreter is told to."""
 
     own_tasks = 1
+    role = "the copy of a warm interpreter that makes guests"
 
     def __init__(
         self,
@@ -60,7 +64,7 @@ class WarmSlot(Slot):
         """The keeper's, when it has made itself known."""
         self.pid = -1
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.control.settimeout(ANSWER_SECONDS)
+        self.control.setblocking(False)  # a keeper that stands still must not hold up every run
         entrances = group.open_entrances() if group else []
         try:
             copy([theirs.fileno(), *entrances], number)
@@ -75,15 +79,12 @@ class WarmSlot(Slot):
     def ask(self, word: bytes, foreseen: Form | None) -> None:
         """Ask for another guest (``AT_LEISURE`` or ``IN_A_HURRY``), when this one is gone; ``hear`` gives it when the
         control socket can be read. ``foreseen`` is the form of the launch that it most likely gets."""
-        try:
-            if foreseen is not None and foreseen != self._foreseen:
-                news = wire.foreseen(foreseen)
-                if len(news) <= _MOST_FORESEEN:
-                    self.control.sendall(wire.FORESEE + news)
-                    self._foreseen = foreseen
-            self.control.sendall(word)
-        except OSError as error:
-            raise SlotError(f"the copy of a warm interpreter is gone: {error}") from None
+        if foreseen is not None and foreseen != self._foreseen:
+            news = wire.foreseen(foreseen)
+            if len(news) <= _MOST_FORESEEN:
+                word = wire.FORESEE + news + word
+                self._foreseen = foreseen
+        self._say(word)
 
     def foresees(self, launch: Launch) -> bool:
         """Return whether the guest was made for launches of this form, and need be told no more than the source."""
@@ -107,6 +108,9 @@ class WarmSlot(Slot):
             raise SlotError("the copy of a warm interpreter has ended")
         fds = descriptors(ancillary)
         for kind, fields in self._decoder.feed(data):
+            if kind == "born":
+                self._keep(fds)
+                continue
             if kind == "furnished":
                 self.cell = self._place(fds)
             elif kind == "exit" and not self._furnished:
@@ -121,19 +125,31 @@ class WarmSlot(Slot):
             raise SlotError("too few descriptors are free")
         place = Lasting(-1, fds)
         try:
-            self._meet(place.pidfd)
-        except (OSError, StopIteration) as error:
+            if self.pidfd < 0:
+                self._meet(os.dup(place.pidfd))
+        except (OSError, SlotError):
             place.close()
-            raise SlotError(f"the copy of a warm interpreter cannot be looked at: {error}") from None
+            raise
         place.init = self.pid
         return place
 
+    def _keep(self, fds: list[int]) -> None:
+        if self.pidfd < 0:
+            self._meet(fds[0] if fds else -1)
+        else:  # the keeper was faster
+            os.close(fds[0])
+
     def _meet(self, pidfd: int) -> None:
-        """Learn the keeper's pid here, which it does not know itself (proc(5), fdinfo of a pidfd)."""
+        """Keep the keeper's ``pidfd``, and learn its pid here, which it does not know itself (proc(5), fdinfo of a
+        pidfd)."""
+        if pidfd < 0:
+            raise SlotError("too few descriptors are free")
+        self.pidfd = pidfd
+        lines = files.read(f"/proc/self/fdinfo/{pidfd}").splitlines()
+        self.pid = next((int(line.split()[1]) for line in lines if line.startswith("Pid:")), -1)
         if self.pid < 0:
-            lines = files.read(f"/proc/self/fdinfo/{pidfd}").splitlines()
-            self.pid = next(int(line.split()[1]) for line in lines if line.startswith("Pid:"))
-            self.pidfd = os.dup(pidfd)
+            raise SlotError("the copy of a warm interpreter has ended before it was looked at")
+        self._expect_answer()
 
     def arm(self, groups: Groups) -> None:
         """Begin to count, and set these limits where others were set: a guest of the same kind had the same."""
@@ -170,17 +186,37 @@ class WarmSlot(Slot):
         return self.pidfd < 0 or processes.is_dead(self.pidfd)
 
     def kill(self) -> None:
-        """Kill the keeper."""
-        if self.pidfd >= 0:
+        """Kill the keeper, and with it all that is in its PID namespace."""
+        if self.pidfd < 0:
+            return
+        try:
             processes.kill(self.pidfd)
+        except OSError:
+            if not self.dead:  # so the number is still its own
+                os.kill(self.pid, signal.SIGKILL)
 
-    def close(self) -> None:
-        """End the keeper, and with it all that is in its PID namespace; wait for the kernel to have done so."""
+    def end(self) -> None:
+        """Have the keeper end; ``is_gone`` tells when that is so."""
         self.control.close()
-        if self.pidfd >= 0:
+        try:
             self.kill()
-            processes.wait_for_end(self.pidfd, END_SECONDS)
-            os.close(self.pidfd)
+        except OSError:
+            pass  # it sees that the socket is closed, or dies with the warm interpreter
         if self.cell is not None:
             self.cell.close()
             self.cell = None
+
+    def is_gone(self) -> bool:
+        """Return whether no process of the slot is left."""
+        if self.pidfd < 0:
+            return True
+        if not self.dead:
+            return False
+        os.close(self.pidfd)
+        self.pidfd = -1
+        return True
+
+    def abandon(self) -> None:
+        """Let go of what has not ended in time."""
+        os.close(self.pidfd)
+        self.pidfd = -1

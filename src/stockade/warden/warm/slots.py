@@ -7,6 +7,8 @@ import time
 
 from stockade import _trace
 from stockade.warden import loop, wire
+from stockade.warden.helpers import LOOK_SECONDS
+from stockade.warden.pool import ANSWER_SECONDS
 from stockade.warden.slot import SlotError, spare_until
 from stockade.warden.warm.slot import WarmSlot
 
@@ -41,6 +43,9 @@ class House(Protocol):
     def give_back(self, uid: int | None, group: cgroups.Group | None) -> None:
         """Take them back."""
 
+    def dispose(self, gone: Callable[[], bool], then: Callable[[bool], None]) -> None:
+        """See ``Disposal.add``."""
+
 
 class Slots:
     """Makes them, hands them to runs, and takes them back."""
@@ -73,7 +78,10 @@ class Slots:
         self._all: set[WarmSlot] = set()
         self._spares: list[WarmSlot] = []
         self._waiting: dict[WarmSlot, tuple[Run, Launch]] = {}
+        self._again: set[Run] = set()
+        """Runs that wait for a second one, since the first was lost."""
         self._closed = False
+        self._dying = 0
         self.proved = False
         """Whether any copy could be furnished."""
         self.uses = 0
@@ -124,6 +132,7 @@ class Slots:
             self.spare()
 
     def _hand(self, slot: WarmSlot, run: Run) -> None:
+        self._again.discard(run)
         slot.run = run
         slot.traced = run.traced
         run.adopt(slot)
@@ -138,7 +147,18 @@ class Slots:
         due = spare_until(self._spares)
         if due <= now:
             self._lose(self._spares[0])
-        return min(due, now + IDLE_SECONDS)
+        return min(due, now + IDLE_SECONDS, self._look_after(now))
+
+    def _look_after(self, now: float) -> float:
+        """Give up keepers that have not made the guest that they were asked for; return when to look again."""
+        asked = [slot for slot in self._all if slot.cell is None]
+        for slot in asked:
+            trouble = slot.helper.trouble(now) if slot.pid > 0 else ""
+            if trouble:
+                self._on_trouble(slot, trouble)
+            elif now - slot.asked >= ANSWER_SECONDS:
+                self._on_trouble(slot, f"it (pid {slot.pid}) has not answered for {ANSWER_SECONDS:.0f} s")
+        return now + LOOK_SECONDS if asked else float("inf")
 
     def shed(self) -> None:
         """End those that wait for a run."""
@@ -165,7 +185,8 @@ class Slots:
             return None
         self._all.add(slot)
         slot.used = time.monotonic()
-        self._loop.watch(slot.control.fileno(), loop.READ, partial(self._on_slot, slot))
+        guarded = loop.Guarded(self._loop, partial(self._on_trouble, slot))
+        guarded.watch(slot.control.fileno(), loop.READ, partial(self._on_slot, slot))
         try:
             slot.ask(wire.AT_LEISURE, self._foreseen)
         except SlotError:  # it has ended, which is told of in a moment
@@ -196,7 +217,8 @@ class Slots:
         if tasks is not None and tasks > 1:
             raise SlotError("its groups are not empty")
         self.proved = True
-        self._loop.watch(slot.pidfd, loop.READ, partial(self._on_death, slot))
+        guarded = loop.Guarded(self._loop, partial(self._on_trouble, slot))
+        guarded.watch(slot.pidfd, loop.READ, partial(self._on_death, slot))
         if slot.is_burdened:
             self._replace(slot)
             return
@@ -224,13 +246,22 @@ class Slots:
         waiting = self._waiting.pop(slot, None)
         if waiting is None and slot.run is not None:
             self._loop.forget(slot.control.fileno())  # its run hears of the keeper's death, and gives the slot back
+            slot.run.lost(f"the copy of a warm interpreter (pid {slot.pid}) that keeps the run is lost: {message}")
             slot.kill()
             return
         self._lose(slot)
-        if waiting is not None:
+        if waiting is not None and not self._take_another(*waiting):
             self._turn_away(*waiting, message)
         if not self.proved:
             self._on_unfit(message)
+
+    def _take_another(self, run: Run, launch: Launch) -> bool:
+        """Give ``run``, of which nothing has begun, another one, once; return whether there is any."""
+        if run in self._again or run.gone or not self.proved:
+            self._again.discard(run)
+            return False
+        self._again.add(run)
+        return self.take(run, launch)
 
     def _on_death(self, slot: WarmSlot, _events: int) -> None:
         """The keeper is dead, and with it, by the kernel's word, all that was in its PID namespace."""
@@ -266,11 +297,26 @@ class Slots:
         self._loop.forget(slot.control.fileno())
         if slot.pidfd >= 0:
             self._loop.forget(slot.pidfd)
-        slot.close()
-        self._house.give_back(None, slot.group)
-        self._numbers.append((slot.number, slot.uid))
-        if self._closed and not self._all:
+        if slot.cell is not None:
+            self._loop.forget(slot.cell.control.fileno())
+        slot.end()
+        self._dying += 1
+        self._house.dispose(slot.is_gone, partial(self._on_gone, slot))
+
+    def _on_gone(self, slot: WarmSlot, gone: bool) -> None:
+        self._dying -= 1
+        if gone:
+            self._house.give_back(None, slot.group)
+            self._numbers.append((slot.number, slot.uid))
+        else:
+            slot.abandon()  # with its uid and its groups: something may still run there
+        if self._closed and not self:
             self._on_empty()
+
+    @property
+    def awaits_interpreter(self) -> bool:
+        """Whether a copy was asked for of which nothing is known yet."""
+        return any(slot.pid < 0 for slot in self._all)
 
     @property
     def awaited(self) -> bool:
@@ -282,7 +328,7 @@ class Slots:
         if self._closed:
             return
         self._closed = True
-        if not self._all:
+        if not self:
             self._on_empty()
         for slot in list(self._all):
             waiting = self._waiting.pop(slot, None)
@@ -298,7 +344,7 @@ class Slots:
 
     def __bool__(self) -> bool:
         """Return whether there is any."""
-        return bool(self._all)
+        return bool(self._all) or self._dying > 0
 
 
 def _form(launch: Launch) -> Form | None:

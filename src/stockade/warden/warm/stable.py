@@ -5,7 +5,7 @@ from __future__ import annotations
 from stockade._launch import Warm
 from stockade.warden import loop
 from stockade.warden.slot import SlotError
-from stockade.warden.warm.interpreter import START_SECONDS, Zygote
+from stockade.warden.warm.interpreter import Zygote
 from stockade.warden.warm.slots import IDLE_SECONDS
 
 TYPE_CHECKING = False
@@ -74,12 +74,12 @@ class Stable:
 
     def tick(self, now: float) -> float:
         """Give back what has been idle for long; return when to look again."""
+        due = float("inf")
         for key, zygote in list(self._zygotes.items()):
-            if zygote.is_late(now):
-                zygote.refuse(f"it was not there after {START_SECONDS:.0f} s")
+            due = min(due, zygote.look(now))
             if zygote.ended or zygote.idle_since(now) >= IDLE_SECONDS:
                 self._retire(key)
-        return min((zygote.slots.give_back(now) for zygote in self._zygotes.values()), default=float("inf"))
+        return min([due, *(zygote.slots.give_back(now) for zygote in self._zygotes.values())])
 
     def _begin(self, key: bytes, launch: Launch) -> Zygote | None:
         if len(self._zygotes) >= _KINDS:

@@ -15,7 +15,7 @@ import time
 
 from stockade.linux import libc, processes
 from stockade.warden import wire
-from stockade.warden.cell import descriptors
+from stockade.warden.cell import descriptors, send_with
 from stockade.warden.inside import CONTROL
 from stockade.warden.warm.keeper import Keeper
 
@@ -49,7 +49,8 @@ def wait(rehearsal: Rehearsal | None, embedded: Embedded | None = None) -> dict[
             os._exit(0)
         fds = descriptors(ancillary)
         for _, fields in decoder.feed(data):
-            if processes.clone(_NAMESPACES) == 0:
+            pid = processes.clone(_NAMESPACES)
+            if pid == 0:
                 control.detach()  # a keeper closes it, and in a guest its number is another's
                 keeper = Keeper(
                     parent=itself,
@@ -62,9 +63,24 @@ def wait(rehearsal: Rehearsal | None, embedded: Embedded | None = None) -> dict[
                 )
                 _kept.append(keeper)
                 return keeper.serve()
+            _tell_of(pid, fds[0])
             for fd in fds:
                 os.close(fd)
         _reap()
+
+
+def _tell_of(keeper: int, control: int) -> None:
+    """Send the warden a pidfd of the copy, over the copy's own socket: it must be able to kill a silent one."""
+    try:
+        pidfd = os.pidfd_open(keeper)
+    except OSError:
+        return  # the copy says so itself when it makes its first guest
+    try:
+        send_with(socket.socket(fileno=os.dup(control)), wire.encode("born"), [pidfd])
+    except OSError:
+        pass  # the warden has let go of it
+    finally:
+        os.close(pidfd)
 
 
 def refuse(message: str) -> NoReturn:
