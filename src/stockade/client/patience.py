@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from stockade.client.outbox import Outbox
     from stockade.client.wardens import WardenProcess
 
-LOOK_SECONDS = 1.0
+LOOK_SECONDS = 0.5
 _AGAIN_SECONDS = 0.5
 """A warden that a stop signal holds at two looks so far apart is ended."""
 _QUIET_SECONDS = 5.0

@@ -39,7 +39,7 @@ _BEGIN_SECONDS = 0.002
 _SILENT_SECONDS = 0.002
 """A guest that announces its end before that has its output read then: nobody is woken for less. A pipe holds it."""
 _ENDING = ("wall_time", "cpu_time", "memory")  # no program may outlive these; of the others it is told
-_GUEST_TO_BE = "the process that becomes the guest"
+GUEST_TO_BE = "the process that becomes the guest"
 _DEAF_SECONDS = 0.5
 """An init that has closed its control socket is dead by then, and the kernel says so; or something is wrong with it."""
 _DYING_SECONDS = 5.0
@@ -166,7 +166,7 @@ class Ending:
         if now >= self._deaf + _DEAF_SECONDS:
             self.refuse(f"the control socket of the sandbox's init (pid {self.cell.init}) failed, or was shut down")
             return now
-        trouble = self._init.trouble(now, child="" if self.meter.started else _GUEST_TO_BE)
+        trouble = self._init.trouble(now, child="" if self.meter.started else GUEST_TO_BE)
         if trouble:
             self.refuse(trouble)
         return min(self._init.next_look, self._deaf + _DEAF_SECONDS)

@@ -13,10 +13,11 @@ _STOPPED_SECONDS = 0.75
 class Helper:
     """One helper process, looked at from outside: nothing is asked of it, so a look costs it nothing."""
 
-    def __init__(self, pid: int, name: str, now: float) -> None:
-        """``name`` is for messages."""
+    def __init__(self, pid: int, name: str, now: float, *, generations: int = 1) -> None:
+        """``name`` is for messages. ``generations`` is how far the child that is a helper as well lies below it."""
         self.pid = pid
         self._name = name
+        self._generations = generations
         self._since: float | None = None
         self.next_look = now + LOOK_SECONDS
 
@@ -39,5 +40,9 @@ class Helper:
         """Return the name of the helper, or of its ``child``, that a stop signal holds now; an empty text if none."""
         if descendants.is_stopped(self.pid):
             return f"{self._name} (pid {self.pid})"
-        first = descendants.children(self.pid)[:1] if child else []
-        return next((f"{child} (pid {pid})" for pid in first if descendants.is_stopped(pid)), "")
+        pid = self.pid
+        for _ in range(self._generations if child else 0):
+            pid = next(iter(descendants.children(pid)), 0)
+            if pid and descendants.is_stopped(pid):
+                return f"{child} (pid {pid})"
+        return ""

@@ -8,10 +8,11 @@ import time
 
 from stockade import _trace
 from stockade._launch import Launch
+from stockade.linux import faults
 from stockade.warden import loop, wire
 from stockade.warden.cell import LISTENER, OUTLET
 from stockade.warden.denials import Denials
-from stockade.warden.ending import Ending, House
+from stockade.warden.ending import GUEST_TO_BE, Ending, House
 from stockade.warden.feeder import ENOUGH, Feeder
 from stockade.warden.helpers import Helper
 from stockade.warden.link import Link
@@ -71,6 +72,8 @@ class Run(Ending):
         self._init: Helper | None = None
         self._order = b""
         self._handed_over = self._waits = self._watching_order = False
+        self.turned_away = False
+        """Whether a warm interpreter was lost for it, before it began."""
         self.cause: str | None = None
         self.slot: Slot | None = None
         self.cell: Cell | None = None
@@ -224,7 +227,7 @@ class Run(Ending):
             self._order = self.slot.order(self._launch)
             self._send_order()
         except OSError as error:
-            self.refuse(f"the run could not be handed over to the process that becomes its guest: {error}")
+            self.refuse(faults.explain("hand the run over to the process that becomes its guest", error))
 
     def _send_order(self) -> None:
         """Send what the process that becomes the guest takes of its launch; the rest follows as it takes that."""
@@ -307,6 +310,10 @@ class Run(Ending):
         """Nothing of the guest is left."""
         assert self.cell is not None
         self._ended = True
+        if not (self.meter is None or self.meter.started or self.cause) and os.WIFSIGNALED(fields["status"] or 0):
+            number = os.WTERMSIG(fields["status"])
+            message = f"{GUEST_TO_BE} was ended by signal {number} from outside before the program began"
+            self._failure = self._failure or {"kind": "setup", "message": message}
         _trace.note(self.traced, _trace.REAPED, fields["at"])
         _trace.note(self.traced, _trace.EMPTY)
         self._link.flush()  # the caller wakes up while the readings are taken

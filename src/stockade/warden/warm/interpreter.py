@@ -111,7 +111,7 @@ class Zygote:
         guarded = loop.Guarded(self._loop, self._fail)
         guarded.watch(cell.control.fileno(), loop.READ, self._on_word)
         guarded.watch(cell.pidfd, loop.READ, self._on_end)
-        self._init = Helper(cell.init, "its init", time.monotonic())
+        self._init = Helper(cell.init, "its init", time.monotonic(), generations=2)
 
     def lost(self, message: str) -> None:
         """Its cell is about to end."""
@@ -168,8 +168,11 @@ class Zygote:
         self.close(message)
 
     def _turn_away(self, run: Run, launch: Launch, message: str) -> None:
-        """Start a run cold, of which nothing has begun, unless it insists."""
-        if launch.eager:
+        """Start a run cold, of which nothing has begun, or in another interpreter if it insists, once."""
+        if launch.eager and not run.turned_away and not run.gone:
+            run.turned_away = True
+            self._house.begin(run, launch)
+        elif launch.eager:
             run.refuse(f"no copy of a warm interpreter could be made: {message}")
         elif not run.gone:
             self._house.begin(run, launch.adding(warm=b""))
@@ -186,7 +189,7 @@ class Zygote:
         elif kind == "refused" or kind.endswith("_failed"):
             raise OSError(fields["message"])
         elif kind == "exit":
-            raise OSError("it ended while it was started: ")
+            raise OSError("it has ended: " if self.ready else "it ended while it was started: ")
         elif cell.hear(kind) and cell.ready and not self._sent:
             self._sent = True
             order = wire.encode(

@@ -105,7 +105,7 @@ class WarmSlot(Slot):
         except OSError as error:
             raise SlotError(f"the copy of a warm interpreter is gone: {error}") from None
         if not data:
-            raise SlotError("the copy of a warm interpreter has ended")
+            raise SlotError("it has ended")
         fds = descriptors(ancillary)
         for kind, fields in self._decoder.feed(data):
             if kind == "born":

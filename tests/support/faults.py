@@ -1,0 +1,134 @@
+"""Finds the helper processes of this process's runs, and does to them what bad days do.
+
+The roles are told from outside, by who is whose child and by PID namespaces, so no name inside the package matters."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.support import host
+
+_PIDFD_GETFD = 438
+
+
+def warden() -> int | None:
+    """Return the supervisor: the child of ours that leads a session and has no PID namespace of its own."""
+    return next((pid for pid in _children(os.getpid()) if os.getsid(pid) == pid), None)
+
+
+def find(role: str) -> int | None:
+    """Return the pid of one process of this role, ``None`` if there is none now."""
+    top = warden()
+    if top is None or role == "warden":
+        return top
+    if role == "collector":
+        return next((pid for pid in _children(top) if not _children(pid) and _holds_workspace(pid)), None)
+    for spawner in _children(top):
+        for init in filter(_is_init, _children(spawner)):
+            found = {"spawner": spawner, "init": init, "first process": next(iter(_children(init)), None)}
+            workers = [pid for pid in host.descendants(init) if _is_init(pid)]
+            if workers:
+                guest = next((pid for worker in workers for pid in _children(worker) if _is_busy(pid)), None)
+                guest = guest or next((pid for worker in workers for pid in _children(worker)), None)
+                worker = _parent(guest) if guest else workers[0]
+                found = {
+                    "spawner of the zygote": spawner, "init of the zygote": init, "zygote": _parent(workers[0]),
+                    "worker": worker, "warm guest": guest,
+                }  # fmt: skip
+            if found.get(role) is not None:
+                return found[role]
+    return None
+
+
+def wait_for(role: str, seconds: float = 5.0) -> int:
+    """Return the pid of one process of this role as soon as there is one."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        pid = find(role)
+        if pid is not None:
+            return pid
+        time.sleep(0.002)
+    raise LookupError(f"there is no {role}")
+
+
+def kill(pid: int) -> None:
+    """End a process."""
+    os.kill(pid, signal.SIGKILL)
+
+
+def stop(pid: int) -> None:
+    """Have a process stand still for good."""
+    os.kill(pid, signal.SIGSTOP)
+
+
+def stop_and_continue(pid: int) -> None:
+    """Have a process stand still for a moment."""
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(0.15)
+    os.kill(pid, signal.SIGCONT)
+
+
+def cut(pid: int, how: int = socket.SHUT_WR) -> None:
+    """Shut down every unix stream socket that ``pid`` holds: what it says reaches nobody, and the other side of each
+    reads an end."""
+    for sock in _sockets(pid):
+        try:
+            sock.shutdown(how)
+        except OSError:
+            pass  # a listening one, or one whose other side is gone
+        finally:
+            sock.close()
+
+
+WAYS: dict[str, Callable[[int], None]] = {
+    "kill": kill, "stop": stop, "stop and continue": stop_and_continue, "cut its sockets": cut
+}  # fmt: skip
+
+
+def _sockets(pid: int) -> list[socket.socket]:
+    pidfd = os.pidfd_open(pid)
+    found = []
+    try:
+        for number, name in host.descriptors(pid).items():
+            if name.startswith("socket:"):
+                fd = ctypes.CDLL(None).syscall(_PIDFD_GETFD, pidfd, int(number), 0)
+                if fd >= 0:
+                    found.append(socket.socket(fileno=fd))
+    finally:
+        os.close(pidfd)
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    try:
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            found += map(int, host.read(task / "children").split())
+    except OSError:
+        pass
+    return [child for child in found if host.state(child) not in {"", "Z", "X"}]
+
+
+def _parent(pid: int) -> int:
+    return int(host.read(f"/proc/{pid}/stat").rpartition(") ")[2].split()[1])
+
+
+def _is_busy(pid: int) -> bool:
+    """Return whether a guest has its job: until then it holds the socket on which that comes."""
+    return not any(name.startswith("socket:") for name in host.descriptors(pid).values())
+
+
+def _is_init(pid: int) -> bool:
+    line = next((line for line in host.read(f"/proc/{pid}/status").splitlines() if line.startswith("NSpid:")), "")
+    numbers = line.split()[1:]
+    return len(numbers) > 1 and numbers[-1] == "1"
+
+
+def _holds_workspace(pid: int) -> bool:
+    return any(not name.startswith(("/dev", "socket:", "pipe:", "anon")) for name in host.descriptors(pid).values())
