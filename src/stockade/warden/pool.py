@@ -301,6 +301,11 @@ class Pool:
             self._loop.forget(slot.cell.control.fileno())
             self._loop.forget(slot.cell.pidfd)
 
+    def shed(self) -> None:
+        """End those that wait for a run."""
+        for slot in [*self._spares, *self._free]:
+            self.drop(slot)
+
     def kill_all(self) -> None:
         """Kill what is in every slot, all at once."""
         for slot in self._slots:

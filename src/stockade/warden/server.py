@@ -106,12 +106,8 @@ class Warden:
         self._admission.note(peak)
         if starved:
             self._admission.run_less()
-            self._shed()
-
-    def _shed(self) -> None:
-        for slot in [*self._spares, *self._free]:
-            self.drop(slot)
-        self._stable.shed()
+            self._pool.shed()
+            self._stable.shed()
 
     def set_aside(self, run: Run) -> None:
         """Take notice that ``run`` waits for an interpreter, and will ask again."""
