@@ -38,6 +38,10 @@ class HostFacts:
     open_files: int = 1024
     no_overlay: str = ""
     """Why a run cannot have an overlay file system; empty where it can."""
+    core_handler: str = ""
+    """How the kernel hands a core to a handler: ``pipe`` or ``socket``; empty where it writes a file."""
+    core_limit: int = 1
+    """The limit on core files under which runs live: 1 starts no handler behind a pipe, 0 does."""
     groups: int = 0
     """Supplementary groups of the caller, which only root can shed."""
     system: tuple[tuple[str, str], ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -38,6 +38,7 @@ class _Rules:
     replaces: bool
     closes_sockets: bool
     """Whether Unix sockets are refused, because one of the host may lie in a folder that is shown."""
+    refuse_watching: bool = False
 
 
 def read(policy: Policy, facts: HostFacts, isolation: Isolation) -> bytes | None:
@@ -58,10 +59,17 @@ def read(policy: Policy, facts: HostFacts, isolation: Isolation) -> bytes | None
     return content
 
 
-def program(plan: Plan) -> bytes:
-    """Return the program to load; ``SetupError`` where no descriptor is free to read what makes it."""
+def program(plan: Plan, *, engine: bool = False) -> bytes:
+    """Return the program to load; ``SetupError`` where no descriptor is free to read what makes it.
+
+    ``engine`` tells that an engine makes the user namespace, so that nobody bounds what the guest takes of inotify.
+    The filter then refuses inotify to a guest that shares its account.
+    """
+    rules = _of(plan)
+    if engine and (plan.facts.uid != 0 or plan.policy.security.host_uid is not None):
+        rules = replace(rules, refuse_watching=True)
     try:
-        return _program(_of(plan), plan.policy.security.explain_denials)
+        return _program(rules, plan.policy.security.explain_denials)
     except OSError as error:  # modules are imported when they are needed first
         raise SetupError(faults.explain("make the system-call filter", error)) from error
 
@@ -159,6 +167,8 @@ def _table(rules: _Rules) -> Table:
         table = filters.on_shared_host(table, network=network, own_uid=own_uid, scoped_signals=scoped_signals)
     if rules.closes_sockets:
         table = filters.without_unix_sockets(table)
+    if rules.refuse_watching:
+        table = filters.without_watching(table)
     return filters.without_shared_memory(table) if rules.refuse_shared_memory else table
 
 

@@ -168,9 +168,9 @@ def _under_policy(guarantee: Guarantee, held: Enforcement, policy: Policy) -> En
     if guarantee is Guarantee.FILESYSTEM_WRITE and _leaves_pipes(held, policy):
         note = "named pipes in folders that are shown can be written, where their modes allow it and the host reads"
         return Enforcement(held.mechanism, held.strength, "; ".join(filter(None, (held.note, note))))
-    if guarantee is Guarantee.PRIVILEGES and policy.security.capabilities:
-        kept = "; ".join(f"{name}: {_capabilities.KEPT[name]}" for name in policy.security.capabilities)
-        return Enforcement(held.mechanism, held.strength, "; ".join(filter(None, (held.note, kept))))
+    if guarantee is Guarantee.PRIVILEGES:
+        kept = (f"{name}: {_capabilities.KEPT[name]}" for name in policy.security.capabilities)
+        held = _noting(held, *kept, _shared_account(policy))
     if guarantee is Guarantee.IPC and policy.network == "host":
         note = "abstract unix sockets belong to the network, which is the host's"
         return Enforcement(held.mechanism, held.strength, note)
@@ -216,10 +216,16 @@ def _under_own_filter(guarantee: Guarantee, held: Enforcement, policy: Policy) -
     if guarantee is Guarantee.SYSCALLS:
         how = "alone" if replaces else f"in addition to {policy.security.syscalls!r}"
         return Enforcement(f"{held.mechanism} of {path}, {how}", held.strength, "as the file was when this was planned")
-    if replaces and guarantee in _HELPED:
-        note = f"{held.note}; {_HELPED[guarantee]}" if held.note else _HELPED[guarantee]
-        return Enforcement(held.mechanism, held.strength, note)
-    return held
+    return _noting(held, _HELPED[guarantee]) if replaces and guarantee in _HELPED else held
+
+
+def _shared_account(policy: Policy) -> str:
+    uid = policy.security.host_uid
+    return "" if uid is None else f"what the kernel counts by account is counted with all else of uid {uid}"
+
+
+def _noting(held: Enforcement, *notes: str) -> Enforcement:
+    return Enforcement(held.mechanism, held.strength, "; ".join(filter(None, (held.note, *notes))))
 
 
 _SLOWED = (
@@ -229,6 +235,8 @@ _HELPED = {
     Guarantee.WALL_TIME: _SLOWED,
     Guarantee.CPU_TIME: _SLOWED,
     Guarantee.NETWORK: "VM sockets, where the host has them, are in reach if the policy's own filter allows them",
+    Guarantee.PRIVILEGES: "if the policy's own filter lets a guest set its limit on core files to 0, a crash starts "
+    "the handler that kernel.core_pattern pipes to",
     Guarantee.PROCESS_VIEW: "if the policy's own filter allows prlimit64 for other processes, a guest may lower "
     "its own init's limits, which ends the run",
 }

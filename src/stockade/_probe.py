@@ -9,7 +9,7 @@ import errno
 import os
 import resource
 
-from stockade.linux import cgroups, files, libc, overlay, processes, users
+from stockade.linux import cgroups, files, libc, limits, overlay, processes, users
 from stockade.linux.seccomp import install
 from stockade.linux.stage import Stage
 
@@ -83,6 +83,8 @@ def probe(guest_uid: int) -> dict[str, Any]:
         "landlock": _landlock(),
         "seccomp": _seccomp(),
         "open_files": resource.getrlimit(resource.RLIMIT_NOFILE)[1],
+        "core_handler": _core_handler(),
+        "core_limit": limits.core_ceiling(),
         "groups": len(set(os.getgroups()) - {os.getegid()}),
         "system": _system(),
     }
@@ -208,6 +210,12 @@ def _try(flags: int, work: Callable[[], str]) -> tuple[str, str]:
     os.close(read)
     _, status = os.waitpid(pid, 0)
     return (reason, said) if status == 0 else (f"killed in the attempt ({status})", "")
+
+
+def _core_handler() -> str:
+    """Return how the kernel hands a core to a handler (core(5)), an empty text where it writes a file."""
+    pattern = files.read("/proc/sys/kernel/core_pattern")
+    return {"|": "pipe", "@": "socket"}.get(pattern[:1], "")
 
 
 def _has_swap() -> bool:

@@ -30,12 +30,13 @@ _RESOURCES = {
     ),
     "rtprio": (', "rtprio": (0, 0)', ("privileges/real_time",), (), ()),
     "msgqueue": ('"msgqueue": (0, 0), ', ("memory/message_queue",), ("Landlock",), ()),
-    "core": ('"core": (0, 0), ', ("filesystem_write/core_left",), (), ()),
 }
-_NEEDED = {"rtprio": ("raised-limits",), "core": ("core-files",)}
-RESOURCE_LIMITS = tuple(
-    Protection(f"RLIMIT_{name.upper()}", ((_LIMITS, text, "        pass\n" if "limits[" in text else ""),), concerns, beside, given, _NEEDED.get(name, ()))
-    for name, (text, concerns, beside, given) in _RESOURCES.items()
+_NEEDED = {"rtprio": ("raised-limits",)}
+RESOURCE_LIMITS = (
+    Protection("RLIMIT_CORE", (("warden/process.py", "    limits.forbid_cores()", "    pass"),),
+               ("filesystem_write/core_left",), ("rule on prlimit64",), needs=("core-files",)),
+    *(Protection(f"RLIMIT_{name.upper()}", ((_LIMITS, text, "        pass\n" if "limits[" in text else ""),), concerns, beside, given, _NEEDED.get(name, ()))
+      for name, (text, concerns, beside, given) in _RESOURCES.items()),
 )  # fmt: skip
 GROUPS = (
     Protection("memory limit of the group", ((_GROUP, 'self._set("memory", "memory.limit_in_bytes", memory)', "pass"),),

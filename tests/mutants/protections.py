@@ -26,7 +26,7 @@ NAMESPACES = (
         "user namespace",
         ((_STAGE, """        libc.unshare(processes.NEW_USER)
         users.map_identity(self._proc, uid, self._uid, gid, self._gid)
-        users.no_user_namespaces(self._proc)
+        users.bound_namespace(self._proc)
 """, ""), ("linux/processes.py", """    for capability in range(CAPABILITIES):
         libc.prctl(PR_CAPBSET_DROP""", """    for capability in ():
         libc.prctl(PR_CAPBSET_DROP""")),  # which takes a capability that only the namespace gives
@@ -35,7 +35,7 @@ NAMESPACES = (
     ),
     Protection(
         "no user namespaces below the guest's",
-        ((_STAGE, "users.no_user_namespaces(self._proc)", "pass"),),
+        ((_STAGE, "users.bound_namespace(self._proc)", "pass"),),
         ("privileges/nested_root", "privileges/map_another", "filesystem_write/fresh_proc", "disk/own_tmpfs"),
         beside=("system-call filter", "Landlock", "read-only /proc"),
     ),

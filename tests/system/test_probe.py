@@ -69,7 +69,7 @@ def enter_user_namespace():
 def close_user_namespaces():
     enter_user_namespace()
     proc = os.open("/proc", os.O_PATH)
-    users.no_user_namespaces(proc)
+    users.bound_namespace(proc)
     os.close(proc)
     processes.drop_capabilities()
 

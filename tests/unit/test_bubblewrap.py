@@ -47,7 +47,7 @@ def test_the_whole_command_line():
         "--perms", "0644", "--file", "200", "/etc/passwd", "--perms", "0644", "--file", "201", "/etc/group",
         "--perms", "0644", "--file", "202", "/etc/hosts", "--perms", "0644", "--file", "203", "/etc/nsswitch.conf",
         "--perms", "0644", "--file", "204", "/workspace/a",
-        "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/workspace",
+        "--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/workspace",
         "--clearenv", "--args", "205", "--lock-file", "/x",
         "--", "true",
     )  # fmt: skip
@@ -61,7 +61,7 @@ def test_the_whole_command_line():
         b"--setenv\0HOME\0/tmp\0--setenv\0TMPDIR\0/tmp\0",
     )  # fmt: skip
     assert made.environment == {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
-    assert made.steps[2][1].keys() == {"core", "memlock", "msgqueue", "rtprio"}
+    assert made.steps[2][1].keys() == {"memlock", "msgqueue", "rtprio", "sigpending"}
     assert made.bare
 
 

@@ -50,7 +50,7 @@ def test_the_whole_command_line():
         "--deterministic-shutdown", "--notv", "--hostname=stockade", "--keep-fd=199,200,201", "--net=none", "--x11=none", "--noroot",
         "--private-etc=alternatives,passwd,group", "--blacklist=/boot", "--blacklist=/home",
         "--whitelist=/run/firejail", f"--whitelist={PLACE}", "--whitelist=/srv/data",
-        "--read-only=/dev", "--read-only=/tmp", "--read-only=/srv", f"--read-only={PLACE}/job",
+        "--read-only=/dev", "--read-only=/proc", "--read-only=/tmp", "--read-only=/srv", f"--read-only={PLACE}/job",
         "--read-only=/srv/data", f"--read-write={PLACE}/tmp", f"--read-write={PLACE}/workspace",
         f"--private-cwd={PLACE}/workspace",
         "/usr/bin/python3", "-I", "-S", "-c", "exec(open(200).read()); main(201, 199)",
@@ -67,7 +67,7 @@ def test_the_whole_command_line():
             "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8",
             "HOME": f"{PLACE}/tmp", "TMPDIR": f"{PLACE}/tmp",
         },
-        "limits": [[4, 0, 0], [8, 65536, 65536], [12, 0, 0], [14, 0, 0]],
+        "limits": [[8, 65536, 65536], [12, 0, 0], [14, 0, 0], [11, 1024, 1024]],
         "filter": "",
         "channel": False,
     }  # fmt: skip

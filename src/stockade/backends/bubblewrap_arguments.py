@@ -87,7 +87,8 @@ class Arguments(_Words):
             self._file(f"{workspace}/{name}", content, job.mode_of(name))
         if files.workspace == "empty" and files.way == "read":
             self._add("--remount-ro", WORKSPACE)
-        self._add("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", workspace)
+        # In /proc a guest could lower its own oom_score_adj, and the kernel would end other programs first.
+        self._add("--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", workspace)
 
     def _bound(self, policy: Policy, command: Command, project: Project, place: str) -> None:
         for path, showing in host_paths(policy, command.readable, command.packages):
@@ -169,7 +170,7 @@ class _Walls(_Words):
             self._show(path, showing)
         self._files(etc_files(self._policy))
         if filters_syscalls(plan.facts):
-            self._add("--seccomp", self._descriptor(_filter.program(plan)))
+            self._add("--seccomp", self._descriptor(_filter.program(plan, engine=True)))
         self.base = encode_steps((("session",), ("status", STATUS), *self.steps, *(() if placed else (("become",),))))
         self.limits = rlimits(plan.policy, plan.facts, own_tasks)
         self.groups = groups(plan.policy, ENGINE_TASKS + own_tasks - 1)

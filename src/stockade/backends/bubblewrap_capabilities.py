@@ -25,7 +25,7 @@ def capabilities(facts: HostFacts, engine: Engine, more: Sequence[str]) -> dict[
         Guarantee.FILESYSTEM_WRITE: Enforcement(
             f"{by}: mount namespace, read-only mounts",
             _KERNEL,
-            "the times of the devices in /dev can be set to now, and what /proc lets a process write about itself",
+            "the times of the devices in /dev can be set to now",
         ),
         Guarantee.NETWORK: limits.network_namespace(facts, f"{by}: "),
         Guarantee.PROCESS_VIEW: Enforcement(f"{by}: PID namespace, own /proc", _KERNEL),

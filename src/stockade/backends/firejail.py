@@ -202,7 +202,7 @@ def _room(plan: Plan, job: Job, command: Command, place: str) -> list[Step]:
 
 
 def _told(plan: Plan, job: Job, command: Command, place: str) -> bytes:
-    program = _filter.program(plan) if filters_syscalls(plan.facts) else b""
+    program = _filter.program(plan, engine=True) if filters_syscalls(plan.facts) else b""
     fields = {
         "argv": command.argv,
         "environment": environment(plan.policy, job, command, home=f"{place}/tmp"),

@@ -85,9 +85,9 @@ def _sealed(place: str, shown: Sequence[tuple[str, Showing]], visible: Sequence[
     """Make read-only what is not for writing. firejail opens again only what belongs to the user, so a folder of the
     root in which something else is for writing stays open: it is an empty one of the sandbox's own."""
     writable = [path for path, how in shown if how is Showing.WRITE]
-    tops = [
-        top for top in dict.fromkeys(("/dev", *map(_top, visible))) if not any(lies_below(x, (top,)) for x in writable)
-    ]
+    # In /proc a guest could lower its own oom_score_adj, and the kernel would end other programs first.
+    candidates = dict.fromkeys(("/dev", "/proc", *map(_top, visible)))
+    tops = [top for top in candidates if not any(lies_below(path, (top,)) for path in writable)]
     closed = (*tops, f"{place}/job", *(path for path, how in shown if how is not Showing.WRITE))
     return [f"--read-only={path}" for path in closed]
 

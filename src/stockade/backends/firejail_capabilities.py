@@ -29,11 +29,7 @@ def capabilities(facts: HostFacts, engine: Engine) -> dict[Guarantee, Enforcemen
         Guarantee.FILESYSTEM_READ: Enforcement(
             f"{by}: mount namespace, hidden and picked paths", _KERNEL, "names in the host's root folder can be seen"
         ),
-        Guarantee.FILESYSTEM_WRITE: Enforcement(
-            f"{by}: mount namespace, read-only mounts",
-            _KERNEL,
-            "what /proc lets a process write about itself can be written",
-        ),
+        Guarantee.FILESYSTEM_WRITE: Enforcement(f"{by}: mount namespace, read-only mounts", _KERNEL),
         Guarantee.NETWORK: limits.network_namespace(facts, f"{by}: "),
         Guarantee.PROCESS_VIEW: Enforcement(
             f"{by}: PID namespace, own /proc", _KERNEL, "the guest's session is one made for the run, begun outside"

@@ -22,6 +22,9 @@ _SLOW_READS = (
 _AFTER_OOM = "the warden ends the tree after an oom_kill"
 LOOSE = 64
 """By how much RLIMIT_NPROC exceeds the limit where the run's group counts exactly: others may have the uid too."""
+_SIGNALS = 1024
+"""Signals and timers that wait at a time, of all processes of an account: the kernel allows an account some thousands
+(RLIMIT_SIGPENDING), of which a guest takes no more than this."""
 FILTERED_MACHINES = ("x86_64", "aarch64")
 
 
@@ -53,7 +56,7 @@ def rlimits(policy: Policy, facts: HostFacts, own_tasks: int = 1) -> dict[str, t
     ``own_tasks`` are the interpreter's, of which one is the job's first as well.
     """
     figure = policy.limits.figure
-    limits = {"core": (0, 0), "memlock": (1 << 16, 1 << 16), "msgqueue": (0, 0), "rtprio": (0, 0)}
+    limits = {"memlock": (1 << 16, 1 << 16), "msgqueue": (0, 0), "rtprio": (0, 0), "sigpending": (_SIGNALS, _SIGNALS)}
     for name, guarantee in (
         ("nofile", Guarantee.OPEN_FILES),
         ("fsize", Guarantee.FILE_SIZE),
@@ -107,7 +110,35 @@ def privileges(facts: HostFacts, mechanism: str, where: str = "") -> Enforcement
     note = "a host uid leased for the run" if facts.uid == 0 else f"the caller's own uid {where}".rstrip()
     if facts.groups and facts.uid != 0:
         note += f"; {facts.groups} supplementary groups of the caller stay, which only root could shed"
-    return Enforcement(mechanism, _KERNEL, note)
+    notes = (note, _shared_counters(facts), _core_handler(facts))
+    return Enforcement(mechanism, _KERNEL, "; ".join(filter(None, notes)))
+
+
+def _shared_counters(facts: HostFacts) -> str:
+    """Say which counters of the kernel the guest shares with its account and nothing bounds for it alone."""
+    if facts.uid == 0:
+        return ""
+    return (
+        "pipe pages, epoll watches and descriptors in flight are counted for the caller's account as a whole, and a "
+        "guest may use them up; of its signals, timers and inotify instances it has a share"
+    )
+
+
+def _core_handler(facts: HostFacts) -> str:
+    """Say which way a crash of the guest still has to the host's core handler, as found when the warden started."""
+    if facts.core_handler == "socket":
+        return "a crash connects to the host's core socket (kernel.core_pattern), which no limit prevents"
+    if facts.core_handler == "pipe" and facts.core_limit < 1:
+        return (
+            "a crash starts the host's core handler (kernel.core_pattern) as root, because the hard limit on core "
+            "files is 0 here; start stockade with a hard limit of 1 byte or more"
+        )
+    if facts.core_handler == "pipe" and not filters_syscalls(facts):
+        return (
+            "a guest that sets its limit on core files to 0 starts the host's core handler (kernel.core_pattern) as "
+            "root by a crash, because no filter can be loaded here"
+        )
+    return ""
 
 
 def network_namespace(facts: HostFacts, by: str = "") -> Enforcement:

@@ -26,6 +26,23 @@ def apply(limits: list[tuple[int, int, int]]) -> None:
         resource.setrlimit(number, (soft, hard))
 
 
+def forbid_cores() -> None:
+    """Let no crash of this process or its children reach a core handler or leave a core file, as far as the kernel
+    allows it.
+
+    With a limit of 1 byte the kernel writes no file and starts no handler that it pipes a core to; with a limit of 0 it
+    starts the handler (core(5), fs/coredump.c). A handler behind a socket hears of a crash under any limit.
+    """
+    most = core_ceiling()
+    resource.setrlimit(resource.RLIMIT_CORE, (most, most))
+
+
+def core_ceiling() -> int:
+    """Return the limit that ``forbid_cores`` can set: 1, or 0 where the hard limit allows no more."""
+    hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
+    return 1 if hard == resource.RLIM_INFINITY else min(1, hard)
+
+
 def present() -> dict[str, tuple[int, int]]:
     """Return the limits in force."""
     return {name: resource.getrlimit(number) for name, number in BY_NAME.items()}

@@ -31,14 +31,34 @@ def map_identity(proc: int, inside_uid: int, uid: int, inside_gid: int, gid: int
             os.close(fd)
 
 
-def no_user_namespaces(proc: int) -> None:
-    """Let no user namespace be made below the one just entered (user_namespaces(7)); needs CAP_SYS_RESOURCE in it.
+_SHARES = (
+    ("max_inotify_instances", b"16"),
+    ("max_inotify_watches", b"1024"),
+    ("max_fanotify_groups", b"16"),
+    ("max_fanotify_marks", b"1024"),
+)
+"""What a guest may take of its account: an eighth of the least that Linux allows an account by default."""
 
-    A guest that makes one would have every capability in it: it could mount, and reach much of the kernel.
+
+def bound_namespace(proc: int) -> None:
+    """Bound what the user namespace just entered may hold (namespaces(7)); needs CAP_SYS_RESOURCE in it.
+
+    No user namespace may be made below it: a guest that makes one would have every capability in it, could mount, and
+    could reach much of the kernel. Instances and watches of inotify and fanotify, which the kernel counts for the
+    account as well, are bounded to a share.
     """
-    fd = os.open("sys/user/max_user_namespaces", os.O_WRONLY | os.O_CLOEXEC, dir_fd=proc)
+    _bound(proc, "max_user_namespaces", b"0")
+    for name, share in _SHARES:
+        try:
+            _bound(proc, name, share)
+        except FileNotFoundError:
+            pass  # this kernel does not have the call, or does not count it by namespace
+
+
+def _bound(proc: int, name: str, most: bytes) -> None:
+    fd = os.open(f"sys/user/{name}", os.O_WRONLY | os.O_CLOEXEC, dir_fd=proc)
     try:
-        os.write(fd, b"0")
+        os.write(fd, most)
     finally:
         os.close(fd)
 
@@ -78,7 +98,7 @@ def _enter_own(proc: int, inside: tuple[int, int], uid: int) -> int:
         processes.set_dumpable(True)  # or /proc/self belongs to root and ids cannot be mapped
         libc.unshare(processes.NEW_USER)
         map_identity(proc, inside[0], uid, inside[1], uid)
-        no_user_namespaces(proc)
+        bound_namespace(proc)
     except OSError as error:
         return error.errno or errno.EPERM
     return 0

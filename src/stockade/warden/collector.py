@@ -64,7 +64,6 @@ def _bound(order: Collect) -> None:
         (resource.RLIMIT_CPU, seconds),
         (resource.RLIMIT_NOFILE, _DESCRIPTORS),
         (resource.RLIMIT_FSIZE, 0),
-        (resource.RLIMIT_CORE, 0),
     ):
         hard = resource.getrlimit(number)[1]
         most = figure if hard == resource.RLIM_INFINITY else min(figure, hard)

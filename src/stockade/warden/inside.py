@@ -38,7 +38,7 @@ CONTROL = 4
 _INIT_GID = 65534  # not the guest's: who shares both ids with a process may set its limits (prlimit(2))
 _REHEARSAL = wire.encode(
     "launch",
-    steps=[["limits", {"core": [0, 0]}]],
+    steps=[["limits", {"rtprio": [0, 0]}]],
     argv=["argument"] * 99,
     environment={"name": "value"},
     channel=False,

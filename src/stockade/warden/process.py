@@ -8,7 +8,7 @@ import os
 import resource
 
 from stockade import _probe
-from stockade.linux import faults, files, places, processes, uids
+from stockade.linux import faults, files, limits, places, processes, uids
 from stockade.warden import wire
 from stockade.warden.server import Warden
 
@@ -44,7 +44,7 @@ def main(control_fd: int, caller_pid: int) -> None:
 
 
 def _settle() -> None:
-    """Leave what is the caller's: its session, folder, signals and soft limits."""
+    """Leave what is the caller's: its session, folder, signals, soft limits and cores."""
     os.setsid()
     try:
         files.write("/proc/self/comm", wire.PROCESS_NAME)
@@ -54,6 +54,7 @@ def _settle() -> None:
     os.umask(0o022)
     processes.default_signals()
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    limits.forbid_cores()  # every process of every run descends from this one
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 

@@ -18,6 +18,8 @@ from stockade.linux.seccomp.words import explain
 TIGHT, STANDARD, PERMISSIVE = Filter
 UNSUPPORTED = answer(errno.EAFNOSUPPORT)
 HIGH = 1 << 32
+CORE = 4  # RLIMIT_CORE
+PRETEND = answer(0)  # success, and nothing is done
 NEW_USER, SIGCHLD, CLONE_PARENT = 0x10000000, 17, 0x8000
 THREAD = 0x3D0F00  # what pthread_create asks for
 VFORK = 0x4111  # what posix_spawn asks for
@@ -127,6 +129,15 @@ def test_calls_of_x86_alone_are_refused() -> None:
         ("prlimit64", (0,), ALLOW, ALLOW, ALLOW),
         ("prlimit64", (1,), REFUSE, REFUSE, REFUSE),
         ("prlimit64", (HIGH,), REFUSE, REFUSE, REFUSE),
+        ("prlimit64", (0, CORE, 0, 1), ALLOW, ALLOW, ALLOW),  # asks only
+        ("prlimit64", (0, CORE, 1, 0), PRETEND, PRETEND, PRETEND),
+        ("prlimit64", (0, HIGH | CORE, HIGH, 0), PRETEND, PRETEND, PRETEND),
+        ("prlimit64", (0, CORE, 1, 1), REFUSE, REFUSE, REFUSE),
+        ("prlimit64", (1, CORE, 1, 0), REFUSE, REFUSE, REFUSE),
+        ("setrlimit", (CORE, 1), REFUSE, PRETEND, PRETEND),
+        ("setrlimit", (HIGH | CORE, 1), REFUSE, PRETEND, PRETEND),
+        ("setrlimit", (CORE + 1, 1), REFUSE, ALLOW, ALLOW),
+        ("io_setup", (), REFUSE, REFUSE, REFUSE),
         ("ioctl", (0, 0x5401), ALLOW, ALLOW, ALLOW),
         ("ioctl", (0, 0x5412), REFUSE, REFUSE, REFUSE),
         ("ioctl", (0, HIGH | 0x5412), REFUSE, REFUSE, REFUSE),

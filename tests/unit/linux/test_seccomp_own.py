@@ -78,6 +78,8 @@ def test_what_is_to_be_logged_is_logged() -> None:
         ("ioctl", (0, 0x5412), REFUSE),
         ("ioctl", (0, 1 << 40 | 0x5412), REFUSE),
         ("prlimit64", (1,), REFUSE),
+        ("prlimit64", (0, 4, 1, 0), answer(0)),
+        ("setrlimit", (4, 1), answer(0)),
         ("socket", (40, 1), answer(errno.EAFNOSUPPORT)),
         ("io_uring_setup", (), REFUSE),
     ],

@@ -14,6 +14,7 @@ from stockade.linux.seccomp.rules import (
     NO_UNIX_SOCKETS,
     SHARED_HOST,
     SHARED_MEMORY,
+    WATCHING,
 )
 from stockade.linux.seccomp.syscalls import Arch
 from stockade.linux.seccomp.table import ALLOW, Rule, Table, always, answer, any_bit, refuse_if
@@ -65,6 +66,11 @@ def table_of(which: Filter, arch: Arch, *, refuse_shared_memory: bool = False) -
 def without_shared_memory(table: Table) -> Table:
     """The same table, with memory refused that is shared without a file."""
     return closing(table.arch, SHARED_MEMORY).narrowed_by(table)
+
+
+def without_watching(table: Table) -> Table:
+    """The same table, with inotify refused: the kernel counts its instances and watches for the whole account."""
+    return closing(table.arch, WATCHING).narrowed_by(table)
 
 
 def on_shared_host(table: Table, *, network: bool, own_uid: bool, scoped_signals: bool) -> Table:

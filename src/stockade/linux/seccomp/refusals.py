@@ -40,12 +40,6 @@ REFUSED_BY_STANDARD = (
         "name_to_handle_at",
     ),
     Group(
-        "runs the old asynchronous file interface",
-        Filter.PERMISSIVE,
-        "hardly any program uses it, those that do fall back, and it is kernel code with a long list of bugs",
-        "io_setup io_destroy io_submit io_cancel io_getevents io_pgetevents",
-    ),
-    Group(
         "opens a file with options in memory",
         Filter.PERMISSIVE,
         "a filter cannot see the mode in memory, which may ask for a setuid file; programs fall back",
@@ -67,6 +61,13 @@ REFUSED_BY_ALL = (
         None,
         "calls in the queue are never shown to a filter, so each of them would be allowed",
         "io_uring_setup io_uring_enter io_uring_register",
+    ),
+    Group(
+        "runs the old asynchronous file interface",
+        None,
+        "a guest could take all of the places that the whole machine has (fs.aio-max-nr); hardly any program uses it, "
+        "those that do fall back, and it is kernel code with a long list of bugs",
+        "io_setup io_destroy io_submit io_cancel io_getevents io_pgetevents",
     ),
     Group(
         "loads programs into the kernel or counts its events",

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from stockade.linux.seccomp.groups import Filter
 from stockade.linux.seccomp.table import (
+    ALLOW,
     REFUSE,
     UNIMPLEMENTED,
     Clause,
@@ -100,9 +101,30 @@ _IOCTL = ArgumentRule(
     },
 )
 
+_RLIMIT_CORE = 4
+_PRETEND = answer(0)  # the call returns 0 and changes nothing
+
+# With a limit of 1 byte the kernel starts no core handler (core(5)); with a limit of 0 it does. Programs that set the
+# limit to 0 for their own safety give up if that fails, so the filter answers them with success.
+# A call that also asks for the old limit is refused: the answer would leave the caller's buffer unfilled.
 _PRLIMIT = ArgumentRule(
-    "for another process, whose limits are not the guest's to change",
-    dict.fromkeys(Filter, allow_if((Condition(0, Op.EQ, 0),))),  # both halves: nothing but zero
+    "for another process, whose limits are not the guest's to change; the limit on core files stays as it is, and "
+    "the answer to a plain change of it is success",
+    dict.fromkeys(
+        Filter,
+        Rule(
+            (
+                Clause((Condition(0, Op.NE, 0),), REFUSE),  # both halves: nothing but zero
+                Clause((low(1, _RLIMIT_CORE), Condition(2, Op.NE, 0), Condition(3, Op.NE, 0)), REFUSE),
+                Clause((low(1, _RLIMIT_CORE), Condition(2, Op.NE, 0)), _PRETEND),
+            ),
+            ALLOW,
+        ),
+    ),
+)
+_SETRLIMIT = ArgumentRule(
+    "for the limit on core files, which stays as it is: the answer is success",
+    dict.fromkeys((Filter.STANDARD, Filter.PERMISSIVE), refuse_if((low(0, _RLIMIT_CORE),), action=_PRETEND)),
 )
 
 _INIT = 1
@@ -175,6 +197,7 @@ ARGUMENT_RULES: Mapping[str, ArgumentRule] = {
     "socketpair": _SOCKETPAIR,
     "ioctl": _IOCTL,
     "prlimit64": _PRLIMIT,
+    "setrlimit": _SETRLIMIT,
     "sched_setscheduler": _spare_the_init(pid=0),
     "sched_setparam": _spare_the_init(pid=0),
     "sched_setattr": _spare_the_init(pid=0),
@@ -257,6 +280,9 @@ NO_UNIX_SOCKETS: Mapping[str, Rule] = {
 filter cannot see the address in a connection."""
 NO_SIGNALS: Mapping[str, Rule] = {**_each(_SIGNALLING, always(REFUSE)), "kill": _ONLY_ITSELF}
 """For a guest that has the caller's own uid, where no Landlock domain holds back its signals: its own group is left."""
+
+WATCHING: Mapping[str, Rule] = _each(_WATCHING, always(REFUSE))
+"""For a guest with its caller's uid in a user namespace whose counts cannot be bounded: one that an engine makes."""
 
 _MAP_SHARED, _MAP_ANONYMOUS = 0x01, 0x20  # MAP_SHARED_VALIDATE has the bit of MAP_SHARED
 

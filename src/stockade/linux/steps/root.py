@@ -133,7 +133,7 @@ class RootSteps(Steps):
             processes.set_dumpable(True)  # or /proc/self belongs to root and ids cannot be mapped
         libc.unshare(processes.NEW_USER)
         users.map_identity(self._proc, uid, self._uid, gid, self._gid)
-        users.no_user_namespaces(self._proc)
+        users.bound_namespace(self._proc)
         processes.no_new_privileges()
         processes.empty_bounding_set()
         processes.drop_capabilities()

@@ -3,7 +3,6 @@
 # summary = "Writes where /proc lets every process write about itself."
 # reference = "proc(5): oom_score_adj, coredump_filter, clear_refs, timerslack_ns"
 # success = "one of them can be opened for writing"
-# admitted = { firejail = "write about itself", bubblewrap = "write about itself" }
 # refusal = { default = "errno" }
 # ///
 

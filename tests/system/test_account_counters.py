@@ -1,0 +1,106 @@
+"""What the kernel counts for a whole account: a guest has a bounded share, and the rest is on the receipt."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+
+import pytest
+
+import stockade
+
+SYSTEM_PYTHON = "/usr/bin/python3"
+ACCEPT = {"process_view": "absent", "disk": "absent", "no_survivors": "supervisor"}
+NEEDS = {"native": ("native",), "bubblewrap": ("bwrap",), "firejail": ("firejail",), "process": ()}
+INSTANCES, WATCHES, SIGNALS = 16, 1024, 1024
+TAKE = """
+import ctypes, json, os, signal, tempfile, time
+
+libc = ctypes.CDLL(None, use_errno=True)
+instances = []
+while len(instances) < 20 and (fd := libc.inotify_init1(0)) >= 0:
+    instances.append(fd)
+watches = 0
+with tempfile.TemporaryDirectory() as folder:
+    for number in range(1100 if instances else 0):
+        path = f"{folder}/{number}"
+        open(path, "w").close()
+        if libc.inotify_add_watch(instances[0], path.encode(), 2) < 0:
+            break
+        watches += 1
+signal.pthread_sigmask(signal.SIG_BLOCK, [40])
+signals = 0
+while signals < 1100 and libc.sigqueue(os.getpid(), 40, ctypes.c_void_p(1)) == 0:
+    signals += 1
+attributes = (ctypes.c_long * 8)(0, 1, 8)
+queue = libc.mq_open(b"/account", os.O_CREAT | os.O_RDWR, 0o600, ctypes.byref(attributes))
+if queue >= 0:
+    libc.mq_unlink(b"/account")
+context = ctypes.c_ulong(0)
+aio = libc.syscall({"x86_64": 206, "aarch64": 0}[os.uname().machine], 8, ctypes.byref(context))
+key = libc.syscall({"x86_64": 248, "aarch64": 217}[os.uname().machine], b"user", b"account", b"x", 1, -3)
+namespace = libc.unshare(0x10000000)
+taken = {"instances": len(instances), "watches": watches, "signals": signals, "queue": queue >= 0, "aio": aio >= 0,
+         "key": key >= 0, "namespace": namespace == 0}
+time.sleep(HOLD)
+print(json.dumps(taken))
+"""
+NOTHING = {"queue": False, "aio": False, "key": False, "namespace": False}
+
+
+def _take(hold: float = 0.0) -> str:
+    return TAKE.replace("HOLD", str(hold))
+
+
+def _shares(backend: str) -> dict[str, int]:
+    """Return what a guest of the ``backend`` may take; an engine's user namespace has no bounds that can be set."""
+    bounded = backend == "native" or (backend != "process" and os.geteuid() == 0)
+    share = INSTANCES if backend == "native" else 20
+    watches = WATCHES if backend == "native" else 1100
+    return {"instances": share if bounded else 0, "watches": watches if bounded else 0, "signals": SIGNALS, **NOTHING}
+
+
+@pytest.fixture(scope="module")
+def unconfined() -> dict[str, int]:
+    """What the same program takes outside, where it must get more."""
+    said = subprocess.run([SYSTEM_PYTHON, "-c", _take()], check=True, capture_output=True, text=True)
+    taken = json.loads(said.stdout)
+    assert taken["instances"] > INSTANCES
+    assert taken["watches"] > WATCHES
+    assert taken["signals"] > SIGNALS
+    assert taken["aio"]
+    return taken
+
+
+@pytest.mark.usefixtures("unconfined")
+@pytest.mark.parametrize("backend", [pytest.param(name, marks=pytest.mark.needs(*NEEDS[name])) for name in NEEDS])
+def test_guest_takes_its_share_and_no_more(backend: str) -> None:
+    policy = stockade.Policy(accept=ACCEPT)
+    result = stockade.run(_take(), policy=policy, backend=backend, interpreter=SYSTEM_PYTHON)
+    taken, shares = json.loads(result.stdout), _shares(backend)
+    # Without a user namespace of its own, a guest finds less where others of its account have signals pending.
+    assert 0 < taken.pop("signals") <= shares.pop("signals")
+    assert taken == shares, result.stderr
+
+
+@pytest.mark.needs("native")
+def test_neighbours_and_later_runs_have_full_shares() -> None:
+    async def together() -> list[stockade.Result]:
+        async with stockade.AsyncSandbox(backend="native") as box:
+            held = await asyncio.gather(*(box.run(_take(hold=0.5)) for _ in range(3)))
+            return [*held, await box.run(_take())]
+
+    assert [json.loads(result.stdout) for result in asyncio.run(together())] == [_shares("native")] * 4
+
+
+def test_receipt_names_counters_without_bound() -> None:
+    note = stockade.plan().enforcement[stockade.Guarantee.PRIVILEGES].note
+    assert ("pipe pages, epoll watches and descriptors in flight are counted" in note) == (os.geteuid() != 0)
+
+
+@pytest.mark.needs("root", "native")
+def test_receipt_names_account_of_the_policy() -> None:
+    policy = stockade.Policy(security={"host_uid": 65534})
+    assert "all else of uid 65534" in stockade.plan(policy).enforcement[stockade.Guarantee.PRIVILEGES].note
