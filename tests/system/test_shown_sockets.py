@@ -157,3 +157,11 @@ def test_other_backends_refuse_host_sockets_too(backend: str, folder: Folder) ->
     options = {"policy": policy, "backend": backend, "interpreter": "/usr/bin/python3", "arguments": [folder.socket]}
     result = stockade.run(CONNECT, **options)
     assert result.outcome == "completed" and folder.heard == [], result
+
+
+@pytest.mark.parametrize("path", ["/tmp", "/run", "/run/stockade", "/tmp/stockade-1-2-abc/workspace"])
+@pytest.mark.parametrize("field", ["read", "write", "workspace"])
+def test_stockades_own_folders_are_never_shown(field: str, path: str) -> None:
+    files = {field: path if field == "workspace" else [path], "access": "overlay" if field == "workspace" else None}
+    with pytest.raises(stockade.JobError, match="stockade keeps the folders of other runs"):
+        stockade.run("1", policy=stockade.Policy(filesystem=files, accept=ACCEPT))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from stockade._errors import JobError
 from stockade._guarantees import Guarantee
+from stockade.linux import places
 
 if TYPE_CHECKING:
     from stockade._facts import HostFacts
@@ -102,8 +103,9 @@ def lies_below(path: str, folders: Iterable[str]) -> bool:
 
 
 def check_workspace(policy: Policy) -> None:
-    """Refuse a workspace that is no folder, or that a link leads to."""
+    """Refuse a workspace that is no folder, that a link leads to, or in which other runs have theirs."""
     if policy.filesystem.workspace != "empty":
+        _check_own(policy.filesystem.workspace)
         if not Path(policy.filesystem.workspace).is_dir():
             raise JobError(f"filesystem.workspace: {policy.filesystem.workspace} is no folder")
         _check_direct(policy.filesystem.workspace)
@@ -118,6 +120,15 @@ def _check_direct(path: str) -> None:
         raise JobError(
             f"filesystem: {path} is reached through a symbolic link, which an earlier guest may have planted; "
             f"name {real} if that is meant"
+        )
+
+
+def _check_own(path: str) -> None:
+    own = places.own_in(path)
+    if own:
+        raise JobError(
+            f"filesystem: {path} cannot be shown: stockade keeps the folders of other runs there ({own}); name the "
+            f"folder below it that is meant, or work in another place than {places.FOLDER}"
         )
 
 
@@ -178,6 +189,7 @@ def check_paths(policy: Policy, facts: HostFacts, packages: Iterable[str] = ()) 
     shown = [*policy.filesystem.read, *policy.filesystem.write, *packages]
     check_workspace(policy)
     for path in shown:
+        _check_own(path)
         if not Path(path).exists():
             raise JobError(f"filesystem: {path} is not there")
         _check_direct(path)

@@ -7,11 +7,24 @@ import stat
 
 FOLDER = "/tmp"
 PREFIX = "stockade-"
+STATE = "/run/stockade"
+"""What callers that are root keep for each other."""
 
 
 def name(token: str) -> str:
     """Return a path for a folder of this process's. The token must be one that nobody can guess."""
     return f"{FOLDER}/{PREFIX}{_pids()}-{os.getpid()}-{token}"
+
+
+def own_in(path: str) -> str:
+    """Return which folder of stockade's own lies in ``path``, or holds it; an empty text if none does."""
+    if f"{STATE}/".startswith(f"{path}/") or path.startswith(f"{STATE}/"):
+        return STATE
+    if path == FOLDER:
+        return f"{FOLDER}/{PREFIX}*"
+    top = path.removeprefix(f"{FOLDER}/{PREFIX}").partition("/")[0]
+    is_of_a_run = top != path and [part.isdigit() for part in top.split("-")[:2]] == [True, True]
+    return f"{FOLDER}/{PREFIX}{top}" if is_of_a_run else ""
 
 
 def remove(path: str) -> bool:

@@ -10,7 +10,7 @@ import errno
 import fcntl
 import os
 
-_FOLDER = "/run/stockade"
+from stockade.linux import places
 
 
 class Leases:
@@ -20,8 +20,8 @@ class Leases:
         self._uids = uids
         self._free: list[int] = []
         self._next = 0
-        os.makedirs(_FOLDER, mode=0o700, exist_ok=True)
-        self._file = os.open(f"{_FOLDER}/uids", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        os.makedirs(places.STATE, mode=0o700, exist_ok=True)
+        self._file = os.open(f"{places.STATE}/uids", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
     def take(self) -> int:
         """Return a uid that nobody else has."""
