@@ -100,9 +100,27 @@ def test_crash_with_piped_handler_starts_nothing(handler: Handler, way: str) -> 
     assert "core" not in result.enforcement[stockade.Guarantee.PRIVILEGES].note
 
 
-def test_hard_limit_of_zero_is_on_the_receipt(handler: Handler) -> None:
-    code = "import stockade; print(stockade.plan().enforcement[stockade.Guarantee.PRIVILEGES].note)"
+RECEIPT = "import stockade; print(stockade.plan().enforcement[stockade.Guarantee.PRIVILEGES].note)"
+
+
+def _receipt(before: str = "") -> str:
+    code = f"{before}\n{RECEIPT}"
+    return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+
+
+@pytest.mark.usefixtures("handler")
+def test_hard_limit_of_zero_is_on_the_receipt() -> None:
     for limit, expected in ((0, True), (1, False)):
-        limited = f"import resource; resource.setrlimit(resource.RLIMIT_CORE, ({limit}, {limit}))\n{code}"
-        said = subprocess.run([sys.executable, "-c", limited], check=True, capture_output=True, text=True).stdout
+        said = _receipt(f"import resource; resource.setrlimit(resource.RLIMIT_CORE, ({limit}, {limit}))")
         assert ("starts the host's core handler" in said) == expected
+
+
+@pytest.mark.usefixtures("handler")
+def test_handler_behind_socket_is_on_the_receipt() -> None:
+    before = PATTERN.read_text(encoding="utf-8")
+    PATTERN.write_text("@/nonexistent/stockade", encoding="utf-8")
+    try:
+        assert "connects to the host's core socket" in _receipt()
+    finally:
+        PATTERN.write_text(before, encoding="utf-8")
+    assert "core" not in _receipt()

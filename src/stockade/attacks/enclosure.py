@@ -35,7 +35,7 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 KEPT = 1 << 16
 TAKING_SECONDS = 5.0
 BOUNDS = (  # soft ones: programs that try their own limits may still raise them
-    (resource.RLIMIT_CORE, 0),
+    (resource.RLIMIT_CORE, 1),  # with 0 a crash would start a core handler of the host (core(5))
     (resource.RLIMIT_CPU, 30),
     (resource.RLIMIT_DATA, 1 << 30),
     (resource.RLIMIT_FSIZE, 512 << 20),
