@@ -26,7 +26,8 @@ class HostFacts:
     covered: tuple[str, ...] = ()
     """What is mounted over parts of /proc."""
     cgroups: Mapping[str, int] = field(default_factory=dict)
-    """Each controller that can be used here, with its cgroup version; ``swap`` where swap is counted."""
+    """Each controller that can be used here, with its cgroup version. Beside ``memory`` stand the kinds that it counts
+    here: ``swap``, ``sockets`` (buffers of TCP and UDP) and ``kernel`` (what the kernel allocates for a process)."""
     cgroup_paths: Mapping[str, str] = field(default_factory=dict)
     cgroup_lost: Mapping[str, str] = field(default_factory=dict)
     """Each controller that is mounted and cannot be used, with the reason."""

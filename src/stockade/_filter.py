@@ -31,6 +31,8 @@ class _Rules:
     machine: str
     kernel: tuple[int, int]
     which: str
+    bounds_memory: bool
+    """Whether the policy bounds memory. The filter then refuses memory that nothing counts."""
     refuse_shared_memory: bool
     shared_host: tuple[bool, bool, bool] | None
     """Where the guest has no namespaces: whether it may use the network, its uid is its own, signals are scoped."""
@@ -125,6 +127,7 @@ def _rules(
         machine=facts.machine,
         kernel=facts.version,
         which=policy.security.syscalls,
+        bounds_memory=policy.asks(Guarantee.MEMORY),
         refuse_shared_memory=policy.asks(Guarantee.MEMORY) and "memory" not in facts.cgroups,
         shared_host=shared if isolation is Isolation.PROCESS else None,
         own=own,
@@ -169,6 +172,8 @@ def _table(rules: _Rules) -> Table:
         table = filters.without_unix_sockets(table)
     if rules.refuse_watching:
         table = filters.without_watching(table)
+    if rules.bounds_memory:
+        table = filters.without_uncounted_memory(table)
     return filters.without_shared_memory(table) if rules.refuse_shared_memory else table
 
 
@@ -185,7 +190,7 @@ def _denial(rules: _Rules, path: str | None, number: int, count: int, args: tupl
 
 
 def _without_limit(rules: _Rules) -> _Rules:
-    return _Rules(**{**vars(rules), "refuse_shared_memory": False})
+    return _Rules(**{**vars(rules), "bounds_memory": False, "refuse_shared_memory": False})
 
 
 def _reaches_the_host(rules: _Rules, number: int, args: tuple[int, ...]) -> bool:
@@ -201,8 +206,17 @@ def _reaches_sockets(rules: _Rules, number: int, args: tuple[int, ...]) -> bool:
 
 
 def _uncounted(rules: _Rules, number: int, args: tuple[int, ...]) -> bool:
-    """Whether the call is refused only because no control group counts memory here."""
-    return rules.refuse_shared_memory and _passes(_without_limit(rules), number, args)
+    """Whether the call is refused only because nothing here counts the memory that it takes."""
+    return rules.bounds_memory and _passes(_without_limit(rules), number, args)
+
+
+def _takes_uncounted(rules: _Rules, number: int, args: tuple[int, ...]) -> bool:
+    """Whether the call takes memory that no limit counts on any host."""
+    from stockade.linux.seccomp import filters
+    from stockade.linux.seccomp.rules import UNCOUNTED
+    from stockade.linux.seccomp.table import PASSING
+
+    return filters.closing(_table(rules).arch, UNCOUNTED).decide(number, args) not in PASSING
 
 
 def _passes(rules: _Rules, number: int, args: tuple[int, ...]) -> bool:
@@ -221,9 +235,11 @@ _BY_CIRCUMSTANCE = (
 
 def _why(rules: _Rules, path: str | None, number: int, args: tuple[int, ...]) -> str:
     from stockade.linux.seccomp import words
-    from stockade.linux.seccomp.rules import SHARED_MEMORY_WHY
+    from stockade.linux.seccomp.rules import SHARED_MEMORY_WHY, UNCOUNTED_WHY
 
     if _uncounted(rules, number, args):
+        if _takes_uncounted(rules, number, args):
+            return f"refused because {UNCOUNTED_WHY}"
         return f"refused because {SHARED_MEMORY_WHY}, and no control group counts it here"
     if _reaches_sockets(rules, number, args):
         return "refused because files of the host are shown, and a socket of the host may lie among them"

@@ -57,6 +57,8 @@ class Watch(Record):
     """Bytes of the whole tree, watched by reading /proc: only where no control group bounds memory."""
     soft_memory: int | None = None
     """Bytes of the whole tree past which the caller is told, once."""
+    own_network: bool = False
+    """Whether the guest has a network namespace of its own, whose sockets count for its memory."""
     setup_seconds: float = 10.0
     engine_tasks: int = 0
     """Tasks in the run's control groups that belong to a program between the init and the guest: one below the other,

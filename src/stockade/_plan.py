@@ -171,9 +171,9 @@ def _under_policy(guarantee: Guarantee, held: Enforcement, policy: Policy) -> En
     if guarantee is Guarantee.PRIVILEGES:
         kept = (f"{name}: {_capabilities.KEPT[name]}" for name in policy.security.capabilities)
         held = _noting(held, *kept, _shared_account(policy))
-    if guarantee is Guarantee.IPC and policy.network == "host":
-        note = "abstract unix sockets belong to the network, which is the host's"
-        return Enforcement(held.mechanism, held.strength, note)
+    if guarantee in _IN_HOST_NETWORK and policy.network == "host":
+        before = [held.note] if guarantee is Guarantee.MEMORY else []
+        return Enforcement(held.mechanism, held.strength, "; ".join((*before, _IN_HOST_NETWORK[guarantee])))
     if policy.security.syscalls_file is not None and held.strength is not Strength.ABSENT:
         return _under_own_filter(guarantee, held, policy)
     return held
@@ -188,6 +188,14 @@ def _leaves_pipes(held: Enforcement, policy: Policy) -> bool:
     return "Landlock" not in held.mechanism or any(
         path.startswith(("/tmp/", "/dev/shm/", "/workspace/")) for path in (*files.read, files.workspace)
     )
+
+
+_IN_HOST_NETWORK = {
+    Guarantee.IPC: "abstract unix sockets belong to the network, which is the host's",
+    Guarantee.MEMORY: "in the host's network nobody watches what netlink sockets, and connections that nobody has "
+    "accepted, hold: worst case net.core.rmem_max and tcp_rmem of each",
+}
+"""What is not held where the guest has the host's network."""
 
 
 def _slowed(guarantee: Guarantee, held: Enforcement, policy: Policy, facts: HostFacts) -> Enforcement:

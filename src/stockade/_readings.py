@@ -12,6 +12,7 @@ from stockade._guarantees import LIMITS, Guarantee, Strength
 from stockade._plan import Plan
 from stockade._result import LimitState, Met
 from stockade._units import format_size
+from stockade.linux import locks
 
 _Counters = Mapping[str, Any]
 _Reading = tuple[Met, Callable[[], str]]
@@ -20,6 +21,8 @@ _Reader = Callable[[_Counters, float], _Reading]
 EXHAUSTED = 122
 """The exit status with which an agent ends a process that has used up its operations."""
 _SIGNALLED = 0.95
+_BATCH = 64 * 4096
+"""Bytes: the kernel counts memory in batches of so much, so a group that is full may be this far below its limit."""
 _COUNTERS = (
     "cause",
     "cpu_seconds",
@@ -27,10 +30,12 @@ _COUNTERS = (
     "disk_free",
     "forks_refused",
     "inodes_free",
+    "locks",
     "oom_kills",
     "output",
     "past_soft_memory",
     "peak_memory",
+    "peak_sockets",
     "wall_seconds",
 )
 _NO_COUNTER = LimitState(Met.UNKNOWN, "the kernel's refusal leaves no counter")
@@ -123,11 +128,23 @@ def _wall_time(counters: _Counters, figure: float) -> _Reading:
 
 def _memory(counters: _Counters, figure: float) -> _Reading:
     kills, peak = counters["oom_kills"], counters["peak_memory"] or 0
-    if kills is not None:
-        return _met(kills > 0), lambda: f"cgroup oom_kill {kills}, peak {format_size(peak)}"
-    return (
-        Met.MET if peak >= figure else Met.UNKNOWN
-    ), lambda: f"sampled peak {format_size(peak)} of {format_size(figure)}; RLIMIT_DATA leaves no counter"
+    if counters["locks"] >= locks.MOST:
+        return Met.MET, lambda: f"{locks.MOST} locks on files, which no control group counts, are the most"
+    if kills is None:
+        return (
+            Met.MET if peak >= figure else Met.UNKNOWN
+        ), lambda: f"sampled peak {format_size(peak)} of {format_size(figure)}; RLIMIT_DATA leaves no counter"
+    sockets = counters["peak_sockets"]
+    shown = f"cgroup oom_kill {kills}, peak {format_size(peak)}"
+    if kills:
+        return Met.MET, lambda: shown
+    if sockets is None:
+        return Met.UNKNOWN, lambda: f"{shown}; no control group counts buffers of sockets here"
+    if sockets:
+        shown += f", buffers of sockets {format_size(sockets)}"
+    if peak + sockets + _BATCH < figure:
+        return Met.NOT_MET, lambda: shown
+    return Met.UNKNOWN, lambda: f"{shown}: pages of files were taken back, or memory of the kernel was refused"
 
 
 def _processes(counters: _Counters, _figure: float) -> _Reading:

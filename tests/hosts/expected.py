@@ -22,7 +22,7 @@ WHY_NOT = {
     "crowded-service": "other processes than the caller's own (sleep ",
     "crowded-below": "other processes than the caller's own (sleep ",
 }
-_CONTROLLERS = dict.fromkeys(("memory", "pids", "cpu", "swap", "cpuacct"), 2)
+_CONTROLLERS = dict.fromkeys(("memory", "pids", "cpu", "swap", "sockets", "kernel", "cpuacct"), 2)
 
 
 def mistakes(held: Held) -> list[str]:

@@ -43,6 +43,8 @@ GROUPS = (
                ("memory",), beside=("swap limit of the group",)),
     Protection("swap limit of the group", ((_GROUP, 'self._set("memory", "memory.memsw.limit_in_bytes", memory + swap)', "pass"),),
                ("memory",), beside=("memory limit of the group",)),
+    Protection("bound on buffers of sockets", ((_GROUP, 'self._set("memory", SOCKETS_V1, memory)', "pass"),),
+               ("memory/tcp_buffers", "memory/udp_buffers"), needs=("cgroup-v1",)),
     Protection("pids.max", ((_GROUP, 'self._set("pids", "pids.max", processes)', "pass"),), ("processes",), beside=("RLIMIT_NPROC",)),
     Protection("CPU quota of the group", ((_GROUP, 'self._set("cpu", "cpu.cfs_quota_us", quota)', "pass"),), ("cpu_rate",)),
 )  # fmt: skip
@@ -54,6 +56,9 @@ WATCHERS = (
                ((_GROUP, "return kills if kills and self._has_met_limit() else 0", "return 0"),
                 (_METER, '"oom_kills": counters.oom_kills if counters else None', '"oom_kills": 0')),
                ("verdict", "memory")),
+    Protection("watch on sockets that nothing counts", ((_METER, "return sockets.uncounted(pid, all_kinds=all_kinds) if pid else 0", "return 0"),),
+               ("memory/netlink_buffers", "memory/unaccepted")),
+    Protection("watch on locks of files", ((_METER, "self._locks = locks.held(self._init)", "self._locks = 0"),), ("memory/file_locks",)),
     Protection("sampled memory", ((_METER, 'used >= watch.sampled_memory', 'False'),),
                ("memory/grandchildren", "memory"), given=_NO_GROUPS),
     Protection("sampled CPU time", ((_METER, "self._cpu = max(self._cpu, sample.cpu_seconds - self._spent)", "pass"),),

@@ -115,6 +115,11 @@ SOCKETS = Protection(
     (("_filter.py", "    if rules.closes_sockets:", "    if False:"),),
     ("ipc/socket_in_shown_folder", "ipc/socket_in_written_folder", "ipc/datagram_to_shown_folder"),
 )
+UNCOUNTED = Protection(
+    "rule on memory that nothing counts",
+    (("_filter.py", "        table = filters.without_uncounted_memory(table)\n", "        pass\n"),),
+    ("memory/huge_pages", "memory/memory_policies", "memory/locks_without_owner"),
+)
 FILTER = Protection(
     "system-call filter",
     ((_LIMITS, "    return [(name, _filter.program(plan))]", "    return []"),),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.mutants.bounds import COLLECTOR, GROUPS, RESOURCE_LIMITS, WATCHERS
-from tests.mutants.calls import ARGUMENT_RULES, FILTER, RULE_GROUPS, SOCKETS
+from tests.mutants.calls import ARGUMENT_RULES, FILTER, RULE_GROUPS, SOCKETS, UNCOUNTED
 from tests.mutants.protection import Edit, Protection
 
 _STAGE, _INSIDE, _NURSERY = "linux/steps/root.py", "warden/inside.py", "warden/nursery.py"
@@ -152,7 +152,7 @@ INHERITANCE = (
                beside=("descriptors closed at the warden's start", "descriptors closed in the cell")),
 )  # fmt: skip
 ALL = (
-    *NAMESPACES, *VIEW, *RIGHTS, FILTER, SOCKETS, *RULE_GROUPS, *ARGUMENT_RULES, *INHERITANCE, *RESOURCE_LIMITS, *GROUPS, *WATCHERS,
+    *NAMESPACES, *VIEW, *RIGHTS, FILTER, SOCKETS, UNCOUNTED, *RULE_GROUPS, *ARGUMENT_RULES, *INHERITANCE, *RESOURCE_LIMITS, *GROUPS, *WATCHERS,
     *COLLECTOR,
 )  # fmt: skip
 BY_NAME = {item.name: item for item in ALL}

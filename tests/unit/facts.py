@@ -13,12 +13,12 @@ ROOT_V1 = HostFacts(
     uid=0,
     namespaces=True,
     privileged=True,
-    cgroups={"memory": 1, "swap": 1, "pids": 1, "cpu": 1, "cpuacct": 1},
+    cgroups={"memory": 1, "swap": 1, "sockets": 1, "kernel": 1, "pids": 1, "cpu": 1, "cpuacct": 1},
     landlock=7,
     seccomp=True,
     system=SYSTEM,
 )
-ROOT_V2 = replace(ROOT_V1, cgroups={"memory": 2, "swap": 2, "pids": 2, "cpu": 2})
+ROOT_V2 = replace(ROOT_V1, cgroups={"memory": 2, "swap": 2, "sockets": 2, "kernel": 2, "pids": 2, "cpu": 2})
 USER = replace(
     ROOT_V1,
     uid=1000,

@@ -18,7 +18,7 @@ from stockade.warden import wire
 
 REPORT = {
     "failure": None, "cause": None, "started": True, "oom_kills": 0, "oom_outside": 0, "forks_refused": 0, "status": 0,
-    "cpu_seconds": 0.0, "cpu_source": "cgroup", "wall_seconds": 0.0, "peak_memory": None, "peak_processes": None,
+    "cpu_seconds": 0.0, "cpu_source": "cgroup", "wall_seconds": 0.0, "peak_memory": None, "peak_sockets": None, "locks": 0, "peak_processes": None,
     "past_soft_memory": None, "engine": b"", "disk_free": None, "inodes_free": None, "channel": b"", "channel_overflow": False,
     "denials": [], "denials_truncated": False, "collect_trouble": "", "output": [0, 0], "tails": [b"", b""],
 }  # fmt: skip

@@ -13,6 +13,7 @@ from stockade._plan import plan
 from stockade.backends.native import launch
 from stockade.backends.native_capabilities import capabilities
 from stockade.linux import seccomp
+from stockade.linux.seccomp import filters
 from stockade.linux.seccomp.syscalls import Arch, numbers
 from tests.unit import facts as hosts
 
@@ -56,13 +57,16 @@ class TestPrograms:
     @pytest.mark.parametrize("host", [hosts.ROOT_V1, hosts.USER])
     def test_without_options_a_program_is_what_it_always_was(self, which, host):
         shared = "memory" not in host.cgroups
-        expected = seccomp.build(which, Arch.X86_64, refuse_shared_memory=shared)
+        table = filters.table_of(which, Arch.X86_64)
+        narrowed = filters.without_uncounted_memory(table)
+        expected = seccomp.compile_table(filters.without_shared_memory(narrowed) if shared else narrowed)
         assert _filter.program(planned(host, syscalls=which.value)) == expected
         assert _filter.errnos(planned(host, syscalls=which.value)) == {}
 
     def test_explained_denials_are_another_program_with_errnos(self):
         made = planned(explain_denials=True)
-        assert _filter.program(made) == seccomp.build(seccomp.Filter.STANDARD, Arch.X86_64, notify=True)
+        table = filters.without_uncounted_memory(filters.table_of(seccomp.Filter.STANDARD, Arch.X86_64))
+        assert _filter.program(made) == seccomp.compile_table(filters.listening(table))
         codes = _filter.errnos(made)
         assert (codes[NR["mount"]], codes[NR["socket"]]) == (1, 97)
         assert NR["clone3"] not in codes
@@ -83,6 +87,14 @@ class TestPrograms:
             (denial,) = denied(made, "memfd_create")
             assert "counted by no process's own limits" in denial.explanation
             assert denial.allowed_by == "limits.memory='unlimited'"
+
+    @pytest.mark.parametrize("mode", ["add", "replace"])
+    def test_own_filter_allowing_all_leaves_reserved_pages_closed(self, write, mode):
+        made = planned(syscalls_file=write(EVERYTHING), syscalls_mode=mode)
+        calls = [(NR["mmap"], (0, 0, 0, 0x40022)), (NR["memfd_create"], (0, 4)), (NR["shmget"], (0, 0, 0o4600))]
+        found = _filter.denials(made, [(number, 1, (*args, *ARGS)[:6]) for number, args in calls])
+        assert {each.allowed_by for each in found} == {"limits.memory='unlimited'"}
+        assert all("huge pages that the host has reserved" in each.explanation for each in found)
 
 
 class TestWords:

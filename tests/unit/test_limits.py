@@ -123,6 +123,35 @@ def test_the_verdict_claims_no_more_than_was_seen(fields, state):
     assert told is not None and told.state is state
 
 
+@pytest.mark.parametrize(
+    ("fields", "state"),
+    [
+        ({"peak_memory": 10 * MIB, "peak_sockets": 0}, Met.NOT_MET),
+        ({"peak_memory": 10 * MIB, "peak_sockets": 20 * MIB}, Met.NOT_MET),
+        ({"peak_memory": 20 * MIB, "peak_sockets": 30 * MIB}, Met.UNKNOWN),
+        ({"peak_memory": 40 * MIB, "peak_sockets": 0}, Met.UNKNOWN),
+        ({"peak_memory": 10 * MIB, "peak_sockets": None}, Met.UNKNOWN),
+        ({"peak_memory": 10 * MIB, "peak_sockets": None, "oom_kills": 1}, Met.MET),
+        ({"peak_memory": 10 * MIB, "peak_sockets": 40 * MIB, "cause": "memory"}, Met.MET),
+    ],
+)
+def test_memory_state_is_not_met_only_if_proved(fields, state):
+    policy = Policy(limits={"memory": "40MiB"})
+    made = plan(policy, hosts.ROOT_V1, "native", capabilities(hosts.ROOT_V1))
+    assert verdict(made, report(**fields), b"", b"").limits_met[Guarantee.MEMORY].state is state
+
+
+@pytest.mark.parametrize(
+    ("missing", "words"),
+    [("sockets", "no control group counts buffers of TCP"), ("kernel", "memory of the kernel is not counted here")],
+)
+def test_memory_receipt_names_kinds_not_counted(missing, words):
+    for host in (hosts.ROOT_V1, hosts.ROOT_V2):
+        less = {name: version for name, version in host.cgroups.items() if name != missing}
+        assert words in limits.held(replace(host, cgroups=less))[Guarantee.MEMORY].note
+        assert words not in limits.held(host)[Guarantee.MEMORY].note
+
+
 @pytest.mark.parametrize(("version", "strength"), [(2, Strength.KERNEL), (1, Strength.KERNEL), (None, Strength.ABSENT)])
 def test_a_rate_is_held_where_there_are_groups_for_it(version, strength):
     facts = replace(hosts.ROOT_V1, cgroups={} if version is None else {"io": version})

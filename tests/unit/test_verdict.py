@@ -22,7 +22,7 @@ EXITED = 256
 def report(**fields):
     return {
         "status": 0, "started": True, "wall_seconds": 0.1, "cpu_seconds": 0.1, "cpu_source": "cgroup",
-        "peak_memory": 1 << 20, "peak_processes": 1, "oom_kills": 0, "oom_outside": 0, "forks_refused": 0, "disk_free": 1, "inodes_free": 1,
+        "peak_memory": 1 << 20, "peak_sockets": 0, "locks": 0, "peak_processes": 1, "oom_kills": 0, "oom_outside": 0, "forks_refused": 0, "disk_free": 1, "inodes_free": 1,
         "past_soft_memory": None, "cause": None, "failure": None, "output": [0, 0], "tails": [b"", b""], "channel": b"", "channel_overflow": False,
         "denials": [], "denials_truncated": False,
     } | fields  # fmt: skip

@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from stockade.attacks import build, outside
+from stockade.attacks.stages import memory
 from stockade.client import wardens
 
 GUEST_PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -153,6 +154,14 @@ def _typing() -> str | None:
     return None if allowed else "the kernel lets only root type into a terminal"
 
 
+def _huge_pages() -> str | None:
+    if not Path("/proc/sys/vm/nr_hugepages").exists():
+        return "the kernel has no pool of huge pages"
+    if os.geteuid() == 0 or memory.free_huge_pages():
+        return None
+    return "the host has reserved no huge pages, and only root can"
+
+
 def _vsock() -> str | None:
     try:
         with socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM) as sock:
@@ -178,6 +187,7 @@ CHECKS: dict[str, Callable[[], str | None]] = {
     "crypto-sockets": _crypto_sockets,
     "ia32": _ia32,
     "disk-device": _disk_device,
+    "huge-pages": _huge_pages,
     "vsock": _vsock,
     "x86_64": lambda: None if os.uname().machine == "x86_64" else f"the machine is {os.uname().machine}",
     "x32": _answers(_X32, "the kernel has no x32 entry"),
@@ -186,6 +196,7 @@ CHECKS: dict[str, Callable[[], str | None]] = {
     "core-files": _core_files,
     "raised-limits": _raised_limits,
     "typing": _typing,
+    "numa": _file("/proc/self/numa_maps"),
     "modules": _file("/proc/modules"),
     "kexec": lambda: None if _setting("kernel/kexec_load_disabled") == "0" else "the kernel loads no other",
     "cc": _compiler,

@@ -174,7 +174,7 @@ class _Walls(_Words):
         self.base = encode_steps((("session",), ("status", STATUS), *self.steps, *(() if placed else (("become",),))))
         self.limits = rlimits(plan.policy, plan.facts, own_tasks)
         self.groups = groups(plan.policy, ENGINE_TASKS + own_tasks - 1)
-        self.watch = watch(plan.policy, plan.facts, ENGINE_TASKS, own_tasks)
+        self.watch = watch(plan.policy, plan.facts, ENGINE_TASKS, own_tasks, own_network=True)
 
     def _namespaces(self, *, disable_userns: bool) -> None:
         uid = str(self._policy.security.uid)

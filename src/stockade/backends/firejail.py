@@ -141,7 +141,7 @@ def launch(
             ("data", TOLD, _told(plan, job, command, place)),
         ),
         groups=groups(policy, ENGINE_TASKS + command.own_tasks - 1),
-        watch=watch(policy, facts, ENGINE_TASKS, command.own_tasks),
+        watch=watch(policy, facts, ENGINE_TASKS, command.own_tasks, own_network=True),
         bare=True,
         host_uid=policy.security.host_uid if facts.uid == 0 else None,
         channel=command.channel,

@@ -19,7 +19,14 @@ _SUPERVISOR = Strength.SUPERVISOR
 _SLOW_READS = (
     "from each disk; what the page cache has is free; whoever else wants a page that is being read so slowly waits too"
 )
-_AFTER_OOM = "the warden ends the tree after an oom_kill"
+_AFTER_OOM = (
+    "the warden ends the tree after an oom_kill, and when answers of netlink, connections that nobody accepts and "
+    "locks on files, which the group does not count, fill the rest: looked at every 100 ms"
+)
+_APART = (
+    "buffers of TCP and UDP have a bound of their own, of the same size, and the warden ends the tree when both "
+    "together reach the limit: worst case twice the limit for 100 ms"
+)
 LOOSE = 64
 """By how much RLIMIT_NPROC exceeds the limit where the run's group counts exactly: others may have the uid too."""
 _SIGNALS = 1024
@@ -88,8 +95,10 @@ def groups(policy: Policy, engine_tasks: int = 0) -> Groups:
     return Groups(**figures, cores=figure(Guarantee.CPU_RATE)).with_tasks(engine_tasks)
 
 
-def watch(policy: Policy, facts: HostFacts, engine_tasks: int = 0, own_tasks: int = 1) -> Watch:
-    """Return what the warden watches."""
+def watch(
+    policy: Policy, facts: HostFacts, engine_tasks: int = 0, own_tasks: int = 1, *, own_network: bool = False
+) -> Watch:
+    """Return what the warden watches. ``own_network`` tells that the backend can give a network namespace."""
     figure = policy.limits.figure
     output, memory = figure(Guarantee.OUTPUT), figure(Guarantee.MEMORY)
     sampled = memory is not None and "memory" not in facts.cgroups
@@ -102,6 +111,7 @@ def watch(policy: Policy, facts: HostFacts, engine_tasks: int = 0, own_tasks: in
         own_tasks=own_tasks,
         sampled_memory=int(memory) if sampled and memory is not None else None,
         soft_memory=policy.limits.soft,
+        own_network=own_network and policy.network == "none",
     )
 
 
@@ -198,18 +208,34 @@ def _io_read(facts: HostFacts) -> Enforcement:
 
 def _memory(facts: HostFacts) -> Enforcement:
     version = facts.cgroups.get("memory")
-    if version == 2:
-        return Enforcement("cgroup v2 memory.max", _KERNEL, _AFTER_OOM)
-    if version == 1:
-        return Enforcement("cgroup v1 memory.limit_in_bytes", _KERNEL, _AFTER_OOM)
+    if version is not None:
+        return _counted_memory(facts, version)
     note = (
-        "worst case: processes x memory, and beside it the disk, which lies in memory, and buffers of pipes and sockets"
+        "worst case: processes x memory, and beside it the disk, which lies in memory, and buffers of pipes and Unix "
+        "sockets, System V messages and other memory of the kernel, up to the bounds that the kernel sets for each"
     )
     if not filters_syscalls(facts):
         note += (
-            ", and without bound what no process maps: memfd files, System V segments, shared memory that was dropped"
+            ", and without bound what no process maps: memfd files, System V segments, shared memory that was dropped, "
+            "huge pages that the host has reserved"
         )
     return Enforcement("RLIMIT_DATA and a sampled total", _SUPERVISOR, f"{note}; {no_cgroup(facts, 'memory')}")
+
+
+def _counted_memory(facts: HostFacts, version: int) -> Enforcement:
+    mechanism, notes = f"cgroup v{version} memory.max", [_AFTER_OOM]
+    if version == 1:
+        mechanism = "cgroup v1 memory.limit_in_bytes"
+        if "sockets" in facts.cgroups:
+            mechanism += ", memory.kmem.tcp.limit_in_bytes"
+            notes.append(_APART)
+    if "sockets" not in facts.cgroups:
+        notes.append("no control group counts buffers of TCP and UDP here: tcp_mem and udp_mem of the host bound them")
+    if "kernel" not in facts.cgroups:
+        notes.append("memory of the kernel is not counted here: pipes, Unix sockets, page tables, names of files")
+    if not filters_syscalls(facts):
+        notes.append("huge pages that the host has reserved are not counted, and no filter refuses them here")
+    return Enforcement(mechanism, _KERNEL, "; ".join(notes))
 
 
 def _swap(facts: HostFacts) -> Enforcement:

@@ -215,7 +215,7 @@ def _room(plan: Plan, needs: _Needs, own: int, stays_open: bool) -> _Room:
         closing=closing if stays_open else (),
         limits=("limits", _limits(policy, facts, needs.own_tasks)),
         groups=groups(policy, needs.own_tasks - 1),
-        watch=watch(policy, facts, own_tasks=needs.own_tasks),
+        watch=watch(policy, facts, own_tasks=needs.own_tasks, own_network=True),
         errnos=_filter.errnos(plan) if filters_syscalls(facts) else {},
     )
 

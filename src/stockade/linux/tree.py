@@ -21,22 +21,28 @@ class Sample(Record):
 def sample(init: int, bound: int | None) -> Sample:
     """Return memory, CPU time and tasks below ``init``.
 
-    Memory is what is resident and not a file's, summed; pages shared by a fork count once for each process,
-    so a sum above ``bound`` is measured again by proportional share, which costs more and is exact.
+    Memory is what is resident and not a file's, and page tables, summed; pages shared by a fork count once for each
+    process, so a sum above ``bound`` is measured again by proportional share, which costs more and is exact.
     """
     pids = descendants.below(init)
-    memory = sum(map(_resident, pids))
+    found = [_memory(pid) for pid in pids]
+    memory = sum(resident for resident, _ in found)
     if bound is not None and memory > bound:
         memory = sum(map(_proportional, pids))
+    memory += sum(tables for _, tables in found)
     times = [_times(pid) for pid in pids]
     cpu = sum(time for time, _ in times) + _times(init, children_only=True)[0]
     return Sample(memory=memory, cpu_seconds=cpu, tasks=sum(tasks for _, tasks in times))
 
 
-def _resident(pid: int) -> int:
+def _memory(pid: int) -> tuple[int, int]:
+    """Return the bytes that are resident and not a file's, and those of page tables: a mapping that is only read has
+    such tables, and no page of its own."""
     fields = dict(line.split(":", 1) for line in _read(f"/proc/{pid}/status").splitlines())
-    kinds = (fields.get("RssAnon", "0"), fields.get("RssShmem", "0"))
-    return sum(int(kind.split()[0]) * 1024 for kind in kinds)
+    anonymous, shared, tables = (
+        int(fields.get(kind, "0").split()[0]) * 1024 for kind in ("RssAnon", "RssShmem", "VmPTE")
+    )
+    return anonymous + shared, tables
 
 
 def _proportional(pid: int) -> int:
@@ -44,7 +50,7 @@ def _proportional(pid: int) -> int:
     for line in _read(f"/proc/{pid}/smaps_rollup").splitlines():
         if line.startswith(("Pss_Anon:", "Pss_Shmem:", "SwapPss:")):
             total += int(line.split()[1]) * 1024
-    return total or _resident(pid)
+    return total or _memory(pid)[0]
 
 
 def _times(pid: int, *, children_only: bool = False) -> tuple[float, int]:

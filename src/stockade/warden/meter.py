@@ -6,13 +6,14 @@ import os
 import time
 
 from stockade._launch import Groups, Watch
-from stockade.linux import tree
+from stockade.linux import descendants, locks, sockets, tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    from stockade.linux.cgroups import Group
     from stockade.warden.slot import Slot
 
     Finding = tuple[str, str, float, float]
@@ -55,6 +56,7 @@ class Meter:
         self._spent = 0.0
         self._setup_peak = 0
         self._peak_memory = 0
+        self._apart = self._peak_apart = self._locks = 0
         self._peak_tasks = 0
         self.started = False
         self.next_look = float("inf")
@@ -149,14 +151,40 @@ class Meter:
             yield "cpu_time", self._cpu, watch.cpu_seconds, self._cpu >= watch.cpu_seconds
         if watch.sampled_memory is not None:
             used = self._memory or 0
-            yield "memory", used, watch.sampled_memory, used >= watch.sampled_memory
+            yield "memory", used, watch.sampled_memory, used >= watch.sampled_memory or self._locks >= locks.MOST
         elif group is not None and self._group_has_memory and self._groups.memory is not None:
-            held = group.memory_held(int(NEAR * self._groups.memory))
-            yield "memory", held, self._groups.memory, group.oom_kills() > 0
+            yield "memory", self._hold(group, self._groups.memory), self._groups.memory, self._is_full(group)
         if self._groups.processes is not None and self._tasks is not None:
             refused = group is not None and group.forks_refused() > 0
             used = self._tasks if self._tasks > 1 else 0  # who may have one task alone is not near anything
             yield "processes", used, self._groups.processes - watch.other_tasks, refused
+
+    def _hold(self, group: Group, limit: int) -> int:
+        """Return what the tree holds. Buffers that the kernel counts apart are watched more closely."""
+        uncounted = self._uncounted(all_kinds=not group.counts_sockets) + self._hold_locks()
+        held = group.memory_held(0 if uncounted else int(NEAR * limit)) + uncounted
+        self._apart = held if uncounted or group.sockets_apart() else 0
+        self._peak_apart = max(self._peak_apart, self._apart)
+        return held
+
+    def _hold_locks(self) -> int:
+        """Return what the tree's locks on files take, which no control group counts."""
+        self._locks = locks.held(self._init)
+        return self._locks * locks.EACH
+
+    def _uncounted(self, *, all_kinds: bool) -> int:
+        """Return what sockets of the guest's own network hold that no control group counts."""
+        if not self._watch.own_network:
+            return 0
+        pid = self._init
+        for _ in range(self._watch.engine_tasks):  # the last of them is in the guest's network
+            pid = next(iter(descendants.children(pid)), 0)
+        return sockets.uncounted(pid, all_kinds=all_kinds) if pid else 0
+
+    def _is_full(self, group: Group) -> bool:
+        """Return whether memory is used up. The kernel bounds buffers that it counts apart, but not their sum with the
+        rest."""
+        return group.oom_kills() > 0 or self._apart >= (self._groups.memory or 0) > 0 or self._locks >= locks.MOST
 
     def _read(self, now: float) -> float:
         """Read clock and counters; return the wall time."""
@@ -175,7 +203,9 @@ class Meter:
         sample = tree.sample(self._init, bound)
         self._cpu = max(self._cpu, sample.cpu_seconds - self._spent)
         self._memory = sample.memory
-        self._peak_memory = max(self._peak_memory, sample.memory)
+        if self._watch.sampled_memory is not None:
+            self._memory += self._uncounted(all_kinds=True) + self._hold_locks()
+        self._peak_memory = max(self._peak_memory, self._memory)
         self._peak_tasks = max(self._peak_tasks, sample.tasks)
         if self._group is None:
             self._tasks = max(1, sample.tasks - self._watch.other_tasks)
@@ -191,6 +221,8 @@ class Meter:
         for used, limit in ((self._memory or 0, self._watch.sampled_memory), (held, self._soft)):
             if limit is not None and used is not None:
                 pause = min(pause, _SAMPLE_CLOSELY if 2 * used > limit else _SAMPLE_EVERY)
+        if 2 * self._apart > (self._groups.memory or 0):
+            pause = min(pause, _SAMPLE_EVERY)
         pause = max(pause, _SHORTEST)
         if self._watch.wall_seconds is not None and self._paused is None:
             part = 1.0 if "wall_time" in self._told else NEAR
@@ -208,7 +240,9 @@ class Meter:
         else:
             cpu, source = max(self._cpu, told.get("cpu_seconds", 0.0) - self._spent, 0.0), "sampled"
         peak = counters.peak_memory if counters else None
-        if peak is None:
+        if peak is not None:
+            peak = max(peak, self._peak_apart)
+        else:
             # The kernel keeps the highest of a process's life, from before it became the guest as well.
             told_peak = told.get("peak_memory", 0)
             peak = max(self._peak_memory, told_peak if told_peak > self._setup_peak else 0) or None
@@ -219,6 +253,8 @@ class Meter:
             "cpu_seconds": cpu,
             "cpu_source": source,
             "peak_memory": peak,
+            "peak_sockets": counters.peak_sockets if counters else None,
+            "locks": self._locks,
             "past_soft_memory": self._past_soft,
             "peak_processes": self._most_tasks(counters.peak_processes if counters else None),
             "oom_kills": counters.oom_kills if counters else None,

@@ -15,6 +15,8 @@ class Counters(Record):
 
     cpu_seconds: float | None = None
     peak_memory: int | None = None
+    peak_sockets: int | None = None
+    """Buffers of TCP and UDP, as far as ``peak_memory`` is without them."""
     oom_kills: int | None = None
     """Tasks that the kernel has killed at the group's own limit."""
     oom_outside: int | None = None
@@ -32,6 +34,11 @@ class Files:
         self.folders = [path for _, path in places]
         self._versions = [(path, hierarchy.version) for hierarchy, path in places]
         self._readers: dict[str, int] = {}
+
+    def _begin_anew(self, name: str, word: bytes) -> None:
+        if name not in self._readers:
+            self._readers[name] = os.open(f"{self._paths['memory']}/{name}", os.O_RDWR | os.O_CLOEXEC)
+        os.pwrite(self._readers[name], word, 0)
 
     def close(self) -> None:
         """Close the descriptors; whoever made the group removes it."""

@@ -8,14 +8,16 @@ from stockade.linux import files
 from stockade.linux.cgroups import disks
 from stockade.linux.cgroups.counters import Counters, Files
 from stockade.linux.cgroups.freezer import FROZEN
-from stockade.linux.cgroups.places import Hierarchy
+from stockade.linux.cgroups.places import SOCKETS_V1
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from stockade._launch import Groups
+    from stockade.linux.cgroups.places import Hierarchy
 
 RENEWABLE = 8 << 20
 """Bytes that an earlier run may leave charged: they count for the next one as well."""
+PEAK_SOCKETS_V1 = "memory.kmem.tcp.max_usage_in_bytes"
 _FEW_TASKS = 16
 _ROOM = 16 << 20  # bytes: what a keeper touches when it ends a guest, many times over
 _ABOUT = 1 << 20  # bytes: what the kernel charges in one go stays that far below a limit that it cannot meet
@@ -81,6 +83,8 @@ class Group(Files):
             self._set("memory", "memory.limit_in_bytes", memory)
             if swap is not None and "swap" in self._paths:
                 self._set("memory", "memory.memsw.limit_in_bytes", memory + swap)
+            if "sockets" in self._paths:
+                self._set("memory", SOCKETS_V1, memory)
 
     def begin(self, own_tasks: int) -> None:
         """A run begins: readings are differences to now, and the limits that were set hold again, where the last one
@@ -106,6 +110,7 @@ class Group(Files):
         return Counters(
             cpu_seconds=self.cpu_seconds(),
             peak_memory=self._own_peak(),
+            peak_sockets=self._peak_sockets(),
             oom_kills=None if kills is None else self.oom_kills(),
             oom_outside=None if kills is None else self.oom_outside(),
             forks_refused=self._since("forks_refused", self._forks_refused()),
@@ -139,6 +144,11 @@ class Group(Files):
         return "memory" in self._paths
 
     @property
+    def counts_sockets(self) -> bool:
+        """Whether buffers of TCP and UDP are counted here."""
+        return "sockets" in self._paths
+
+    @property
     def counts_cpu(self) -> bool:
         """Whether CPU time is counted here."""
         return "cpuacct" in self._paths
@@ -147,7 +157,7 @@ class Group(Files):
         """Return the bytes charged now without pages of files, which the kernel takes back when others need them
         (cgroup-v1/memory.rst, cgroup-v2.rst: ``active_file``, ``inactive_file``). Less than ``concern`` in all is
         returned as it is, with them: that costs one read less."""
-        charged = self._number("memory", {1: "memory.usage_in_bytes", 2: "memory.current"}) or 0
+        charged = self._charged() or 0
         if charged < concern:
             return charged
         pages = 0
@@ -159,7 +169,7 @@ class Group(Files):
         """Return the bytes charged now that are no process's own memory, and so can outlive who has asked for them:
         pages of files that were read or made, shared memory and buffers that the kernel has not taken down yet. Less
         than ``least`` in all is returned as it is: that costs one read less."""
-        charged = self._number("memory", {1: "memory.usage_in_bytes", 2: "memory.current"}) or 0
+        charged = self._charged() or 0
         if charged < least:
             return charged
         own = "rss" if self._version["memory"] == 1 else "anon"
@@ -183,7 +193,7 @@ class Group(Files):
         try:
             if not self.is_empty_but_for(residents):
                 return False
-            charged = self._number("memory", {1: "memory.usage_in_bytes", 2: "memory.current"})
+            charged = self._charged()
             if charged is not None and charged > RENEWABLE:
                 return False
             if (self._peak_processes() or 0) > _FEW_TASKS:
@@ -216,6 +226,8 @@ class Group(Files):
             if "swap" in self._paths:
                 self._set("memory", "memory.memsw.limit_in_bytes", -1)
             self._set("memory", "memory.limit_in_bytes", -1)
+            if "sockets" in self._paths:
+                self._set("memory", SOCKETS_V1, -1)
         if "pids" in self._paths:
             self._set("pids", "pids.max", "max")
         self._lift_quota()
@@ -287,6 +299,21 @@ class Group(Files):
     def _peak_memory(self) -> int | None:
         return self._number("memory", {1: "memory.max_usage_in_bytes", 2: "memory.peak"})
 
+    def _charged(self) -> int | None:
+        """Return the bytes charged now, with the buffers that version 1 counts apart."""
+        charged = self._number("memory", {1: "memory.usage_in_bytes", 2: "memory.current"})
+        return None if charged is None else charged + self.sockets_apart()
+
+    def sockets_apart(self) -> int:
+        """Return the bytes that buffers of TCP and UDP hold now beside the group's other memory: none in version 2."""
+        return (self._number("memory", {1: "memory.kmem.tcp.usage_in_bytes"}) or 0) if "sockets" in self._paths else 0
+
+    def _peak_sockets(self) -> int | None:
+        """Return the most that those buffers have held; ``None`` where nothing counts them."""
+        if "sockets" not in self._paths:
+            return None
+        return self._number("memory", {1: PEAK_SOCKETS_V1}) if self._version["memory"] == 1 else 0
+
     def _peak_processes(self) -> int | None:
         return self._number("pids", {1: "pids.peak", 2: "pids.peak"})
 
@@ -310,13 +337,12 @@ class Group(Files):
         if "memory" not in self._paths:
             return True
         try:
-            # In v2 it counts from now on for whoever reads through the same descriptor.
-            name, word = (
-                ("memory.max_usage_in_bytes", b"0") if self._version["memory"] == 1 else ("memory.peak", b"reset")
-            )
-            if name not in self._readers:
-                self._readers[name] = os.open(f"{self._paths['memory']}/{name}", os.O_RDWR | os.O_CLOEXEC)
-            os.pwrite(self._readers[name], word, 0)
+            if self._version["memory"] == 2:  # it counts from now on for whoever reads through the same descriptor
+                self._begin_anew("memory.peak", b"reset")
+            else:
+                self._begin_anew("memory.max_usage_in_bytes", b"0")
+                if "sockets" in self._paths:
+                    self._begin_anew(PEAK_SOCKETS_V1, b"0")
         except OSError:
             return False
         return True

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 PREFIX = "stockade-"
+SOCKETS_V1 = "memory.kmem.tcp.limit_in_bytes"
+"""Bounds the buffers of TCP and UDP, which version 1 counts apart from all other memory."""
+_KERNEL_V1 = "memory.kmem.usage_in_bytes"
+_SWAP = {1: "memory.memsw.limit_in_bytes", 2: "memory.swap.max"}
+_OPTION = "cgroup.memory="
 
 
 class Hierarchy(Record):
@@ -110,32 +115,47 @@ def _is_same(one: Hierarchy, other: Hierarchy) -> bool:
 
 
 def _try_v1(hierarchy: Hierarchy, wanted: list[str]) -> tuple[Hierarchy, str]:
-    with_swap, slow = _try_folder(hierarchy.path, "memory.memsw.limit_in_bytes", wanted, version=1)
-    return Hierarchy(version=1, path=hierarchy.path, controllers=_kept(wanted, with_swap=with_swap, slow=slow)), slow
+    files_there, slow = _try_folder(hierarchy.path, (_SWAP[1], SOCKETS_V1, _KERNEL_V1), wanted, version=1)
+    return Hierarchy(version=1, path=hierarchy.path, controllers=_kept(wanted, files_there, slow, version=1)), slow
 
 
 def _try_v2(hierarchy: Hierarchy, wanted: list[str], caller: int) -> tuple[Hierarchy, str]:
     path = _find_room(hierarchy.path, wanted, caller)
     have = files.read(f"{path}/cgroup.subtree_control").split()
     there = [name for name in wanted if name in have]
-    with_swap, slow = _try_folder(path, "memory.swap.max", there, version=2)
-    kept = (*_kept(there, with_swap=with_swap, slow=slow), "cpuacct")  # any group counts CPU time (cpu.stat)
+    files_there, slow = _try_folder(path, (_SWAP[2],), there, version=2)
+    kept = (*_kept(there, files_there, slow, version=2), "cpuacct")  # any group counts CPU time (cpu.stat)
     return Hierarchy(version=2, path=path, controllers=kept), slow
 
 
-def _kept(names: list[str], *, with_swap: bool, slow: str) -> tuple[str, ...]:
+def _kept(names: list[str], files_there: set[str], slow: str, *, version: int) -> tuple[str, ...]:
+    """Return what can be controlled, with what the memory controller counts here beyond memory of processes."""
     kept = tuple(name for name in names if name != "io" or not slow)
-    return (*kept, "swap") if with_swap and "memory" in names else kept
+    if "memory" not in names:
+        return kept
+    switched_off = boot_options()
+    counted = {
+        "swap": _SWAP[version] in files_there,
+        "sockets": SOCKETS_V1 in files_there if version == 1 else "nosocket" not in switched_off,
+        "kernel": "nokmem" not in switched_off and (version == 2 or _KERNEL_V1 in files_there),
+    }
+    return (*kept, *(name for name, there in counted.items() if there))
 
 
-def _try_folder(path: str, swap: str, names: list[str], *, version: int) -> tuple[bool, str]:
-    """Make a group and remove it; return whether it counts swap, and why it cannot slow down reads and writes."""
+def boot_options() -> set[str]:
+    """Return the values of ``cgroup.memory=`` that the kernel was started with (kernel-parameters.txt)."""
+    words = files.read("/proc/cmdline").split()
+    return {value for word in words if word.startswith(_OPTION) for value in word.removeprefix(_OPTION).split(",")}
+
+
+def _try_folder(path: str, names_of_files: Sequence[str], names: list[str], *, version: int) -> tuple[set[str], str]:
+    """Make a group and remove it; return which files it has, and why it cannot slow down reads and writes."""
     probe = f"{path}/{PREFIX}probe-{os.getpid()}"
     os.mkdir(probe)
     try:
         files.write(f"{probe}/cgroup.procs", "")  # opens for writing; moves nothing
         slow = disks.try_all(probe, version) if "io" in names else ""
-        return os.path.exists(f"{probe}/{swap}"), slow
+        return {name for name in names_of_files if os.path.exists(f"{probe}/{name}")}, slow
     finally:
         os.rmdir(probe)
 

@@ -14,6 +14,7 @@ from stockade.linux.seccomp.rules import (
     NO_UNIX_SOCKETS,
     SHARED_HOST,
     SHARED_MEMORY,
+    UNCOUNTED,
     WATCHING,
 )
 from stockade.linux.seccomp.syscalls import Arch
@@ -71,6 +72,11 @@ def without_shared_memory(table: Table) -> Table:
 def without_watching(table: Table) -> Table:
     """The same table, with inotify refused: the kernel counts its instances and watches for the whole account."""
     return closing(table.arch, WATCHING).narrowed_by(table)
+
+
+def without_uncounted_memory(table: Table) -> Table:
+    """The same table, which refuses memory that no limit counts."""
+    return closing(table.arch, UNCOUNTED).narrowed_by(table)
 
 
 def on_shared_host(table: Table, *, network: bool, own_uid: bool, scoped_signals: bool) -> Table:

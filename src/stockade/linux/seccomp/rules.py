@@ -293,3 +293,23 @@ SHARED_MEMORY: Mapping[str, Rule] = {
     "memfd_create": always(REFUSE),
     "shmget": always(REFUSE),
 }
+
+_OFD_SETLK, _OFD_SETLKW = 37, 38
+_MAP_HUGETLB, _MFD_HUGETLB, _SHM_HUGETLB = 0x4_0000, 0x4, 0o4000
+
+# The pool of huge pages is the host's, and no control group for memory counts what is taken from it. Each call gets the
+# answer of a host without a pool, so programs fall back to ordinary pages. Transparent huge pages need none of this.
+# Nothing counts a memory policy either, and a process may have one for each of its mappings. Locks of an open file
+# description belong to no process in the kernel's list, so the warden could not tell whose they are; fcntl answers as
+# before Linux 3.15.
+UNCOUNTED_WHY = (
+    "no limit counts what it takes: huge pages that the host has reserved, policies for NUMA nodes, or locks that "
+    "belong to no process"
+)
+UNCOUNTED: Mapping[str, Rule] = {
+    "mmap": refuse_if((any_bit(3, _MAP_HUGETLB),), action=answer(errno.ENOMEM)),
+    "memfd_create": refuse_if((any_bit(1, _MFD_HUGETLB),), action=answer(errno.EINVAL)),
+    "shmget": refuse_if((any_bit(2, _SHM_HUGETLB),), action=answer(errno.ENOMEM)),
+    "mbind": always(REFUSE),
+    "fcntl": refuse_if((low(1, _OFD_SETLK),), (low(1, _OFD_SETLKW),), action=answer(errno.EINVAL)),
+}
