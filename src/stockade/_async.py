@@ -22,11 +22,12 @@ from stockade._result import Result
 from stockade._sandbox import Sandbox
 from stockade._stream import REPORT_SECONDS, Controls, Streaming, following
 from stockade.backends.base import Backend
-from stockade.client import wardens
+from stockade.client import room, wardens
 from stockade.client.blocking import Source as Input
 from stockade.client.conversation import LaunchLost
 from stockade.client.outbox import Outbox
 from stockade.client.patience import Patience
+from stockade.client.room import AGAIN_SECONDS, Place
 
 Conversing = AbstractContextManager[tuple[Outbox, wardens.Line]]
 _CHUNK = 1 << 18
@@ -86,7 +87,7 @@ class AsyncSandbox(Streaming["AsyncStream"]):
             return await self._run_once(inner, job, on_warning)
 
     async def _run_once(self, inner: Sandbox, job: Job, on_warning: OnWarning | None, *, final: bool = True) -> Result:
-        with inner.conversing(job, final=final) as (outbox, line):
+        with inner.conversing(job, final=final, place=await _entered()) as (outbox, line):
             return await _held(outbox, line, job.stdin, on_warning)
 
     def stream_job(
@@ -97,7 +98,7 @@ class AsyncSandbox(Streaming["AsyncStream"]):
 
         async def converse(*, final: bool) -> Conversing:
             inner = await self._ready()
-            return inner.conversing(job, final=final, **how)
+            return inner.conversing(job, final=final, place=await _entered(), **how)
 
         return AsyncStream(converse, job.stdin)
 
@@ -169,6 +170,27 @@ async def _followed(
                 return
         except LaunchLost:  # the warden is gone, and nothing has begun
             continue
+
+
+async def _entered() -> Place:
+    """Wait for room for one more run, without holding up the event loop. The task has it."""
+    loop, holder, there = asyncio.get_running_loop(), asyncio.current_task(), room.room
+    place = there.attempt(holder)
+    if place is None:
+        called = asyncio.Event()
+        call = partial(loop.call_soon_threadsafe, called.set)
+        there.queue(call)
+        try:
+            while place is None:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(called.wait(), AGAIN_SECONDS)
+                place = there.attempt(holder)
+                if place is None and called.is_set():
+                    called.clear()
+                    there.queue(call, first=True)
+        finally:
+            there.leave_queue(call, has_place=place is not None)
+    return place
 
 
 async def _held(

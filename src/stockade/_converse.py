@@ -22,6 +22,7 @@ from stockade.backends.base import Backend
 from stockade.client import wardens
 from stockade.client.conversation import Conversation, introduction, repetition
 from stockade.client.outbox import Outbox
+from stockade.client.room import Place
 from stockade.client.sending import send_now
 from stockade.languages import registry as languages
 
@@ -49,18 +50,26 @@ class Opener:
 
     @contextmanager
     def open(
-        self, job: Job, *, interactive: bool = False, keep: int | None = None, final: bool = True, **how: Any
+        self,
+        job: Job,
+        *,
+        interactive: bool = False,
+        keep: int | None = None,
+        final: bool = True,
+        place: Place | None = None,
+        **how: Any,
     ) -> Iterator[Opened]:
         """Open a line and a conversation about ``job``. Leaving ends the run.
 
-        ``interactive``, ``keep`` and ``final`` are for ``Conversation``, ``how`` for ``introduction``."""
+        ``place`` is the room for the run, taken before. ``interactive``, ``keep`` and ``final`` are for
+        ``Conversation``, ``how`` for ``introduction``."""
         silent = job.stdin is None and not interactive
         plain = silent and not how
         how |= {"caller": self.caller, "trace": self.trace, "silent": silent}
         replays = job.stdin is None or isinstance(job.stdin, bytes)
         more: Any = {"silent": silent, "interactive": interactive, "keep": keep, "final": final, "replays": replays}
         # The line first: the warden wakes up while the launch is put together.
-        with wardens.line() as line:
+        with wardens.line(place) as line:
             plan = _for_job(self._backend, self._plan, job)
             warmed = replace(job, **self._warmth) if self._warmth and job.source is not None else job
             with prepared(self._backend, plan, warmed) as launch:

@@ -9,6 +9,7 @@ import sys
 import time
 
 import pytest
+from tests.support import host
 
 import stockade
 
@@ -87,3 +88,56 @@ def test_who_calls_off_a_run_that_waits_does_not_wait() -> None:
 def test_who_waits_for_a_warm_interpreter_does_not_wait_for_itself() -> None:
     """A run that insists on a copy is let in once more when there is an interpreter to make it."""
     assert under_few_descriptors(INSISTING, 150) == "completed\n"
+
+
+LIMITED = """
+import asyncio, sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+import stockade
+count = int(sys.argv[1])
+def call(box, number):
+    return box.run_command(["true"]) if number % 2 else box.run(str(number))
+def by_threads():
+    box = stockade.Sandbox(backend="native")
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(lambda number: call(box, number), range(count)))
+async def by_tasks():
+    async with stockade.AsyncSandbox(backend="native") as box:
+        return await asyncio.gather(*(call(box, number) for number in range(count)))
+results = by_threads() if sys.argv[2] == "threads" else asyncio.run(by_tasks())
+print(Counter((str(result.outcome), result.error and result.error.message) for result in results))
+"""
+WAITS_FOR_ITSELF = """
+import stockade
+box, streams = stockade.Sandbox(backend="native"), []
+try:
+    for _ in range(40):
+        streams.append(box.stream("input()", interactive=True))
+except stockade.SetupError as error:
+    print(len(streams) >= 4, error)
+for stream in streams:
+    stream.close()
+print(box.run("1").outcome)
+"""
+
+
+@pytest.mark.needs("native")
+@pytest.mark.parametrize("how", ["threads", "tasks"])
+@pytest.mark.parametrize(("limit", "count"), [(64, 40), (256, 100)])
+def test_crowd_under_few_descriptors_waits_for_room(limit: int, count: int, how: str) -> None:
+    """Every call completes, whatever has no descriptor: the caller, the warden, or one of its processes."""
+    script = f'ulimit -n {limit} && exec "$0" -c "$1" {count} {how}'
+    before = host.abandoned_groups()
+    done = subprocess.run(
+        ["/bin/sh", "-c", script, sys.executable, LIMITED], capture_output=True, text=True, timeout=110, check=False
+    )
+    assert host.eventually(lambda: host.abandoned_groups() <= before, 5)
+    assert (done.stdout, done.stderr) == (f"Counter({{('completed', None): {count}}})\n", "")
+
+
+@pytest.mark.needs("native")
+def test_caller_that_would_wait_for_itself_is_told() -> None:
+    said = under_few_descriptors(WAITS_FOR_ITSELF, 64)
+    assert "True ask the warden for a run: under a limit of 64 open files 8 runs go on at a time" in said
+    assert said.endswith("completed\n")

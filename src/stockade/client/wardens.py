@@ -21,8 +21,9 @@ from typing import Any
 from stockade._errors import SetupError
 from stockade._facts import HostFacts
 from stockade._loading import removed
-from stockade.client import reaping
+from stockade.client import reaping, room
 from stockade.client.patience import Patience
+from stockade.client.room import Place
 from stockade.linux import descendants, faults
 from stockade.warden import wire
 
@@ -44,6 +45,8 @@ class Line:
     """A socket to the warden for one run. Leaving the context ends the run, unless all was said and done."""
 
     def __init__(self, warden: WardenProcess, sock: socket.socket, said: Mapping[str, Any]) -> None:
+        self.place: Place | None = None
+        """The room that this process has for the run."""
         self.warden = warden
         self.sock = sock
         self.said = said
@@ -59,7 +62,11 @@ class Line:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Give the socket back."""
-        self.warden.take_back(self)
+        try:
+            self.warden.take_back(self)
+        finally:
+            if self.place is not None:
+                self.place.leave()
 
 
 class WardenProcess:
@@ -295,8 +302,21 @@ def current() -> WardenProcess:
         return _current
 
 
-def line() -> Line:
-    """Return a line to this process's warden for one run; to a new one if the last one turns out to be gone."""
+def line(place: Place | None = None) -> Line:
+    """Return a line to this process's warden for one run; to a new one if the last one turns out to be gone. ``place``
+    is the room for it, for which others wait."""
+    end_if_exiting()
+    place = place or room.room.enter()
+    try:
+        found = _line()
+    except BaseException:
+        place.leave()
+        raise
+    found.place = place
+    return found
+
+
+def _line() -> Line:
     try:
         return current().line()
     except WardenGoneError:
@@ -306,7 +326,10 @@ def line() -> Line:
 def idle_line() -> Line | None:
     """Return a line to this process's warden over which there was a run before, if there is any; its other end may be
     gone."""
-    return None if _current is None else _current.idle()
+    found = None if _current is None else _current.idle()
+    if found is not None:
+        found.place = room.room.enter_at_once()
+    return found
 
 
 def host_facts() -> HostFacts:

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any
 
-SHORTAGES = (errno.EMFILE, errno.ENFILE)
-"""Errors that say that no descriptor is free."""
+SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOSPC)
+"""Errors of a call that may work when something else has ended."""
 _ARGUMENT, _TEXT = 80, 400
 """Characters of an argument, and of a text, that are shown."""
 _ALLOW = "allow the call in the filter or security module of the container or service that stockade runs in"

@@ -7,6 +7,7 @@ import os
 import resource
 import time
 
+from stockade.linux import faults
 from stockade.warden.rooms import MEMORY, rooms
 
 TYPE_CHECKING = False
@@ -21,6 +22,8 @@ _AT_ONCE = 8 * len(os.sched_getaffinity(0))
 """So many are set up at a time: more would share the processors until all of them took too long."""
 _DESCRIPTORS, _OWN_DESCRIPTORS = 30, 64
 """What a run takes, with a place that is made for the next one; and what is left for all else."""
+_WHILE_AT_WORK = 12  # descriptors that runs at work may still open
+_MOST_TRIES = 3
 _PLENTY = 1 << 16  # descriptors: enough for all that wait, and for what there can be memory for
 _LOOK_SECONDS = 1.0
 _FORGETS = 0.9
@@ -33,23 +36,27 @@ and past the second figure as many as there is room for."""
 class Admission:
     """Lets runs begin, or has them wait."""
 
-    def __init__(self, begin: Callable[[Run, Launch], None]) -> None:
-        self._begin = begin
+    def __init__(self, begin: Callable[[Run, Launch], None], shed: Callable[[], bool] = lambda: False) -> None:
+        """``shed`` gives back what is kept for later runs, and tells whether there was anything."""
+        self._begin, self._shed = begin, shed
         self._active: set[Run] = set()
         self._starting: set[Run] = set()
         self._waiting: dict[int, list[tuple[Run, Launch]]] = {}  # by caller; whose turn it is comes first
         self._descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._kept = min(_OWN_DESCRIPTORS, self._descriptors // 4)
         self._room, self._short_of = 0, ""
         self._look_again = float("-inf")
         self._memory = MEMORY
         self._most, self._more_at = _UNBOUNDED, float("-inf")
-        self._calling = False
+        self._calling = self._full = False
+        self._tries: dict[Run, int] = {}
 
     def ask(self, run: Run, launch: Launch) -> None:
         """Let ``run`` begin, now or when its turn comes; refuse it where too many wait already."""
         waiting = sum(map(len, self._waiting.values()))
         if not waiting and self._has_room():
             self._admit(run, launch)
+            self._fill()  # it may have been put back
         elif waiting >= MOST_WAITING:
             run.refuse(
                 f"{len(self._active)} runs are at work, for more the host is short of {self._short_of}, and {waiting} "
@@ -67,7 +74,37 @@ class Admission:
         """Take notice that ``run`` is over, or waits for an interpreter: it takes nothing, and will ask again."""
         self._active.discard(run)
         self._starting.discard(run)
+        self._tries.pop(run, None)
+        self._full = False
         self._fill()
+
+    def put_back(self, run: Run, launch: Launch, short_of: str) -> bool:
+        """Have a run that could not begin wait until another ends, or until what is kept for later runs was given back;
+        return whether it does. ``short_of`` is what there was too little of."""
+        given = self._shed()
+        tries = self._tries.get(run, 0)
+        if len(self._active) <= 1 and (tries >= _MOST_TRIES or not (given or tries == 0)):
+            return False
+        self._tries[run] = tries + 1
+        self._active.discard(run)
+        self._starting.discard(run)
+        self._full, self._short_of = True, short_of
+        self._waiting = {launch.caller: [(run, launch), *self._waiting.pop(launch.caller, [])], **self._waiting}
+        self._fill()
+        return True
+
+    def may_hear(self) -> bool:
+        """Return whether there is a descriptor for one more run that waits; those at work need some meanwhile."""
+        if self._descriptors >= _PLENTY or not (self._active or self._waiting):
+            return True
+        return _open_descriptors() + 1 + _WHILE_AT_WORK <= self._descriptors
+
+    def has_slack(self) -> bool:
+        """Return whether there is so much room that something can be kept for later runs."""
+        if self._most < _UNBOUNDED or self._full:
+            return False
+        due = (len(self._starting) + 2) * _DESCRIPTORS
+        return self._descriptors >= _PLENTY or _open_descriptors() + due <= self._descriptors - self._kept
 
     def note(self, peak: int | None) -> None:
         """Take notice of the most memory that a run had: the next ones most likely have as much."""
@@ -104,7 +141,8 @@ class Admission:
         try:
             self._begin(run, launch)
         except OSError as error:  # or it would end whichever run has made room
-            run.refuse(f"the run could not begin: {error}")
+            if not (error.errno in faults.SHORTAGES and self.put_back(run, launch, os.strerror(error.errno or 0))):
+                run.refuse(faults.explain("begin the run", error))
 
     def _next(self) -> tuple[Run, Launch]:
         caller = next(iter(self._waiting))
@@ -118,12 +156,14 @@ class Admission:
         """Return whether one more run may begin; one always may."""
         if not self._active:
             return True
+        if self._full:
+            return False
         if len(self._starting) >= _AT_ONCE:
             self._short_of = "processors"
             return False
         if self._descriptors < _PLENTY:
             due = (len(self._starting) + 1) * _DESCRIPTORS
-            if _open_descriptors() + due > self._descriptors - _OWN_DESCRIPTORS:
+            if _open_descriptors() + due > self._descriptors - self._kept:
                 self._short_of = "descriptors (RLIMIT_NOFILE)"
                 return False
         if self._is_bounded():

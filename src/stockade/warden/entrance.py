@@ -22,17 +22,34 @@ class Entrance:
         events: loop.Loop,
         control: socket.socket,
         *,
+        may_hear: Callable[[], bool],
         on_run: Callable[[socket.socket], None],
         on_end: Callable[[], None],
     ) -> None:
-        """``on_run`` gets the socket of each, ``on_end`` is called when there will be no more."""
+        """``may_hear`` tells whether there is room to hear of one more. ``on_run`` gets the socket of each; ``on_end``
+        is called when there will be no more."""
         self._control = control
-        self._on_run, self._on_end = on_run, on_end
+        self._on_run, self._on_end, self._may_hear = on_run, on_end, may_hear
+        self._loop = events
+        self._listening = True
         events.watch(control.fileno(), loop.READ, self._on_control)
 
-    def _on_control(self, _events: int) -> None:
+    def listen(self) -> None:
+        """Hear of runs again, if there is room again. Until then they stay in the socket."""
+        if not self._listening and self._may_hear():
+            self._listening = True
+            self._loop.watch(self._control.fileno(), loop.READ, self._on_control)
+
+    def _on_control(self, events: int) -> None:
+        if events & loop.HUNG_UP and not self._listening:
+            self._on_end()
+            return
         # One at a time would let each of those that are heard first be set up before the next is heard at all.
         for _ in range(_AT_ONCE):
+            if not self._may_hear():
+                self._listening = False
+                self._loop.watch(self._control.fileno(), 0, self._on_control)
+                return
             if not self._hear():
                 return
 

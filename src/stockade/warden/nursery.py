@@ -5,7 +5,7 @@ from __future__ import annotations
 import _socket as socket
 import os
 
-from stockade.linux import descendants, processes
+from stockade.linux import descendants, faults, processes
 from stockade.warden import inside, wire
 from stockade.warden.bare import Bare
 from stockade.warden.cell import send_with
@@ -46,7 +46,9 @@ class Nursery:
                 for kind, fields in decoder.feed(data):
                     self._obey(kind, fields)
         except OSError as error:
-            self._say("failed", message=f"nursery: {error}")
+            self._say(
+                "failed", message=faults.explain("start the process that makes sandboxes", error), errno=error.errno
+            )
         os._exit(0)
 
     def _obey(self, kind: str, fields: dict[str, Any]) -> None:
@@ -72,7 +74,7 @@ class Nursery:
                 uid=fields["uid"],
             )
         except OSError as error:
-            self._say("failed", message=f"namespaces: {error}")
+            self._say("failed", message=faults.explain("make namespaces", error), errno=error.errno)
             return
         self._pin = _pin_mounts(init)
         send_with(self._control, wire.encode("made", init=init), fds)

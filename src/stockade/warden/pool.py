@@ -6,7 +6,7 @@ import time
 
 from stockade._launch import Groups, Launch
 from stockade._record import Record
-from stockade.linux import cgroups
+from stockade.linux import cgroups, faults
 from stockade.warden import loop, wire
 from stockade.warden.helpers import LOOK_SECONDS
 from stockade.warden.slot import Slot, SlotError, SlotLostError, spare_until
@@ -14,7 +14,7 @@ from stockade.warden.slot import Slot, SlotError, SlotLostError, spare_until
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from functools import partial
-    from typing import Protocol
+    from typing import Any, Protocol
 
     from stockade.warden.cell import Cell
     from stockade.warden.disposal import Disposal
@@ -49,7 +49,13 @@ class Taker(Protocol):
 
 
 class Resources(Protocol):
-    """Uids and groups, which warm slots take as well."""
+    """Uids and groups, which warm slots take as well, and room."""
+
+    def has_slack(self) -> bool:
+        """Return whether there is room for something that no run waits for."""
+
+    def put_back(self, taker: Any, launch: Launch, message: str) -> bool:
+        """Have a run that could not begin wait for its turn again; return whether it does."""
 
     def take_uid(self) -> int | None:
         """Return a host uid that no other run has, where root starts them."""
@@ -111,10 +117,30 @@ class Pool:
                     uid=launch.host_uid,
                 )
         except (OSError, ValueError, SlotError) as error:
-            run.refuse(f"no cell could be made: {error}")
+            for made in [slot for slot, each in self._waiting.items() if each is waiting]:
+                self.drop(made)
+            self._turn_away(waiting, error)
+            return
         # A caller in a loop has its next cell made beside this run; for others that would slow the run down.
         if common and time.monotonic() - self._last_end < _LOOP_SECONDS:
             self._prepare_spare(launch.base, launch.groups, bare=launch.bare)
+
+    def _turn_away(self, waiting: _Waiting, error: Exception) -> None:
+        """Refuse a run that gets no sandbox, or put it back where the host was short of something."""
+        message = (
+            faults.explain("make the sandbox", error) if isinstance(error, OSError) else f"make the sandbox: {error}"
+        )
+        short = getattr(error, "errno", None) in faults.SHORTAGES
+        if not (short and waiting.launch and self._home.put_back(waiting.taker, waiting.launch, message)):
+            waiting.taker.refuse(message)
+
+    def shed(self) -> bool:
+        """Give back what no run has or waits for; return whether there was anything."""
+        kept = [*self._spares, *self._free]
+        for slot in kept:
+            if slot not in self._waiting:
+                self.drop(slot)
+        return bool(kept)
 
     def expect(self, slot: Slot, taker: Taker) -> None:
         """Have ``taker`` told when the cell is there that is asked of ``slot``."""
@@ -162,7 +188,10 @@ class Pool:
         except SlotLostError as error:
             self._lose(slot, str(error))
         except (SlotError, wire.WireError) as error:
-            self._fail(slot, f"no cell could be made: {error}")
+            waiting = self._waiting.pop(slot, None)
+            self.drop(slot)
+            if waiting is not None:
+                self._turn_away(waiting, error)
         else:
             if kind == "reaped":
                 self._on_reaped(slot)
@@ -271,7 +300,7 @@ class Pool:
 
     def _prepare_spare(self, base: bytes, groups: Groups, *, bare: bool) -> None:
         """Have a cell ready for the next run of the same kind; the oldest makes room."""
-        if any((slot.base, slot.bare) == (base, bare) for slot in self._spares):
+        if any((slot.base, slot.bare) == (base, bare) for slot in self._spares) or not self._home.has_slack():
             return
         if len(self._spares) >= _SPARES:
             self.drop(self._spares[0])
@@ -300,11 +329,6 @@ class Pool:
         if slot.cell is not None:
             self._loop.forget(slot.cell.control.fileno())
             self._loop.forget(slot.cell.pidfd)
-
-    def shed(self) -> None:
-        """End those that wait for a run."""
-        for slot in [*self._spares, *self._free]:
-            self.drop(slot)
 
     def kill_all(self) -> None:
         """Kill what is in every slot, all at once."""

@@ -51,11 +51,13 @@ class Warden:
         warden = os.pidfd_open(os.getpid())
         self._pool = Pool(self._loop, self, self._disposal, warden=warden, privileged=bool(facts["privileged"]))
         self._stable = Stable(self._loop, self)
-        self._admission = Admission(self.begin)
+        self._admission = Admission(self.begin, self._shed)
         self._served = 0
         self._tidied = self._tidy_due = float("-inf")
         self._ending = False
-        Entrance(self._loop, control, on_run=self._on_run, on_end=self._on_no_more)
+        self._entrance = Entrance(
+            self._loop, control, may_hear=self._admission.may_hear, on_run=self._on_run, on_end=self._on_no_more
+        )
         self._loop.watch(caller, loop.READ, self._on_caller_death)
 
     def stay(self) -> None:
@@ -65,6 +67,7 @@ class Warden:
                 now = time.monotonic()
                 due = min((_tick(run, now) for run in list(self._runs)), default=float("inf"))
                 due = min(due, self._tidy(now))
+                self._entrance.listen()
                 self._loop.turn(None if due == float("inf") else due - time.monotonic())
         finally:
             self._clean_up()
@@ -106,8 +109,19 @@ class Warden:
         self._admission.note(peak)
         if starved:
             self._admission.run_less()
-            self._pool.shed()
-            self._stable.shed()
+            self._shed()
+
+    def _shed(self) -> bool:
+        """Give back what is kept for later runs; return whether there was anything."""
+        return any([self._pool.shed(), self._stable.shed()])
+
+    def has_slack(self) -> bool:
+        """Return whether there is room for something that no run waits for."""
+        return self._admission.has_slack()
+
+    def put_back(self, taker: Any, launch: Launch, message: str) -> bool:
+        """Have a run that could not begin wait for its turn again; return whether it does."""
+        return not self._ending and self._admission.put_back(taker, launch, message)
 
     def set_aside(self, run: Run) -> None:
         """Take notice that ``run`` waits for an interpreter, and will ask again."""

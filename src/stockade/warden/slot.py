@@ -8,11 +8,12 @@ is its child.
 from __future__ import annotations
 
 import _socket as socket
+import errno
 import os
 import time
 
 from stockade._launch import Groups
-from stockade.linux import cgroups
+from stockade.linux import cgroups, faults
 from stockade.warden import wire
 from stockade.warden.cell import Cell, descriptors
 from stockade.warden.helpers import Helper
@@ -34,7 +35,11 @@ _SPARE_SECONDS = 10.0
 
 
 class SlotError(Exception):
-    """The nursery could not make a cell, or is gone."""
+    """The nursery could not make a cell, or is gone. ``errno`` is the kernel's reason, where there is one."""
+
+    def __init__(self, message: str, number: int | None = None) -> None:
+        super().__init__(message)
+        self.errno = number
 
 
 class SlotLostError(SlotError):
@@ -137,7 +142,10 @@ class Slot:
             if kind == "made" and len(fds) == FDS:
                 self.cell = Cell(fields["init"], fds, bare=self.bare)
                 return kind
-            raise SlotError(str(fields.get("message", "too few descriptors are free")))
+            if kind == "made":
+                none = OSError(errno.EMFILE, f"recvmsg: {os.strerror(errno.EMFILE)}")
+                raise SlotError(faults.explain("take the descriptors of a sandbox", none), errno.EMFILE)
+            raise SlotError(str(fields.get("message")), fields.get("errno"))
         raise SlotLostError("it has ended")
 
     def arm(self, groups: Groups) -> None:

@@ -46,6 +46,9 @@ class House(Protocol):
     def dispose(self, gone: Callable[[], bool], then: Callable[[bool], None]) -> None:
         """See ``Disposal.add``."""
 
+    def has_slack(self) -> bool:
+        """Return whether there is room for something that no run waits for."""
+
 
 class Slots:
     """Makes them, hands them to runs, and takes them back."""
@@ -160,14 +163,16 @@ class Slots:
                 self._on_trouble(slot, f"it (pid {slot.pid}) has not answered for {ANSWER_SECONDS:.0f} s")
         return now + LOOK_SECONDS if asked else float("inf")
 
-    def shed(self) -> None:
-        """End those that wait for a run."""
-        for slot in list(self._spares):
+    def shed(self) -> bool:
+        """End those that wait for a run; return whether there was any."""
+        spares = list(self._spares)
+        for slot in spares:
             self._lose(slot)
+        return bool(spares)
 
     def spare(self) -> None:
-        """Have one more made for the next run."""
-        slot = self._grow()
+        """Have one more made for the next run, if there is room for it."""
+        slot = self._grow() if self._house.has_slack() else None
         if slot is not None:
             self._spares.append(slot)
 

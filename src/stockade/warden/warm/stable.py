@@ -37,7 +37,7 @@ class Stable:
         zygote = self._find(key)
         if zygote is None:
             self._wanted[key] = self._wanted.get(key, 0) + 1
-            if launch.eager or self._wanted[key] >= _AFTER_RUNS:
+            if launch.eager or (self._wanted[key] >= _AFTER_RUNS and self._house.has_slack()):
                 zygote = self._begin(key, launch)
         if zygote is not None and zygote.take(run, launch):
             return True
@@ -60,10 +60,13 @@ class Stable:
         if zygote.slots.proved:
             self._wanted.pop(key, None)
 
-    def shed(self) -> None:
-        """Give back the copies that wait for a run."""
-        for zygote in self._zygotes.values():
-            zygote.slots.shed()
+    def shed(self) -> bool:
+        """Give back the copies that wait for a run, and interpreters that no run uses; return whether there was any."""
+        kept = [zygote.slots.shed() for zygote in self._zygotes.values()]
+        idle = [key for key, zygote in self._zygotes.items() if not zygote.busy and zygote.ready]
+        for key in idle:
+            self._retire(key)
+        return any(kept) or bool(idle)
 
     def close(self) -> None:
         """End them all, and what runs in them."""
