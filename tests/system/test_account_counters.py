@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import subprocess
+import time
 
 import pytest
 
@@ -46,6 +47,21 @@ taken = {"instances": len(instances), "watches": watches, "signals": signals, "q
          "key": key >= 0, "namespace": namespace == 0}
 time.sleep(HOLD)
 print(json.dumps(taken))
+"""
+TAKE_PIPES = """
+import os, time
+
+for _ in range(9):
+    if os.fork() == 0:
+        break
+pipes = []
+while True:
+    try:
+        pipes.append(os.pipe())
+    except OSError:
+        break
+time.sleep(15)
+os._exit(0)
 """
 NOTHING = {"queue": False, "aio": False, "key": False, "namespace": False}
 
@@ -93,6 +109,25 @@ def test_neighbours_and_later_runs_have_full_shares() -> None:
             return [*held, await box.run(_take())]
 
     assert [json.loads(result.stdout) for result in asyncio.run(together())] == [_shares("native")] * 4
+
+
+@pytest.mark.needs("unprivileged", "native")
+def test_used_up_pipe_pages_stop_no_neighbour() -> None:
+    async def until_used_up() -> stockade.Result:
+        async with stockade.AsyncSandbox(backend="native") as box:
+            hog = asyncio.create_task(box.run(TAKE_PIPES))
+            until = time.monotonic() + 10
+            while True:
+                neighbour = await box.run("import fcntl, os\nprint('x' * 60_000)\nfcntl.fcntl(os.pipe()[0], 1032)")
+                if neighbour.value == 2 * 4096 or not neighbour.ok or time.monotonic() > until:
+                    break
+            hog.cancel()
+            return neighbour
+
+    neighbour = asyncio.run(until_used_up())
+    assert neighbour.ok, neighbour.stderr
+    assert neighbour.value == 2 * 4096, "the pages of the account are not used up"
+    assert len(neighbour.stdout) == 60_001
 
 
 def test_receipt_names_counters_without_bound() -> None:
