@@ -16,6 +16,7 @@ from pathlib import Path
 
 from stockade._errors import JobError
 from stockade._host_files import HostFile
+from stockade._json import dumps
 
 _MOST = 1 << 20
 _DAY = 24 * 3600.0
@@ -53,7 +54,7 @@ def _save() -> None:
             return
     fastest = {name: round(min(seconds, earlier.get(name, seconds)), 6) for name, seconds in _seen.items()}
     with suppress(OSError, JobError), HostFile(path, "the cache", follow=False, makes=True) as file:
-        file.write(json.dumps(earlier | fastest).encode())
+        file.write(dumps(earlier | fastest).encode())
 
 
 def _file() -> Path | None:

@@ -12,6 +12,7 @@ from stockade._artifacts import Refused
 from stockade._errors import Cancelled, CommitError, GuestFailed, ResourceExhausted, SetupError
 from stockade._frozen import FrozenDict
 from stockade._guarantees import Enforcement, Guarantee
+from stockade._text import joined, whole_head
 
 if TYPE_CHECKING:
     from stockade._changes import Change
@@ -283,8 +284,7 @@ def deferring(limits_met: Callable[[], Mapping[Guarantee, LimitState]], **others
 def _text(data: bytes, head: int, omitted: int) -> str:
     if not omitted:
         return data.decode("utf-8", "replace")
-    before, after = (part.decode("utf-8", "replace") for part in (data[:head], data[head:]))
-    return f"{before}\n[... {omitted} bytes omitted ...]\n{after}" if after else before
+    return joined(data[:head], data[head:], omitted) if len(data) > head else whole_head(data)
 
 
 def _signal_name(number: int | None) -> str:

@@ -6,6 +6,7 @@ What the guest says about itself is carried along, bounded and parsed with care,
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Any
 
+from stockade import _json as strict_json
 from stockade._frozen import FrozenDict
 from stockade._guarantees import LIMITS, Enforcement, Guarantee
 from stockade._plan import Plan
@@ -25,6 +27,8 @@ _Report = Mapping[str, Any]
 _MOST_WORDS = 8
 _DEEPEST = 1000
 """Brackets within brackets that are followed: a caller may have set its recursion limit past what its stack holds."""
+_DEEPEST_VALUE = 100
+"""Nesting of a value that is kept: copies, pickles and JSON of a result all reach its bottom."""
 _SHARED = (
     "a copy of an interpreter that is kept warm: hash seed, address layout and the modules that it had imported are "
     "those of other runs of this kind"
@@ -159,12 +163,52 @@ def words(report: _Report) -> dict[str, Any]:
         if _nests_deeper(line, _DEEPEST):
             continue
         try:
-            said = _WORDS.decode(line.decode("utf-8", "surrogatepass"))
+            said = _decoded(line.decode("utf-8", "surrogatepass"))
         except (ValueError, RecursionError):
             continue
         if isinstance(said, dict):
+            if isinstance(said.get("value"), float | list | dict) and not _is_plain(said["value"]):
+                del said["value"]
             all_said |= said
     return all_said
+
+
+def _decoded(text: str) -> Any:
+    """Return the JSON value of ``text``. Numbers that are none, or too long to be read, become infinite."""
+    try:
+        return _WORDS.decode(text)
+    except json.JSONDecodeError:
+        raise
+    except ValueError:
+        return _ODD_WORDS.decode(text)
+
+
+def _is_plain(value: Any) -> bool:
+    """Return whether strict JSON can hold ``value``, and whoever copies it gets to its bottom."""
+    level = [value]
+    for _ in range(_DEEPEST_VALUE + 1):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, list | dict)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not level:
+            break
+    else:
+        return False
+    try:
+        strict_json.dumps(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _whole_number(text: str) -> float:
+    try:
+        return int(text)
+    except ValueError:  # more digits than the interpreter reads
+        return math.inf
 
 
 def _nests_deeper(line: bytes, most: int) -> bool:
@@ -189,3 +233,4 @@ def _refuse_constant(name: str) -> Any:
 
 
 _WORDS = json.JSONDecoder(parse_constant=_refuse_constant)
+_ODD_WORDS = json.JSONDecoder(parse_constant=lambda _: math.inf, parse_int=_whole_number)

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from stockade._json import dumps
 from stockade.attacks import outside
 from stockade.attacks.corpus import Attack
 from stockade.attacks.half import Half
@@ -135,7 +136,7 @@ class _Hand(threading.Thread):
                 "controls": self._campaign.controls,
             }
             with suppress(OSError):
-                worker.stdin.write(json.dumps(order) + "\n")
+                worker.stdin.write(dumps(order) + "\n")
                 worker.stdin.flush()
             while backends:
                 line, late = _line_within(worker, _TRIAL_SECONDS)

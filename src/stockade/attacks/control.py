@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from stockade._json import dumps
 from stockade.attacks import brought, build, corpus
 from stockade.attacks.corpus import Attack
 from stockade.attacks.half import Half
@@ -95,7 +96,7 @@ def _places(folder: Path) -> dict[str, str]:
 def _process(order: Mapping[str, Any]) -> Iterator[subprocess.Popen[bytes]]:
     """Yield the enclosure at work; it takes all that runs in it along when it is told to end."""
     process = subprocess.Popen(
-        [sys.executable, "-I", str(_ENCLOSURE), json.dumps(order)],
+        [sys.executable, "-I", str(_ENCLOSURE), dumps(order)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -67,7 +67,7 @@ def main(order: dict[str, Any]) -> None:
     )
     # As the first process of a PID namespace we take everything in it with us, and /proc is another's.
     report["survivors"] = end_all() if os.getpid() > 1 else []
-    print(json.dumps(report))
+    print(json.dumps(report, allow_nan=False))
 
 
 def give_up(_number: int, _frame: object) -> NoReturn:

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
+from stockade._json import dumps
 from stockade.attacks import corpus, outside, trial
 
 
@@ -35,7 +36,7 @@ def _carry_out(order: dict[str, Any]) -> None:
     attack = corpus.parse(Path(order["path"]))
     for backend in order["backends"]:
         tried = trial.attempt(attack, backend, base=order["base"], controls=order["controls"])
-        print(json.dumps(tried.as_json()), flush=True)
+        print(dumps(tried.as_json()), flush=True)
 
 
 def _leave(_number: int, _frame: object) -> NoReturn:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from stockade import _engines, _filter
 from stockade._errors import JobError
 from stockade._guarantees import Enforcement, Guarantee, Isolation
+from stockade._json import dumps
 from stockade._launch import Launch, encode_steps
 from stockade.backends.base import Availability, lacking, unusable
 from stockade.backends.firejail_arguments import ENGINE_TASKS, PROGRAM, STATUS, TOLD, WALLS, arguments
@@ -210,7 +211,7 @@ def _told(plan: Plan, job: Job, command: Command, place: str) -> bytes:
         "filter": base64.b64encode(program).decode(),
         "channel": command.channel,
     }
-    return json.dumps(fields).encode()
+    return dumps(fields).encode()
 
 
 def _limits(plan: Plan, own_tasks: int) -> dict[str, tuple[int, int]]:

@@ -78,4 +78,4 @@ def _prctl(option: int, number: int, pointer: object = 0) -> None:
 
 
 def _say(status: int, word: str, reason: str = "", number: int = 0) -> None:
-    os.write(status, json.dumps({"word": word, "reason": reason, "errno": number}).encode() + b"\n")
+    os.write(status, json.dumps({"word": word, "reason": reason, "errno": number}, allow_nan=False).encode() + b"\n")

@@ -20,6 +20,7 @@ from typing import Any
 
 from stockade._errors import JobError
 from stockade._host_files import HostFile
+from stockade._json import dumps
 from stockade.batch.records import Verdict, Word
 
 _SYNC_SECONDS = 1.0
@@ -99,7 +100,7 @@ class Journal:
     def append(self, verdict: Verdict) -> Record:
         """Write a verdict; return it as it was written. Raises ``OSError`` where the disk takes it not or not whole."""
         record = verdict.as_json()
-        line = json.dumps(record).encode("ascii") + b"\n"
+        line = dumps(record).encode("ascii") + b"\n"
         try:
             view = memoryview(line)
             while view:
@@ -130,7 +131,7 @@ class Journal:
         elif size:
             self._require_same(identity)
             return
-        self._beside.write(json.dumps(identity, indent=1).encode("ascii") + b"\n", lasting=True)
+        self._beside.write(dumps(identity, indent=1).encode("ascii") + b"\n", lasting=True)
 
     def _require_same(self, identity: dict[str, Any]) -> None:
         instead = "give another file, or --overwrite"
@@ -140,7 +141,7 @@ class Journal:
             raise JobError(f"{self.path} is not empty, and {self._beside.name} is not beside it: {instead}") from None
         except (OSError, ValueError) as error:
             raise JobError(f"{self._beside.path}: cannot be read: {error}; {instead}") from None
-        now = json.loads(json.dumps(identity))
+        now = json.loads(dumps(identity))
         differing = _differing(before, now) if isinstance(before, dict) else "all of it"
         if differing:
             raise JobError(f"{self.path} holds the verdicts of another batch ({differing}): {instead}")

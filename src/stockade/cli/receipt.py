@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
 
 from stockade._errors import JobError, StockadeError
+from stockade._json import dumps
 from stockade.cli.reporting import INTERRUPTED, READER_GONE, SETUP_FAILED, print_json, say
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Receipt:
 
     def _write(self, data: dict[str, Any]) -> None:
         if self._file is not None:
-            self._file.write(json.dumps(data) + "\n")
+            self._file.write(dumps(data) + "\n")
 
 
 def status(result: Result) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
@@ -14,6 +13,7 @@ from typing import Any
 import click
 
 from stockade._errors import JobError, PlanError, PolicyError, StockadeError
+from stockade._json import dumps
 
 BAD_USAGE = 2
 SETUP_FAILED = 125
@@ -66,7 +66,7 @@ def usage_error(error: click.ClickException, words: Sequence[str]) -> int:
 
 def print_json(data: Any, *, indent: int | None = None) -> None:
     """Print ``data`` on standard output: plain ASCII, on one line unless ``indent`` is given."""
-    click.echo(json.dumps(data, indent=indent))
+    click.echo(dumps(data, indent=indent))
 
 
 def say(message: str) -> None:

@@ -91,7 +91,7 @@ class _Run(Command):
 @click.option(
     "--language",
     metavar="NAME",
-    help="Language of the code: python, ruby, javascript, shell. Else the suffix tells.",
+    help="Language of the code: python, ruby, javascript, shell. Else the suffix tells. Compiled ones: stockade eval.",
 )
 @click.option("--interpreter", metavar="PATH", help="Interpreter, or virtual environment, to run the code with.")
 @click.option("-i", "--interactive", is_flag=True, help="Hand over a terminal's input; Ctrl-C is the code's first.")
@@ -159,9 +159,11 @@ def _stream(box: Sandbox, job: Job, interrupt: streams.Interrupt, *, keep_all: b
 
 def _follow(stream: Stream, out: streams.PassedOn | None) -> None:
     """Hand the output on as it comes; end the run when nobody takes it, as a program that writes to a closed pipe."""
-    from stockade._events import Output
+    from stockade._events import Finished, Output
 
     for event in stream:
+        if out is not None and isinstance(event, Finished):
+            out.finish(event.result)
         if out is not None and isinstance(event, Output):
             out.take(event)
             if out.lost:

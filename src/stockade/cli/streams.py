@@ -14,9 +14,11 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, BinaryIO
 
 from stockade._errors import JobError
+from stockade._text import whole_begin, whole_end
 
 if TYPE_CHECKING:
     from stockade._events import Output
+    from stockade._result import Result
     from stockade._stream import Controls
 
 _AGAIN_SECONDS = 1.0
@@ -99,12 +101,13 @@ class Interrupt:
 
 
 class PassedOn:
-    """The guest's output on its way to ours, byte for byte."""
+    """The guest's output on its way to ours, byte for byte; where bytes are left out, the cut is between characters."""
 
     def __init__(self, interrupt: Interrupt) -> None:
         self._interrupt = interrupt
         self._closed: set[int] = set()
         self._next = {1: 0, 2: 0}
+        self._begun = {1: b"", 2: b""}  # a character of which the rest has not come
         self.passed = {1: 0, 2: 0}
         """Bytes of each stream that came."""
         self.lost: OSError | None = None
@@ -115,8 +118,22 @@ class PassedOn:
         gap = event.at - self._next[event.stream]
         self._next[event.stream] = event.at + len(event.data)
         self.passed[event.stream] += len(event.data)
-        marker = f"\n[... {gap} bytes omitted ...]\n".encode() if gap else b""
-        self.write(event.stream, marker + event.data)
+        begun, data = self._begun[event.stream], event.data
+        if gap:
+            cut = whole_begin(data)
+            data = f"\n[... {gap + len(begun) + cut} bytes omitted ...]\n".encode() + data[cut:]
+        else:
+            data = begun + data
+        end = whole_end(data)
+        self._begun[event.stream] = data[end:]
+        self.write(event.stream, data[:end])
+
+    def finish(self, result: Result) -> None:
+        """Hand on what the guest's last bytes were, unless they are the first half of a cut."""
+        for number, cut in ((1, result.stdout_truncated), (2, result.stderr_truncated)):
+            if self._begun[number] and not cut:
+                self.write(number, self._begun[number])
+            self._begun[number] = b""
 
     def write(self, fd: int, data: bytes) -> None:
         """Write ``data`` to our own stream ``fd``, or drop it when nobody reads that any more."""

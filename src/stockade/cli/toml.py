@@ -80,7 +80,7 @@ def _value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+        return json.dumps(str(value), ensure_ascii=False, allow_nan=False).replace("\x7f", "\\u007f")
     if isinstance(value, tuple | list):
         return "[" + ", ".join(map(_value, value)) + "]"
     return repr(value)

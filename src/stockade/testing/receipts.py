@@ -21,7 +21,7 @@ class ReceiptsContract(Traits):
         result = self.run_command(["true"])
         assert result.backend == plan.backend == registry.find(self.backend).name
         assert dict(result.enforcement) == dict(plan.enforcement)
-        json.dumps(result.as_json())
+        json.dumps(result.as_json(), allow_nan=False)
 
     def test_every_guarantee_has_a_mechanism_or_a_reason(self) -> None:
         for guarantee, held in stockade.plan(self.policy(), backend=self.backend).enforcement.items():

@@ -48,7 +48,7 @@ class StreamsContract(Traits):
         result = run(f"import os; os.write(1, {data!r}); os.write(2, {data!r})")
         assert result.stdout_bytes == result.stderr_bytes == data
         assert result.stdout == data.decode("utf-8", "replace")
-        json.dumps(result.as_json())
+        json.dumps(result.as_json(), allow_nan=False)
 
     def test_the_streams_can_be_opened_by_name(self) -> None:
         result = self.run_command(["/bin/sh", "-c", "echo out > /dev/stdout; echo err > /dev/stderr"])

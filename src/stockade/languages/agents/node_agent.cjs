@@ -130,14 +130,30 @@ async function succeed(given) {
   if (value === undefined) return;
   report = {};
   try {
-    report.repr = inspect(value, { maxStringLength: LONGEST_TEXT }).slice(0, LONGEST_TEXT);
+    report.repr = clip(inspect(value, { maxStringLength: LONGEST_TEXT }));
   } catch (error) {
-    report.repr = `<inspect failed: ${error?.name}>`;
+    report.repr = clip(`<inspect failed: ${describe(error)}>`);
   }
   try {
     if (isPlain(value) && JSON.stringify(value).length <= LONGEST_VALUE) report.value = value;
   } catch {
     // nested too deeply, or in itself
+  }
+}
+
+// Returns the beginning of a text, and does not end it in the middle of a surrogate pair.
+function clip(text) {
+  if (text.length <= LONGEST_TEXT) return text;
+  const last = text.charCodeAt(LONGEST_TEXT - 1);
+  return text.slice(0, last >= 0xd800 && last < 0xdc00 ? LONGEST_TEXT - 1 : LONGEST_TEXT);
+}
+
+// Returns the name and the message of what was thrown.
+function describe(error) {
+  try {
+    return String(error);
+  } catch {
+    return typeof error;
   }
 }
 
@@ -167,7 +183,7 @@ function fail(error) {
   } catch {
     // an error that does not let itself be looked at
   }
-  for (const key of Object.keys(told)) told[key] = told[key].slice(0, LONGEST_TEXT);
+  for (const key of Object.keys(told)) told[key] = clip(told[key]);
   report = { error: told };
 }
 

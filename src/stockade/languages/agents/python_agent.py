@@ -243,7 +243,7 @@ def succeed(value: Any) -> None:
     try:
         text = repr(value)
     except Exception as error:
-        text = "<repr failed: " + type(error).__name__ + ">"
+        text = "<repr failed: " + describe(error) + ">"
     report = {"repr": text[:_LONGEST_REPR]}
     try:
         report["value"] = value
@@ -297,14 +297,24 @@ def fail(error: BaseException) -> None:
         trace = trace.tb_next
     error = error.with_traceback(trace)
     lines = told(error)
-    try:
-        message = str(error)
-    except Exception:
-        message = ""
+    message = message_of(error)
     report = {"type": str(type(error).__name__), "message": message[:_LONGEST_REPR], "traceback": lines[:_LONGEST_REPR]}
     say(dumps({"error": report}))
     sys.excepthook(type(error), error, trace)
     sys.exit(130 if isinstance(error, KeyboardInterrupt) else 1)
+
+
+def describe(error: BaseException) -> str:
+    """Return the type of an error and its message, as the last line of a traceback has them."""
+    return type(error).__name__ + (": " + message_of(error)).rstrip(": ")
+
+
+def message_of(error: BaseException) -> str:
+    """Return the message of an error, whatever its ``__str__`` does."""
+    try:
+        return str(error)
+    except Exception:
+        return "<exception str() failed>"
 
 
 def told(error: BaseException) -> str:

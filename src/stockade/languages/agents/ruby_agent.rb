@@ -58,7 +58,7 @@ class StockadeAgent
     text = begin
       text_of(value.inspect)
     rescue StandardError => error
-      "<inspect failed: #{error.class}>"
+      text_of("<inspect failed: #{error.class}: #{error.message}>")
     end
     told = { repr: text }
     told[:value] = value if plain?(value) && spell(value).bytesize <= LONGEST_VALUE
