@@ -38,7 +38,8 @@ sandboxed = pytest.mark.needs("namespaces")
 
 # --- the codec ---------------------------------------------------------------------------------------------------
 
-scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary()
+numbers = st.integers() | st.floats(allow_nan=False) | st.complex_numbers(allow_nan=False) | st.fractions()
+scalars = st.none() | st.booleans() | numbers | st.text() | st.binary() | st.dates() | st.timedeltas()
 hashables = st.recursive(
     scalars, lambda inner: st.tuples(inner, inner) | st.frozensets(inner, max_size=3), max_leaves=6
 )
@@ -143,15 +144,12 @@ def deep(levels: int) -> list[Any]:
         Liar(1),
         [Liar(1)],
         {Liar(1): 1},
-        range(3),
         iter([1]),
-        1j,
         print,
         int,
         deep(MAX_DEPTH + 1),
         deep(10**5),
         "x" * MAX_BYTES,
-        10**5000,
     ],
     ids=lambda value: type(value).__name__,
 )

@@ -292,6 +292,6 @@ def test_methods_of_solution_named_arguments_and_plain_subclasses():
 def test_a_test_that_hands_over_what_cannot_be_sent_says_so():
     program = {"id": "x", "answer": "def f(g): return g(1)", "test": "assert f(lambda x: x) == 1", "functions": ["f"]}
     (apart,) = stockade.evaluate([program], policy=POLICY)
-    assert apart.verdict == "failed" and "judge it with tests='shared'" in apart.reason
+    assert apart.verdict == "not_judged" and "judge it with tests='shared'" in apart.reason
     (shared,) = stockade.evaluate([program], policy=POLICY, tests="shared")
     assert shared.verdict == "passed" and shared.cases[0].name == "test, shared"

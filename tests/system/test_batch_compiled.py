@@ -52,22 +52,22 @@ while (true) kept.add(new int[1 << 18]); } }"
 HOARD_IN_GO = "package main\nfunc main() { var kept [][]byte; for { b := make([]byte, 1<<20)\n\
 for i := range b { b[i] = 1 }; kept = append(kept, b) } }"
 BADLY = [
-    ("c", "int main(void) { return x; }", "failed", "undeclared"),
-    ("c", "", "failed", "main"),
-    ("c", "#include \"/etc/shadow\"\nint main(void) { return 0; }", "failed", "shadow"),
-    ("c", "char big[3u << 30] = {1}; int main(void) { return 0; }", {"failed", "limit_exceeded"}, ""),
+    ("c", "int main(void) { return x; }", "compile_error", "undeclared"),
+    ("c", "", "compile_error", "main"),
+    ("c", "#include \"/etc/shadow\"\nint main(void) { return 0; }", "compile_error", "shadow"),
+    ("c", "char big[3u << 30] = {1}; int main(void) { return 0; }", {"compile_error", "crashed", "failed", "limit_exceeded"}, ""),
     ("c", "int main(void) { *(volatile int *)0 = 1; }", {"crashed", "failed"}, ""),
     ("c", "int main(void) { for (;;); }", "limit_exceeded", ""),
-    ("c++", BOMB, {"failed", "limit_exceeded"}, ""),
-    ("rust", "fn main() { x }", "failed", "cannot find value"),
-    ("rust", "static S: &str = include_str!(\"/etc/shadow\"); fn main() {}", "failed", "shadow"),
+    ("c++", BOMB, {"compile_error", "limit_exceeded"}, ""),
+    ("rust", "fn main() { x }", "compile_error", "cannot find value"),
+    ("rust", "static S: &str = include_str!(\"/etc/shadow\"); fn main() {}", "compile_error", "shadow"),
     ("rust", "fn main() { loop {} }", "limit_exceeded", ""),
-    ("go", "package main\nfunc main() { x := 1 }", "failed", "x declared"),
-    ("go", "package main\nimport \"github.com/a/b\"\nfunc main() { b.C() }", "failed", "github.com/a/b"),
+    ("go", "package main\nfunc main() { x := 1 }", "compile_error", "x declared"),
+    ("go", "package main\nimport \"github.com/a/b\"\nfunc main() { b.C() }", "compile_error", "github.com/a/b"),
     ("go", "package main\nfunc main() { for {} }", "limit_exceeded", ""),
     ("go", HOARD_IN_GO, {"limit_exceeded", "failed"}, ""),
-    ("java", "public class Main { int x = y; }", "failed", "cannot find symbol"),
-    ("java", "public class Other { }", "failed", "Other.java"),
+    ("java", "public class Main { int x = y; }", "compile_error", "cannot find symbol"),
+    ("java", "public class Other { }", "compile_error", "Other.java"),
     ("java", "public class Main { public static void main(String[] a) { for (;;); } }", "limit_exceeded", ""),
     ("java", HOARD_IN_JAVA, {"limit_exceeded", "failed"}, ""),
     ("java", THREADS_IN_JAVA, "failed", "unable to create native thread"),
@@ -137,4 +137,73 @@ def test_a_compiler_that_is_not_there_is_told():
             [{"id": "x", "language": "c", "source": ""}], on_bad=lambda _, error: bad.append(str(error))
         )
         assert list(found) == []
-    assert bad == ["language = 'c': gcc is not installed in /nowhere"]
+    assert bad == ["language = 'c': gcc is not installed in /nowhere; name another one: --compiler c=PATH"]
+
+
+DEEP = "#include <stdio.h>\nint f(int n) { volatile int a[100]; a[0] = n; return n ? f(n - 1) + a[0] : 0; }\n"
+REASONS = [
+    ("c", DEEP + "int main(void) { return f(10000000); }", "crashed", "the stack of 8 MiB is used up"),
+    ("c++", DEEP + "int main() { volatile char a[40000000]; a[0] = 1; return f(1); }", "crashed", "of 8 MiB is used up"),
+    ("c++", "#include <stdexcept>\nint main() { throw std::runtime_error(\"boom\"); }", "crashed", "boom"),
+    ("c", "int main(void) { return x; }", "compile_error", "gcc does not compile it: main.c:1:25: error: "),
+    ("go", "package main\nfunc main() { var a []int; _ = a[len(a)] }", "failed", "panic: runtime error: index out of"),
+    ("java", "public class Main { public static void main(String[] a) { Integer.parseInt(\"x1\"); } }", "failed",
+     "Exception in thread \"main\" java.lang.NumberFormatException: For input string: \"x1\""),
+    ("java", "public class Other { }", "compile_error", "javac does not compile it: Main.java:1: error: class Other is"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("language", "source", "word", "words"),
+    [pytest.param(*each, marks=pytest.mark.needs(TOOLS[each[0]])) for each in REASONS],
+)
+def test_reason_holds_the_last_words_of_a_program(language, source, word, words):
+    (found,) = stockade.evaluate([{"id": "x", "language": language, "source": source}])
+    assert found.verdict == word and words in found.reason, found
+
+
+@pytest.mark.needs("gcc")
+def test_another_fault_is_not_a_used_up_stack():
+    source = "int main(void) { *(volatile int *)0 = 1; }"
+    (found,) = stockade.evaluate([{"id": "x", "language": "c", "source": source}])
+    assert (found.verdict, found.reason) == ("crashed", "crashed by SIGSEGV")
+
+
+def test_reason_of_a_script_is_its_last_line():
+    source = "echo one >&2; echo two >&2; exit 3"
+    (found,) = stockade.evaluate([{"id": "x", "language": "shell", "source": source}])
+    assert found.reason == "failed with exit status 3: two"
+
+
+@pytest.mark.needs("gcc")
+def test_compiler_elsewhere_is_named_and_shown(tmp_path):
+    """A compiler in a folder of its own: it only works where its folder is shown to the sandbox."""
+    for path in (tmp_path, *list(tmp_path.parents)[:1]):
+        path.chmod(0o755)
+    installed = tmp_path / "tools"
+    (installed / "bin").mkdir(parents=True)
+    (installed / "lib").mkdir()
+    (installed / "lib" / "words").write_text("-DANSWER=42")
+    tool = installed / "bin" / "gcc"
+    tool.write_text(f'#!/bin/sh\nexec /usr/bin/gcc "$(cat {installed}/lib/words)" "$@"\n')
+    tool.chmod(0o755)
+    source = '#include <stdio.h>\nint main(void) { printf("%d", ANSWER); }'
+    program = {"id": "x", "language": "c", "source": source, "expected": "42"}
+    for named in (tool, installed):
+        (found,) = stockade.evaluate([program], compilers={"c": str(named)})
+        assert found.passed, found
+    (without,) = stockade.evaluate([program])
+    assert without.verdict == "compile_error"
+
+
+@pytest.mark.parametrize(
+    ("named", "words"),
+    [
+        ({"c": "/nowhere/gcc"}, "is not there"),
+        ({"ada": "/usr/bin/gcc"}, "compilers of c, c"),
+        ({"rust": "/bin/false"}, "does not say where it is installed"),
+    ],
+)
+def test_compiler_that_cannot_be_used_is_refused(named, words):
+    with pytest.raises(stockade.JobError, match=words):
+        stockade.evaluate([], compilers=named)

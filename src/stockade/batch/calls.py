@@ -35,6 +35,7 @@ class Options(TypedDict, total=False):
     retries: int
     output_kept: int
     interpreter: str | None
+    compilers: Mapping[str, str]
     backend: str | Backend | None
     trust: str | None
     on_bad: OnBad | None
@@ -57,6 +58,7 @@ def evaluate(programs: Iterable[Given], **options: Unpack[Options]) -> Iterator[
     ``retries``: how often to begin again where the sandbox failed (2).
     ``output_kept``: bytes of each stream that a verdict keeps (2048).
     ``interpreter``, ``backend``, ``trust``: as for ``stockade.run``.
+    ``compilers``: language to the compiler to be taken, or the folder in which it is installed; unset, the system's.
     ``on_bad``: called with the number and the error of a program that makes no sense, which is then left out;
     without it ``RecordError`` is raised.
 
@@ -117,6 +119,7 @@ def _batch(options: Options) -> _Batch:
             backend=options.get("backend"),
             trust=options.get("trust"),
             interpreter=options.get("interpreter"),
+            compilers=options.get("compilers", {}),
             tests=options.get("tests", "apart"),
             stop_early=options.get("stop_early", False),
             retries=options.get("retries", 2),

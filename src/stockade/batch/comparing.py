@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import decimal
 import math
+import re
 from itertools import zip_longest
 
 from stockade.batch.records import Case
@@ -56,15 +58,17 @@ def _floats(expected: list[str], output: list[str], tolerance: float) -> str:
 
 def _close(wanted: str | None, got: str | None, tolerance: float) -> bool:
     one, other = _number(wanted), _number(got)
-    if one is None or other is None or (_whole(wanted) and _whole(got)):
+    if wanted is None or got is None or one is None or other is None or (_whole(wanted) and _whole(got)):
         return False  # of whole numbers none is nearly another
-    if math.isnan(one) or math.isnan(other):
-        return math.isnan(one) and math.isnan(other)
+    if _is_word(wanted) or _is_word(got):  # inf or nan, which only stands for the same word
+        return _is_word(wanted) and _is_word(got) and (one == other or (math.isnan(one) and math.isnan(other)))
+    if _beyond(wanted, one) or _beyond(got, other):
+        return _close_as_decimals(wanted, got, tolerance)
     return math.isclose(one, other, rel_tol=tolerance, abs_tol=tolerance)
 
 
-def _whole(text: str | None) -> bool:
-    return text is not None and text.lstrip("+-").isdigit() and text not in ("+0", "-0")
+def _whole(text: str) -> bool:
+    return text.lstrip("+-").isdigit() and text not in ("+0", "-0")
 
 
 def _number(text: str | None) -> float | None:
@@ -75,6 +79,27 @@ def _number(text: str | None) -> float | None:
         return float(text)
     except ValueError:
         return None
+
+
+def _is_word(text: str) -> bool:
+    return text.lstrip("+-")[:1].isalpha()
+
+
+def _beyond(text: str, value: float) -> bool:
+    """Return whether a numeral is too large or too small for a float."""
+    return math.isinf(value) or (value == 0 and bool(re.search("[1-9]", re.split("[eE]", text)[0])))
+
+
+def _close_as_decimals(wanted: str, got: str, tolerance: float) -> bool:
+    one, other = (_EXACT.create_decimal(text) for text in (wanted, got))
+    if not (one.is_finite() and other.is_finite()):  # an exponent that no decimal has either
+        return False
+    difference = _EXACT.abs(_EXACT.subtract(one, other))
+    allowed = _EXACT.multiply(decimal.Decimal(tolerance), max(_EXACT.abs(one), _EXACT.abs(other)))
+    return difference <= max(allowed, decimal.Decimal(tolerance))
+
+
+_EXACT = decimal.Context(prec=60, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN, traps=[])
 
 
 def _shown(piece: str | None) -> str:

@@ -6,11 +6,14 @@ What comes out of the compiler's sandbox is as hostile as what went in. It goes 
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from importlib import resources
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from stockade._errors import JobError
@@ -19,6 +22,7 @@ from stockade._guarantees import Guarantee
 from stockade._job import Job
 from stockade._policy_parts import Limits
 from stockade._result import Result
+from stockade.batch import toolchains
 
 COMPILE_LIMITS: Mapping[str, Any] = {
     "cpu_time": 30, "wall_time": 60, "memory": 1 << 30, "processes": 32, "disk": 256 << 20, "file_size": 64 << 20,
@@ -26,6 +30,8 @@ COMPILE_LIMITS: Mapping[str, Any] = {
 }  # fmt: skip
 """Of the compiler; ``output`` bounds the size of the program that it makes."""
 _PROGRAM = "program"
+_STACK = ".stockade_stack.c"
+_TOOL = "%TOOL%"  # stands for the compiler in its command
 _PATH = "/usr/local/bin:/usr/bin:/bin"  # a sandbox's own
 _PROCESSORS = 2  # that a runtime goes by, so that its threads are as many on every machine
 _JVM = ("-XX:+UseSerialGC", "-XX:-UsePerfData", f"-XX:ActiveProcessorCount={_PROCESSORS}")
@@ -67,12 +73,12 @@ def _heap(limits: Limits) -> int | None:
 
 
 @cache
-def _of_the_jvm() -> tuple[str, ...]:
-    """Return what the JVM reads outside of /usr: Debian keeps its settings in /etc."""
+def _of_the_jvm(home: Path | None = None) -> tuple[str, ...]:
+    """Return what the JVM in ``home``, or the system's, reads outside of it and of /usr: Debian's settings in /etc."""
     found = shutil.which("javac", path=_PATH)
-    if found is None:
+    if home is None and found is None:
         return ()
-    home = Path(os.path.realpath(found)).parents[1]
+    home = home or Path(os.path.realpath(str(found))).parents[1]
     read = [home / "lib/jvm.cfg", home / "conf/security/java.security"]
     own, security = (Path(os.path.realpath(path)) for path in read)
     return tuple(str(path) for path in (own, security.parent) if path.exists() and not path.is_relative_to(home))
@@ -86,13 +92,17 @@ class Compiler:
     """The file's name: compilers go by its suffix."""
     tool: str
     command: str
-    """For the shell; leaves the program in the file ``program``."""
+    """For the shell, with ``%TOOL%`` for the tool; leaves the program in the file ``program``."""
     start: Callable[[Limits], Start] = _native
     """How the program is started under the limits of a run."""
     threads: int = 0
     """Of the language's runtime itself, beside what ``limits.processes`` leaves to the program."""
     reads: Callable[[], tuple[str, ...]] = tuple
     """Paths beyond those that every sandbox shows."""
+    found: toolchains.Toolchain | None = None
+    """Where it lies, if not in the system's folders."""
+    watched: bool = False
+    """Whether the program is linked with what tells of a stack that is used up; see ``stack.c``."""
 
 
 @dataclass(frozen=True)
@@ -104,21 +114,21 @@ class Compiled:
 
 
 _COMPILERS = {
-    "c": Compiler("main.c", "gcc", f"gcc -O2 -o {_PROGRAM} main.c -lm"),
-    "c++": Compiler("main.cpp", "g++", f"g++ -O2 -o {_PROGRAM} main.cpp"),
-    "rust": Compiler("main.rs", "rustc", f"rustc -O -o {_PROGRAM} main.rs"),
+    "c": Compiler("main.c", "gcc", f"{_TOOL} -O2 -o {_PROGRAM} main.c {_STACK} -lm", watched=True),
+    "c++": Compiler("main.cpp", "g++", f"{_TOOL} -O2 -o {_PROGRAM} main.cpp {_STACK}", watched=True),
+    "rust": Compiler("main.rs", "rustc", f"{_TOOL} -O -o {_PROGRAM} main.rs"),
     "go": Compiler(
         "main.go",
         "go",
         f'env GOCACHE="$TMPDIR/go" GOPATH="$TMPDIR/gopath" GOPROXY=off GOTOOLCHAIN=local CGO_ENABLED=0'
-        f" GOMAXPROCS={_PROCESSORS} go build -o {_PROGRAM} main.go",
+        f" GOMAXPROCS={_PROCESSORS} {_TOOL} build -o {_PROGRAM} main.go",
         _go,
         threads=8,
     ),
     "java": Compiler(
         "Main.java",
         "javac",
-        f"javac {_BRIEF} -encoding UTF-8 -d classes Main.java && jar {_BRIEF} cfe {_PROGRAM} Main -C classes .",
+        f"{_TOOL} {_BRIEF} -encoding UTF-8 -d classes Main.java && jar {_BRIEF} cfe {_PROGRAM} Main -C classes .",
         _java,
         threads=16,
         reads=_of_the_jvm,
@@ -130,20 +140,62 @@ SUFFIXES = {
 }  # fmt: skip
 
 
-def find(language: str) -> Compiler | None:
-    """Return the compiler of a language, if it has one. Raises ``JobError`` where it is not installed here."""
-    name = language.lower()
-    compiler = _COMPILERS.get(_ALIASES.get(name, name))
-    if compiler is not None and shutil.which(compiler.tool, path=_PATH) is None:
-        raise JobError(f"language = {language!r}: {compiler.tool} is not installed in {_PATH}")
+def known(language: str) -> Compiler | None:
+    """Return the compiler of a language, if it has one, whether or not that is installed."""
+    return _COMPILERS.get(_canonical(language))
+
+
+def find(language: str, named: Mapping[str, str] = MappingProxyType({})) -> Compiler | None:
+    """Return the compiler of a language, if it has one. Raises ``JobError`` where it is not installed here.
+
+    ``named`` maps languages to compilers, or the folders of their installations, to be taken instead of the system's.
+    """
+    compiler = known(language)
+    path = {_canonical(name): path for name, path in named.items()}.get(_canonical(language))
+    if compiler is None:
+        return None
+    if path is not None:
+        return _placed(compiler, toolchains.located(compiler.tool, path))
+    if shutil.which(compiler.tool, path=_PATH) is None:
+        raise JobError(
+            f"language = {language!r}: {compiler.tool} is not installed in {_PATH}; "
+            f"name another one: --compiler {_canonical(language)}=PATH"
+        )
     return compiler
+
+
+def require(named: Mapping[str, str]) -> None:
+    """Raise ``JobError`` where ``named`` has a language without a compiler, or a compiler that is not there."""
+    for language in named:
+        if find(language, named) is None:
+            raise JobError(f"compiler {language!r}: there are compilers of {', '.join(_COMPILERS)}")
+
+
+def _canonical(language: str) -> str:
+    return _ALIASES.get(language.lower(), language.lower())
+
+
+def _placed(compiler: Compiler, found: toolchains.Toolchain) -> Compiler:
+    installed = found.folder
+    shown: tuple[str, ...] = () if installed.is_relative_to("/usr") else (str(installed),)
+    if compiler.tool == "javac":
+        shown += _of_the_jvm(installed)
+    return replace(compiler, found=found, reads=lambda: shown)
 
 
 def compiling(compiler: Compiler, source: str, files: Mapping[str, bytes]) -> Job:
     """Return the job whose standard output is the program."""
-    return job_from_command(
-        ["sh", "-c", f"{compiler.command} >&2 && cat {_PROGRAM}"], files={**files, compiler.source: source}
-    )
+    found = compiler.found
+    path = f"PATH={shlex.quote(str(found.folder / 'bin'))}:$PATH; export PATH; " if found else ""
+    made = compiler.command.replace(_TOOL, shlex.quote(str(found.program)) if found else compiler.tool, 1)
+    more = {_STACK: _stack()} if compiler.watched else {}
+    command = f"{path}{{ {made}; }} >&2 && cat {_PROGRAM}"
+    return job_from_command(["sh", "-c", command], files={**files, **more, compiler.source: source})
+
+
+@cache
+def _stack() -> bytes:
+    return (resources.files(__package__) / "stack.c").read_bytes()
 
 
 def program_of(compiler: Compiler, result: Result) -> Compiled | None:
@@ -154,7 +206,9 @@ def program_of(compiler: Compiler, result: Result) -> Compiled | None:
 
 def running(compiled: Compiled, stdin: str, files: Mapping[str, bytes], limits: Limits) -> Job:
     """Return the job of running a compiled program under ``limits``."""
-    command, variables = compiled.compiler.start(limits)
+    (first, *words), variables = compiled.compiler.start(limits)
+    found = compiled.compiler.found
+    command = [str(found.folder / "bin" / first) if found and "/" not in first else first, *words]
     laid = {**files, _PROGRAM: compiled.program}
     job = job_from_command(command, stdin=stdin, files=laid, environment=variables)
     return replace(job, executables=frozenset({_PROGRAM}))

@@ -57,6 +57,7 @@ class Evaluation:
                 "interpreter": settings.interpreter,
                 "tests": settings.tests,
                 "stop_early": settings.stop_early,
+                **({"compilers": dict(settings.compilers)} if settings.compilers else {}),
             },
         }
 

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import secrets
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from stockade._async import AsyncSandbox
 from stockade._errors import JobError, ProtocolError, SetupError, StockadeError
+from stockade._guarantees import Guarantee
+from stockade._json import dumps
 from stockade._policy import Policy
 from stockade._sandbox import Sandbox
 from stockade.backends.base import Backend
 from stockade.batch import compiling, judging, policies, room
-from stockade.batch.apart.jobs import answering, testing, together
+from stockade.batch.apart.jobs import answering, longest_message, testing, together
 from stockade.batch.apart.link import link
-from stockade.batch.compiling import Compiled
+from stockade.batch.compiling import Compiled, Compiler
 from stockade.batch.records import Case, CaseVerdict, Program, Test, Verdict, Word
 from stockade.batch.room import Amount
 from stockade.languages import registry as languages
@@ -35,6 +37,8 @@ class Settings:
     trust: str | None = None
     interpreter: str | None = None
     """For Python programs; unset, the one that runs the batch."""
+    compilers: Mapping[str, str] = field(default_factory=dict)
+    """Language to the compiler to be taken, or the folder in which that is installed; else the system's."""
     tests: Literal["apart", "shared"] = "apart"
     """Whether an answer's test runs in a sandbox of its own, or among the answer's own objects."""
     stop_early: bool = False
@@ -62,6 +66,8 @@ class _Box:
 class _Boxes:
     """The sandboxes of programs of one kind with the same limits: their own, and that of their compiler or test."""
 
+    base: Policy
+    """What the program asks for itself."""
     own: _Box
     compiler: _Box | None = None
     test: _Box | None = None
@@ -90,6 +96,7 @@ class Judge:
             raise JobError(f"tests = {settings.tests!r}: 'apart' or 'shared'")
         if settings.retries < 0 or settings.kept < 0:
             raise JobError(f"retries = {settings.retries}, output kept = {settings.kept}: numbers from 0 on")
+        compiling.require(settings.compilers)
         self._settings = settings
         self._boxes: OrderedDict[str, _Boxes] = OrderedDict()
 
@@ -137,12 +144,12 @@ class Judge:
 
     async def _compiled(self, program: Program) -> Compiled | CaseVerdict | None:
         """Return the compiled program, the verdict where there is none, ``None`` where none is needed."""
-        box, compiler = self._boxes_for(program).compiler, compiling.find(program.language)
+        box, compiler = self._boxes_for(program).compiler, self._compiler(program)
         if box is None or compiler is None:
             return None
         result = await box.run.run_job(compiling.compiling(compiler, program.source, program.files))
         made = compiling.program_of(compiler, result)
-        return judging.ended_badly(judging.COMPILE, result, self._settings.kept) if made is None else made
+        return judging.not_compiled(compiler.tool, result, self._settings.kept) if made is None else made
 
     async def _one(self, program: Program, case: Case, compiled: Compiled | None) -> CaseVerdict:
         boxes = self._boxes_for(program)
@@ -165,12 +172,14 @@ class Judge:
         kept, interpreter = self._settings.kept, self._interpreter(program)
         if boxes.test is None:
             token = secrets.token_hex(16)
-            source = together(test, token)
+            source = together(test, token, interpreter)
             result = await boxes.own.run.run(source, files=program.files, interpreter=interpreter)
-            return judging.shared_verdict(result, token, kept)
-        tester = (boxes.test.run, testing(test, interpreter))
-        answerer = (boxes.own.run, answering(test, program.files, interpreter))
-        return judging.apart_verdict(*await link(tester, answerer), kept)
+            return judging.shared_verdict(result, token, kept, source=source)
+        limits, most = boxes.base.limits, longest_message(boxes.base.limits.figure(Guarantee.MEMORY))
+        printed = limits.figure(Guarantee.OUTPUT) if boxes.base.on_output == "kill" else None
+        tester = (boxes.test.run, testing(test, interpreter, most=most))
+        answerer = (boxes.own.run, answering(test, program.files, interpreter, most=most))
+        return judging.apart_verdict(*await link(tester, answerer, printed), kept, source=test.code)
 
     def _shares(self, test: Test) -> bool:
         return test.shared or self._settings.tests == "shared"
@@ -178,9 +187,12 @@ class Judge:
     def _interpreter(self, program: Program) -> str | None:
         return self._settings.interpreter if program.language.lower() in ("python", "py", "python3") else None
 
+    def _compiler(self, program: Program) -> Compiler | None:
+        return compiling.find(program.language, self._settings.compilers)
+
     def _boxes_for(self, program: Program) -> _Boxes:
         apart = program.test is not None and not self._shares(program.test)
-        key = json.dumps([program.profile, dict(program.limits), program.language, apart], sort_keys=True)
+        key = dumps([program.profile, dict(program.limits), program.language, apart], sort_keys=True)
         if key not in self._boxes:
             self._boxes[key] = self._planned(program, apart=apart)
             if len(self._boxes) > _PLANS_KEPT:
@@ -190,12 +202,18 @@ class Judge:
 
     def _planned(self, program: Program, *, apart: bool) -> _Boxes:
         policy = policies.policy_for(self._settings.policy, program.profile, program.limits)
-        compiler = compiling.find(program.language)
+        compiler = self._compiler(program)
         if compiler is not None:
             return _Boxes(
+                base=policy,
                 own=_Box(policies.policy_of_compiled(policy, compiler), self._settings),
                 compiler=_Box(policies.policy_of_compiler(policy, compiler), self._settings),
             )
         languages.find(program.language).interpreter(self._interpreter(program))  # asked for here, not at each run
-        test = _Box(policies.policy_of_test(policy), self._settings) if apart else None
-        return _Boxes(own=_Box(policy, self._settings), test=test)
+        if not apart:
+            return _Boxes(base=policy, own=_Box(policy, self._settings))
+        return _Boxes(
+            base=policy,
+            own=_Box(policies.policy_of_answer(policy), self._settings),
+            test=_Box(policies.policy_of_test(policy), self._settings),
+        )

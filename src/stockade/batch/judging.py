@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from stockade._guarantees import Guarantee
 from stockade._result import Outcome, Result, Usage
-from stockade.batch.apart.endings import GONE, NONSENSE, NOT_PLAIN, PASSED
+from stockade._text import joined
+from stockade.batch.apart.endings import GONE, NONSENSE, NOT_PLAIN, NOT_RETURNED, NOT_TESTED, PASSED, UNEQUAL
 from stockade.batch.comparing import difference
+from stockade.batch.quoting import asserted, compiler_words, last_words
 from stockade.batch.records import Case, CaseVerdict, Program, Verdict, Word
 
 COMPILE = "compile"
@@ -26,9 +29,12 @@ _ENDINGS = {
 _TEST_ENDINGS = {
     GONE: "exited with status 0 while a call was waiting for its value",
     NONSENSE: "replied with something that is no reply",
-    NOT_PLAIN: "the test hands over something that is no plain data; judge it with tests='shared'",
 }
+_UNCROSSED = {NOT_PLAIN: Word.NOT_JUDGED, NOT_RETURNED: Word.NOT_JUDGED, UNEQUAL: Word.FAILED}
+"""Exit statuses of a test for what cannot cross between two sandboxes; the last line of its stderr says what."""
+_WAY_OUT = ", which cannot cross between two sandboxes: judge it with tests='shared'"
 _LONGEST_REASON = 500
+_LAST_BYTES = 16 << 10  # of standard error, in which a reason is looked for
 
 
 def program_verdict(program: Program, cases: Sequence[CaseVerdict], attempts: int) -> Verdict:
@@ -80,24 +86,44 @@ def _difference(case: Case, result: Result) -> str:
 
 
 def ended_badly(name: str, result: Result, kept: int = KEPT) -> CaseVerdict:
-    """Return the verdict on a run that did not complete."""
-    return _case(name, _ENDINGS[result.outcome], result.summary(), result, kept)
+    """Return the verdict on a run that did not complete. Where the run itself gives no reason, its last words do."""
+    reason = result.summary()
+    if result.error is None and result.outcome in (Outcome.FAILED, Outcome.CRASHED):
+        said = last_words(clipped(result.stderr_bytes, 0, _LAST_BYTES))
+        reason += f": {said}" if said else ""
+    return _case(name, _ENDINGS[result.outcome], reason, result, kept)
 
 
-def shared_verdict(result: Result, token: str, kept: int = KEPT) -> CaseVerdict:
-    """Return what an answer and its test amount to that ran as one program: the test's last line says ``token``."""
+def not_compiled(tool: str, result: Result, kept: int = KEPT) -> CaseVerdict:
+    """Return the verdict on a program of which the compiler ``tool`` made nothing."""
+    if result.outcome is not Outcome.FAILED:
+        return ended_badly(COMPILE, result, kept)
+    said = compiler_words(result.stderr_bytes.decode("utf-8", "replace"))
+    return _case(COMPILE, Word.COMPILE_ERROR, f"{tool} does not compile it: {said}", result, kept)
+
+
+def shared_verdict(result: Result, token: str, kept: int = KEPT, source: str = "") -> CaseVerdict:
+    """Return what an answer and its test amount to that ran as one program: the test's last line says ``token``.
+
+    ``source`` is that program.
+    """
     if not result.ok:
         told = ended_badly(SHARED, result, kept)
-        if told.verdict is Word.FAILED and result.error is not None and result.error.type == "AssertionError":
-            return replace(told, verdict=Word.WRONG_OUTPUT)
+        if told.verdict is Word.FAILED and result.error is not None and result.error.type == "NotTestedError":
+            return replace(told, verdict=Word.NOT_TESTED, reason=_short(result.error.message))
+        if told.verdict is Word.FAILED and _is_unequal(result):
+            return replace(told, verdict=Word.WRONG_OUTPUT, reason=_short(told.reason + asserted(result.error, source)))
         return told
     if result.value == token:
         return _case(SHARED, Word.PASSED, "", result, kept)
     return _case(SHARED, Word.FAILED, "exited with status 0 before the end of the test", result, kept)
 
 
-def apart_verdict(test: Result, answer: Result, kept: int = KEPT) -> CaseVerdict:
-    """Return what a test and an answer that ran apart amount to. Only the test's own sandbox can say passed."""
+def apart_verdict(test: Result, answer: Result, kept: int = KEPT, source: str = "") -> CaseVerdict:
+    """Return what a test and an answer that ran apart amount to. Only the test's own sandbox can say passed.
+
+    ``source`` is the test.
+    """
     if Outcome.SANDBOX_FAILED in (test.outcome, answer.outcome):
         return ended_badly(APART, answer if answer.outcome is Outcome.SANDBOX_FAILED else test, kept)
     if answer.outcome is Outcome.LIMIT_EXCEEDED:
@@ -105,17 +131,32 @@ def apart_verdict(test: Result, answer: Result, kept: int = KEPT) -> CaseVerdict
     if test.exit_code == GONE and answer.outcome in (Outcome.FAILED, Outcome.CRASHED):
         return ended_badly(APART, answer, kept)
     # What the answer's own standard output holds are its replies, so only its standard error is kept.
-    return replace(_case(APART, *_tested(test), answer, kept), stdout="")
+    return replace(_case(APART, *_tested(test, source), answer, kept), stdout="")
 
 
-def _tested(test: Result) -> tuple[Word, str]:
+def _tested(test: Result, source: str) -> tuple[Word, str]:
     """Return what the test's own sandbox says of an answer that has met no limit."""
     if test.ok and test.value == PASSED:
         return Word.PASSED, ""
-    if test.exit_code in _TEST_ENDINGS:
-        return Word.FAILED, _TEST_ENDINGS[test.exit_code]
-    unequal = test.error is not None and test.error.type == "AssertionError"
-    return Word.WRONG_OUTPUT if unequal else Word.FAILED, f"the test {test.summary()}"
+    if test.ok and isinstance(test.value, str) and test.value.startswith(NOT_TESTED):
+        return Word.NOT_TESTED, test.value.removeprefix(NOT_TESTED)
+    if test.limit is Guarantee.MEMORY:
+        return Word.NOT_JUDGED, f"the test's own sandbox was {test.summary()}"
+    if test.exit_code in _UNCROSSED:
+        return _uncrossed(test, _UNCROSSED[test.exit_code])
+    word = Word.WRONG_OUTPUT if _is_unequal(test) else Word.FAILED
+    return word, _TEST_ENDINGS.get(test.exit_code or 0) or f"the test {test.summary()}{asserted(test.error, source)}"
+
+
+def _uncrossed(test: Result, word: Word) -> tuple[Word, str]:
+    """Return the verdict on a value that cannot cross, with what the test's sandbox says of it."""
+    lines = test.stderr_bytes[-_LAST_BYTES:].decode("utf-8", "replace").split("\n")
+    said = next((line for line in reversed(lines) if line), "a value")
+    return word, said + (_WAY_OUT if word is Word.NOT_JUDGED else "")
+
+
+def _is_unequal(result: Result) -> bool:
+    return result.error is not None and result.error.type == "AssertionError"
 
 
 def _case(name: str, word: Word, reason: str, result: Result, kept: int) -> CaseVerdict:
@@ -125,21 +166,24 @@ def _case(name: str, word: Word, reason: str, result: Result, kept: int) -> Case
         reason=_short(reason),
         limit=result.limit.value if word is Word.LIMIT_EXCEEDED and result.limit else None,
         usage=result.usage,
-        stdout=clipped(result.stdout_bytes, result.stdout_omitted, kept),
-        stderr=clipped(result.stderr_bytes, result.stderr_omitted, kept),
+        stdout=clipped(result.stdout_bytes, result.stdout_omitted, kept, result.stdout_head),
+        stderr=clipped(result.stderr_bytes, result.stderr_omitted, kept, result.stderr_head),
         exit_code=result.exit_code,
     )
 
 
-def clipped(data: bytes, omitted: int, kept: int) -> str:
-    """Return the head and the tail of a stream as text, ``kept`` bytes in all, with a mark between them."""
-    left_out = omitted + max(0, len(data) - kept)
-    if not left_out:
+def clipped(data: bytes, omitted: int, kept: int, hole: int = 0) -> str:
+    """Return the head and the tail of a stream as text, ``kept`` bytes in all, with a mark between them.
+
+    ``hole`` is where in ``data`` the omitted bytes would be, if that is in the middle.
+    """
+    if not omitted and len(data) <= kept:
         return data.decode("utf-8", "replace")
     kept = min(kept, len(data))
-    head, tail = data[: kept - kept // 2], data[len(data) - kept // 2 :]
-    marked = f"\n[... {left_out} bytes omitted ...]\n"
-    return head.decode("utf-8", "replace") + marked + tail.decode("utf-8", "replace")
+    end, begin = kept - kept // 2, len(data) - kept // 2
+    if omitted and 0 < hole < len(data):
+        end, begin = min(end, hole), max(begin, hole)
+    return joined(data[:end], data[begin:], omitted + begin - end)
 
 
 def _short(reason: str) -> str:

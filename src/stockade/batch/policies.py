@@ -14,7 +14,7 @@ from stockade.batch.room import Amount
 BATCH_LIMITS: Mapping[str, Any] = {"cpu_time": 10.0, "wall_time": 20.0, "output": 1 << 20}
 """Where a batch's default policy differs from the default profile: nobody waits for one program of many."""
 
-_TEST_LIMITS: Mapping[str, Any] = {"processes": 1, "output": 4 << 20, "disk": 4 << 20}
+_TEST_LIMITS: Mapping[str, Any] = {"processes": 1, "output": "unlimited", "disk": 4 << 20}
 _PATIENCE = 10.0  # seconds that a test may take beyond its answer
 _OWN_TASKS = 16  # of a sandbox: its init, the nursery, one that is on its way; what an interpreter needs for itself
 _OWN_DESCRIPTORS = 20  # of a sandbox, in the warden or here: four pipes, sockets, groups, files to be laid
@@ -44,6 +44,12 @@ def policy_of_test(base: Policy) -> Policy:
     patient = "unlimited" if wall is None else wall + _PATIENCE
     limits = {**data["limits"], **_TEST_LIMITS, "wall_time": patient, "cpu_time": patient, "cpu_rate": "unlimited"}
     return Policy.parse({**data, "limits": limits, "on_output": "truncate"})
+
+
+def policy_of_answer(base: Policy) -> Policy:
+    """Return the policy of an answer that is tested from another sandbox: its standard output carries replies."""
+    data = base.model_dump()
+    return Policy.parse({**data, "limits": {**data["limits"], "output": "unlimited"}, "on_output": "truncate"})
 
 
 def policy_of_compiled(base: Policy, compiler: Compiler) -> Policy:

@@ -13,6 +13,7 @@ from typing import Any
 
 from stockade._errors import JobError, PolicyError
 from stockade._given import job_from_source
+from stockade._json import dumps
 from stockade._policy import Policy
 from stockade.batch import compiling
 from stockade.batch.records import COMPARISONS, TOLERANCE, Case, Compare, Program, RecordError, Test
@@ -71,7 +72,7 @@ def check(program: Program) -> None:
     if program.test is not None and program.language.lower() not in ("python", "py", "python3"):
         raise RecordError(f"language = {program.language!r}: a test calls Python functions")
     try:
-        compiler = compiling.find(program.language)
+        compiler = compiling.known(program.language)
         if compiler is not None:
             compiling.compiling(compiler, program.source, program.files)
         else:
@@ -230,7 +231,7 @@ def _limits(given: Any) -> Mapping[str, Any]:
     if not isinstance(given, Mapping):
         raise RecordError(f"limits = {_shown(given)}: an object of names and figures")
     try:
-        problem = _limits_problem(json.dumps(given, sort_keys=True))
+        problem = _limits_problem(dumps(given, sort_keys=True))
     except (TypeError, ValueError) as error:
         raise RecordError(f"limits = {_shown(given)}: {error}") from None
     if problem:

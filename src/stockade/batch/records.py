@@ -27,9 +27,19 @@ class Word(StrEnum):
     PASSED = "passed"
     WRONG_OUTPUT = "wrong_output"
     FAILED = "failed"
+    COMPILE_ERROR = "compile_error"
     CRASHED = "crashed"
     LIMIT_EXCEEDED = "limit_exceeded"
+    NOT_TESTED = "not_tested"
+    """The test came to its end and called nothing of the answer, or could not be run whole."""
+    NOT_JUDGED = "not_judged"
+    """The test and the answer would have to exchange what cannot cross between two sandboxes."""
     SANDBOX_FAILED = "sandbox_failed"
+
+    @property
+    def counts(self) -> bool:
+        """Whether the verdict says something about the program, so that the program is a sample."""
+        return self not in (Word.NOT_TESTED, Word.NOT_JUDGED, Word.SANDBOX_FAILED)
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,11 @@ class Summary:
         return self.words.total()
 
     @property
+    def not_judged(self) -> int:
+        """How many verdicts say nothing of their programs; see ``Word.counts``."""
+        return sum(self.words[word] for word in Word if not word.counts)
+
+    @property
     def slowest(self) -> list[tuple[str, float]]:
         """The ids that took the longest, with their seconds on the clock."""
         return [(name, value) for value, _, name in sorted(self._slowest, reverse=True)]
@@ -81,11 +86,18 @@ class Summary:
         return [(name, value) for value, _, name in sorted(self._largest, reverse=True)]
 
     def solved(self) -> dict[str, tuple[int, int]]:
-        """Return for each problem how many samples were judged and passed; where the sandbox failed, none was."""
+        """Return for each problem how many samples were judged and passed; see ``Word.counts``."""
         return {
-            problem: (words.total() - words[Word.SANDBOX_FAILED], words[Word.PASSED])
+            problem: (sum(words[word] for word in Word if word.counts), words[Word.PASSED])
             for problem, words in self.problems.items()
         }
+
+    def solved_how_often(self) -> dict[str, int]:
+        """Return how many problems were solved by all of their samples, by some and by none."""
+        pairs = [pair for pair in self.solved().values() if pair[0]]
+        never = sum(not passed for _, passed in pairs)
+        always = sum(passed == samples for samples, passed in pairs)
+        return {"always": always, "sometimes": len(pairs) - always - never, "never": never}
 
     def pass_at(self, ks: Sequence[int]) -> dict[int, float]:
         """Return pass@k for each of ``ks`` that every problem has samples enough for."""
@@ -100,6 +112,7 @@ class Summary:
             "verdicts": {word.value: self.words[word] for word in Word},
             "limits": dict(self.limits.most_common()),
             "pass_at": {str(k): value for k, value in self.pass_at(ks).items()},
+            "solved": self.solved_how_often(),
             "problems": {problem: dict(words) for problem, words in self.problems.items()},
             "cpu_seconds": self.cpu_seconds,
             "retried": self.retried,

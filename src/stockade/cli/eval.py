@@ -47,11 +47,12 @@ The same command again goes on where the last one ended, however it ended: verdi
 -o, and what was in flight is run again. VERDICTS.jsonl.batch beside it tells what the verdicts are of; another input,
 or other limits, are refused.
 
-Verdicts: passed, wrong_output, failed, crashed, limit_exceeded (with the limit), sandbox_failed. Unless a policy says
-otherwise a run has 10 s of CPU time, 20 s on the clock and 1 MiB of output; past that it ends.
+Verdicts: passed, wrong_output, failed, compile_error, crashed, limit_exceeded (with the limit); and, where nothing can
+be said of the program, not_tested, not_judged and sandbox_failed. Unless a policy says otherwise a run has 10 s of CPU
+time, 20 s on the clock and 1 MiB of output; past that it ends.
 
-The exit status is 0 if every line has its verdict, 1 if some lines made no sense or a sandbox failed, 2 bad usage, 125
-no sandbox, no place for the verdicts or an input that was changed meanwhile, 130 interrupted.
+The exit status is 0 if every line is judged, 1 if some lines made no sense or were not judged, 2 bad usage, 125 no
+sandbox, no place for the verdicts or an input that was changed meanwhile, 130 interrupted.
 """
 _EXAMPLES = """\b
 Examples:
@@ -83,6 +84,13 @@ Examples:
 )
 @click.option("--keep-output", type=click.IntRange(0), default=2048, metavar="BYTES", help="Of each stream (2048).")
 @click.option("--interpreter", metavar="PATH", help="Interpreter, or virtual environment, for Python programs.")
+@click.option(
+    "--compiler",
+    "compilers",
+    multiple=True,
+    metavar="LANGUAGE=PATH",
+    help="Take this compiler, or the one installed in this folder: rust=~/.cargo/bin/rustc.",
+)
 @click.option("--k", "ks", default="1,10,100", metavar="LIST", help="Which pass@k to tell (1,10,100).")
 @click.option("--report", metavar="FILE", help="Write a page with charts and a table to FILE: one file, no network.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object; needs -o.")
@@ -152,8 +160,7 @@ class _Run:
         if self._signal:
             self._say_how_to_go_on()
             return 128 + self._signal
-        failed = self._summary.words["sandbox_failed"]
-        return NOT_ALL_JUDGED if failed or self._evaluation.seen.bad else 0
+        return NOT_ALL_JUDGED if self._summary.not_judged or self._evaluation.seen.bad else 0
 
     async def _judge_all(self) -> None:
         """Judge until the end, or until Ctrl-C or a request to end comes."""
@@ -250,6 +257,7 @@ def _evaluation(options: Mapping[str, Any], policy: Policy) -> Evaluation:
         backend=options["backend"],
         trust=options["trust"],
         interpreter=options["interpreter"],
+        compilers=dict(_named(word) for word in options["compilers"]),
         tests=options["tests"],
         stop_early=options["stop_early"],
         retries=options["retries"],
@@ -258,6 +266,13 @@ def _evaluation(options: Mapping[str, Any], policy: Policy) -> Evaluation:
     room = Room(machine.capacity(options["jobs"], options["memory"]))
     ordered = options["ordered"] and options["output"] is None
     return Evaluation(_source(options), settings, room, ordered=ordered)
+
+
+def _named(word: str) -> tuple[str, str]:
+    language, equals, path = word.partition("=")
+    if not (language and equals and path):
+        raise click.UsageError(f"--compiler {printable(word)}: LANGUAGE=PATH, such as rust=~/.cargo/bin/rustc")
+    return language, path
 
 
 def _policy(options: Mapping[str, Any]) -> Policy:

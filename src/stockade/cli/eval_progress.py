@@ -16,7 +16,10 @@ _LINE_SECONDS = 10.0
 _LONGEST_BAR = 30
 _RECENT = 20.0
 """Seconds over which the rate is taken: what was long ago says little of the time that is left."""
-_SHORT = {"passed": "ok", "wrong_output": "wrong", "limit_exceeded": "limit", "sandbox_failed": "SANDBOX"}
+_SHORT = {
+    "passed": "ok", "wrong_output": "wrong", "limit_exceeded": "limit", "compile_error": "compile",
+    "not_tested": "untested", "not_judged": "unjudged", "sandbox_failed": "SANDBOX",
+}  # fmt: skip
 
 
 @contextmanager

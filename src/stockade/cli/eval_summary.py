@@ -13,7 +13,7 @@ from stockade.cli.reporting import printable
 if TYPE_CHECKING:
     from stockade.batch.summary import Histogram, Summary
 
-_MOST_PROBLEMS = 30
+_MOST_PROBLEMS = 10
 _WIDEST = 40
 
 
@@ -49,12 +49,14 @@ def _problems(summary: Summary, ks: Sequence[int]) -> Iterator[str]:
     if not solved:
         return
     yield ""
-    hardest = sorted(solved, key=lambda name: (solved[name][1] / max(1, solved[name][0]), name))
-    rows = [["problem", "passed", "of"]]
-    rows += [[_cut(name), str(solved[name][1]), str(solved[name][0])] for name in hardest[:_MOST_PROBLEMS]]
-    yield from table.lines(rows, None)
-    if len(solved) > _MOST_PROBLEMS:
-        yield f"... and {len(solved) - _MOST_PROBLEMS} problems more, which are solved as often or more often"
+    how_often = ", ".join(f"{count} {word}" for word, count in summary.solved_how_often().items())
+    yield f"problems: {len(solved)}; solved {how_often}"
+    open_ones = [name for name, (samples, passed) in solved.items() if passed < samples]
+    hardest = sorted(open_ones, key=lambda name: (solved[name][1] / max(1, solved[name][0]), name))
+    if hardest:
+        rows = [["hardest", "passed", "of"]]
+        rows += [[_cut(name), str(solved[name][1]), str(solved[name][0])] for name in hardest[:_MOST_PROBLEMS]]
+        yield from table.lines(rows, None)
     found = summary.pass_at(ks)
     if found:
         yield ""

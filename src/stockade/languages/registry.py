@@ -15,10 +15,13 @@ BUILT_IN = {
     "javascript": "stockade.languages.javascript:JavaScript",
     "shell": "stockade.languages.shell:Shell",
 }
+COMPILED = ("c", "c++", "go", "java", "rust")
+"""What ``stockade eval`` takes as well: it compiles them first."""
 _ALIASES = {
     "py": "python", "python3": "python", "rb": "ruby", "js": "javascript", "node": "javascript", "nodejs": "javascript",
     "sh": "shell", "bash": "shell",
 }  # fmt: skip
+_ALSO = f"'stockade eval' also takes {', '.join(COMPILED)}"
 _SUFFIXES = {
     ".py": "python", ".rb": "ruby", ".js": "javascript", ".mjs": "javascript", ".cjs": "javascript",
     ".sh": "shell", ".bash": "shell",
@@ -33,7 +36,9 @@ def find(name: str | Language) -> Language:
         return name
     key = _ALIASES.get(name.lower(), name.lower())
     if key not in BUILT_IN:
-        raise JobError(f"there is no language {name!r}; there are: {', '.join(sorted((*BUILT_IN, *_ALIASES)))}")
+        raise JobError(
+            f"there is no language {name!r}; there are: {', '.join(sorted((*BUILT_IN, *_ALIASES)))}; {_ALSO}"
+        )
     return _made(key)
 
 
@@ -49,4 +54,6 @@ def by_suffix(path: PurePath) -> str:
         return _SUFFIXES[path.suffix.lower()]
     except KeyError:
         known = ", ".join(sorted(_SUFFIXES))
-        raise JobError(f"{path}: no language has the suffix {path.suffix!r} (known: {known}); name one") from None
+        raise JobError(
+            f"{path}: no language has the suffix {path.suffix!r} (known: {known}; {_ALSO}); name one"
+        ) from None

@@ -58,7 +58,7 @@ LIMIT = Result(Outcome.LIMIT_EXCEEDED, limit=Guarantee.CPU_TIME)
         (Result(Outcome.FAILED, exit_code=GONE), Result(Outcome.CANCELLED), "failed"),
         (Result(Outcome.FAILED, exit_code=GONE), Result(Outcome.CRASHED, signal=9), "crashed"),
         (Result(Outcome.FAILED, exit_code=NONSENSE), PASS, "failed"),
-        (Result(Outcome.FAILED, exit_code=NOT_PLAIN), PASS, "failed"),
+        (Result(Outcome.FAILED, exit_code=NOT_PLAIN), PASS, "not_judged"),
     ],
 )
 def test_apart_only_the_test_says_passed(test, answer, word):

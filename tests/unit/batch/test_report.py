@@ -59,6 +59,15 @@ def test_only_the_pages_own_script_and_style_are_allowed():
     assert "http:" not in text and "https:" not in text and "url(" not in text and "import" not in text
 
 
+@pytest.mark.parametrize(("passed", "failed", "left_out"), [(2000, 0, 0), (1200, 800, 0), (5000, 1, 1), (9, 5000, 9)])
+def test_table_has_a_row_for_each_program_that_fits(passed, failed, left_out):
+    found = [*records(passed, "x", "passed"), *records(failed, "y", "failed")]
+    text = made({**record, "number": number} for number, record in enumerate(found, 1))
+    rows = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
+    assert len(rows) == passed + failed - left_out
+    assert ("more are left out" in text) == (left_out > 0)
+
+
 def test_a_large_batch_shows_what_did_not_pass():
     passed = list(records(3000, "x", "passed"))
     failed = [{**record, "number": record["number"] + 3000} for record in records(4500, "y", "failed")]

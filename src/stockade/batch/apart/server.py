@@ -7,29 +7,33 @@ plain data, which is what the function is said to have returned, or nonsense, wh
 from __future__ import annotations
 
 import os
-from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from stockade.batch.apart.codec import CodecError, decode, encode
-
-_PLAINER = (Counter, OrderedDict, defaultdict)
-"""They compare as dictionaries do, so a test may be given one."""
+from stockade.batch.apart.messages import Call
+from stockade.batch.apart.modules import execute, make_module
 
 
-def serve(source: str, functions: list[str]) -> None:
+def load(source: str) -> dict[str, Any]:
+    """Execute the answer as the module ``answer``; return its names."""
+    namespace = make_module("answer", source)
+    execute(source, "answer.py", namespace)
+    return namespace
+
+
+def serve(source: str, functions: list[str], most: int) -> None:
     """Answer calls, one line each, until there are no more."""
     calls = os.fdopen(os.dup(0), "rb")
     replies = os.dup(1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # input() meets its end instead of eating calls
     os.dup2(2, 1)  # and print() goes elsewhere than the replies
-    namespace: dict[str, Any] = {"__name__": "answer"}
-    exec(compile(source, "answer.py", "exec"), namespace)
+    namespace = load(source)
     known = {name: _function(namespace, name) for name in functions}
     for line in calls:
-        name, arguments, named = decode(line)
-        _write(replies, _reply(known[name], arguments, named))
+        call = Call(most)
+        name, arguments, named = call.asked(line)
+        _write(replies, _reply(call, known[name], arguments, named))
 
 
 def _function(namespace: dict[str, Any], name: str) -> Callable[..., Any]:
@@ -44,15 +48,12 @@ def _method(kind: Callable[[], Any], name: str, *arguments: Any, **named: Any) -
     return getattr(kind(), name)(*arguments, **named)
 
 
-def _reply(function: Callable[..., Any], arguments: list[Any], named: dict[str, Any]) -> bytes:
+def _reply(call: Call, function: Callable[..., Any], arguments: list[Any], named: dict[str, Any]) -> bytes:
     try:
         returned = function(*arguments, **named)
     except Exception as error:
-        return encode(("raised", type(error).__name__, str(error)[:1000]))
-    try:
-        return encode(("returned", dict(returned) if type(returned) in _PLAINER else returned))
-    except CodecError as error:
-        return encode(("refused", str(error)))
+        return call.raised(error)
+    return call.returned(returned)
 
 
 def _write(fd: int, data: bytes) -> None:
@@ -60,6 +61,13 @@ def _write(fd: int, data: bytes) -> None:
         data = data[os.write(fd, data) :]
 
 
-def main(answer: dict[str, Any]) -> None:
-    """Serve the answer: its ``source``, and the ``functions`` that may be asked for."""
-    serve(answer["source"], answer["functions"])
+def main(answer: dict[str, Any], program: str) -> None:
+    """Serve the answer: its ``source``, the ``functions`` that may be asked for, and the ``most`` bytes of a message.
+
+    ``program`` is the name of the program's module. A process that the answer spawns imports the program again, under
+    another name; there the answer is only loaded.
+    """
+    if program == "__main__":
+        serve(answer["source"], answer["functions"], answer["most"])
+    else:
+        load(answer["source"])

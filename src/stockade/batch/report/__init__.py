@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -17,13 +16,14 @@ from importlib.resources import files
 from typing import Any
 
 from stockade._host_files import HostFile
+from stockade._json import dumps
 from stockade._units import format_size
 from stockade.batch.report.charts import bars
 from stockade.batch.summary import Summary
 
 MOST_ROWS = 5000
 """Programs in the table; those that did not pass come first."""
-_MOST_PASSED = 1000
+_LEAST_PASSED = 1000
 _MOST_CASES = 20
 _MOST_TEXT = 4000
 _MOST_PROBLEMS = 200
@@ -63,18 +63,20 @@ def visible(text: str) -> str:
 
 
 def _rows(records: Iterable[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], int]:
-    kept: list[dict[str, Any]] = []
-    passed: list[dict[str, Any]] = []
+    """Return the rows of the table, and how many programs have none.
+
+    Programs that did not pass come first, but for some rows that are kept for those that did.
+    """
+    kept: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
     count = 0
     for record in records:
         count += 1
-        if record["verdict"] != "passed":
-            if len(kept) < MOST_ROWS - _MOST_PASSED:
-                kept.append(_row(record))
-        elif len(passed) < _MOST_PASSED:
-            passed.append(_row(record))
-    rows = sorted(kept + passed, key=lambda row: int(row["number"]))
-    return rows, count - len(rows)
+        same = kept[record["verdict"] == "passed"]
+        if len(same) < MOST_ROWS:
+            same.append(_row(record))
+    failed = kept[False][: MOST_ROWS - min(_LEAST_PASSED, len(kept[True]))]
+    chosen = failed + kept[True][: MOST_ROWS - len(failed)]
+    return sorted(chosen, key=lambda row: int(row["number"])), count - len(chosen)
 
 
 def _row(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,7 +103,7 @@ def _case(case: Mapping[str, Any]) -> dict[str, Any]:
 
 def _as_data(rows: Any) -> str:
     """Return JSON that can stand in a script element: nothing in it ends the element, or begins a comment."""
-    text = json.dumps(rows, separators=(",", ":"))
+    text = dumps(rows, compact=True)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
