@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
 import pytest
 
 import stockade
@@ -105,8 +103,9 @@ def test_right_answer_passes_apart(name):
     assert found.passed, found.reason
 
 
-@pytest.mark.skipif(find_spec("numpy") is None, reason="numpy is not installed")
 def test_numbers_of_numpy_cross_as_plain_numbers():
+    if not stockade.run("import numpy").ok:
+        pytest.skip("the interpreter of the sandboxes has no numpy")
     answer = "import numpy as np\ndef f(xs): return [np.mean(xs), np.int64(3), np.bool_(True)]"
     found = judged(answer, "assert f([1, 2, 3]) == [2, 3, True] and type(f([1])[0]) is float")
     assert found.passed, found.reason

@@ -179,4 +179,6 @@ def test_a_verdict_is_one_line_of_ascii(path):
     data = path.read_bytes()
     assert data.count(b"\n") == 1 and data.isascii() and b"\x1b" not in data
     with opened(path) as journal:
-        assert next(journal.records())["reason"] == "\u2028\n\x1b[2J ä \ufffd"  # half a pair is no JSON to strict readers
+        assert (
+            next(journal.records())["reason"] == "\u2028\n\x1b[2J ä \ufffd"
+        )  # half a pair is no JSON to strict readers
