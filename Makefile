@@ -52,6 +52,7 @@ bench: $(ENGINES) ## what cold and warm runs cost, beside others; each wall, eac
 	$(BIN)/python -m bench.projects
 	$(BIN)/python -m bench.batch
 	$(BIN)/python -m bench.hostile
+	$(BIN)/python -m bench.neighbours
 	@echo
 	$(BIN)/python -m bench.warm --json bench/results/warm.json
 
@@ -63,6 +64,7 @@ bench-smoke: $(ENGINES)
 	$(BIN)/python -m bench.projects --smoke
 	$(BIN)/python -m bench.batch --smoke
 	$(BIN)/python -m bench.hostile --smoke
+	$(BIN)/python -m bench.neighbours --smoke
 	$(BIN)/python -m bench.resume --smoke
 	$(BIN)/python -m bench.warm --smoke
 

@@ -14,5 +14,6 @@ command -v node >/dev/null || packages+=(nodejs)
 command -v npm >/dev/null || packages+=(npm)              # and what installs packages for one
 command -v chromium >/dev/null || packages+=(chromium)    # looks at the report of a batch
 command -v git >/dev/null || packages+=(git)
+command -v stress-ng >/dev/null || packages+=(stress-ng)  # what neighbours are measured with
 command -v setpriv >/dev/null || packages+=(util-linux)
 "$(dirname "$0")/install.sh" "${packages[@]}"

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from stockade.warden.reins import Reins
     from stockade.warden.run import Run
     from stockade.warden.slot import Slot
+    from stockade.warden.weights import Weights
 else:
     import _signal as signal  # the ``signal`` module imports ``enum``
 
@@ -48,6 +49,9 @@ _DYING_SECONDS = 5.0
 
 class House(Protocol):
     """What a run needs of the warden around it."""
+
+    weights: Weights
+    """Which runs go first on a processor."""
 
     def start(self, run: Run, launch: Launch) -> None:
         """Find a cell for ``run``."""
@@ -212,6 +216,8 @@ class Ending:
             self._link.send("limit", guarantee=guarantee, state=state, used=used, figure=figure)
             if state == "met" and guarantee in _ENDING:
                 self._end_for(guarantee)
+        if self.cause is None:
+            self._house.weights.look(self, now)
 
     def _end_for(self, guarantee: str) -> None:
         """End the run for a limit, unless its time is up because of us: a helper that stands still says of no end."""

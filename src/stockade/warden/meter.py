@@ -67,6 +67,11 @@ class Meter:
         """When the clock was started, by the monotonic one."""
         return self._begin
 
+    @property
+    def cpu_seconds(self) -> float:
+        """The CPU time of the run, as of the last look."""
+        return self._cpu
+
     def hand_over(self) -> None:
         """The cell has the launch: should it die before it says that the program runs, time counts from here."""
         self._begin = time.monotonic()

@@ -19,6 +19,7 @@ from stockade.warden.pool import Pool
 from stockade.warden.run import Run
 from stockade.warden.warm.slot import WarmSlot
 from stockade.warden.warm.stable import Stable
+from stockade.warden.weights import Weights
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class Warden:
         self._tree: cgroups.Tree | None = None
         self._leases: Leases | None = None
         self._freezers = Freezers()
+        self.weights = Weights()
         self._runs: set[Run] = set()
         self._disposal = Disposal()
         warden = os.pidfd_open(os.getpid())
@@ -88,6 +90,7 @@ class Warden:
 
     def start(self, run: Run, launch: Launch) -> None:
         """Have ``run`` begin as soon as there is room for it."""
+        self.weights.enter(run)
         self._admission.ask(run, launch)
 
     def begin(self, run: Run, launch: Launch) -> None:
@@ -147,6 +150,7 @@ class Warden:
     def done(self, run: Run) -> None:
         """Forget ``run``."""
         self._runs.discard(run)
+        self.weights.leave(run)
         self._admission.leave(run)
         self._served += 1
         if self._served % _COLLECT_EVERY == 0:
@@ -182,7 +186,8 @@ class Warden:
         """Return fresh control groups, where there can be any."""
         if not self._hierarchies:
             return None
-        self._tree = self._tree or cgroups.Tree(self._hierarchies, os.urandom(8).hex())
+        if self._tree is None:
+            self._tree = self.weights.tree = cgroups.Tree(self._hierarchies, os.urandom(8).hex())
         return self._tree.make()
 
     def give_back(self, uid: int | None, group: cgroups.Group | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from stockade.linux import files
-from stockade.linux.cgroups import disks
+from stockade.linux.cgroups import disks, weights
 from stockade.linux.cgroups.counters import Counters, Files
 from stockade.linux.cgroups.freezer import FROZEN
 from stockade.linux.cgroups.places import SOCKETS_V1
@@ -37,6 +37,7 @@ class Group(Files):
         self._slowed: list[str] = []
         self._memory: tuple[int, int | None] | None = None
         self._roomy = self._loose = False
+        self.weight = weights.Weight(self._paths, self._version)
 
     def open_entrances(self) -> list[int]:
         """Return a descriptor for each folder; whoever writes ``0`` to it enters the group."""
@@ -91,6 +92,7 @@ class Group(Files):
         was let go of them for its end. ``own_tasks`` in the group are not the run's."""
         if self._loose and self._limits is not None:
             self.limit(self._limits)
+        self.weight.restore()
         self._least_tasks = own_tasks + 1
         # What the last reading needs is opened here: later no descriptor may be free.
         held = 0 if self._forget_peak() else self._peak_memory() or 0
@@ -239,6 +241,7 @@ class Group(Files):
         slowed = self._slowed
         self._loose = True
         try:
+            self.weight.restore()
             if self._throttled:
                 self._lift_quota()
             self._make_room()

@@ -8,6 +8,7 @@ import os
 import time
 
 from stockade.linux import files
+from stockade.linux.cgroups import weights
 from stockade.linux.cgroups.freezer import FROZEN
 from stockade.linux.cgroups.group import Group
 from stockade.linux.cgroups.places import PREFIX, Hierarchy, hand_down
@@ -25,6 +26,7 @@ class Tree:
         self._count = 0
         self._locks: list[int] = []
         self._leftovers: list[str] = []
+        self._is_light = False
         try:
             for hierarchy in hierarchies:
                 reclaim(hierarchy.path)
@@ -46,6 +48,16 @@ class Tree:
             os.mkdir(path)
             places.append((hierarchy, path))
         return Group(places)
+
+    def weigh(self, *, light: bool) -> None:
+        """Let the rest of the host go first on a processor, or let all runs together count as one ordinary task."""
+        if light == self._is_light:
+            return
+        self._is_light = light
+        for hierarchy in self._hierarchies:
+            if "cpu" in hierarchy.controllers:
+                name, value = weights.setting(hierarchy.version, weights.LIGHT_TREE if light else weights.FULL)
+                files.write(f"{hierarchy.path}/{self._name}/{name}", value)
 
     def remove(self, group: Group) -> None:
         """Remove ``group``; one that is still busy is tried again later."""

@@ -1,0 +1,91 @@
+"""Bad neighbours weigh less: the scheduler's weights of runs that keep the kernel busy.
+
+Linux gives a group that sleeps and wakes very often (poll, epoll, futexes, signals, pipes) far more of a processor than
+its share. Everything else on that processor then waits for up to seconds: other guests, the warden, and threads of the
+kernel such as those of RCU, for which every removal of a namespace waits. Such a run spends most of its time in system
+calls. A program that computes does not, and keeps its full weight.
+"""
+
+from __future__ import annotations
+
+from stockade._record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from functools import partial
+
+    from stockade.linux.cgroups import Group, Tree
+    from stockade.warden.ending import Ending
+else:
+    from _functools import partial
+
+_WINDOW = 0.25
+"""CPU seconds over which the part of the kernel is looked at."""
+_KERNEL_PART = 0.25
+"""The part of a window in the kernel from which on a run is a bad neighbour."""
+_STARTING_SECONDS = 2.0
+"""A run that is younger than this lends its caller's tree the full weight."""
+
+
+class _Window(Record):
+    """Where a window of CPU time began."""
+
+    cpu: float
+    kernel: float
+
+
+class Weights:
+    """The weights of one warden's groups."""
+
+    def __init__(self) -> None:
+        self.tree: Tree | None = None
+        """The tree of all groups, as soon as there is one."""
+        self._starting: set[Ending] = set()
+        self._windows: dict[Ending, _Window] = {}
+        self._light: set[Ending] = set()
+
+    def enter(self, run: Ending) -> None:
+        """Count ``run`` as starting."""
+        self._starting.add(run)
+        self._weigh_tree()
+
+    def look(self, run: Ending, now: float) -> None:
+        """Weigh ``run`` by what its group has used until ``now``. The meter of the run must have been read."""
+        meter, group = run.meter, None if run.slot is None else run.slot.group
+        if meter is None or group is None or run in self._light:
+            return
+        if self._is_bad_neighbour(run, group, meter.cpu_seconds):
+            self._light.add(run)
+            _try(group.weight.lighten)
+        elif run not in self._starting or now - meter.begin < _STARTING_SECONDS:
+            return
+        self._starting.discard(run)
+        self._weigh_tree()
+
+    def leave(self, run: Ending) -> None:
+        """Forget ``run``, which is over."""
+        self._starting.discard(run)
+        self._light.discard(run)
+        self._windows.pop(run, None)
+        self._weigh_tree()
+
+    def _is_bad_neighbour(self, run: Ending, group: Group, cpu: float) -> bool:
+        window = self._windows.get(run)
+        if window is not None and cpu - window.cpu < _WINDOW:
+            return False
+        kernel = group.weight.kernel_seconds() or 0.0
+        self._windows[run] = _Window(cpu=cpu, kernel=kernel)
+        return window is not None and kernel - window.kernel >= _KERNEL_PART * (cpu - window.cpu)
+
+    def _weigh_tree(self) -> None:
+        if self.tree is not None:
+            _try(partial(self.tree.weigh, light=bool(self._light) and not self._starting))
+
+
+def _try(change: Callable[[], None]) -> None:
+    """Change a weight. A group that cannot be changed costs others time, and is no reason to end a run."""
+    try:
+        change()
+    except OSError:
+        pass
