@@ -169,6 +169,14 @@ def test_tests_that_are_only_defined_are_run(name, tests):
     assert judged("def f(n): return n * 2", WRONG[name], tests).verdict == "passed"
 
 
+@pytest.mark.parametrize("end", ["unittest.main()", "import sys; sys.exit()", "raise SystemExit(0)"])
+def test_test_that_exits_by_itself_is_judged(end):
+    case = f"import unittest\nclass T(unittest.TestCase):\n def test_a(self): self.assertEqual(f(2), 4)\n{end}"
+    assert judged("def f(n): return n * 2", case).verdict == "passed"
+    assert judged("def f(n): return n * 3", case).verdict == "wrong_output"
+    assert judged("def f(n): return n", "if f(1) == 1: raise SystemExit(3)").verdict == "failed"
+
+
 @pytest.mark.parametrize("tests", ["apart", "shared"])
 def test_assertion_without_words_is_shown(tests):
     found = judged(
