@@ -8,7 +8,9 @@ taken there. So every late import holds the gate, and a fork waits for the gate.
 from __future__ import annotations
 
 import _thread
+import errno
 import os
+import sys
 
 from stockade._errors import SetupError
 
@@ -41,6 +43,12 @@ class Loading:
         missing = error.name if isinstance(error, ImportError) else None
         if missing is not None and missing.partition(".")[0] == "stockade":
             raise removed(f"import {missing}") from error
+        if isinstance(error, OSError) and error.errno is not None:
+            raise SetupError(
+                f"import stockade's own modules: open {error.filename}: {os.strerror(error.errno)} "
+                f"({errno.errorcode.get(error.errno)}); make the file readable, or raise the limit on open files "
+                f"(ulimit -n)"
+            ) from error
 
     def before_fork(self) -> None:
         """Wait for the imports of other threads."""
@@ -81,7 +89,9 @@ def load(place: str) -> Any:
     """Return what ``place`` names, ``module:attribute`` or ``module``; import the module if need be."""
     module, _, attribute = place.partition(":")
     with loading:
-        from importlib import import_module
+        found = sys.modules.get(module)
+        if found is None:  # or no descriptor need be free
+            from importlib import import_module
 
-        found = import_module(module)
+            found = import_module(module)
         return getattr(found, attribute) if attribute else found

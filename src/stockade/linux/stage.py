@@ -26,7 +26,7 @@ from __future__ import annotations
 import os
 
 from stockade._launch import JOB_SOURCE
-from stockade.linux import landlock, mounts
+from stockade.linux import faults, landlock, mounts
 from stockade.linux import limits as rlimits
 from stockade.linux.seccomp import install as seccomp
 from stockade.linux.steps.bare import BareSteps
@@ -53,9 +53,8 @@ class Stage(RootSteps, WorkspaceSteps, BareSteps, WarmSteps):
             step: Callable[..., None] = getattr(self, f"do_{name}")
             try:
                 step(*arguments)
-            except OSError as error:
-                reason = error.strerror or str(error)
-                raise OSError(error.errno, f"step {name} {arguments[:2]!r}: {reason}") from None
+            except Exception as error:
+                raise faults.explained(f"step {name} ({faults.arguments(arguments)})", error) from None
 
     def remember_limits(self) -> None:
         """Take notice of the limits in force, for who is forked and sets the next ones: asking takes time."""

@@ -289,7 +289,7 @@ class Ending:
         try:
             self._collection = self._collect()
         except OSError as error:
-            self._answer(f"the process that brings files out could not be started: {error.strerror}")
+            self._answer(faults.explain("start the process that brings files out", error))
             return
         if self._collection is None:
             self._answer("")

@@ -16,7 +16,7 @@ import time
 from stockade import _trace
 from stockade._launch import decode_steps
 from stockade._record import Record
-from stockade.linux import descendants, processes, users
+from stockade.linux import descendants, faults, processes, users
 from stockade.linux.stage import Stage
 from stockade.warden import wire
 from stockade.warden.cell import LISTENER, OUTLET, send_with
@@ -44,6 +44,8 @@ _REHEARSAL = wire.encode(
     channel=False,
     trace=0,
 )
+_EXECUTE = "execute the program"
+_STEPS = {"init": "start the first process of the sandbox", "setup": "set up the process of the guest"}
 _SANDBOX_ERRORS = (errno.EAGAIN, errno.ENOMEM)  # of execve(2): the sandbox's fault, not the command's
 
 
@@ -193,17 +195,16 @@ class Inside(Record):
         try:
             _exec_on_path(argv, environment)
         except MemoryError:  # the limits hold already: nowhere to lay out what execve is to be given
-            self._fail(
-                "setup", OSError(errno.ENOMEM, "under its limits no memory to pass arguments and environment on")
-            )
+            none = OSError(errno.ENOMEM, "execve, under its limits with no memory for arguments and environment")
+            self._fail("setup", faults.explained(_EXECUTE, none))
             os._exit(SETUP_FAILED)
         except BaseException as error:
             number = getattr(error, "errno", None)
             if number in _SANDBOX_ERRORS:
-                self._fail("setup", error)
+                self._fail("setup", faults.explained(_EXECUTE, error))
                 os._exit(SETUP_FAILED)
             reason = os.strerror(number) if number and number != errno.ENOENT else "command not found"
-            self._fail("exec", OSError(number, f"{argv[0]}: {reason}"))
+            self._fail("exec", OSError(number, f"{faults.shown(argv[0])}: {reason}"))
             os._exit(NOT_FOUND if number in (errno.ENOENT, errno.ENOTDIR) else NOT_EXECUTABLE)
 
     def _send_listener(self, listener: int) -> None:
@@ -219,8 +220,8 @@ class Inside(Record):
         self.control.sendall(wire.encode(kind, **fields))
 
     def _fail(self, kind: str, error: BaseException) -> None:
-        known = isinstance(error, OSError) and error.strerror
-        text = known or f"{type(error).__name__}: {error}"
+        said = kind == "exec" or isinstance(error, faults.Explained)
+        text = getattr(error, "strerror", "") if said else faults.explain(_STEPS[kind], error)
         try:
             self._send(f"{kind}_failed", message=text, errno=getattr(error, "errno", None))
         except OSError:

@@ -6,6 +6,7 @@ import os
 import time
 
 from stockade._launch import Groups, Warm
+from stockade.linux import faults
 from stockade.warden import loop, wire
 from stockade.warden.cell import send_with
 from stockade.warden.helpers import LOOK_SECONDS, Helper
@@ -122,7 +123,7 @@ class Zygote:
         self.ended = True
         queue, self._queue = self._queue, []
         for run, _ in queue:
-            run.refuse(f"no interpreter could be kept warm: {message}")
+            run.refuse(f"no interpreter could be kept warm: {faults.shown(message)}")
 
     def wait_for(self, run: Run, launch: Launch) -> None:
         """Start ``run`` when the interpreter is there, or refuse it."""
@@ -173,7 +174,7 @@ class Zygote:
             run.turned_away = True
             self._house.begin(run, launch)
         elif launch.eager:
-            run.refuse(f"no copy of a warm interpreter could be made: {message}")
+            run.refuse(f"no copy of a warm interpreter could be made: {faults.shown(message)}")
         elif not run.gone:
             self._house.begin(run, launch.adding(warm=b""))
 

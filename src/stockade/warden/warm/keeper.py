@@ -15,7 +15,7 @@ import time
 
 from stockade import _trace
 from stockade._launch import decode_steps
-from stockade.linux import descendants, processes
+from stockade.linux import descendants, faults, processes
 from stockade.linux.stage import Stage
 from stockade.warden import wire
 from stockade.warden.cell import OUTLET, send_with
@@ -98,8 +98,7 @@ class Keeper:
                 if launch is not None:
                     return launch
         except (OSError, wire.WireError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            self._say("failed", message=f"the copy of a warm interpreter: {reason}")
+            self._say("failed", message=faults.explain("copy a warm interpreter", error))
         os._exit(0)
 
     def _settle(self) -> None:
@@ -323,8 +322,7 @@ class Guest:
         send_with(self._control, _OUTLET, fds)
 
     def _fail(self, error: BaseException) -> None:
-        known = isinstance(error, OSError) and error.strerror
-        text = known or f"{type(error).__name__}: {error}"
+        text = faults.explain("set up the process of the guest", error)
         to = self._slot if self._slot.fileno() >= 0 else self._control
         try:
             to.sendall(wire.encode("setup_failed", message=text, errno=getattr(error, "errno", None)))

@@ -6,7 +6,7 @@ import _socket as socket
 import os
 
 from stockade._launch import Groups
-from stockade.linux import cgroups, files, processes
+from stockade.linux import cgroups, faults, files, processes
 from stockade.warden import wire
 from stockade.warden.cell import Lasting, descriptors
 from stockade.warden.nursery import FDS
@@ -70,7 +70,7 @@ class WarmSlot(Slot):
             copy([theirs.fileno(), *entrances], number)
         except OSError as error:
             self.control.close()
-            raise SlotError(f"the warm interpreter is gone: {error}") from None
+            raise SlotError(faults.explain("ask the warm interpreter for a copy", error), error.errno) from None
         finally:
             theirs.close()
             for fd in entrances:
@@ -103,7 +103,7 @@ class WarmSlot(Slot):
         except BlockingIOError:
             return
         except OSError as error:
-            raise SlotError(f"the copy of a warm interpreter is gone: {error}") from None
+            raise SlotError(faults.explain("hear the copy of a warm interpreter", error), error.errno) from None
         if not data:
             raise SlotError("it has ended")
         fds = descriptors(ancillary)
