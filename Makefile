@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 ENGINES := $(VENV)/.engines
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types contracts unit bench bench-smoke overshoot guarantees guarantees-cgroup2 attack attacks-page mutants soak test-hosts test-hosts-all hosts-table clean
+.PHONY: help faults demo test check lint types contracts unit bench bench-smoke overshoot guarantees guarantees-cgroup2 attack attacks-page mutants soak test-hosts test-hosts-all hosts-table clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -80,6 +80,9 @@ guarantees-cgroup2: $(STAMP) ## docs/guarantees-cgroup2.md: the same in QEMU, wh
 
 attack: $(STAMP) ## every attack on every backend of this machine; under five minutes
 	$(BIN)/python -m stockade attack --all --jobs 2
+
+faults: $(STAMP) ## docs/faults.md: each helper process killed, stopped and cut off, before, during and after runs (root)
+	$(BIN)/python -m tests.system.fault_cells
 
 attacks-page: $(STAMP) ## docs/attacks.md, from the corpus and the list of vectors
 	$(BIN)/python -m tests.escape.vectors

@@ -22,14 +22,15 @@ from stockade._result import Result
 from stockade._sandbox import Sandbox
 from stockade._stream import REPORT_SECONDS, Controls, Streaming, following
 from stockade.backends.base import Backend
-from stockade.client import room, wardens
+from stockade.client import room
 from stockade.client.blocking import Source as Input
 from stockade.client.conversation import LaunchLost
+from stockade.client.line import Line
 from stockade.client.outbox import Outbox
 from stockade.client.patience import Patience
 from stockade.client.room import AGAIN_SECONDS, Place
 
-Conversing = AbstractContextManager[tuple[Outbox, wardens.Line]]
+Conversing = AbstractContextManager[tuple[Outbox, Line]]
 _CHUNK = 1 << 18
 
 
@@ -193,9 +194,7 @@ async def _entered() -> Place:
     return place
 
 
-async def _held(
-    outbox: Outbox, line: wardens.Line, stdin: bytes | BinaryIO | None, on_warning: OnWarning | None
-) -> Result:
+async def _held(outbox: Outbox, line: Line, stdin: bytes | BinaryIO | None, on_warning: OnWarning | None) -> Result:
     """Hold a conversation to its end; return the verdict."""
     async for event in events(outbox, line, stdin):
         if on_warning is not None and isinstance(event, LimitReached) and event.is_warning:
@@ -203,7 +202,7 @@ async def _held(
     return concluded(outbox)
 
 
-async def events(outbox: Outbox, line: wardens.Line, stdin: bytes | BinaryIO | None) -> AsyncGenerator[Event, None]:
+async def events(outbox: Outbox, line: Line, stdin: bytes | BinaryIO | None) -> AsyncGenerator[Event, None]:
     """Hold the conversation over ``line`` and yield what happens."""
     loop = asyncio.get_running_loop()
     sock, talk = line.sock, outbox.talk

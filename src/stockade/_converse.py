@@ -21,12 +21,13 @@ from stockade._result import Result
 from stockade.backends.base import Backend
 from stockade.client import wardens
 from stockade.client.conversation import Conversation, introduction, repetition
+from stockade.client.line import Line
 from stockade.client.outbox import Outbox
 from stockade.client.room import Place
 from stockade.client.sending import send_now
 from stockade.languages import registry as languages
 
-Opened = tuple[Outbox, wardens.Line]
+Opened = tuple[Outbox, Line]
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 _LASTING = ("language", "interpreter")
 """Options whose text stands for the same tomorrow: an archive's file may be another by then."""
@@ -101,7 +102,7 @@ class Opener:
                     return
         yield None
 
-    def _send(self, line: wardens.Line, form: Form, source: str) -> bytes | None:
+    def _send(self, line: Line, form: Form, source: str) -> bytes | None:
         """Send the launch as far as it goes now; return the rest, or ``None`` if the other end is gone."""
         _trace.note(self.trace, _trace.PLANNED)
         text = encoded(source)

@@ -23,6 +23,7 @@ from stockade.backends import registry as backends
 from stockade.backends.base import Backend
 from stockade.client import blocking, wardens
 from stockade.client.conversation import LaunchLost
+from stockade.client.line import Line
 from stockade.client.outbox import Outbox
 from stockade.languages import registry as languages
 
@@ -117,12 +118,12 @@ class Sandbox(Streaming[Stream]):
         how = following(job, interactive=interactive, report_seconds=report_seconds)
         return Stream(partial(self.conversing, job, **how), job.stdin)
 
-    def conversing(self, job: Job, **how: Any) -> AbstractContextManager[tuple[Outbox, wardens.Line]]:
+    def conversing(self, job: Job, **how: Any) -> AbstractContextManager[tuple[Outbox, Line]]:
         """Open a line and a conversation about ``job``; ``how`` is for ``Conversation``. Leaving ends the run."""
         return self._opener.open(job, **how)
 
 
-def _held(outbox: Outbox, line: wardens.Line, stdin: bytes | BinaryIO | None, on_warning: OnWarning | None) -> Result:
+def _held(outbox: Outbox, line: Line, stdin: bytes | BinaryIO | None, on_warning: OnWarning | None) -> Result:
     """Hold a conversation to its end; return the verdict."""
     for event in blocking.events(outbox, line, stdin):
         if on_warning is not None and isinstance(event, LimitReached) and event.is_warning:

@@ -21,7 +21,7 @@ from stockade.client.outbox import Bell, Outbox
 if TYPE_CHECKING:
     from stockade._job import Job
     from stockade._result import Result
-    from stockade.client.wardens import Line
+    from stockade.client.line import Line
 
     Conversing = AbstractContextManager[tuple[Outbox, Line]]
 

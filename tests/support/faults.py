@@ -10,6 +10,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from tests.support import host
@@ -24,6 +25,8 @@ def warden() -> int | None:
 
 def find(role: str) -> int | None:
     """Return the pid of one process of this role, ``None`` if there is none now."""
+    if role == "caller":
+        return os.getpid()
     top = warden()
     if top is None or role == "warden":
         return top
@@ -59,19 +62,22 @@ def wait_for(role: str, seconds: float = 5.0) -> int:
 
 def kill(pid: int) -> None:
     """End a process."""
-    os.kill(pid, signal.SIGKILL)
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
 
 
 def stop(pid: int) -> None:
     """Have a process stand still for good."""
-    os.kill(pid, signal.SIGSTOP)
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGSTOP)
 
 
 def stop_and_continue(pid: int) -> None:
     """Have a process stand still for a moment."""
-    os.kill(pid, signal.SIGSTOP)
-    time.sleep(0.15)
-    os.kill(pid, signal.SIGCONT)
+    with suppress(ProcessLookupError):  # it may have ended by itself
+        os.kill(pid, signal.SIGSTOP)
+        time.sleep(0.15)
+        os.kill(pid, signal.SIGCONT)
 
 
 def cut(pid: int, how: int = socket.SHUT_WR) -> None:
@@ -92,8 +98,11 @@ WAYS: dict[str, Callable[[int], None]] = {
 
 
 def _sockets(pid: int) -> list[socket.socket]:
-    pidfd = os.pidfd_open(pid)
-    found = []
+    found: list[socket.socket] = []
+    try:
+        pidfd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return found
     try:
         for number, name in host.descriptors(pid).items():
             if name.startswith("socket:"):

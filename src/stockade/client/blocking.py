@@ -11,9 +11,9 @@ from typing import BinaryIO
 
 from stockade._events import Event
 from stockade.client import wardens
+from stockade.client.line import Line
 from stockade.client.outbox import Outbox
 from stockade.client.patience import Patience
-from stockade.client.wardens import Line
 
 _CHUNK = 1 << 16
 

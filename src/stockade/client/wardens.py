@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import fcntl
 import os
 import select
@@ -15,13 +16,13 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from stockade._errors import SetupError
 from stockade._facts import HostFacts
 from stockade._loading import removed
 from stockade.client import reaping, room
+from stockade.client.line import Line
 from stockade.client.patience import Patience
 from stockade.client.room import Place
 from stockade.linux import descendants, faults
@@ -34,39 +35,12 @@ _START = "start the warden"
 _RETIRED_SECONDS = 0.5
 _MOMENT_SECONDS = 0.2
 """From the end of a process's sockets to its own."""
+_GONE = (errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN)
 _IDLE = 16  # sockets kept for the next runs
 
 
 class WardenGoneError(SetupError):
     """The warden is gone, and a new one may do."""
-
-
-class Line:
-    """A socket to the warden for one run. Leaving the context ends the run, unless all was said and done."""
-
-    def __init__(self, warden: WardenProcess, sock: socket.socket, said: Mapping[str, Any]) -> None:
-        self.place: Place | None = None
-        """The room that this process has for the run."""
-        self.warden = warden
-        self.sock = sock
-        self.said = said
-        """What the warden was told of the last launch over this socket."""
-        self.settled = False
-        """Set by whoever held a conversation to its end: the socket can serve another run."""
-
-    def __enter__(self) -> Line:
-        """Return itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Give the socket back."""
-        try:
-            self.warden.take_back(self)
-        finally:
-            if self.place is not None:
-                self.place.leave()
 
 
 class WardenProcess:
@@ -77,6 +51,7 @@ class WardenProcess:
         self._ending = threading.Lock()
         self._ended = ""
         """Why it was killed, if it was."""
+        self._lost = False
         self._facts: HostFacts | None = None
         self._owner = os.getpid()
         self._idle: list[tuple[socket.socket, Mapping[str, Any]]] = []
@@ -106,16 +81,14 @@ class WardenProcess:
     @property
     def alive(self) -> bool:
         """Whether it still runs, and can be spoken to."""
-        return not self._ended and self._process.poll() is None and not self._is_hung_up()
+        return not (self._ended or self._lost) and self._process.poll() is None and not self._is_hung_up()
 
     def _is_hung_up(self) -> bool:
         """Return whether the other end of the control socket is closed: a warden that is dying can be found so before
         it can be reaped. It says nothing on that socket after its first word."""
         if self._facts is None:
             return False
-        poll = select.poll()
-        poll.register(self._control, select.POLLIN)
-        return bool(poll.poll(0))
+        return _has_ended(self._control)
 
     @property
     def is_stopped(self) -> bool:
@@ -157,10 +130,14 @@ class WardenProcess:
 
     def idle(self) -> Line | None:
         """Return one over which there was a run before, if there is any."""
-        try:
-            return Line(self, *self._idle.pop())
-        except IndexError:
-            return None
+        while True:
+            try:
+                sock, said = self._idle.pop()
+            except IndexError:
+                return None
+            if not _has_ended(sock):
+                return Line(self, sock, said)
+            sock.close()
 
     def take_back(self, line: Line) -> None:
         """Keep a line's socket for the next run, or close it."""
@@ -184,7 +161,9 @@ class WardenProcess:
         except OSError as error:
             ours.close()
             end_if_exiting()
-            raise WardenGoneError(faults.explain("ask the warden for a run", error)) from error
+            self._lost = self._lost or error.errno in _GONE
+            kind = WardenGoneError if self._lost else SetupError
+            raise kind(faults.explain("ask the warden for a run", error)) from error
         finally:
             theirs.close()
         return ours
@@ -253,6 +232,13 @@ class WardenProcess:
         if status >= 0:
             return f"ended with exit status {status}"
         return f"was ended by {signal.Signals(-status).name}"
+
+
+def _has_ended(sock: socket.socket) -> bool:
+    """Return whether the other end of ``sock`` is closed, where it has nothing to say now."""
+    poll = select.poll()
+    poll.register(sock, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _pair() -> tuple[socket.socket, socket.socket]:

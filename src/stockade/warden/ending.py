@@ -10,24 +10,21 @@ from stockade.warden.collection import Collection, uid_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import _socket as socket
     import signal
     from typing import Any, Protocol
 
     from stockade._launch import Launch
-    from stockade.linux.cgroups import Freezer
-    from stockade.warden import loop, wire
+    from stockade.warden import loop
     from stockade.warden.cell import Cell
     from stockade.warden.denials import Denials
     from stockade.warden.feeder import Feeder
     from stockade.warden.helpers import Helper
+    from stockade.warden.house import House
     from stockade.warden.link import Link
     from stockade.warden.meter import Meter
     from stockade.warden.outlets import Outlets
     from stockade.warden.reins import Reins
-    from stockade.warden.run import Run
     from stockade.warden.slot import Slot
-    from stockade.warden.weights import Weights
 else:
     import _signal as signal  # the ``signal`` module imports ``enum``
 
@@ -45,35 +42,6 @@ _DEAF_SECONDS = 0.5
 """An init that has closed its control socket is dead by then, and the kernel says so; or something is wrong with it."""
 _DYING_SECONDS = 5.0
 """What was told to end is killed at once after that, and the caller has its answer after twice as long."""
-
-
-class House(Protocol):
-    """What a run needs of the warden around it."""
-
-    weights: Weights
-    """Which runs go first on a processor."""
-
-    def start(self, run: Run, launch: Launch) -> None:
-        """Find a cell for ``run``."""
-
-    def begun(self, run: Run) -> None:
-        """Take notice that ``run`` is no longer being set up."""
-
-    def note(self, peak: int | None, *, starved: bool) -> None:
-        """Take notice of the most memory that a run had, and of one that the kernel has killed for want of memory that
-        others hold."""
-
-    def release(self, slot: Slot) -> None:
-        """Take back a slot whose cell is dead."""
-
-    def freezer(self, slot: Slot) -> Freezer | None:
-        """Return the group in which the guest of ``slot`` can be frozen, if there is any."""
-
-    def done(self, run: Run) -> None:
-        """Forget ``run``."""
-
-    def serve(self, sock: socket.socket, decoder: wire.Decoder, before: Launch | None) -> None:
-        """Wait for a launch on ``sock``."""
 
 
 class Ending:

@@ -121,7 +121,10 @@ class Inside(Record):
 
     def _see(self, scratch: str) -> dict[str, Any]:
         """Return what only the init can see of the end."""
-        disk = os.statvfs(scratch)
+        try:
+            disk = os.statvfs(scratch)
+        except OSError:  # the process that becomes the guest has ended before it made the folder
+            return {"disk_free": None, "inodes_free": None}
         return {"disk_free": disk.f_bfree * disk.f_bsize, "inodes_free": disk.f_ffree}
 
     def _end_all_others(self) -> None:

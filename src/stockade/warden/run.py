@@ -12,8 +12,9 @@ from stockade.linux import faults
 from stockade.warden import loop, wire
 from stockade.warden.cell import LISTENER, OUTLET
 from stockade.warden.denials import Denials
-from stockade.warden.ending import GUEST_TO_BE, Ending, House
+from stockade.warden.ending import GUEST_TO_BE, Ending
 from stockade.warden.feeder import ENOUGH, Feeder
+from stockade.warden.handover import Handover
 from stockade.warden.helpers import Helper
 from stockade.warden.link import Link
 from stockade.warden.meter import Meter
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from stockade.warden.cell import Cell
+    from stockade.warden.house import House
 else:
     from _functools import partial
 
@@ -70,8 +72,8 @@ class Run(Ending):
         self._setup_deadline = float("inf")
         self._patience = self._deaf = self._dying = float("inf")
         self._init: Helper | None = None
-        self._order = b""
-        self._handed_over = self._waits = self._watching_order = False
+        self._handover: Handover | None = None
+        self._handed_over = self._waits = False
         self.turned_away = False
         """Whether a warm interpreter was lost for it, before it began."""
         self.cause: str | None = None
@@ -181,6 +183,7 @@ class Run(Ending):
         assert cell is not None and launch is not None
         self.slot, self.cell = slot, cell
         self._init = Helper(cell.init, "the sandbox's init", time.monotonic())
+        self._handover = Handover(self._loop, cell, self._on_control)
         self._stir()
         _trace.note(self.traced, _trace.TAKEN)
         watch = launch.watch
@@ -197,8 +200,7 @@ class Run(Ending):
         self._denials.open(cell.take_listener())
         if not cell.lasting:  # or others watch, and tell
             self._loop.watch(cell.pidfd, loop.READ, self.on_death)
-            if not self._watching_order:
-                self._watch_control()
+            self._handover.listen()
         self._outlets = Outlets(
             self._loop,
             cell,
@@ -216,7 +218,7 @@ class Run(Ending):
 
     def _hand_over(self) -> None:
         assert self.cell is not None and self.slot is not None and self._launch is not None
-        assert self.meter is not None
+        assert self.meter is not None and self._handover is not None
         self.meter.hand_over()
         self._handed_over = True
         if self._waits:
@@ -224,37 +226,14 @@ class Run(Ending):
         try:
             self.slot.arm(self._launch.groups)
             _trace.note(self.traced, _trace.HANDED_OVER)
-            self._order = self.slot.order(self._launch)
-            self._send_order()
+            self._handover.send(self.slot.order(self._launch))
         except OSError as error:
             self.refuse(faults.explain("hand the run over to the process that becomes its guest", error))
 
-    def _send_order(self) -> None:
-        """Send what the process that becomes the guest takes of its launch; the rest follows as it takes that."""
-        assert self.cell is not None
-        waited = len(self._order)
-        self._order = self.cell.send(self._order)
-        if self._order:
-            events = loop.WRITE if self.cell.lasting else loop.WRITE | loop.READ
-            self._loop.watch(self.cell.control.fileno(), events, self._on_control)
-        elif waited and self._watching_order:
-            self._watch_control()
-        self._watching_order = bool(self._order)
-
-    def _watch_control(self) -> None:
-        assert self.cell is not None
-        if self.cell.lasting:  # others watch, and tell
-            self._loop.forget(self.cell.control.fileno())
-        else:
-            self._loop.watch(self.cell.control.fileno(), loop.READ, self._on_control)
-
     def _on_control(self, events: int) -> bool:
         """Take what the cell's own processes report, and conclude if it is the end; return whether more may come."""
-        if events & loop.WRITE and self._order:
-            try:
-                self._send_order()
-            except OSError:
-                self._order = b""  # its end is told of as well
+        if events & loop.WRITE and self._handover is not None:
+            self._handover.go_on()
         more = self._hear()
         if self._ended:
             self._conclude()

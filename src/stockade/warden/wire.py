@@ -5,12 +5,15 @@ ends are the same interpreter, and what a guest has written is only ever a ``byt
 carries one byte for each new run, with the run's own socket as a descriptor; all about a run goes over its own.
 
 Caller to warden: ``launch`` (the launch; what is as in the one before over the same socket is left out), ``stdin``
-(data; none means end), ``signal`` (number), ``pause``, ``resume``. A caller that shuts down its direction of a run's
-socket cancels the run, whatever it had sent before.
+(data; none means end), ``signal`` (number), ``pause``, ``resume``, ``ping``. A caller that shuts down its direction of
+a run's socket cancels the run, whatever it had sent before.
 Warden to caller: ``hello`` (facts, once, on the control socket) or ``failed`` (message), ``started``,
 ``output`` (stream, at, data), ``limit`` (guarantee, state, used, figure), ``usage`` (readings, every
 ``report_seconds`` of the launch), ``fed`` (count: bytes of standard input that have left the warden), ``exited``
-(report), ``refused`` (message: the sandbox failed).
+(report), ``refused`` (message: the sandbox failed), ``pong`` (to ``ping``), ``waiting`` and ``accepted``.
+
+The warden accepts a launch by reading it whole, unless it answers ``waiting``: then by saying ``accepted``, before the
+guest gets anything. A launch that a lost warden has not accepted has not begun, and may be sent to another one.
 """
 
 from __future__ import annotations

@@ -1,0 +1,238 @@
+"""The table of faults: what becomes of a run when one process that serves it, or one side of its sockets, fails.
+
+``python -m tests.system.fault_cells KIND ROLE`` tries the cells of one row in this process, each with a supervisor of
+its own, and prints what came of each. ``python -m tests.system.fault_cells`` tries all and writes docs/faults.md.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tests.support import faults, host
+
+import stockade
+
+WALL = 1.5
+MARGIN = 2.0
+TREE = Path(__file__).parents[2]
+PAGE = TREE / "docs" / "faults.md"
+MOMENTS = ("before", "during", "after")
+_COLD = ("caller", "warden", "spawner", "init", "first process")
+ROWS = [
+    *(("cold", role) for role in _COLD),
+    *(("streaming", role) for role in _COLD),
+    *(("warm", role) for role in ("caller", "warden", "spawner of the zygote", "init of the zygote", "zygote", "worker", "warm guest")),
+    ("collecting", "collector"),
+]  # fmt: skip
+_AT_ONCE = 6
+_SLEEPS = "import time\nprint(1, flush=True)\ntime.sleep(0.8)"
+_WRITES = "for n in range(900):\n    open(f'{n}.txt', 'w').write('x' * 4000)"
+DONE, FAILED = "completed", "sandbox_failed"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One fault: ``role`` is hit in one ``way``, at one ``moment`` of a run of one ``kind``."""
+
+    kind: str
+    role: str
+    way: str
+    moment: str
+
+    @property
+    def expected(self) -> set[str]:
+        """What may become of the run that is hit. The run after it always completes."""
+        if self.way == "stop and continue":
+            return {DONE}
+        if self.moment == "after":  # the helper may be the next run's by now, or may have nothing to do with it
+            return {DONE, FAILED}
+        if self.moment == "before":
+            return {_BEFORE.get((self.role, self.way), DONE)}
+        if self.role == "caller":  # who shuts down its side of a run's socket cancels the run
+            return {FAILED, "cancelled"}
+        return {_DURING.get((self.role, self.way), DONE)}
+
+
+_BEFORE = {
+    ("init", "stop"): FAILED,
+    ("first process", "stop"): FAILED,
+    ("warm guest", "stop"): FAILED,
+    ("warm guest", "cut its sockets"): FAILED,
+}
+_DURING = {
+    **dict.fromkeys(itertools.product(("warden", "init"), ("kill", "stop", "cut its sockets")), FAILED),
+    **dict.fromkeys(itertools.product(("spawner", "worker"), ("kill", "cut its sockets")), FAILED),
+    **{(role, "kill"): FAILED for role in ("spawner of the zygote", "init of the zygote", "zygote")},
+    # The guest's own process: its guest may do the same to it, and the kernel tells no difference.
+    **{(role, "kill"): "crashed" for role in ("first process", "warm guest")},
+    **{(role, "stop"): "limit_exceeded" for role in ("first process", "warm guest")},
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Found:
+    """What came of one cell."""
+
+    cell: Cell
+    outcome: str
+    reason: str
+    seconds: float
+    next_outcome: str
+    next_seconds: float
+    left: list[str]
+
+
+def cells(kind: str, role: str) -> Iterator[Cell]:
+    """Yield the cells of one row."""
+    for way, moment in itertools.product(faults.WAYS, MOMENTS):
+        if role == "collector" and (moment != "during" or way == "cut its sockets"):
+            continue  # it lives for one run, without any socket
+        if role != "caller" or way == "cut its sockets":  # what else happens to a caller happens to all of its runs
+            yield Cell(kind, role, way, moment)
+
+
+def all_cells() -> list[Cell]:
+    """Return every cell of the table."""
+    return [cell for row in ROWS for cell in cells(*row)]
+
+
+def _run(box: stockade.Sandbox, cell: Cell, source: str) -> tuple[stockade.Result, float]:
+    begin = time.monotonic()
+    if cell.kind == "streaming":
+        with box.stream(source) as run:
+            for _ in run:
+                pass
+        result = run.result
+    else:
+        result = box.run(source, **({"artifacts": ["*.txt"]} if cell.kind == "collecting" else {}))
+    return result, time.monotonic() - begin
+
+
+def _strike(cell: Cell) -> None:
+    faults.WAYS[cell.way](faults.wait_for(cell.role))
+
+
+def attempt(cell: Cell) -> Found:
+    """Do it, with a supervisor of its own, and look at what is left when that is gone."""
+    before = host.Snapshot.take()
+    policy = stockade.Policy(limits={"wall_time": WALL})
+    box = stockade.Sandbox(policy, backend="native", warm=cell.kind == "warm")
+    assert _run(box, cell, "print(0)")[0].ok
+    time.sleep(0.2)  # what is made for the next run is there
+    if cell.moment == "during":
+        striker = threading.Thread(target=lambda: (time.sleep(0.0 if cell.role == "collector" else 0.4), _strike(cell)))
+        striker.start()
+        result, seconds = _run(box, cell, _WRITES if cell.role == "collector" else _SLEEPS)
+        striker.join()
+    else:
+        if cell.moment == "after":
+            _run(box, cell, "print(1)")
+        _strike(cell)
+        time.sleep(0.1 if cell.moment == "before" else 0)
+        result, seconds = _run(box, cell, "print(2)")
+    following, next_seconds = _run(box, cell, "print(3)")
+    reason = result.error.message if result.error else result.artifacts_error or ""
+    host.settle_warden()
+    host.eventually(lambda: not _left(before), MARGIN)
+    return Found(
+        cell, result.outcome.value, reason, seconds, following.outcome.value, next_seconds, _left(before)
+    )  # fmt: skip
+
+
+def _left(before: host.Snapshot) -> list[str]:
+    new = host.Snapshot.take().more_than(before)
+    return [f"{kind}: {each}" for kind in ("processes", "mounts", "networks") for each in new.get(kind, ())]
+
+
+def try_row(row: tuple[str, str], cell: Cell | None = None) -> list[Found]:
+    """Try one row, or one cell of it, in a process of its own."""
+    command = [sys.executable, "-m", "tests.system.fault_cells", *row, *((cell.way, cell.moment) if cell else ())]
+    done = subprocess.run(command, cwd=TREE, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    return [Found(**each | {"cell": Cell(**each["cell"])}) for each in found]
+
+
+def try_all() -> dict[Cell, Found]:
+    """Try every cell, some rows at a time."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return {found.cell: found for row in pool.map(try_row, ROWS) for found in row}
+
+
+def _word(cell: Cell, found: Found) -> str:
+    if len(cell.expected) > 1:
+        return " or ".join(sorted(cell.expected))
+    return f"{found.outcome}, {found.seconds:.1f} s"
+
+
+def page(found: dict[Cell, Found]) -> str:
+    """Return docs/faults.md."""
+    rows = []
+    for kind, role in ROWS:
+        for way in faults.WAYS:
+            row = [Cell(kind, role, way, moment) for moment in MOMENTS]
+            if any(cell in found for cell in row):
+                words = [_word(cell, found[cell]) if cell in found else "has no such moment" for cell in row]
+                rows.append(f"| {kind} | {role} | {way} | {' | '.join(words)} |")
+    reasons = sorted({_plain(each.reason) for each in found.values() if each.reason})
+    said = "\n".join(f"- {each}" for each in reasons)
+    return _TEXT.format(rows="\n".join(rows), reasons=said, wall=WALL, bound=WALL + MARGIN, count=len(found))
+
+
+def _plain(reason: str) -> str:
+    return re.sub(r"(?<=pid )\d+", "N", reason)
+
+
+_TEXT = """# Faults of stockade's own processes
+
+What becomes of a run when a process that serves it is killed or stopped from outside, or when its sockets fail. `make faults` tries each of the
+{count} cells on a real sandbox and writes this page. `tests/system/test_faults.py` holds each cell to the outcome here.
+
+Each run has {wall} s of wall time. Each cell asserts three things: the outcome, an answer within {bound} s, and that no process, mount or network is
+left. A fault costs one run at most: the next run of the same sandbox completes.
+
+- *before*: the helper is hit while it is idle, and a run follows. *during*: it is hit 0.4 s after the run began. *after*: it is hit as soon as
+  a run has its answer, and another run follows.
+- *stop* is `SIGSTOP`. *stop and continue* is `SIGSTOP`, and `SIGCONT` 0.15 s later. *cut its sockets* shuts down the sending side of every Unix
+  socket that the process holds, so the process on the other side reads an end.
+  The caller's side and the helper's side of each socket have a row each.
+- The *warden* is the supervisor. A *spawner* makes sandboxes in the control groups of one run. An *init* is PID 1 of a sandbox. The *first process* is the one that
+  becomes the guest. A *zygote* is a warm interpreter. A *worker* is a copy of it that makes warm guests. The *collector* brings files out.
+- A signal from outside to the guest's own process cannot be told from the guest's own signal, once its program runs: *crashed* and *limit_exceeded*.
+- A launch that a lost warden had not accepted is sent to a new one, once, so the call completes. See [ADR 36](adr/0036-deadlines-and-repeats.md).
+
+| run | process | fault | before | during | after |
+| --- | --- | --- | --- | --- | --- |
+{rows}
+
+What these runs say of it:
+
+{reasons}
+"""
+
+
+def main() -> None:
+    """Try what the command line names."""
+    if len(sys.argv) < 3:
+        found = try_all()
+        PAGE.write_text(page(found), encoding="utf-8")
+        return
+    host.adopt_orphans()
+    kind, role, *only = sys.argv[1:]
+    for cell in cells(kind, role):
+        if not only or only == [cell.way, cell.moment]:
+            print(json.dumps(asdict(attempt(cell))), flush=True)
+
+
+if __name__ == "__main__":
+    main()

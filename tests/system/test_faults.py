@@ -1,0 +1,104 @@
+"""Each fault of stockade's own processes costs the runs in it at most, in time, and says why. See docs/faults.md."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from tests.support import faults, host
+from tests.system import fault_cells
+from tests.system.fault_cells import DONE, FAILED, MARGIN, WALL, Cell, Found
+
+import stockade
+from stockade import Outcome
+
+pytestmark = [pytest.mark.needs("native"), pytest.mark.timing]
+
+
+@pytest.fixture(scope="module")
+def table() -> dict[Cell, Found]:
+    return fault_cells.try_all()
+
+
+@pytest.mark.needs("root")  # to shut down the sockets of others
+@pytest.mark.parametrize("cell", fault_cells.all_cells(), ids=lambda cell: "-".join(vars(cell).values()))
+def test_fault_in_one_helper_costs_its_run_alone(table: dict[Cell, Found], cell: Cell) -> None:
+    found = table.pop(cell, None) or fault_cells.try_row((cell.kind, cell.role), cell)[0]  # a second try is a fresh one
+    assert found.outcome in cell.expected, found
+    assert found.outcome != FAILED or found.reason, found
+    assert found.seconds < WALL + MARGIN, found
+    assert found.next_outcome == DONE or (cell.moment == "after" and found.outcome == DONE), found  # it cost one run
+    assert found.next_seconds < WALL + MARGIN, found
+    assert not found.left, found
+
+
+@pytest.fixture
+def nothing_left() -> Iterator[None]:
+    with host.as_before():
+        yield
+
+
+def test_faults_page_has_a_row_for_every_cell() -> None:
+    text = fault_cells.PAGE.read_text(encoding="utf-8")
+    for cell in fault_cells.all_cells():
+        row = next(line for line in text.splitlines() if line.startswith(f"| {cell.kind} | {cell.role} | {cell.way} |"))
+        column = row.split(" | ")[3 + fault_cells.MOMENTS.index(cell.moment)]
+        assert column.strip(" |").startswith(" or ".join(sorted(cell.expected))), row
+
+
+@pytest.mark.usefixtures("nothing_left")
+@pytest.mark.parametrize("warm", [False, True])
+def test_warden_stopped_during_endless_run_ends_it(warm: bool) -> None:
+    box = stockade.Sandbox(
+        stockade.Policy(limits={"wall_time": "unlimited", "cpu_time": "unlimited"}), backend="native", warm=warm
+    )
+    assert box.run("1").ok
+    threading.Timer(0.5, lambda: faults.stop(faults.wait_for("warden"))).start()
+    begin = time.monotonic()
+    result = box.run("while True: pass")
+    assert result.outcome is Outcome.SANDBOX_FAILED and "did not answer" in result.summary()
+    assert time.monotonic() - begin < 4
+    assert box.run("1").ok  # on a new warden, which removes the groups of the old one
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_wardens_killed_under_load_lose_only_begun_runs() -> None:
+    box = stockade.Sandbox(backend="native", warm=False)
+    assert box.run("1").ok
+    done, lost = [], []
+    end = time.monotonic() + 6
+
+    def work(name: int) -> None:
+        while time.monotonic() < end:
+            result = box.run(f"print({name})")
+            (done if result.ok else lost).append(result.summary())
+
+    with ThreadPoolExecutor(8) as pool:
+        working = [pool.submit(work, number) for number in range(8)]
+        kills = 0
+        while time.monotonic() < end - 1.5:
+            time.sleep(1.2)
+            os.kill(faults.wait_for("warden"), signal.SIGKILL)
+            kills += 1
+        for each in working:
+            each.result()
+    assert kills >= 3 and len(done) > 8
+    assert len(lost) < 8 * kills, (kills, len(lost))  # as many as there were before anything was sent again
+    assert all("in the middle of the run" in reason for reason in lost), lost
+    assert box.run("1").ok  # on a new warden, which removes the groups of the old one
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_launch_not_accepted_goes_to_new_warden() -> None:
+    box = stockade.Sandbox(backend="native", warm=False)
+    assert box.run("1").ok
+    for _ in range(3):
+        pid = faults.wait_for("warden")
+        faults.stop(pid)  # so it cannot accept anything
+        threading.Timer(0.2, os.kill, (pid, signal.SIGKILL)).start()
+        assert box.run("print(2)").ok
