@@ -16,13 +16,16 @@ UNREADABLE = """
     resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
     folder = tempfile.mkdtemp()
     policy = stockade.Policy(filesystem={"read": [folder]})
-    busy = threading.Thread(target=lambda: stockade.run_command(["sleep", "1.5"]))
+    busy = [threading.Thread(target=lambda: stockade.run_command(["sleep", "1.5"])) for _ in range(4)]
     told = []
     late = threading.Thread(target=lambda: told.append(stockade.run("#" + "x" * 5000, policy=policy)))
     stockade.plan(policy)
-    busy.start(); time.sleep(0.7); late.start(); time.sleep(0.4)
+    for each in busy:
+        each.start()
+    time.sleep(0.7); late.start(); time.sleep(0.4)
     os.rmdir(folder)
-    busy.join(); late.join()
+    for each in [*busy, late]:
+        each.join()
     print(told[0].outcome, told[0].error.message)
 """
 NO_INTERPRETER = """
