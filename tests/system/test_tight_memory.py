@@ -67,6 +67,6 @@ def test_tight_group_around_the_caller_blames_no_guest(group: Path) -> None:
     told = _crowd(group, 24, 30)
     outcomes = Counter((outcome, limit) for outcome, limit, _ in told)
     assert set(outcomes) <= {("completed", "None"), ("sandbox_failed", "None")}, outcomes
-    assert outcomes["completed", "None"] >= 8, outcomes
+    assert outcomes["completed", "None"] >= 2, outcomes
     for _, _, message in told:
         assert message is None or "memory outside of the sandbox" in message or "ENOMEM" in message, message

@@ -28,6 +28,7 @@ _PLENTY = 1 << 16  # descriptors: enough for all that wait, and for what there c
 _LOOK_SECONDS = 1.0
 _FORGETS = 0.9
 """Part of what one run had that is expected of the next, if that had less."""
+_TOGETHER_SECONDS = 0.2
 _LESS_SECONDS, _UNBOUNDED = 10.0, 1 << 10
 """So long there are half as many at a time when the kernel has killed one for want of memory; then twice as many again,
 and past the second figure as many as there is room for."""
@@ -113,7 +114,7 @@ class Admission:
     def run_less(self) -> None:
         """Have half as many at a time for a while: together they had more memory than there is for them."""
         now = time.monotonic()
-        if now >= self._more_at - _LESS_SECONDS + _LOOK_SECONDS:  # of those that go together, the first one counts
+        if now >= self._more_at - _LESS_SECONDS + _TOGETHER_SECONDS:  # of those that go together, the first one counts
             self._most = max(1, min(self._most, len(self._active)) // 2)
             self._more_at = now + _LESS_SECONDS
 
