@@ -18,12 +18,12 @@ from pathlib import Path
 from bench.cold import BWRAP, PYTHON, in_turn, machine, spawn
 
 import stockade
-from stockade._job import Command, Job
-from stockade._launch import decode_steps
 from stockade.backends import registry
-from stockade.backends.bubblewrap import Bubblewrap
-from stockade.backends.bubblewrap_arguments import STATUS
-from stockade.client import wardens
+from stockade.backends.bubblewrap.arguments import STATUS
+from stockade.backends.bubblewrap.backend import Bubblewrap
+from stockade.client import warden_process
+from stockade.core.launch import decode_steps
+from stockade.runs.job import Command, Job
 
 ACCEPT = {"process_view": "absent", "disk": "absent", "no_survivors": "supervisor"}
 BACKENDS = ("native", "bubblewrap", "landlock", "process", "firejail")
@@ -64,7 +64,7 @@ def by_hand_with_the_same_walls(argv: list[str]) -> Callable[[], None]:
 
 
 def _is_usable(backend: str) -> bool:
-    return registry.find(backend).availability(wardens.host_facts()).usable
+    return registry.find(backend).availability(warden_process.host_facts()).usable
 
 
 def measure(runs: int) -> dict[str, object]:

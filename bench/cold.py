@@ -22,7 +22,7 @@ from datetime import date
 from pathlib import Path
 
 import stockade
-from stockade.client import wardens
+from stockade.client import warden_process
 
 BWRAP = [
     "bwrap",
@@ -152,7 +152,7 @@ def measure(runs: int) -> dict[str, object]:
     derived = {
         "python above bare (ms)": median["stockade python"] - median["bare python"],
         "import stockade above bare (ms)": median["import stockade"] - median["bare interpreter"],
-        "warden memory, spare cell included (MiB)": proportional_memory(wardens.current().pid) / 2**20,
+        "warden memory, spare cell included (MiB)": proportional_memory(warden_process.current().pid) / 2**20,
     }
     if "bwrap true" in median:
         derived["true, of bubblewrap's"] = median["stockade true"] / median["bwrap true"]

@@ -25,9 +25,9 @@ from typing import Any
 from bench.cold import machine
 
 import stockade
-from stockade._guarantees import Enforcement, Guarantee
 from stockade.attacks import corpus, needs
 from stockade.attacks.corpus import REFUSED, Attack
+from stockade.policy.guarantees import Enforcement, Guarantee
 
 NEIGHBOURS = 9  # to each attack
 BENIGN = (

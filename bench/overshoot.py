@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import stockade
-from stockade.client import wardens
+from stockade.client import warden_process
 
 MIB = 1 << 20
 WALL_BOUND = 0.050
@@ -143,7 +143,7 @@ def cpu_time(runs: int) -> Line:
 def memory(size: int, runs: int) -> Line:
     """An allocator that touches pages as fast as the kernel gives them, for twice the limit."""
     policy = stockade.Policy(limits={"memory": size})
-    wardens.current().stop()  # what it keeps warm would be counted as the guest's
+    warden_process.current().stop()  # what it keeps warm would be counted as the guest's
     grouped = "memory" in stockade.plan().facts.cgroups
     peaks, outside = [], []
     for _ in range(runs):
@@ -165,7 +165,7 @@ def sampled_memory(runs: int) -> Line:
     """Children of which each keeps its own limit: the sampled total is all there is."""
     size = 64 * MIB
     policy = stockade.Policy(limits={"memory": size, "processes": SHARERS})
-    wardens.current().stop()  # as above
+    warden_process.current().stop()  # as above
     peaks = []
     for _ in range(runs):
         with Watch() as watch:
@@ -223,7 +223,7 @@ class Watch:
             self.peak = max(self.peak, self._look())
 
     def _resident(self) -> int:
-        return sum(_anonymous(pid) for pid in _below(wardens.current().pid))
+        return sum(_anonymous(pid) for pid in _below(warden_process.current().pid))
 
 
 def _below(pid: int) -> list[int]:

@@ -19,13 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import stockade
-from stockade import _probe
-from stockade._job import Command, Job
-from stockade._launch import Groups, Launch, decode_steps
-from stockade.backends import native
-from stockade.linux import cgroups, landlock, processes, seccomp
+from stockade.backends.native import backend
+from stockade.core.launch import Groups, Launch, decode_steps
+from stockade.linux import cgroups, landlock, probe, processes, seccomp
 from stockade.linux.seccomp import install
 from stockade.linux.stage import Stage
+from stockade.runs.job import Command, Job
 
 NAMESPACES = {
     "mount": processes.NEW_NS,
@@ -145,10 +144,10 @@ def each(call: Callable[[], object], count: int) -> float:
 
 def measure(runs: int) -> dict[str, Any]:
     """Measure everything; return tables of medians."""
-    facts = _probe.probe(LEASED)
+    facts = probe.probe(LEASED)
     privileged = bool(facts["privileged"])
     plan = stockade.plan()
-    launch = native.launch(plan, Job(argv=("true",)), Command(argv=("true",)))
+    launch = backend.launch(plan, Job(argv=("true",)), Command(argv=("true",)))
     steps: Times = {}
     spaces: Times = {}
     user = 0 if privileged else processes.NEW_USER

@@ -23,7 +23,7 @@ from bench.floor import Floor
 from bench.tallies import cpu_seconds, holdings, niceness, numbers_of, pss, tree
 
 import stockade
-from stockade.client import wardens
+from stockade.client import warden_process
 
 CORES = len(os.sched_getaffinity(0))
 CALLERS = 4 * CORES
@@ -64,7 +64,7 @@ def throughput(runs: int) -> dict[str, Any]:
 
 def for_long(runs: int) -> dict[str, Any]:
     """Tell the rate of each tenth, and what is held after the first and after the last."""
-    pid = wardens.current().pid
+    pid = warden_process.current().pid
     rates = {}
     held: dict[str, dict[str, float]] = {}
     for tenth in range(TENTHS):
@@ -253,7 +253,7 @@ def memory(runs: int) -> dict[str, Any]:
     box = stockade.Sandbox(stockade.Policy(limits={"wall_time": "5min"}), warm=True)
     for _ in range(5):
         box.run("print(1)").check()
-    pid = wardens.current().pid
+    pid = warden_process.current().pid
     time.sleep(0.5)
     idle = _kinds(pid)
     woken: list[Any] = []

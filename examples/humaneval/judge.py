@@ -18,9 +18,9 @@ from typing import Any
 from examples.humaneval.problems import Problem
 
 from stockade import AsyncSandbox, Outcome, Policy, Result, Sandbox
-from stockade.batch.apart.endings import GONE, NONSENSE, PASSED
-from stockade.batch.apart.jobs import answering, testing, together
-from stockade.batch.apart.link import link
+from stockade.batch.isolated.endings import GONE, NONSENSE, PASSED
+from stockade.batch.isolated.jobs import answering, testing, together
+from stockade.batch.isolated.link import link
 from stockade.batch.records import Test
 
 MODES = ("shared", "apart")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stockade._loading import load
+from stockade.core.loading import load
 
 TYPE_CHECKING = False  # ``typing`` itself takes a quarter of the time that this import has
 if TYPE_CHECKING:
@@ -11,54 +11,54 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _FACE = {
-    "AsyncSandbox": "_async",
-    "AsyncStream": "_async",
-    "BackendUnavailable": "_errors",
-    "Cancelled": "_errors",
-    "Caps": "_artifacts",
-    "Change": "_changes",
-    "CommitError": "_errors",
-    "Denial": "_result",
-    "Enforcement": "_guarantees",
-    "Finished": "_events",
-    "Guarantee": "_guarantees",
-    "GuestError": "_result",
-    "GuestFailed": "_errors",
-    "HostFacts": "_facts",
-    "Isolation": "_guarantees",
-    "JobError": "_errors",
-    "LimitReached": "_events",
-    "LimitState": "_result",
-    "Outcome": "_result",
-    "Output": "_events",
-    "Plan": "_plan",
-    "PlanError": "_errors",
-    "Policy": "_policy",
-    "PolicyError": "_errors",
+    "AsyncSandbox": "api.async_sandbox",
+    "AsyncStream": "api.async_sandbox",
+    "BackendUnavailable": "core.errors",
+    "Cancelled": "core.errors",
+    "Caps": "workspace.artifacts",
+    "Change": "workspace.changes",
+    "CommitError": "core.errors",
+    "Denial": "runs.result",
+    "Enforcement": "policy.guarantees",
+    "Finished": "runs.events",
+    "Guarantee": "policy.guarantees",
+    "GuestError": "runs.result",
+    "GuestFailed": "core.errors",
+    "HostFacts": "planning.facts",
+    "Isolation": "policy.guarantees",
+    "JobError": "core.errors",
+    "LimitReached": "runs.events",
+    "LimitState": "runs.result",
+    "Outcome": "runs.result",
+    "Output": "runs.events",
+    "Plan": "planning.plan",
+    "PlanError": "core.errors",
+    "Policy": "policy.model",
+    "PolicyError": "core.errors",
     "Program": "batch.records",
-    "ProtocolError": "_errors",
-    "Resolved": "_resolve",
+    "ProtocolError": "core.errors",
+    "Resolved": "policy.resolve",
     "RecordError": "batch.records",
-    "ResourceExhausted": "_errors",
-    "Result": "_result",
-    "Sandbox": "_sandbox",
-    "SetupError": "_errors",
-    "StockadeError": "_errors",
-    "Selection": "_select",
-    "Started": "_events",
-    "Stream": "_stream",
-    "Strength": "_guarantees",
-    "Trust": "_select",
-    "Usage": "_result",
-    "UsageReport": "_events",
+    "ResourceExhausted": "core.errors",
+    "Result": "runs.result",
+    "Sandbox": "api.sandbox",
+    "SetupError": "core.errors",
+    "StockadeError": "core.errors",
+    "Selection": "api.select",
+    "Started": "runs.events",
+    "Stream": "api.stream",
+    "Strength": "policy.guarantees",
+    "Trust": "api.select",
+    "Usage": "runs.result",
+    "UsageReport": "runs.events",
     "Verdict": "batch.records",
     "aevaluate": "batch.calls",
     "evaluate": "batch.calls",
-    "plan": "_sandbox",
-    "resolve": "_resolve",
-    "run": "_sandbox",
-    "run_command": "_sandbox",
-    "select": "_sandbox",
+    "plan": "api.sandbox",
+    "resolve": "policy.resolve",
+    "run": "api.sandbox",
+    "run_command": "api.sandbox",
+    "select": "api.sandbox",
 }
 """Public name to the private module that defines it; imported when first asked for."""
 
@@ -80,51 +80,51 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:
-    from stockade._artifacts import Caps as Caps
-    from stockade._async import AsyncSandbox as AsyncSandbox
-    from stockade._async import AsyncStream as AsyncStream
-    from stockade._changes import Change as Change
-    from stockade._errors import BackendUnavailable as BackendUnavailable
-    from stockade._errors import Cancelled as Cancelled
-    from stockade._errors import CommitError as CommitError
-    from stockade._errors import GuestFailed as GuestFailed
-    from stockade._errors import JobError as JobError
-    from stockade._errors import PlanError as PlanError
-    from stockade._errors import PolicyError as PolicyError
-    from stockade._errors import ProtocolError as ProtocolError
-    from stockade._errors import ResourceExhausted as ResourceExhausted
-    from stockade._errors import SetupError as SetupError
-    from stockade._errors import StockadeError as StockadeError
-    from stockade._events import Finished as Finished
-    from stockade._events import LimitReached as LimitReached
-    from stockade._events import Output as Output
-    from stockade._events import Started as Started
-    from stockade._events import UsageReport as UsageReport
-    from stockade._facts import HostFacts as HostFacts
-    from stockade._guarantees import Enforcement as Enforcement
-    from stockade._guarantees import Guarantee as Guarantee
-    from stockade._guarantees import Isolation as Isolation
-    from stockade._guarantees import Strength as Strength
-    from stockade._plan import Plan as Plan
-    from stockade._policy import Policy as Policy
-    from stockade._resolve import Resolved as Resolved
-    from stockade._resolve import resolve as resolve
-    from stockade._result import Denial as Denial
-    from stockade._result import GuestError as GuestError
-    from stockade._result import LimitState as LimitState
-    from stockade._result import Outcome as Outcome
-    from stockade._result import Result as Result
-    from stockade._result import Usage as Usage
-    from stockade._sandbox import Sandbox as Sandbox
-    from stockade._sandbox import plan as plan
-    from stockade._sandbox import run as run
-    from stockade._sandbox import run_command as run_command
-    from stockade._sandbox import select as select
-    from stockade._select import Selection as Selection
-    from stockade._select import Trust as Trust
-    from stockade._stream import Stream as Stream
+    from stockade.api.async_sandbox import AsyncSandbox as AsyncSandbox
+    from stockade.api.async_sandbox import AsyncStream as AsyncStream
+    from stockade.api.sandbox import Sandbox as Sandbox
+    from stockade.api.sandbox import plan as plan
+    from stockade.api.sandbox import run as run
+    from stockade.api.sandbox import run_command as run_command
+    from stockade.api.sandbox import select as select
+    from stockade.api.select import Selection as Selection
+    from stockade.api.select import Trust as Trust
+    from stockade.api.stream import Stream as Stream
     from stockade.batch.calls import aevaluate as aevaluate
     from stockade.batch.calls import evaluate as evaluate
     from stockade.batch.records import Program as Program
     from stockade.batch.records import RecordError as RecordError
     from stockade.batch.records import Verdict as Verdict
+    from stockade.core.errors import BackendUnavailable as BackendUnavailable
+    from stockade.core.errors import Cancelled as Cancelled
+    from stockade.core.errors import CommitError as CommitError
+    from stockade.core.errors import GuestFailed as GuestFailed
+    from stockade.core.errors import JobError as JobError
+    from stockade.core.errors import PlanError as PlanError
+    from stockade.core.errors import PolicyError as PolicyError
+    from stockade.core.errors import ProtocolError as ProtocolError
+    from stockade.core.errors import ResourceExhausted as ResourceExhausted
+    from stockade.core.errors import SetupError as SetupError
+    from stockade.core.errors import StockadeError as StockadeError
+    from stockade.planning.facts import HostFacts as HostFacts
+    from stockade.planning.plan import Plan as Plan
+    from stockade.policy.guarantees import Enforcement as Enforcement
+    from stockade.policy.guarantees import Guarantee as Guarantee
+    from stockade.policy.guarantees import Isolation as Isolation
+    from stockade.policy.guarantees import Strength as Strength
+    from stockade.policy.model import Policy as Policy
+    from stockade.policy.resolve import Resolved as Resolved
+    from stockade.policy.resolve import resolve as resolve
+    from stockade.runs.events import Finished as Finished
+    from stockade.runs.events import LimitReached as LimitReached
+    from stockade.runs.events import Output as Output
+    from stockade.runs.events import Started as Started
+    from stockade.runs.events import UsageReport as UsageReport
+    from stockade.runs.result import Denial as Denial
+    from stockade.runs.result import GuestError as GuestError
+    from stockade.runs.result import LimitState as LimitState
+    from stockade.runs.result import Outcome as Outcome
+    from stockade.runs.result import Result as Result
+    from stockade.runs.result import Usage as Usage
+    from stockade.workspace.artifacts import Caps as Caps
+    from stockade.workspace.changes import Change as Change

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import stockade as library
-from stockade._profiles import PROFILES
-from stockade._rules import RULES
+from stockade.policy.profiles import PROFILES
+from stockade.policy.rules import RULES
 
 
 def test_policy_show_can_be_read_back(stockade, folder: Path):

@@ -7,9 +7,9 @@ import json
 import pytest
 
 import stockade as library
-from stockade._facts import HostFacts
-from stockade._guarantees import Guarantee
 from stockade.cli import facilities, remedies, table
+from stockade.planning.facts import HostFacts
+from stockade.policy.guarantees import Guarantee
 
 
 def test_plan_lists_every_guarantee(stockade):

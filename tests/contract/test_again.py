@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from stockade import AsyncSandbox, Outcome, Policy, Sandbox
-from stockade.client import wardens
+from stockade.client import warden_process
 
 pytestmark = [pytest.mark.needs("namespaces")]
 
@@ -78,11 +78,11 @@ def test_threads_that_run_different_languages_get_what_they_asked_for():
 
 def test_a_warden_that_has_died_meanwhile_is_replaced():
     box = begun()
-    dead = wardens.current()
+    dead = warden_process.current()
     os.kill(dead.pid, signal.SIGKILL)
     os.waitid(os.P_PID, dead.pid, os.WEXITED | os.WNOWAIT)
     assert box.run("print(2)").stdout == "2\n"
-    assert wardens.current() is not dead
+    assert warden_process.current() is not dead
 
 
 def test_the_asynchronous_face_goes_it_as_well():

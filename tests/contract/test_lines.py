@@ -16,16 +16,16 @@ import pytest
 
 import stockade
 from stockade import AsyncSandbox, JobError, Outcome, Policy, Sandbox
-from stockade._converse import conversing
-from stockade._given import job_from_command
-from stockade.client import blocking, wardens
+from stockade.api.job_arguments import job_from_command
+from stockade.api.launcher import conversing
+from stockade.client import blocking, warden_process
 
 FLOOD = b"x" * (8 << 20)
 
 
 @pytest.fixture(autouse=True)
 def no_line_yet():
-    warden = wardens.current()
+    warden = warden_process.current()
     while warden._idle:
         warden._idle.pop()[0].close()
     return warden

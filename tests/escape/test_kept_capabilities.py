@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 import stockade
-from stockade import _capabilities
 from stockade.attacks import corpus, trial
 from stockade.attacks.corpus import Attack
 from stockade.attacks.trial import Verdict
+from stockade.policy import capabilities
 
 pytestmark = pytest.mark.needs("native")
 
-_KEPT = tuple(_capabilities.KEPT)
+_KEPT = tuple(capabilities.KEPT)
 _ATTACKS = [each for each in corpus.load() if each.guarantee == "privileges" or each.id == "network/raw_socket"]
 _LOWEST = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
 _BIND = (

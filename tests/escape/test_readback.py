@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import stockade
-from stockade.client import wardens
+from stockade.client import warden_process
 from stockade.linux import cgroups
 from tests.support import host
 
@@ -44,7 +44,7 @@ def running(policy: stockade.Policy) -> Iterator[int]:
 
 
 def _guests() -> list[int]:
-    return host.guests(wardens.current().pid)
+    return host.guests(warden_process.current().pid)
 
 
 def _sleepers() -> list[int]:

@@ -16,8 +16,8 @@ pytestmark = [pytest.mark.needs("native"), pytest.mark.needs("root")]
 
 _SECONDS = 120
 _FAILED = 1  # what pytest ends with if tests ran and one of them failed
-_KEEPER, _NETWORK, _SLOTS = "warden/warm/keeper.py", "warden/warm/network.py", "warden/warm/slots.py"
-_ROOM = "warden/warm/room.py"
+_KEEPER, _NETWORK, _SLOTS = "warden/warm/worker.py", "warden/warm/network.py", "warden/warm/worker_pool.py"
+_ROOM = "warden/warm/guest_mounts.py"
 _INTERPRETER, _AGENT = "warden/warm/interpreter.py", "languages/agents/python_zygote.py"
 PROTECTIONS: dict[str, tuple[tuple[Edit, ...], str]] = {
     "a network with traces is made anew": (
@@ -33,7 +33,7 @@ PROTECTIONS: dict[str, tuple[tuple[Edit, ...], str]] = {
         "test_warm_slots.py::test_nothing_is_left_for_the_next_run[file in the workspace]",
     ),
     "IPC of each guest": (
-        (("warden/warm/furnishing.py", "_C.unshare, processes.NEW_IPC", "_C.unshare, 0"),),
+        (("warden/warm/guest_setup.py", "_C.unshare, processes.NEW_IPC", "_C.unshare, 0"),),
         "test_warm_slots.py::test_nothing_is_left_for_the_next_run[segment]",
     ),
     "all is ended between two guests": (
@@ -57,7 +57,7 @@ PROTECTIONS: dict[str, tuple[tuple[Edit, ...], str]] = {
         "test_warm_slots.py::test_two_runs_at_once_have_two_uids",
     ),
     "what is told of a keeper stands still": (
-        (("backends/native_warm.py", ', ("still", FACES[0])', ""),),
+        (("backends/native/warm.py", ', ("still", FACES[0])', ""),),
         "test_warm_slots.py::test_what_earlier_runs_have_spent_is_not_told",
     ),
     "a slot that holds much is replaced": (
@@ -73,7 +73,7 @@ PROTECTIONS: dict[str, tuple[tuple[Edit, ...], str]] = {
         "test_warm_slots.py::test_the_tasks_of_one_run_are_not_counted_for_another",
     ),
     "no key rings": (
-        (("backends/native_warm.py", "policy.security.syscalls_file is not None", "False"),),
+        (("backends/native/warm.py", "policy.security.syscalls_file is not None", "False"),),
         "test_warm_slots.py::test_where_a_filter_of_the_policy_s_lets_keys_be_kept_no_other_run_finds_them",
     ),
     "a number that no copy has": (
@@ -85,7 +85,7 @@ PROTECTIONS: dict[str, tuple[tuple[Edit, ...], str]] = {
         "test_warm_start.py::test_memory_that_all_copies_would_share_keeps_an_interpreter_from_being_kept[anonymous]",
     ),
     "no code starts with it": (
-        (("backends/native_warm.py", '_BRINGS_CODE = ("PYTHON", "RUBY", "GEM_", "BUNDLE_", "LD_", "GCONV_PATH", "HOME")', '_BRINGS_CODE = ("-",)'),),
+        (("backends/native/warm.py", '_BRINGS_CODE = ("PYTHON", "RUBY", "GEM_", "BUNDLE_", "LD_", "GCONV_PATH", "HOME")', '_BRINGS_CODE = ("-",)'),),
         "test_warm_start.py::test_code_that_starts_with_an_interpreter_runs_in_the_sandbox",
     ),
 }  # fmt: skip

@@ -7,8 +7,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from stockade._guarantees import Guarantee
 from stockade.attacks import corpus
+from stockade.policy.guarantees import Guarantee
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "attacks.md"

@@ -26,10 +26,10 @@ from examples.humaneval import answers, bait, contest, problems, report
 from examples.humaneval.judge import MODES, Judge, Verdict, apart_verdict, shared_verdict
 
 from stockade import Guarantee, Outcome, Result
-from stockade.batch.apart import endings as said
-from stockade.batch.apart import tester
-from stockade.batch.apart.codec import MAX_BYTES, MAX_DEPTH, CodecError, decode, encode
-from stockade.client import wardens
+from stockade.batch.isolated import endings as said
+from stockade.batch.isolated import tester
+from stockade.batch.isolated.codec import MAX_BYTES, MAX_DEPTH, CodecError, decode, encode
+from stockade.client import warden_process
 
 ANSWERS = answers.load()
 REACHING = tuple(answer for answer in ANSWERS if answer.unconfined)
@@ -289,7 +289,7 @@ def held(every: tuple[problems.Problem, ...]) -> Held:
 
 def host() -> dict[str, frozenset[str]]:
     """Return what a run might leave behind, by kind. Sockets that wait for the next run are not left behind."""
-    idle = wardens.current()._idle
+    idle = warden_process.current()._idle
     while idle:
         idle.pop()[0].close()
     return {

@@ -13,7 +13,15 @@ MAIN = ("root", "delegated", "none")
 
 SELECTED = ("tests/hosts/guest/test_contract.py",)
 """What touches groups, limits and processes."""
-UNIT = tuple(f"tests/unit/test_{name}.py" for name in ("plan", "policy", "record", "streams", "units", "verdict"))
+_UNIT = (
+    "planning/test_plan",
+    "policy/test_model",
+    "core/test_record",
+    "warden/run/test_head_tail",
+    "core/test_units",
+    "runs/test_verdict",
+)
+UNIT = tuple(f"tests/unit/{name}.py" for name in _UNIT)
 """Pure functions: once is enough. Those that draw hundreds of examples take minutes on an emulated CPU."""
 # One of the two faces is enough here: what differs between hosts lies below both.
 _FACE = "not asyncio"

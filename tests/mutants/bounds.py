@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from tests.mutants.protection import Edit, Protection
 
-_LIMITS, _GROUP, _METER = "backends/limits.py", "linux/cgroups/group.py", "warden/meter.py"
-_INSIDE, _COLLECTOR, _BUNDLE = "warden/inside.py", "warden/collector.py", "client/bundle.py"
+_LIMITS, _GROUP, _METER = "backends/shared/limits.py", "linux/cgroups/group.py", "warden/run/meter.py"
+_INSIDE, _COLLECTOR, _BUNDLE = "warden/cold/init.py", "warden/run/collector.py", "client/collected_files.py"
 _NO_GROUPS: tuple[Edit, ...] = (
     (
-        "_facts.py",
+        "planning/facts.py",
         'for version, path, names in data["hierarchies"] for name in names]',
         "for version, path, names in ()]",
     ),
-    ("_facts.py", "(name, version, path) for version, path, names in ()", "(None, None, None) for _ in ()"),
-    ("warden/server.py", 'for item in facts["hierarchies"]', "for item in ()"),
+    ("planning/facts.py", "(name, version, path) for version, path, names in ()", "(None, None, None) for _ in ()"),
+    ("warden/supervisor.py", 'for item in facts["hierarchies"]', "for item in ()"),
 )
 _RESOURCES = {
     "nofile": ('        ("nofile", Guarantee.OPEN_FILES),\n', ("open_files",), (), ()),
@@ -64,15 +64,15 @@ WATCHERS = (
     Protection("sampled CPU time", ((_METER, "self._cpu = max(self._cpu, sample.cpu_seconds - self._spent)", "pass"),),
                ("cpu_time",), beside=("RLIMIT_CPU",), given=_NO_GROUPS),
     Protection("count of output",
-               (("warden/outlets.py", "Keeper(watch.output_bytes, head_only", "Keeper(None, head_only"),), ("output",), beside=("the caller's own count of output",)),
-    Protection("the caller's own count of output", (("client/intake.py", "self._keeper = Keeper(limit, head_only", "self._keeper = Keeper(None, head_only"),),
+               (("warden/run/output.py", "Keeper(watch.output_bytes, head_only", "Keeper(None, head_only"),), ("output",), beside=("the caller's own count of output",)),
+    Protection("the caller's own count of output", (("client/stream_buffer.py", "self._keeper = Keeper(limit, head_only", "self._keeper = Keeper(None, head_only"),),
                ("output",), beside=("count of output",)),
-    Protection("bound on the result channel", (("warden/outlets.py", "CHANNEL_LIMIT = 1 << 20", "CHANNEL_LIMIT = 1 << 40"),),
+    Protection("bound on the result channel", (("warden/run/output.py", "CHANNEL_LIMIT = 1 << 20", "CHANNEL_LIMIT = 1 << 40"),),
                ("output/result_channel",)),
     Protection("end of all that is left", ((_INSIDE, "        self._end_all_others()\n        self.control.sendall", "        self.control.sendall"),),
                ("no_survivors", "wall_time"), beside=("PID namespace",)),
     Protection("refusal to start without a wall",
-               (("_plan.py", "        if not held.strength.holds(floor):", "        if False:"),
+               (("planning/plan.py", "        if not held.strength.holds(floor):", "        if False:"),
                 ("backends/base.py", "    if not available.usable:", "    if False:")),
                ("filesystem_read/without_walls",)),
 )  # fmt: skip
@@ -107,6 +107,6 @@ COLLECTOR = (
     _of_the_collector("bytes counted as they are read", "min(self._order.file_bytes, self._bytes_left[wanted])", "1 << 40",
                       _LARGE, (_BY_STATUS, _OF_A_RECORD)),
     Protection(_OF_A_RECORD,
-               (("warden/parcels.py", "most = min(self._file_bytes, self._left) if kind == FILE", "most = 1 << 40 if kind == FILE"),),
+               (("warden/run/collector_records.py", "most = min(self._file_bytes, self._left) if kind == FILE", "most = 1 << 40 if kind == FILE"),),
                (_LARGE,), (_BY_STATUS, _AS_READ)),
 )  # fmt: skip

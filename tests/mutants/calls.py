@@ -6,7 +6,7 @@ from stockade.linux.seccomp.groups import Filter
 from stockade.linux.seccomp.refusals import REFUSED_BY_ALL, REFUSED_BY_STANDARD
 from tests.mutants.protection import Edit, Protection
 
-_LIMITS, _NATIVE, _REFUSALS = "backends/limits.py", "backends/native.py", "linux/seccomp/refusals.py"
+_LIMITS, _NATIVE, _REFUSALS = "backends/shared/limits.py", "backends/native/backend.py", "linux/seccomp/refusals.py"
 
 
 def _group(does: str, *, permissive: bool) -> Protection:
@@ -112,16 +112,16 @@ ARGUMENT_RULES = (
 )
 SOCKETS = Protection(
     "no Unix socket beside folders of the host",
-    (("_filter.py", "    if rules.closes_sockets:", "    if False:"),),
+    (("planning/syscall_filter.py", "    if rules.closes_sockets:", "    if False:"),),
     ("ipc/socket_in_shown_folder", "ipc/socket_in_written_folder", "ipc/datagram_to_shown_folder"),
 )
 UNCOUNTED = Protection(
     "rule on memory that nothing counts",
-    (("_filter.py", "        table = filters.without_uncounted_memory(table)\n", "        pass\n"),),
+    (("planning/syscall_filter.py", "        table = filters.without_uncounted_memory(table)\n", "        pass\n"),),
     ("memory/huge_pages", "memory/memory_policies", "memory/locks_without_owner"),
 )
 FILTER = Protection(
     "system-call filter",
-    ((_LIMITS, "    return [(name, _filter.program(plan))]", "    return []"),),
+    ((_LIMITS, "    return [(name, syscall_filter.program(plan))]", "    return []"),),
     ("syscalls", "memory/lock_pages"),
 )

@@ -6,8 +6,8 @@ from tests.mutants.bounds import COLLECTOR, GROUPS, RESOURCE_LIMITS, WATCHERS
 from tests.mutants.calls import ARGUMENT_RULES, FILTER, RULE_GROUPS, SOCKETS, UNCOUNTED
 from tests.mutants.protection import Edit, Protection
 
-_STAGE, _INSIDE, _NURSERY = "linux/steps/root.py", "warden/inside.py", "warden/nursery.py"
-_NATIVE, _WORKSPACE = "backends/native.py", "backends/native_workspace.py"
+_STAGE, _INSIDE, _NURSERY = "linux/steps/root.py", "warden/cold/init.py", "warden/cold/spawner.py"
+_NATIVE, _WORKSPACE = "backends/native/backend.py", "backends/native/workspace.py"
 _FLAGS = "processes.NEW_NS | processes.NEW_PID | processes.NEW_IPC | processes.NEW_UTS"
 _KEYS = ("ipc/session_keyring", "ipc/key_by_number", "syscalls/keys")
 
@@ -113,7 +113,7 @@ RIGHTS = (
     ),
     Protection(
         "uid of its own",
-        (("warden/server.py", "return self._leases.take()", "return 0"),),
+        (("warden/supervisor.py", "return self._leases.take()", "return 0"),),
         ("filesystem_read/private_file", "filesystem_write/setuid_left"),
     ),
     Protection("session of its own", ((_STAGE, """        os.setsid()
@@ -137,10 +137,10 @@ INHERITANCE = (
                ((_INSIDE, "            fields = self._receive()\n",
                  '            fields = self._receive()\n            fields["environment"] = {**os.environ, **fields["environment"]}\n'),),
                ("environment",), beside=("environment of the warden",)),
-    Protection("environment of the warden", (("client/wardens.py", "env=_environment()", "env=None"),),
+    Protection("environment of the warden", (("client/warden_process.py", "env=_environment()", "env=None"),),
                ("environment",), beside=("environment of the guest",)),
     Protection("descriptors closed at the warden's start",
-               (("client/wardens.py", "pass_fds=(theirs.fileno(),),", "close_fds=not theirs.set_inheritable(True) and False,"),),
+               (("client/warden_process.py", "pass_fds=(theirs.fileno(),),", "close_fds=not theirs.set_inheritable(True) and False,"),),
                ("filesystem_read/leaked_file", "filesystem_read/leaked_folder"),
                beside=("descriptors closed in the cell", "descriptors closed at execve")),
     Protection("descriptors closed in the cell",

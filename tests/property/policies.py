@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import strategies as st
 
 from stockade import Guarantee, Policy, Strength
-from stockade._ceiling import value_of
-from stockade._commands import covers
-from stockade._merge import Layer, nested
-from stockade._rules import RULES
+from stockade.policy.ceiling import value_of
+from stockade.policy.commands import covers
+from stockade.policy.merge import Layer, nested
+from stockade.policy.rules import RULES
 
 UNLIMITED = "unlimited"
 _PATHS = ["/srv", "/srv/a", "/srv/a/b", "/srvx", "/data", "/opt/x"]

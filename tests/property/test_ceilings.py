@@ -6,11 +6,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from stockade import Isolation, Policy, PolicyError, Trust, resolve
-from stockade._ceiling import of, under, value_of
-from stockade._commands import covers, matches
-from stockade._profiles import PROFILES
-from stockade._rules import RULES
-from stockade._select import _floor
+from stockade.api.select import _floor
+from stockade.policy.ceiling import of, under, value_of
+from stockade.policy.commands import covers, matches
+from stockade.policy.profiles import PROFILES
+from stockade.policy.rules import RULES
 from tests.property.policies import (
     all_fields,
     ceilings,

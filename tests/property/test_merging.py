@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stockade import Policy, PolicyError, resolve
-from stockade._merge import Layer, leaves, merge
-from stockade._profiles import PROFILES
-from stockade._rules import RULES, Written
-from stockade._variables import name_of
 from stockade.cli.toml import policy_as_toml
+from stockade.policy.env_vars import name_of
+from stockade.policy.merge import Layer, leaves, merge
+from stockade.policy.profiles import PROFILES
+from stockade.policy.rules import RULES, Written
 from tests.property.policies import VALUES, all_fields, fields, layers
 
 

@@ -18,9 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import stockade
-from stockade import _archives, _changes, _commit, _diff, _survey
-from stockade._artifacts import Refused
-from stockade._job import Job
+from stockade.runs.job import Job
+from stockade.workspace import archives, commit, diff, scan
+from stockade.workspace import changes as _changes
+from stockade.workspace.artifacts import Refused
 
 NAME = st.text(st.sampled_from("ab./\\\0-:é\n*"), min_size=0, max_size=8)
 KINDS = st.sampled_from(
@@ -50,7 +51,7 @@ def _zip(entries: list[Any]) -> bytes:
 
 def _checked(packed: bytes) -> None:
     try:
-        files = _archives.unpack(packed)
+        files = archives.unpack(packed)
     except stockade.JobError:
         return
     Job(argv=("true",), files=files)  # whose own rules refuse a name that leads out
@@ -213,11 +214,11 @@ class Guest:
 def test_changes_applied_to_the_project_give_the_tree_they_were_made_from(before: list[Any], steps: list[Any]) -> None:
     with _project(before) as project, _project([*before, *steps]) as after:
         was = _tree(project)
-        found = _survey.survey(str(project), "copy", (), ())
+        found = scan.survey(str(project), "copy", (), ())
         changes = _changes.changes(found, Guest(after, was))
-        _diff.diff(changes)
+        diff.diff(changes)
         try:
-            _commit.commit(found, changes, (), None)
+            commit.commit(found, changes, (), None)
         except stockade.CommitError as error:
             assert all("leads out" in item.reason for item in error.conflicts), error
             assert _tree(project) == was
@@ -231,7 +232,7 @@ def test_whatever_is_hidden_is_never_compared_nor_written(names: list[str]) -> N
         for name in names:
             Path(top, name).parent.mkdir(exist_ok=True)
             Path(top, name).touch()
-        found = _survey.survey(top, "overlay", stockade.Policy().filesystem.hidden, ())
+        found = scan.survey(top, "overlay", stockade.Policy().filesystem.hidden, ())
         hidden = {name for name in names if name in (".env", "x.pem", ".ssh", "deep/.env")}
         assert set(found.hidden) == hidden
         assert not hidden & set(found.entries)

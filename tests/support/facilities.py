@@ -13,7 +13,7 @@ import stockade
 from stockade.attacks import needs
 from stockade.attacks.needs import BY_NATURE
 from stockade.backends import registry
-from stockade.client import wardens
+from stockade.client import warden_process
 from stockade.linux import cgroups, pinning
 
 # ``BY_NATURE``: such tests are left out, and the suite is run once for each kind.
@@ -82,7 +82,7 @@ def _pinning() -> str | None:
 
 
 def _namespaces() -> str | None:
-    facts = wardens.host_facts()
+    facts = warden_process.host_facts()
     return None if facts.namespaces else f"no namespaces: {dict(facts.namespace_reasons)}"
 
 
@@ -95,13 +95,13 @@ def _native() -> str | None:
 
 
 def _firejail() -> str | None:
-    found = registry.find("firejail").availability(wardens.host_facts())
+    found = registry.find("firejail").availability(warden_process.host_facts())
     return None if found.usable else f"{found.reason}; {found.remedy}"
 
 
 _CHECKS: dict[str, Callable[[], str | None]] = {
     **needs.CHECKS,
-    "cgroup-cpuacct": lambda: None if wardens.host_facts().counts_cpu else "no group counts CPU time",
+    "cgroup-cpuacct": lambda: None if warden_process.host_facts().counts_cpu else "no group counts CPU time",
     "cgroup-unified": _unified,
     "cgroup-memory-v1": _memory_group,
     "namespaces": _namespaces,

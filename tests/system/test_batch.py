@@ -18,7 +18,7 @@ import stockade
 from stockade.batch import machine
 from stockade.batch.judge import Judge
 from stockade.batch.records import RecordError
-from stockade.client import wardens
+from stockade.client import warden_process
 
 pytestmark = [pytest.mark.needs("native"), pytest.mark.timeout(300)]
 
@@ -132,7 +132,7 @@ def test_memory_bounds_how_many_run(memory, most):
 
 def _with_disk(policy, memory):
     """Return as much more as a program counts where files in memory are not counted by a group."""
-    from stockade._units import parse_size
+    from stockade.core.units import parse_size
 
     own = Judge(_settings(policy)).need(stockade.Program(id="x"), machine.capacity()).memory
     return int(parse_size(memory) * own / (64 * MIB))
@@ -150,7 +150,7 @@ def test_a_sandbox_that_failed_is_tried_again_and_counted():
 
     def kill():
         assert host.eventually(lambda: [pid for pid in host.named("1.234") if host.name(pid) == "sleep"], 30)
-        os.kill(wardens.current().pid, signal.SIGKILL)
+        os.kill(warden_process.current().pid, signal.SIGKILL)
         killed.set()
 
     killer = threading.Thread(target=kill)

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from stockade import Usage
-from stockade._host_files import HostFile
 from stockade.batch.records import CaseVerdict, Verdict, Word
 from stockade.batch.report import write
 from stockade.batch.summary import Summary
+from stockade.workspace.host_files import HostFile
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.timeout(180)]
 

@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from stockade import _landing
 from stockade.linux import beneath, renames
+from stockade.workspace import extract
 
 
 @pytest.fixture
@@ -88,14 +88,14 @@ def test_renames_never_replace(place, folder):
 @pytest.mark.parametrize("path", ["link/made", "leaf", "within/made", "real/file"])
 def test_nothing_lands_on_what_is_there_or_behind_a_link(place, folder, path):
     with pytest.raises(OSError):
-        _landing.land(folder, path, b"evil")
+        extract.land(folder, path, b"evil")
     assert sorted(entry.name for entry in (place.parent / "outside").iterdir()) == ["canary"]
     assert (place.parent / "outside" / "canary").read_text() == "secret"
     assert (place / "real" / "file").read_text() == "mine"
 
 
 def test_what_lands_is_plain(place, folder):
-    _landing.land(folder, "new/deep/run", b"#!", 0o6755)
-    _landing.land(folder, "new/deep/data", b"x", 0o666)
+    extract.land(folder, "new/deep/run", b"#!", 0o6755)
+    extract.land(folder, "new/deep/data", b"x", 0o666)
     modes = [(place / "new" / "deep" / name).stat().st_mode & 0o7111 for name in ("run", "data")]
     assert modes == [0o111, 0]

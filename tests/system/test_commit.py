@@ -4,9 +4,10 @@ import os
 
 import pytest
 
-from stockade import CommitError, JobError, _commit, _survey
-from stockade._changes import Change
+from stockade import CommitError, JobError
 from stockade.linux import renames
+from stockade.workspace import commit, scan
+from stockade.workspace.changes import Change
 
 
 @pytest.fixture
@@ -20,7 +21,7 @@ def project(tmp_path):
 
 def survey(project, **options):
     given = {"access": "overlay", "hidden": (), "protected": ()} | options
-    return _survey.survey(str(project), **given)
+    return scan.survey(str(project), **given)
 
 
 def file(path, kind="changed", content=b"new", mode=0o644):
@@ -52,7 +53,7 @@ def test_a_step_that_fails_takes_all_others_back(project, monkeypatch):
 
     monkeypatch.setattr(renames, "move", move)
     with pytest.raises(CommitError, match="No space left"):
-        _commit.commit(found, changes, (), None)
+        commit.commit(found, changes, (), None)
     assert next(count) == 3, "two were done, and one of them moved back"
     assert contents(project) == before
     assert {path: path.stat().st_mode for path in project.rglob("*")} == modes
@@ -69,7 +70,7 @@ def test_a_file_that_is_written_while_its_commit_runs_is_not_lost(project, monke
 
     monkeypatch.setattr(renames, "exchange", exchange)
     with pytest.raises(CommitError, match="meanwhile"):
-        _commit.commit(found, [file("a")], (), None)
+        commit.commit(found, [file("a")], (), None)
     assert (project / "a").read_text() == "written by the host in the last moment"
 
 
@@ -91,7 +92,7 @@ def test_conflicts(project, happens, change, words):
     happens(project)
     before = contents(project)
     with pytest.raises(CommitError, match=words):
-        _commit.commit(found, [change], (), None)
+        commit.commit(found, [change], (), None)
     assert contents(project) == before
 
 
@@ -101,7 +102,7 @@ def test_a_folder_in_which_the_host_has_put_something_stays(project):
     before = contents(project)
     gone = [Change("d", "deleted", "folder"), Change("d/c", "deleted", "file")]
     with pytest.raises(CommitError, match="not empty"):
-        _commit.commit(found, gone, (), None)
+        commit.commit(found, gone, (), None)
     assert contents(project) == before
 
 
@@ -113,7 +114,7 @@ def test_a_folder_and_a_file_change_places(project):
         file("d", "changed"),
         Change("d/c", "deleted", "file"),
     ]
-    _commit.commit(found, changes, (), None)
+    commit.commit(found, changes, (), None)
     assert contents(project) == {"a": False, "a/inner": "new", "b": "b", "d": "new"}
 
 
@@ -121,23 +122,23 @@ def test_hidden_and_protected_paths_are_left_out(project):
     (project / ".env").write_text("secret")
     found = survey(project, hidden=(".env", "*.key"), protected=("d/c",))
     wanted = [file(".env"), file("d/c"), file("made.key", "added"), Change("d", "deleted", "folder"), file("a")]
-    done = _commit.commit(found, wanted, (), None)
+    done = commit.commit(found, wanted, (), None)
     assert [change.path for change in done.applied] == ["a"]
     assert {item.path for item in done.left_out} == {".env", "d/c", "made.key", "d"}
     assert (project / ".env").read_text() == "secret" and not (project / "made.key").exists()
 
 
 def test_no_bit_that_gives_rights_away_is_written(project):
-    _commit.commit(survey(project), [file("a", mode=0o6777), file("n", "added", mode=0o4755)], (), None)
+    commit.commit(survey(project), [file("a", mode=0o6777), file("n", "added", mode=0o4755)], (), None)
     assert [(project / name).stat().st_mode & 0o7000 for name in "an"] == [0, 0]
 
 
 def test_the_search_is_bounded(project, monkeypatch):
-    monkeypatch.setattr(_survey, "MOST_NAMES", 3)
+    monkeypatch.setattr(scan, "MOST_NAMES", 3)
     with pytest.raises(JobError, match="more than 3 names"):
         survey(project)
-    monkeypatch.setattr(_survey, "MOST_NAMES", 100)
-    monkeypatch.setattr(_survey, "MOST_HIDDEN", 1)
+    monkeypatch.setattr(scan, "MOST_NAMES", 100)
+    monkeypatch.setattr(scan, "MOST_HIDDEN", 1)
     with pytest.raises(JobError, match="more than 1 names"):
         survey(project, hidden=("a", "b"))
 

@@ -14,9 +14,9 @@ import pytest
 from tests.support import host
 
 import stockade
-from stockade.client import wardens
+from stockade.client import warden_process
 from stockade.linux.seccomp.syscalls import Arch, numbers
-from stockade.warden.denials import BUDGET
+from stockade.warden.run.denials import BUDGET
 
 MACHINE = os.uname().machine
 pytestmark = [
@@ -53,7 +53,7 @@ def run(code: str, **security: object) -> stockade.Result:
 
 
 def warden_cpu() -> float:
-    fields = host.read(f"/proc/{wardens.current().pid}/stat").rpartition(") ")[2].split()
+    fields = host.read(f"/proc/{warden_process.current().pid}/stat").rpartition(") ")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
@@ -92,8 +92,8 @@ def test_a_filter_that_is_loaded_late_is_heard_as_well(tmp_path: Path) -> None:
     """Files shown to a command keep the cell from being finished ahead, so the listener comes after the launch."""
     tmp_path.chmod(0o755)
     (tmp_path / "shown").write_text("x")
-    from stockade._given import job_from_command
-    from stockade._sandbox import Sandbox
+    from stockade.api.job_arguments import job_from_command
+    from stockade.api.sandbox import Sandbox
 
     old = Path.cwd()
     os.chdir(tmp_path)
@@ -200,7 +200,7 @@ def test_the_listener_is_the_wardens_alone() -> None:
     sleeping = threading.Thread(target=run, args=("import time; time.sleep(2)",))
     sleeping.start()
     try:
-        warden = wardens.current().pid
+        warden = warden_process.current().pid
         assert host.eventually(lambda: LISTENER in str(host.descriptors(warden)), 2)
         time.sleep(0.5)
         holders = [pid for pid in host.descendants(warden) if LISTENER in str(host.descriptors(pid))]
@@ -220,7 +220,7 @@ def test_a_run_leaves_no_listener_behind() -> None:
 
 
 def listeners() -> int:
-    return sum(LISTENER in name for name in host.descriptors(wardens.current().pid).values())
+    return sum(LISTENER in name for name in host.descriptors(warden_process.current().pid).values())
 
 
 @pytest.mark.needs("numpy")

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import stockade
-from stockade import _engines
-from stockade.backends.bubblewrap import Bubblewrap
-from stockade.backends.firejail import Firejail
-from stockade.client import wardens
+from stockade.backends.bubblewrap.backend import Bubblewrap
+from stockade.backends.firejail.backend import Firejail
+from stockade.client import warden_process
+from stockade.planning import engines
 
 pytestmark = pytest.mark.timing
 
@@ -53,9 +53,9 @@ def engine(request, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
         (tmp_path / PROGRAMS[backend]).write_text(BROKEN[how])
         (tmp_path / PROGRAMS[backend]).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    _engines._tried.cache_clear()
+    engines._tried.cache_clear()
     yield request.param
-    _engines._tried.cache_clear()
+    engines._tried.cache_clear()
 
 
 def test_asked_for_it_is_refused_with_the_reason(engine: tuple[str, str]) -> None:
@@ -80,7 +80,7 @@ def test_one_that_fails_later_is_a_failure_of_the_sandbox_not_of_the_guest(tmp_p
     for folder in (broken, tmp_path, *tmp_path.parents):
         if str(folder).startswith("/tmp/") and os.access(folder, os.W_OK):
             folder.chmod(0o755)
-    backend = Bubblewrap(engine=_engines.Engine(str(broken), (0, 8, 0)))
+    backend = Bubblewrap(engine=engines.Engine(str(broken), (0, 8, 0)))
     result = stockade.run_command(["true"], backend=backend)
     assert result.outcome is stockade.Outcome.SANDBOX_FAILED
     assert "Creating new namespace failed" in result.error.message
@@ -104,14 +104,14 @@ def test_one_that_is_set_user_id_is_refused(tmp_path: Path) -> None:
     copy = tmp_path / "bwrap"
     copy.write_bytes(Path(REAL).read_bytes())
     copy.chmod(0o4755)
-    backend = Bubblewrap(engine=_engines.Engine(str(copy), (0, 8, 0)))
+    backend = Bubblewrap(engine=engines.Engine(str(copy), (0, 8, 0)))
     with pytest.raises(stockade.BackendUnavailable, match="set-user-id"):
         stockade.run_command(["true"], backend=backend)
 
 
 @pytest.mark.needs("unprivileged")
 def test_firejail_serves_accounts_only_and_says_so() -> None:
-    found = Firejail().availability(wardens.host_facts())
+    found = Firejail().availability(warden_process.host_facts())
     if shutil.which("firejail") is None:
         assert found.remedy == "apt install firejail"
     elif os.geteuid() == NOBODY:
@@ -129,7 +129,7 @@ def test_a_firejail_that_fails_later_is_a_failure_of_the_sandbox_not_of_the_gues
     for folder in (broken, tmp_path, *tmp_path.parents):
         if str(folder).startswith("/tmp/") and os.access(folder, os.W_OK):
             folder.chmod(0o755)
-    backend = Firejail(engine=_engines.Engine(str(broken), (0, 9, 72)))
+    backend = Firejail(engine=engines.Engine(str(broken), (0, 9, 72)))
     result = stockade.run_command(["true"], backend=backend, policy=stockade.Policy(accept={"disk": "absent"}))
     assert result.outcome is stockade.Outcome.SANDBOX_FAILED
     assert "Error: cannot mount" in result.error.message

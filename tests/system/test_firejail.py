@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import stockade
-from stockade.backends.firejail_inside import _cut
+from stockade.backends.firejail.inside import _cut
 
 pytestmark = pytest.mark.needs("firejail")
 

@@ -13,8 +13,8 @@ import pytest
 
 import stockade
 from stockade import Guarantee, Policy
-from stockade._result import Met
 from stockade.languages import registry
+from stockade.runs.result import Met
 
 SHARED = {"process_view": "absent", "disk": "absent", "no_survivors": "supervisor"}
 BACKENDS = [

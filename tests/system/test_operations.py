@@ -9,9 +9,9 @@ import pytest
 
 import stockade
 from stockade import Guarantee, Outcome, PlanError, Policy, Strength
-from stockade._readings import EXHAUSTED
-from stockade._result import Met
 from stockade.languages.agents import python_agent
+from stockade.runs.limit_states import EXHAUSTED
+from stockade.runs.result import Met
 
 ENDLESS = {
     "python": {

@@ -8,7 +8,7 @@ import stockade
 from stockade.backends import registry
 
 MODULE = """
-from stockade.backends.native import Native
+from stockade.backends.native.backend import Native
 
 class Mine(Native):
     name = "mine"
@@ -35,6 +35,8 @@ def their_package(tmp_path, monkeypatch):
 def test_found_by_its_entry_point(their_package):
     assert stockade.run_command(["echo", "x"], backend="mine").stdout == "x\n"
     assert registry.others() == ["mine"]
-    assert type(registry.find("native")).__module__ == "stockade.backends.native"  # a built-in name cannot be taken
+    assert (
+        type(registry.find("native")).__module__ == "stockade.backends.native.backend"
+    )  # a built-in name cannot be taken
     with pytest.raises(stockade.BackendUnavailable, match="landlock, mine, native"):
         registry.find("nobodys")

@@ -12,10 +12,9 @@ import time
 
 import pytest
 
-from stockade import _probe
-from stockade._facts import HostFacts
-from stockade.backends.native import Native
-from stockade.linux import libc, mounts, processes, users
+from stockade.backends.native.backend import Native
+from stockade.linux import libc, mounts, probe, processes, users
+from stockade.planning.facts import HostFacts
 
 ORDINARY = 65534
 CAPABILITY_VERSION_3 = 0x20080522
@@ -31,7 +30,7 @@ def probed(become) -> tuple[HostFacts, float]:
         try:
             become()
             begin = time.perf_counter()
-            found = {"facts": _probe.probe(ORDINARY), "seconds": time.perf_counter() - begin}
+            found = {"facts": probe.probe(ORDINARY), "seconds": time.perf_counter() - begin}
         except BaseException as error:
             found = {"error": repr(error)}
         os.write(write, json.dumps(found).encode())

@@ -11,7 +11,7 @@ import pytest
 from tests.support import host
 
 import stockade
-from stockade.client import wardens
+from stockade.client import warden_process
 
 pytestmark = pytest.mark.timing
 
@@ -96,7 +96,9 @@ def test_a_dead_nursery_fails_its_run_and_no_other(backend):
     for thread in threads:
         thread.start()
         time.sleep(0.7)
-    nurseries = [pid for pid in host.descendants(wardens.current().pid) if _parent(pid) == wardens.current().pid]
+    nurseries = [
+        pid for pid in host.descendants(warden_process.current().pid) if _parent(pid) == warden_process.current().pid
+    ]
     busy = [pid for pid in nurseries if any(host.name(each) == "sleep" for each in host.descendants(pid))]
     os.kill(busy[0], signal.SIGKILL)
     for thread in threads:

@@ -18,7 +18,7 @@ import pytest
 from tests.support import host
 
 import stockade
-from stockade.client import wardens
+from stockade.client import warden_process
 
 RUNS = int(os.environ.get("STOCKADE_SOAK") or "200")
 AT_A_TIME = 16
@@ -144,12 +144,12 @@ def test_many_runs_of_every_outcome() -> None:
     host.settle_warden()
     before = host.Snapshot.take()
     assert asyncio.run(_all(3 * AT_A_TIME)) == []  # what is kept for good is there after these
-    warden = wardens.current().pid
+    warden = warden_process.current().pid
     assert host.eventually(lambda: _idle(warden), GIVEN_BACK), _warden_state(warden)
     settled = _warden_state(warden)
     wrong = asyncio.run(_all(RUNS))
     assert not wrong, Counter(wrong).most_common(10)
-    assert wardens.current().pid == warden  # it served them all
+    assert warden_process.current().pid == warden  # it served them all
     assert host.eventually(lambda: not host.guests(warden), 3), _warden_state(warden)
     busy = _warden_state(warden)
     # What is kept for reuse is as much as was at work at one time, whatever the number of runs,

@@ -16,7 +16,7 @@ import pytest
 
 import stockade
 from stockade import AsyncSandbox, Finished, LimitReached, Output, Policy, Sandbox, Started
-from stockade.client import wardens
+from stockade.client import warden_process
 from stockade.testing.base import SLOWER
 
 pytestmark = pytest.mark.timing
@@ -36,7 +36,7 @@ def resident(pid):
 @pytest.mark.parametrize("size", [int(os.environ.get("STOCKADE_STREAM_BYTES", 400 * MIB))])
 def test_memory_stays_flat_whatever_the_guest_writes(size):
     Sandbox(UNLIMITED).run_command(["true"])
-    pids = os.getpid(), wardens.current().pid
+    pids = os.getpid(), warden_process.current().pid
     before = [resident(pid) for pid in pids]
     count, most = 0, [0, 0]
     run = Sandbox(UNLIMITED).stream_command(["head", "-c", str(size), "/dev/zero"])
@@ -75,9 +75,9 @@ def test_what_nobody_reads_stays_with_the_guest():
     with Sandbox(UNLIMITED).stream_command(["cat", "/dev/zero"]) as run:
         next(event for event in run if isinstance(event, Output))
         time.sleep(0.5)
-        begin = resident(wardens.current().pid)
+        begin = resident(warden_process.current().pid)
         time.sleep(1)
-        assert resident(wardens.current().pid) - begin < 4 * MIB
+        assert resident(warden_process.current().pid) - begin < 4 * MIB
 
 
 def test_a_byte_comes_within_five_milliseconds():

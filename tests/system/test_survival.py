@@ -19,7 +19,7 @@ import pytest
 from tests.support import host
 
 import stockade
-from stockade.client import wardens
+from stockade.client import warden_process
 
 pytestmark = [pytest.mark.needs("native"), pytest.mark.timing]
 SLEEP = "import time; time.sleep(30)"
@@ -86,7 +86,7 @@ def test_a_warden_killed_in_the_middle_is_the_sandboxs_failure_and_the_next_run_
     results, threads = in_threads(4)
     assert host.eventually(lambda: len(host.guests(os.getpid())) == 4, 10)
     tree = host.descendants()
-    os.kill(wardens.current().pid, signal.SIGKILL)
+    os.kill(warden_process.current().pid, signal.SIGKILL)
     assert host.eventually(lambda: not alive(tree), 1), [host.name(pid) for pid in alive(tree)]
     for thread in threads:
         thread.join(5)
@@ -102,7 +102,7 @@ def test_processes_that_wait_for_a_run_may_be_killed() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    warden = wardens.current().pid
+    warden = warden_process.current().pid
     waiting = [int(pid) for pid in host.read(f"/proc/{warden}/task/{warden}/children").split()]
     assert waiting
     for pid in waiting:
@@ -111,7 +111,7 @@ def test_processes_that_wait_for_a_run_may_be_killed() -> None:
     time.sleep(0.2)  # until the warden has seen it
     for _ in range(6):
         assert stockade.run("1", warm=False, policy=MANY).ok
-    assert wardens.current().pid == warden
+    assert warden_process.current().pid == warden
 
 
 @pytest.mark.needs("cgroup-memory")
@@ -170,14 +170,14 @@ def test_a_child_of_the_caller_that_keeps_the_sockets_does_not_keep_the_runs() -
 
 
 def test_a_forked_child_gets_a_warden_of_its_own() -> None:
-    mine = wardens.current().pid
+    mine = warden_process.current().pid
     assert stockade.run("print(1)").ok
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
         result = stockade.run("print(2)")
-        os.write(write, f"{result.stdout.strip()} {wardens.current().pid}".encode())
-        wardens.current().stop()
+        os.write(write, f"{result.stdout.strip()} {warden_process.current().pid}".encode())
+        warden_process.current().stop()
         os._exit(0)
     os.close(write)
     with os.fdopen(read, encoding="utf-8") as answer:
@@ -185,7 +185,7 @@ def test_a_forked_child_gets_a_warden_of_its_own() -> None:
     os.waitpid(child, 0)
     assert said == "2"
     assert int(theirs) != mine
-    assert wardens.current().pid == mine
+    assert warden_process.current().pid == mine
     assert stockade.run("print(3)").stdout == "3\n"  # the parent's is untouched
 
 
@@ -309,7 +309,7 @@ def test_a_step_that_fails_half_way_leaves_nothing(tmp_path: Path) -> None:
     policy = stockade.Policy(filesystem={"read": [str(folder)]})
     box = stockade.Sandbox(policy)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("stockade.backends.native.check_paths", lambda *_: None)
+        patch.setattr("stockade.backends.native.backend.check_paths", lambda *_: None)
         folder.rmdir()
         result = box.run("print(1)")
     assert result.outcome is stockade.Outcome.SANDBOX_FAILED

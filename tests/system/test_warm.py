@@ -12,7 +12,7 @@ from tests.support.warm import seen
 
 import stockade
 from stockade import Guarantee
-from stockade.client import wardens
+from stockade.client import warden_process
 
 pytestmark = [pytest.mark.needs("namespaces")]
 
@@ -282,9 +282,9 @@ def test_copies_that_are_too_many_are_given_back():
 
 def copies():
     """Return how many processes there are of a warm interpreter, beside itself and its parent."""
-    own = host.descendants(wardens.current().pid)
+    own = host.descendants(warden_process.current().pid)
     return sum("/job/" in host.read(f"/proc/{pid}/cmdline") for pid in own) - 2
 
 
 def counts_memory():
-    return "memory" in wardens.host_facts().cgroups
+    return "memory" in warden_process.host_facts().cgroups

@@ -288,7 +288,7 @@ def told(edits: tuple[Edit, ...], *arguments: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-UNFIT = (("warden/warm/furnishing.py", "        for function, arguments, purpose, harmless in self._calls:", "        raise OSError(5, 'no room')\n        for function, arguments, purpose, harmless in self._calls:"),)  # fmt: skip
+UNFIT = (("warden/warm/guest_setup.py", "        for function, arguments, purpose, harmless in self._calls:", "        raise OSError(5, 'no room')\n        for function, arguments, purpose, harmless in self._calls:"),)  # fmt: skip
 
 
 KILLED = (
@@ -356,7 +356,7 @@ def test_only_who_leaves_time_for_it_gets_copies_that_have_rehearsed() -> None:
 
 
 def test_a_kernel_that_tells_nothing_of_pages_is_no_obstacle() -> None:
-    lines = told((("warden/warm/hot.py", '("maps", "pagemap")', '("maps", "no_such_file")'),), "6", "insist")
+    lines = told((("warden/warm/prefault.py", '("maps", "pagemap")', '("maps", "no_such_file")'),), "6", "insist")
     assert [line.split()[:2] for line in lines] == [["completed", str(number)] for number in range(6)]
     assert all(" warm " in line for line in lines)
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from stockade._facts import HostFacts
+from stockade.planning.facts import HostFacts
 
 SYSTEM = (("/usr", ""), ("/bin", "usr/bin"), ("/etc/ld.so.cache", ""))
 

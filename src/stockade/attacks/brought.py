@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from stockade._artifacts import Caps
+from stockade.workspace.artifacts import Caps
 
 _ANSWER = "answer"
 """How the names of those files begin that attacks leave to be brought out."""

@@ -14,11 +14,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from stockade._json import dumps
 from stockade.attacks import outside
 from stockade.attacks.corpus import Attack
 from stockade.attacks.half import Half
 from stockade.attacks.trial import Trial, Verdict
+from stockade.core.strict_json import dumps
 
 _TRIAL_SECONDS = 90.0
 """For one attack on one backend, its control included: three times what the slowest needs."""

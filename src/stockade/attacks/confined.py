@@ -7,22 +7,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from stockade._errors import JobError
-from stockade._given import job_from_command, job_from_source
-from stockade._guarantees import Strength
-from stockade._result import Outcome, Result
-from stockade._sandbox import Sandbox
+from stockade.api.job_arguments import job_from_command, job_from_source
+from stockade.api.sandbox import Sandbox
 from stockade.attacks import brought, build, corpus, outside, policies, refusals, warm, without_walls
 from stockade.attacks.half import Half
 from stockade.attacks.world import World, staged
-from stockade.client import wardens
+from stockade.client import warden_process
+from stockade.core.errors import JobError
+from stockade.policy.guarantees import Strength
+from stockade.runs.result import Outcome, Result
 
 if TYPE_CHECKING:
-    from stockade._guarantees import Enforcement
-    from stockade._job import Job
-    from stockade._plan import Plan
     from stockade.attacks.corpus import Attack
     from stockade.backends.base import Backend
+    from stockade.planning.plan import Plan
+    from stockade.policy.guarantees import Enforcement
+    from stockade.runs.job import Job
 
 KNOWN = ("native", "bubblewrap", "landlock", "process")
 """Backends whose refusals the headers know: under any other, whatever is no success is a refusal."""
@@ -61,7 +61,7 @@ def _timed(world: World, box: Sandbox, job: Job) -> tuple[Result, float]:
     if world.fresh_warden:
         outside.settle_warden()
     try:
-        wardens.current()
+        warden_process.current()
         begin = time.monotonic()
         result = box.run_job(job)
         return result, time.monotonic() - begin

@@ -20,12 +20,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from stockade._json import dumps
 from stockade.attacks import brought, build, corpus
 from stockade.attacks.corpus import Attack
 from stockade.attacks.half import Half
 from stockade.attacks.stages.processes import HOARD
 from stockade.attacks.world import World, staged
+from stockade.core.strict_json import dumps
 
 _ENCLOSURE = Path(__file__).with_name("enclosure.py")
 _SECONDS = 20.0

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from stockade.attacks import build, outside
 from stockade.attacks.stages import memory
-from stockade.client import wardens
+from stockade.client import warden_process
 
 GUEST_PATH = "/usr/local/bin:/usr/bin:/bin"
 """Where a guest finds programs."""
@@ -49,7 +49,7 @@ def missing(name: str) -> str | None:
 
 def _controller(name: str) -> Callable[[], str | None]:
     def check() -> str | None:
-        facts = wardens.host_facts()
+        facts = warden_process.host_facts()
         return None if name in facts.cgroups else facts.cgroup_lost.get(name, f"no cgroup {name} controller was found")
 
     return check
@@ -72,7 +72,7 @@ def _compiler() -> str | None:
 
 
 def _user_namespaces() -> str | None:
-    facts = wardens.host_facts()
+    facts = warden_process.host_facts()
     if os.geteuid() == 0:
         return None
     return f"no user namespace: {facts.namespace_reasons['user']}" if "user" in facts.namespace_reasons else None
@@ -179,8 +179,8 @@ CHECKS: dict[str, Callable[[], str | None]] = {
     "cgroup-v1": _cgroup_v1,
     "in-a-group": _in_a_group,
     "user-namespaces": _user_namespaces,
-    "seccomp": lambda: None if wardens.host_facts().seccomp else "the kernel has no seccomp",
-    "landlock": lambda: None if wardens.host_facts().landlock else "the kernel has no Landlock",
+    "seccomp": lambda: None if warden_process.host_facts().seccomp else "the kernel has no seccomp",
+    "landlock": lambda: None if warden_process.host_facts().landlock else "the kernel has no Landlock",
     "keyrings": _file("/proc/keys"),
     "shadow": _file("/etc/shadow"),
     "ipv6": _file("/proc/net/if_inet6"),

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from stockade.client import wardens
+from stockade.client import warden_process
 from stockade.linux import cgroups, places
 
 MADE = ("stockade-attack-", "stockade-test-")
@@ -158,8 +158,8 @@ def clear_up(campaign: str) -> None:
 
 def settle_warden() -> None:
     """End this process's warden, so that only what it should not have left is left."""
-    if wardens._current is not None:
-        wardens._current.stop()
+    if warden_process._current is not None:
+        warden_process._current.stop()
 
 
 def eventually(check: Callable[[], object], seconds: float = 1.0) -> bool:

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from stockade._guarantees import Guarantee, Strength
+from stockade.policy.guarantees import Guarantee, Strength
 
 if TYPE_CHECKING:
-    from stockade._policy import Policy
     from stockade.backends.base import Backend
+    from stockade.policy.model import Policy
 
 WALL_SECONDS = 20.0
 """For attacks that say nothing else: longer than any control takes."""
@@ -31,7 +31,7 @@ def attacked(
 
     It accepts whatever there is, on every guarantee: the receipt says how much that is, and is held to it.
     """
-    from stockade._policy import Policy
+    from stockade.policy.model import Policy
 
     data = merged({"limits": {"wall_time": WALL_SECONDS}}, merged(base or {}, own))
     shown = data.get("filesystem", {})

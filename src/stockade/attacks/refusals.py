@@ -17,11 +17,11 @@ from __future__ import annotations
 import errno
 import signal
 
-from stockade._guarantees import Guarantee
-from stockade._policy import Policy
-from stockade._result import Outcome, Result
 from stockade.attacks.corpus import COULD_NOT_RUN, REFUSED, SUCCEEDED, Attack
 from stockade.attacks.policies import WALL_SECONDS
+from stockade.policy.guarantees import Guarantee
+from stockade.policy.model import Policy
+from stockade.runs.result import Outcome, Result
 
 
 def met(refusals: str, result: Result, seconds: float, attack: Attack) -> tuple[str, str]:

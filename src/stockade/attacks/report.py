@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from xml.etree import ElementTree
 
-from stockade._guarantees import Guarantee
 from stockade.attacks.corpus import VERDICT
 from stockade.attacks.trial import Trial, Verdict
+from stockade.policy.guarantees import Guarantee
 
 _ORDER = (*map(str, Guarantee), VERDICT)
 _SHOWN = 400

@@ -12,7 +12,7 @@ from stockade.attacks import confined, control, needs, policies, warm
 from stockade.attacks.corpus import Attack
 from stockade.attacks.half import Half
 from stockade.backends.base import Backend, planned
-from stockade.client import wardens
+from stockade.client import warden_process
 
 _controls: dict[str, Half] = {}
 """Controls that were run, by the attack's id: one proves all confined runs."""
@@ -120,7 +120,7 @@ def _control(attack: Attack) -> Half:
 
 
 def _held(attack: Attack, backend: Backend, base: Mapping[str, Any] | None) -> dict[str, str]:
-    plan = planned(backend, policies.attacked(attack.policy, base), wardens.host_facts())
+    plan = planned(backend, policies.attacked(attack.policy, base), warden_process.host_facts())
     held = confined.mechanism(attack, plan)
     mechanism, strength = (held.mechanism, held.strength.value) if held else _OF_THE_ANSWER
     return {"mechanism": mechanism, "strength": strength}

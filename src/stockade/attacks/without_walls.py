@@ -5,18 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from stockade import _engines, _select
-from stockade._converse import concluded, conversing
-from stockade._errors import StockadeError
-from stockade._policy import Policy
-from stockade._result import Outcome
+from stockade.api import select
+from stockade.api.launcher import concluded, conversing
 from stockade.attacks.half import Half
-from stockade.backends.bubblewrap import Bubblewrap
-from stockade.client import blocking, wardens
+from stockade.backends.bubblewrap.backend import Bubblewrap
+from stockade.client import blocking, warden_process
+from stockade.core.errors import StockadeError
+from stockade.planning import engines
+from stockade.policy.model import Policy
+from stockade.runs.result import Outcome
 
 if TYPE_CHECKING:
-    from stockade._job import Job
     from stockade.backends.base import Backend
+    from stockade.runs.job import Job
 
 _NOTHING = {
     "namespaces": False,
@@ -29,11 +30,11 @@ _NOTHING = {
 
 def run(backend: Backend, job: Job) -> Half:
     """Try to run ``job`` under the default policy, which accepts no missing wall."""
-    poor = replace(wardens.host_facts(), **_NOTHING)  # type: ignore[arg-type]
+    poor = replace(warden_process.host_facts(), **_NOTHING)  # type: ignore[arg-type]
     if isinstance(backend, Bubblewrap):
-        backend = Bubblewrap(engine=_engines.Engine(trouble="bwrap cannot be executed"))
+        backend = Bubblewrap(engine=engines.Engine(trouble="bwrap cannot be executed"))
     try:
-        chosen = _select.named(backend, Policy(), poor, None)
+        chosen = select.named(backend, Policy(), poor, None)
         with conversing(backend, chosen.plan, job) as (outbox, line):
             for _ in blocking.events(outbox, line, job.stdin):
                 pass

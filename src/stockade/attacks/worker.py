@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
-from stockade._json import dumps
 from stockade.attacks import corpus, outside, trial
+from stockade.core.strict_json import dumps
 
 
 def main() -> None:

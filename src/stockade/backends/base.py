@@ -7,17 +7,18 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from stockade import _filter, _plan
-from stockade._errors import BackendUnavailable
+from stockade.core.errors import BackendUnavailable
+from stockade.planning import plan as _plan
+from stockade.planning import syscall_filter
 
 if TYPE_CHECKING:
-    from stockade._engines import Engine
-    from stockade._facts import HostFacts
-    from stockade._guarantees import Enforcement, Guarantee, Isolation
-    from stockade._job import Command, Job
-    from stockade._launch import Launch
-    from stockade._plan import Plan
-    from stockade._policy import Policy
+    from stockade.core.launch import Launch
+    from stockade.planning.engines import Engine
+    from stockade.planning.facts import HostFacts
+    from stockade.planning.plan import Plan
+    from stockade.policy.guarantees import Enforcement, Guarantee, Isolation
+    from stockade.policy.model import Policy
+    from stockade.runs.job import Command, Job
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ def planned(backend: Backend, policy: Policy, facts: HostFacts) -> Plan:
     be used, ``PolicyError`` if the policy's own system-call filter is none.
     """
     require(backend, facts)
-    own_filter = _filter.read(policy, facts, backend.isolation)
+    own_filter = syscall_filter.read(policy, facts, backend.isolation)
     held = backend.capabilities(facts, policy)
     return _plan.plan(
         policy,

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from stockade._errors import BackendUnavailable
-from stockade._loading import load, loading
 from stockade.backends.base import Backend
+from stockade.core.errors import BackendUnavailable
+from stockade.core.loading import load, loading
 
 BUILT_IN = {
-    "native": "stockade.backends.native:Native",
-    "bubblewrap": "stockade.backends.bubblewrap:Bubblewrap",
-    "landlock": "stockade.backends.process:Landlock",
-    "process": "stockade.backends.process:Process",
-    "firejail": "stockade.backends.firejail:Firejail",
+    "native": "stockade.backends.native.backend:Native",
+    "bubblewrap": "stockade.backends.bubblewrap.backend:Bubblewrap",
+    "landlock": "stockade.backends.process.backend:Landlock",
+    "process": "stockade.backends.process.backend:Process",
+    "firejail": "stockade.backends.firejail.backend:Firejail",
 }
 """Name to module and class; the cheapest to start first among equals."""
 _GROUP = "stockade.backends"

@@ -8,16 +8,16 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict, Unpack
 
-from stockade._policy import Policy
 from stockade.backends.base import Backend
 from stockade.batch import machine, policies
+from stockade.batch.budget import Room
 from stockade.batch.judge import Judge, Settings
 from stockade.batch.judging import KEPT
 from stockade.batch.reading import program_from_record
 from stockade.batch.records import Program, RecordError, Verdict
-from stockade.batch.room import Room
 from stockade.batch.runner import Numbered, verdicts
 from stockade.batch.thread import from_thread
+from stockade.policy.model import Policy
 
 Given = Program | Mapping[str, Any]
 OnBad = Callable[[int, RecordError], None]

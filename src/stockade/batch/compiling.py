@@ -16,13 +16,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from stockade._errors import JobError
-from stockade._given import job_from_command
-from stockade._guarantees import Guarantee
-from stockade._job import Job
-from stockade._policy_parts import Limits
-from stockade._result import Result
+from stockade.api.job_arguments import job_from_command
 from stockade.batch import toolchains
+from stockade.core.errors import JobError
+from stockade.policy.guarantees import Guarantee
+from stockade.policy.parts import Limits
+from stockade.runs.job import Job
+from stockade.runs.result import Result
 
 COMPILE_LIMITS: Mapping[str, Any] = {
     "cpu_time": 30, "wall_time": 60, "memory": 1 << 30, "processes": 32, "disk": 256 << 20, "file_size": 64 << 20,

@@ -7,13 +7,13 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from stockade._errors import StockadeError
+from stockade.batch.budget import Room
 from stockade.batch.journal import Record
 from stockade.batch.judge import Judge, Settings
 from stockade.batch.records import Program, RecordError, Verdict
-from stockade.batch.room import Room
 from stockade.batch.runner import Numbered, verdicts
 from stockade.batch.sources import Scan, Source, scan
+from stockade.core.errors import StockadeError
 
 VERSION = 1
 """Of the file beside the verdicts."""

@@ -18,10 +18,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from stockade._errors import JobError
-from stockade._host_files import HostFile
-from stockade._json import dumps
 from stockade.batch.records import Verdict, Word
+from stockade.core.errors import JobError
+from stockade.core.strict_json import dumps
+from stockade.workspace.host_files import HostFile
 
 _SYNC_SECONDS = 1.0
 """A machine that loses its power loses the verdicts of this long at most: they are run again."""

@@ -9,20 +9,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from stockade._async import AsyncSandbox
-from stockade._errors import JobError, ProtocolError, SetupError, StockadeError
-from stockade._guarantees import Guarantee
-from stockade._json import dumps
-from stockade._policy import Policy
-from stockade._sandbox import Sandbox
+from stockade.api.async_sandbox import AsyncSandbox
+from stockade.api.sandbox import Sandbox
 from stockade.backends.base import Backend
-from stockade.batch import compiling, judging, policies, room
-from stockade.batch.apart.jobs import answering, longest_message, testing, together
-from stockade.batch.apart.link import link
+from stockade.batch import budget, compiling, judging, policies
+from stockade.batch.budget import Amount
 from stockade.batch.compiling import Compiled, Compiler
+from stockade.batch.isolated.jobs import answering, longest_message, testing, together
+from stockade.batch.isolated.link import link
 from stockade.batch.records import Case, CaseVerdict, Program, Test, Verdict, Word
-from stockade.batch.room import Amount
+from stockade.core.errors import JobError, ProtocolError, SetupError, StockadeError
+from stockade.core.strict_json import dumps
 from stockade.languages import registry as languages
+from stockade.policy.guarantees import Guarantee
+from stockade.policy.model import Policy
 
 _PLANS_KEPT = 64
 _FIRST_WAIT = 0.1  # seconds before a sandbox that failed is tried again; four times as long each time
@@ -82,9 +82,9 @@ class _Boxes:
     def _need(self, capacity: Amount) -> Amount:
         need = policies.most(self.own.plan, capacity)
         if self.compiler is not None:  # which runs before it, not beside it
-            need = room.larger(need, policies.most(self.compiler.plan, capacity))
+            need = budget.larger(need, policies.most(self.compiler.plan, capacity))
         if self.test is not None:
-            need = room.together(need, policies.most(self.test.plan, capacity))
+            need = budget.together(need, policies.most(self.test.plan, capacity))
         return need
 
 
@@ -108,7 +108,7 @@ class Judge:
         """
         return self._boxes_for(program).need(capacity)
 
-    def require(self, space: room.Room) -> None:
+    def require(self, space: budget.Room) -> None:
         """Raise ``JobError`` where not one program with the batch's own limits has room, or as ``Sandbox`` does."""
         refusal = space.refusal(self.need(Program(id="any"), space.capacity))
         if refusal:

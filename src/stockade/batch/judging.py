@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from stockade._guarantees import Guarantee
-from stockade._result import Outcome, Result, Usage
-from stockade._text import joined
-from stockade.batch.apart.endings import GONE, NONSENSE, NOT_PLAIN, NOT_RETURNED, NOT_TESTED, PASSED, UNEQUAL
 from stockade.batch.comparing import difference
+from stockade.batch.isolated.endings import GONE, NONSENSE, NOT_PLAIN, NOT_RETURNED, NOT_TESTED, PASSED, UNEQUAL
 from stockade.batch.quoting import asserted, compiler_words, last_words
 from stockade.batch.records import Case, CaseVerdict, Program, Verdict, Word
+from stockade.core.text import joined
+from stockade.policy.guarantees import Guarantee
+from stockade.runs.result import Outcome, Result, Usage
 
 COMPILE = "compile"
 """What the one case is called of a program that could not be compiled."""

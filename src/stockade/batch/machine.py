@@ -7,9 +7,9 @@ import resource
 from collections.abc import Iterator
 from pathlib import Path
 
-from stockade._errors import JobError
-from stockade._units import format_size, parse_size
-from stockade.batch.room import Amount
+from stockade.batch.budget import Amount
+from stockade.core.errors import JobError
+from stockade.core.units import format_size, parse_size
 from stockade.linux.cgroups import places
 
 _LEFT_FREE = 0.1  # of the memory that is available: for this process, its warden, and the rest of the machine

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from stockade._guarantees import Guarantee, Strength
-from stockade._plan import Plan
-from stockade._policy import Policy
+from stockade.batch.budget import Amount
 from stockade.batch.compiling import COMPILE_LIMITS, Compiler
-from stockade.batch.room import Amount
+from stockade.planning.plan import Plan
+from stockade.policy.guarantees import Guarantee, Strength
+from stockade.policy.model import Policy
 
 BATCH_LIMITS: Mapping[str, Any] = {"cpu_time": 10.0, "wall_time": 20.0, "output": 1 << 20}
 """Where a batch's default policy differs from the default profile: nobody waits for one program of many."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from stockade._result import GuestError
+from stockade.runs.result import GuestError
 
 _LONGEST = 300
 _ERROR = re.compile(

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from stockade._errors import JobError, PolicyError
-from stockade._given import job_from_source
-from stockade._json import dumps
-from stockade._policy import Policy
+from stockade.api.job_arguments import job_from_source
 from stockade.batch import compiling
 from stockade.batch.records import COMPARISONS, TOLERANCE, Case, Compare, Program, RecordError, Test
+from stockade.core.errors import JobError, PolicyError
+from stockade.core.strict_json import dumps
+from stockade.policy.model import Policy
 
 MAX_LINE = 256 << 20
 """Bytes of the longest line that is read."""

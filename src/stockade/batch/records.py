@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
-from stockade._errors import StockadeError
-from stockade._result import Usage
+from stockade.core.errors import StockadeError
+from stockade.runs.result import Usage
 
 _NONE_USED = Usage()
 Compare = Literal["exact", "lines", "tokens", "floats"]

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import replace
 
-from stockade._errors import StockadeError
+from stockade.batch.budget import Amount, Room
 from stockade.batch.judge import Judge
 from stockade.batch.records import Program, RecordError, Verdict
-from stockade.batch.room import Amount, Room
+from stockade.core.errors import StockadeError
 
 Numbered = tuple[int, Program]
 Refuse = Callable[[int, str, RecordError], None]

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from stockade._errors import JobError
 from stockade.batch.compiling import SUFFIXES
 from stockade.batch.reading import MAX_LINE, program_from_line, program_from_record
 from stockade.batch.records import Program, RecordError
+from stockade.core.errors import JobError
 from stockade.languages import registry as languages
 
 Entry = tuple[int, "Program | RecordError"]

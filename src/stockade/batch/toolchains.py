@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from stockade._errors import JobError
+from stockade.core.errors import JobError
 
 _SECONDS = 20
 _MORE = {"javac": ("jar", "java")}

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from stockade import _filter, _plan
-from stockade._errors import PlanError
-from stockade._facts import HostFacts
-from stockade._guarantees import LIMITS, Enforcement, Guarantee, Strength
-from stockade._policy import Policy
-from stockade._units import format_size
 from stockade.backends.base import Backend, cannot_keep
+from stockade.core.errors import PlanError
+from stockade.core.units import format_size
+from stockade.planning import plan, syscall_filter
+from stockade.planning.facts import HostFacts
+from stockade.policy.guarantees import LIMITS, Enforcement, Guarantee, Strength
+from stockade.policy.model import Policy
 
 SIZES = (
     Guarantee.MEMORY, Guarantee.SWAP, Guarantee.FILE_SIZE, Guarantee.DISK, Guarantee.OUTPUT, Guarantee.STACK,
@@ -40,17 +40,17 @@ class Assessment:
 def assess(policy: Policy, facts: HostFacts, backend: Backend) -> Assessment:
     """Return the plan for ``policy``, whether or not it can be held."""
     capabilities = backend.capabilities(facts, policy)
-    _filter.read(policy, facts, backend.isolation)
+    syscall_filter.read(policy, facts, backend.isolation)
     error = None
     try:
-        _plan.plan(policy, facts, backend.name, capabilities, cannot_keep=cannot_keep(backend))
+        plan.plan(policy, facts, backend.name, capabilities, cannot_keep=cannot_keep(backend))
     except PlanError as caught:
         error = caught
     data = policy.model_dump()
     if error and "security.capabilities" in error.missing:
         data["security"]["capabilities"] = ()
     content = Policy.parse(data | {"accept": dict.fromkeys(Guarantee, Strength.ABSENT)})
-    return Assessment(_plan.plan(content, facts, backend.name, capabilities).enforcement, error)
+    return Assessment(plan.plan(content, facts, backend.name, capabilities).enforcement, error)
 
 
 def asked(policy: Policy, guarantee: Guarantee) -> str:

@@ -13,10 +13,10 @@ from stockade.cli import streams
 from stockade.cli.reporting import INTERRUPTED, Command, json_option, print_json, say
 
 if TYPE_CHECKING:
-    from stockade._host_files import HostFile
     from stockade.attacks.campaign import Campaign
     from stockade.attacks.corpus import Attack
     from stockade.attacks.report import Findings
+    from stockade.workspace.host_files import HostFile
 
 NOT_HELD = 1
 _HELP = """Attack the sandboxes of this machine, and print guarantee by guarantee what held, what did not, and what
@@ -116,13 +116,13 @@ def _campaign(chosen: Sequence[Attack], options: Mapping[str, Any]) -> Campaign:
 
 def _backends(names: Sequence[str], *, every: bool) -> list[str]:
     """Return the backends to attack: those named, or all that can be used, or the one that a run would get."""
-    from stockade import _sandbox
+    from stockade.api import sandbox
     from stockade.attacks import warm
     from stockade.backends import registry
     from stockade.backends.base import require
-    from stockade.client import wardens
+    from stockade.client import warden_process
 
-    facts = wardens.host_facts()
+    facts = warden_process.host_facts()
     if names and every:
         raise click.UsageError("--all is every backend: leave --backend out")
     if names:
@@ -130,20 +130,20 @@ def _backends(names: Sequence[str], *, every: bool) -> list[str]:
             require(warm.meant(name)[0], facts)
         return list(dict.fromkeys(names))
     if not every:
-        return [_sandbox.select().backend.name]
+        return [sandbox.select().backend.name]
     found = {name: registry.find(name).availability(facts) for name in (*registry.BUILT_IN, *registry.others())}
     for name, available in found.items():
         if not available.usable:
             say(f"{name} is not attacked: {available.reason}")
     usable = [name for name, available in found.items() if available.usable]
-    return usable or [_sandbox.select().backend.name]  # which says why there is none
+    return usable or [sandbox.select().backend.name]  # which says why there is none
 
 
 def _base(profile: str | None, policy_file: str | None) -> dict[str, Any]:
     """Return what the attacks' own policies are laid over: a profile, and a file on top of it."""
     if profile is None and policy_file is None:
         return {}
-    from stockade._resolve import resolve
+    from stockade.policy.resolve import resolve
 
     return resolve(profile=profile, file=policy_file, variables={}).policy.model_dump()
 
@@ -195,8 +195,8 @@ def _junit(path: str | None, campaign: Campaign) -> HostFile | None:
     """Return the file for JUnit's XML, which no attack may write."""
     if path is None:
         return None
-    from stockade._host_files import HostFile
     from stockade.attacks.policies import attacked
+    from stockade.workspace.host_files import HostFile
 
     file = HostFile(path, "--junit", attacked({}, campaign.base).filesystem.writable)
     file.require_writable()

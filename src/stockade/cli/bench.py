@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from stockade._host_files import HostFile
 from stockade.cli import streams, table
 from stockade.cli.reporting import Command, json_option, print_json
+from stockade.workspace.host_files import HostFile
 
 if TYPE_CHECKING:
-    from stockade.bench.speed import Case
-    from stockade.bench.steps import Trace
+    from stockade.profiling.speed import Case
+    from stockade.profiling.steps import Trace
 
 _T = TypeVar("_T")
 _HELP = """Measure what a run of a small Python program costs on this machine: from a warm interpreter, from a fresh one
@@ -69,7 +69,7 @@ def bench(as_json: bool, tracing: bool, **options: Any) -> int:
 
 
 def _speed(options: dict[str, Any], *, as_json: bool) -> int:
-    from stockade.bench import speed
+    from stockade.profiling import speed
 
     runs = options["runs"] or _RUNS
     cases: list[Case] = _carried_out(speed.measure(runs, options["interpreter"]), runs)
@@ -92,7 +92,7 @@ def _row(case: Case, bare: float) -> tuple[str, ...]:
 
 
 def _trace(options: dict[str, Any], *, as_json: bool) -> int:
-    from stockade.bench import chart, steps
+    from stockade.profiling import chart, steps
 
     runs, cold = options["runs"] or _TRACED_RUNS, options["cold"]
     pause = 0.01 if options["pause"] is None else options["pause"]

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stockade._errors import PolicyError
-from stockade._policy import Policy, read
 from stockade.cli import places
+from stockade.core.errors import PolicyError
+from stockade.policy.model import Policy, read
 
 _TOML_PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 

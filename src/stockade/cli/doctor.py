@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stockade._errors import PolicyError, StockadeError
 from stockade.cli import streams, table
 from stockade.cli.options import backend_option
 from stockade.cli.reporting import SETUP_FAILED, Command, json_option, print_json, printable
+from stockade.core.errors import PolicyError, StockadeError
 
 if TYPE_CHECKING:
-    from stockade._facts import HostFacts
-    from stockade._guarantees import Guarantee
     from stockade.backends.base import Backend
     from stockade.cli.assess import Assessment
     from stockade.cli.facilities import Facility
     from stockade.languages.base import Interpreter
+    from stockade.planning.facts import HostFacts
+    from stockade.policy.guarantees import Guarantee
 
 _HELP = """Show what this host offers, found by trying each facility, what the default policy would hold here, and
 how to get what is missing. Changes nothing. The exit status is 125 where the default policy cannot be held.
@@ -41,10 +41,10 @@ def doctor(as_json: bool, backend: str | None) -> int:
     from stockade.backends import registry
     from stockade.cli import warmth
     from stockade.cli.facilities import facilities
-    from stockade.client import wardens
+    from stockade.client import warden_process
 
     found = registry.find(backend or "native")
-    facts = wardens.host_facts()
+    facts = warden_process.host_facts()
     rows = facilities(facts, _languages())
     assessment = _assess(found, facts)
     ceiling = _ceiling()
@@ -73,13 +73,14 @@ def _languages() -> dict[str, Interpreter | str]:
 
 def _ceiling() -> dict[str, Any]:
     """Return what the administrator's ceiling bounds, or why it cannot be used, and with it nothing."""
-    from stockade import _ceiling, _ceiling_file
+    from stockade.policy import ceiling as _ceiling
+    from stockade.policy import ceiling_file
 
     try:
         bounds = [path for found in _ceiling.ceilings() for path in found.fields]
     except PolicyError as error:
-        return {"file": _ceiling_file.SYSTEM, "bounds": [], "error": str(error)}
-    return {"file": _ceiling_file.SYSTEM, "bounds": bounds, "error": ""}
+        return {"file": ceiling_file.SYSTEM, "bounds": [], "error": str(error)}
+    return {"file": ceiling_file.SYSTEM, "bounds": bounds, "error": ""}
 
 
 def _print_ceiling(file: str, bounds: Sequence[str], error: str) -> None:
@@ -91,16 +92,16 @@ def _print_ceiling(file: str, bounds: Sequence[str], error: str) -> None:
 
 def _assess(backend: Backend, facts: HostFacts) -> Assessment | None:
     """Return what the default policy comes to, nothing where the backend cannot be used."""
-    from stockade._policy import Policy
     from stockade.cli.assess import assess
+    from stockade.policy.model import Policy
 
     return assess(Policy(), facts, backend) if backend.availability(facts).usable else None
 
 
 def _weak(assessment: Assessment) -> list[Guarantee]:
     """Return what the default policy asks for and this host holds less strongly than usual, or not at all."""
-    from stockade._guarantees import FLOORS
-    from stockade._policy import Policy
+    from stockade.policy.guarantees import FLOORS
+    from stockade.policy.model import Policy
 
     default = Policy()
     held = assessment.enforcement

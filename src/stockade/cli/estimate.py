@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stockade._errors import JobError
 from stockade.cli import streams, table
 from stockade.cli.options import backend_option, policy_from, policy_options, trust_option
 from stockade.cli.reporting import Command, json_option, print_json
+from stockade.core.errors import JobError
 
 if TYPE_CHECKING:
-    from stockade._result import Result
+    from stockade.runs.result import Result
 
 _HELP = """Suggest limits for a command.
 
@@ -113,7 +113,7 @@ def _run(words: Sequence[str], options: Mapping[str, Any]) -> Result:
     streams.start_warden()
     given = dict(options["limits"])
     policy = policy_from({**options, "limits": list((_GENEROUS | given).items())}, options["trust"])
-    from stockade._sandbox import Sandbox
+    from stockade.api.sandbox import Sandbox
     from stockade.cli.inputs import inputs
 
     shown = inputs(words) if policy.filesystem.workspace == "empty" else ()

@@ -18,13 +18,13 @@ from stockade.cli.options import backend_option, policy_from, policy_options, re
 from stockade.cli.reporting import SETUP_FAILED, Command, print_json, printable, say
 
 if TYPE_CHECKING:
-    from stockade._host_files import HostFile
-    from stockade._policy import Policy
     from stockade.batch.evaluation import Evaluation, Sink
     from stockade.batch.journal import Journal
     from stockade.batch.sources import Source
     from stockade.batch.summary import Summary
     from stockade.cli.eval_progress import Progress
+    from stockade.policy.model import Policy
+    from stockade.workspace.host_files import HostFile
 
 NOT_ALL_JUDGED = 1
 _MOST_BAD_LINES = 20
@@ -248,9 +248,9 @@ def _check(options: Mapping[str, Any]) -> list[int]:
 
 def _evaluation(options: Mapping[str, Any], policy: Policy) -> Evaluation:
     from stockade.batch import machine
+    from stockade.batch.budget import Room
     from stockade.batch.evaluation import Evaluation
     from stockade.batch.judge import Settings
-    from stockade.batch.room import Room
 
     settings = Settings(
         policy=policy,

@@ -13,7 +13,7 @@ import click
 from stockade.cli.reporting import printable
 
 if TYPE_CHECKING:
-    from stockade._host_files import HostFile
+    from stockade.workspace.host_files import HostFile
 
 BESIDE = (".batch", ".sorted")
 
@@ -38,7 +38,7 @@ def require(output: str | None, report: str | None, words: Sequence[str]) -> Non
 
 def opened(output: str | None, report: str | None, writable: Sequence[str], stack: ExitStack) -> HostFile | None:
     """Return the file of the report, open until ``stack`` is left. Raise ``JobError`` where a guest may write."""
-    from stockade._host_files import HostFile
+    from stockade.workspace.host_files import HostFile
 
     if output is not None:
         HostFile(output, "-o", writable).close()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from stockade._units import format_size
 from stockade.cli import table
 from stockade.cli.eval_progress import duration
 from stockade.cli.reporting import printable
+from stockade.core.units import format_size
 
 if TYPE_CHECKING:
     from stockade.batch.summary import Histogram, Summary

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from stockade._facts import HostFacts
-from stockade.backends.native_namespaces import way_to_open
+from stockade.backends.native.namespaces import way_to_open
 from stockade.cli import remedies
 from stockade.languages.base import Interpreter
+from stockade.planning.facts import HostFacts
 
 _NAMESPACES = {
     "pid": "the host's processes are out of sight, and nothing outlives a run",

@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from stockade._errors import nearest
+from stockade.core.errors import nearest
 
 if TYPE_CHECKING:
-    from stockade._merge import Layer
-    from stockade._policy import Policy
-    from stockade._resolve import Resolved
+    from stockade.policy.merge import Layer
+    from stockade.policy.model import Policy
+    from stockade.policy.resolve import Resolved
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def _limits() -> Sequence[str]:
-    from stockade._policy_parts import Limits
+    from stockade.policy.parts import Limits
 
     return list(Limits.model_fields)
 
 
 def _guarantees() -> Sequence[str]:
-    from stockade._guarantees import Guarantee
+    from stockade.policy.guarantees import Guarantee
 
     return [str(guarantee) for guarantee in Guarantee]
 
@@ -178,7 +178,7 @@ def policy_from(options: Mapping[str, Any], trust: str | None = None) -> Policy:
 
 def resolved_from(options: Mapping[str, Any], trust: str | None = None) -> Resolved:
     """Return that policy, and where each of its fields came from."""
-    from stockade._resolve import resolved
+    from stockade.policy.resolve import resolved
 
     ceiling = None if options["ceiling"] is None else Path(options["ceiling"])
     arguments = list(_arguments(options))
@@ -213,7 +213,7 @@ _LISTS = {
 
 def _arguments(options: Mapping[str, Any]) -> Iterator[Layer]:
     """Yield each option that was given as a layer, so that every field can name its own."""
-    from stockade._merge import Layer, nested
+    from stockade.policy.merge import Layer, nested
 
     for option, field in _FIELDS.items():
         if options[option] is not None:

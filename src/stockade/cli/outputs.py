@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from stockade._errors import CommitError
-from stockade._host_files import open_folder
 from stockade.cli.reporting import SETUP_FAILED, say
+from stockade.core.errors import CommitError
+from stockade.workspace.host_files import open_folder
 
 if TYPE_CHECKING:
-    from stockade._policy import Policy
-    from stockade._result import Result
+    from stockade.policy.model import Policy
+    from stockade.runs.result import Result
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _FEW = 10
@@ -89,7 +89,7 @@ class Outputs:
     def _write(self, result: Result) -> bool:
         if self._folder < 0:
             return True
-        from stockade._landing import land
+        from stockade.workspace.extract import land
 
         good = True
         for path, content in result.artifacts.items():

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stockade._errors import StockadeError
 from stockade.cli import streams, table
 from stockade.cli.options import backend_option, policy_from, policy_options, trust_option
 from stockade.cli.reporting import SETUP_FAILED, Command, json_option, print_json
+from stockade.core.errors import StockadeError
 
 if TYPE_CHECKING:
-    from stockade._policy import Policy
-    from stockade._select import Candidate
+    from stockade.api.select import Candidate
     from stockade.backends.base import Backend
     from stockade.cli.assess import Assessment
+    from stockade.policy.model import Policy
 
 _HELP = """Show each backend, which one would be taken and why, what would enforce each guarantee of a policy there, how
 strongly, and what is missing. Runs no guest.
@@ -44,20 +44,20 @@ def plan(as_json: bool, backend: str | None, trust: str | None, **options: Any) 
     """Show the plan and return the exit status."""
     streams.start_warden()
     policy = policy_from(options, trust)
-    from stockade import _select
+    from stockade.api import select
     from stockade.backends import registry
     from stockade.backends.base import require
     from stockade.cli.assess import assess
-    from stockade.client import wardens
+    from stockade.client import warden_process
 
-    facts = wardens.host_facts()
+    facts = warden_process.host_facts()
     seen: list[Candidate] = []
     if backend is None:
-        seen = list(_select.candidates(policy, facts, trust))
+        seen = list(select.candidates(policy, facts, trust))
         found, reason = _choice(seen, trust, show=not as_json)
     else:
         found, reason = registry.find(backend), ""
-        _select.require_isolation(found, policy, trust)
+        select.require_isolation(found, policy, trust)
         require(found, facts)
     assessment = assess(policy, facts, found)
     if as_json:
@@ -70,10 +70,10 @@ def plan(as_json: bool, backend: str | None, trust: str | None, **options: Any) 
 
 def _choice(seen: list[Candidate], trust: str | None, *, show: bool) -> tuple[Backend, str]:
     """Return the backend to describe, and why it is taken; none is where the first one lacks something."""
-    from stockade import _select
+    from stockade.api import select
 
     try:
-        chosen = _select.first(seen, trust)
+        chosen = select.first(seen, trust)
     except StockadeError:
         if seen[0].missing:
             return seen[0].backend, ""
@@ -84,7 +84,7 @@ def _choice(seen: list[Candidate], trust: str | None, *, show: bool) -> tuple[Ba
 
 
 def _plain(seen: list[Candidate]) -> list[dict[str, Any]]:
-    from stockade import _costs
+    from stockade.api import start_costs
 
     return [
         {
@@ -92,7 +92,7 @@ def _plain(seen: list[Candidate]) -> list[dict[str, Any]]:
             "isolation": each.backend.isolation.value,
             "usable": each.plan is not None,
             "reason": each.trouble,
-            "fastest_run_seconds": _costs.known().get(each.backend.name),
+            "fastest_run_seconds": start_costs.known().get(each.backend.name),
             "enforcement": {str(key): asdict(held) for key, held in each.plan.enforcement.items()} if each.plan else {},
         }
         for each in seen
@@ -102,9 +102,9 @@ def _plain(seen: list[Candidate]) -> list[dict[str, Any]]:
 def _print_backends(seen: list[Candidate], reason: str) -> None:
     if not seen:
         return
-    from stockade import _costs
+    from stockade.api import start_costs
 
-    known = _costs.known()
+    known = start_costs.known()
     table.show(
         ("backend", "usable", "isolation", "fastest run", "why not"),
         [

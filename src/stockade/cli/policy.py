@@ -59,7 +59,7 @@ def policy() -> None:
 @click.option("--json", "as_json", is_flag=True, help="On one line.")
 def schema(as_json: bool) -> int:
     """Print the schema."""
-    from stockade._policy import Policy
+    from stockade.policy.model import Policy
 
     print_json(Policy.model_json_schema(), indent=None if as_json else 2)
     return 0

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from stockade import _merge
-from stockade._guarantees import Guarantee
-from stockade._policy import Policy
-from stockade._profiles import PROFILES
-from stockade._units import UNLIMITED
 from stockade.cli.assess import asked
+from stockade.core.units import UNLIMITED
+from stockade.policy import merge
+from stockade.policy.guarantees import Guarantee
+from stockade.policy.model import Policy
+from stockade.policy.profiles import PROFILES
 
 HEADER = (
     "profile", "memory", "cpu", "wall", "processes", "open files", "operations", "network", "writable", "isolation",
@@ -45,7 +45,7 @@ def notes() -> list[tuple[str, str]]:
 
 
 def _figures(name: str) -> tuple[str, ...]:
-    data = _merge.merge(_merge.profile(name)).data()
+    data = merge.merge(merge.profile(name)).data()
     # Not as the current folder stands: the table is the same wherever it is printed.
     policy = Policy.parse(data | {"filesystem": data["filesystem"] | {"workspace": "empty"}})
     return (

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
 
-from stockade._errors import JobError, StockadeError
-from stockade._json import dumps
 from stockade.cli.reporting import INTERRUPTED, READER_GONE, SETUP_FAILED, print_json, say
+from stockade.core.errors import JobError, StockadeError
+from stockade.core.strict_json import dumps
 
 if TYPE_CHECKING:
-    from stockade._job import Job
-    from stockade._policy import Policy
-    from stockade._result import Result
     from stockade.cli.streams import PassedOn
+    from stockade.policy.model import Policy
+    from stockade.runs.job import Job
+    from stockade.runs.result import Result
 
 WALL_TIME = 124
 OTHER_LIMIT = 137
@@ -60,7 +60,7 @@ class Receipt:
     def _open(self, writable: Sequence[str] = ()) -> None:
         if self._path is None or self._file is not None:
             return
-        from stockade._host_files import HostFile
+        from stockade.workspace.host_files import HostFile
 
         try:
             with HostFile(self._path, "--result-file", writable) as place:
@@ -96,8 +96,8 @@ class Receipt:
 
 def status(result: Result) -> int:
     """Return the exit status that stands for ``result``."""
-    from stockade._guarantees import Guarantee
-    from stockade._result import Outcome
+    from stockade.policy.guarantees import Guarantee
+    from stockade.runs.result import Outcome
 
     match result.outcome:
         case Outcome.LIMIT_EXCEEDED:
@@ -113,7 +113,7 @@ def status(result: Result) -> int:
 
 def _lines(result: Result, job: Job, passed: Mapping[int, int]) -> Iterator[str]:
     """Yield what is to be said on standard error: nothing that the guest's own exit status says as well."""
-    from stockade._result import Met, Outcome
+    from stockade.runs.result import Met, Outcome
 
     yield from map(str, result.denials)
     if result.denials_truncated:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from stockade._facts import HostFacts
+from stockade.planning.facts import HostFacts
 
 _V2_CONTROLLERS = {"cpuacct": "cpu", "swap": "memory"}
 

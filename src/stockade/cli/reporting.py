@@ -12,8 +12,8 @@ from typing import Any
 
 import click
 
-from stockade._errors import JobError, PlanError, PolicyError, StockadeError
-from stockade._json import dumps
+from stockade.core.errors import JobError, PlanError, PolicyError, StockadeError
+from stockade.core.strict_json import dumps
 
 BAD_USAGE = 2
 SETUP_FAILED = 125

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stockade._errors import JobError
 from stockade.cli import streams
 from stockade.cli.options import backend_option, policy_from, policy_options, trust_option
 from stockade.cli.outputs import Outputs, check_outcome, files_of, outcome_options, with_overlay
 from stockade.cli.receipt import Receipt
 from stockade.cli.reporting import Command
+from stockade.core.errors import JobError
 
 if TYPE_CHECKING:
-    from stockade._job import Job
-    from stockade._policy import Policy
-    from stockade._sandbox import Sandbox
-    from stockade._stream import Stream
+    from stockade.api.sandbox import Sandbox
+    from stockade.api.stream import Stream
+    from stockade.policy.model import Policy
+    from stockade.runs.job import Job
 
 _HELP = """Run a script, a line of code or a command in a sandbox.
 
@@ -133,7 +133,7 @@ def _run(options: Mapping[str, Any], receipt: Receipt) -> int:
     policy = policy_from(with_overlay(options), options["trust"])
     receipt.open(policy)
     job = _job(options, policy)
-    from stockade._sandbox import Sandbox
+    from stockade.api.sandbox import Sandbox
 
     box = Sandbox(policy, backend=options["backend"], trust=options["trust"])
     outcome = Outputs(options, policy)
@@ -147,8 +147,8 @@ def _run(options: Mapping[str, Any], receipt: Receipt) -> int:
 
 def _stream(box: Sandbox, job: Job, interrupt: streams.Interrupt, *, keep_all: bool) -> Stream:
     """Begin the run, on which Ctrl-C acts while we wait for it."""
-    from stockade._converse import conversing
-    from stockade._stream import KEPT, Stream
+    from stockade.api.launcher import conversing
+    from stockade.api.stream import KEPT, Stream
 
     how = {"live": True, "keep": None if keep_all else KEPT}
     begun: list[Stream] = []
@@ -159,7 +159,7 @@ def _stream(box: Sandbox, job: Job, interrupt: streams.Interrupt, *, keep_all: b
 
 def _follow(stream: Stream, out: streams.PassedOn | None) -> None:
     """Hand the output on as it comes; end the run when nobody takes it, as a program that writes to a closed pipe."""
-    from stockade._events import Finished, Output
+    from stockade.runs.events import Finished, Output
 
     for event in stream:
         if out is not None and isinstance(event, Finished):
@@ -171,7 +171,7 @@ def _follow(stream: Stream, out: streams.PassedOn | None) -> None:
 
 
 def _job(options: Mapping[str, Any], policy: Policy) -> Job:
-    from stockade._given import job_from_command, job_from_source
+    from stockade.api.job_arguments import job_from_command, job_from_source
     from stockade.cli.inputs import inputs
 
     words, own_input = options["words"], partial(streams.own_input, interactive=options["interactive"])

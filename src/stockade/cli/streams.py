@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, BinaryIO
 
-from stockade._errors import JobError
-from stockade._text import whole_begin, whole_end
+from stockade.core.errors import JobError
+from stockade.core.text import whole_begin, whole_end
 
 if TYPE_CHECKING:
-    from stockade._events import Output
-    from stockade._result import Result
-    from stockade._stream import Controls
+    from stockade.api.stream import Controls
+    from stockade.runs.events import Output
+    from stockade.runs.result import Result
 
 _AGAIN_SECONDS = 1.0
 _FOR_GUEST, _FOR_US = 1, 2
@@ -30,11 +30,11 @@ def start_warden() -> None:
 
     Until it has a session of its own it shares our terminal, so Ctrl-C is held back from it for that long.
     """
-    from stockade.client import wardens
+    from stockade.client import warden_process
 
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        wardens.current()
+        warden_process.current()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 

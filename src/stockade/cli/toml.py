@@ -9,13 +9,13 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from stockade._policy import Policy
-from stockade._policy_parts import Limits
-from stockade._profiles import DEFAULT_ACCEPT
-from stockade._resolve import Resolved
-from stockade._units import format_size, parse_size
 from stockade.cli.assess import SIZES
 from stockade.cli.reporting import printable
+from stockade.core.units import format_size, parse_size
+from stockade.policy.model import Policy
+from stockade.policy.parts import Limits
+from stockade.policy.profiles import DEFAULT_ACCEPT
+from stockade.policy.resolve import Resolved
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from stockade._errors import StockadeError
-from stockade._units import format_size
+from stockade.core.errors import StockadeError
+from stockade.core.units import format_size
 
 
 @dataclass(frozen=True)
@@ -36,17 +36,17 @@ class Warmth:
 
 def found() -> Warmth:
     """Run one program from a warm interpreter, and look at what is there then."""
-    from stockade import _sandbox
-    from stockade.client import wardens
+    from stockade.api import sandbox
+    from stockade.client import warden_process
     from stockade.linux import descendants
 
     try:
-        result = _sandbox.Sandbox(backend="native", warm=True).run("1")
+        result = sandbox.Sandbox(backend="native", warm=True).run("1")
     except StockadeError as error:
         return Warmth(usable=False, reason=str(error))
     if not result.ok:
         return Warmth(usable=False, reason=result.error.message if result.error else str(result.outcome))
-    pids = [pid for pid in descendants.below(wardens.current().pid) if _is_copy(pid)]
+    pids = [pid for pid in descendants.below(warden_process.current().pid) if _is_copy(pid)]
     shares = [_share(pid) for pid in pids]
     known = [share for share in shares if share is not None]
     return Warmth(usable=True, processes=len(pids), memory=sum(known) if len(known) == len(pids) else None)

@@ -9,11 +9,11 @@ import socket
 from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import BinaryIO
 
-from stockade._events import Event
-from stockade.client import wardens
-from stockade.client.line import Line
-from stockade.client.outbox import Outbox
-from stockade.client.patience import Patience
+from stockade.client import warden_process
+from stockade.client.connection import Line
+from stockade.client.liveness import Patience
+from stockade.client.send_queue import Outbox
+from stockade.runs.events import Event
 
 _CHUNK = 1 << 16
 
@@ -77,7 +77,7 @@ def _hear(outbox: Outbox, line: Line, patience: Patience) -> Iterator[Event]:
         patience.heard()
         yield from outbox.feed(data)
     else:
-        wardens.end_if_exiting()
+        warden_process.end_if_exiting()
         yield from outbox.feed(b"", reset=reset, why=line.warden.why_gone())
 
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from stockade.linux import files, libc
-from stockade.warden import wire
+from stockade.warden import protocol
 
 _PR_GET_CHILD_SUBREAPER = 37
 
@@ -44,4 +44,4 @@ def _children() -> Iterator[int]:
 
 def _is_zombie_of_ours(pid: int) -> bool:
     begin, _, rest = files.read(f"/proc/{pid}/stat").rpartition(") ")
-    return begin.partition(" (")[2] == wire.PROCESS_NAME and rest.startswith("Z ")
+    return begin.partition(" (")[2] == protocol.PROCESS_NAME and rest.startswith("Z ")

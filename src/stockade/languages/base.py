@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from stockade._job import Command, Job
-from stockade._plan import Plan
+from stockade.planning.plan import Plan
+from stockade.runs.job import Command, Job
 
 JOB_FOLDER = "/job"
 """Where a job's source lies inside the sandbox, read-only."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from stockade._errors import JobError
+from stockade.core.errors import JobError
 
 _SECONDS = 20
 

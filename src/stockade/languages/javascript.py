@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
-from stockade._errors import JobError
-from stockade._guarantees import Guarantee
-from stockade._job import Command, Job
-from stockade._plan import Plan
+from stockade.core.errors import JobError
 from stockade.languages import interpreters
 from stockade.languages.base import JOB_FOLDER, Interpreter
+from stockade.planning.plan import Plan
+from stockade.policy.guarantees import Guarantee
+from stockade.runs.job import Command, Job
 
 _AGENT = Path(__file__).parent / "agents" / "node_agent.cjs"
 _INSTALL = "apt install nodejs"

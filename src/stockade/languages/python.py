@@ -7,12 +7,12 @@ import sys
 from functools import lru_cache
 from pathlib import Path
 
-from stockade._errors import JobError
-from stockade._guarantees import Guarantee
-from stockade._job import Command, Job, Template
-from stockade._plan import Plan
+from stockade.core.errors import JobError
 from stockade.languages import interpreters
 from stockade.languages.base import JOB_FOLDER, Interpreter
+from stockade.planning.plan import Plan
+from stockade.policy.guarantees import Guarantee
+from stockade.runs.job import Command, Job, Template
 
 _AGENT = Path(__file__).parent / "agents" / "python_agent.py"
 _START, _ZYGOTE = (_AGENT.with_name(f"python_{name}.py") for name in ("start", "zygote"))

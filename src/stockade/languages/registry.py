@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from pathlib import PurePath
 
-from stockade._errors import JobError
-from stockade._loading import load
+from stockade.core.errors import JobError
+from stockade.core.loading import load
 from stockade.languages.base import Language
 
 BUILT_IN = {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stockade._errors import JobError
-from stockade._job import Command, Job
-from stockade._plan import Plan
+from stockade.core.errors import JobError
 from stockade.languages.base import JOB_FOLDER, Interpreter
+from stockade.planning.plan import Plan
+from stockade.runs.job import Command, Job
 
 _SHELLS = ("/bin/bash", "/bin/sh")
 

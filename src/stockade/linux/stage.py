@@ -25,11 +25,11 @@ from __future__ import annotations
 
 import os
 
-from stockade._launch import JOB_SOURCE
+from stockade.core.launch import JOB_SOURCE
 from stockade.linux import faults, landlock, mounts
 from stockade.linux import limits as rlimits
 from stockade.linux.seccomp import install as seccomp
-from stockade.linux.steps.bare import BareSteps
+from stockade.linux.steps.host import BareSteps
 from stockade.linux.steps.root import RootSteps
 from stockade.linux.steps.warm import WarmSteps
 from stockade.linux.steps.workspace import WorkspaceSteps

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from stockade._record import Record
+from stockade.core.record import Record
 from stockade.linux import descendants
 
 _TICKS = os.sysconf("SC_CLK_TCK")

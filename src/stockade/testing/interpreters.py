@@ -12,7 +12,7 @@ import pytest
 
 import stockade
 from stockade import Guarantee, Outcome, Strength
-from stockade._result import Met
+from stockade.runs.result import Met
 from stockade.testing.base import PATIENT, SLOWER, Run, Traits
 
 _MEMORY = {"limits": {"memory": "128MiB", **PATIENT}}

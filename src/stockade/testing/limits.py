@@ -8,8 +8,8 @@ import pytest
 
 import stockade
 from stockade import Guarantee, LimitReached, Outcome, Strength
-from stockade._result import Met
-from stockade.client import wardens
+from stockade.client import warden_process
+from stockade.runs.result import Met
 from stockade.testing.base import PATIENT, SLOWER, Run, Traits
 
 _COUNT_THREADS = (
@@ -70,7 +70,7 @@ class LimitsContract(Traits):
 
     def test_reads_are_slowed_or_the_plan_says_why_not(self) -> None:
         policy = {"limits": {"io_read": "2MiB", **PATIENT}}
-        if "io" not in wardens.host_facts().cgroups:
+        if "io" not in warden_process.host_facts().cgroups:
             with pytest.raises(stockade.PlanError, match="io_read"):
                 stockade.plan(self.policy(**policy), backend=self.backend)
             return

@@ -8,14 +8,14 @@ import resource
 import time
 
 from stockade.linux import faults
-from stockade.warden.rooms import MEMORY, rooms
+from stockade.warden.capacity import MEMORY, rooms
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stockade._launch import Launch
-    from stockade.warden.run import Run
+    from stockade.core.launch import Launch
+    from stockade.warden.run.run import Run
 
 MOST_WAITING = 10_000
 _AT_ONCE = 8 * len(os.sched_getaffinity(0))

@@ -9,7 +9,7 @@ from stockade.linux.cgroups.freezer import FROZEN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from stockade.warden.slot import Slot
+    from stockade.warden.cold.cgroup_slot import Slot
 
 
 class Freezers:

@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stockade.warden.cell import Cell
+    from stockade.warden.cold.instance import Cell
 
 
 class Handover:

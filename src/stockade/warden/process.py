@@ -7,10 +7,9 @@ import gc
 import os
 import resource
 
-from stockade import _probe
-from stockade.linux import faults, files, limits, places, processes, uids
-from stockade.warden import wire
-from stockade.warden.server import Warden
+from stockade.linux import faults, files, limits, places, probe, processes, uids
+from stockade.warden import protocol
+from stockade.warden.supervisor import Warden
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ def main(control_fd: int, caller_pid: int) -> None:
         if os.getppid() != caller_pid:
             return  # the caller died before it could be watched
         _settle()
-        facts = _probe.probe(uids.first_uid())
+        facts = probe.probe(uids.first_uid())
     except ProcessLookupError:
         return
     except Exception as error:
@@ -47,7 +46,7 @@ def _settle() -> None:
     """Leave what is the caller's: its session, folder, signals, soft limits and cores."""
     os.setsid()
     try:
-        files.write("/proc/self/comm", wire.PROCESS_NAME)
+        files.write("/proc/self/comm", protocol.PROCESS_NAME)
     except OSError:
         pass  # a matter of names only
     os.chdir("/")
@@ -61,7 +60,7 @@ def _settle() -> None:
 
 def _say(control: socket.socket, kind: str, **fields: Any) -> bool:
     try:
-        control.sendall(wire.encode(kind, **fields))
+        control.sendall(protocol.encode(kind, **fields))
     except OSError:
         return False
     return True

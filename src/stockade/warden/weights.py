@@ -8,7 +8,7 @@ calls. A program that computes does not, and keeps its full weight.
 
 from __future__ import annotations
 
-from stockade._record import Record
+from stockade.core.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from functools import partial
 
     from stockade.linux.cgroups import Group, Tree
-    from stockade.warden.ending import Ending
+    from stockade.warden.run.ending import Ending
 else:
     from _functools import partial
 

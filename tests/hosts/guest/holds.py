@@ -11,7 +11,7 @@ from typing import Any
 
 import stockade
 from stockade import Guarantee, Policy
-from stockade.client import wardens
+from stockade.client import warden_process
 
 SHOWN = ("memory", "swap", "processes", "cpu_time", "cpu_rate")
 _STATES = (Guarantee.MEMORY, Guarantee.PROCESSES, Guarantee.CPU_TIME)
@@ -41,7 +41,7 @@ _TOGETHER = (
 def main() -> None:
     """Print what was planned and what happened."""
     begin = time.monotonic()
-    facts = wardens.host_facts()
+    facts = warden_process.host_facts()
     print(json.dumps({
         "start_seconds": time.monotonic() - begin,
         "own_group": Path("/proc/self/cgroup").read_text().strip(),

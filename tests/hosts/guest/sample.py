@@ -19,7 +19,7 @@ from typing import Any
 
 import stockade
 from stockade import Guarantee, Policy, Result
-from stockade.client import wardens
+from stockade.client import warden_process
 
 SECRET = "STOCKADE_SAMPLE_SECRET"
 ABSTRACT = f"\0stockade-sample-{os.getpid()}"
@@ -67,7 +67,7 @@ def main() -> None:
     parser.add_argument("--without", action="append", default=[], choices=("landlock", "seccomp"))
     options = parser.parse_args()
     begin = time.monotonic()
-    warden = wardens.current()
+    warden = warden_process.current()
     facts = warden.facts()
     warden._facts = replace(facts, **{name: type(getattr(facts, name))() for name in options.without})
     default = _hello(Policy())

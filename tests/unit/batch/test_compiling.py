@@ -1,8 +1,8 @@
 import pytest
 
-from stockade._policy import Policy
 from stockade.batch import compiling, policies
 from stockade.batch.compiling import COMPILE_LIMITS, Compiled, Compiler
+from stockade.policy.model import Policy
 
 MIB = 1 << 20
 

@@ -2,7 +2,7 @@ import pytest
 
 from stockade import Guarantee, GuestError, Outcome, Result, Usage
 from stockade.batch import judging
-from stockade.batch.apart.endings import GONE, NONSENSE, NOT_PLAIN, PASSED
+from stockade.batch.isolated.endings import GONE, NONSENSE, NOT_PLAIN, PASSED
 from stockade.batch.records import Case, CaseVerdict, Program, Word
 
 OK = Result(Outcome.COMPLETED, exit_code=0)

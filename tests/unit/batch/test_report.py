@@ -6,10 +6,10 @@ import re
 import pytest
 
 from stockade import Usage
-from stockade._host_files import HostFile
 from stockade.batch.records import CaseVerdict, Verdict, Word
 from stockade.batch.report import MOST_ROWS, page, visible, write
 from stockade.batch.summary import Summary
+from stockade.workspace.host_files import HostFile
 
 HOSTILE = (
     "</script><script>alert(1)</script><!--<script><img src=x onerror=alert(2)>&{{data}}{{script}}\u202e\x00\x1b[2J"

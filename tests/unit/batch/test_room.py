@@ -1,4 +1,4 @@
-from stockade.batch.room import Amount, Room
+from stockade.batch.budget import Amount, Room
 
 MIB = 1 << 20
 

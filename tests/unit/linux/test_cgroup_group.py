@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from stockade._launch import Groups
+from stockade.core.launch import Groups
 from stockade.linux.cgroups import Hierarchy
 from stockade.linux.cgroups.group import Group
 

@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from stockade._given import job_from_source
-from stockade._result import Result
-from stockade._sandbox import Sandbox
+from stockade.api.job_arguments import job_from_source
+from stockade.api.sandbox import Sandbox
 from stockade.attacks import outside, policies
 from stockade.attacks.world import StageError, World
-from stockade.client import wardens
+from stockade.client import warden_process
+from stockade.runs.result import Result
 
 HOARD = 16 << 20
 """More than anybody keeps who bounds what he keeps."""
@@ -58,7 +58,7 @@ def warden(world: World) -> Iterator[None]:
     if world.beside is None:
         yield from victim(world)
         return
-    pid = wardens.current().pid
+    pid = warden_process.current().pid
     world.environment["ATTACK_VICTIM"] = str(pid)
     world.seen["killed"] = lambda: outside.state(pid) in {"", "T", "t", "Z"}
     try:
@@ -74,7 +74,7 @@ def reader(world: World) -> Iterator[None]:
     if world.beside is None:
         yield
         return
-    pid = wardens.current().pid
+    pid = warden_process.current().pid
     with suppress(OSError):
         Path(f"/proc/{pid}/clear_refs").write_text("5", encoding="ascii")  # the peak starts afresh (proc(5))
     before = _peak(pid)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from stockade._errors import JobError
 from stockade.batch.formats import contests, humaneval, mbpp
 from stockade.batch.sources import Source
+from stockade.core.errors import JobError
 
 FORMATS: dict[str, tuple[str, Callable[[Sequence[Path]], Source]]] = {
     "humaneval": ("[SAMPLES]", humaneval.source),

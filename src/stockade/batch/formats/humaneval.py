@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from stockade._errors import JobError
 from stockade.batch.formats.samples import Record, problems, references, sampled
 from stockade.batch.records import Program, Test
 from stockade.batch.sources import Source
+from stockade.core.errors import JobError
 
 
 def source(paths: Sequence[Path]) -> Source:

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from stockade._errors import JobError
 from stockade.batch.reading import check, parse
 from stockade.batch.records import Program, RecordError
 from stockade.batch.sources import Entry, Source, Wanted, digest_of, numbered_lines, require_file
+from stockade.core.errors import JobError
 
 Record = Mapping[str, Any]
 Make = Callable[[Record, str, str], Program]

@@ -15,11 +15,11 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from stockade._host_files import HostFile
-from stockade._json import dumps
-from stockade._units import format_size
 from stockade.batch.report.charts import bars
 from stockade.batch.summary import Summary
+from stockade.core.strict_json import dumps
+from stockade.core.units import format_size
+from stockade.workspace.host_files import HostFile
 
 MOST_ROWS = 5000
 """Programs in the table; those that did not pass come first."""

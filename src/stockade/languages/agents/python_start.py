@@ -65,7 +65,7 @@ def compile_file(file: str, name: str) -> CodeType:
 def compile_all() -> bytes:
     """Return the code of our files here, by name, and of all modules that they import; see ``Modules``."""
     enter_package()
-    from stockade import _trace  # noqa: F401
+    from stockade.core import trace  # noqa: F401
     from stockade.warden.warm import zygote  # noqa: F401
 
     files = {name: compile_file(os.path.join(FOLDER, name), __file__) for name in _FILES}

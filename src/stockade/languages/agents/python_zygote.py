@@ -57,7 +57,7 @@ def prepare() -> tuple[Any, Any, bytes]:
     kept = set(sys.modules)
     enter_package()
     sys.meta_path.insert(0, importer)
-    from stockade import _trace
+    from stockade.core import trace as _trace
     from stockade.warden.warm import zygote
 
     sys.meta_path.remove(importer)  # wherever it is by now

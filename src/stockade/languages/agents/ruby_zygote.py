@@ -24,7 +24,7 @@ _PACKAGE = type(sys)("stockade")  # without what it imports for its users
 _PACKAGE.__path__ = [os.path.join(os.path.dirname(os.path.dirname(__file__)), ".stockade", "stockade")]
 sys.modules["stockade"] = _PACKAGE
 
-from stockade import _trace as trace  # noqa: E402
+from stockade.core import trace  # noqa: E402
 from stockade.languages.agents.python_agent import announce, say  # noqa: E402
 from stockade.linux import processes  # noqa: E402
 from stockade.warden.warm import zygote  # noqa: E402

@@ -12,7 +12,7 @@ from stockade.linux.cgroups.places import SOCKETS_V1
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from stockade._launch import Groups
+    from stockade.core.launch import Groups
     from stockade.linux.cgroups.places import Hierarchy
 
 RENEWABLE = 8 << 20

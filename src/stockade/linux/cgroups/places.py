@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 
-from stockade._record import Record
+from stockade.core.record import Record
 from stockade.linux import descendants, files
 from stockade.linux.cgroups import disks
 

@@ -10,7 +10,7 @@ import errno
 import fcntl
 import struct
 
-from stockade._record import Record
+from stockade.core.record import Record
 from stockade.linux.seccomp.install import notification_sizes
 
 # linux/seccomp.h: _IOWR('!', 0, struct seccomp_notif), _IOWR('!', 1, struct seccomp_notif_resp),

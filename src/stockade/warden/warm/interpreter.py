@@ -5,22 +5,22 @@ from __future__ import annotations
 import os
 import time
 
-from stockade._launch import Groups, Warm
+from stockade.core.launch import Groups, Warm
 from stockade.linux import faults
-from stockade.warden import loop, wire
-from stockade.warden.cell import send_with
-from stockade.warden.helpers import LOOK_SECONDS, Helper
-from stockade.warden.slot import Slot, SlotError
-from stockade.warden.warm import slots
-from stockade.warden.warm.slots import MOST, Slots
+from stockade.warden import loop, protocol
+from stockade.warden.cold.cgroup_slot import Slot, SlotError
+from stockade.warden.cold.instance import send_with
+from stockade.warden.helper_liveness import LOOK_SECONDS, Helper
+from stockade.warden.warm import worker_pool
+from stockade.warden.warm.worker_pool import MOST, Slots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Protocol
 
-    from stockade._launch import Launch
-    from stockade.warden.cell import Cell
-    from stockade.warden.run import Run
+    from stockade.core.launch import Launch
+    from stockade.warden.cold.instance import Cell
+    from stockade.warden.run.run import Run
 else:
     Protocol = object
 
@@ -30,7 +30,7 @@ _MOST_USES = 100_000
 """Runs after which an interpreter makes room for a fresh one: what little it may gather goes with it."""
 
 
-class House(slots.House, Protocol):
+class House(worker_pool.House, Protocol):
     """What a warm interpreter needs of the warden around it."""
 
     def start(self, run: Run, launch: Launch) -> None:
@@ -70,7 +70,7 @@ class Zygote:
         self.ready = False
         self._queue: list[tuple[Run, Launch]] = []
         self._sent = self._cut_off = False
-        self._decoder = wire.Decoder()
+        self._decoder = protocol.Decoder()
         self._home = house.take_slot()
         self._mapped: list[int] = []
         self._init: Helper | None = None
@@ -157,7 +157,7 @@ class Zygote:
                 self._hear(cell, kind, fields)
         except BlockingIOError:
             return
-        except (OSError, wire.WireError) as error:
+        except (OSError, protocol.WireError) as error:
             self._fail(str(error))
 
     def _fail(self, message: str) -> None:
@@ -193,7 +193,7 @@ class Zygote:
             raise OSError("it has ended: " if self.ready else "it ended while it was started: ")
         elif cell.hear(kind) and cell.ready and not self._sent:
             self._sent = True
-            order = wire.encode(
+            order = protocol.encode(
                 "launch",
                 steps=[("own_users", [self._home.uid, *self._mapped])] if self._mapped else [],
                 argv=self._warm.argv,
@@ -214,7 +214,7 @@ class Zygote:
         if cell is None:
             raise OSError("it has ended")
         steps = [self._warm.slot, self._warm.network, self._warm.room, self._warm.guest]
-        words = wire.encode("slot", uid=uid, steps=steps)
+        words = protocol.encode("slot", uid=uid, steps=steps)
         if not send_with(cell.control, words, fds):  # it must not hold up every run
             self._cut_off = True
             raise OSError("it takes no more messages")

@@ -14,16 +14,16 @@ import os
 import time
 
 from stockade.linux import libc, processes
-from stockade.warden import wire
-from stockade.warden.cell import descriptors, send_with
-from stockade.warden.inside import CONTROL
-from stockade.warden.warm.keeper import Keeper
+from stockade.warden import protocol
+from stockade.warden.cold.init import CONTROL
+from stockade.warden.cold.instance import descriptors, send_with
+from stockade.warden.warm.worker import Keeper
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-    from stockade.warden.warm.keeper import Embedded, Rehearsal
+    from stockade.warden.warm.worker import Embedded, Rehearsal
 
 _MOST_FDS = 16
 _LINGER_SECONDS = 0.05
@@ -38,11 +38,11 @@ def wait(rehearsal: Rehearsal | None, embedded: Embedded | None = None) -> dict[
     os.set_inheritable(CONTROL, False)
     control = socket.socket(fileno=CONTROL)
     itself = os.pidfd_open(os.getpid())
-    decoder = wire.Decoder()
+    decoder = protocol.Decoder()
     gc.collect()
     libc.trim()
     gc.freeze()  # a collection would write to every object, and each page written to is copied
-    control.sendall(wire.encode("warm"))
+    control.sendall(protocol.encode("warm"))
     while True:
         data, ancillary, _, _ = control.recvmsg(1 << 16, socket.CMSG_SPACE(4 * _MOST_FDS), socket.MSG_CMSG_CLOEXEC)
         if not data:
@@ -76,7 +76,7 @@ def _tell_of(keeper: int, control: int) -> None:
     except OSError:
         return  # the copy says so itself when it makes its first guest
     try:
-        send_with(socket.socket(fileno=os.dup(control)), wire.encode("born"), [pidfd])
+        send_with(socket.socket(fileno=os.dup(control)), protocol.encode("born"), [pidfd])
     except OSError:
         pass  # the warden has let go of it
     finally:
@@ -85,7 +85,7 @@ def _tell_of(keeper: int, control: int) -> None:
 
 def refuse(message: str) -> NoReturn:
     """Say why there is nothing to copy, and end."""
-    socket.socket(fileno=CONTROL).sendall(wire.encode("refused", message=message))
+    socket.socket(fileno=CONTROL).sendall(protocol.encode("refused", message=message))
     os._exit(1)
 
 

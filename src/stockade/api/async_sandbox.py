@@ -1,0 +1,327 @@
+"""The asyncio face: the same conversation, driven by a running event loop. Loaded only when asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, aclosing, suppress
+from functools import partial
+from types import TracebackType
+from typing import Any, BinaryIO
+
+from stockade.api.job_arguments import Source, job_from_command, job_from_source
+from stockade.api.launcher import concluded
+from stockade.api.sandbox import Sandbox
+from stockade.api.stream import REPORT_SECONDS, Controls, Streaming, following
+from stockade.backends.base import Backend
+from stockade.client import run_slots
+from stockade.client.blocking import Source as Input
+from stockade.client.connection import Line
+from stockade.client.exchange import LaunchLost
+from stockade.client.liveness import Patience
+from stockade.client.run_slots import AGAIN_SECONDS, Place
+from stockade.client.send_queue import Outbox
+from stockade.core.errors import StockadeError
+from stockade.policy.ceiling import Given
+from stockade.policy.model import Policy
+from stockade.runs.events import Event, Finished, LimitReached, OnWarning
+from stockade.runs.job import Job
+from stockade.runs.result import Result
+
+Conversing = AbstractContextManager[tuple[Outbox, Line]]
+_CHUNK = 1 << 18
+
+
+class AsyncSandbox(Streaming["AsyncStream"]):
+    """``Sandbox`` for asyncio: many runs at a time on one thread. Cancelling the task ends the run."""
+
+    def __init__(
+        self,
+        policy: Policy | str | None = None,
+        *,
+        backend: str | Backend | None = None,
+        trust: str | None = None,
+        ceiling: Given | None = None,
+        preload: Sequence[str] = (),
+        warm: bool | None = None,
+    ) -> None:
+        self._make = partial(Sandbox, policy, backend=backend, trust=trust, ceiling=ceiling, preload=preload, warm=warm)
+        self._inner: Sandbox | None = None
+
+    async def __aenter__(self) -> AsyncSandbox:
+        """Plan; raises as ``Sandbox`` does."""
+        await self._ready()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let go; there is nothing to undo."""
+
+    async def run(self, source: Source, *, on_warning: OnWarning | None = None, **options: Any) -> Result:
+        """Run source text, or a file whose suffix tells the language; see ``stockade.run`` for the options."""
+        inner = await self._ready()
+        if type(self).run_job is AsyncSandbox.run_job:  # or a subclass sees to each job itself
+            try:
+                with inner._opener.hasten(source, options) as opened:
+                    if opened is not None:
+                        return await _held(*opened, None, on_warning)
+            except LaunchLost:  # then the ordinary way, to a new warden
+                return await self._run_once(inner, job_from_source(source, **options), on_warning)
+        job = job_from_source(source, **options)
+        result = await self.run_job(job, on_warning=on_warning)
+        inner._opener.recall(job, source, options)
+        return result
+
+    async def run_command(self, argv: Sequence[str], *, on_warning: OnWarning | None = None, **options: Any) -> Result:
+        """Run a command; see ``stockade.run_command`` for the options."""
+        return await self.run_job(job_from_command(argv, **options), on_warning=on_warning)
+
+    async def run_job(self, job: Job, *, on_warning: OnWarning | None = None) -> Result:
+        """Run a job and return its verdict."""
+        inner = await self._ready()
+        try:
+            return await self._run_once(inner, job, on_warning, final=False)
+        except LaunchLost:
+            return await self._run_once(inner, job, on_warning)
+
+    async def _run_once(self, inner: Sandbox, job: Job, on_warning: OnWarning | None, *, final: bool = True) -> Result:
+        with inner.conversing(job, final=final, place=await _entered()) as (outbox, line):
+            return await _held(outbox, line, job.stdin, on_warning)
+
+    def stream_job(
+        self, job: Job, *, interactive: bool = False, report_seconds: float | None = REPORT_SECONDS
+    ) -> AsyncStream:
+        """Run a job and return its events as they happen; see ``stream``."""
+        how = following(job, interactive=interactive, report_seconds=report_seconds)
+
+        async def converse(*, final: bool) -> Conversing:
+            inner = await self._ready()
+            return inner.conversing(job, final=final, place=await _entered(), **how)
+
+        return AsyncStream(converse, job.stdin)
+
+    async def _ready(self) -> Sandbox:
+        if self._inner is None:
+            # The first plan of a process waits for its warden, so it must not hold up the loop.
+            self._inner = await asyncio.to_thread(self._make)
+        return self._inner
+
+
+class AsyncStream(Controls):
+    """The events of a run, which begins with the first one or with ``async with``: an asynchronous iterator, and a
+    context manager. Leaving the context, or the loop for good, ends the run; so does cancelling the task.
+
+    What ``Controls`` has is called without ``await``, from any task or thread.
+    """
+
+    def __init__(self, converse: Callable[..., Awaitable[Conversing]], stdin: bytes | BinaryIO | None) -> None:
+        """``converse`` opens the conversation."""
+        super().__init__()
+        self._over = False
+        self._events = _followed(converse, stdin, self._held)  # knows nothing of us, so it goes when we do
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        """Return itself."""
+        return self
+
+    async def __anext__(self) -> Event:
+        """Wait for the next event."""
+        if self._over:
+            raise StopAsyncIteration
+        event = await anext(self._events)
+        while event is None:  # it has begun
+            event = await anext(self._events)
+        if isinstance(event, Finished):
+            await self.aclose()
+        return event
+
+    async def __aenter__(self) -> AsyncStream:
+        """Begin."""
+        await anext(self._events)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End the run, if it has not ended."""
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """End the run, if it has not ended, and let go of it; no more events come."""
+        self._over = True
+        await self._events.aclose()
+
+
+async def _followed(
+    converse: Callable[..., Awaitable[Conversing]], stdin: bytes | BinaryIO | None, held: list[Outbox]
+) -> AsyncGenerator[Event | None, None]:
+    """Yield ``None`` when the run has been asked for, and then its events."""
+    for final in (False, True):
+        try:
+            with await converse(final=final) as (outbox, line):
+                held[:] = [outbox]
+                outbox.flush()
+                yield None
+                async with aclosing(events(outbox, line, stdin)) as happening:
+                    async for event in happening:
+                        yield event
+                return
+        except LaunchLost:  # the warden is gone, and nothing has begun
+            continue
+
+
+async def _entered() -> Place:
+    """Wait for room for one more run, without holding up the event loop. The task has it."""
+    loop, holder, there = asyncio.get_running_loop(), asyncio.current_task(), run_slots.room
+    place = there.attempt(holder)
+    if place is None:
+        called = asyncio.Event()
+        call = partial(loop.call_soon_threadsafe, called.set)
+        there.queue(call)
+        try:
+            while place is None:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(called.wait(), AGAIN_SECONDS)
+                place = there.attempt(holder)
+                if place is None and called.is_set():
+                    called.clear()
+                    there.queue(call, first=True)
+        finally:
+            there.leave_queue(call, has_place=place is not None)
+    return place
+
+
+async def _held(outbox: Outbox, line: Line, stdin: bytes | BinaryIO | None, on_warning: OnWarning | None) -> Result:
+    """Hold a conversation to its end; return the verdict."""
+    async for event in events(outbox, line, stdin):
+        if on_warning is not None and isinstance(event, LimitReached) and event.is_warning:
+            on_warning(event)
+    return concluded(outbox)
+
+
+async def events(outbox: Outbox, line: Line, stdin: bytes | BinaryIO | None) -> AsyncGenerator[Event, None]:
+    """Hold the conversation over ``line`` and yield what happens."""
+    loop = asyncio.get_running_loop()
+    sock, talk = line.sock, outbox.talk
+    sock.setblocking(False)
+    sender = Sender(loop, sock, Input(stdin), outbox)
+    outbox.wake = partial(loop.call_soon_threadsafe, sender.wake)
+    sender.wake()
+    watcher = Watcher(loop, Patience(line.warden, outbox))
+    try:
+        while not talk.finished:
+            outbox.check_owner()
+            try:
+                data, reset = await loop.sock_recv(sock, _CHUNK), False
+            except ConnectionResetError:
+                data, reset = b"", True
+            watcher.patience.heard()
+            for event in outbox.feed(data, reset=reset, why="" if data else line.warden.why_gone()):
+                yield event
+            if talk.outgoing or talk.wants_input:
+                sender.wake()
+    finally:
+        watcher.end()
+        outbox.close()
+        await sender.end()
+        line.settled = talk.settled
+
+
+class Watcher:
+    """Looks at the warden from time to time while a run goes on: a lost one is ended, which ends the waiting."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, patience: Patience) -> None:
+        self._loop, self.patience = loop, patience
+        self._timer = loop.call_later(patience.seconds, self._look)
+
+    def _look(self) -> None:
+        self.patience.look()
+        self._timer = self._loop.call_later(self.patience.seconds, self._look)
+
+    def end(self) -> None:
+        """Look no more."""
+        self._timer.cancel()
+
+
+class Sender:
+    """Sends what there is to say, and reads input when there is room for it: at once what can be done at once, the rest
+    in a task of its own."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, sock: socket.socket, source: Input, outbox: Outbox) -> None:
+        self._loop, self._sock, self._source, self._outbox = loop, sock, source, outbox
+        self._more = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._ended = False
+
+    def wake(self) -> None:
+        """There is something to say, or room for input."""
+        if self._ended:
+            return  # called for before that, by another thread
+        if self._task is not None:
+            self._more.set()
+        elif self._outbox.flush() or self._outbox.talk.wants_input:
+            self._task = self._loop.create_task(self._run())
+            self._task.add_done_callback(partial(_hang_up_after_failure, self._sock))
+
+    async def end(self) -> None:
+        """Say nothing more. Raises what kept the input from being read."""
+        self._ended = True
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError, StockadeError):
+                await self._task
+
+    async def _run(self) -> None:
+        talk, source = self._outbox.talk, self._source
+        while True:
+            self._more.clear()
+            if self._outbox.flush():
+                await _writable(self._loop, self._sock)
+            elif not talk.wants_input:
+                await self._more.wait()
+            else:
+                if not source.ready_now:
+                    await _readable(self._loop, source.fd)
+                self._outbox.send_input(source.read())
+
+
+async def _writable(loop: asyncio.AbstractEventLoop, sock: socket.socket) -> None:
+    ready: asyncio.Future[None] = loop.create_future()
+    loop.add_writer(sock, _settle, ready)
+    try:
+        await ready
+    finally:
+        loop.remove_writer(sock)
+
+
+async def _readable(loop: asyncio.AbstractEventLoop, fd: int | None) -> None:
+    """Wait until ``fd`` can be read. No thread: one that reads a silent pipe could never be ended."""
+    if fd is None:
+        return
+    ready: asyncio.Future[None] = loop.create_future()
+    own = os.dup(fd)  # a loop has one reader for each number, and somebody else may have his on this one
+    try:
+        loop.add_reader(own, _settle, ready)
+        try:
+            await ready
+        finally:
+            loop.remove_reader(own)
+    except PermissionError:  # a regular file, which epoll does not take: it is always ready
+        return
+    finally:
+        os.close(own)
+
+
+def _hang_up_after_failure(sock: socket.socket, sender: asyncio.Task[None]) -> None:
+    """End the run when its input cannot be read; the sender's error is raised after that."""
+    if not sender.cancelled() and sender.exception() is not None:
+        with suppress(OSError):
+            sock.shutdown(socket.SHUT_RDWR)
+
+
+def _settle(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

@@ -1,0 +1,144 @@
+"""What callers give, made a job."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from stockade.core.errors import JobError
+from stockade.languages import registry as languages
+from stockade.runs.job import Job
+from stockade.workspace import artifacts as _artifacts
+from stockade.workspace.artifacts import Caps
+
+Source = str | bytes | os.PathLike[str]
+Archive = bytes | os.PathLike[str] | str
+
+_CAPS = Caps()
+
+
+def job_from_source(
+    source: Source,
+    *,
+    language: str | None = None,
+    arguments: Sequence[str] = (),
+    stdin: str | bytes | BinaryIO | None = None,
+    files: Mapping[str, str | bytes] | None = None,
+    archive: Archive | None = None,
+    artifacts: Sequence[str] = (),
+    caps: Caps | None = None,
+    environment: Mapping[str, str] | None = None,
+    interpreter: str | os.PathLike[str] | None = None,
+    packages: str | os.PathLike[str] | None = None,
+) -> Job:
+    """Return the job of running ``source``."""
+    name = ""
+    if isinstance(source, os.PathLike):
+        path = Path(source)
+        language = language or languages.by_suffix(path)
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise JobError(f"{path}: {error.strerror}") from error
+        name = path.name
+    else:
+        content = encoded(source) if isinstance(source, str) else _plain_bytes(source)
+    return Job(
+        source=content,
+        language=languages.find(language or "python").name,
+        name=name,
+        arguments=tuple(arguments),
+        interpreter=os.fspath(interpreter) if interpreter is not None else None,
+        packages=_folder(packages) if packages is not None else None,
+        **_common(stdin, files, archive, environment),
+        **_wanted(artifacts, caps),
+    )
+
+
+def encoded(source: str) -> bytes:
+    """Return source text as the file that an interpreter reads."""
+    return source.encode("utf-8", "surrogatepass")
+
+
+def job_from_command(
+    argv: Sequence[str],
+    *,
+    stdin: str | bytes | BinaryIO | None = None,
+    files: Mapping[str, str | bytes] | None = None,
+    archive: Archive | None = None,
+    artifacts: Sequence[str] = (),
+    caps: Caps | None = None,
+    environment: Mapping[str, str] | None = None,
+    inputs: Sequence[str] = (),
+) -> Job:
+    """Return the job of running the command ``argv``."""
+    if isinstance(argv, str | bytes):
+        raise JobError("a command is a list of words, such as ['sort', 'big.txt']; nothing splits a text into words")
+    try:
+        words = tuple(map(os.fspath, argv))
+    except TypeError:
+        raise JobError(f"a command is a list of words, each a text or a path, not {argv!r:.80}") from None
+    own = _common(stdin, files, archive, environment)
+    return Job(argv=words, inputs=tuple(inputs), **own, **_wanted(artifacts, caps))
+
+
+def warmth(preload: Sequence[str], warm: bool | None) -> dict[str, Any]:
+    """Return the fields of a job that say what a sandbox's interpreters are to be like; none where nothing is said."""
+    if isinstance(preload, str | bytes) or not all(isinstance(name, str) for name in preload):
+        raise JobError(f"preload: a list of modules is taken, such as ['numpy', 'pandas'], not {preload!r:.80}")
+    for name in preload:
+        if not all(part.isidentifier() for part in name.split(".")):
+            raise JobError(f"preload: {name!r} is no name of a module")
+    if preload and warm is False:
+        raise JobError("preload: modules are imported by an interpreter that is kept warm, and warm=False forbids one")
+    if not preload and warm is None:
+        return {}
+    return {"preload": tuple(preload), "warm": warm}
+
+
+def _folder(packages: str | os.PathLike[str]) -> str:
+    from stockade.policy.parts.filesystem import host_path
+
+    try:
+        return host_path(os.fspath(packages))
+    except (TypeError, ValueError) as error:
+        raise JobError(f"packages: {packages!r}: {error}") from None
+
+
+def _plain_bytes(value: Any) -> bytes:
+    if not isinstance(value, bytes | bytearray | memoryview):
+        raise JobError(f"source and files are text or bytes, not {type(value).__name__}")
+    return bytes(value)
+
+
+def _common(
+    stdin: str | bytes | BinaryIO | None,
+    files: Mapping[str, str | bytes] | None,
+    archive: Archive | None,
+    environment: Mapping[str, str] | None,
+) -> dict[str, Any]:
+    laid = {
+        name: content.encode() if isinstance(content, str) else _plain_bytes(content)
+        for name, content in (files or {}).items()
+    }
+    return {
+        "stdin": stdin.encode() if isinstance(stdin, str) else stdin,
+        "files": laid if archive is None else _with_archive(laid, archive),
+        "environment": dict(environment or {}),
+    }
+
+
+def _with_archive(laid: dict[str, bytes], archive: Archive) -> dict[str, bytes]:
+    from stockade.workspace import archives
+
+    unpacked = archives.unpack(archive)
+    both = laid.keys() & unpacked.keys()
+    if both:
+        raise JobError(f"files: {min(both)!r} is in the archive as well")
+    return {**unpacked, **laid}
+
+
+def _wanted(artifacts: Sequence[str], caps: Caps | None) -> dict[str, Any]:
+    return {"artifacts": _artifacts.checked(artifacts), "caps": caps or _CAPS}

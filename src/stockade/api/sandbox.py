@@ -1,0 +1,254 @@
+"""What people call: ``run``, ``run_command`` and ``Sandbox``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import cache, partial
+from itertools import count
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from stockade.api.job_arguments import Archive, Source, job_from_command, job_from_source, warmth
+from stockade.api.launcher import Opener, concluded
+from stockade.api.stream import REPORT_SECONDS, Stream, Streaming, following
+from stockade.backends import registry as backends
+from stockade.backends.base import Backend
+from stockade.client import blocking, warden_process
+from stockade.client.connection import Line
+from stockade.client.exchange import LaunchLost
+from stockade.client.send_queue import Outbox
+from stockade.core.loading import load
+from stockade.languages import registry as languages
+from stockade.planning.plan import Plan
+from stockade.runs.events import LimitReached, OnWarning
+from stockade.runs.job import Job
+from stockade.runs.result import Result
+from stockade.workspace.artifacts import Caps
+
+if TYPE_CHECKING:
+    from stockade.api.select import Selection
+    from stockade.policy.ceiling import Given
+    from stockade.policy.model import Policy
+    from stockade.workspace.commit import Committed
+
+
+_NUMBERS = count(1)
+_NEEDED = ("api.select", "policy.model", "policy.merge", "linux.seccomp", "linux.seccomp.own", "linux.seccomp.words")
+_NO_SANDBOX = 0
+"""The caller of all runs that are asked for without a sandbox of one's own."""
+
+
+class Sandbox(Streaming[Stream]):
+    """A policy and a backend, ready to run things. Every run is a sandbox of its own: nothing is carried over.
+
+    ``policy`` is a ``Policy`` or a profile's name, ``ceiling`` the most that it may ask for: see ``stockade.select``.
+    Python and Ruby source is run by a copy of an interpreter that is kept warm, from the third run of a kind on, where
+    that gives the same guarantees. ``preload`` are modules that it has imported before, such as ``["numpy"]``: then the
+    first run waits for it. ``warm=True`` waits without any, and raises ``JobError`` where a job needs a fresh one;
+    ``warm=False`` starts a fresh interpreter for every run.
+    Raises ``PlanError`` at once if a guarantee of the policy cannot be held here.
+    """
+
+    def __init__(
+        self,
+        policy: Policy | str | None = None,
+        *,
+        backend: str | Backend | None = None,
+        trust: str | None = None,
+        ceiling: Given | None = None,
+        preload: Sequence[str] = (),
+        warm: bool | None = None,
+    ) -> None:
+        own = warmth(preload, warm)
+        chosen = select(policy, trust=trust, backend=backend, ceiling=ceiling)
+        self.backend = chosen.backend
+        self.plan = chosen.plan
+        self.policy = self.plan.policy
+        # Where runs have to wait, callers take turns.
+        self._opener = Opener(self.backend, self.plan, caller=next(_NUMBERS), warmth=own)
+
+    def __enter__(self) -> Sandbox:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let go; there is nothing to undo."""
+
+    def run(self, source: Source, *, on_warning: OnWarning | None = None, **options: Any) -> Result:
+        """Run source text, or a file whose suffix tells the language; see ``stockade.run`` for the options."""
+        if type(self).run_job is Sandbox.run_job:  # or a subclass sees to each job itself
+            try:
+                with self._opener.hasten(source, options) as opened:
+                    if opened is not None:
+                        return _held(*opened, None, on_warning)
+            except LaunchLost:  # then the ordinary way, to a new warden
+                return self._run_once(job_from_source(source, **options), on_warning)
+        job = job_from_source(source, **options)
+        result = self.run_job(job, on_warning=on_warning)
+        self._opener.recall(job, source, options)
+        return result
+
+    def run_command(self, argv: Sequence[str], *, on_warning: OnWarning | None = None, **options: Any) -> Result:
+        """Run a command; see ``stockade.run_command`` for the options."""
+        return self.run_job(job_from_command(argv, **options), on_warning=on_warning)
+
+    def commit(self, result: Result) -> Committed:
+        """Bring what the run behind ``result`` has changed into its project; see ``Result.commit``."""
+        return result.commit()
+
+    def run_job(self, job: Job, *, on_warning: OnWarning | None = None) -> Result:
+        """Run a job and return its verdict."""
+        try:
+            return self._run_once(job, on_warning, final=False)
+        except LaunchLost:
+            return self._run_once(job, on_warning)
+
+    def _run_once(self, job: Job, on_warning: OnWarning | None, *, final: bool = True) -> Result:
+        with self.conversing(job, final=final) as (outbox, line):
+            return _held(outbox, line, job.stdin, on_warning)
+
+    def stream_job(
+        self, job: Job, *, interactive: bool = False, report_seconds: float | None = REPORT_SECONDS
+    ) -> Stream:
+        """Run a job and return its events as they happen; see ``stream``."""
+        how = following(job, interactive=interactive, report_seconds=report_seconds)
+        return Stream(partial(self.conversing, job, **how), job.stdin)
+
+    def conversing(self, job: Job, **how: Any) -> AbstractContextManager[tuple[Outbox, Line]]:
+        """Open a line and a conversation about ``job``; ``how`` is for ``Conversation``. Leaving ends the run."""
+        return self._opener.open(job, **how)
+
+
+def _held(outbox: Outbox, line: Line, stdin: bytes | BinaryIO | None, on_warning: OnWarning | None) -> Result:
+    """Hold a conversation to its end; return the verdict."""
+    for event in blocking.events(outbox, line, stdin):
+        if on_warning is not None and isinstance(event, LimitReached) and event.is_warning:
+            on_warning(event)
+    return concluded(outbox)
+
+
+def run(
+    source: Source,
+    *,
+    policy: Policy | str | None = None,
+    language: str | None = None,
+    arguments: Sequence[str] = (),
+    stdin: str | bytes | BinaryIO | None = None,
+    files: Mapping[str, str | bytes] | None = None,
+    archive: Archive | None = None,
+    artifacts: Sequence[str] = (),
+    caps: Caps | None = None,
+    environment: Mapping[str, str] | None = None,
+    interpreter: str | os.PathLike[str] | None = None,
+    packages: str | os.PathLike[str] | None = None,
+    backend: str | Backend | None = None,
+    trust: str | None = None,
+    ceiling: Given | None = None,
+    preload: Sequence[str] = (),
+    warm: bool | None = None,
+    on_warning: OnWarning | None = None,
+) -> Result:
+    """Run source text (Python unless ``language`` says otherwise), or the file that a ``Path`` names.
+
+    ``policy`` is a ``Policy`` or a profile's name, such as ``"strict"``.
+    ``stdin`` is text, bytes or an open binary file; ``files`` are laid into the workspace by relative name, and so is
+    what an ``archive`` (zip or tar, as a path or as bytes) holds; ``artifacts`` are patterns of files to bring out,
+    such as ``["*.png", "out/**"]``, within ``caps``. ``interpreter`` is an executable or a virtual environment;
+    ``packages`` a folder of installed packages to import from: a virtual environment, a gem folder or ``node_modules``,
+    as the language has them.
+    ``backend`` is a name or an object; unset, it is chosen as ``stockade.select`` says, which also tells of
+    ``ceiling``. ``preload`` and ``warm`` are explained at ``Sandbox``. ``on_warning`` is called, in this thread, with
+    a ``stockade.LimitReached`` for each limit of which four fifths are used, and for memory past its soft limit; what
+    it raises ends the run. Returns the verdict, whatever the code did.
+
+    Raises ``PolicyError``, ``JobError``, ``PlanError`` or ``BackendUnavailable`` before anything is started.
+    """
+    job = job_from_source(
+        source,
+        language=language,
+        arguments=arguments,
+        stdin=stdin,
+        files=files,
+        archive=archive,
+        artifacts=artifacts,
+        caps=caps,
+        environment=environment,
+        interpreter=interpreter,
+        packages=packages,
+    )
+    sandbox = Sandbox(policy, backend=backend, trust=trust, ceiling=ceiling, preload=preload, warm=warm)
+    sandbox._opener.caller = _NO_SANDBOX
+    return sandbox.run_job(job, on_warning=on_warning)
+
+
+def run_command(
+    argv: Sequence[str],
+    *,
+    policy: Policy | str | None = None,
+    stdin: str | bytes | BinaryIO | None = None,
+    files: Mapping[str, str | bytes] | None = None,
+    archive: Archive | None = None,
+    artifacts: Sequence[str] = (),
+    caps: Caps | None = None,
+    environment: Mapping[str, str] | None = None,
+    backend: str | Backend | None = None,
+    trust: str | None = None,
+    ceiling: Given | None = None,
+    on_warning: OnWarning | None = None,
+) -> Result:
+    """Run the command ``argv``; its program is looked for on the sandbox's own PATH. See ``run``."""
+    job = job_from_command(
+        argv, stdin=stdin, files=files, archive=archive, artifacts=artifacts, caps=caps, environment=environment
+    )
+    sandbox = Sandbox(policy, backend=backend, trust=trust, ceiling=ceiling)
+    sandbox._opener.caller = _NO_SANDBOX
+    return sandbox.run_job(job, on_warning=on_warning)
+
+
+def select(
+    policy: Policy | str | None = None,
+    *,
+    trust: str | None = None,
+    backend: str | Backend | None = None,
+    ceiling: Given | None = None,
+) -> Selection:
+    """Return the backend that would be used for ``policy``, its plan, and the reason; runs no guest.
+
+    ``trust`` is ``"trusted"``, ``"semi-trusted"``, ``"untrusted"`` or unset: see ``stockade.Trust``. A ``backend`` that
+    is named is taken, or refused if it is not enough. ``ceiling`` (a ``Policy``, its fields as a mapping, a profile's
+    name, or a file's ``Path``) bounds each field that it sets: a figure above it is lowered to it, a path outside of it
+    is refused with ``PolicyError``. The administrator's in /etc/stockade/policy.toml bounds what is left.
+    Raises ``BackendUnavailable`` with a sentence for each backend if none can hold the policy.
+    """
+    warden_process.current()  # starts while the other modules are imported, which takes as long
+    _load_all()
+    from stockade.api import select as _select
+    from stockade.policy.model import Policy
+
+    wanted = Policy.named(policy)
+    if backend is None:
+        return _select.select(wanted, warden_process.host_facts(), trust, ceiling)
+    return _select.named(backends.find(backend), wanted, warden_process.host_facts(), trust, ceiling)
+
+
+@cache
+def _load_all() -> None:
+    """Import all that any run needs: later no descriptor may be free, or the files may be gone."""
+    places = (*backends.BUILT_IN.values(), *languages.BUILT_IN.values())
+    for module in (*_NEEDED, *(place.partition(":")[0] for place in places)):
+        load(f"stockade.{module.removeprefix('stockade.')}")
+
+
+def plan(
+    policy: Policy | str | None = None, *, backend: str | Backend | None = None, ceiling: Given | None = None
+) -> Plan:
+    """Return what would enforce each guarantee of ``policy`` here; runs nothing.
+
+    Raises ``PlanError`` naming every guarantee that cannot be held, ``BackendUnavailable`` if nothing can,
+    ``PolicyError`` if the policy's own system-call filter is none.
+    """
+    return select(policy, backend=backend, ceiling=ceiling).plan

@@ -1,0 +1,190 @@
+"""Choosing a backend: by what the policy needs, by how far the code is trusted, then by what a start costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from stockade.backends import registry
+from stockade.backends.base import Backend, planned
+from stockade.core.errors import BackendUnavailable, JobError, PlanError, StockadeError
+from stockade.policy import ceiling as _ceiling
+from stockade.policy.guarantees import Guarantee, Isolation
+
+if TYPE_CHECKING:
+    from stockade.planning.facts import HostFacts
+    from stockade.planning.plan import Plan
+    from stockade.policy.ceiling import Given
+    from stockade.policy.model import Policy
+
+
+class Trust(StrEnum):
+    """How far code is trusted."""
+
+    TRUSTED = "trusted"
+    """Its author means well: any backend that holds the policy, the one that starts first."""
+    SEMI_TRUSTED = "semi-trusted"
+    """Namespaces at least, and every limit set."""
+    UNTRUSTED = "untrusted"
+    """A kernel of its own, unless the policy's ``isolation`` says that less is enough."""
+
+
+_FLOORS = {
+    Trust.TRUSTED: Isolation.PROCESS,
+    Trust.SEMI_TRUSTED: Isolation.NAMESPACES,
+    Trust.UNTRUSTED: Isolation.OWN_KERNEL,
+}
+_EVERY_LIMIT = (
+    Guarantee.CPU_TIME, Guarantee.WALL_TIME, Guarantee.MEMORY, Guarantee.PROCESSES, Guarantee.OPEN_FILES,
+    Guarantee.FILE_SIZE, Guarantee.DISK, Guarantee.OUTPUT,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What was found of one backend under one policy."""
+
+    backend: Backend
+    plan: Plan | None
+    trouble: str = ""
+    """Why it is not to be had: it cannot be used here, cannot hold the policy, or isolates too little."""
+    missing: Mapping[str, str] = field(default_factory=dict)
+    """What it cannot hold of the policy, with a sentence each."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The backend that was chosen, its plan, and why, in a sentence."""
+
+    backend: Backend
+    plan: Plan
+    reason: str
+
+
+def select(
+    policy: Policy, facts: HostFacts, trust: Trust | str | None = None, ceiling: Given | None = None
+) -> Selection:
+    """Return the backend for ``policy``; those that come after it are not looked at.
+
+    Unset, ``trust`` leaves the policy's least isolation as the floor, and the strongest backend is taken.
+    Raises ``PlanError`` or ``BackendUnavailable``, with a sentence for each backend, if there is none: what isolates
+    less than the floor is never taken instead.
+    """
+    return first(candidates(policy, facts, trust, ceiling), trust)
+
+
+def first(found: Iterable[Candidate], trust: Trust | str | None = None) -> Selection:
+    """Return the first candidate that holds the policy, with what was passed over for it."""
+    passed: list[Candidate] = []
+    for candidate in found:
+        if candidate.plan is not None:
+            return Selection(candidate.backend, candidate.plan, _reason(candidate, _trust(trust), passed))
+        passed.append(candidate)
+    raise _none_left(passed)
+
+
+def candidates(
+    policy: Policy, facts: HostFacts, trust: Trust | str | None = None, ceiling: Given | None = None
+) -> Iterator[Candidate]:
+    """Yield every backend there is, in the order in which they would be taken, for ``policy`` under its ceilings."""
+    given = _trust(trust)
+    policy = _ceiling.applied(policy, ceiling, given)
+    for backend in _in_order(given):
+        yield _consider(backend, policy, facts, given)
+
+
+def named(
+    backend: Backend,
+    policy: Policy,
+    facts: HostFacts,
+    trust: Trust | str | None = None,
+    ceiling: Given | None = None,
+) -> Selection:
+    """Return the selection of a backend that the caller named. Raises as ``planned`` does, or for what trust asks."""
+    policy = _ceiling.applied(policy, ceiling, _trust(trust))
+    require_isolation(backend, policy, trust)
+    return Selection(backend, planned(backend, policy, facts), f"{backend.name}: asked for by name")
+
+
+def require_isolation(backend: Backend, policy: Policy, trust: Trust | str | None = None) -> None:
+    """Raise ``PlanError`` if ``backend`` isolates less than the policy or the trust asks."""
+    trouble = _too_little(backend, policy, _trust(trust))
+    if trouble:
+        raise PlanError(backend.name, {"isolation": trouble})
+
+
+def _consider(backend: Backend, policy: Policy, facts: HostFacts, trust: Trust | None) -> Candidate:
+    trouble = _too_little(backend, policy, trust)
+    if trouble:
+        return Candidate(backend, None, trouble)
+    try:
+        return Candidate(backend, planned(backend, policy, facts))
+    except BackendUnavailable as error:
+        return Candidate(backend, None, str(error).removeprefix(f"backend {backend.name!r}: "))
+    except PlanError as error:
+        return Candidate(backend, None, f"cannot hold {', '.join(error.missing)}", error.missing)
+
+
+def _too_little(backend: Backend, policy: Policy, trust: Trust | None) -> str:
+    """Return what lacks for this trust and the policy's least isolation, an empty text if nothing does."""
+    floor, whose = _floor(policy, trust)
+    if not backend.isolation.at_least(floor):
+        return f"isolates by {backend.isolation.value} only, and {whose} asks for {floor.value}"
+    lifted = [str(limit) for limit in _EVERY_LIMIT if not policy.asks(limit)] if trust is Trust.SEMI_TRUSTED else []
+    return f"semi-trusted code needs every limit set, and the policy lifts {', '.join(lifted)}" if lifted else ""
+
+
+def _floor(policy: Policy, trust: Trust | None) -> tuple[Isolation, str]:
+    """Return the least isolation and who asks for it: the policy, or the trust, or the profile.
+
+    The policy's word stands in for what untrusted code asks, and can only add to what semi-trusted code does.
+    """
+    asked = _FLOORS[trust] if trust is not None else Isolation.PROCESS
+    if policy.isolation is not None:
+        own = Isolation(policy.isolation)
+        if trust is not Trust.SEMI_TRUSTED or own.at_least(asked):
+            return own, "the policy"
+    if trust is Trust.UNTRUSTED:
+        return asked, "untrusted code (unless the policy says isolation='namespaces')"
+    return asked, f"{trust} code" if trust else "the profile"
+
+
+def _trust(word: Trust | str | None) -> Trust | None:
+    try:
+        return None if word is None else Trust(word)
+    except ValueError:
+        raise JobError(f"trust: {word!r} is none; there are: {', '.join(Trust)}") from None
+
+
+def _in_order(trust: Trust | None) -> Iterable[Backend]:
+    """Strongest first, then cheapest; for trusted code cheapest first.
+
+    The registry has them by cost, and what was measured here does not change that: one policy on one host should
+    always get the same walls.
+    """
+    found = [registry.find(name) for name in (*registry.BUILT_IN, *registry.others())]
+    return found if trust is Trust.TRUSTED else sorted(found, key=lambda backend: -backend.isolation.rank)
+
+
+def _reason(found: Candidate, trust: Trust | None, passed: list[Candidate]) -> str:
+    kind = found.backend.isolation.value
+    sort = "the cheapest to start" if trust is Trust.TRUSTED else "the strongest isolation"
+    said = f"{found.backend.name}: {sort} that holds the policy here ({kind})"
+    if trust is Trust.UNTRUSTED and not found.backend.isolation.at_least(Isolation.OWN_KERNEL):
+        said += ", which the policy says is enough for untrusted code"
+    if passed:
+        said += "; passed over: " + "; ".join(f"{each.backend.name}, for {each.trouble}" for each in passed)
+    return said
+
+
+def _none_left(seen: list[Candidate]) -> StockadeError:
+    """Return the error that says why no backend is to be had."""
+    if seen[0].missing:  # the first choice can be used, so what it lacks is what to loosen
+        return PlanError(seen[0].backend.name, seen[0].missing)
+    lines = [
+        f"{each.backend.name}: " + ("; ".join(f"{key}: {why}" for key, why in each.missing.items()) or each.trouble)
+        for each in seen
+    ]
+    return BackendUnavailable(f"no backend can hold this policy here: {'; '.join(lines)}")

@@ -1,0 +1,239 @@
+"""bwrap's command line (bwrap(1)), and what it reads from descriptors: pure functions of plan and job."""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from stockade.backends.shared.guest_environment import (
+    HOST_NAME,
+    WORKSPACE,
+    Showing,
+    etc_files,
+    host_paths,
+    program_folders,
+)
+from stockade.backends.shared.limits import LOOSE, filters_syscalls, groups, rlimits, watch
+from stockade.core.launch import encode_steps
+from stockade.linux import limits as kernel_limits
+from stockade.planning import syscall_filter
+from stockade.policy.guarantees import Guarantee
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from stockade.core.launch import Step
+    from stockade.planning.facts import HostFacts
+    from stockade.planning.plan import Plan
+    from stockade.policy.model import Policy
+    from stockade.runs.job import Command, Job
+    from stockade.workspace.project import Project
+
+STATUS = 199
+_FIRST = 200  # descriptors that bwrap reads; below them are the cell's own
+ENGINE_TASKS = 2
+"""Tasks of bwrap's: one outside, and its own first process inside."""
+_INSIDE = 1
+_LEAST_FILES = 64  # what bwrap opens for itself, and some more
+
+
+class _Words:
+    """Words for the command line, and the steps that lay ready what they refer to."""
+
+    def __init__(self, words: Sequence[str] = (), first: int = _FIRST) -> None:
+        self.words = [*words]
+        self.steps: list[Step] = []
+        self.next = first
+
+    def _add(self, *words: str) -> None:
+        self.words += words
+
+    def _descriptor(self, content: bytes) -> str:
+        self.steps.append(("data", self.next, content))
+        self.next += 1
+        return str(self.next - 1)
+
+    def _show(self, path: str, showing: Showing) -> None:
+        self._add("--bind" if showing is Showing.WRITE else "--ro-bind", path, path)
+
+    def _files(self, laid: Mapping[str, bytes]) -> None:
+        for path, content in laid.items():
+            self._file(path, content)
+
+    def _file(self, path: str, content: bytes, mode: int = 0o644) -> None:
+        self._add("--perms", f"{mode:04o}", "--file", self._descriptor(content), path)
+
+
+class Arguments(_Words):
+    """All for one job; ``walls`` are what every job under its plan has, and ``steps`` what comes on top of theirs."""
+
+    def __init__(self, plan: Plan, job: Job, command: Command, *, place: str, disable_userns: bool) -> None:
+        self._facts = plan.facts
+        files = plan.policy.filesystem
+        apart = job.project is not None
+        self.walls = _walls(
+            plan,
+            command.readable,
+            command.packages,
+            own_tasks=command.own_tasks,
+            disable_userns=disable_userns,
+            placed=bool(place),
+            apart=apart,
+        )
+        super().__init__(self.walls.words, self.walls.next)
+        workspace = self.walls.workspace
+        if place and not apart:
+            self._add("--bind", f"{place}/workspace", WORKSPACE)
+        if job.project is not None:
+            self._bound(plan.policy, command, job.project, place)
+        for name in job.inputs:
+            self._add("--ro-bind", os.path.realpath(name), f"{workspace}/{name}")
+        self._files(command.all_files)
+        for name, content in job.files.items():
+            self._file(f"{workspace}/{name}", content, job.mode_of(name))
+        if files.workspace == "empty" and files.way == "read":
+            self._add("--remount-ro", WORKSPACE)
+        # In /proc a guest could lower its own oom_score_adj, and the kernel would end other programs first.
+        self._add("--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", workspace)
+
+    def _bound(self, policy: Policy, command: Command, project: Project, place: str) -> None:
+        for path, showing in host_paths(policy, command.readable, command.packages):
+            if path == project.path:
+                self._project(project, showing, place)
+            else:
+                self._show(path, showing)
+
+    def _project(self, project: Project, showing: Showing, place: str) -> None:
+        """The project itself with something empty over what is hidden, or the copy without that."""
+        if not place:
+            self._show(project.path, showing)
+            for name, is_folder in project.hidden.items():
+                path = f"{project.path}/{name}"
+                empty = ("--tmpfs", path, "--remount-ro", path) if is_folder else ("--ro-bind", "/dev/null", path)
+                self._add(*empty)
+            return
+        copy = f"{place}/workspace"
+        self._add("--bind", copy, project.path)
+        there = [name for name in project.protected if name in project.entries]
+        on_the_way = dict.fromkeys(part for name in there for part in _parents(name))
+        for name in (*sorted(on_the_way), *there):
+            how = "--bind" if name in on_the_way else "--ro-bind"
+            self._add(how, f"{copy}/{name}", f"{project.path}/{name}")
+
+    def environment(self, variables: Mapping[str, str]) -> None:
+        """Have the guest's environment set inside: bwrap itself, which runs outside, must never have it (LD_PRELOAD).
+        It comes through a descriptor, since everybody can read a command line."""
+        words = [word for name, value in variables.items() for word in ("--setenv", name, value)]
+        content = "".join(f"{word}\0" for word in words).encode("utf-8", "surrogateescape")
+        self._add("--clearenv", "--args", self._descriptor(content))
+
+    def limits(self) -> tuple[dict[str, tuple[int, int]], list[str]]:
+        """Return the resource limits to set before bwrap starts, and prlimit's arguments for those that would hinder
+        its own work: these are set inside, at the price of one more program."""
+        wanted = dict(self.walls.limits)
+        inner = {}
+        if "nproc" in wanted:
+            count = wanted.pop("nproc")[0]
+            if "pids" not in self._facts.cgroups:  # outside, other processes of the uid count
+                inner["nproc"] = (count + _INSIDE, count + _INSIDE)
+            elif self._facts.uid == 0:  # the group counts exactly, and a program is saved
+                wanted["nproc"] = (count + LOOSE, count + LOOSE)
+        inner |= {name: wanted.pop(name) for name in tuple(wanted) if self._hinders(name, wanted[name][0])}
+        if not inner:
+            return wanted, []
+        cut = kernel_limits.prepare(inner)
+        words = [f"--{name}={soft}:{hard}" for name, (_, soft, hard) in zip(inner, cut, strict=True)]
+        return wanted, [*words, "--"]
+
+    def _hinders(self, name: str, figure: int) -> bool:
+        if name == "fsize":
+            return any(len(step[2]) > figure for step in (*self.walls.steps, *self.steps))
+        return name == "nofile" and figure < _LEAST_FILES
+
+
+class _Walls(_Words):
+    """What is the same for every job under a plan."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        readable: tuple[str, ...],
+        packages: tuple[str, ...],
+        *,
+        own_tasks: int,
+        disable_userns: bool,
+        placed: bool,
+        apart: bool,
+    ) -> None:
+        super().__init__()
+        self._policy = plan.policy
+        bound = self._policy.filesystem.workspace
+        self.workspace = WORKSPACE if bound == "empty" else bound
+        self._namespaces(disable_userns=disable_userns)
+        self._system(plan.facts, readable)
+        self._scratch(placed=placed)
+        for path, showing in () if apart else host_paths(self._policy, readable, packages):
+            self._show(path, showing)
+        self._files(etc_files(self._policy))
+        if filters_syscalls(plan.facts):
+            self._add("--seccomp", self._descriptor(syscall_filter.program(plan, engine=True)))
+        self.base = encode_steps((("session",), ("status", STATUS), *self.steps, *(() if placed else (("become",),))))
+        self.limits = rlimits(plan.policy, plan.facts, own_tasks)
+        self.groups = groups(plan.policy, ENGINE_TASKS + own_tasks - 1)
+        self.watch = watch(plan.policy, plan.facts, ENGINE_TASKS, own_tasks, own_network=True)
+
+    def _namespaces(self, *, disable_userns: bool) -> None:
+        uid = str(self._policy.security.uid)
+        self._add("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try")
+        if self._policy.network == "none":
+            self._add("--unshare-net")
+        if disable_userns:
+            self._add("--disable-userns")
+        self._add("--die-with-parent", "--new-session", "--json-status-fd", str(STATUS))
+        self._add("--uid", uid, "--gid", uid, "--hostname", HOST_NAME)
+
+    def _system(self, facts: HostFacts, readable: tuple[str, ...]) -> None:
+        for path, target in facts.system:
+            self._add(*(("--symlink", target, path) if target else ("--ro-bind", path, path)))
+        for folder in program_folders(facts, readable):
+            self._add("--ro-bind", folder, folder)
+        self._add("--proc", "/proc", "--dev", "/dev")
+
+    def _scratch(self, *, placed: bool) -> None:
+        """bwrap's file systems cannot be bounded together, so each has its share: the workspace one half."""
+        figure = self._policy.limits.figure(Guarantee.DISK)
+        shares = [("/tmp", "1777", 4), ("/dev/shm", "1777", 4)]
+        if self._policy.filesystem.workspace == "empty" and not placed:
+            shares.append((WORKSPACE, "0755", 2))
+        for path, mode, share in shares:
+            if figure is not None:
+                self._add("--size", str(int(figure) // share))
+            self._add("--perms", mode, "--tmpfs", path)
+
+
+@lru_cache(maxsize=64)
+def _walls(
+    plan: Plan,
+    readable: tuple[str, ...],
+    packages: tuple[str, ...],
+    *,
+    own_tasks: int,
+    disable_userns: bool,
+    placed: bool,
+    apart: bool,
+) -> _Walls:
+    return _Walls(
+        plan,
+        readable,
+        packages,
+        own_tasks=own_tasks,
+        disable_userns=disable_userns,
+        placed=placed,
+        apart=apart,
+    )
+
+
+def _parents(name: str) -> list[str]:
+    parts = name.split("/")
+    return ["/".join(parts[:count]) for count in range(1, len(parts))]

@@ -1,0 +1,223 @@
+"""The bubblewrap backend: the system's ``bwrap`` makes the walls, stockade's warden holds the limits.
+
+For hosts where only bwrap may make user namespaces. The command line is a pure function of plan and job. How the guest
+ended is read from bwrap's status channel: its own exit status says neither whether the set-up failed nor how.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import signal
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stockade.backends.base import Availability, lacking, unusable
+from stockade.backends.bubblewrap.arguments import Arguments
+from stockade.backends.bubblewrap.capabilities import capabilities
+from stockade.backends.shared.guest_environment import (
+    check_nesting,
+    check_paths,
+    check_reachable,
+    copy_steps,
+    environment,
+    outlet_steps,
+)
+from stockade.core.errors import JobError
+from stockade.core.launch import Launch
+from stockade.languages.base import JOB_FOLDER
+from stockade.linux import places
+from stockade.planning import engines
+from stockade.policy.guarantees import Enforcement, Guarantee, Isolation, Strength
+
+if TYPE_CHECKING:
+    from stockade.core.launch import Step
+    from stockade.planning.facts import HostFacts
+    from stockade.planning.plan import Plan
+    from stockade.policy.model import Policy
+    from stockade.runs.job import Command, Job
+
+_ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}  # of bwrap itself
+_TRIAL = ("--unshare-user", "--unshare-pid", "--unshare-net", "--uid", "1000", "--gid", "1000", "--die-with-parent",
+          "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--", "/bin/sh", "-c", "exit 0")  # fmt: skip
+_NEEDED = ("--json-status-fd", "--size", "--perms", "--seccomp")
+_PRLIMIT = "/usr/bin/prlimit"
+_EXECVP = re.compile(rb"bwrap: execvp (?P<what>.*): (?P<why>[^:\n]*)\n")
+_PRLIMIT_FAILED = re.compile(rb"prlimit: failed to execute (?P<what>.*): (?P<why>[^:\n]*)\n")
+_MOST = 255
+_BECOME = (("become",),)
+UNBOUNDED = (
+    "what bwrap keeps goes with it, so the workspace lies in a folder of the host's, and nothing bounds the sum of "
+    "what is written there"
+)
+_SIGNALS = frozenset(map(int, signal.valid_signals()))
+_MISSING = b"No such file or directory"
+
+
+@dataclass(frozen=True)
+class Bubblewrap:
+    """``arguments`` are more options for bwrap, before the command: they may open what the policy closes."""
+
+    arguments: tuple[str, ...] = ()
+    engine: engines.Engine | None = None
+    """What to go by instead of looking."""
+
+    name = "bubblewrap"
+    keeps_workspaces = True
+    isolation = Isolation.NAMESPACES
+    cannot_keep = "bwrap puts the guest below the user namespace that owns its network; the native backend can"
+
+    def availability(self, facts: HostFacts) -> Availability:  # noqa: ARG002
+        """Return whether bwrap is there, new enough, and works."""
+        engine = self._engine()
+        if found := lacking(engine, _NEEDED, "bubblewrap", "0.8"):
+            return found
+        if _is_setuid(engine.path):
+            return unusable(
+                f"{engine.path} is set-user-id, and in that mode bounds no file system",
+                f"chmod u-s {engine.path}, with user namespaces open to users (stockade doctor)",
+            )
+        if engine.trouble:
+            return unusable(engine.trouble, "see: stockade doctor")
+        if not os.access(_PRLIMIT, os.X_OK):
+            return unusable("prlimit is not installed", "apt install util-linux")
+        return Availability(usable=True)
+
+    def capabilities(self, facts: HostFacts, policy: Policy) -> Mapping[Guarantee, Enforcement]:  # noqa: ARG002
+        """Return what holds each guarantee here."""
+        return capabilities(facts, self._engine(), self.arguments)
+
+    @contextmanager
+    def prepare(self, plan: Plan, job: Job, spell: Callable[[str], Command]) -> Iterator[Launch]:
+        """Yield the launch. Nothing is taken for it."""
+        command = spell(JOB_FOLDER)
+        check_paths(plan.policy, plan.facts, command.packages)
+        if not plan.policy.security.read_only_root:
+            raise JobError(f"security.read_only_root: the {self.name} backend cannot bound a writable root")
+        if plan.policy.security.explain_denials:
+            raise JobError(f"security.explain_denials: {self.name} hands no listener of its filter on")
+        check_nesting(plan.policy, "bwrap", command.packages)
+        _check_workspace(plan, job)
+        place = places.name(secrets.token_hex(8)) if needs_place(plan.policy, job) else ""
+        yield launch(plan, job, command, self._engine(), self.arguments, place=place)
+
+    def translate(self, report: Mapping[str, Any], stderr: bytes) -> Mapping[str, Any]:
+        """Return the report with the guest's own end instead of bwrap's."""
+        return translate(report, stderr)
+
+    def _engine(self) -> engines.Engine:
+        return self.engine or engines.look("bwrap", _TRIAL)
+
+
+def launch(
+    plan: Plan, job: Job, command: Command, engine: engines.Engine, more: Sequence[str], *, place: str = ""
+) -> Launch:
+    """Return the launch of ``command``: bwrap with its arguments, and what it reads from descriptors.
+
+    ``place`` is a fresh folder of the host for the workspace, where something of it is to be kept.
+    """
+    policy, facts = plan.policy, plan.facts
+    if facts.uid == 0:
+        policy_paths = (*policy.filesystem.read, *policy.filesystem.writable, *command.packages)
+        check_reachable((*command.argv[:1], *command.readable, *policy_paths, *map(os.path.abspath, job.inputs)))
+    arguments = Arguments(plan, job, command, place=place, disable_userns="--disable-userns" in engine.options)
+    arguments.environment(environment(policy, job, command))
+    limits, inner = arguments.limits()
+    return Launch(
+        argv=(engine.path, *arguments.words, *more, "--", *([_PRLIMIT, *inner] if inner else []), *command.argv),
+        environment=_ENVIRONMENT,
+        base=arguments.walls.base,
+        steps=(
+            *(_placed(policy, job, place) if place else ()),
+            *arguments.steps,
+            *outlet_steps(policy, job, f"{place}/workspace" if place else policy.filesystem.workspace),
+            ("limits", limits),
+        ),
+        groups=arguments.walls.groups,
+        watch=arguments.walls.watch,
+        bare=True,
+        host_uid=policy.security.host_uid if facts.uid == 0 else None,
+        channel=command.channel,
+        loosened=_loosened(policy, place),
+    )
+
+
+def needs_place(policy: Policy, job: Job) -> bool:
+    """Return whether the workspace must lie in a folder of the host: bwrap's own file systems go with bwrap."""
+    files = policy.filesystem
+    return files.way in ("overlay", "copy") or (bool(job.artifacts) and files.workspace == "empty")
+
+
+def _placed(policy: Policy, job: Job, place: str) -> list[Step]:
+    """Return the steps that make the run's own folder, which the keeper of the cell removes."""
+    own = f"{place}/workspace"
+    made = copy_steps(policy, job, own) if job.project is not None else [("folder", own, 0o755, True)]
+    return [("place", place), *made, *_BECOME]
+
+
+def _loosened(policy: Policy, place: str) -> dict[str, str]:
+    return {"disk": UNBOUNDED} if place and policy.asks(Guarantee.DISK) else {}
+
+
+def _check_workspace(plan: Plan, job: Job) -> None:
+    """Refuse what would not be bounded, unless that is accepted; and what bwrap would look up among a guest's links."""
+    policy, files = plan.policy, plan.policy.filesystem
+    if needs_place(policy, job) and policy.asks(Guarantee.DISK) and Strength.ABSENT is not policy.floor(Guarantee.DISK):
+        what = "artifacts" if files.workspace == "empty" else f"filesystem.access={files.way!r}"
+        raise JobError(f"{what}: {UNBOUNDED}; accept={{'disk': 'absent'}}, or use the native backend")
+    covered = files.kept or (job.project is not None and job.project.hidden)
+    if files.way == "write" and files.workspace != "empty" and covered:
+        raise JobError(
+            "filesystem.hidden and protected: bwrap would look them up in a folder where a guest may put a link in "
+            "their place; use access='copy', hidden=[] and no protected paths, or the native backend"
+        )
+
+
+def translate(report: Mapping[str, Any], stderr: bytes) -> dict[str, Any]:
+    """Work bwrap's status channel into the warden's report: a pure function.
+
+    bwrap writes ``exit-code`` only when the command was executed and has ended. It tells of a death by signal as a
+    shell does, by 128 and the signal's number, so a guest that exits with such a number is taken for dead by it.
+    """
+    told = dict(report)
+    if report["cause"] is not None or report["failure"] or report["status"] is None or report["oom_kills"]:
+        return told
+    code = _exit_code(report["engine"])
+    # Without an exit code no program was executed, so these words are bwrap's own; with one they may be a guest's, who
+    # gains nothing by them.
+    not_executed = (_EXECVP if code is None else _PRLIMIT_FAILED).fullmatch(stderr)
+    if not_executed and code in (None, 126, 127):
+        missing = not_executed["why"] == _MISSING
+        why = b"command not found" if missing else not_executed["why"]
+        told["failure"] = {"kind": "exec", "message": (not_executed["what"] + b": " + why).decode("utf-8", "replace")}
+        told["status"] = (127 if missing else 126) << 8
+    elif code is None:
+        said = stderr.decode("utf-8", "replace").strip()[-300:]
+        told["failure"] = {"kind": "setup", "message": said or "bwrap ended without a word"}
+    elif not 0 <= code <= _MOST:  # bwrap's first process inside has the guest's uid, and may have been taken over
+        told["status"] = int(signal.SIGKILL)
+    else:
+        number = code - 128
+        told["status"] = number if number in _SIGNALS else code << 8
+    return told
+
+
+def _exit_code(said: bytes) -> int | None:
+    for line in said.splitlines():
+        try:
+            code = json.loads(line).get("exit-code")
+        except (ValueError, AttributeError):
+            continue
+        if isinstance(code, int):
+            return code
+    return None
+
+
+def _is_setuid(path: str) -> bool:
+    return bool(Path(path).stat().st_mode & stat.S_ISUID)

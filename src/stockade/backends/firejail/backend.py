@@ -1,0 +1,234 @@
+"""The firejail backend: the system's set-user-id ``firejail`` makes the walls, stockade's warden holds the limits.
+
+For hosts where users may make no namespaces, and firejail is there to make them. The command line is a pure function of
+plan, job and what lies in the root folder. Inside, a small program of ours (``firejail_inside``) takes the last steps
+and says so: firejail's exit status tells neither whether the set-up failed nor how.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import secrets
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stockade.backends.base import Availability, lacking, unusable
+from stockade.backends.firejail.arguments import ENGINE_TASKS, PROGRAM, STATUS, TOLD, WALLS, arguments
+from stockade.backends.firejail.capabilities import capabilities
+from stockade.backends.shared.guest_environment import check_nesting, check_paths, check_reachable, environment
+from stockade.backends.shared.limits import LOOSE, filters_syscalls, groups, rlimits, watch
+from stockade.core.errors import JobError
+from stockade.core.launch import Launch, encode_steps
+from stockade.core.strict_json import dumps
+from stockade.linux import limits as kernel_limits
+from stockade.linux import places
+from stockade.planning import engines, syscall_filter
+from stockade.policy.guarantees import Enforcement, Guarantee, Isolation
+
+if TYPE_CHECKING:
+    from stockade.core.launch import Step
+    from stockade.planning.facts import HostFacts
+    from stockade.planning.plan import Plan
+    from stockade.policy.model import Policy
+    from stockade.runs.job import Command, Job
+
+_ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}  # of firejail itself
+_PYTHON = ("/usr/bin/python3", "-I", "-S", "-c")
+_START = f"exec(open({PROGRAM}).read()); main({TOLD}, {STATUS})"
+_TRIAL = (*WALLS, "--net=none", "--x11=none", "--private-etc=passwd", *_PYTHON, "import ctypes")
+_NEEDED = (
+    *(re.split("[.=]", word)[0] for word in WALLS),
+    "--net",
+    "--keep-fd",
+    "--private-cwd",
+    "--private-etc",
+    "--whitelist",
+)
+_REMEDIES = (
+    (
+        "not allowed to use",
+        "use an account of its own, not nobody, that /etc/firejail/firejail.users names if it is there",
+    ),
+    ("getpwuid", "firejail serves accounts only: give this uid one"),
+)
+_NOTES = "/run/firejail"  # where it writes down which sandboxes there are
+_INODE_BYTES = 4096
+_FEW_INODES = 64
+_SIGNALS = frozenset(map(int, signal.valid_signals()))
+
+
+@dataclass(frozen=True)
+class Firejail:
+    """``engine`` is what to go by instead of looking."""
+
+    engine: engines.Engine | None = None
+
+    name = "firejail"
+    isolation = Isolation.NAMESPACES
+
+    def availability(self, facts: HostFacts) -> Availability:  # noqa: ARG002
+        """Return whether firejail is there, new enough, and works for this user."""
+        engine = self._engine()
+        if found := lacking(engine, _NEEDED, "firejail", "0.9.72"):
+            return found
+        if engine.trouble:
+            remedy = next((remedy for words, remedy in _REMEDIES if words in engine.trouble), "see: stockade doctor")
+            return unusable(" ".join(engine.trouble.split()), remedy)
+        return Availability(usable=True)
+
+    def capabilities(self, facts: HostFacts, policy: Policy) -> Mapping[Guarantee, Enforcement]:  # noqa: ARG002
+        """Return what holds each guarantee here."""
+        return capabilities(facts, self._engine())
+
+    @contextmanager
+    def prepare(self, plan: Plan, job: Job, spell: Callable[[str], Command]) -> Iterator[Launch]:
+        """Yield the launch. The keeper of the cell removes the folder that the run makes."""
+        place = places.name(secrets.token_hex(8))
+        command = spell(f"{place}/job")
+        check_paths(plan.policy, plan.facts, command.packages)
+        if not plan.policy.security.read_only_root:
+            raise JobError(f"security.read_only_root: the {self.name} backend has no root of its own to write to")
+        if plan.policy.security.explain_denials:
+            raise JobError(f"security.explain_denials: {self.name} hands no listener of its filter on")
+        check_nesting(plan.policy, self.name, command.packages)
+        yield launch(plan, job, command, engine=self._engine(), place=place, root=_root())
+
+    def translate(self, report: Mapping[str, Any], stderr: bytes) -> Mapping[str, Any]:
+        """Return the report with the guest's own end instead of firejail's."""
+        return translate(report, stderr)
+
+    def _engine(self) -> engines.Engine:
+        return self.engine or engines.look("firejail", _TRIAL, as_root=True)
+
+
+def launch(
+    plan: Plan, job: Job, command: Command, *, engine: engines.Engine, place: str, root: Sequence[str]
+) -> Launch:
+    """Return the launch of ``command``, whose files are laid into the fresh folder ``place``."""
+    policy, facts = plan.policy, plan.facts
+    bound = None if policy.filesystem.workspace == "empty" else policy.filesystem.workspace
+    workspace = bound or f"{place}/workspace"
+    inputs = {name: os.path.realpath(name) for name in job.inputs}
+    if facts.uid == 0:
+        policy_paths = (*policy.filesystem.read, *policy.filesystem.write, *filter(None, [bound]), *command.packages)
+        check_reachable((*command.argv[:1], *command.readable, *policy_paths, *inputs.values()))
+    options = arguments(plan, command, place=place, workspace=workspace, inputs=tuple(inputs.values()), root=root)
+    return Launch(
+        argv=(engine.path, *options, *_PYTHON, _START),
+        environment=_ENVIRONMENT,
+        base=_base(privileged=facts.uid == 0),
+        steps=(
+            ("place", place),
+            *_room(plan, job, command, place),
+            ("folder", f"{place}/job", 0o755, False),
+            ("folder", f"{place}/tmp", 0o700, True),
+            *([("folder", workspace, 0o755, True)] if bound is None else []),
+            *(("file", path, content, 0o644, False) for path, content in command.all_files.items()),
+            ("lend",),
+            *(
+                ("file", f"{workspace}/{name}", content, job.mode_of(name), False)
+                for name, content in job.files.items()
+            ),
+            *(("link", f"{workspace}/{name}", target) for name, target in inputs.items()),
+            ("data", PROGRAM, _inside()),
+            ("data", TOLD, _told(plan, job, command, place)),
+        ),
+        groups=groups(policy, ENGINE_TASKS + command.own_tasks - 1),
+        watch=watch(policy, facts, ENGINE_TASKS, command.own_tasks, own_network=True),
+        bare=True,
+        host_uid=policy.security.host_uid if facts.uid == 0 else None,
+        channel=command.channel,
+    )
+
+
+def translate(report: Mapping[str, Any], stderr: bytes) -> dict[str, Any]:
+    """Work what was said on the way to the guest into the warden's report: a pure function.
+
+    firejail tells of a death by signal as a shell does, by 128 and the signal's number, so a guest that exits with
+    such a number is taken for dead by it.
+    """
+    told = dict(report)
+    if report["cause"] is not None or report["failure"] or report["status"] is None or report["oom_kills"]:
+        return told
+    last = _last_word(report["engine"])
+    if last.get("word") == "not executed":
+        missing = last["errno"] in (2, 20)  # ENOENT, ENOTDIR
+        why = "command not found" if missing else os.strerror(last["errno"])
+        told["failure"] = {"kind": "exec", "message": f"{last['reason']}: {why}"}
+        told["status"] = (127 if missing else 126) << 8
+    elif last.get("word") != "exec":
+        said = str(last.get("reason") or stderr.decode("utf-8", "replace").strip()[-300:])
+        told["failure"] = {"kind": "setup", "message": said or "firejail ended without a word"}
+    elif os.WIFEXITED(report["status"]):
+        number = os.WEXITSTATUS(report["status"]) - 128
+        told["status"] = number if number in _SIGNALS else report["status"]
+    return told
+
+
+def _last_word(said: bytes) -> dict[str, Any]:
+    for line in reversed(said.splitlines()):
+        try:
+            found = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(found, dict) and isinstance(found.get("errno"), int):
+            return found
+    return {}
+
+
+@lru_cache(maxsize=2)
+def _base(*, privileged: bool) -> bytes:
+    """The steps before all others. Where root starts the run, its uid gets an account: firejail serves nobody else."""
+    steps: tuple[Step, ...] = (("session",), ("status", STATUS), *([("account", _NOTES)] if privileged else []))
+    return encode_steps(steps)
+
+
+def _room(plan: Plan, job: Job, command: Command, place: str) -> list[Step]:
+    """One file system of its own bounds all that the guest can write; only root can mount it."""
+    figure = plan.policy.limits.figure(Guarantee.DISK)
+    if plan.facts.uid != 0 or figure is None:
+        return []
+    contents = (*command.all_files.values(), *job.files.values())
+    laid = sum(-(-len(content) // _INODE_BYTES) * _INODE_BYTES for content in contents)
+    names = _FEW_INODES + sum(name.count("/") + 1 for name in (*job.files, *job.inputs, *command.all_files))
+    return [("room", place, int(figure) + laid, max(names, int(figure) // _INODE_BYTES + names))]
+
+
+def _told(plan: Plan, job: Job, command: Command, place: str) -> bytes:
+    program = syscall_filter.program(plan, engine=True) if filters_syscalls(plan.facts) else b""
+    fields = {
+        "argv": command.argv,
+        "environment": environment(plan.policy, job, command, home=f"{place}/tmp"),
+        "limits": [(kernel_limits.BY_NAME[name], *pair) for name, pair in _limits(plan, command.own_tasks).items()],
+        "filter": base64.b64encode(program).decode(),
+        "channel": command.channel,
+    }
+    return dumps(fields).encode()
+
+
+def _limits(plan: Plan, own_tasks: int) -> dict[str, tuple[int, int]]:
+    """Resource limits, set inside: under them firejail could not do its work."""
+    wanted = rlimits(plan.policy, plan.facts, own_tasks)
+    if "nproc" in wanted:
+        own = ENGINE_TASKS if plan.facts.uid == 0 else 1  # one of them is inside firejail's user namespace
+        count = wanted["nproc"][0] + (LOOSE if "pids" in plan.facts.cgroups else own)
+        wanted["nproc"] = (count, count)
+    return wanted
+
+
+@lru_cache(maxsize=1)
+def _inside() -> bytes:
+    return Path(__file__).with_name("inside.py").read_bytes()
+
+
+def _root() -> list[str]:
+    """Return what lies in the host's root folder; links only lead to what is hidden or shown itself."""
+    return [entry.name for entry in os.scandir("/") if not entry.is_symlink()]

@@ -1,0 +1,324 @@
+"""The native backend: namespaces, a new root, control groups and resource limits, straight from the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stockade.backends.base import Availability
+from stockade.backends.native import warm
+from stockade.backends.native.capabilities import capabilities
+from stockade.backends.native.namespaces import way_to_open, why_closed
+from stockade.backends.native.workspace import FILE as _FILE
+from stockade.backends.native.workspace import OVERLAY_INODES, bound, check_workspace, shows_apart
+from stockade.backends.native.workspace import PROGRAMS as _PROGRAMS
+from stockade.backends.shared.guest_environment import (
+    DEVICES,
+    FACES,
+    HOST_NAME,
+    WORKSPACE,
+    check_paths,
+    environment,
+    etc_files,
+    outlet_steps,
+    program_folders,
+)
+from stockade.backends.shared.limits import LOOSE, filter_steps, filters_syscalls, groups, rlimits, watch
+from stockade.core.errors import JobError
+from stockade.core.launch import Groups, Launch, Watch, encode_steps
+from stockade.languages.base import JOB_FOLDER
+from stockade.linux.landlock import Ruleset
+from stockade.planning import syscall_filter
+from stockade.planning.facts import HostFacts
+from stockade.planning.plan import Plan
+from stockade.policy.guarantees import Enforcement, Guarantee, Isolation
+from stockade.policy.model import Policy
+from stockade.runs.job import Command, Job, Template
+
+if TYPE_CHECKING:
+    from stockade.core.launch import Step
+
+_INODE_BYTES = 4096  # one inode for each page of the scratch space: a file needs both
+_SEALED_ROOT = 1 << 30  # nobody but the sandbox itself writes there
+_ROOT_FILES = 8 * 4096  # what _files adds
+_ROOT_INODES = 8192
+
+
+class Native:
+    """Needs nothing but the kernel; works as root and as an ordinary user."""
+
+    name = "native"
+    keeps_workspaces = True
+    isolation = Isolation.NAMESPACES
+    cannot_keep = ""
+
+    def availability(self, facts: HostFacts) -> Availability:
+        """Return whether namespaces can be made here."""
+        if facts.namespaces:
+            return Availability(usable=True)
+        return Availability(usable=False, reason=why_closed(facts), remedy=way_to_open(facts))
+
+    def capabilities(self, facts: HostFacts, policy: Policy) -> Mapping[Guarantee, Enforcement]:  # noqa: ARG002
+        """Return what holds each guarantee here."""
+        return capabilities(facts)
+
+    def shows_apart(self, plan: Plan, folder: str) -> bool:
+        """Return whether a job's ``folder`` of packages is shown so that no socket in it can be reached."""
+        return shows_apart(plan, folder)
+
+    def repeats(self, plan: Plan, job: Job) -> bool:
+        """Return whether the launch of a job that differs in its source alone differs in that alone: nothing is looked
+        up on the host for it, and no space is measured by it."""
+        policy, files = plan.policy, plan.policy.filesystem
+        shows_none = files.workspace == "empty" and not (files.read or files.write or job.inputs or job.packages)
+        return shows_none and policy.security.read_only_root and not policy.environment.inherit
+
+    @contextmanager
+    def prepare(self, plan: Plan, job: Job, spell: Callable[[str], Command]) -> Iterator[Launch]:
+        """Yield the launch. Nothing is taken for it: the warden owns all that a run needs."""
+        command = spell(JOB_FOLDER)
+        check_paths(plan.policy, plan.facts, command.packages)
+        check_workspace(plan)
+        yield launch(plan, job, command)
+
+
+def launch(plan: Plan, job: Job, command: Command) -> Launch:
+    """Return the launch of ``command`` under ``plan``: a pure function."""
+    policy, facts = plan.policy, plan.facts
+    own = 0 if policy.security.read_only_root else sum(map(_pages, command.all_files.values()))
+    names = (*job.files, *job.inputs)
+    extra = (sum(map(_pages, job.files.values())), sum(name.count("/") + 1 for name in names))
+    is_bound = policy.filesystem.workspace != "empty"
+    sealed = not is_bound and policy.filesystem.way == "read"
+    stays_open = bool(job.inputs) or is_bound or sealed
+    variables = environment(policy, job, command)
+    needs = _Needs(command.readable, command.packages, command.agent, command.own_tasks, extra)
+    room = _room(plan, needs, own, stays_open)
+    workspace = _workspace(policy)
+    laid = [("file", f"{workspace}/{name}", content, job.mode_of(name), True) for name, content in job.files.items()]
+    inputs = [("bind", str((Path.cwd() / name).resolve()), f"{workspace}/{name}", _FILE) for name in job.inputs]
+    return Launch(
+        argv=command.argv,
+        environment=variables,
+        base=room.base,
+        steps=(
+            *(
+                (*bound(plan, command.readable, command.packages, job), *outlet_steps(policy, job, workspace))
+                if is_bound
+                else ()
+            ),
+            *inputs,
+            *([*laid, ("protect", workspace, [""])] if sealed else ()),
+            *room.closing,
+            *_job_files(command.files.items()),
+            *(() if sealed else laid),
+            *(() if is_bound else outlet_steps(policy, job, workspace)),
+            room.limits,
+        ),
+        groups=room.groups,
+        watch=room.watch,
+        own_network=policy.network == "none",
+        host_uid=policy.security.host_uid if facts.privileged else None,
+        errnos=room.errnos,
+        channel=command.channel,
+        warm=_warm(plan, job, command, needs, variables),
+        eager=job.warm is True or bool(job.preload),
+    )
+
+
+def _warm(plan: Plan, job: Job, command: Command, needs: _Needs, variables: Mapping[str, str]) -> bytes:
+    if command.template is None:
+        return b""
+    obstacle = warm.obstacle(plan, job, command.readable, command.packages)
+    if obstacle and job.warm:
+        raise JobError(f"warm: a fresh interpreter is needed: {obstacle}")
+    if obstacle:
+        return b""
+    if job.environment:
+        variables = environment(plan.policy, replace(job, environment={}), command)
+    return _kept_warm(plan, needs, command.template, tuple(variables.items()))
+
+
+@lru_cache(maxsize=64)
+def _kept_warm(plan: Plan, needs: _Needs, template: Template, variables: tuple[tuple[str, str], ...]) -> bytes:
+    """Return how the interpreter is kept warm for runs under ``plan``: the same for every job of a kind. So jobs that
+    lay different amounts into the workspace are of different kinds: what their guests may write is bounded exactly."""
+    policy = plan.policy
+    stack = {name: figure for name, figure in rlimits(policy, plan.facts).items() if name == "stack"}
+    return warm.warm(
+        template,
+        dict(variables),
+        root=(_root(policy, 0), *_system(plan.facts, needs.readable)),
+        shown=(*bound(plan, needs.readable, needs.packages, None), *_files(policy)),
+        network=_network(policy),
+        scratch=_writable(policy, *needs.extra),
+        sealed=_from_identity(plan),
+        limits=("limits", stack),
+    ).encode()
+
+
+@dataclass(frozen=True)
+class _Needs:
+    """What a command needs of its sandbox, as its language and its job say."""
+
+    readable: tuple[str, ...]
+    packages: tuple[str, ...]
+    agent: tuple[tuple[str, bytes], ...]
+    own_tasks: int
+    extra: tuple[int, int]
+    """Bytes and inodes that the job's files take in the workspace."""
+
+
+@dataclass(frozen=True)
+class _Room:
+    """All of a launch that is the same for every job of a kind under a plan."""
+
+    base: bytes
+    closing: tuple[Step, ...]
+    limits: Step
+    groups: Groups
+    watch: Watch
+    errnos: dict[int, int]
+
+
+@lru_cache(maxsize=64)
+def _room(plan: Plan, needs: _Needs, own: int, stays_open: bool) -> _Room:
+    """Return what ``plan`` and the language decide. A job that shows files of the host needs the host for longer.
+
+    ``own`` is what the sandbox's files take of a writable root.
+    """
+    policy, facts = plan.policy, plan.facts
+    room = (
+        ("cgroup_namespace",),
+        _root(policy, own + needs.extra[0]),
+        *_system(facts, needs.readable),
+        ("proc",),
+        ("hostname", HOST_NAME),
+        *_network(policy),
+        *_writable(policy, *needs.extra),
+        *(bound(plan, needs.readable, needs.packages, None) if policy.filesystem.workspace == "empty" else ()),
+        *_files(policy),
+    )
+    closing = (
+        ("leave_host",),
+        ("job_folder", JOB_FOLDER),
+        ("seal_root", policy.security.read_only_root),
+        *_from_identity(plan),
+        *_job_files(needs.agent),
+    )
+    return _Room(
+        base=encode_steps(room if stays_open else (*room, *closing)),
+        closing=closing if stays_open else (),
+        limits=("limits", _limits(policy, facts, needs.own_tasks)),
+        groups=groups(policy, needs.own_tasks - 1),
+        watch=watch(policy, facts, own_tasks=needs.own_tasks, own_network=True),
+        errnos=syscall_filter.errnos(plan) if filters_syscalls(facts) else {},
+    )
+
+
+def _job_files(files: Iterable[tuple[str, bytes]]) -> list[Step]:
+    return [("job_file", path.removeprefix(JOB_FOLDER + "/"), content) for path, content in files]
+
+
+def _network(policy: Policy) -> list[Step]:
+    """The steps that bring up a network of the guest's own."""
+    return [
+        *([("loopback",)] if policy.network == "none" else []),
+        *([("low_ports",)] if "CAP_NET_BIND_SERVICE" in policy.security.capabilities else []),
+    ]
+
+
+def _from_identity(plan: Plan) -> tuple[Step, ...]:
+    """Who the guest is, and the walls that stand behind the mounts."""
+    policy = plan.policy
+    return (
+        ("chdir", _workspace(policy)),
+        ("identity", policy.security.uid, policy.security.uid),
+        *_landlock(policy, plan.facts),
+        *filter_steps(plan),
+    )
+
+
+def _limits(policy: Policy, facts: HostFacts, own_tasks: int) -> dict[str, tuple[int, int]]:
+    """Resource limits. Where a group counts tasks it is to be what refuses them, since it alone leaves a counter."""
+    limits = rlimits(policy, facts, own_tasks)
+    if "nproc" in limits and "pids" in facts.cgroups:
+        limits["nproc"] = (limits["nproc"][0] + LOOSE, limits["nproc"][0] + LOOSE)
+    return limits
+
+
+def _workspace(policy: Policy) -> str:
+    return WORKSPACE if policy.filesystem.workspace == "empty" else policy.filesystem.workspace
+
+
+def _root(policy: Policy, own: int) -> Step:
+    """The root: read-only for the guest, unless the policy says otherwise; then it is what bounds the disk."""
+    if policy.security.read_only_root:
+        return ("root", _SEALED_ROOT, _ROOT_INODES)
+    size, inodes = _disk(policy)
+    return ("root", size + own + _ROOT_FILES, inodes + _ROOT_INODES)
+
+
+def _writable(policy: Policy, laid_in: int, names: int) -> list[Step]:
+    """One tmpfs bounds all that the guest can write: the scratch, or the root itself where it is writable."""
+    faces = [("/tmp", 0o1777), ("/dev/shm", 0o1777)]
+    if policy.filesystem.workspace == "empty":
+        faces.append((WORKSPACE, 0o755))
+    if not policy.security.read_only_root:
+        return [("folder", path, mode, True) for path, mode in faces]
+    size, inodes = _disk(policy)
+    files = policy.filesystem
+    shown = OVERLAY_INODES + sum(path.count("/") for path in (*files.read, *files.write, files.workspace))
+    return [("scratch", size + laid_in, inodes + len(faces) + 1 + names + shown, faces)]
+
+
+def _disk(policy: Policy) -> tuple[int, int]:
+    """Return bytes and inodes of the space that the guest may fill."""
+    figure = policy.limits.figure(Guarantee.DISK)
+    size = int(figure) if figure is not None else 1 << 50
+    return size, max(64, min(size // _INODE_BYTES, 1 << 20))
+
+
+def _pages(content: bytes) -> int:
+    return -(-len(content) // 4096) * 4096
+
+
+def _system(facts: HostFacts, readable: tuple[str, ...]) -> list[Step]:
+    """The system's programs and the interpreter's folders, read-only, and single files of /etc."""
+    steps: list[Step] = []
+    for path, target in facts.system:
+        steps.append(("link", path, target) if target else ("bind", path, path, _PROGRAMS))
+    steps += [("bind", folder, folder, _PROGRAMS) for folder in program_folders(facts, readable)]
+    steps += [("bind", f"/dev/{name}", f"/dev/{name}", ("ro", "nosuid")) for name in DEVICES]
+    steps += [
+        ("link", "/dev/fd", "/proc/self/fd"),
+        ("link", "/dev/stdin", "/proc/self/fd/0"),
+        ("link", "/dev/stdout", "/proc/self/fd/1"),
+        ("link", "/dev/stderr", "/proc/self/fd/2"),
+    ]
+    return steps
+
+
+def _files(policy: Policy) -> list[Step]:
+    """The files of /etc that the sandbox makes for itself."""
+    return [("file", path, content, 0o644, False) for path, content in etc_files(policy).items()]
+
+
+def _landlock(policy: Policy, facts: HostFacts) -> list[Step]:
+    """A second wall behind the mounts; its scopes also close abstract sockets where the network is the host's."""
+    if not facts.landlock:
+        return []
+    files = policy.filesystem
+    writable = [JOB_FOLDER, *FACES, *files.writable, *(f"/dev/{name}" for name in DEVICES)]
+    if files.workspace != "empty":
+        writable.remove(WORKSPACE)
+    if files.way in ("overlay", "copy"):
+        writable.append(files.workspace)
+    if not policy.security.read_only_root:
+        writable = ["/", JOB_FOLDER]
+    ruleset = Ruleset(read=["/"], execute=["/"], read_write=writable, tcp_bind="all", tcp_connect="all")
+    return [("landlock", ruleset.to_json())]

@@ -1,0 +1,73 @@
+"""What holds each guarantee under the native backend, given what the host offers."""
+
+from __future__ import annotations
+
+from stockade.backends.shared import limits
+from stockade.backends.shared.limits import filters_syscalls
+from stockade.linux import landlock
+from stockade.planning.facts import HostFacts
+from stockade.policy.guarantees import Enforcement, Guarantee, Strength
+
+_KERNEL = Strength.KERNEL
+_SUPERVISOR = Strength.SUPERVISOR
+
+
+def capabilities(facts: HostFacts) -> dict[Guarantee, Enforcement]:
+    """Return the enforcement of each guarantee: a pure function of the facts."""
+    return {
+        **limits.held(facts),
+        Guarantee.WALL_TIME: _wall_time(facts),
+        Guarantee.PROCESSES: _processes(facts),
+        Guarantee.DISK: Enforcement("tmpfs size and inodes", _KERNEL, "in the places that the sandbox makes"),
+        Guarantee.FILESYSTEM_READ: Enforcement("mount namespace, new root" + _landlock(facts), _KERNEL),
+        Guarantee.FILESYSTEM_WRITE: Enforcement(
+            "mount namespace, read-only mounts" + _landlock(facts), _KERNEL, _left_to_namespaces(facts)
+        ),
+        Guarantee.NETWORK: limits.network_namespace(facts),
+        Guarantee.PROCESS_VIEW: _process_view(facts),
+        Guarantee.IPC: _ipc(facts),
+        Guarantee.PRIVILEGES: limits.privileges(
+            facts, "no capabilities, no new privileges, user namespace", "behind a user namespace"
+        ),
+        Guarantee.NO_SURVIVORS: Enforcement("PID namespace with a trusted init", _KERNEL),
+    }
+
+
+def _landlock(facts: HostFacts) -> str:
+    return f", Landlock ABI {facts.landlock}" if facts.landlock else ""
+
+
+def _left_to_namespaces(facts: HostFacts) -> str:
+    if not facts.landlock:
+        return "no Landlock behind the mounts here"
+    gaps = landlock.closed_later(facts.landlock)
+    return f"this kernel's Landlock leaves to the namespaces: {'; '.join(gaps)}" if gaps else ""
+
+
+def _ipc(facts: HostFacts) -> Enforcement:
+    note = ""
+    if facts.landlock < landlock.SCOPED_SINCE:
+        note = "where the policy opens the host's network, its abstract sockets are in reach (Linux before 6.12)"
+    return Enforcement("IPC and network namespaces", _KERNEL, note)
+
+
+def _wall_time(facts: HostFacts) -> Enforcement:
+    note = "killed within 50 ms"
+    if not filters_syscalls(facts):
+        note += ", but a guest can slow down its own init, whose end is its own"
+    return Enforcement("timer of the warden", _SUPERVISOR, note)
+
+
+def _processes(facts: HostFacts) -> Enforcement:
+    if "pids" in facts.cgroups:
+        return Enforcement(f"cgroup v{facts.cgroups['pids']} pids.max, RLIMIT_NPROC", _KERNEL, "tasks: threads count")
+    if facts.privileged or facts.counts_tasks_by_namespace:
+        return Enforcement("RLIMIT_NPROC in a user namespace", _KERNEL, "tasks: threads count")
+    return Enforcement("RLIMIT_NPROC", _KERNEL, "counts the caller's other processes as well (Linux before 5.14)")
+
+
+def _process_view(facts: HostFacts) -> Enforcement:
+    # prlimit(2) asks for the same ids, and an ordinary user has only one of each to give.
+    held = facts.privileged or filters_syscalls(facts)
+    note = "" if held else "a guest can lower its own init's limits by prlimit, which ends the run"
+    return Enforcement("PID namespace, own /proc", _KERNEL, note)

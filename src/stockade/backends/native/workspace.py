@@ -1,0 +1,91 @@
+"""The steps that show paths of the host, and a project as its policy says: pure functions, but for two checks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stockade.backends.shared.guest_environment import Showing, check_protected, copy_steps, host_paths
+from stockade.core.errors import JobError
+from stockade.linux import files, overlay
+
+if TYPE_CHECKING:
+    from stockade.core.launch import Step
+    from stockade.planning.plan import Plan
+    from stockade.policy.model import Policy
+    from stockade.runs.job import Job
+    from stockade.workspace.project import Project
+
+FILE = ("ro", "nosuid", "nodev")
+PROGRAMS = ("ro", "nosuid", "nodev", "follow")
+_ATTRIBUTES = {Showing.PROGRAM: PROGRAMS, Showing.READ: FILE, Showing.WRITE: ("nosuid", "nodev")}
+OVERLAY_INODES = overlay.INODES
+
+
+def check_workspace(plan: Plan) -> None:
+    """Refuse what cannot be had here, with what can."""
+    policy = plan.policy
+    path, way = policy.filesystem.workspace, policy.filesystem.way
+    check_protected(policy)
+    if way not in ("overlay", "copy"):
+        return
+    if not policy.security.read_only_root:
+        raise JobError(f"filesystem.access: {way!r} needs security.read_only_root: its own space must be out of reach")
+    if way == "copy":
+        return
+    if plan.facts.no_overlay:
+        raise JobError(
+            f"filesystem.access: no overlay file system can be mounted here ({plan.facts.no_overlay}); "
+            f"access='copy' does without"
+        )
+    below = _mounted_below(path)
+    if below and not plan.facts.privileged:
+        raise JobError(
+            f"filesystem.access: {below} is mounted below the workspace, and an overlay over that is for root alone; "
+            f"access='copy' leaves it out"
+        )
+
+
+def _mounted_below(path: str) -> str:
+    lines = files.read("/proc/self/mountinfo").splitlines()
+    places = [line.split(" ")[4] for line in lines]
+    return next((place for place in places if place.startswith(f"{path}/")), "")
+
+
+def shows_apart(plan: Plan, folder: str) -> bool:
+    """Return whether ``folder`` can be shown through an overlay of its own: sockets and named pipes of the host in it
+    are out of reach there. What is mounted below the folder would not be seen."""
+    files = plan.policy.filesystem
+    fits = not plan.facts.no_overlay and plan.policy.security.read_only_root
+    return fits and files.sockets == "closed" and not files.shows_host and not _mounted_below(folder)
+
+
+def bound(plan: Plan, readable: tuple[str, ...], packages: tuple[str, ...], job: Job | None) -> list[Step]:
+    """Return the steps that show paths of the host, outer ones first; the workspace is one of them."""
+    steps: list[Step] = []
+    policy = plan.policy
+    apart = () if plan.closes_sockets or policy.filesystem.sockets == "open" else packages
+    project = job.project if job is not None else None
+    for path, showing in host_paths(policy, readable, packages):
+        if job is not None and project is not None and path == project.path:
+            steps += _project(policy, job, project, _ATTRIBUTES[showing])
+        elif path in apart:
+            steps.append(("read_overlay", path))
+        else:
+            steps.append(("bind", path, path, _ATTRIBUTES[showing]))
+    return steps
+
+
+def _project(policy: Policy, job: Job, project: Project, attributes: tuple[str, ...]) -> list[Step]:
+    hide: list[Step] = [("hide", project.path, list(project.hidden.items()))] if project.hidden else []
+    there = [name for name in project.protected if _is_there(project, name)]
+    protect: list[Step] = [("protect", project.path, there)] if there and project.access != "read" else []
+    if project.access == "overlay":
+        return [("overlay", project.path), *hide, *protect]
+    if project.access == "copy":
+        return [*copy_steps(policy, job, project.path), *protect]
+    return [("bind", project.path, project.path, attributes), *hide, *protect]
+
+
+def _is_there(project: Project, name: str) -> bool:
+    """Return whether a name can be protected by a mount: what is not there is only never committed."""
+    return project.access == "write" or (name in project.entries and not project.hides(name))

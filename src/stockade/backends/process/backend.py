@@ -1,0 +1,207 @@
+"""The process backend: an ordinary process under resource limits, Landlock and a system-call filter.
+
+For hosts where no namespaces can be made. What it cannot hold, it says: other processes can be seen, and nothing
+bounds the sum of what is written. ``landlock`` is the same, where Landlock must be there.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from stockade.backends.base import Availability
+from stockade.backends.process.capabilities import capabilities
+from stockade.backends.shared.guest_environment import (
+    DEVICES,
+    check_paths,
+    check_reachable,
+    copy_steps,
+    environment,
+    network_files,
+    outlet_steps,
+)
+from stockade.backends.shared.limits import LOOSE, filter_steps, filters_syscalls, groups, rlimits, watch
+from stockade.core.errors import JobError
+from stockade.core.launch import Launch, encode_steps
+from stockade.linux import places
+from stockade.linux.landlock import SCOPED_SINCE, Ruleset
+from stockade.planning import syscall_filter
+from stockade.policy.guarantees import Enforcement, Guarantee, Isolation
+
+if TYPE_CHECKING:
+    from stockade.core.launch import Step
+    from stockade.planning.facts import HostFacts
+    from stockade.planning.plan import Plan
+    from stockade.policy.model import Policy
+    from stockade.runs.job import Command, Job
+
+_BASE = encode_steps((("session",),))
+# Not /proc/self as a whole: below it are the host's mounts and its network's tables.
+_OF_ITSELF = (
+    "/proc/meminfo",
+    "/proc/cpuinfo",
+    *(f"/proc/self/{name}" for name in ("cmdline", "comm", "fd", "limits", "maps", "stat", "statm", "status")),
+)
+
+
+class Process:
+    """Needs no namespaces; shares the host's."""
+
+    name = "process"
+    keeps_workspaces = True
+    isolation = Isolation.PROCESS
+    cannot_keep = "there is no network here whose ports it could be about; the native backend has one"
+
+    def availability(self, facts: HostFacts) -> Availability:
+        """Return whether a guest can be kept from its own supervisor here."""
+        if facts.uid == 0 or facts.landlock >= SCOPED_SINCE or filters_syscalls(facts):
+            return Availability(usable=True)
+        return Availability(
+            usable=False,
+            reason="a guest with your own uid could kill its supervisor: neither Landlock (ABI 6) nor seccomp is here",
+            remedy="start it as root, which gives each run a uid of its own, or use Linux 6.12 or newer",
+        )
+
+    def capabilities(self, facts: HostFacts, policy: Policy) -> Mapping[Guarantee, Enforcement]:
+        """Return what holds each guarantee here."""
+        return capabilities(facts, policy)
+
+    @contextmanager
+    def prepare(self, plan: Plan, job: Job, spell: Callable[[str], Command]) -> Iterator[Launch]:
+        """Yield the launch. The keeper of the cell removes the folder that the run makes."""
+        _check_workspace(plan, job, self.name)
+        if not plan.policy.security.read_only_root:
+            raise JobError(f"security.read_only_root: the {self.name} backend has no root of its own to write to")
+        place = places.name(secrets.token_hex(8))
+        command = spell(f"{place}/job")
+        check_paths(plan.policy, plan.facts, command.packages)
+        yield launch(plan, job, command, place)
+
+
+class Landlock(Process):
+    """The same, and Landlock must be there."""
+
+    name = "landlock"
+
+    def availability(self, facts: HostFacts) -> Availability:
+        """Return whether this kernel has Landlock."""
+        if facts.landlock > 0:
+            return super().availability(facts)
+        return Availability(
+            usable=False,
+            reason="this kernel has no Landlock",
+            remedy="use Linux 5.13 or newer, booted with landlock in lsm= (see /sys/kernel/security/lsm)",
+        )
+
+
+def launch(plan: Plan, job: Job, command: Command, place: str) -> Launch:
+    """Return the launch of ``command``, whose files are laid into the fresh folder ``place``."""
+    policy, facts = plan.policy, plan.facts
+    bound, apart = _bound(policy)
+    workspace = bound or f"{place}/workspace"
+    sealed = not bound and policy.filesystem.way == "read"
+    shown = {name: os.path.realpath(name) for name in job.inputs}
+    laid = [("file", f"{workspace}/{name}", content, job.mode_of(name), False) for name, content in job.files.items()]
+    if facts.uid == 0:
+        check_reachable(
+            (
+                *command.argv[:1],
+                *command.readable,
+                *command.packages,
+                *policy.filesystem.read,
+                *filter(None, [bound]),
+                *shown.values(),
+            )
+        )
+    return Launch(
+        argv=command.argv,
+        environment=environment(policy, job, command, home=f"{place}/tmp"),
+        base=_BASE,
+        steps=(
+            ("place", place),
+            ("folder", f"{place}/job", 0o755, False),
+            ("folder", f"{place}/tmp", 0o700, True),
+            *([("folder", workspace, 0o755, not sealed)] if not bound and not apart else []),
+            *(copy_steps(policy, job, workspace) if apart else []),
+            *(("file", path, content, 0o644, False) for path, content in command.all_files.items()),
+            *(laid if sealed else []),
+            ("become",),
+            *([] if sealed else laid),
+            *(("link", f"{workspace}/{name}", target) for name, target in shown.items()),
+            *outlet_steps(policy, job, workspace),
+            ("chdir", workspace),
+            *_limits(plan, command.own_tasks),  # worked out here, where /proc can still be read
+            *_landlock(plan, command, place, tuple(shown.values())),
+            *filter_steps(plan),
+        ),
+        groups=groups(policy, command.own_tasks - 1),
+        watch=watch(policy, facts, own_tasks=command.own_tasks),
+        bare=True,
+        host_uid=policy.security.host_uid if facts.uid == 0 else None,
+        errnos=syscall_filter.errnos(plan) if filters_syscalls(facts) else {},
+        channel=command.channel,
+    )
+
+
+def _bound(policy: Policy) -> tuple[str, bool]:
+    """Return the folder of the host that the guest works in itself, if it is not a copy; and whether it is one."""
+    files = policy.filesystem
+    apart = files.way in ("overlay", "copy")
+    return ("" if files.workspace == "empty" or apart else files.workspace), apart
+
+
+def _check_workspace(plan: Plan, job: Job, name: str) -> None:
+    """Refuse what takes mounts of one's own."""
+    files = plan.policy.filesystem
+    if job.project is not None and job.project.hidden and files.way in ("read", "write"):
+        raise JobError(
+            f"filesystem.hidden: the {name} backend cannot hide {min(job.project.hidden)!r} in a folder that it shows; "
+            f"access='copy' leaves it out, hidden=[] shows it, the native backend covers it"
+        )
+    if files.kept and files.way == "write":
+        raise JobError(
+            f"filesystem.protected: the {name} backend cannot except a path from a folder that may be written; "
+            f"access='copy' never commits it, the native backend protects it"
+        )
+    if files.workspace == "empty" and files.way == "read" and not plan.facts.landlock and plan.facts.uid != 0:
+        raise JobError(f"filesystem.access: without Landlock the {name} backend cannot keep a workspace from its user")
+
+
+def _landlock(plan: Plan, command: Command, place: str, shown: tuple[str, ...]) -> list[Step]:
+    policy, facts = plan.policy, plan.facts
+    if not facts.landlock:
+        return []
+    network = network_files() if policy.network == "host" else ()
+    folder, _ = _bound(policy)
+    bound = (folder,) if folder else ()
+    system = tuple(path for path, _ in facts.system)
+    inner = () if bound else (f"{place}/workspace",)
+    own = (f"{place}/tmp", *(inner if policy.filesystem.way != "read" else ()))
+    named = (*policy.filesystem.read, *command.packages, *bound)
+    readable = (*system, *command.readable, *named, *shown, *network, f"{place}/job", *inner)
+    writable = (*own, *policy.filesystem.writable)
+    ruleset = Ruleset(
+        read=dict.fromkeys((*readable, *_OF_ITSELF)),
+        execute=dict.fromkeys((*readable, *writable)),
+        read_write=dict.fromkeys((*writable, *(f"/dev/{name}" for name in DEVICES))),
+        tcp_bind="all" if policy.network == "host" else (),
+        tcp_connect="all" if policy.network == "host" else (),
+    )
+    exact = dict.fromkeys((*named, *policy.filesystem.writable))
+    return [("landlock", ruleset.to_json(), tuple(exact))]
+
+
+def _limits(plan: Plan, own_tasks: int) -> list[Step]:
+    """Resource limits. RLIMIT_NPROC counts all tasks of a uid: what decides where no group counts those of the run."""
+    limits = rlimits(plan.policy, plan.facts, own_tasks)
+    count = limits.pop("nproc", None)
+    if count is None:
+        return [("limits", limits)]
+    if "pids" not in plan.facts.cgroups:
+        return [("limits", limits), ("task_room", count[0])]
+    if plan.facts.uid == 0:
+        limits["nproc"] = (count[0] + LOOSE, count[0] + LOOSE)
+    return [("limits", limits)]

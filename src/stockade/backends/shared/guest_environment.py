@@ -1,0 +1,208 @@
+"""What a guest finds around itself, alike for every backend: its environment, and paths of the host."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stockade.core.errors import JobError
+from stockade.linux import places
+from stockade.policy.guarantees import Guarantee
+
+if TYPE_CHECKING:
+    from stockade.core.launch import Step
+    from stockade.planning.facts import HostFacts
+    from stockade.policy.model import Policy
+    from stockade.runs.job import Command, Job
+
+WORKSPACE = "/workspace"
+FACES = ("/tmp", "/dev/shm", WORKSPACE)
+"""What a root of its own has to write to; a host folder below one of these is laid over it."""
+HOST_NAME = "stockade"
+DEVICES = ("null", "zero", "full", "random", "urandom")
+"""The devices of /dev that a guest may use."""
+_NETWORK_FILES = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/ssl", "/etc/ca-certificates")
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_ENVIRONMENT = {"PATH": _PATH, "LANG": "C.UTF-8"}
+_POOLS = ("MKL_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+_PART_OF_A_POOL = 4
+
+
+class Showing(Enum):
+    """How a path of the host is shown."""
+
+    PROGRAM = "program"
+    """The system's own, whose symbolic links are followed."""
+    READ = "read"
+    WRITE = "write"
+
+
+def environment(policy: Policy, job: Job, command: Command, home: str = "/tmp") -> dict[str, str]:
+    """Return the guest's environment: a few fixed names, and what language, policy and job say, the later over all."""
+    inherited = {name: os.environ[name] for name in policy.environment.inherit if name in os.environ}
+    fixed = {**_ENVIRONMENT, **_pools(policy), "HOME": home, "TMPDIR": home, **command.environment}
+    return {**fixed, **inherited, **policy.environment.set, **job.environment}
+
+
+def _pools(policy: Policy) -> dict[str, str]:
+    """Return how many threads libraries of linear algebra may start for themselves: by their own rule one for each
+    processor, which on a large host is past the limit on processes, and a program may load two or three of them."""
+    most = policy.limits.figure(Guarantee.PROCESSES)
+    if most is None:
+        return {}
+    threads = min(len(os.sched_getaffinity(0)), int(most) // _PART_OF_A_POOL)
+    return dict.fromkeys(_POOLS, str(max(1, threads)))
+
+
+def network_files() -> tuple[str, ...]:
+    """Return the files of the host that looking up names and trusting certificates takes."""
+    return tuple(path for path in _NETWORK_FILES if Path(path).exists())
+
+
+def etc_files(policy: Policy) -> dict[str, bytes]:
+    """Return the files of /etc that a sandbox with a root of its own makes for itself."""
+    uid = policy.security.uid
+    user = f"guest:x:{uid}:{uid}:guest:/tmp:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n"
+    made = {"/etc/passwd": user.encode(), "/etc/group": f"guest:x:{uid}:\nnogroup:x:65534:\n".encode()}
+    if policy.network == "none":
+        made["/etc/hosts"] = b"127.0.0.1 localhost\n::1 localhost\n"
+        made["/etc/nsswitch.conf"] = b"passwd: files\ngroup: files\nhosts: files\n"
+    return made
+
+
+def program_folders(facts: HostFacts, readable: Iterable[str]) -> list[str]:
+    """Return the interpreter's folders that are not among the system's, nor below what is laid over the root."""
+    shown = [path for path, target in facts.system if not target]
+    found: list[str] = []
+    for folder in readable:
+        if not lies_below(folder, (*shown, *found, *FACES)):
+            found.append(folder)
+    return found
+
+
+def host_paths(policy: Policy, readable: Iterable[str], packages: Iterable[str] = ()) -> list[tuple[str, Showing]]:
+    """Return the paths of the host to show, outer ones first, so that an inner one is laid over the outer."""
+    files = policy.filesystem
+    shown = {path: Showing.PROGRAM for path in readable if lies_below(path, FACES)}
+    shown |= dict.fromkeys((*files.read, *packages), Showing.READ)
+    if files.workspace != "empty":
+        shown[files.workspace] = Showing.READ
+    shown |= dict.fromkeys(files.writable, Showing.WRITE)
+    found = [(path, shown[path]) for path in sorted(shown, key=lambda path: (path.count("/"), path))]
+    network = network_files() if policy.network == "host" else ()
+    return [*found, *((path, Showing.PROGRAM) for path in network)]
+
+
+def lies_below(path: str, folders: Iterable[str]) -> bool:
+    """Return whether ``path`` is one of ``folders`` or lies in one."""
+    return any(path == folder or path.startswith(folder + "/") for folder in folders)
+
+
+def check_workspace(policy: Policy) -> None:
+    """Refuse a workspace that is no folder, that a link leads to, or in which other runs have theirs."""
+    if policy.filesystem.workspace != "empty":
+        _check_own(policy.filesystem.workspace)
+        if not Path(policy.filesystem.workspace).is_dir():
+            raise JobError(f"filesystem.workspace: {policy.filesystem.workspace} is no folder")
+        _check_direct(policy.filesystem.workspace)
+
+
+def _check_direct(path: str) -> None:
+    try:
+        real = os.path.realpath(path)
+    except OSError as error:  # it was a link a moment ago
+        raise JobError(f"filesystem: {path} changes while it is looked at: {error.strerror}") from None
+    if real != path:
+        raise JobError(
+            f"filesystem: {path} is reached through a symbolic link, which an earlier guest may have planted; "
+            f"name {real} if that is meant"
+        )
+
+
+def _check_own(path: str) -> None:
+    own = places.own_in(path)
+    if own:
+        raise JobError(
+            f"filesystem: {path} cannot be shown: stockade keeps the folders of other runs there ({own}); name the "
+            f"folder below it that is meant, or work in another place than {places.FOLDER}"
+        )
+
+
+def copy_steps(policy: Policy, job: Job, target: str) -> list[Step]:
+    """Return the step that copies the project of ``job`` to ``target``, within the limit on the disk."""
+    if job.project is None:
+        return []
+    disk = policy.limits.figure(Guarantee.DISK)
+    return [("copy", job.project.path, target, list(job.project.hidden), None if disk is None else int(disk))]
+
+
+def outlet_steps(policy: Policy, job: Job, workspace: str) -> list[Step]:
+    """Return the step that hands out the workspace, where that is not done by what makes it."""
+    if not job.artifacts or policy.filesystem.way != "write":
+        return []
+    return [("outlet", workspace, policy.filesystem.workspace != "empty")]
+
+
+def check_protected(policy: Policy) -> None:
+    """Refuse to protect what is not there from a guest that could make it."""
+    files = policy.filesystem
+    for name in files.kept if files.way == "write" else ():
+        if not Path(files.workspace, name).exists():
+            raise JobError(
+                f"filesystem.protected: {name} is not in {files.workspace}, and only what is there can be kept from "
+                f"being written; make it, leave it out of the list, or take access='overlay', where nothing is there "
+                f"for real until it is committed"
+            )
+
+
+def check_reachable(paths: Iterable[str]) -> None:
+    """Say before anything starts which path lies where a uid without any rights of its own cannot go."""
+    for path in dict.fromkeys(paths):
+        for folder in Path(path).parents if path.startswith("/") else ():
+            if folder.is_dir() and not folder.stat().st_mode & stat.S_IXOTH:
+                raise JobError(
+                    f"{path} cannot be reached by the guest, which has a uid of its own: {folder} is closed to "
+                    f"others; open that folder, name another place or interpreter, or use the native backend"
+                )
+
+
+def check_nesting(policy: Policy, engine: str, packages: Iterable[str] = ()) -> None:
+    """Refuse what an engine would look up below a folder in which a guest may plant links at the same time."""
+    files = policy.filesystem
+    workspace = () if files.workspace == "empty" else (files.workspace,)
+    for path in dict.fromkeys((*files.read, *files.writable, *workspace, *packages)):
+        outer = next((each for each in files.writable if each != path and lies_below(path, (each,))), None)
+        if outer is not None:
+            raise JobError(
+                f"filesystem: {path} lies in {outer}, where a guest may put a link in its place before {engine} looks; "
+                f"name one of the two, or use the native backend, which follows no link"
+            )
+
+
+def check_paths(policy: Policy, facts: HostFacts, packages: Iterable[str] = ()) -> None:
+    """Say before anything starts which path of the policy or which folder of packages is not there, or cannot be
+    written by the guest."""
+    shown = [*policy.filesystem.read, *policy.filesystem.write, *packages]
+    check_workspace(policy)
+    for path in shown:
+        _check_own(path)
+        if not Path(path).exists():
+            raise JobError(f"filesystem: {path} is not there")
+        _check_direct(path)
+        if policy.filesystem.sockets == "closed" and Path(path).is_socket():
+            raise JobError(
+                f"filesystem: {path} is a Unix socket, through which a guest reaches the process that listens there; "
+                f"leave it out, or say filesystem.sockets='open' if that is meant"
+            )
+    for path in policy.filesystem.writable:
+        status = Path(path).stat()
+        uid = policy.security.host_uid
+        if facts.uid == 0 and not (status.st_mode & 0o002 or (uid is not None and uid == status.st_uid)):
+            raise JobError(
+                f"filesystem.write: {path} belongs to uid {status.st_uid} and a sandbox never runs as host root; "
+                f"give the folder to an ordinary user and set security.host_uid to that user"
+            )

@@ -1,0 +1,254 @@
+"""The limits of a run, alike for every backend: what holds each here, and the figures that a launch carries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stockade.core.launch import Groups, Watch
+from stockade.planning import syscall_filter
+from stockade.policy.guarantees import Enforcement, Guarantee, Strength
+
+if TYPE_CHECKING:
+    from stockade.core.launch import Step
+    from stockade.planning.facts import HostFacts
+    from stockade.planning.plan import Plan
+    from stockade.policy.model import Policy
+
+_KERNEL = Strength.KERNEL
+_SUPERVISOR = Strength.SUPERVISOR
+_SLOW_READS = (
+    "from each disk; what the page cache has is free; whoever else wants a page that is being read so slowly waits too"
+)
+_AFTER_OOM = (
+    "the warden ends the tree after an oom_kill, and when answers of netlink, connections that nobody accepts and "
+    "locks on files, which the group does not count, fill the rest: looked at every 100 ms"
+)
+_APART = (
+    "buffers of TCP and UDP have a bound of their own, of the same size, and the warden ends the tree when both "
+    "together reach the limit: worst case twice the limit for 100 ms"
+)
+LOOSE = 64
+"""By how much RLIMIT_NPROC exceeds the limit where the run's group counts exactly: others may have the uid too."""
+_SIGNALS = 1024
+"""Signals and timers that wait at a time, of all processes of an account: the kernel allows an account some thousands
+(RLIMIT_SIGPENDING), of which a guest takes no more than this."""
+FILTERED_MACHINES = ("x86_64", "aarch64")
+
+
+def held(facts: HostFacts) -> dict[Guarantee, Enforcement]:
+    """Return what holds the limits that need nothing but the kernel and the warden, and what comes with an exec."""
+    return {
+        Guarantee.CPU_TIME: _cpu_time(facts),
+        Guarantee.CPU_RATE: _cpu_rate(facts),
+        Guarantee.MEMORY: _memory(facts),
+        Guarantee.SWAP: _swap(facts),
+        Guarantee.OPEN_FILES: Enforcement("RLIMIT_NOFILE", _KERNEL, "of each process"),
+        Guarantee.FILE_SIZE: Enforcement("RLIMIT_FSIZE", _KERNEL),
+        Guarantee.IO_READ: _io_read(facts),
+        Guarantee.OUTPUT: Enforcement("counted by the warden", _SUPERVISOR, "exact: what is past it is not kept"),
+        Guarantee.OPERATIONS: Enforcement(
+            "counted by the language's agent", Strength.COOPERATIVE, "Python and Ruby source only"
+        ),
+        Guarantee.STACK: Enforcement("RLIMIT_STACK", _KERNEL, "of the main thread"),
+        Guarantee.ADDRESS_SPACE: Enforcement("RLIMIT_AS", _KERNEL, "of each process, used or not"),
+        Guarantee.DATA: Enforcement("RLIMIT_DATA", _KERNEL, "of each process: private writable memory"),
+        Guarantee.SYSCALLS: _syscalls(facts),
+        Guarantee.ENVIRONMENT: Enforcement("execve with a fresh environment", _KERNEL),
+    }
+
+
+def rlimits(policy: Policy, facts: HostFacts, own_tasks: int = 1) -> dict[str, tuple[int, int]]:
+    """Resource limits of every process; what a control group holds better is a second wall here.
+
+    ``own_tasks`` are the interpreter's, of which one is the job's first as well.
+    """
+    figure = policy.limits.figure
+    limits = {"memlock": (1 << 16, 1 << 16), "msgqueue": (0, 0), "rtprio": (0, 0), "sigpending": (_SIGNALS, _SIGNALS)}
+    for name, guarantee in (
+        ("nofile", Guarantee.OPEN_FILES),
+        ("fsize", Guarantee.FILE_SIZE),
+        ("stack", Guarantee.STACK),
+        ("nproc", Guarantee.PROCESSES),
+        ("as", Guarantee.ADDRESS_SPACE),
+        ("data", Guarantee.DATA),
+    ):
+        value = figure(guarantee)
+        if value is not None:
+            value += own_tasks - 1 if guarantee is Guarantee.PROCESSES else 0
+            limits[name] = (int(value), int(value))
+    cpu = figure(Guarantee.CPU_TIME)
+    if cpu is not None:
+        seconds = int(cpu) + 1  # counts the set-up's own time as well, so it may not come before the watch
+        limits["cpu"] = (seconds, seconds + 1)
+    memory = figure(Guarantee.MEMORY)
+    if memory is not None and "memory" not in facts.cgroups:
+        least = min(int(memory), limits.get("data", (int(memory),))[0])
+        limits["data"] = (least, least)
+    return limits
+
+
+def groups(policy: Policy, engine_tasks: int = 0) -> Groups:
+    """Return the figures for the control groups; ``engine_tasks`` of them are not the guest's."""
+    figure = policy.limits.figure
+    limits = (Guarantee.MEMORY, Guarantee.SWAP, Guarantee.PROCESSES, Guarantee.IO_READ)
+    figures = {limit.value: None if (value := figure(limit)) is None else int(value) for limit in limits}
+    return Groups(**figures, cores=figure(Guarantee.CPU_RATE)).with_tasks(engine_tasks)
+
+
+def watch(
+    policy: Policy, facts: HostFacts, engine_tasks: int = 0, own_tasks: int = 1, *, own_network: bool = False
+) -> Watch:
+    """Return what the warden watches. ``own_network`` tells that the backend can give a network namespace."""
+    figure = policy.limits.figure
+    output, memory = figure(Guarantee.OUTPUT), figure(Guarantee.MEMORY)
+    sampled = memory is not None and "memory" not in facts.cgroups
+    return Watch(
+        wall_seconds=figure(Guarantee.WALL_TIME),
+        cpu_seconds=figure(Guarantee.CPU_TIME),
+        output_bytes=None if output is None else int(output),
+        kill_on_output=policy.on_output == "kill",
+        engine_tasks=engine_tasks,
+        own_tasks=own_tasks,
+        sampled_memory=int(memory) if sampled and memory is not None else None,
+        soft_memory=policy.limits.soft,
+        own_network=own_network and policy.network == "none",
+    )
+
+
+def privileges(facts: HostFacts, mechanism: str, where: str = "") -> Enforcement:
+    """Return what holds the guest's privileges; ``where`` says what stands around an ordinary user's own uid."""
+    note = "a host uid leased for the run" if facts.uid == 0 else f"the caller's own uid {where}".rstrip()
+    if facts.groups and facts.uid != 0:
+        note += f"; {facts.groups} supplementary groups of the caller stay, which only root could shed"
+    notes = (note, _shared_counters(facts), _core_handler(facts))
+    return Enforcement(mechanism, _KERNEL, "; ".join(filter(None, notes)))
+
+
+def _shared_counters(facts: HostFacts) -> str:
+    """Say which counters of the kernel the guest shares with its account and nothing bounds for it alone."""
+    if facts.uid == 0:
+        return ""
+    return (
+        "pipe pages, epoll watches and descriptors in flight are counted for the caller's account as a whole, and a "
+        "guest may use them up; of its signals, timers and inotify instances it has a share"
+    )
+
+
+def _core_handler(facts: HostFacts) -> str:
+    """Say which way a crash of the guest still has to the host's core handler, as found when the warden started."""
+    if facts.core_handler == "socket":
+        return "a crash connects to the host's core socket (kernel.core_pattern), which no limit prevents"
+    if facts.core_handler == "pipe" and facts.core_limit < 1:
+        return (
+            "a crash starts the host's core handler (kernel.core_pattern) as root, because the hard limit on core "
+            "files is 0 here; start stockade with a hard limit of 1 byte or more"
+        )
+    if facts.core_handler == "pipe" and not filters_syscalls(facts):
+        return (
+            "a guest that sets its limit on core files to 0 starts the host's core handler (kernel.core_pattern) as "
+            "root by a crash, because no filter can be loaded here"
+        )
+    return ""
+
+
+def network_namespace(facts: HostFacts, by: str = "") -> Enforcement:
+    """Return what a network namespace holds, made ``by`` an engine or by ourselves."""
+    note = "its own loopback is all there is"
+    if not filters_syscalls(facts):
+        note += "; VM sockets, where the host has them, belong to no network namespace and stay in reach"
+    return Enforcement(f"{by}network namespace", _KERNEL, note)
+
+
+def filter_steps(plan: Plan) -> list[Step]:
+    """Return the step that loads the system-call filter, none where it cannot be loaded."""
+    if not filters_syscalls(plan.facts):
+        return []
+    name = "listening_filter" if plan.policy.security.explain_denials else "filter"
+    return [(name, syscall_filter.program(plan))]
+
+
+def filters_syscalls(facts: HostFacts) -> bool:
+    """Return whether a system-call filter can be loaded here."""
+    return facts.seccomp and facts.machine in FILTERED_MACHINES
+
+
+def _syscalls(facts: HostFacts) -> Enforcement:
+    if filters_syscalls(facts):
+        return Enforcement("seccomp filter", _KERNEL, "an allow-list; what it does not know is refused")
+    if facts.machine not in FILTERED_MACHINES:
+        return Enforcement.absent(f"there is no filter for {facts.machine} yet")
+    return Enforcement.absent(
+        "no filter can be loaded here: the kernel lacks CONFIG_SECCOMP_FILTER, or a filter around us refuses it"
+    )
+
+
+def _cpu_time(facts: HostFacts) -> Enforcement:
+    if facts.counts_cpu:
+        return Enforcement("cgroup CPU usage, watched", _SUPERVISOR, "killed within 100 ms of CPU past it")
+    return Enforcement(
+        "RLIMIT_CPU and sampling of /proc",
+        _SUPERVISOR,
+        "time of children that nobody waited for can hide between samples: then bounded by wall_time x CPUs",
+    )
+
+
+def _cpu_rate(facts: HostFacts) -> Enforcement:
+    if "cpu" in facts.cgroups:
+        return Enforcement(f"cgroup v{facts.cgroups['cpu']} CPU bandwidth", _KERNEL)
+    return Enforcement.absent(no_cgroup(facts, "cpu"))
+
+
+def _io_read(facts: HostFacts) -> Enforcement:
+    version = facts.cgroups.get("io")
+    if version is None:
+        return Enforcement.absent(no_cgroup(facts, "io"))
+    name = "blkio.throttle.read_bps_device" if version == 1 else "io.max"
+    return Enforcement(f"cgroup v{version} {name}", _KERNEL, _SLOW_READS)
+
+
+def _memory(facts: HostFacts) -> Enforcement:
+    version = facts.cgroups.get("memory")
+    if version is not None:
+        return _counted_memory(facts, version)
+    note = (
+        "worst case: processes x memory, and beside it the disk, which lies in memory, and buffers of pipes and Unix "
+        "sockets, System V messages and other memory of the kernel, up to the bounds that the kernel sets for each"
+    )
+    if not filters_syscalls(facts):
+        note += (
+            ", and without bound what no process maps: memfd files, System V segments, shared memory that was dropped, "
+            "huge pages that the host has reserved"
+        )
+    return Enforcement("RLIMIT_DATA and a sampled total", _SUPERVISOR, f"{note}; {no_cgroup(facts, 'memory')}")
+
+
+def _counted_memory(facts: HostFacts, version: int) -> Enforcement:
+    mechanism, notes = f"cgroup v{version} memory.max", [_AFTER_OOM]
+    if version == 1:
+        mechanism = "cgroup v1 memory.limit_in_bytes"
+        if "sockets" in facts.cgroups:
+            mechanism += ", memory.kmem.tcp.limit_in_bytes"
+            notes.append(_APART)
+    if "sockets" not in facts.cgroups:
+        notes.append("no control group counts buffers of TCP and UDP here: tcp_mem and udp_mem of the host bound them")
+    if "kernel" not in facts.cgroups:
+        notes.append("memory of the kernel is not counted here: pipes, Unix sockets, page tables, names of files")
+    if not filters_syscalls(facts):
+        notes.append("huge pages that the host has reserved are not counted, and no filter refuses them here")
+    return Enforcement(mechanism, _KERNEL, "; ".join(notes))
+
+
+def _swap(facts: HostFacts) -> Enforcement:
+    if "swap" in facts.cgroups:
+        name = "memory.swap.max" if facts.cgroups["swap"] == 2 else "memory.memsw.limit_in_bytes"
+        return Enforcement(f"cgroup v{facts.cgroups['swap']} {name}", _KERNEL)
+    if not facts.swap:
+        return Enforcement("the host has no swap", _KERNEL, "as found when this program first asked")
+    return Enforcement.absent("the host has swap and no control group counts it; " + no_cgroup(facts, "memory"))
+
+
+def no_cgroup(facts: HostFacts, controller: str) -> str:
+    """Say why a controller cannot be used."""
+    if controller in facts.cgroup_lost:
+        return f"the {controller} controller is there and not ours to use ({facts.cgroup_lost[controller]})"
+    return f"no cgroup {controller} controller was found"

@@ -1,0 +1,236 @@
+"""Plain data as JSON: how a test and an answer exchange values without trusting each other.
+
+JSON has no tuples, sets or bytes, so every container becomes an array whose first element is a tag: ``["t", 1, 2]`` is
+``(1, 2)``; see ``scalars`` for the rest. Decoding builds values of known types only. It calls no code that the sender
+names, as pickle would.
+
+Both sides number the mutable containers of a call alike, in the order in which they meet them. A container that occurs
+twice is a reference the second time, so aliases stay aliases, and a reply can say which argument has changed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, OrderedDict, defaultdict, deque
+from typing import Any
+
+from stockade.batch.isolated.scalars import (
+    CodecError,
+    exact,
+    plain_number,
+    read,
+    read_bare,
+    read_bytes,
+    spell,
+    spell_bytes,
+    type_name,
+)
+
+MAX_BYTES = 64 << 20
+"""The longest message where memory allows it; see ``jobs.longest_message``."""
+MAX_DEPTH = 200
+"""The deepest nesting."""
+_MUTABLE: dict[str, Any] = {"l": list, "d": dict, "s": set, "B": bytearray, "q": deque}
+_FROZEN: dict[str, Any] = {"t": tuple, "z": frozenset}
+_TAGS = {kind: tag for tag, kind in (*_MUTABLE.items(), *_FROZEN.items())}
+_BASES = (*_TAGS, int, float, complex, str, bytes)
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+_BARE = (str, bool, type(None))
+_WHOLE = (*_BARE, int)
+"""Types whose values stand for themselves, without and within JSON data."""
+_COMPARE_ALIKE = (Counter, OrderedDict, defaultdict)
+"""Subclasses of ``dict`` whose own comparison agrees with that of ``dict`` where it matters to a test."""
+
+
+class UnequalError(CodecError):
+    """The value belongs to a subclass of a plain type that compares by rules of its own."""
+
+
+class Objects:
+    """The mutable containers of one call, numbered in the order in which they are met."""
+
+    def __init__(self) -> None:
+        self.known: list[Any] = []
+        self._numbers: dict[int, int] = {}
+
+    def wrap(self, value: Any, depth: int = MAX_DEPTH) -> Any:
+        """Return ``value`` as JSON data. Raises ``CodecError`` that names the type of what cannot cross."""
+        kind = type(value)
+        if kind.__module__ == "numpy":
+            return spell(plain_number(value))
+        base = None if kind in _PLAIN else kind if kind in _TAGS else _base(value)
+        if base is None:
+            return spell(value)
+        if base not in _TAGS:
+            return spell(exact(base, value))
+        number = self._numbers.get(id(value))
+        if number is not None:
+            return ["r", number]
+        if depth == 0:
+            raise CodecError(f"a value that is nested more than {MAX_DEPTH} deep")
+        if _TAGS[base] in _MUTABLE:
+            self._register(value)
+        return self.content(base, value, depth)
+
+    def content(self, base: Any, value: Any, depth: int = MAX_DEPTH) -> Any:
+        """Return what a container holds, whether or not it has a number."""
+        tag = _TAGS[base]
+        if base is dict:
+            return [tag, *([self.wrap(key, depth - 1), self.wrap(item, depth - 1)] for key, item in dict.items(value))]
+        if base is bytearray:
+            return [tag, spell_bytes(value)]
+        first = [tag, value.maxlen] if base is deque else [tag]
+        return first + [item if type(item) in _BARE else self.wrap(item, depth - 1) for item in base.__iter__(value)]
+
+    def unwrap(self, data: Any, depth: int = MAX_DEPTH) -> Any:
+        """Return the value of JSON data that may have been written by anyone. Raises ``CodecError``."""
+        if type(data) is not list:
+            return read_bare(data)
+        if not data or type(data[0]) is not str:
+            raise CodecError("an array without a tag")
+        tag, items = data[0], data[1:]
+        if tag == "r":
+            return self._reference(items)
+        if tag not in _MUTABLE and tag not in _FROZEN:
+            return read(tag, items)
+        if depth == 0:
+            raise CodecError(f"a value that is nested more than {MAX_DEPTH} deep")
+        if tag in _FROZEN:
+            return _filled(_FROZEN[tag], self._each(items, depth - 1))
+        return self._mutable(tag, items, depth)
+
+    def load(self, data: Any) -> Any:
+        """Return what ``unwrap`` returns, also where the stack has no room for the nesting."""
+        try:
+            return self.unwrap(data)
+        except RecursionError:
+            raise CodecError("a value that is nested too deep for the stack") from None
+
+    def replacement(self, container: Any, data: Any) -> Any:
+        """Return what ``container`` is to hold from now on, as a new container of its base type."""
+        tag = data[0] if type(data) is list and data and type(data[0]) is str else ""
+        if tag not in _MUTABLE or not isinstance(container, _MUTABLE[tag]):
+            raise CodecError("an argument whose type has changed")
+        try:
+            return self._mutable(tag, data[1:], MAX_DEPTH, registered=False)
+        except RecursionError:
+            raise CodecError("a value that is nested too deep for the stack") from None
+
+    def _register(self, container: Any) -> None:
+        self._numbers[id(container)] = len(self.known)
+        self.known.append(container)
+
+    def _mutable(self, tag: str, items: list[Any], depth: int, *, registered: bool = True) -> Any:
+        """Return a new container; it is registered before what it holds, as when it was wrapped."""
+        made: Any = deque(maxlen=_bound(items)) if tag == "q" else _MUTABLE[tag]()
+        if registered:
+            self._register(made)
+        try:
+            if tag == "B":
+                made += read_bytes(*items)
+            elif tag == "d":
+                _fill_dict(made, [self._pair(item, depth - 1) for item in items])
+            elif tag == "s":
+                made |= _filled(set, self._each(items, depth - 1))
+            else:
+                made.extend(self._each(items[1:] if tag == "q" else items, depth - 1))
+        except CodecError:
+            raise
+        except (TypeError, ValueError):
+            raise CodecError("bytes that are not base64, or a key that cannot be hashed") from None
+        return made
+
+    def _each(self, items: list[Any], depth: int) -> list[Any]:
+        """Return the values of all items; most items are values by themselves."""
+        return [item if type(item) in _WHOLE else self.unwrap(item, depth) for item in items]
+
+    def _pair(self, item: Any, depth: int) -> tuple[Any, Any]:
+        if type(item) is not list or len(item) != 2:
+            raise CodecError("a dictionary whose items are not pairs")
+        return self.unwrap(item[0], depth), self.unwrap(item[1], depth)
+
+    def _reference(self, items: list[Any]) -> Any:
+        if len(items) == 1 and type(items[0]) is int and 0 <= items[0] < len(self.known):
+            return self.known[items[0]]
+        raise CodecError("a reference to a container that does not exist")
+
+
+def replace(container: Any, content: Any) -> None:
+    """Make ``container`` hold what ``content`` holds, by the methods of its base type."""
+    base = type(content)
+    if base in (list, bytearray):
+        base.__setitem__(container, slice(None), content)
+    else:
+        base.clear(container)
+        (base.extend if base is deque else base.update)(container, content)
+
+
+def encode(value: object) -> bytes:
+    """Return ``value`` as a line by itself."""
+    return to_line(Objects().wrap(value))
+
+
+def decode(line: bytes) -> Any:
+    """Return the value of a line that may have been written by anyone."""
+    return Objects().load(from_line(line))
+
+
+def to_line(data: Any, most: int = MAX_BYTES) -> bytes:
+    """Return JSON data as a line of at most ``most`` bytes."""
+    try:
+        line = json.dumps(data, allow_nan=False, separators=(",", ":")).encode("ascii") + b"\n"
+    except RecursionError:
+        raise CodecError("a value that is nested too deep for the stack") from None
+    if len(line) > most:
+        raise CodecError(f"a message of {len(line)} bytes, where the bound for this limit on memory is {most}")
+    return line
+
+
+def from_line(line: bytes, most: int = MAX_BYTES) -> Any:
+    """Return the JSON data of a line. Raises ``CodecError``."""
+    if len(line) > most:
+        raise CodecError(f"a message of more than {most} bytes")
+    if not line.endswith(b"\n"):
+        raise CodecError("a message that is cut off")
+    try:
+        return json.loads(line.decode("ascii"), parse_constant=_refuse, object_pairs_hook=_refuse)
+    except CodecError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise CodecError(f"a message that is not JSON: {type(error).__name__}") from None
+
+
+def _base(value: Any) -> Any:
+    """Return the plain type of which ``value`` is an instance of a subclass; ``None`` if there is none."""
+    kind = type(value)
+    base = next((base for base in _BASES if isinstance(value, base)), None)
+    if base is None or kind in _COMPARE_ALIKE or kind.__eq__ is base.__eq__:
+        return base
+    raise UnequalError(f"a value of type {type_name(value)}, which compares by rules of its own")
+
+
+def _bound(items: list[Any]) -> int | None:
+    if items and (items[0] is None or (type(items[0]) is int and 0 <= items[0] < 1 << 62)):
+        bound: int | None = items[0]
+        return bound
+    raise CodecError("a deque without a bound")
+
+
+def _filled(kind: Any, items: list[Any]) -> Any:
+    try:
+        made = kind(items)
+    except TypeError:
+        raise CodecError("a set with an element that cannot be hashed") from None
+    if len(made) != len(items):
+        raise CodecError("an element twice in a set")
+    return made
+
+
+def _fill_dict(made: dict[Any, Any], pairs: list[tuple[Any, Any]]) -> None:
+    made.update(pairs)
+    if len(made) != len(pairs):
+        raise CodecError("a key twice in a dictionary")
+
+
+def _refuse(_: object) -> Any:
+    raise CodecError("data that no message has")

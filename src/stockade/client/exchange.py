@@ -1,0 +1,300 @@
+"""One run as the caller sees it: bytes to send, bytes that came, events. No I/O here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal
+
+from stockade.client.collected_files import Bundle
+from stockade.client.stream_buffer import Intake
+from stockade.core import trace as _trace
+from stockade.core.errors import JobError, ProtocolError
+from stockade.core.launch import Launch, news
+from stockade.planning import syscall_filter
+from stockade.planning.plan import Plan
+from stockade.policy.guarantees import Guarantee
+from stockade.runs.events import Event, Finished, LimitReached, Output, Started, UsageReport
+from stockade.runs.result import Result
+from stockade.runs.verdict import cancelled, sandbox_failed, verdict, words
+from stockade.warden import protocol
+from stockade.warden.run.stdin import ENOUGH
+
+Translate = Callable[[Mapping[str, Any], bytes], Mapping[str, Any]]
+Finish = Callable[[Result, Launch, "Bundle | None"], Result]
+_WINDOW = ENOUGH // 2  # bytes of input on the way: the warden never stops listening, and hears what else is asked
+_PIECE = 1 << 16
+
+
+def introduction(
+    launch: Launch,
+    before: Mapping[str, Any],
+    *,
+    caller: int = 0,
+    trace: int = 0,
+    live: bool = False,
+    report_seconds: float | None = None,
+    silent: bool = False,
+) -> tuple[bytes, Mapping[str, Any]]:
+    """Return the words with which a run begins, and what the warden then knows for the next one over the same socket.
+
+    ``before`` is what it knows already, and need not be told. ``caller`` and ``trace`` are numbers: see ``Launch``.
+    ``live`` and ``report_seconds`` are for who reads along: see ``Watch``. ``silent`` tells that nothing comes for
+    standard input.
+    """
+    said = launch.as_wire() | {"caller": caller, "stdin": not silent}
+    if live or report_seconds is not None:
+        said["watch"] |= {"live": live, "report_seconds": report_seconds}
+    own = {"source": launch.source} if launch.repeats else {"steps": launch.steps}
+    return protocol.encode("launch", **own, **_traced(trace), **news(said, before)), said
+
+
+def repetition(source: bytes, said: Mapping[str, Any], before: Mapping[str, Any], trace: int) -> bytes:
+    """Return the words with which a run begins of which all but the ``source`` is ``said``."""
+    return protocol.encode("launch", source=source, **_traced(trace), **news(said, before))
+
+
+def _traced(trace: int) -> dict[str, Any]:
+    return {"trace": trace} if trace else {}
+
+
+class LaunchLost(Exception):
+    """The warden is gone, and nothing of the run has begun: it can be asked for once more."""
+
+
+class Conversation:
+    """Says what to send and takes what comes, for one run."""
+
+    def __init__(
+        self,
+        launch: Launch,
+        plan: Plan,
+        translate: Translate | None = None,
+        *,
+        outgoing: bytes = b"",
+        finish: Finish | None = None,
+        interactive: bool = False,
+        silent: bool = False,
+        keep: int | None = None,
+        trace: int = 0,
+        final: bool = True,
+        replays: bool = True,
+    ) -> None:
+        """``outgoing`` is what has not been sent yet of the words with which the run begins (see ``introduction``).
+        ``translate`` works in what an engine says of the guest's end, ``finish`` what was brought out.
+        ``interactive`` takes standard input by ``write``; ``silent`` is for a run without any. At most
+        ``keep`` bytes of each stream are held where the launch sets no limit on output; ``None`` holds all.
+        ``trace`` is a number under which the run's steps are noted: see ``_trace``.
+        A conversation that is not ``final`` raises ``LaunchLost`` where the warden is gone and the run has not begun;
+        ``replays`` tells that its standard input can be had once more.
+        """
+        self._final, self._replays = final, replays
+        self._unsent = bool(outgoing)
+        self._waits = self._beyond = self._asked = False
+        self._plan, self._translate, self._finish = plan, translate, finish
+        self._outgoing = bytearray(outgoing)
+        self._decoder = protocol.Decoder()
+        self._streams = {number: Intake(launch.watch, keep) for number in (1, 2)}
+        self._interactive = interactive
+        self._written = bytearray()
+        self._closing = False
+        self._stdin_open = not silent
+        self._sent = self._fed = 0
+        self._settled = False
+        self._begin = time.monotonic()
+        self.launch = launch
+        self.trace = trace
+        self.bundle = Bundle(launch.collect) if launch.collect else None
+        self.cancelled = False
+        self.result: Result | None = None
+        """The verdict, once it is there."""
+
+    @property
+    def outgoing(self) -> bytearray:
+        """The bytes to send; the sender deletes what is sent."""
+        return self._outgoing
+
+    @property
+    def wants_input(self) -> bool:
+        """Whether more of the guest's standard input should be read and handed over now."""
+        return self._stdin_open and not self._interactive and self._has_room
+
+    @property
+    def finished(self) -> bool:
+        """Whether the last message has come."""
+        return self.result is not None
+
+    @property
+    def settled(self) -> bool:
+        """Whether the run has ended by itself and all was said, so that its socket can be used again."""
+        return self._settled and not (self.cancelled or self._outgoing)
+
+    @property
+    def seconds(self) -> float:
+        """How long it has lasted."""
+        return time.monotonic() - self._begin
+
+    # -- what the caller wants -----------------------------------------------------------------------------------
+
+    def send_input(self, data: bytes | None) -> None:
+        """Hand over a piece of standard input; an empty one ends it, ``None`` is nothing yet."""
+        if self._stdin_open and data is not None:
+            self._stdin_open = bool(data)
+            self._sent += len(data)
+            self._beyond = True
+            self._outgoing += protocol.encode("stdin", data=data)
+
+    @property
+    def input_waiting(self) -> int:
+        """Bytes of standard input that were handed over or written, and that the guest is not known to have taken."""
+        return len(self._written) + self._sent - self._fed
+
+    def write(self, data: bytes) -> None:
+        """Take a piece of standard input, and send it on as the guest takes what was before it."""
+        if not self._interactive:
+            raise JobError("standard input is not open for writing: ask for it with interactive=True")
+        if self._closing:
+            raise JobError("standard input was closed; nothing can be written to it any more")
+        self._written += data
+        self._pump()
+
+    def close_input(self) -> None:
+        """End standard input behind what was written."""
+        self._closing = True
+        if self._interactive:
+            self._pump()
+
+    def ask(self, kind: Literal["signal", "pause", "resume"], **fields: int) -> None:
+        """Ask something of the warden."""
+        if not self.cancelled:
+            self._beyond = self._asked = True
+            self._outgoing += protocol.encode(kind, **fields)
+
+    def ping(self) -> None:
+        """Ask the warden for an answer."""
+        if not (self.cancelled or self._outgoing):  # or it will say when it takes that
+            self._beyond = True
+            self._outgoing += protocol.encode("ping")
+
+    def all_sent(self) -> None:
+        """Take notice that nothing is left to send."""
+        self._unsent = False
+
+    def cut_off(self) -> None:
+        """Take notice that nothing can be sent any more."""
+        self._unsent = self._unsent and not self._beyond
+        self._outgoing.clear()
+
+    def is_accepted(self, *, reset: bool) -> bool:
+        """Return whether the warden may have begun the run, now that it is gone.
+
+        A launch is accepted when the warden has read all of it, unless it answers ``waiting``: then when it says
+        ``accepted``. ``reset`` tells that it has left something unread, by the kernel's word: that is the launch if
+        nothing else was sent.
+        """
+        return not (self._waits or self._unsent or (reset and not self._beyond))
+
+    def cancel(self) -> None:
+        """Ask for the run to be ended: whoever sends shuts down that direction, and the verdict still comes."""
+        self.cancelled = True
+        self._stdin_open = False
+        self._written.clear()
+        self._outgoing.clear()
+
+    @property
+    def _has_room(self) -> bool:
+        return self._sent - self._fed < _WINDOW
+
+    def _pump(self) -> None:
+        while self._written and self._stdin_open and self._has_room:
+            self.send_input(bytes(self._written[:_PIECE]))
+            del self._written[:_PIECE]
+        if self._closing and not self._written:
+            self.send_input(b"")
+
+    # -- what the warden says ------------------------------------------------------------------------------------
+
+    def feed(self, data: bytes, *, reset: bool = False, why: str = "") -> Iterator[Event]:
+        """Take bytes from the warden (none at its end) and yield what happened. ``why`` it has ended is for the
+        verdict, ``reset`` as for ``is_accepted``."""
+        if not data and not self.finished:
+            why = why or "the warden ended in the middle of the run"
+            repeats = not (self._final or self.cancelled or self._asked or self._written or self._closing)
+            if repeats and (self._replays or not self._sent) and not self.is_accepted(reset=reset):
+                raise LaunchLost(why)
+            yield from self._refused(why)
+        try:
+            for kind, fields in self._decoder.feed(data):
+                if not self.finished:
+                    yield from self._take(kind, fields)
+        except (protocol.WireError, KeyError, TypeError, ValueError) as error:
+            raise ProtocolError(f"the warden sent nonsense: {error!r}") from error
+
+    def _take(self, kind: str, fields: dict[str, Any]) -> Iterator[Event]:
+        match kind:
+            case "output":
+                self._streams[fields["stream"]].take(fields["data"])
+                yield Output(fields["stream"], fields["at"], fields["data"])
+            case "fed":
+                self._fed = fields["count"]
+                self._pump()
+            case "started":
+                yield Started()
+            case "waiting" | "accepted":
+                self._waits = kind == "waiting"
+            case "pong":
+                pass
+            case "limit":
+                yield LimitReached(Guarantee(fields.pop("guarantee")), **fields)
+            case "usage":
+                yield UsageReport(**fields)
+            case "collected" if self.bundle is not None:
+                self.bundle.feed(fields["data"])
+            case "exited":
+                self._collect_notes(fields)
+                yield from self._exited(fields["report"])
+            case "refused":
+                yield from self._refused(fields["message"])
+            case _:
+                raise ProtocolError(f"no such message: {kind!r}")
+
+    def _collect_notes(self, fields: Mapping[str, Any]) -> None:
+        if self.trace:
+            _trace.note(self.trace, _trace.RECEIVED)
+            _trace.notes.extend(fields["notes"])
+            _trace.notes.extend(_trace.told(self.trace, words(fields["report"]).get("trace")))
+
+    def _exited(self, report: Mapping[str, Any]) -> Iterator[Event]:
+        """What was kept of the end of the output comes last, and then the verdict."""
+        for number, count, tail in zip((1, 2), report["output"], report["tails"], strict=True):
+            at, rest = self._streams[number].rest(count, tail)
+            if rest:
+                yield Output(1 if number == 1 else 2, at, rest)
+        ends = [self._streams[number].tail(tail) for number, tail in zip((1, 2), report["tails"], strict=True)]
+        report = {**report, "tails": ends}
+        stdout, stderr = self._heads()
+        if self._translate is not None:
+            report = self._translate(report, stderr)
+        denials = syscall_filter.denials(self._plan, report["denials"]) if report["denials"] else ()
+        self._settled = True
+        self.result = self._finished_with(
+            verdict(self._plan, report, stdout, stderr, denials), report["collect_trouble"]
+        )
+        yield Finished(self.result)
+
+    def _refused(self, message: str) -> Iterator[Event]:
+        stdout, stderr = self._heads()
+        if self.cancelled:
+            self.result = cancelled(self._plan, stdout_bytes=stdout, stderr_bytes=stderr)
+        else:
+            self.result = sandbox_failed(self._plan, message, stdout_bytes=stdout, stderr_bytes=stderr)
+        self.result = self._finished_with(self.result, "the run did not end in order")
+        yield Finished(self.result)
+
+    def _finished_with(self, result: Result, trouble: str) -> Result:
+        if self.bundle is not None:
+            self.bundle.close(trouble)
+        return result if self._finish is None else self._finish(result, self.launch, self.bundle)
+
+    def _heads(self) -> tuple[bytes, bytes]:
+        return self._streams[1].head(), self._streams[2].head()

@@ -1,0 +1,258 @@
+"""Planning: which mechanism holds each guarantee of a policy, and whether that is enough. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from stockade.core.errors import PlanError
+from stockade.core.frozen import FrozenDict
+from stockade.policy import capabilities as _capabilities
+from stockade.policy.guarantees import LIMITS, Enforcement, Guarantee, Isolation, Strength
+
+if TYPE_CHECKING:
+    from stockade.planning.facts import HostFacts
+    from stockade.policy.model import Policy
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A policy that can be held here: the backend, and what holds each guarantee."""
+
+    backend: str
+    policy: Policy
+    facts: HostFacts
+    enforcement: Mapping[Guarantee, Enforcement]
+    isolation: Isolation = Isolation.NAMESPACES
+    own_filter: bytes | None = None
+    """What ``security.syscalls_file`` held: later changes of the file do not change the plan."""
+    closes_sockets: bool = False
+    """Whether the guest can make no Unix socket but pairs, since files of the host are shown as they are."""
+
+
+def plan(
+    policy: Policy,
+    facts: HostFacts,
+    backend: str,
+    capabilities: Mapping[Guarantee, Enforcement],
+    *,
+    own_filter: bytes | None = None,
+    isolation: Isolation = Isolation.NAMESPACES,
+    cannot_keep: str = "",
+) -> Plan:
+    """Return the plan for ``policy``, given what ``backend`` is capable of on this host.
+
+    ``own_filter`` is the content of the policy's ``security.syscalls_file``; ``cannot_keep`` says why the backend
+    leaves a guest none of the policy's ``security.capabilities``.
+    Raises ``PlanError`` with a sentence for every guarantee that is asked for and not held strongly enough.
+    """
+    enforcement = {}
+    missing = {}
+    closes = policy.filesystem.shows_host and policy.filesystem.sockets == "closed"
+    for guarantee in Guarantee:
+        if not policy.asks(guarantee):
+            enforcement[guarantee] = Enforcement.absent(_not_asked(guarantee))
+            continue
+        held = _slowed(guarantee, _under_policy(guarantee, capabilities[guarantee], policy), policy, facts)
+        if guarantee is Guarantee.IPC and policy.filesystem.shows_host:
+            held = _beside_sockets(held, policy, filtered=capabilities[Guarantee.SYSCALLS].strength)
+        floor = policy.floor(guarantee)
+        enforcement[guarantee] = held
+        if not held.strength.holds(floor):
+            missing[guarantee.value] = _shortfall(guarantee, held, floor)
+    unkept = _unkept(policy, cannot_keep)
+    if unkept:
+        missing["security.capabilities"] = unkept
+    if missing:
+        raise PlanError(backend, missing)
+    return _known(Plan(backend, policy, facts, FrozenDict(enforcement), isolation, own_filter, closes))
+
+
+def _known(made: Plan) -> Plan:
+    """Return the plan like this one that was made before of the same policy, if there is one: what is worked out of a
+    plan is kept by the plan itself, and each sandbox of a program would have its own."""
+    global _recent
+    for each in _recent:
+        if each.policy is made.policy and each.facts is made.facts and _decided(each) == _decided(made):
+            return each
+    _recent = (made, *_recent[: _RECENT - 1])
+    return made
+
+
+def _decided(made: Plan) -> tuple[object, ...]:
+    return made.backend, made.isolation, made.own_filter, made.enforcement, made.closes_sockets
+
+
+_RECENT = 8
+_recent: tuple[Plan, ...] = ()
+
+
+def _unkept(policy: Policy, cannot_keep: str) -> str:
+    """Return why the capabilities of ``policy`` cannot be kept, an empty text if they can."""
+    security = policy.security
+    if not security.capabilities:
+        return ""
+    if policy.network == "host":
+        why = "with network='host' the ports would be the host's"
+    elif security.syscalls == "tight" and security.syscalls_file is None:
+        why = "security.syscalls='tight' lets no socket be made that has ports"
+    else:
+        why = cannot_keep
+    return f"{', '.join(security.capabilities)} cannot be kept: {why}" if why else ""
+
+
+@lru_cache(maxsize=64)
+def plan_for_job(plan: Plan, kind: str, *, counts: bool, shows_host: bool = False) -> Plan:
+    """Return the plan as it is for a job of this ``kind``: operations are counted by an agent that not every job has,
+    and the job may show files of the host that the policy does not name (``shows_host``).
+
+    ``kind`` is a word for the message, ``counts`` tells whether its agent counts. Raises ``PlanError`` if the policy
+    asks for a guarantee that the job takes away, and does not accept less.
+    """
+    if shows_host and not plan.policy.filesystem.shows_host:
+        plan = _with_sockets(plan)
+    if counts or not plan.policy.asks(Guarantee.OPERATIONS):
+        return plan
+    held = Enforcement.absent(f"nothing counts the operations of {kind}: only Python and Ruby source is counted")
+    floor = plan.policy.floor(Guarantee.OPERATIONS)
+    if not held.strength.holds(floor):
+        raise PlanError(plan.backend, {Guarantee.OPERATIONS.value: _shortfall(Guarantee.OPERATIONS, held, floor)})
+    return replace(plan, enforcement=FrozenDict({**plan.enforcement, Guarantee.OPERATIONS: held}))
+
+
+def _with_sockets(plan: Plan) -> Plan:
+    """Return the plan for a job that shows files of the host by itself."""
+    policy, filtered = plan.policy, plan.enforcement[Guarantee.SYSCALLS].strength
+    held = _beside_sockets(plan.enforcement[Guarantee.IPC], policy, filtered=filtered)
+    floor = policy.floor(Guarantee.IPC)
+    if not held.strength.holds(floor):
+        raise PlanError(plan.backend, {Guarantee.IPC.value: _shortfall(Guarantee.IPC, held, floor)})
+    enforcement = FrozenDict({**plan.enforcement, Guarantee.IPC: held})
+    return replace(plan, enforcement=enforcement, closes_sockets=policy.filesystem.sockets == "closed")
+
+
+def _beside_sockets(held: Enforcement, policy: Policy, *, filtered: Strength) -> Enforcement:
+    """Return what holds IPC where files of the host are shown as they are: a socket of the host may lie among them."""
+    if policy.filesystem.sockets == "open":
+        return Enforcement.absent(
+            "filesystem.sockets='open': Unix sockets in the folders that are shown are in reach as far as their "
+            "permissions go"
+        )
+    if filtered is Strength.ABSENT:
+        return Enforcement.absent(
+            "no filter can be loaded here, so Unix sockets in the folders that are shown are in reach as far as their "
+            "permissions go"
+        )
+    if held.strength is Strength.ABSENT:
+        return held
+    mechanism = held.mechanism if "seccomp" in held.mechanism else f"{held.mechanism}, seccomp filter"
+    note = "the guest can make no Unix socket but pairs, since files of the host are shown"
+    return Enforcement(mechanism, held.strength, f"{held.note}; {note}" if held.note else note)
+
+
+def _not_asked(guarantee: Guarantee) -> str:
+    if guarantee is Guarantee.NETWORK:
+        return "the policy gives the host's network: services on its loopback and cloud metadata addresses are in reach"
+    return "not asked for: unlimited"
+
+
+def _under_policy(guarantee: Guarantee, held: Enforcement, policy: Policy) -> Enforcement:
+    """Weaken what a backend can do in general by what this policy opens."""
+    if guarantee is Guarantee.DISK and policy.filesystem.writable:
+        return Enforcement.absent(
+            f"nothing bounds what is written below {', '.join(policy.filesystem.writable)}; "
+            f"places that the sandbox makes are held by {held.mechanism}"
+        )
+    if guarantee is Guarantee.FILESYSTEM_WRITE and _leaves_pipes(held, policy):
+        note = "named pipes in folders that are shown can be written, where their modes allow it and the host reads"
+        return Enforcement(held.mechanism, held.strength, "; ".join(filter(None, (held.note, note))))
+    if guarantee is Guarantee.PRIVILEGES:
+        kept = (f"{name}: {_capabilities.KEPT[name]}" for name in policy.security.capabilities)
+        held = _noting(held, *kept, _shared_account(policy))
+    if guarantee in _IN_HOST_NETWORK and policy.network == "host":
+        before = [held.note] if guarantee is Guarantee.MEMORY else []
+        return Enforcement(held.mechanism, held.strength, "; ".join((*before, _IN_HOST_NETWORK[guarantee])))
+    if policy.security.syscalls_file is not None and held.strength is not Strength.ABSENT:
+        return _under_own_filter(guarantee, held, policy)
+    return held
+
+
+def _leaves_pipes(held: Enforcement, policy: Policy) -> bool:
+    """Return whether the guest may write to a named pipe of the host in a folder that it should only read: a read-only
+    mount refuses that as little as a connection to a socket. Landlock does, but not below what the guest may write."""
+    if held.strength is Strength.ABSENT or not policy.filesystem.shows_host:
+        return False
+    files = policy.filesystem
+    return "Landlock" not in held.mechanism or any(
+        path.startswith(("/tmp/", "/dev/shm/", "/workspace/")) for path in (*files.read, files.workspace)
+    )
+
+
+_IN_HOST_NETWORK = {
+    Guarantee.IPC: "abstract unix sockets belong to the network, which is the host's",
+    Guarantee.MEMORY: "in the host's network nobody watches what netlink sockets, and connections that nobody has "
+    "accepted, hold: worst case net.core.rmem_max and tcp_rmem of each",
+}
+"""What is not held where the guest has the host's network."""
+
+
+def _slowed(guarantee: Guarantee, held: Enforcement, policy: Policy, facts: HostFacts) -> Enforcement:
+    """Say what a rate of reads does not reach, and what it does to another guarantee."""
+    if guarantee is Guarantee.IO_READ and held.strength is not Strength.ABSENT:
+        files = policy.filesystem
+        shown = {*files.read, *files.write, files.workspace, *(path for path, _ in facts.system)}
+        beyond = sorted(path for path in shown for place in facts.off_disk if _overlap(path, place))
+        if beyond:
+            return Enforcement.absent(
+                f"{', '.join(beyond)} lies, or has something in it, on no disk that can be slowed"
+            )
+    if guarantee is Guarantee.WALL_TIME and policy.asks(Guarantee.IO_READ):
+        note = "; what a call has asked of a disk by then is waited for, at full speed"
+        return Enforcement(held.mechanism, held.strength, held.note + note)
+    return held
+
+
+def _overlap(path: str, place: str) -> bool:
+    return place == "/" or f"{path}/".startswith(f"{place}/") or f"{place}/".startswith(f"{path}/")
+
+
+def _under_own_filter(guarantee: Guarantee, held: Enforcement, policy: Policy) -> Enforcement:
+    """Name the file that decides, and what other guarantees would have had from ours."""
+    path, replaces = policy.security.syscalls_file, policy.security.syscalls_mode == "replace"
+    if guarantee is Guarantee.SYSCALLS:
+        how = "alone" if replaces else f"in addition to {policy.security.syscalls!r}"
+        return Enforcement(f"{held.mechanism} of {path}, {how}", held.strength, "as the file was when this was planned")
+    return _noting(held, _HELPED[guarantee]) if replaces and guarantee in _HELPED else held
+
+
+def _shared_account(policy: Policy) -> str:
+    uid = policy.security.host_uid
+    return "" if uid is None else f"what the kernel counts by account is counted with all else of uid {uid}"
+
+
+def _noting(held: Enforcement, *notes: str) -> Enforcement:
+    return Enforcement(held.mechanism, held.strength, "; ".join(filter(None, (held.note, *notes))))
+
+
+_SLOWED = (
+    "if the policy's own filter allows scheduling for other processes, a guest may slow its own init down, and its end"
+)
+_HELPED = {
+    Guarantee.WALL_TIME: _SLOWED,
+    Guarantee.CPU_TIME: _SLOWED,
+    Guarantee.NETWORK: "VM sockets, where the host has them, are in reach if the policy's own filter allows them",
+    Guarantee.PRIVILEGES: "if the policy's own filter lets a guest set its limit on core files to 0, a crash starts "
+    "the handler that kernel.core_pattern pipes to",
+    Guarantee.PROCESS_VIEW: "if the policy's own filter allows prlimit64 for other processes, a guest may lower "
+    "its own init's limits, which ends the run",
+}
+"""What the filters of stockade do for other guarantees, and a file in their place may not."""
+
+
+def _shortfall(guarantee: Guarantee, held: Enforcement, floor: Strength) -> str:
+    have = "nothing holds it" if held.strength is Strength.ABSENT else f"{held.mechanism} is {held.strength} only"
+    loosen = f"or accept less: accept={{{guarantee.value!r}: {held.strength.value!r}}}"
+    lift = f", or lift it: limits={{{guarantee.value!r}: 'unlimited'}}" if guarantee in LIMITS else ""
+    return f"{have}, {floor} is asked for ({held.note or 'no better mechanism here'}); {loosen}{lift}"

@@ -1,0 +1,269 @@
+"""The system-call filter that a policy gets here: its program, and its refusals in words."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from stockade.core.errors import FieldProblem, PolicyError, SetupError
+from stockade.linux import faults, landlock
+from stockade.policy.guarantees import Guarantee, Isolation
+from stockade.runs.result import Denial
+
+if TYPE_CHECKING:
+    from stockade.linux.seccomp import Table
+    from stockade.planning.facts import HostFacts
+    from stockade.planning.plan import Plan
+    from stockade.policy.model import Policy
+
+_MOST = 1 << 20
+_FIELD = "security.syscalls_file"
+
+
+@dataclass(frozen=True)
+class _Rules:
+    """All that decides about a filter, so that it is made once."""
+
+    machine: str
+    kernel: tuple[int, int]
+    which: str
+    bounds_memory: bool
+    """Whether the policy bounds memory. The filter then refuses memory that nothing counts."""
+    refuse_shared_memory: bool
+    shared_host: tuple[bool, bool, bool] | None
+    """Where the guest has no namespaces: whether it may use the network, its uid is its own, signals are scoped."""
+    own: bytes | None
+    replaces: bool
+    closes_sockets: bool
+    """Whether Unix sockets are refused, because one of the host may lie in a folder that is shown."""
+    refuse_watching: bool = False
+
+
+def read(policy: Policy, facts: HostFacts, isolation: Isolation) -> bytes | None:
+    """Return the content of the policy's own filter, read once for a plan; ``PolicyError`` if it is none."""
+    path = policy.security.syscalls_file
+    if path is None:
+        return None
+    try:
+        _check_place(path, policy.filesystem.writable)
+        content = _content(path)
+        _check(_rules(policy, facts, isolation, content, closes_sockets=True))
+    except OSError as error:
+        raise _problem(path, f"cannot be read: {error.strerror}") from None
+    except RecursionError:
+        raise _problem(path, "is nested too deeply") from None
+    except ValueError as error:
+        raise _problem(path, str(error)) from None
+    return content
+
+
+def program(plan: Plan, *, engine: bool = False) -> bytes:
+    """Return the program to load; ``SetupError`` where no descriptor is free to read what makes it.
+
+    ``engine`` tells that an engine makes the user namespace, so that nobody bounds what the guest takes of inotify.
+    The filter then refuses inotify to a guest that shares its account.
+    """
+    rules = _of(plan)
+    if engine and (plan.facts.uid != 0 or plan.policy.security.host_uid is not None):
+        rules = replace(rules, refuse_watching=True)
+    try:
+        return _program(rules, plan.policy.security.explain_denials)
+    except OSError as error:  # modules are imported when they are needed first
+        raise SetupError(faults.explain("make the system-call filter", error)) from error
+
+
+def errnos(plan: Plan) -> dict[int, int]:
+    """Return the errno of each call that the warden refuses, by number, where the policy wants that."""
+    if not plan.policy.security.explain_denials:
+        return {}
+    return _table(_of(plan)).refusals()
+
+
+def denials(plan: Plan, told: Iterable[tuple[int, int, Sequence[int]]]) -> tuple[Denial, ...]:
+    """Return in words what the warden has refused: number, count and the first arguments of each call."""
+    rules = _of(plan)
+    path = plan.policy.security.syscalls_file
+    return tuple(_denial(rules, path, number, count, tuple(args)) for number, count, args in told)
+
+
+def _problem(path: str, reason: str) -> PolicyError:
+    return PolicyError([FieldProblem(_FIELD, repr(path), reason)])
+
+
+def _check_place(path: str, writable: Sequence[str]) -> None:
+    real = os.path.realpath(path)
+    for folder in map(os.path.realpath, writable):
+        if os.path.commonpath((folder, real)) == folder:
+            raise ValueError(f"lies in {folder}, where the guest may write: an earlier one may have changed it")
+
+
+def _content(path: str) -> bytes:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # what is no file must not hold us up
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise ValueError("is no file")
+        with os.fdopen(fd, "rb", closefd=False) as file:
+            content = file.read(_MOST + 1)
+    finally:
+        os.close(fd)
+    if len(content) > _MOST:
+        raise ValueError("is larger than 1 MiB")
+    return content
+
+
+def _of(plan: Plan) -> _Rules:
+    return _rules(plan.policy, plan.facts, plan.isolation, plan.own_filter, closes_sockets=plan.closes_sockets)
+
+
+def _rules(
+    policy: Policy, facts: HostFacts, isolation: Isolation, own: bytes | None, *, closes_sockets: bool
+) -> _Rules:
+    shared = (policy.network == "host", facts.uid == 0, facts.landlock >= landlock.SCOPED_SINCE)
+    return _Rules(
+        machine=facts.machine,
+        kernel=facts.version,
+        which=policy.security.syscalls,
+        bounds_memory=policy.asks(Guarantee.MEMORY),
+        refuse_shared_memory=policy.asks(Guarantee.MEMORY) and "memory" not in facts.cgroups,
+        shared_host=shared if isolation is Isolation.PROCESS else None,
+        own=own,
+        replaces=policy.security.syscalls_mode == "replace",
+        closes_sockets=closes_sockets,
+    )
+
+
+def _check(rules: _Rules) -> None:
+    from stockade.linux.seccomp import own
+
+    if rules.machine not in ("x86_64", "aarch64"):
+        return  # there is no filter at all, which is for the plan to say
+    lacking = own.lacking(_table(rules))
+    if lacking:
+        raise ValueError(f"no program could be started: the file must allow {', '.join(lacking)}")
+    _program(rules, explain=True)
+
+
+@lru_cache(maxsize=16)
+def _program(rules: _Rules, explain: bool) -> bytes:
+    from stockade.linux.seccomp import compile_table, filters
+
+    table = _table(rules)
+    return compile_table(filters.listening(table) if explain else table)
+
+
+@lru_cache(maxsize=16)
+def _table(rules: _Rules) -> Table:
+    from stockade.linux.seccomp import Arch, Filter, filters, load_profile, own
+
+    arch = Arch(rules.machine)
+    ours = filters.table_of(Filter(rules.which), arch)
+    table = ours
+    if rules.own is not None:
+        theirs = load_profile(rules.own, arch, added_to=None, kernel=rules.kernel)
+        table = theirs if rules.replaces else own.added(ours, theirs)
+    if rules.shared_host is not None:
+        network, own_uid, scoped_signals = rules.shared_host
+        table = filters.on_shared_host(table, network=network, own_uid=own_uid, scoped_signals=scoped_signals)
+    if rules.closes_sockets:
+        table = filters.without_unix_sockets(table)
+    if rules.refuse_watching:
+        table = filters.without_watching(table)
+    if rules.bounds_memory:
+        table = filters.without_uncounted_memory(table)
+    return filters.without_shared_memory(table) if rules.refuse_shared_memory else table
+
+
+def _denial(rules: _Rules, path: str | None, number: int, count: int, args: tuple[int, ...]) -> Denial:
+    from stockade.linux.seccomp import words
+
+    name, does = words.describe(number, _table(rules).arch)
+    return Denial(
+        call=name,
+        count=count,
+        explanation=f"{does}; {_why(rules, path, number, args)}",
+        allowed_by=_allowed_by(rules, path, number, args),
+    )
+
+
+def _without_limit(rules: _Rules) -> _Rules:
+    return _Rules(**{**vars(rules), "bounds_memory": False, "refuse_shared_memory": False})
+
+
+def _reaches_the_host(rules: _Rules, number: int, args: tuple[int, ...]) -> bool:
+    """Whether the call is refused only because the guest has no namespaces of its own."""
+    if rules.shared_host is None:
+        return False
+    return _passes(_Rules(**{**vars(rules), "shared_host": None}), number, args)
+
+
+def _reaches_sockets(rules: _Rules, number: int, args: tuple[int, ...]) -> bool:
+    """Whether the call is refused only because folders of the host are shown."""
+    return rules.closes_sockets and _passes(_Rules(**{**vars(rules), "closes_sockets": False}), number, args)
+
+
+def _uncounted(rules: _Rules, number: int, args: tuple[int, ...]) -> bool:
+    """Whether the call is refused only because nothing here counts the memory that it takes."""
+    return rules.bounds_memory and _passes(_without_limit(rules), number, args)
+
+
+def _takes_uncounted(rules: _Rules, number: int, args: tuple[int, ...]) -> bool:
+    """Whether the call takes memory that no limit counts on any host."""
+    from stockade.linux.seccomp import filters
+    from stockade.linux.seccomp.rules import UNCOUNTED
+    from stockade.linux.seccomp.table import PASSING
+
+    return filters.closing(_table(rules).arch, UNCOUNTED).decide(number, args) not in PASSING
+
+
+def _passes(rules: _Rules, number: int, args: tuple[int, ...]) -> bool:
+    from stockade.linux.seccomp.table import PASSING
+
+    return _table(rules).decide(number, args) in PASSING
+
+
+_BY_CIRCUMSTANCE = (
+    (_uncounted, "limits.memory='unlimited'"),
+    (_reaches_sockets, "filesystem.sockets='open', or the folder as a workspace with access='overlay' or 'copy'"),
+    (_reaches_the_host, "a backend with namespaces, such as 'native'"),
+)
+"""Calls that are refused for where the guest runs and what it is shown, and what would allow each."""
+
+
+def _why(rules: _Rules, path: str | None, number: int, args: tuple[int, ...]) -> str:
+    from stockade.linux.seccomp import words
+    from stockade.linux.seccomp.rules import SHARED_MEMORY_WHY, UNCOUNTED_WHY
+
+    if _uncounted(rules, number, args):
+        if _takes_uncounted(rules, number, args):
+            return f"refused because {UNCOUNTED_WHY}"
+        return f"refused because {SHARED_MEMORY_WHY}, and no control group counts it here"
+    if _reaches_sockets(rules, number, args):
+        return "refused because files of the host are shown, and a socket of the host may lie among them"
+    if _reaches_the_host(rules, number, args):
+        return "refused because without namespaces of its own the guest would reach the host's with it"
+    if rules.own is not None and rules.replaces:
+        return f"the filter in {path} refuses it"
+    too = f", and {path} does not allow it" if rules.own is not None else ""
+    return words.why_refused(number, _table(rules).arch, rules.which) + too
+
+
+def _allowed_by(rules: _Rules, path: str | None, number: int, args: tuple[int, ...]) -> str:
+    from stockade.linux.seccomp import Filter, own
+
+    for asks, answer in _BY_CIRCUMSTANCE:
+        if asks(rules, number, args):
+            return answer
+    if rules.own is not None and rules.replaces:
+        return f"{_FIELD}: an entry for it in {path}"
+    for which in Filter:
+        if Filter(rules.which) != which and which.includes(Filter(rules.which)):
+            wider = _Rules(**{**vars(rules), "which": which.value})
+            if _passes(wider, number, args):
+                return f"security.syscalls={which.value!r}"
+    if own.stays_closed(_table(rules), number, args):
+        return f"{_FIELD} with security.syscalls_mode='replace'"
+    return f"{_FIELD}: a filter of your own that allows it"

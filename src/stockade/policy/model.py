@@ -1,0 +1,222 @@
+"""The policy: what a run may use and touch. Data that validates itself when it is built."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    ValidationError,
+)
+
+from stockade.core.errors import FieldProblem, PolicyError, nearest
+from stockade.core.frozen import FrozenDict
+from stockade.policy.guarantees import FLOORS, LIMITS, Guarantee, Strength
+from stockade.policy.parts import Commands, Environment, Filesystem, Languages, Limits, Part, Security, frozen
+from stockade.policy.profiles import DEFAULT_ACCEPT
+
+
+def _table(value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        raise ValueError("expected a table of guarantee to the weakest strength that is enough")
+    return dict(value)
+
+
+def _member(kind: Any, word: str) -> BeforeValidator:
+    def check(value: Any) -> Any:
+        try:
+            return kind(value)
+        except ValueError:
+            near = nearest(str(value), kind)
+            hint = f"did you mean {near!r}?" if near else f"there are: {', '.join(kind)}"
+            raise ValueError(f"{value!r} is no {word}; {hint}") from None
+
+    return BeforeValidator(check)
+
+
+_Accept = Annotated[
+    dict[Annotated[Guarantee, _member(Guarantee, "guarantee")], Annotated[Strength, _member(Strength, "strength")]],
+    BeforeValidator(_table),
+    AfterValidator(frozen),
+]
+
+_UNSET: Any = object()
+"""What was not given, so that ``model_fields_set`` tells what was."""
+
+
+class Policy(Part):
+    """What a run may use and touch. Immutable; every mistake in it is reported at once, as ``PolicyError``.
+
+    Nested parts may be given as mappings: ``Policy(limits={"memory": "64MiB", "wall_time": 2})``.
+    An unset field has the default profile's figure; an empty list means nothing, never everything.
+    """
+
+    limits: Limits = Field(default=Limits(), description="resources and how much of each")
+    filesystem: Filesystem = Field(default=Filesystem(), description="files of the host")
+    network: Literal["none", "host"] = Field(
+        default="none",
+        description="'none': a network of its own with nothing but its own loopback; 'host': the host's, "
+        "which reaches services on its loopback and cloud metadata addresses",
+    )
+    environment: Environment = Field(default=Environment(), description="environment variables")
+    security: Security = Field(default=Security(), description="identity and privileges")
+    commands: Commands = Field(default=Commands(), description="commands that may be passed on")
+    languages: Languages = Field(default=Languages(), description="what interpreters bound by themselves")
+    isolation: Literal["process", "namespaces", "wasm", "own_kernel"] | None = Field(
+        default=None,
+        description="the least that may stand between guest and host; unset: a process, or what the trust asks for",
+    )
+    on_output: Literal["truncate", "kill"] = Field(
+        default="truncate",
+        description="past the output limit: keep head and tail and discard the rest, or end the run",
+    )
+    accept: _Accept = Field(
+        default_factory=FrozenDict,
+        description="guarantee to the weakest strength that is enough, where the usual floor is too high",
+    )
+
+    def __init__(
+        self,
+        *,
+        limits: Limits | Mapping[str, Any] = _UNSET,
+        filesystem: Filesystem | Mapping[str, Any] = _UNSET,
+        network: str = _UNSET,
+        environment: Environment | Mapping[str, Any] = _UNSET,
+        security: Security | Mapping[str, Any] = _UNSET,
+        commands: Commands | Mapping[str, Any] = _UNSET,
+        languages: Languages | Mapping[str, Any] = _UNSET,
+        isolation: str | None = _UNSET,
+        on_output: str = _UNSET,
+        accept: Mapping[Any, Any] = _UNSET,
+        **unknown: Any,
+    ) -> None:
+        fields = {
+            "limits": _plain(limits),
+            "filesystem": _plain(filesystem),
+            "network": network,
+            "environment": _plain(environment),
+            "security": _plain(security),
+            "commands": _plain(commands),
+            "languages": _plain(languages),
+            "isolation": isolation,
+            "on_output": on_output,
+            "accept": accept,
+        }
+        given = {name: value for name, value in fields.items() if value is not _UNSET}
+        try:
+            super().__init__(**given, **unknown)
+        except ValidationError as error:
+            raise PolicyError([_problem(item) for item in error.errors()]) from None
+
+    @classmethod
+    def profile(cls, name: str, **fields: Any) -> Policy:
+        """Return the profile ``name`` with ``fields`` on top: ``Policy.profile("strict", limits={"memory": "1GiB"})``.
+
+        A field, a single limit as well, that is not given is the profile's. ``stockade.resolve`` merges more than that.
+        Raises ``PolicyError`` if there is no such profile, or for whatever makes no sense in the fields.
+        """
+        from stockade.policy import merge  # which a plain policy has no use for
+
+        return cls.parse(merge.merge([*merge.profile(name), merge.Layer("argument", fields)]).data())
+
+    @classmethod
+    def named(cls, policy: Policy | str | None) -> Policy:
+        """Return the policy itself, the profile of that name, or the default profile."""
+        if policy is None:
+            return _default()
+        if isinstance(policy, str):
+            return cls.profile(policy)
+        if not isinstance(policy, Policy):
+            raise PolicyError([FieldProblem("policy", repr(policy)[:80], "expected a Policy or a profile's name")])
+        return policy
+
+    @classmethod
+    def parse(cls, data: Mapping[str, Any]) -> Policy:
+        """Return the policy that ``data`` (as read from TOML or JSON) describes."""
+        if not isinstance(data, Mapping):
+            raise PolicyError([FieldProblem("policy", repr(data)[:80], "expected a table of fields")])
+        odd = [key for key in data if not isinstance(key, str)]
+        if odd:
+            raise PolicyError([FieldProblem(repr(odd[0]), "", "a field's name is text")])
+        return cls(**data)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Policy:
+        """Return the policy in the file ``path``: TOML, or JSON when the name ends in ``.json``."""
+        file = Path(path)
+        try:
+            text = file.read_text(encoding="utf-8")
+            data = read(text, as_json=file.suffix == ".json")
+        except (OSError, ValueError, RecursionError) as error:
+            raise PolicyError([FieldProblem("policy", str(path), f"cannot be read: {error}")]) from None
+        return cls.parse(data)
+
+    def floor(self, guarantee: Guarantee) -> Strength:
+        """Return the weakest strength that satisfies this policy for ``guarantee``."""
+        if guarantee in self.accept:
+            return self.accept[guarantee]
+        accepted = DEFAULT_ACCEPT.get(guarantee.value)
+        return Strength(accepted) if accepted else FLOORS[guarantee]
+
+    def asks(self, guarantee: Guarantee) -> bool:
+        """Return whether this policy asks for ``guarantee``: a lifted limit and ``network="host"`` do not."""
+        if guarantee in LIMITS:
+            return self.limits.figure(guarantee) is not None
+        return not (guarantee is Guarantee.NETWORK and self.network == "host")
+
+
+@lru_cache(maxsize=1)
+def _default() -> Policy:
+    """Return the policy of all who name none: one object, so that what is worked out of it is worked out once."""
+    return Policy()
+
+
+def read(text: str, *, as_json: bool) -> Any:
+    """Return what a file says, as data; ``ValueError`` where it is no TOML or JSON, or says one thing twice."""
+    return json.loads(text, object_pairs_hook=_once) if as_json else tomllib.loads(text)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice!r} is there twice")
+    return table
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def _problem(item: Any) -> FieldProblem:
+    field = ".".join(str(part) for part in item["loc"] if part not in _NO_NAMES)
+    reason = item["msg"].removeprefix("Value error, ")
+    if item["type"] == "extra_forbidden":
+        reason = "there is no such field" + _meant(item["loc"])
+    value = repr(item["input"])
+    return FieldProblem(field, value if len(value) <= 80 else value[:77] + "...", reason)
+
+
+_NO_NAMES = ("int", "float", "literal['unlimited']", "[key]")
+"""What pydantic puts into a place beside the names of fields."""
+
+
+def _meant(place: Sequence[Any]) -> str:
+    """Return which field was probably meant: of that name elsewhere, or of a like name, in the same table first."""
+    from stockade.policy.rules import PARTS, RULES
+
+    *inside, last = map(str, place)
+    table = ".".join(inside)
+    names = {path.rpartition(".")[2]: path for path in (*RULES, *PARTS)}
+    own = {name: name for name, path in names.items() if path.rpartition(".")[0] == table}
+    meant = names.get(last) or own.get(nearest(last, own)) or names.get(nearest(last, names))
+    return f"; did you mean {meant!r}?" if meant else ""

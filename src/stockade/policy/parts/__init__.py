@@ -1,0 +1,8 @@
+"""The parts of a policy, from limits to languages. Each refuses what makes no sense in it."""
+
+from stockade.policy.parts.base import Part, frozen
+from stockade.policy.parts.filesystem import Filesystem
+from stockade.policy.parts.guest import Commands, Environment, Security
+from stockade.policy.parts.limits import Languages, Limits
+
+__all__ = ["Commands", "Environment", "Filesystem", "Languages", "Limits", "Part", "Security", "frozen"]

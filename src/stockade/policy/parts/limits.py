@@ -1,0 +1,128 @@
+"""The figures of a policy: how much of each resource, and what interpreters bound by themselves."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, WithJsonSchema
+
+from stockade.core.units import (
+    UNLIMITED,
+    format_size,
+    parse_cores,
+    parse_count,
+    parse_operations,
+    parse_seconds,
+    parse_size,
+)
+from stockade.policy.guarantees import Guarantee
+from stockade.policy.parts.base import Part
+from stockade.policy.profiles import DEFAULT_LIMITS
+
+Unlimited = Literal["unlimited"]
+
+
+def _at_least(least: float, words: str) -> AfterValidator:
+    def check(value: Any) -> Any:
+        if value != UNLIMITED and value < least:
+            raise ValueError(f"must be at least {words}")
+        return value
+
+    return AfterValidator(check)
+
+
+def _limit(name: str, description: str) -> Any:
+    figure = DEFAULT_LIMITS[name]
+    return Field(default=UNLIMITED if figure is None else figure, description=description)
+
+
+def _written(kind: str, *examples: str | float) -> WithJsonSchema:
+    schema: dict[str, Any] = {"anyOf": [{"type": kind, "minimum": 0}, {"type": "string"}]}
+    return WithJsonSchema(schema | {"examples": [*examples, UNLIMITED]})
+
+
+def _below_memory(value: Any, info: ValidationInfo) -> Any:
+    memory = info.data.get("memory", UNLIMITED)
+    if UNLIMITED not in (value, memory) and value >= memory:
+        raise ValueError(f"must be below limits.memory, {format_size(memory)}: there the run is ended")
+    return value
+
+
+_Size = Annotated[int | Unlimited, BeforeValidator(parse_size), _written("integer", "64MiB", 65536)]
+_Count = Annotated[int | Unlimited, BeforeValidator(parse_count), _written("integer", 10)]
+_Operations = Annotated[int | Unlimited, BeforeValidator(parse_operations), _written("integer", 1_000_000)]
+_Seconds = Annotated[float | Unlimited, BeforeValidator(parse_seconds), _written("number", "1.5s", 2)]
+_Cores = Annotated[float | Unlimited, BeforeValidator(parse_cores), _written("number", 0.5)]
+
+
+class Limits(Part):
+    """How much of each resource the whole tree of processes may use. Unset means the default profile."""
+
+    cpu_time: Annotated[_Seconds, _at_least(0.01, "10 ms")] = _limit(
+        "cpu_time", "CPU seconds of the whole tree of processes"
+    )
+    cpu_rate: Annotated[_Cores, _at_least(0.01, "0.01 cores")] = _limit(
+        "cpu_rate", "cores that the tree may use at a time"
+    )
+    wall_time: Annotated[_Seconds, _at_least(0.01, "10 ms")] = _limit(
+        "wall_time", "seconds on the clock from the start of the program"
+    )
+    memory: Annotated[_Size, _at_least(4 * 2**20, "4 MiB: a process needs as much to start")] = _limit(
+        "memory", "bytes of memory of the whole tree, files in memory included"
+    )
+    swap: _Size = _limit("swap", "bytes of swap beside the memory")
+    processes: Annotated[_Count, _at_least(1, "1")] = _limit(
+        "processes", "processes and threads at a time, the program's own first one included"
+    )
+    open_files: Annotated[_Count, _at_least(4, "4: three are standard input and output")] = _limit(
+        "open_files", "file descriptors a process may have open"
+    )
+    file_size: _Size = _limit("file_size", "bytes of the largest file that may be written")
+    disk: Annotated[_Size, _at_least(2**16, "64 KiB")] = _limit(
+        "disk", "bytes in all writable places that the sandbox makes, taken together"
+    )
+    output: _Size = _limit("output", "bytes kept of standard output, and as many of standard error")
+    operations: Annotated[_Operations, _at_least(1, "1")] = _limit(
+        "operations", "lines and turns of loops of the job's own code, in Python and Ruby"
+    )
+    stack: Annotated[_Size, _at_least(2**16, "64 KiB")] = _limit("stack", "bytes of the main thread's stack")
+    soft_memory: Annotated[_Size, _at_least(2**16, "64 KiB"), AfterValidator(_below_memory)] = Field(
+        default=UNLIMITED,
+        description="bytes of memory of the whole tree, below 'memory', past which the run is told of and goes on",
+    )
+    address_space: Annotated[_Size, _at_least(2**24, "16 MiB: a process maps as much to start")] = Field(
+        default=UNLIMITED,
+        description="bytes of address space of each process (RLIMIT_AS), used or not; breaks what reserves much and "
+        "uses little: V8, the JVM, Go, wasm engines",
+    )
+    data: Annotated[_Size, _at_least(2**22, "4 MiB: a process needs as much to start")] = Field(
+        default=UNLIMITED,
+        description="bytes of private writable memory of each process (RLIMIT_DATA): heap, mappings, threads' stacks",
+    )
+
+    io_read: Annotated[_Size, _at_least(2**16, "64 KiB a second")] = Field(
+        default=UNLIMITED, description="bytes a second that the tree may read from each disk, past the page cache"
+    )
+
+    def figure(self, guarantee: Guarantee) -> float | None:
+        """Return the figure of one limit, ``None`` where it was lifted with ``"unlimited"``."""
+        value = getattr(self, guarantee.value)
+        return None if value == UNLIMITED else value
+
+    @property
+    def soft(self) -> int | None:
+        """Bytes past which the run is told of, ``None`` where that was not asked for."""
+        return None if self.soft_memory == UNLIMITED else self.soft_memory
+
+
+class Languages(Part):
+    """What interpreters bound by themselves: help for code that means well, and no guarantee."""
+
+    regexp_timeout: Annotated[_Seconds, _at_least(0.001, "1 ms")] = Field(
+        default=UNLIMITED, description="seconds that one match of a regular expression may take, in Ruby 3.2 or newer"
+    )
+
+    @property
+    def seconds(self) -> float | None:
+        """The figure of ``regexp_timeout``, ``None`` where it is unlimited."""
+        return None if self.regexp_timeout == UNLIMITED else self.regexp_timeout

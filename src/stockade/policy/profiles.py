@@ -1,0 +1,181 @@
+"""The profiles as data, and the default one as what a field that nobody set means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from stockade.core.errors import FieldProblem, PolicyError, nearest
+from stockade.core.units import UNLIMITED
+
+MIB: Final = 1024 * 1024
+
+DEFAULT_LIMITS: Final[dict[str, int | float | None]] = {
+    "cpu_time": 30.0,
+    "cpu_rate": None,
+    "wall_time": 60.0,
+    "memory": 256 * MIB,
+    "swap": 0,
+    "processes": 10,
+    "open_files": 256,
+    "file_size": 64 * MIB,
+    "disk": 64 * MIB,
+    "output": 64 * 1024,
+    "operations": None,
+    "stack": 8 * MIB,
+}
+"""Bytes, seconds, cores or counts; ``None`` is ``"unlimited"``, which only this table and a caller may say."""
+
+DEFAULT_HIDDEN: Final = (
+    ".env", ".env.*", ".envrc", ".netrc", ".npmrc", ".pypirc", ".git-credentials", ".ssh", ".gnupg", ".aws", ".azure",
+    ".config/gcloud", ".kube", ".docker/config.json", "id_rsa*", "id_ed25519*", "*.pem", "*.key", "*.p12", "*.pfx",
+    "*.kdbx", "credentials.json", "secrets.*", ".terraform", "terraform.tfstate*",
+)  # fmt: skip
+"""What lies in projects and is nobody's business: fnmatch(3) patterns, of a name at any depth or of a whole path."""
+
+DEFAULT_ACCEPT: Final[dict[str, str]] = {
+    "memory": "supervisor",  # hosts without a memory cgroup: every process bounded, the tree sampled
+    "swap": "absent",  # without a memory cgroup nothing bounds swap on a host that has some
+}
+"""Where every profile is content with less than the usual floor."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A policy by name: the fields that it sets and what to know of them. What it leaves out is the default one's."""
+
+    about: str
+    fields: Mapping[str, Any]
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """Field to a sentence, where a host may hold less than the figure says or the field says more than it seems to."""
+
+
+_NOTES = {
+    "limits.memory": "where no control group counts memory, a sampled total of the tree is enough",
+    "limits.swap": "where no control group counts memory, nothing need hold it on a host that has swap",
+}
+_CPU_RATE = {"limits.cpu_rate": "where no control group bounds it, nothing need hold it; cpu_time is held as ever"}
+_ISOLATION = {"isolation": "says that namespaces are enough for code that is run with trust='untrusted', too"}
+_BOUND = {
+    "limits.disk": "nothing need bound what is written below the project, which is there for real; other places are "
+    "held to it",
+    "filesystem.workspace": "the folder that is current when the profile is taken",
+}
+_PACKAGES = {"filesystem.protected": "packages go into the project (.venv, node_modules); no cache of yours is there"}
+
+PROFILES: Final[dict[str, Profile]] = {
+    "default": Profile(
+        "what holds where nothing else is said",
+        {
+            "limits": {name: UNLIMITED if figure is None else figure for name, figure in DEFAULT_LIMITS.items()},
+            "filesystem": {"hidden": DEFAULT_HIDDEN},
+        },
+        _NOTES,
+    ),
+    "strict": Profile(
+        "a short answer from code of which nothing is known",
+        {
+            "limits": {
+                "memory": "64MiB", "cpu_time": 5, "wall_time": 10, "processes": 1, "open_files": 64,
+                "operations": UNLIMITED, "output": "64KiB",
+            },
+            "filesystem": {"access": "read"},
+            "isolation": "namespaces",
+            "on_output": "kill",
+        },
+        _NOTES | _ISOLATION,
+    ),
+    "conservative": Profile(
+        "small programs of a language model, counted in operations",
+        {
+            "limits": {
+                "memory": "128MiB", "cpu_rate": 0.5, "wall_time": 5, "processes": 5, "open_files": 100,
+                "operations": 10_000, "output": "64KiB",
+            },
+            "filesystem": {"access": "read"},
+            "isolation": "namespaces",
+            "on_output": "kill",
+            "accept": {"cpu_rate": "absent"},
+        },
+        _NOTES | _CPU_RATE | _ISOLATION,
+    ),
+    "moderate": Profile(
+        "programs that compute something and write files",
+        {
+            "limits": {
+                "memory": "256MiB", "cpu_rate": 1, "wall_time": 30, "processes": 10, "open_files": 200,
+                "operations": 50_000, "output": "1MiB",
+            },
+            "isolation": "namespaces",
+            "on_output": "truncate",
+            "accept": {"cpu_rate": "absent"},
+        },
+        _NOTES | _CPU_RATE | _ISOLATION,
+    ),
+    "generous": Profile(
+        "programs that also fetch something from the network",
+        {
+            "limits": {
+                "memory": "512MiB", "cpu_rate": 2, "wall_time": 60, "processes": 20, "open_files": 500,
+                "operations": 100_000, "output": "1MiB",
+            },
+            "network": "host",
+            "on_output": "truncate",
+            "accept": {"cpu_rate": "absent"},
+        },
+        _NOTES | _CPU_RATE,
+    ),
+    "dev": Profile(
+        "work on the project in the current folder: edit, install packages, commit",
+        {
+            "limits": {
+                "memory": "1GiB", "cpu_time": UNLIMITED, "wall_time": "5min", "processes": 256, "open_files": 1024,
+                "operations": UNLIMITED, "output": "16MiB",
+            },
+            "filesystem": {"workspace": ".", "access": "write", "protected": (".git/hooks", ".git/config")},
+            "network": "host",
+            "on_output": "truncate",
+            "accept": {"disk": "absent"},
+        },
+        _NOTES | _BOUND | _PACKAGES,
+    ),
+    "build": Profile(
+        "build the project in the current folder, without a network",
+        {
+            "limits": {
+                "memory": "2GiB", "cpu_time": UNLIMITED, "wall_time": "5min", "processes": 256, "open_files": 1024,
+                "operations": UNLIMITED, "output": "16MiB",
+            },
+            "filesystem": {"workspace": ".", "access": "write", "protected": (".git",)},
+            "network": "none",
+            "on_output": "truncate",
+            "accept": {"disk": "absent"},
+        },
+        _NOTES | _BOUND,
+    ),
+    "test": Profile(
+        "run the tests of the project in the current folder, without a network",
+        {
+            "limits": {
+                "memory": "1GiB", "cpu_time": UNLIMITED, "wall_time": "10min", "processes": 256, "open_files": 1024,
+                "operations": UNLIMITED, "output": "16MiB",
+            },
+            "filesystem": {"workspace": ".", "access": "write", "protected": (".git",)},
+            "network": "none",
+            "on_output": "truncate",
+            "accept": {"disk": "absent"},
+        },
+        _NOTES | _BOUND,
+    ),
+}  # fmt: skip
+"""Only data: nothing is looked up before a profile is taken, the current folder neither."""
+
+
+def find(name: str) -> Profile:
+    """Return the profile ``name``; raise ``PolicyError`` if there is none."""
+    if name in PROFILES:
+        return PROFILES[name]
+    near = nearest(name, PROFILES)
+    hint = f"did you mean {near!r}?" if near else f"there are: {', '.join(PROFILES)}"
+    raise PolicyError([FieldProblem("profile", repr(name), f"there is no such profile; {hint}")])

@@ -1,0 +1,119 @@
+"""Where the time of one run goes: the same small program run many times with its steps noted, and what lies between."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from stockade.api.sandbox import Sandbox
+from stockade.core import trace as _trace
+from stockade.core.errors import JobError
+
+_FIRST = 5
+"""Runs that do not count: the first ones find nothing ready."""
+_AFTER = {
+    _trace.STARTED: (_trace.DRESSED,),
+    _trace.RELEASED: (_trace.ANSWERED,),
+    _trace.REAPED: (_trace.HEARD, _trace.DRESSED),
+    _trace.EMPTY: (_trace.REAPED,),
+    _trace.FURNISHED: (_trace.EMPTY,),
+}
+"""What a step waits for where that is not the one before it: the first of these that there is."""
+_ENDING = (_trace.REAPED, _trace.EMPTY)
+"""Steps that a caller waits for unless the guest is alone and has announced its end."""
+_MOST = 0.8
+_LAST = 0.3
+"""Seconds after which all that lies behind an answer is done."""
+Times = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a run, in microseconds."""
+
+    name: str
+    process: str
+    what: str
+    since: str
+    """The step that it comes after."""
+    at: float
+    """Median, since the public function was called."""
+    took: float
+    """Median, since that step."""
+    p90: float
+    behind: bool
+    """Whether the caller waits for it no more."""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What many runs of one kind have in common."""
+
+    runs: int
+    whole: float
+    """Microseconds from call to return: the median."""
+    steps: tuple[Step, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON-compatible data."""
+        return asdict(self)
+
+
+def trace(runs: int, *, pause: float = 0.01, warm: bool = True, **options: Any) -> Iterator[Trace | int]:
+    """Run a small program ``runs`` times, ``pause`` seconds apart; yield how many are done, and the trace at the end.
+
+    ``options`` are for ``Sandbox``. Raises ``JobError`` where a run does not end well.
+    """
+    box = Sandbox(warm=warm, **options)
+    _trace.take()
+    for number in range(1, _FIRST + runs + 2):  # what comes behind the last answer is told with the next one
+        box._opener.trace = number
+        _trace.note(number, _trace.CALLED)
+        result = box.run(f"print({number})")
+        _trace.note(number, _trace.RETURNED)
+        if not result.ok:
+            raise JobError(f"a run that was to be traced did not end well: {result.summary()}")
+        time.sleep(pause if number < _FIRST + runs else max(pause, _LAST))
+        yield min(max(0, number - _FIRST), runs)
+    found = [times for number, times in _by_run(_trace.take()) if _FIRST < number <= _FIRST + runs]
+    yield together(found)
+
+
+def _by_run(notes: Sequence[_trace.Note]) -> Iterator[tuple[int, Times]]:
+    """Yield number and times of each run. What was noted twice counts from the first time: words sent in pieces."""
+    runs: dict[int, dict[str, int]] = defaultdict(dict)
+    for number, step, at in notes:
+        runs[number].setdefault(step, at)
+    yield from runs.items()
+
+
+def together(runs: Sequence[Times]) -> Trace:
+    """Return what ``runs``, of one kind, have in common: the steps of most. A run that went another way is left out."""
+    names = [name for name in _trace.STEPS if sum(name in times for times in runs) >= _MOST * len(runs)]
+    runs = [times for times in runs if all(name in times for name in names)]
+    at = {name: statistics.median(times[name] - times[_trace.CALLED] for times in runs) for name in names}
+    names.sort(key=at.__getitem__)
+    waited_for = [name for name in names if name not in _AFTER or (name in _ENDING and at[name] < at[_trace.ANSWERED])]
+    steps = []
+    for name in names[1:]:
+        since = next((each for each in _AFTER.get(name, ()) if each in at), "") or _before(name, waited_for)
+        took = [(times[name] - times[since]) / 1e3 for times in runs]
+        process, what = _trace.STEPS[name]
+        behind = name not in waited_for and at[name] > at[_trace.ANSWERED]
+        steps.append(
+            Step(name, process, what, since, at[name] / 1e3, statistics.median(took), _ninth(took), behind=behind)
+        )
+    return Trace(runs=len(runs), whole=at[_trace.RETURNED] / 1e3, steps=tuple(steps))
+
+
+def _before(name: str, waited_for: Sequence[str]) -> str:
+    """Return the step that is waited for before this one."""
+    return waited_for[waited_for.index(name) - 1]
+
+
+def _ninth(values: Sequence[float]) -> float:
+    return sorted(values)[int(len(values) * 0.9)]

@@ -1,0 +1,294 @@
+"""The verdict of one run."""
+
+from __future__ import annotations
+
+import signal as signals
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, asdict, dataclass, field, fields
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from stockade.core.errors import Cancelled, CommitError, GuestFailed, ResourceExhausted, SetupError
+from stockade.core.frozen import FrozenDict
+from stockade.core.text import joined, whole_head
+from stockade.policy.guarantees import Enforcement, Guarantee
+from stockade.workspace.artifacts import Refused
+
+if TYPE_CHECKING:
+    from stockade.api.workspace import Workspace
+    from stockade.workspace.changes import Change
+    from stockade.workspace.commit import Committed
+
+
+class Outcome(StrEnum):
+    """What happened, in one word."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CRASHED = "crashed"
+    LIMIT_EXCEEDED = "limit_exceeded"
+    CANCELLED = "cancelled"
+    SANDBOX_FAILED = "sandbox_failed"
+
+
+class Met(StrEnum):
+    """Whether a limit was reached. ``UNKNOWN``: the refusal leaves no trace that could be read."""
+
+    MET = "met"
+    NOT_MET = "not met"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class LimitState:
+    """Whether one limit was reached, and the counter that says so."""
+
+    state: Met
+    evidence: str
+
+    def as_json(self) -> dict[str, str]:
+        """Return it as JSON-compatible data."""
+        return {"state": self.state.value, "evidence": self.evidence}
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What the run used. Seconds and bytes; ``None`` where nothing counted it."""
+
+    cpu_seconds: float = 0.0
+    wall_seconds: float = 0.0
+    peak_memory: int | None = None
+    processes: int | None = None
+    """The most tasks at a time."""
+    output: int = 0
+    """Bytes written to standard output and standard error, kept or not."""
+
+
+@dataclass(frozen=True)
+class GuestError:
+    """What went wrong, as the guest's own interpreter tells it, or why the sandbox failed."""
+
+    type: str
+    message: str
+    traceback: str = ""
+
+
+@dataclass(frozen=True)
+class Denial:
+    """A system call that the filter refused, and how often."""
+
+    call: str
+    count: int
+    explanation: str
+    """What the call does, and why it was refused; where its arguments decided, about the first time."""
+    allowed_by: str
+    """The setting of the policy that would have allowed it."""
+
+    def __str__(self) -> str:
+        """Return it as a sentence."""
+        times = "once" if self.count == 1 else f"{self.count} times"
+        return f"{self.call} was refused {times}: {self.explanation}; {self.allowed_by} would allow it"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What happened, which limit was hit, and what held each guarantee.
+
+    ``outcome``, ``limit`` and ``usage`` come from the kernel and the supervisor, a limit on operations from the guest's
+    own interpreter. ``stdout``, ``stderr``, ``exit_code``, ``value``, ``value_repr`` and ``error`` are what the guest
+    chose to say.
+    """
+
+    outcome: Outcome
+    exit_code: int | None = None
+    signal: int | None = None
+    limit: Guarantee | None = None
+    limits_met: Mapping[Guarantee, LimitState] = field(default_factory=dict)
+    soft_memory: LimitState | None = None
+    """Whether the run went past ``limits.soft_memory``; ``None`` where the policy sets none, or nothing ran."""
+    stdout_bytes: bytes = b""
+    stderr_bytes: bytes = b""
+    stdout_omitted: int = 0
+    """Bytes left out between the head and the tail that were kept."""
+    stderr_omitted: int = 0
+    stdout_head: int = 0
+    """Where in ``stdout_bytes`` the omitted bytes would be."""
+    stderr_head: int = 0
+    value: Any = None
+    value_repr: str | None = None
+    error: GuestError | None = None
+    usage: Usage = Usage()
+    backend: str = ""
+    enforcement: Mapping[Guarantee, Enforcement] = field(default_factory=dict)
+    shared: str = ""
+    """What the run had in common with other runs of its kind; empty where its interpreter was started for it alone."""
+    denials: tuple[Denial, ...] = ()
+    """System calls that the filter refused; always empty unless ``security.explain_denials`` is set."""
+    denials_truncated: bool = False
+    """Whether more were refused than were counted."""
+    artifacts: Mapping[str, bytes] = field(default_factory=dict)
+    """Path in the workspace to content, of the files that ``artifacts=[...]`` asked for."""
+    artifacts_refused: tuple[Refused, ...] = ()
+    """What matched and was not brought out, with the reasons."""
+    artifacts_error: str | None = None
+    """Why files may be missing altogether."""
+    artifact_modes: Mapping[str, int] = field(default_factory=dict)
+    """Permission bits of each artifact."""
+    changes: tuple[Change, ...] = ()
+    """What the run has changed in its workspace, under ``access="overlay"`` or ``"copy"``; on the host nothing is."""
+    changes_refused: tuple[Refused, ...] = ()
+    """What it has left there that cannot be brought out: then nothing can be committed."""
+    changes_error: str | None = None
+    """Why changes may be missing altogether."""
+    workspace: Workspace | None = field(default=None, repr=False, compare=False)
+    """The project that changes would be committed to."""
+
+    if not TYPE_CHECKING:  # or any name would pass for an attribute
+
+        def __getattr__(self, name):
+            """Put ``limits_met`` into words."""
+            tell = vars(self).get("_limits_met") if name == "limits_met" else None
+            if tell is None:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            met = vars(self)["limits_met"] = tell()
+            return met
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields, for copies of any kind."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    @property
+    def ok(self) -> bool:
+        """Whether the program ran to its end and exited with 0."""
+        return self.outcome is Outcome.COMPLETED
+
+    @property
+    def stdout(self) -> str:
+        """Standard output as text: bytes that are no UTF-8 replaced, an omission marked in its place."""
+        return _text(self.stdout_bytes, self.stdout_head, self.stdout_omitted)
+
+    @property
+    def stderr(self) -> str:
+        """Standard error as text, like ``stdout``."""
+        return _text(self.stderr_bytes, self.stderr_head, self.stderr_omitted)
+
+    @property
+    def stdout_truncated(self) -> bool:
+        """Whether more came on standard output than was kept."""
+        return self.stdout_omitted > 0
+
+    @property
+    def stderr_truncated(self) -> bool:
+        """Whether more came on standard error than was kept."""
+        return self.stderr_omitted > 0
+
+    def diff(self) -> str:
+        """Return ``changes`` as a unified diff; what is no text is only named. It may hold any character."""
+        return self.workspace.diff(self.changes) if self.workspace is not None else ""
+
+    def commit(self) -> Committed:
+        """Bring ``changes`` into the project on the host, all or nothing as far as its file system allows.
+
+        Hidden and protected paths are left out. Raises ``CommitError`` with every reason, before anything is
+        changed: a file that was changed on the host since the run began, a link that would lead out of the project,
+        something that could not be brought out of the sandbox, or no project at all.
+        """
+        if self.workspace is None:
+            raise CommitError(
+                [Refused("", "the run had no project to commit to: access='overlay' or 'copy' gives one")]
+            )
+        return self.workspace.commit(self.changes, self.changes_refused, self.changes_error)
+
+    def check(self) -> Result:
+        """Return this result if it is ``ok``; raise what it amounts to otherwise.
+
+        Raises ``ResourceExhausted``, ``GuestFailed``, ``Cancelled`` (all with ``.result``) or ``SetupError``.
+        """
+        match self.outcome:
+            case Outcome.COMPLETED:
+                return self
+            case Outcome.SANDBOX_FAILED:
+                raise SetupError(self.error.message if self.error else "the sandbox failed")
+            case Outcome.LIMIT_EXCEEDED:
+                raise ResourceExhausted(self.summary(), self)
+            case Outcome.CANCELLED:
+                raise Cancelled(self.summary(), self)
+        raise GuestFailed(self.summary(), self)
+
+    def summary(self) -> str:
+        """Return what happened in a sentence."""
+        match self.outcome:
+            case Outcome.COMPLETED:
+                return "completed"
+            case Outcome.LIMIT_EXCEEDED:
+                state = self.limits_met.get(self.limit) if self.limit else None
+                return f"ended by its limit on {self.limit}" + (f": {state.evidence}" if state else "")
+            case Outcome.CRASHED:
+                return f"crashed by {_signal_name(self.signal)}"
+            case Outcome.FAILED:
+                detail = f": {self.error.type}: {self.error.message}" if self.error else ""
+                return f"failed with exit status {self.exit_code}{detail}"
+            case Outcome.CANCELLED:
+                return "cancelled by the caller"
+        return f"the sandbox failed: {self.error.message if self.error else 'no reason given'}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the result as JSON-compatible data; the streams as text."""
+        return {
+            "outcome": self.outcome.value,
+            "exit_code": self.exit_code,
+            "signal": self.signal,
+            "limit": self.limit.value if self.limit else None,
+            "limits_met": {key.value: met.as_json() for key, met in self.limits_met.items()},
+            "soft_memory": self.soft_memory.as_json() if self.soft_memory else None,
+            "stdout": self.stdout,
+            "stderr": self.stderr,
+            "stdout_truncated": self.stdout_truncated,
+            "stderr_truncated": self.stderr_truncated,
+            "value": self.value,
+            "value_repr": self.value_repr,
+            "error": asdict(self.error) if self.error else None,
+            "usage": asdict(self.usage),
+            "backend": self.backend,
+            "shared": self.shared,
+            "denials": [asdict(denial) for denial in self.denials],
+            "denials_truncated": self.denials_truncated,
+            "artifacts": {path: len(content) for path, content in self.artifacts.items()},
+            "artifacts_refused": [asdict(item) for item in self.artifacts_refused],
+            "artifacts_error": self.artifacts_error,
+            "changes": [{"path": item.path, "kind": item.kind, "type": item.type} for item in self.changes],
+            "changes_refused": [asdict(item) for item in self.changes_refused],
+            "changes_error": self.changes_error,
+            "enforcement": {key.value: item.as_json() for key, item in self.enforcement.items()},
+        }
+
+
+_DEFAULTS = {
+    each.name: FrozenDict() if each.default is MISSING else each.default
+    for each in fields(Result)
+    if each.name not in ("outcome", "limits_met")
+}
+
+
+def deferring(limits_met: Callable[[], Mapping[Guarantee, LimitState]], **others: Any) -> Result:
+    """Return a result whose ``limits_met`` is put into words when somebody asks for it: most callers never do.
+
+    ``others`` are the fields that differ from their defaults, and are not looked at.
+    """
+    result = object.__new__(Result)
+    vars(result).update(_DEFAULTS)
+    vars(result).update(others, _limits_met=limits_met)
+    return result
+
+
+def _text(data: bytes, head: int, omitted: int) -> str:
+    if not omitted:
+        return data.decode("utf-8", "replace")
+    return joined(data[:head], data[head:], omitted) if len(data) > head else whole_head(data)
+
+
+def _signal_name(number: int | None) -> str:
+    try:
+        return signals.Signals(number or 0).name
+    except ValueError:
+        return f"signal {number}"

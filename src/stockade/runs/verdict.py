@@ -1,0 +1,236 @@
+"""The verdict: outcome and limits met, from what the kernel and the supervisor have read. Pure functions.
+
+What the guest says about itself is carried along, bounded and parsed with care, and decides nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+from itertools import accumulate
+from typing import Any
+
+from stockade.core import strict_json
+from stockade.core.frozen import FrozenDict
+from stockade.core.units import format_size
+from stockade.planning.plan import Plan
+from stockade.policy.guarantees import LIMITS, Enforcement, Guarantee
+from stockade.runs.limit_states import Readings
+from stockade.runs.result import Denial, GuestError, Outcome, Result, Usage, deferring
+
+_Report = Mapping[str, Any]
+_MOST_WORDS = 8
+_DEEPEST = 1000
+"""Brackets within brackets that are followed: a caller may have set its recursion limit past what its stack holds."""
+_DEEPEST_VALUE = 100
+"""Nesting of a value that is kept: copies, pickles and JSON of a result all reach its bottom."""
+_SHARED = (
+    "a copy of an interpreter that is kept warm: hash seed, address layout and the modules that it had imported are "
+    "those of other runs of this kind"
+)
+_ENDING = (Guarantee.MEMORY, Guarantee.CPU_TIME, Guarantee.WALL_TIME, Guarantee.OPERATIONS)
+_PENDING = "pending: its only process was killed before the answer, and is reaped behind it"
+
+
+def sandbox_failed(plan: Plan, message: str, **streams: Any) -> Result:
+    """Return the result of a run whose sandbox failed."""
+    return Result(
+        Outcome.SANDBOX_FAILED,
+        error=GuestError("SetupError", message),
+        backend=plan.backend,
+        enforcement=plan.enforcement,
+        **streams,
+    )
+
+
+def cancelled(plan: Plan, **streams: Any) -> Result:
+    """Return the result of a run that was called off before it began."""
+    return Result(Outcome.CANCELLED, backend=plan.backend, enforcement=plan.enforcement, **streams)
+
+
+def verdict(plan: Plan, report: _Report, stdout: bytes, stderr: bytes, denials: tuple[Denial, ...] = ()) -> Result:
+    """Return the result. ``stdout`` and ``stderr`` are the heads that were kept; the tails are in the report."""
+    streams = _streams(report, stdout, stderr)
+    failure = report["failure"]
+    cause = report["cause"]
+    if report["oom_outside"] and cause not in ("cancelled", "caller_gone"):
+        return sandbox_failed(plan, _starved(plan, report), **streams)
+    unstarted = cause == "setup" or (failure and failure["kind"] != "exec") or not report["started"]
+    if unstarted and cause != "cancelled" and not report["oom_kills"]:
+        return sandbox_failed(plan, failure["message"] if failure else "ended before the program began", **streams)
+    said = words(report)
+    exit_code, signal_number = _status(report["status"])
+    readings = Readings(plan, report, exit_code=exit_code, signal_number=signal_number, said=said.get("operations"))
+    limit = _ended_by(readings, cause, signal_number, plan)
+    value_repr, error = said.get("repr"), _guest_error(said.get("error"))
+    if failure and failure["kind"] == "exec":
+        error = GuestError("CommandNotFound" if exit_code == 127 else "NotExecutable", failure["message"])
+    return deferring(
+        readings.all,
+        outcome=_outcome(cause, limit, exit_code),
+        exit_code=exit_code,
+        signal=signal_number,
+        limit=limit,
+        soft_memory=readings.soft_memory(),
+        value=said.get("value"),
+        value_repr=value_repr if isinstance(value_repr, str) else None,
+        error=error,
+        usage=Usage(
+            cpu_seconds=report["cpu_seconds"],
+            wall_seconds=report["wall_seconds"],
+            peak_memory=report["peak_memory"],
+            processes=report["peak_processes"],
+            output=sum(report["output"]),
+        ),
+        backend=plan.backend,
+        enforcement=_while_reaped(plan) if report.get("pending") else plan.enforcement,
+        shared=_SHARED if report.get("warm") else "",
+        denials=denials,
+        denials_truncated=report["denials_truncated"],
+        **streams,
+    )
+
+
+@lru_cache(maxsize=64)
+def _while_reaped(plan: Plan) -> Mapping[Guarantee, Enforcement]:
+    """Return the receipt of a run that was answered when its only process was killed, and not reaped yet."""
+    held = plan.enforcement[Guarantee.NO_SURVIVORS]
+    return FrozenDict({**plan.enforcement, Guarantee.NO_SURVIVORS: replace(held, note=_PENDING)})
+
+
+def _starved(plan: Plan, report: _Report) -> str:
+    limit = plan.policy.limits.figure(Guarantee.MEMORY)
+    peak = format_size(report["peak_memory"] or 0)
+    own = f"its peak was {peak} of its own limit of {format_size(limit)}" if limit else f"its peak was {peak}"
+    return (
+        f"the kernel killed a process of the run for want of memory outside of the sandbox: {own}; give the control "
+        f"group of the calling process, or the host, more memory, or run less at a time"
+    )
+
+
+def _outcome(cause: str | None, limit: Guarantee | None, exit_code: int | None) -> Outcome:
+    if limit is not None:
+        return Outcome.LIMIT_EXCEEDED
+    if cause in ("cancelled", "caller_gone"):
+        return Outcome.CANCELLED
+    if exit_code is None:
+        return Outcome.CRASHED
+    return Outcome.COMPLETED if exit_code == 0 else Outcome.FAILED
+
+
+def _ended_by(readings: Readings, cause: str | None, signal_number: int | None, plan: Plan) -> Guarantee | None:
+    """Return the limit that ended the run, or that no program may outlive: the guest cannot deny it."""
+    if cause in LIMITS:
+        return Guarantee(cause)
+    for limit in _ENDING:
+        if readings.is_met(limit):
+            return limit
+    if signal_number == signal.SIGXFSZ and plan.policy.asks(Guarantee.FILE_SIZE):
+        return Guarantee.FILE_SIZE
+    return None
+
+
+def _status(status: int | None) -> tuple[int | None, int | None]:
+    if status is None:  # the init was killed with its namespace
+        return None, int(signal.SIGKILL)
+    if os.WIFSIGNALED(status):
+        return None, os.WTERMSIG(status)
+    return os.WEXITSTATUS(status), None
+
+
+def _streams(report: _Report, stdout: bytes, stderr: bytes) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for name, head, tail, count in zip(
+        ("stdout", "stderr"), (stdout, stderr), report["tails"], report["output"], strict=True
+    ):
+        fields[f"{name}_bytes"] = head + tail
+        fields[f"{name}_head"] = len(head)
+        fields[f"{name}_omitted"] = max(0, count - len(head) - len(tail))
+    return fields
+
+
+def words(report: _Report) -> dict[str, Any]:
+    """Parse what came over the result channel, an object a line: untrusted, at most a mebibyte, what is odd dropped."""
+    all_said: dict[str, Any] = {}
+    if report["channel_overflow"]:
+        return all_said
+    for line in filter(None, report["channel"].split(b"\n", _MOST_WORDS)):
+        if _nests_deeper(line, _DEEPEST):
+            continue
+        try:
+            said = _decoded(line.decode("utf-8", "surrogatepass"))
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(said, dict):
+            if isinstance(said.get("value"), float | list | dict) and not _is_plain(said["value"]):
+                del said["value"]
+            all_said |= said
+    return all_said
+
+
+def _decoded(text: str) -> Any:
+    """Return the JSON value of ``text``. Numbers that are none, or too long to be read, become infinite."""
+    try:
+        return _WORDS.decode(text)
+    except json.JSONDecodeError:
+        raise
+    except ValueError:
+        return _ODD_WORDS.decode(text)
+
+
+def _is_plain(value: Any) -> bool:
+    """Return whether strict JSON can hold ``value``, and whoever copies it gets to its bottom."""
+    level = [value]
+    for _ in range(_DEEPEST_VALUE + 1):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, list | dict)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not level:
+            break
+    else:
+        return False
+    try:
+        strict_json.dumps(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _whole_number(text: str) -> float:
+    try:
+        return int(text)
+    except ValueError:  # more digits than the interpreter reads
+        return math.inf
+
+
+def _nests_deeper(line: bytes, most: int) -> bool:
+    if line.count(b"[") + line.count(b"{") <= most:
+        return False
+    bare = b"".join(line.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2])  # without what stands in strings
+    steps = ((byte in b"[{") - (byte in b"]}") for byte in bare)
+    return max(accumulate(steps), default=0) > most
+
+
+def _guest_error(said: Any) -> GuestError | None:
+    if not isinstance(said, dict):
+        return None
+    kind, message, traceback = (said.get(key) for key in ("type", "message", "traceback"))
+    if not (isinstance(kind, str) and isinstance(message, str) and isinstance(traceback, str)):
+        return None
+    return GuestError(kind, message, traceback)
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
+
+
+_WORDS = json.JSONDecoder(parse_constant=_refuse_constant)
+_ODD_WORDS = json.JSONDecoder(parse_constant=lambda _: math.inf, parse_int=_whole_number)

@@ -1,0 +1,78 @@
+"""Where new runs come in: each is a socket that comes over the control socket."""
+
+from __future__ import annotations
+
+import _socket as socket
+
+from stockade.warden import loop, protocol
+from stockade.warden.cold.instance import descriptors
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_AT_ONCE = 256
+
+
+class Entrance:
+    """Hears of runs for as long as the caller keeps its end."""
+
+    def __init__(
+        self,
+        events: loop.Loop,
+        control: socket.socket,
+        *,
+        may_hear: Callable[[], bool],
+        on_run: Callable[[socket.socket], None],
+        on_end: Callable[[], None],
+    ) -> None:
+        """``may_hear`` tells whether there is room to hear of one more. ``on_run`` gets the socket of each; ``on_end``
+        is called when there will be no more."""
+        self._control = control
+        self._on_run, self._on_end, self._may_hear = on_run, on_end, may_hear
+        self._loop = events
+        self._listening = True
+        events.watch(control.fileno(), loop.READ, self._on_control)
+
+    def listen(self) -> None:
+        """Hear of runs again, if there is room again. Until then they stay in the socket."""
+        if not self._listening and self._may_hear():
+            self._listening = True
+            self._loop.watch(self._control.fileno(), loop.READ, self._on_control)
+
+    def _on_control(self, events: int) -> None:
+        if events & loop.HUNG_UP and not self._listening:
+            self._on_end()
+            return
+        # One at a time would let each of those that are heard first be set up before the next is heard at all.
+        for _ in range(_AT_ONCE):
+            if not self._may_hear():
+                self._listening = False
+                self._loop.watch(self._control.fileno(), 0, self._on_control)
+                return
+            if not self._hear():
+                return
+
+    def _hear(self) -> bool:
+        """Take one run's socket; return whether there may be more."""
+        try:
+            data, fds = _receive_descriptors(self._control)
+        except BlockingIOError:
+            return False
+        except OSError:
+            data, fds = b"", []
+        if data == protocol.NEW_RUN and not fds:
+            return True  # no descriptor was free for it: the caller reads an end-of-file, and says so
+        if data != protocol.NEW_RUN:
+            self._on_end()
+            return False
+        sock = socket.socket(fileno=fds[0])
+        sock.setblocking(False)
+        self._on_run(sock)
+        return True
+
+
+def _receive_descriptors(sock: socket.socket) -> tuple[bytes, list[int]]:
+    """Return one byte and the descriptor that came with it."""
+    data, ancillary, _, _ = sock.recvmsg(1, socket.CMSG_SPACE(4), socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC)
+    return data, descriptors(ancillary)

@@ -1,0 +1,258 @@
+"""What runs inside a cell before the guest does: the trusted init, and the process that becomes the guest.
+
+The init is PID 1 of the guest's namespace. The guest can neither kill it (no signal without a handler reaches
+a namespace's init from inside, pid_namespaces(7)) nor ptrace it (it is not dumpable and lies in a user namespace
+above the guest's). It reads nothing that a guest has written.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import resource
+import time
+
+from stockade.core import trace
+from stockade.core.launch import decode_steps
+from stockade.core.record import Record
+from stockade.linux import descendants, faults, processes, users
+from stockade.linux.stage import Stage
+from stockade.warden import protocol
+from stockade.warden.cold.instance import LISTENER, OUTLET, send_with
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+    from _socket import socket
+    from collections.abc import Sequence
+    from typing import Any, NoReturn
+else:
+    import _signal as signal  # the ``signal`` module imports ``enum``
+
+SETUP_FAILED = 125
+NOT_EXECUTABLE = 126
+NOT_FOUND = 127
+CONTROL = 4
+"""The descriptor on which a warm interpreter is spoken to."""
+_INIT_GID = 65534  # not the guest's: who shares both ids with a process may set its limits (prlimit(2))
+_REHEARSAL = protocol.encode(
+    "launch",
+    steps=[["limits", {"rtprio": [0, 0]}]],
+    argv=["argument"] * 99,
+    environment={"name": "value"},
+    channel=False,
+    trace=0,
+)
+_EXECUTE = "execute the program"
+_STEPS = {"init": "start the first process of the sandbox", "setup": "set up the process of the guest"}
+_SANDBOX_ERRORS = (errno.EAGAIN, errno.ENOMEM)  # of execve(2): the sandbox's fault, not the command's
+
+
+class Inside(Record):
+    """All that a cell's processes need to know, handed down by fork."""
+
+    privileged: bool
+    parent: int
+    """The pidfd of the process that makes the cell; the init dies with it."""
+    ends: Sequence[int]
+    control: socket
+    uid: int
+    gid: int
+    base: bytes = b""
+
+    def run(self) -> NoReturn:
+        """Be the init; never return."""
+        try:
+            processes.close_all_but((2, self.parent, self.control.fileno(), *self.ends, *self._notes()))
+            self._prepare()
+            guest = os.fork()
+            if guest == 0:
+                self._become_guest()
+            self._harden()
+            self._send("ready")
+            self._reap(guest)
+        except BaseException as error:
+            self._fail("init", error)
+        os._exit(SETUP_FAILED)
+
+    def _notes(self) -> Sequence[int]:
+        """Return what else must stay open."""
+        return ()
+
+    def _prepare(self) -> None:
+        """Do what init and guest are to share."""
+        if self.privileged:
+            return
+        proc = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
+        users.map_identity(proc, 0, self.uid, 0, self.gid)
+        os.close(proc)
+
+    def _harden(self) -> None:
+        for fd in (2, *self.ends):
+            os.close(fd)
+        processes.empty_bounding_set()
+        if self.privileged:
+            processes.become(self.uid, _INIT_GID)
+        processes.set_dumpable(False)
+        processes.no_new_privileges()
+        processes.drop_capabilities()
+        processes.die_with(self.parent)
+
+    def _reap(self, guest: int) -> NoReturn:
+        """Reap orphans until the guest itself ends; then end all that is left, and say so when nothing is.
+
+        The answer need not wait for the init's own end after that. The kernel would kill the rest as well.
+        """
+        # Rehearsed while nobody waits: a page that is written for the first time after a fork must be copied.
+        exit_message(0, resource.getrusage(resource.RUSAGE_SELF), self._see("/"))
+        while True:
+            pid, status, usage = os.wait4(-1, 0)
+            if pid == guest:
+                break
+        seen = self._see("/tmp")
+        self._end_all_others()
+        self.control.sendall(exit_message(status, usage, seen))
+        self.control.recv(1)  # ends with the warden's word: an exit at once would delay the answer on this CPU
+        self._leave()
+
+    def _leave(self) -> NoReturn:
+        os._exit(0)
+
+    def _see(self, scratch: str) -> dict[str, Any]:
+        """Return what only the init can see of the end."""
+        try:
+            disk = os.statvfs(scratch)
+        except OSError:  # the process that becomes the guest has ended before it made the folder
+            return {"disk_free": None, "inodes_free": None}
+        return {"disk_free": disk.f_bfree * disk.f_bsize, "inodes_free": disk.f_ffree}
+
+    def _end_all_others(self) -> None:
+        descendants.end_namespace()
+
+    def _become_guest(self) -> NoReturn:
+        try:
+            os.close(self.parent)
+            stage = self._stage()
+            self._take_over_streams()  # first: what the stage opens must not lie on the numbers that these take
+            stage.apply(decode_steps(self.base))
+            self._rehearse(stage)
+            self._send("furnished")
+            fields = self._receive()
+            trace.note(fields["trace"], trace.WOKEN)
+            begin = time.process_time()
+            stage.apply(fields["steps"])
+            if not fields["channel"]:
+                os.close(3)
+            if fields.get("keeps_control"):
+                os.dup2(self.control.fileno(), CONTROL, inheritable=True)
+            signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+            usage = resource.getrusage(resource.RUSAGE_SELF)
+            trace.note(fields["trace"], trace.DRESSED)
+            spent = time.process_time() - begin
+            peak, notes = usage.ru_maxrss * 1024, trace.take()
+            self._send("exec", at=time.monotonic(), cpu_seconds=spent, peak_memory=peak, notes=notes)
+            stage.seal()
+        except BaseException as error:
+            self._fail("setup", error)
+            os._exit(SETUP_FAILED)
+        self._execute(fields["argv"], fields["environment"])
+
+    def _stage(self) -> Stage:
+        uid, gid = (self.uid, self.gid) if self.privileged else (0, 0)
+        return Stage(
+            uid=uid, gid=gid, privileged=self.privileged, supervise=self._send_listener, hand_out=self._send_outlet
+        )
+
+    def _receive(self) -> dict[str, Any]:
+        decoder = protocol.Decoder()
+        while data := self.control.recv(1 << 16):
+            for _, fields in decoder.feed(data):
+                return fields
+        os._exit(0)  # the warden let go of an unused cell
+
+    def _rehearse(self, stage: Stage) -> None:
+        """Do once, while nobody waits, what the launch will need: the first time costs page faults."""
+        for _, fields in protocol.Decoder().feed(_REHEARSAL):
+            begin = time.process_time()
+            stage.apply(fields["steps"])
+            usage = resource.getrusage(resource.RUSAGE_SELF)
+            spent = time.process_time() - begin
+            protocol.encode("exec", at=time.monotonic(), cpu_seconds=spent, peak_memory=usage.ru_maxrss * 1024)
+            try:
+                os.execve("", fields["argv"], fields["environment"])
+            except OSError:
+                pass
+
+    def _take_over_streams(self) -> None:
+        # Moved up first: an end may sit on the very number that another one is to have.
+        moved = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10) for fd in self.ends]
+        for number, fd in enumerate(moved):
+            os.dup2(fd, number, inheritable=True)
+        for fd in (*self.ends, *moved):
+            if fd > 3:
+                os.close(fd)
+        processes.close_on_exec_from(4)
+
+    def _execute(self, argv: list[str], environment: dict[str, str]) -> NoReturn:
+        try:
+            _exec_on_path(argv, environment)
+        except MemoryError:  # the limits hold already: nowhere to lay out what execve is to be given
+            none = OSError(errno.ENOMEM, "execve, under its limits with no memory for arguments and environment")
+            self._fail("setup", faults.explained(_EXECUTE, none))
+            os._exit(SETUP_FAILED)
+        except BaseException as error:
+            number = getattr(error, "errno", None)
+            if number in _SANDBOX_ERRORS:
+                self._fail("setup", faults.explained(_EXECUTE, error))
+                os._exit(SETUP_FAILED)
+            reason = os.strerror(number) if number and number != errno.ENOENT else "command not found"
+            self._fail("exec", OSError(number, f"{faults.shown(argv[0])}: {reason}"))
+            os._exit(NOT_FOUND if number in (errno.ENOENT, errno.ENOTDIR) else NOT_EXECUTABLE)
+
+    def _send_listener(self, listener: int) -> None:
+        self._send_with(LISTENER, [listener])
+
+    def _send_outlet(self, fds: Sequence[int]) -> None:
+        self._send_with(OUTLET, fds)
+
+    def _send_with(self, kind: str, fds: Sequence[int]) -> None:
+        send_with(self.control, protocol.encode(kind), fds)
+
+    def _send(self, kind: str, **fields: Any) -> None:
+        self.control.sendall(protocol.encode(kind, **fields))
+
+    def _fail(self, kind: str, error: BaseException) -> None:
+        said = kind == "exec" or isinstance(error, faults.Explained)
+        text = getattr(error, "strerror", "") if said else faults.explain(_STEPS[kind], error)
+        try:
+            self._send(f"{kind}_failed", message=text, errno=getattr(error, "errno", None))
+        except OSError:
+            os._exit(SETUP_FAILED)
+
+
+def _exec_on_path(argv: list[str], environment: dict[str, str]) -> NoReturn:
+    """execvpe(3); ``os.execvpe`` would import a module here, from a file system that is the guest's by now."""
+    if "/" in argv[0]:
+        os.execve(argv[0], argv, environment)
+    found: OSError | None = None
+    for folder in environment.get("PATH", os.defpath).split(":"):
+        try:
+            os.execve(f"{folder or '.'}/{argv[0]}", argv, environment)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            found = found or error
+    raise found or FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+
+def exit_message(status: int | None, usage: resource.struct_rusage, seen: dict[str, Any]) -> bytes:
+    """Return the word that nothing of the guest is left; ``status`` is ``None`` where the init ended it itself."""
+    return protocol.encode(
+        "exit",
+        status=status,
+        cpu_seconds=usage.ru_utime + usage.ru_stime,
+        peak_memory=usage.ru_maxrss * 1024,
+        at=time.monotonic_ns(),
+        **seen,
+    )

@@ -1,0 +1,115 @@
+"""The processes of a cell that has no namespaces: a trusted keeper in the init's place, and the process that becomes
+the guest, or an engine that makes a sandbox of its own.
+
+The keeper adopts every orphan (PR_SET_CHILD_SUBREAPER), so no descendant of the guest can leave its tree. Where root
+starts the run it keeps the right to kill, and the guest has another uid. Where a user does, both have his: then it
+is for the guest's Landlock domain, or its filter, to refuse signals to processes outside.
+
+It takes SIGTERM, from the warden or for the death of its parent, as the word to end everything.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+
+from stockade.linux import descendants, places, processes
+from stockade.linux.stage import Stage
+from stockade.warden.cold.init import Inside, exit_message
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Sequence
+    from typing import Any, NoReturn
+else:
+    import _signal as signal  # the ``signal`` module imports ``enum``
+
+_PRIORITY = -10
+_MOST_SAID = 1 << 16
+_UNUSED = 255  # a descriptor
+_KEPT = (processes.CAP_KILL, processes.CAP_DAC_OVERRIDE, processes.CAP_FOWNER)  # the last two to remove what is left
+
+
+class Bare(Inside):
+    """What such a cell's processes need to know. ``place`` and ``status`` are pipes from the guest-to-be."""
+
+    place: tuple[int, int]
+    """Says which folder of the host was made for the run."""
+    status: tuple[int, int]
+    """Whatever an engine has to say about its sandbox."""
+
+    def _notes(self) -> Sequence[int]:
+        return (*self.place, *self.status)
+
+    def _prepare(self) -> None:
+        processes.adopt_orphans()
+
+    def _harden(self) -> None:
+        for fd in (2, *self.ends, self.place[1], self.status[1]):
+            os.close(fd)
+        signal.signal(signal.SIGTERM, self._stop)
+        processes.set_dumpable(False)
+        if self.privileged:
+            os.setpriority(os.PRIO_PROCESS, 0, _PRIORITY)  # or a guest that takes all CPUs would hold up its own end
+            processes.empty_bounding_set()
+            processes.keep_capabilities(*_KEPT)
+        processes.no_new_privileges()
+        processes.die_with(self.parent, by=signal.SIGTERM)
+
+    def _see(self, scratch: str) -> dict[str, Any]:  # noqa: ARG002
+        return {"disk_free": None, "inodes_free": None, "engine": _read(self.status[0])}
+
+    def _end_all_others(self) -> None:
+        descendants.end_all()
+
+    def _stop(self, _number: int, _frame: object) -> NoReturn:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        self._end_all_others()
+        self._tell_the_end()  # before what a guest can make last
+        self._wait_for_leave()
+        place = _read(self.place[0])
+        if place:
+            places.remove(os.fsdecode(place))
+        os._exit(0)
+
+    def _leave(self) -> NoReturn:
+        self._stop(0, None)
+
+    def _wait_for_leave(self) -> None:
+        """Wait until the warden, if it lives, has taken out of the run's folder what the caller wants of it."""
+        try:
+            while self.control.recv(1):
+                pass
+        except OSError:
+            pass
+
+    def _tell_the_end(self) -> None:
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        try:
+            self.control.sendall(exit_message(None, usage, self._see("")))
+        except OSError:
+            pass  # it was said already, or nobody listens any more
+
+    def _rehearse(self, stage: Stage) -> None:
+        stage.apply([["data", _UNUSED, bytes(200)]])
+        os.close(_UNUSED)
+        super()._rehearse(stage)
+
+    def _stage(self) -> Stage:
+        return Stage(
+            uid=self.uid,
+            gid=self.gid,
+            privileged=self.privileged,
+            supervise=self._send_listener,
+            hand_out=self._send_outlet,
+            place=self.place[1],
+            status=self.status[1],
+        )
+
+
+def _read(fd: int) -> bytes:
+    try:
+        return os.read(fd, _MOST_SAID)
+    except BlockingIOError:
+        return b""

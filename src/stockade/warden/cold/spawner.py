@@ -1,0 +1,147 @@
+"""The nursery: a process of the warden's that lives in a run's control groups and makes cells there."""
+
+from __future__ import annotations
+
+import _socket as socket
+import os
+
+from stockade.linux import descendants, faults, processes
+from stockade.warden import protocol
+from stockade.warden.cold import init as inside
+from stockade.warden.cold.instance import send_with
+from stockade.warden.cold.reaper import Bare
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, NoReturn
+
+FDS = 6
+"""Descriptors of a cell: its init's pidfd, the control socket, and the warden's end of four pipes."""
+_NOTE = os.O_CLOEXEC | os.O_NONBLOCK
+_NAMESPACES = processes.NEW_NS | processes.NEW_PID | processes.NEW_IPC | processes.NEW_UTS
+
+
+class Nursery:
+    """Makes cells when told to, and reaps their inits."""
+
+    def __init__(self, control: socket.socket, *, privileged: bool, warden: int, entrances: Sequence[int]) -> None:
+        self._control = control
+        self._privileged = privileged
+        self._warden = warden
+        self._entrances = entrances
+        self._pin = -1
+        self._bare = False
+
+    def run(self) -> NoReturn:
+        """Serve until the warden ends or lets go."""
+        try:
+            processes.close_all_but((2, self._warden, self._control.fileno(), *self._entrances))
+            processes.die_with(self._warden)
+            for fd in self._entrances:
+                os.write(fd, b"0")
+                os.close(fd)
+            self._self = os.pidfd_open(os.getpid())
+            decoder = protocol.Decoder()
+            while data := self._control.recv(1 << 16):
+                for kind, fields in decoder.feed(data):
+                    self._obey(kind, fields)
+        except OSError as error:
+            self._say(
+                "failed", message=faults.explain("start the process that makes sandboxes", error), errno=error.errno
+            )
+        os._exit(0)
+
+    def _obey(self, kind: str, fields: dict[str, Any]) -> None:
+        if kind == "reap":
+            os.waitpid(fields["init"], 0)
+            if self._bare:
+                descendants.end_all()  # none, unless somebody outside has killed the keeper
+            self._say("reaped")
+            if self._pin >= 0:
+                os.close(self._pin)
+                self._pin = -1
+            return
+        self._bare = fields["bare"]
+        if self._bare:
+            processes.adopt_orphans()
+        try:
+            init, fds = make(
+                privileged=self._privileged,
+                parent=self._self,
+                base=fields["base"],
+                own_network=fields["own_network"],
+                bare=fields["bare"],
+                uid=fields["uid"],
+            )
+        except OSError as error:
+            self._say("failed", message=faults.explain("make namespaces", error), errno=error.errno)
+            return
+        self._pin = _pin_mounts(init)
+        send_with(self._control, protocol.encode("made", init=init), fds)
+        for fd in fds:
+            os.close(fd)
+
+    def _say(self, kind: str, **fields: Any) -> None:
+        try:
+            self._control.sendall(protocol.encode(kind, **fields))
+        except OSError:
+            os._exit(1)
+
+
+def _pin_mounts(pid: int) -> int:
+    """Keep a cell's mount namespace beyond its last process: taking it down, which can take milliseconds, would
+    otherwise hold up the report of that process's end. Only a matter of time; without it all is the same."""
+    try:
+        return os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return -1
+
+
+def make(
+    *, privileged: bool, parent: int, base: bytes, own_network: bool, bare: bool, uid: int | None
+) -> tuple[int, list[int]]:
+    """Fork a cell furnished with ``base``; return its init's pid and the warden's descriptors of it.
+
+    ``parent`` is the calling process's own pidfd, ``uid`` the host uid leased where root starts the run.
+    """
+    flags = _NAMESPACES | (processes.NEW_NET if own_network else 0) | (0 if privileged else processes.NEW_USER)
+    if bare:
+        flags, privileged = 0, os.geteuid() == 0
+    guest_in, stdin = os.pipe2(os.O_CLOEXEC)
+    pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(3)]
+    guest_ends = [guest_in, *(write for _, write in pipes)]
+    own_ends = [stdin, *(read for read, _ in pipes)]
+    control, guest_control = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    if privileged and uid is not None:
+        for fd in guest_ends:
+            os.fchown(fd, uid, uid)  # or the guest could not open /dev/stderr, which leads to its own pipe
+    notes = {"place": os.pipe2(_NOTE), "status": os.pipe2(_NOTE)} if bare else {}
+    kind: type[inside.Inside] = Bare if bare else inside.Inside
+    cell = kind(
+        privileged=privileged,
+        parent=parent,
+        ends=guest_ends,
+        control=guest_control,
+        uid=uid if uid is not None else os.geteuid(),
+        gid=uid if uid is not None else os.getegid(),
+        base=base,
+        **notes,
+    )
+    try:
+        pid = processes.clone(flags)
+    except OSError:
+        control.close()
+        for fd in own_ends:
+            os.close(fd)
+        raise
+    else:
+        if pid == 0:
+            cell.run()
+    finally:
+        guest_control.close()
+        for fd in (*guest_ends, *(end for pipe in notes.values() for end in pipe)):
+            os.close(fd)
+    for fd in own_ends:
+        os.set_blocking(fd, False)
+    return pid, [os.pidfd_open(pid), control.detach(), *own_ends]

@@ -1,0 +1,121 @@
+"""The warden's side of a collector: forks it, hands on what it writes at the caller's pace, and tells how it ended."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from stockade.core.launch import Collect
+from stockade.warden import loop
+from stockade.warden.helper_liveness import LOOK_SECONDS, Helper
+from stockade.warden.run.collector import become_collector
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Callable
+else:
+    import _signal as signal
+
+_CHUNK = 1 << 16
+_GRACE_SECONDS = 1.0
+"""The collector's own timer comes first."""
+
+
+class Collection:
+    """One collector at work."""
+
+    def __init__(
+        self,
+        events: loop.Guarded,
+        order: Collect,
+        outlets: list[int],
+        uid: int | None,
+        *,
+        on_data: Callable[[bytes], None],
+        on_end: Callable[[str], None],
+    ) -> None:
+        """Fork. ``outlets`` are the folder's descriptor and that of what was copied into it, if anything was.
+
+        ``on_end`` gets what went wrong, an empty text if nothing did; it is called once, from the loop.
+        """
+        self._loop = events
+        self._on_data, self._on_end = on_data, on_end
+        self._seconds = order.seconds
+        self._due = time.monotonic() + order.seconds + _GRACE_SECONDS
+        self._paused = False
+        itself = os.pidfd_open(os.getpid())
+        self._pipe, theirs = os.pipe2(os.O_CLOEXEC)
+        try:
+            self._pid = os.fork()
+            if self._pid == 0:
+                become_collector(order, outlets, out=theirs, warden=itself, uid=uid)
+        except OSError:
+            os.close(self._pipe)
+            raise
+        finally:
+            os.close(theirs)
+            os.close(itself)
+        self._helper = Helper(self._pid, "the process that brings files out", time.monotonic())
+        os.set_blocking(self._pipe, False)
+        self._loop.watch(self._pipe, loop.READ, self._on_pipe)
+
+    def pause(self, pause: bool) -> None:
+        """Leave what the collector writes in the pipe, or take it again."""
+        if self._pipe < 0 or pause == self._paused:
+            return
+        self._paused = pause
+        if pause:
+            self._loop.forget(self._pipe)
+        else:
+            self._loop.watch(self._pipe, loop.READ, self._on_pipe)
+
+    def stop(self, reason: str) -> None:
+        """End the collector; ``on_end`` is told the reason, unless it has ended already."""
+        if self._pipe >= 0:
+            os.kill(self._pid, signal.SIGKILL)  # our child, and not reaped yet
+            self._close(reason)
+
+    def tick(self, now: float) -> float:
+        """End a collector that a stop signal holds, or that its own timer has not ended; return when to look again."""
+        if self._pipe < 0:
+            return float("inf")
+        trouble = self._helper.trouble(now)
+        if trouble:
+            self.stop(trouble)
+        elif now >= self._due:
+            self.stop(f"the search for what the run has left took more than {self._seconds:g} s")
+        return now + LOOK_SECONDS
+
+    def _on_pipe(self, _events: int) -> None:
+        try:
+            data = os.read(self._pipe, _CHUNK)
+        except BlockingIOError:
+            return
+        if data:
+            self._on_data(data)
+        else:
+            self._close("")
+
+    def _close(self, reason: str) -> None:
+        self._loop.forget(self._pipe)
+        os.close(self._pipe)
+        self._pipe = -1
+        try:
+            status = os.waitpid(self._pid, 0)[1]
+        except ChildProcessError:
+            reason = reason or "how the process that brings files out has ended is not known"
+            status = 0
+        self._on_end(reason or self._ended(status))
+
+    def _ended(self, status: int) -> str:
+        if status == 0:
+            return ""
+        if os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGALRM, signal.SIGXCPU):
+            return f"the search for what the run has left took more than {self._seconds:g} s"
+        return f"the process that brings files out has failed (status {status})"
+
+
+def uid_for(uid: int | None) -> int | None:
+    """Return the uid to collect under: never root's, who may read what a guest has only pointed to."""
+    return uid if os.geteuid() == 0 else None

@@ -1,0 +1,158 @@
+"""The warden's end of one run's socket: messages from the caller, messages to it, and noticing that it is gone."""
+
+from __future__ import annotations
+
+import _socket as socket
+
+from stockade.warden import loop, protocol
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Protocol
+else:
+    Protocol = object
+
+_CHUNK = 1 << 16  # a larger one would be mapped and unmapped by the allocator each time
+
+
+class Listener(Protocol):
+    """Who is told what the caller does."""
+
+    def on_message(self, kind: str, fields: dict[str, Any]) -> None:
+        """A message came; ``wire.WireError``, ``KeyError`` or ``TypeError`` says that it is nonsense."""
+
+    def on_nonsense(self, reason: str) -> None:
+        """What came is no message."""
+
+    def on_cancel(self) -> None:
+        """The caller has shut down its direction: it wants the run ended, and the verdict."""
+
+    def on_gone(self) -> None:
+        """Nobody waits for the answer any more."""
+
+    def on_answered(self, sock: socket.socket, decoder: protocol.Decoder) -> None:
+        """The last message has been sent; the socket, with what was read of it, can serve another run."""
+
+    def on_flushed(self) -> None:
+        """Some or all of what was to be sent has been sent."""
+
+
+class Link:
+    """Non-blocking; all callbacks come from the loop, or from within ``send``."""
+
+    def __init__(
+        self, events: loop.Guarded, sock: socket.socket, decoder: protocol.Decoder, listener: Listener
+    ) -> None:
+        self._loop = events
+        self._sock = sock
+        self._decoder = decoder
+        self._listener = listener
+        self._outgoing = bytearray()
+        self._shut = False
+        self._last = False
+        self.gone = False
+        self._listening = True
+        self._watch()
+
+    @property
+    def pending(self) -> int:
+        """Bytes that the caller has not taken yet."""
+        return len(self._outgoing)
+
+    def send(self, kind: str, *, last: bool = False, **fields: Any) -> None:
+        """Send a message, now as far as it goes, the rest when the socket takes it; let go after the ``last``."""
+        if not self.gone:
+            self._last = last
+            self._outgoing += protocol.encode(kind, **fields)
+            self._flush()
+
+    def send_with_next(self, kind: str, **fields: Any) -> None:
+        """Have a message ready that goes out in front of the next one: nobody is woken for it alone."""
+        if not self.gone:
+            self._outgoing += protocol.encode(kind, **fields)
+
+    def flush(self) -> None:
+        """Send what is ready, if anything is."""
+        if self._outgoing and not self.gone:
+            self._flush()
+
+    def listen(self, listening: bool) -> None:
+        """Take messages from now on, or leave them with the caller."""
+        if listening != self._listening and not self.gone:
+            self._listening = listening
+            self._watch()
+
+    def close(self) -> None:
+        """Close the socket; ``gone`` from now on."""
+        if not self.gone:
+            self._let_go()
+            self._sock.close()
+
+    def _let_go(self) -> None:
+        self.gone = True
+        self._outgoing.clear()
+        self._loop.forget(self._sock.fileno())
+
+    def _watch(self) -> None:
+        events = 0 if self._shut else loop.SHUT
+        events |= loop.READ if self._listening and not self._shut else 0
+        events |= loop.WRITE if self._outgoing else 0
+        self._loop.watch(self._sock.fileno(), events, self._on_events)
+
+    def _on_events(self, events: int) -> None:
+        if events & loop.HUNG_UP:
+            self._lose()
+            return
+        if events & loop.SHUT and not self._shut:
+            while self._listening and not self.gone and self._receive():
+                pass  # the launch itself may lie before the end
+            if self.gone:
+                return
+            self._shut = True
+            self._watch()
+            self._listener.on_cancel()
+        if events & loop.WRITE and not self.gone:
+            self._flush()
+        if events & loop.READ and not self._shut and not self.gone:
+            self._receive()
+
+    def _receive(self) -> bool:
+        """Take what has come; return whether there may be more."""
+        try:
+            data = self._sock.recv(_CHUNK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            self._lose()
+            return False
+        try:
+            for kind, fields in self._decoder.feed(data):
+                self._listener.on_message(kind, fields)
+        except (protocol.WireError, KeyError, TypeError) as error:
+            self._listener.on_nonsense(f"the caller sent nonsense: {error!r}")
+            return False
+        return bool(data)
+
+    def _flush(self) -> None:
+        try:
+            while self._outgoing:
+                sent = self._sock.send(self._outgoing, socket.MSG_NOSIGNAL)
+                del self._outgoing[:sent]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._lose()
+            return
+        if self._last and not self._outgoing:
+            self._let_go()
+            if self._shut:
+                self._sock.close()  # no other launch can come from who has shut down that direction
+            else:
+                self._listener.on_answered(self._sock, self._decoder)
+        else:
+            self._watch()
+        self._listener.on_flushed()
+
+    def _lose(self) -> None:
+        self.close()
+        self._listener.on_gone()

@@ -1,0 +1,278 @@
+"""Clock and counters of one run: what has been used, what is near its limit, what has met it."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from stockade.core.launch import Groups, Watch
+from stockade.linux import descendants, locks, sockets, tree
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from stockade.linux.cgroups import Group
+    from stockade.warden.cold.cgroup_slot import Slot
+
+    Finding = tuple[str, str, float, float]
+    """Guarantee, ``"near"`` or ``"met"``, what is used, and the limit."""
+
+NEAR = 0.8
+"""The part of a limit from which on it is near."""
+_SHORTEST = 0.002
+_LONGEST = 0.1
+_SAMPLE_EVERY = 0.02
+_SAMPLE_CLOSELY = 0.005
+_CPUS = len(os.sched_getaffinity(0))
+_NO_FIGURES = Groups()
+
+
+class Meter:
+    """Looks at one run when asked to, and says when the next look is due."""
+
+    def __init__(self, watch: Watch, slot: Slot, groups: Groups = _NO_FIGURES) -> None:
+        """``groups`` are the figures that the run's control groups hold."""
+        assert slot.cell is not None
+        self._watch = watch
+        self._groups = groups
+        self._init = slot.cell.init
+        self._own_tasks = slot.own_tasks
+        self._group = slot.group
+        self._has_cpu = slot.group is not None and slot.group.counts_cpu
+        self._soft = watch.soft_memory
+        self._past_soft: int | None = None
+        self._group_has_memory = slot.group is not None and slot.group.counts_memory
+        sampled = watch.sampled_memory is not None or (self._soft is not None and not self._group_has_memory)
+        self._sampling = sampled or not self._has_cpu
+        self._begin = 0.0
+        self._end = 0.0
+        self._paused: float | None = None
+        self._told: dict[str, str] = {}
+        self._cpu = 0.0
+        self._memory: int | None = None
+        self._tasks: int | None = None
+        self._spent = 0.0
+        self._setup_peak = 0
+        self._peak_memory = 0
+        self._apart = self._peak_apart = self._locks = 0
+        self._peak_tasks = 0
+        self.started = False
+        self.next_look = float("inf")
+        self.next_report = float("inf")
+
+    @property
+    def begin(self) -> float:
+        """When the clock was started, by the monotonic one."""
+        return self._begin
+
+    @property
+    def cpu_seconds(self) -> float:
+        """The CPU time of the run, as of the last look."""
+        return self._cpu
+
+    def hand_over(self) -> None:
+        """The cell has the launch: should it die before it says that the program runs, time counts from here."""
+        self._begin = time.monotonic()
+
+    def start(self, begun: float, spent: float, peak: int) -> None:
+        """The program was ``begun`` then, and that is heard of now: not at once, where nobody is woken up for it. The
+        set-up itself ``spent`` CPU seconds and held ``peak`` bytes."""
+        self.started = True
+        self._spent = spent
+        self._setup_peak = peak
+        now = time.monotonic()
+        self._begin = min(begun, now)
+        self.next_look = self._plan_next_look(now, now - self._begin, None if self._soft is None else 0)
+        if self._watch.report_seconds is not None:
+            self.next_report = self._begin + self._watch.report_seconds
+
+    def pause(self, now: float) -> None:
+        """The wall clock stands still from now on."""
+        self._paused = now
+
+    def resume(self, now: float) -> None:
+        """It goes on."""
+        if self._paused is not None:
+            self._begin += now - self._paused
+            self._paused = None
+            self.next_look = now
+
+    def stop(self) -> None:
+        """The last process is gone."""
+        self._end = time.monotonic() if self._paused is None else self._paused
+
+    def look(self, now: float) -> list[Finding]:
+        """Return each limit that is ``"near"`` or ``"met"`` for the first time, and memory past its ``"soft"`` one."""
+        wall = self._read(now)
+        held = self._watch_soft()
+        found: list[Finding] = []
+        if held is not None and self._soft is not None and self._past_soft == held:
+            found.append(("memory", "soft", held, self._soft))
+        for guarantee, used, figure, met in self._readings(wall):
+            state = "met" if met else "near" if used >= NEAR * figure else ""
+            if state and self._told.get(guarantee) not in (state, "met"):
+                self._told[guarantee] = state
+                found.append((guarantee, state, used, figure))
+        self.next_look = self._plan_next_look(now, wall, held)
+        return found
+
+    def _watch_soft(self) -> int | None:
+        """Return what the tree holds, as long as its soft limit has not been passed before this look."""
+        if self._soft is None or self._past_soft is not None:
+            return None
+        held = self._memory or 0
+        if self._group_has_memory and self._group is not None:
+            held = self._group.memory_held(self._soft)
+        if held >= self._soft:
+            self._past_soft = held
+        return held
+
+    @property
+    def oom_outside(self) -> bool:
+        """Whether the kernel has killed a task of the run for want of memory outside the run's own limit."""
+        return self._group is not None and self._group_has_memory and self._group.oom_outside() > 0
+
+    def usage(self, now: float) -> dict[str, Any]:
+        """Return what is used now, and plan the next report."""
+        wall = self._read(now)
+        if self._watch.report_seconds is not None:
+            self.next_report = now + self._watch.report_seconds
+        counted = self._group is not None and self._group_has_memory
+        return {
+            "cpu_seconds": self._cpu,
+            "wall_seconds": wall,
+            "memory": self._group.memory_held(0) if counted and self._group is not None else self._memory,
+            "processes": self._tasks,
+        }
+
+    def _readings(self, wall: float) -> Iterator[tuple[str, float, float, bool]]:
+        """Yield guarantee, use, limit, and whether that is met: the kernel tells of those that it holds."""
+        watch, group = self._watch, self._group
+        if watch.wall_seconds is not None:
+            yield "wall_time", wall, watch.wall_seconds, wall >= watch.wall_seconds
+        if watch.cpu_seconds is not None:
+            yield "cpu_time", self._cpu, watch.cpu_seconds, self._cpu >= watch.cpu_seconds
+        if watch.sampled_memory is not None:
+            used = self._memory or 0
+            yield "memory", used, watch.sampled_memory, used >= watch.sampled_memory or self._locks >= locks.MOST
+        elif group is not None and self._group_has_memory and self._groups.memory is not None:
+            yield "memory", self._hold(group, self._groups.memory), self._groups.memory, self._is_full(group)
+        if self._groups.processes is not None and self._tasks is not None:
+            refused = group is not None and group.forks_refused() > 0
+            used = self._tasks if self._tasks > 1 else 0  # who may have one task alone is not near anything
+            yield "processes", used, self._groups.processes - watch.other_tasks, refused
+
+    def _hold(self, group: Group, limit: int) -> int:
+        """Return what the tree holds. Buffers that the kernel counts apart are watched more closely."""
+        uncounted = self._uncounted(all_kinds=not group.counts_sockets) + self._hold_locks()
+        held = group.memory_held(0 if uncounted else int(NEAR * limit)) + uncounted
+        self._apart = held if uncounted or group.sockets_apart() else 0
+        self._peak_apart = max(self._peak_apart, self._apart)
+        return held
+
+    def _hold_locks(self) -> int:
+        """Return what the tree's locks on files take, which no control group counts."""
+        self._locks = locks.held(self._init)
+        return self._locks * locks.EACH
+
+    def _uncounted(self, *, all_kinds: bool) -> int:
+        """Return what sockets of the guest's own network hold that no control group counts."""
+        if not self._watch.own_network:
+            return 0
+        pid = self._init
+        for _ in range(self._watch.engine_tasks):  # the last of them is in the guest's network
+            pid = next(iter(descendants.children(pid)), 0)
+        return sockets.uncounted(pid, all_kinds=all_kinds) if pid else 0
+
+    def _is_full(self, group: Group) -> bool:
+        """Return whether memory is used up. The kernel bounds buffers that it counts apart, but not their sum with the
+        rest."""
+        return group.oom_kills() > 0 or self._apart >= (self._groups.memory or 0) > 0 or self._locks >= locks.MOST
+
+    def _read(self, now: float) -> float:
+        """Read clock and counters; return the wall time."""
+        tasks = self._group.look() if self._group is not None else None
+        if tasks is not None:
+            self._tasks = max(1, tasks - self._own_tasks - self._watch.other_tasks)
+        self._sample()
+        if self._has_cpu and self._group is not None:
+            self._cpu = max(0.0, (self._group.cpu_seconds() or 0.0) - self._spent)
+        return (now if self._paused is None else self._paused) - self._begin
+
+    def _sample(self) -> None:
+        if not self._sampling:
+            return
+        bound = self._watch.sampled_memory if self._past_soft is not None or self._soft is None else self._soft
+        sample = tree.sample(self._init, bound)
+        self._cpu = max(self._cpu, sample.cpu_seconds - self._spent)
+        self._memory = sample.memory
+        if self._watch.sampled_memory is not None:
+            self._memory += self._uncounted(all_kinds=True) + self._hold_locks()
+        self._peak_memory = max(self._peak_memory, self._memory)
+        self._peak_tasks = max(self._peak_tasks, sample.tasks)
+        if self._group is None:
+            self._tasks = max(1, sample.tasks - self._watch.other_tasks)
+
+    def _plan_next_look(self, now: float, wall: float, held: int | None) -> float:
+        """No limit can be met before this: time runs at one second a second, CPU at most one a core.
+
+        Memory may, but for the group's own limit: it is looked at the more often, the nearer it is.
+        """
+        pause = _LONGEST
+        if self._watch.cpu_seconds is not None:
+            pause = min(pause, (self._watch.cpu_seconds - self._cpu) / _CPUS)
+        for used, limit in ((self._memory or 0, self._watch.sampled_memory), (held, self._soft)):
+            if limit is not None and used is not None:
+                pause = min(pause, _SAMPLE_CLOSELY if 2 * used > limit else _SAMPLE_EVERY)
+        if 2 * self._apart > (self._groups.memory or 0):
+            pause = min(pause, _SAMPLE_EVERY)
+        pause = max(pause, _SHORTEST)
+        if self._watch.wall_seconds is not None and self._paused is None:
+            part = 1.0 if "wall_time" in self._told else NEAR
+            pause = min(pause, part * self._watch.wall_seconds - wall)
+        return now + max(pause, 0.0)
+
+    def report(self, exit_report: dict[str, Any] | None) -> dict[str, Any]:
+        """Return the final readings; ``exit_report`` is the init's, if it lived to send one."""
+        counters = self._group.read() if self._group is not None else None
+        told = exit_report or {}
+        cpu = counters.cpu_seconds if counters else None
+        source = "cgroup"
+        if cpu is not None:
+            cpu = max(0.0, cpu - self._spent)
+        else:
+            cpu, source = max(self._cpu, told.get("cpu_seconds", 0.0) - self._spent, 0.0), "sampled"
+        peak = counters.peak_memory if counters else None
+        if peak is not None:
+            peak = max(peak, self._peak_apart)
+        else:
+            # The kernel keeps the highest of a process's life, from before it became the guest as well.
+            told_peak = told.get("peak_memory", 0)
+            peak = max(self._peak_memory, told_peak if told_peak > self._setup_peak else 0) or None
+        return {
+            "status": told.get("status"),
+            "started": self.started,
+            "wall_seconds": self._end - self._begin if self._begin else 0.0,
+            "cpu_seconds": cpu,
+            "cpu_source": source,
+            "peak_memory": peak,
+            "peak_sockets": counters.peak_sockets if counters else None,
+            "locks": self._locks,
+            "past_soft_memory": self._past_soft,
+            "peak_processes": self._most_tasks(counters.peak_processes if counters else None),
+            "oom_kills": counters.oom_kills if counters else None,
+            "oom_outside": counters.oom_outside if counters else None,
+            "forks_refused": counters.forks_refused if counters else None,
+            "engine": told.get("engine", b""),
+            "disk_free": told.get("disk_free"),
+            "inodes_free": told.get("inodes_free"),
+        }
+
+    def _most_tasks(self, counted: int | None) -> int | None:
+        if not self.started:
+            return None
+        if self._group is not None:
+            return None if counted is None else max(1, counted - self._own_tasks - self._watch.other_tasks)
+        return max(1, self._peak_tasks - self._watch.other_tasks)

@@ -1,0 +1,176 @@
+"""What a guest writes, as it comes: its two streams, kept at both ends, and the channel of its own result."""
+
+from __future__ import annotations
+
+import os
+
+from stockade.warden import loop
+from stockade.warden.protocol import ANNOUNCEMENT
+from stockade.warden.run.head_tail import Keeper
+from stockade.warden.run.meter import NEAR
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from functools import partial
+    from typing import Any
+
+    from stockade.core.launch import Watch
+    from stockade.warden.cold.instance import Cell
+else:
+    from _functools import partial  # ``functools`` imports half a dozen modules
+
+CHANNEL_LIMIT = 1 << 20
+_CHUNK = 1 << 16
+
+
+class Outlets:
+    """Reads what comes out of one cell. Callbacks come from the run's own loop."""
+
+    def __init__(
+        self,
+        events: loop.Guarded,
+        cell: Cell,
+        watch: Watch,
+        *,
+        channel: bool,
+        on_head: Callable[[int, int, bytes], None],
+        on_limit: Callable[[str, int], None],
+        on_end: Callable[[], None],
+        on_announced: Callable[[int], None] | None = None,
+        at_once: bool = True,
+    ) -> None:
+        """``channel`` tells whether the guest has one. ``on_head`` gets stream, position and bytes of the head;
+        ``on_limit`` is told once that a stream is ``"near"`` the limit on output, once
+        that one has ``"met"`` it, and how many bytes it had; ``on_end`` is called when both streams have ended;
+        ``on_announced`` gets the exit status that a guest announces before it ends, where that is looked for.
+        The streams are read ``at_once``, or from ``begin`` on."""
+        self._loop = events
+        self._channel_fd = cell.channel
+        self._channel = bytearray()
+        self._overflow = False
+        self._streams = {1: cell.stdout, 2: cell.stderr}
+        self._keepers = {
+            number: Keeper(watch.output_bytes, head_only=watch.kill_on_output, live=watch.live) for number in (1, 2)
+        }
+        self._told = ""
+        self._begun = at_once
+        self._paused = not at_once
+        self._on_head, self._on_limit, self._on_end, self._on_announced = on_head, on_limit, on_end, on_announced
+        self._announced = False
+        self._all = (cell.stdout, cell.stderr, cell.channel)
+        if channel:  # or we would be woken for its end just when the guest starts
+            self._loop.watch(cell.channel, loop.READ, self._on_channel)
+        if at_once:
+            self._watch()
+
+    @property
+    def begun(self) -> bool:
+        """Whether the streams are read as something comes."""
+        return self._begun
+
+    def begin(self) -> None:
+        """Read them from now on."""
+        self._begun = True
+        self.pause(False)
+
+    def pause(self, pause: bool) -> None:
+        """Leave the streams alone, or read them again."""
+        if pause == self._paused or not self._begun:
+            return
+        self._paused = pause
+        if pause:
+            for fd in self._streams.values():
+                self._loop.forget(fd)
+        else:
+            self._watch()
+
+    def _watch(self) -> None:
+        for number, fd in self._streams.items():
+            self._loop.watch(fd, loop.READ, partial(self._on_stream, number, fd))
+
+    @property
+    def count(self) -> int:
+        """Bytes written so far, to both streams."""
+        return self._keepers[1].count + self._keepers[2].count
+
+    def take_output(self) -> None:
+        """Read what is in the streams now."""
+        for number, fd in tuple(self._streams.items()):
+            while self._take(number, fd):
+                pass
+
+    def take_report(self) -> None:
+        """Read what the dead have left of their report; nobody can add to it."""
+        while self._on_channel(0):
+            pass
+
+    def report(self) -> dict[str, Any]:
+        """Return counts, tails, and what came over the channel."""
+        return {
+            "output": [self._keepers[1].count, self._keepers[2].count],
+            "tails": [self._keepers[1].tail(), self._keepers[2].tail()],
+            "channel": bytes(self._channel),
+            "channel_overflow": self._overflow,
+        }
+
+    def close(self) -> None:
+        """Stop reading; the descriptors are the cell's."""
+        for fd in self._all:
+            self._loop.forget(fd)
+
+    def _on_stream(self, number: int, fd: int, _events: int) -> None:
+        self._take(number, fd)
+        if not self._streams:
+            self._on_end()
+
+    def _take(self, number: int, fd: int) -> bool:
+        """Take what one stream holds; return whether more may come."""
+        try:
+            data = os.read(fd, _CHUNK)
+        except BlockingIOError:
+            return False
+        if not data:
+            self._loop.forget(fd)
+            self._streams.pop(number, None)
+            return False
+        keeper = self._keepers[number]
+        at = keeper.count
+        head = keeper.take(data)
+        if head:
+            self._on_head(number, at, head)
+        if keeper.limit is not None and keeper.count >= NEAR * keeper.limit and self._told != "met":
+            self._tell("met" if keeper.exceeded else "near", keeper.count)
+        return True
+
+    def _tell(self, state: str, used: int) -> None:
+        if state != self._told:
+            self._told = state
+            self._on_limit(state, used)
+
+    def _on_channel(self, _events: int) -> bool:
+        try:
+            data = os.read(self._channel_fd, _CHUNK)
+        except BlockingIOError:
+            return False
+        if not data:
+            self._loop.forget(self._channel_fd)
+            return False
+        if self._announced:
+            return True  # nothing can follow that would be a part of the report
+        before = len(self._channel)
+        room = CHANNEL_LIMIT - before
+        self._channel += data[:room]
+        self._overflow |= len(data) > room
+        if self._on_announced is not None:
+            self._look_for_announcement(before, self._on_announced)
+        return True
+
+    def _look_for_announcement(self, fresh: int, on_announced: Callable[[int], None]) -> None:
+        """Look at what has come from ``fresh`` on, and at what may have been cut there."""
+        at = self._channel.find(ANNOUNCEMENT, max(0, fresh - len(ANNOUNCEMENT)))
+        status = self._channel[at + len(ANNOUNCEMENT) : at + len(ANNOUNCEMENT) + 1]
+        if at >= 0 and status:
+            self._announced = True
+            del self._channel[at:]
+            on_announced(status[0])

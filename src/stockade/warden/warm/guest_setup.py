@@ -1,0 +1,101 @@
+"""What a copy of the keeper has to do to be a guest, worked out beforehand as a list of calls of the C library.
+
+It does the same as the steps in ``linux/steps`` and for the reasons given there; but the guests of a keeper share the
+user namespace that is made here for them (ADR 27). It is written out because each page
+that a copy writes to must be copied by the kernel first, and to run Python code writes to the page of every object that
+it touches: the steps themselves touched about twice as many pages as these calls do.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+
+from stockade.linux import landlock, libc, processes, users
+from stockade.linux.seccomp import install as seccomp
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
+
+    from stockade.warden.warm.guest_mounts import Room
+
+    Call = tuple[Callable[..., int], tuple[Any, ...], str, tuple[int, ...]]
+    """A function, its arguments, what it is for, and errors that do not matter."""
+
+_C = ctypes.CDLL(None, use_errno=True)
+_prctl = _C["prctl"]  # a function object of our own that knows no types: small numbers are passed as they are
+_HARMLESS = (errno.ENOSYS, errno.EPERM)
+
+
+class Furnishing:
+    """The calls for the guests of one keeper, and the descriptor that they may leave."""
+
+    def __init__(self, steps: Iterable[Sequence[Any]], room: Room, *, uid: int, proc: int) -> None:
+        """``room`` is where the guests are born; ``uid`` is who they are to become, 0 for who they are; ``proc`` a
+        descriptor of a writable /proc."""
+        self._room = room
+        self._uid = uid
+        self._proc = proc
+        self._calls: list[Call] = []
+        self.listener = -1
+        """That of a filter that asks about refusals; -1 where there is none."""
+        for name, *arguments in steps:
+            getattr(self, f"_plan_{name}")(*arguments)
+
+    def carry_out(self) -> None:
+        """Do it; an ``OSError`` says what failed."""
+        for function, arguments, purpose, harmless in self._calls:
+            if function(*arguments) < 0:
+                code = ctypes.get_errno()
+                if code not in harmless:
+                    raise OSError(code, f"{purpose}: {os.strerror(code)}")
+
+    def _add(self, purpose: str, function: Callable[..., int], *arguments: Any, harmless: tuple[int, ...] = ()) -> None:
+        self._calls.append((function, arguments, purpose, harmless))
+
+    def _prctl(self, purpose: str, option: int, *arguments: int) -> None:
+        self._add(purpose, _prctl, option, *(*arguments, 0, 0, 0, 0)[:4])
+
+    # -- the steps -------------------------------------------------------------------------------------------------
+
+    def _plan_own_ipc(self) -> None:
+        self._add("own queues and segments", _C.unshare, processes.NEW_IPC)
+
+    def _plan_identity(self, uid: int, gid: int) -> None:
+        self._add("new session", _C.setsid)
+        self._add("umask", _C.umask, 0o022)
+        keyctl = ctypes.c_long(libc.NUMBERS["keyctl"])
+        join = processes.KEYCTL_JOIN_SESSION_KEYRING
+        self._add("new keyring", _C.syscall, keyctl, join, None, harmless=_HARMLESS)
+        if self._uid:
+            self._add("no groups", _C.setgroups, 0, None)
+        namespace = users.nobodys(self._proc, (uid, gid), self._uid)
+        self._add("the guests' user namespace", _C.setns, namespace, processes.NEW_USER)
+        if self._uid:
+            self._add("change gid", _C.setresgid, gid, gid, gid)
+            self._add("change uid", _C.setresuid, uid, uid, uid)
+        self._prctl("no new privileges", processes.PR_SET_NO_NEW_PRIVS, 1)
+        for capability in range(processes.CAPABILITIES):
+            self._add("empty the bounding set", _prctl, processes.PR_CAPBSET_DROP, capability)  # takes no more of them
+        self._prctl("clear ambient capabilities", processes.PR_CAP_AMBIENT, processes.PR_CAP_AMBIENT_CLEAR_ALL)
+        capset = ctypes.c_long(libc.NUMBERS["capset"])
+        self._add("no capability", _C.syscall, capset, processes.CAPABILITY_HEADER, processes.NO_CAPABILITIES)
+        self._prctl("be dumpable", processes.PR_SET_DUMPABLE, 1)  # as what was executed
+
+    def _plan_landlock(self) -> None:
+        self._add("Landlock", _C.syscall, *landlock.enforcing(self._room.ruleset))
+
+    def _plan_filter(self, program: bytes) -> None:
+        self._add("system-call filter", _C.syscall, *seccomp.loading(program))
+
+    def _plan_listening_filter(self, program: bytes) -> None:
+        arguments = seccomp.loading(program, listening=True)
+
+        def load() -> int:
+            self.listener = int(_C.syscall(*arguments))
+            return self.listener
+
+        self._add("listening system-call filter", load)

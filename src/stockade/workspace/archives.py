@@ -1,0 +1,231 @@
+"""Files from a zip or tar archive, read in the caller's memory and never unpacked anywhere else: a name that leads out,
+a link, a device or a bomb is refused, with the reason, before anything starts.
+
+The bytes may be hostile, and Python's own ``zipfile`` and ``tarfile`` parse them in this process. Both are written in
+Python, over ``zlib``, ``bz2`` and ``lzma``; what they can be made to waste is bounded here: the archive's own size, the
+entries, the bytes of each and of all as they come out (no header is believed), their ratio, and time.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import re
+import stat
+import tarfile
+import time
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+from stockade.core.errors import JobError
+
+MIB = 1 << 20
+MOST_PACKED = 64 * MIB
+MOST_ENTRIES = 10_000
+MOST_BYTES = 128 * MIB
+MOST_RATIO = 200
+"""Bytes that one byte of the archive may become; a mebibyte in all is never too much."""
+MOST_NAME = 1024
+DEEPEST = 32
+MOST_SECONDS = 20.0
+_SMALL = 1 * MIB
+_CHUNK = 1 << 16
+_ZIP_ENTRY = b"PK\x01\x02"
+_DRIVE = re.compile(r"[A-Za-z]:")
+_BAD = (
+    zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError, RuntimeError,
+    ArithmeticError, LookupError, TypeError, AttributeError, MemoryError,
+)  # fmt: skip
+_OPENERS = ((b"\x1f\x8b", gzip.open), (b"BZh", bz2.open), (b"\xfd7zXZ\x00", lzma.open))
+
+
+def unpack(archive: bytes | os.PathLike[str] | str) -> dict[str, bytes]:
+    """Return the files in an archive, by relative name. Empty folders and modes are left out.
+
+    zip, tar, and tar packed with gzip, bzip2 or xz are told by their first bytes. Raises ``JobError``.
+    """
+    packed, shown = _packed(archive)
+    room = _Room(len(packed), shown)
+    files: dict[str, bytes] = {}
+    try:
+        entries = _zip(packed, room) if packed[:2] == b"PK" else _tar(packed, room)
+        for name, content in entries:
+            room.name(name, files)
+            files[name] = content
+    except JobError:
+        raise
+    except _BAD as error:
+        raise JobError(f"archive {shown}: cannot be read: {error or type(error).__name__}") from None
+    return files
+
+
+def _packed(archive: bytes | os.PathLike[str] | str) -> tuple[bytes, str]:
+    if isinstance(archive, bytes | bytearray | memoryview):
+        packed, shown = bytes(archive), "(bytes)"
+    else:
+        shown = os.fspath(archive)
+        try:
+            with Path(archive).open("rb") as file:
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    raise JobError(f"archive {shown}: is no regular file")
+                packed = file.read(MOST_PACKED + 1)
+        except OSError as error:
+            raise JobError(f"archive {shown}: {error.strerror}") from None
+    if len(packed) > MOST_PACKED:
+        raise JobError(f"archive {shown}: is larger than {MOST_PACKED // MIB} MiB")
+    return packed, shown
+
+
+class _Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+class _Room:
+    """What is left of each bound."""
+
+    def __init__(self, packed: int, shown: str) -> None:
+        self._shown = shown
+        self._entries = MOST_ENTRIES
+        self._bytes = min(MOST_BYTES, max(MOST_RATIO * packed, _SMALL))
+        self._until = time.monotonic() + MOST_SECONDS
+        self._folders: set[str] = set()
+
+    def refuse(self, why: str) -> JobError:
+        """Return the error that says ``why``."""
+        return JobError(f"archive {self._shown}: {why}")
+
+    def entry(self) -> None:
+        """One more entry, of whatever kind."""
+        self._entries -= 1
+        if self._entries < 0:
+            raise self.refuse(f"holds more than {MOST_ENTRIES} entries")
+        self.clock()
+
+    def clock(self) -> None:
+        """Give up on what takes too long."""
+        if time.monotonic() > self._until:
+            raise self.refuse(f"took more than {MOST_SECONDS:g} s to unpack")
+
+    def read(self, file: _Readable) -> bytes:
+        """Read an entry to its end, whatever its header says of its size."""
+        pieces = []
+        while piece := file.read(_CHUNK):
+            self.take(len(piece))
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    def take(self, count: int) -> None:
+        """Count bytes that came out."""
+        self._bytes -= count
+        if self._bytes < 0:
+            raise self.refuse(f"unpacks to more than {MOST_BYTES // MIB} MiB, or {MOST_RATIO} times its own size")
+        self.clock()
+
+    def name(self, name: str, files: dict[str, bytes]) -> None:
+        """Refuse a name that is none, leads out, or is there already."""
+        why = _wrong(name)
+        if why:
+            raise self.refuse(f"{name[:80]!r} {why}")
+        parts = name.split("/")
+        outer = ["/".join(parts[:count]) for count in range(1, len(parts))]
+        if name in files or name in self._folders or any(each in files for each in outer):
+            raise self.refuse(f"{name!r} is there twice, or as a file and a folder")
+        self._folders.update(outer)
+
+
+def _wrong(name: str) -> str:
+    parts = name.split("/")
+    if not name or name.startswith("/") or {"", ".", ".."} & set(parts):
+        return "is no relative name without '..'"
+    if "\0" in name or "\\" in name or _DRIVE.match(name) or not name.isprintable():
+        return "holds a NUL, a backslash, a drive letter or what cannot be printed"
+    if len(parts) > DEEPEST:
+        return f"lies deeper than {DEEPEST} folders"
+    try:
+        raw = name.encode()
+    except UnicodeEncodeError:
+        return "is no UTF-8"
+    too_long = len(raw) > MOST_NAME or any(len(part.encode()) > 255 for part in parts)
+    return f"is longer than {MOST_NAME} bytes, or 255 between slashes" if too_long else ""
+
+
+def _zip(packed: bytes, room: _Room) -> Iterator[tuple[str, bytes]]:
+    if packed.count(_ZIP_ENTRY) > MOST_ENTRIES:  # before a list is made of them
+        raise room.refuse(f"holds more than {MOST_ENTRIES} entries")
+    with zipfile.ZipFile(io.BytesIO(packed)) as archive:
+        for info in archive.infolist():
+            room.entry()
+            mode = info.external_attr >> 16
+            if info.flag_bits & 0x1:
+                raise room.refuse(f"{info.filename[:80]!r} is encrypted")
+            if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
+                raise room.refuse(f"{info.filename[:80]!r} is a link or a device")
+            if "\0" in info.orig_filename or "\\" in info.orig_filename:
+                raise room.refuse(f"{info.orig_filename[:80]!r} holds a NUL or a backslash")
+            if info.is_dir():
+                _check_folder(info.filename, room)
+                continue
+            with archive.open(info) as file:
+                yield info.filename, room.read(file)
+
+
+def _tar(packed: bytes, room: _Room) -> Iterator[tuple[str, bytes]]:
+    plain = _unpacked(packed, room)
+    with tarfile.open(fileobj=_Careful(plain), mode="r:") as archive:
+        while (info := archive.next()) is not None:
+            archive.members = []  # type: ignore[attr-defined]  # or it would keep each
+            room.entry()
+            if info.isdir():
+                _check_folder(info.name, room)
+                continue
+            if not info.isreg() or info.issparse():
+                raise room.refuse(f"{info.name[:80]!r} is a link, a device or a sparse file")
+            file = archive.extractfile(info)
+            content = b"" if file is None else _pieces(file)
+            room.clock()
+            if len(content) != info.size:
+                raise room.refuse(f"{info.name[:80]!r} is cut off")
+            yield info.name.removeprefix("./"), content
+        if plain[archive.offset : archive.offset + tarfile.BLOCKSIZE].strip(b"\0"):
+            raise room.refuse("is damaged")  # or what follows would be left out without a word
+
+
+def _pieces(file: _Readable) -> bytes:
+    pieces = []
+    while piece := file.read(_CHUNK):
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+class _Careful(io.BytesIO):
+    """Gives no more than an entry's content is read by at a time. Only headers are ever asked for in larger pieces, and
+    those are searched with regular expressions, which older Pythons' have been slow at."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is None or not 0 <= size <= _CHUNK:
+            raise tarfile.HeaderError(f"a header of {size} bytes")
+        return super().read(size)
+
+
+def _unpacked(packed: bytes, room: _Room) -> bytes:
+    """Return the tar itself: bounded as a whole, so nothing in it can be larger."""
+    opener = next((opener for mark, opener in _OPENERS if packed.startswith(mark)), None)
+    if opener is None:
+        if packed[257:262] != b"ustar":
+            raise room.refuse("is neither zip nor tar, nor tar packed with gzip, bzip2 or xz")
+        return packed
+    with opener(io.BytesIO(packed), "rb") as file:
+        return room.read(file)
+
+
+def _check_folder(name: str, room: _Room) -> None:
+    plain = name.removeprefix("./").rstrip("/")
+    why = _wrong(plain) if plain not in ("", ".") or name.startswith("/") else ""
+    if why:
+        raise room.refuse(f"{name[:80]!r} {why}")

@@ -1,0 +1,121 @@
+"""Which backend is chosen: a function of the policy, the trust and what each backend can do."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from stockade import BackendUnavailable, Enforcement, Guarantee, Isolation, JobError, PlanError, Policy, Strength
+from stockade.api import select, start_costs
+from stockade.backends import registry
+from stockade.backends.base import Availability
+from tests.unit import facts as hosts
+
+STRONG = {guarantee: Enforcement("a wall", Strength.KERNEL) for guarantee in Guarantee}
+
+
+@dataclass
+class Fake:
+    name: str
+    isolation: Isolation = Isolation.NAMESPACES
+    usable: bool = True
+    weak: tuple[Guarantee, ...] = ()
+    asked: list[str] = field(default_factory=list)
+
+    def availability(self, facts: Any) -> Availability:
+        self.asked.append(self.name)
+        return Availability(self.usable, "it is broken", "mend it")
+
+    def capabilities(self, facts: Any, policy: Any) -> dict[Guarantee, Enforcement]:
+        return STRONG | {guarantee: Enforcement.absent("no wall") for guarantee in self.weak}
+
+    def prepare(self, *_: Any) -> Any:
+        raise AssertionError("nothing is started")
+
+
+Among = Callable[..., Callable[..., select.Selection]]
+
+
+@pytest.fixture
+def among(monkeypatch: pytest.MonkeyPatch) -> Iterator[Among]:
+    def given(*backends: Fake, costs: dict[str, float] | None = None) -> Callable[..., select.Selection]:
+        there = {backend.name: backend for backend in backends}
+        monkeypatch.setattr(registry, "BUILT_IN", dict.fromkeys(there, ""))
+        monkeypatch.setattr(registry, "find", there.__getitem__)
+        monkeypatch.setattr(registry, "others", list)
+        monkeypatch.setattr(start_costs, "known", lambda: costs or {})
+        return lambda trust=None, **policy: select.select(Policy(**policy), hosts.ROOT_V1, trust)
+
+    yield given
+
+
+def test_the_strongest_is_taken(among: Among) -> None:
+    choose = among(Fake("light", Isolation.PROCESS), Fake("strong", Isolation.OWN_KERNEL), Fake("middle"))
+    assert choose().backend.name == "strong"
+    assert "strongest isolation" in choose().reason
+
+
+def test_among_equals_the_registry_decides_and_no_clock(among: Among) -> None:
+    a, b = Fake("a"), Fake("b")
+    assert among(a, b)().backend.name == "a"
+    assert among(a, b, costs={"b": 0.001, "a": 0.002})().backend.name == "a"
+
+
+def test_trusted_code_gets_the_cheapest(among: Among) -> None:
+    light, strong = Fake("light", Isolation.PROCESS), Fake("strong", Isolation.OWN_KERNEL)
+    assert among(light, strong)("trusted").backend.name == "light"
+    assert among(light, strong)().backend.name == "strong"
+
+
+def test_what_is_not_needed_is_not_even_asked(among: Among) -> None:
+    first, second = Fake("first"), Fake("second")
+    among(first, second)()
+    assert (first.asked, second.asked) == (["first"], [])
+
+
+def test_what_cannot_be_used_or_cannot_hold_the_policy_is_passed_over_and_named(among: Among) -> None:
+    choose = among(Fake("broken", usable=False), Fake("weak", weak=(Guarantee.DISK,)), Fake("good"))
+    chosen = choose()
+    assert chosen.backend.name == "good"
+    assert "broken, for it is broken; mend it" in chosen.reason
+    assert "weak, for cannot hold disk" in chosen.reason
+
+
+def test_never_less_than_the_floor(among: Among) -> None:
+    process, namespaces = Fake("p", Isolation.PROCESS), Fake("n")
+    with pytest.raises(BackendUnavailable, match="p: isolates by process only, and the policy asks for namespaces"):
+        among(process)(isolation="namespaces")
+    with pytest.raises(BackendUnavailable, match="semi-trusted code asks for namespaces"):
+        among(process)("semi-trusted")
+    with pytest.raises(BackendUnavailable, match="isolation='namespaces'"):
+        among(process, namespaces)("untrusted")
+    chosen = among(process, namespaces)("untrusted", isolation="namespaces")
+    assert chosen.backend.name == "n"
+    assert "which the policy says is enough" in chosen.reason
+
+
+def test_a_policy_cannot_lower_what_semi_trusted_code_needs(among: Among) -> None:
+    with pytest.raises(BackendUnavailable):
+        among(Fake("p", Isolation.PROCESS))("semi-trusted", isolation="process")
+
+
+def test_untrusted_code_gets_its_own_kernel(among: Among) -> None:
+    assert among(Fake("n"), Fake("vm", Isolation.OWN_KERNEL))("untrusted").backend.name == "vm"
+
+
+@pytest.mark.parametrize("limit", ["cpu_time", "wall_time", "memory", "processes", "disk", "output"])
+def test_semi_trusted_code_needs_every_limit(among: Among, limit: str) -> None:
+    with pytest.raises(BackendUnavailable, match=f"lifts {limit}"):
+        among(Fake("n"))("semi-trusted", limits={limit: "unlimited"})
+
+
+def test_the_first_choice_says_what_it_lacks(among: Among) -> None:
+    with pytest.raises(PlanError) as caught:
+        among(Fake("n", weak=(Guarantee.DISK,)), Fake("p", Isolation.PROCESS, usable=False))()
+    assert set(caught.value.missing) == {"disk"}
+
+
+def test_no_such_trust(among: Among) -> None:
+    with pytest.raises(JobError, match="there are: trusted, semi-trusted, untrusted"):
+        among(Fake("n"))("some")

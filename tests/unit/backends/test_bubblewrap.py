@@ -1,0 +1,123 @@
+"""bwrap's command line, word for word, and what its status channel is taken for."""
+
+from dataclasses import replace
+
+import pytest
+
+from stockade import Policy
+from stockade.backends.bubblewrap.backend import launch, translate
+from stockade.backends.bubblewrap.capabilities import capabilities
+from stockade.core.launch import decode_steps
+from stockade.planning.engines import Engine
+from stockade.planning.plan import plan
+from stockade.policy.guarantees import Isolation
+from stockade.runs.job import Command, Job
+from tests.unit import facts as hosts
+
+ENGINE = Engine("/usr/bin/bwrap", (0, 8, 0), frozenset({"--disable-userns"}))
+HOST = replace(hosts.USER, seccomp=False, system=(("/usr", ""), ("/bin", "usr/bin")))
+LIMITS = dict.fromkeys(
+    ("stack", "cpu_time", "file_size", "open_files", "processes", "memory", "wall_time"), "unlimited"
+)
+
+
+def _launch(policy: Policy, job: Job, command: Command, *more: str):
+    held = capabilities(HOST, ENGINE, more)
+    made = plan(policy, HOST, "bubblewrap", held, isolation=Isolation.NAMESPACES)
+    return launch(made, job, command, ENGINE, more)
+
+
+def _policy(**fields):
+    return Policy(accept={"syscalls": "absent", "network": "absent", "memory": "absent", "ipc": "absent"}, **fields)
+
+
+def test_the_whole_command_line():
+    policy = _policy(limits=LIMITS | {"disk": "8MiB"}, filesystem={"read": ["/srv/data"]})
+    made = _launch(policy, Job(argv=("true",), files={"a": b"x"}), Command(argv=("true",)), "--lock-file", "/x")
+    assert made.argv == (
+        "/usr/bin/bwrap", "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts",
+        "--unshare-cgroup-try", "--unshare-net", "--disable-userns",
+        "--die-with-parent", "--new-session", "--json-status-fd", "199",
+        "--uid", "1000", "--gid", "1000", "--hostname", "stockade",
+        "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--proc", "/proc", "--dev", "/dev",
+        "--size", "2097152", "--perms", "1777", "--tmpfs", "/tmp",
+        "--size", "2097152", "--perms", "1777", "--tmpfs", "/dev/shm",
+        "--size", "4194304", "--perms", "0755", "--tmpfs", "/workspace",
+        "--ro-bind", "/srv/data", "/srv/data",
+        "--perms", "0644", "--file", "200", "/etc/passwd", "--perms", "0644", "--file", "201", "/etc/group",
+        "--perms", "0644", "--file", "202", "/etc/hosts", "--perms", "0644", "--file", "203", "/etc/nsswitch.conf",
+        "--perms", "0644", "--file", "204", "/workspace/a",
+        "--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/workspace",
+        "--clearenv", "--args", "205", "--lock-file", "/x",
+        "--", "true",
+    )  # fmt: skip
+    assert [step[:2] for step in decode_steps(made.base)] == [
+        ("session",), ("status", 199), *(("data", number) for number in range(200, 204)), ("become",),
+    ]  # fmt: skip
+    assert made.steps[0] == ("data", 204, b"x")
+    assert made.steps[1] == (
+        "data", 205,
+        b"--setenv\0PATH\0/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\0--setenv\0LANG\0C.UTF-8\0"
+        b"--setenv\0HOME\0/tmp\0--setenv\0TMPDIR\0/tmp\0",
+    )  # fmt: skip
+    assert made.environment == {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
+    assert made.steps[2][1].keys() == {"memlock", "msgqueue", "rtprio", "sigpending"}
+    assert made.bare
+
+
+def test_limits_that_would_hinder_bwrap_are_set_inside():
+    policy = _policy(limits=LIMITS | {"open_files": 8, "processes": 3, "disk": "unlimited"})
+    words = _launch(policy, Job(argv=("true",)), Command(argv=("true",))).argv
+    assert words[words.index("--") + 1 :] == ("/usr/bin/prlimit", "--nproc=4:4", "--nofile=8:8", "--", "true")
+
+
+def test_a_bound_workspace_and_the_hosts_network():
+    policy = _policy(
+        limits=LIMITS | {"disk": "unlimited"},
+        network="host",
+        filesystem={"workspace": "/srv/work", "write": ["/srv/work"]},
+    )
+    words = _launch(policy, Job(argv=("true",)), Command(argv=("true",))).argv
+    assert "--unshare-net" not in words
+    assert "--size" not in words
+    assert words[words.index("--bind") :][:3] == ("--bind", "/srv/work", "/srv/work")
+    assert words[words.index("--chdir") + 1] == "/srv/work"
+
+
+def _report(engine: bytes = b"", **fields):
+    return {"cause": None, "failure": None, "status": 0, "oom_kills": 0, "engine": engine} | fields
+
+
+@pytest.mark.parametrize(("said", "status"), [
+    (b'{ "child-pid": 7 }\n{ "exit-code": 0 }\n', 0),
+    (b'{ "exit-code": 3 }\n', 3 << 8),
+    (b'{ "exit-code": 137 }\n', 9),
+    (b'{ "exit-code": 255 }\n', 255 << 8),
+    (b'{ "exit-code": 300 }\n', 9),
+    (b'{ "exit-code": -1 }\n', 9),
+    (b'{ "exit-code": 2147483647 }\n', 9),
+    (b'nonsense\n{ "exit-code": 1 }\n', 1 << 8),
+])  # fmt: skip
+def test_the_guests_end(said, status):
+    told = translate(_report(said), b"")
+    assert (told["status"], told["failure"]) == (status, None)
+
+
+def test_without_an_exit_code_the_sandbox_has_failed():
+    told = translate(_report(b'{ "child-pid": 7 }\n', status=1 << 8), b"bwrap: no permission\n")
+    assert told["failure"] == {"kind": "setup", "message": "bwrap: no permission"}
+
+
+def test_what_was_killed_is_not_asked():
+    for fields in ({"cause": "wall_time"}, {"status": None}, {"oom_kills": 1}):
+        assert translate(_report(**fields), b"")["failure"] is None
+
+
+def test_a_command_that_was_not_found():
+    stderr = b"prlimit: failed to execute nosuch: No such file or directory\n"
+    told = translate(_report(b'{ "exit-code": 127 }'), stderr)
+    assert told["failure"] == {"kind": "exec", "message": "nosuch: command not found"}
+    assert translate(_report(b'{ "exit-code": 127 }'), stderr + b"more\n")["failure"] is None
+    assert translate(_report(b'{ "exit-code": 1 }'), stderr)["failure"] is None
+    told = translate(_report(b'{ "child-pid": 7 }', status=1 << 8), b"bwrap: execvp /usr: Permission denied\n")
+    assert (told["failure"]["kind"], told["status"]) == ("exec", 126 << 8)

@@ -1,0 +1,138 @@
+"""firejail's command line, word for word, and what is said on the way to the guest."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from stockade import Policy
+from stockade.backends.firejail.backend import launch, translate
+from stockade.backends.firejail.capabilities import capabilities
+from stockade.core.errors import JobError
+from stockade.core.launch import decode_steps
+from stockade.planning.engines import Engine
+from stockade.planning.plan import plan
+from stockade.policy.guarantees import Guarantee, Isolation, Strength
+from stockade.runs.job import Command, Job
+from tests.unit import facts as hosts
+
+ENGINE = Engine("/usr/bin/firejail", (0, 9, 72))
+HOST = replace(hosts.USER, seccomp=False, system=(("/usr", ""), ("/bin", "usr/bin"), ("/etc/alternatives", "")))
+PLACE = "/tmp/stockade-1-2-x"
+ROOT = ("boot", "dev", "etc", "home", "proc", "run", "srv", "tmp", "usr")
+LIMITS = dict.fromkeys(
+    ("stack", "cpu_time", "file_size", "open_files", "processes", "memory", "wall_time"), "unlimited"
+)
+ACCEPT = dict.fromkeys(("syscalls", "network", "memory", "disk", "ipc"), "absent")
+
+
+def _launch(policy: Policy, job: Job, command: Command, host=HOST):
+    made = plan(policy, host, "firejail", capabilities(host, ENGINE), isolation=Isolation.NAMESPACES)
+    return launch(made, job, command, engine=ENGINE, place=PLACE, root=ROOT)
+
+
+def _policy(**fields) -> Policy:
+    return Policy(accept=ACCEPT, **{"limits": LIMITS} | fields)
+
+
+TRUE = (Job(argv=("true",)), Command(argv=("true",)))
+
+
+def test_the_whole_command_line():
+    policy = _policy(filesystem={"read": ["/srv/data"]})
+    made = _launch(policy, Job(argv=("true",), files={"a": b"x"}), Command(argv=("true",)))
+    assert made.argv == (
+        "/usr/bin/firejail", "--quiet", "--noprofile", "--ipc-namespace", "--caps.drop=all", "--nonewprivs",
+        "--nogroups", "--private-dev", "--no3d", "--nodvd", "--nosound", "--novideo", "--nou2f", "--noinput",
+        "--noprinters", "--nodbus", "--deterministic-exit-code",
+        "--deterministic-shutdown", "--notv", "--hostname=stockade", "--keep-fd=199,200,201", "--net=none", "--x11=none", "--noroot",
+        "--private-etc=alternatives,passwd,group", "--blacklist=/boot", "--blacklist=/home",
+        "--whitelist=/run/firejail", f"--whitelist={PLACE}", "--whitelist=/srv/data",
+        "--read-only=/dev", "--read-only=/proc", "--read-only=/tmp", "--read-only=/srv", f"--read-only={PLACE}/job",
+        "--read-only=/srv/data", f"--read-write={PLACE}/tmp", f"--read-write={PLACE}/workspace",
+        f"--private-cwd={PLACE}/workspace",
+        "/usr/bin/python3", "-I", "-S", "-c", "exec(open(200).read()); main(201, 199)",
+    )  # fmt: skip
+    assert decode_steps(made.base) == (("session",), ("status", 199))
+    assert made.steps[:6] == (
+        ("place", PLACE), ("folder", f"{PLACE}/job", 0o755, False), ("folder", f"{PLACE}/tmp", 0o700, True),
+        ("folder", f"{PLACE}/workspace", 0o755, True), ("lend",), ("file", f"{PLACE}/workspace/a", b"x", 0o644, False),
+    )  # fmt: skip
+    assert [step[:2] for step in made.steps[6:]] == [("data", 200), ("data", 201)]
+    assert json.loads(made.steps[7][2]) == {
+        "argv": ["true"],
+        "environment": {
+            "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8",
+            "HOME": f"{PLACE}/tmp", "TMPDIR": f"{PLACE}/tmp",
+        },
+        "limits": [[8, 65536, 65536], [12, 0, 0], [14, 0, 0], [11, 1024, 1024]],
+        "filter": "",
+        "channel": False,
+    }  # fmt: skip
+    assert made.environment == {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
+    assert made.bare
+
+
+def test_root_gives_the_run_an_account_and_a_file_system_of_its_own():
+    host = replace(HOST, uid=0, privileged=True)
+    made = _launch(_policy(limits=LIMITS | {"disk": "1MiB"}), *TRUE, host)
+    assert decode_steps(made.base) == (("session",), ("status", 199), ("account", "/run/firejail"))
+    assert made.steps[1] == ("room", PLACE, 1 << 20, 256 + 64)
+    assert "--noroot" not in made.argv
+    assert capabilities(host, ENGINE)[Guarantee.DISK].strength is Strength.KERNEL
+    assert capabilities(HOST, ENGINE)[Guarantee.DISK].strength is Strength.ABSENT
+
+
+def test_a_bound_workspace_the_hosts_network_and_a_channel():
+    policy = _policy(network="host", filesystem={"workspace": "/srv/work", "write": ["/srv/work"]})
+    words = _launch(policy, Job(argv=("true",)), Command(argv=("true",), channel=True)).argv
+    assert not {"--net=none", "--x11=none"} & set(words)
+    assert "--keep-fd=3,199,200,201" in words
+    assert "--whitelist=/srv/work" in words
+    assert not {"--read-only=/srv", "--read-only=/srv/work"} & set(words)
+    assert "--private-cwd=/srv/work" in words
+
+
+@pytest.mark.parametrize(("path", "why"), [
+    ("/srv/a*", "takes names of"), ("/srv/a,b", "takes names of"), ("/srv/${HOME}", "takes names of"),
+    ("/srv/a\nnet host", "takes names of"), ("/run/x", "makes /run anew"),
+    ("/etc/ssh", "makes /etc anew"),
+])  # fmt: skip
+def test_what_firejail_would_misread_is_refused(path, why):
+    with pytest.raises(JobError, match=why):
+        _launch(_policy(filesystem={"read": [path]}), *TRUE)
+
+
+def _report(*words: tuple[str, str, int], **fields):
+    engine = b"".join(
+        json.dumps(dict(zip(("word", "reason", "errno"), each, strict=True))).encode() + b"\n" for each in words
+    )
+    return {"cause": None, "failure": None, "status": 0, "oom_kills": 0, "engine": engine} | fields
+
+
+@pytest.mark.parametrize(("status", "told"), [(0, 0), (3 << 8, 3 << 8), (137 << 8, 9), (255 << 8, 255 << 8), (9, 9)])
+def test_the_guests_end(status, told):
+    found = translate(_report(("exec", "", 0), status=status), b"")
+    assert (found["status"], found["failure"]) == (told, None)
+
+
+def test_what_did_not_get_as_far_as_the_guest():
+    found = translate(_report(status=1 << 8), b"Error: no such option\n")
+    assert found["failure"] == {"kind": "setup", "message": "Error: no such option"}
+    found = translate(_report(("setup", "prctl 22: Invalid argument", 0)), b"")
+    assert found["failure"] == {"kind": "setup", "message": "prctl 22: Invalid argument"}
+    assert translate(_report(engine=b"nonsense\n[1]\n{}"), b"")["failure"]["message"] == "firejail ended without a word"
+
+
+def test_a_command_that_could_not_be_executed():
+    found = translate(_report(("exec", "", 0), ("not executed", "nosuch", 2)), b"")
+    assert (found["failure"], found["status"]) == ({"kind": "exec", "message": "nosuch: command not found"}, 127 << 8)
+    found = translate(_report(("exec", "", 0), ("not executed", "/usr", 13)), b"")
+    assert (found["failure"], found["status"]) == ({"kind": "exec", "message": "/usr: Permission denied"}, 126 << 8)
+
+
+def test_what_was_killed_is_not_asked():
+    for fields in ({"cause": "wall_time"}, {"status": None}, {"oom_kills": 1}):
+        assert translate(_report(**fields), b"")["failure"] is None

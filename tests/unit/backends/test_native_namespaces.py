@@ -1,0 +1,77 @@
+"""What is said where namespaces cannot be had: the step that was refused, and what opens it."""
+
+from dataclasses import replace
+
+import pytest
+
+from stockade.backends.native.backend import Native
+from tests.unit import facts
+
+CLONE = "clone: Operation not permitted"
+PROC = "step proc []: mount proc on /proc: Operation not permitted"
+COVERED = ("/proc/acpi", "/proc/bus", "/proc/fs", "/proc/sys")
+FILTERED = replace(facts.NOTHING, filtered=True, namespace_reasons={"root": CLONE, "user": CLONE, "pid": CLONE})
+HOST_ROOT = "step identity: the guest would be the host's root, whom RLIMIT_NPROC does not bind"
+
+
+def said(host):
+    available = Native().availability(host)
+    assert not available.usable
+    return available.reason, available.remedy
+
+
+def test_a_container_that_filters_clone_is_named_once():
+    reason, remedy = said(FILTERED)
+    assert reason == (
+        "namespaces cannot be made here (clone: Operation not permitted), as in a container: "
+        "a system-call filter is around this program"
+    )
+    assert "--security-opt seccomp=unconfined --security-opt systempaths=unconfined --user 65534" in remedy
+
+
+def test_a_covered_proc_is_told_apart():
+    reason, remedy = said(replace(facts.NOTHING, covered=COVERED, namespace_reasons={"user": PROC}))
+    assert reason == (
+        "namespaces can be made here, but no fresh /proc can be mounted in them (Operation not permitted): parts of the "
+        "one here are covered (/proc/acpi, /proc/bus, /proc/fs and 1 more), and a guest is never shown the outer one"
+    )
+    assert "systempaths=unconfined" in remedy
+
+
+def test_a_covered_proc_is_not_blamed_for_what_was_refused_earlier():
+    reason, _ = said(replace(FILTERED, covered=COVERED))
+    assert "/proc" not in reason
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "way"),
+    [
+        ("user.max_user_namespaces", "0", "sudo sysctl -w user.max_user_namespaces=15000"),
+        ("kernel.unprivileged_userns_clone", "0", "sudo sysctl -w kernel.unprivileged_userns_clone=1"),
+        (
+            "kernel.apparmor_restrict_unprivileged_userns",
+            "1",
+            "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
+        ),
+    ],
+)
+def test_a_setting_that_closes_them_is_named(name, value, way):
+    reason, remedy = said(replace(facts.NOTHING, settings={name: value}))
+    assert reason == f"user namespaces are closed here by {name} (clone: Operation not permitted)"
+    assert remedy == way
+
+
+def test_root_without_its_rights_is_sent_to_another_user():
+    host = replace(facts.NOTHING, uid=0, namespace_reasons={"root": CLONE, "user": HOST_ROOT})
+    reason, remedy = said(host)
+    assert reason == (
+        "the guest would be the host's root, whom RLIMIT_NPROC does not bind; "
+        "this is root without its rights (clone: Operation not permitted)"
+    )
+    assert "as an ordinary user" in remedy and "CAP_SYS_ADMIN" in remedy
+
+
+def test_nothing_known_names_every_way():
+    reason, remedy = said(facts.NOTHING)
+    assert reason == "namespaces cannot be made here (clone: Operation not permitted)"
+    assert all(way in remedy for way in ("user.max_user_namespaces", "run as root", "docker run", "chroot"))

@@ -1,0 +1,95 @@
+"""What is said from any thread goes out whole and in order, and the reader is woken for what is left."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from stockade.client.send_queue import Outbox
+
+
+@pytest.fixture
+def pair():
+    ours, theirs = socket.socketpair()
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    theirs.setblocking(False)
+    yield ours, theirs
+    ours.close()
+    theirs.close()
+
+
+def box(sock):
+    talk = SimpleNamespace(outgoing=bytearray(), finished=False, cancelled=False, trace=0, all_sent=lambda: None)
+    outbox, woken = Outbox(cast(Any, talk), sock), []
+    outbox.wake = lambda: woken.append(True)
+    return outbox, woken
+
+
+def drain(sock):
+    said = b""
+    try:
+        while piece := sock.recv(1 << 20):
+            said += piece
+    except BlockingIOError:
+        pass
+    return said
+
+
+def test_what_there_is_room_for_goes_out_at_once_and_wakes_nobody(pair):
+    outbox, woken = box(pair[0])
+    with outbox.speaking() as talk:
+        talk.outgoing += b"word"
+    assert (drain(pair[1]), woken) == (b"word", [])
+
+
+def test_the_reader_is_woken_for_what_is_left(pair):
+    outbox, woken = box(pair[0])
+    with outbox.speaking() as talk:
+        talk.outgoing += b"x" * (1 << 20)
+    assert woken == [True]
+    said = drain(pair[1])
+    while outbox.flush():
+        said += drain(pair[1])
+    assert len(said + drain(pair[1])) == 1 << 20
+
+
+def test_a_cancel_hangs_up_our_direction_alone(pair):
+    outbox, _ = box(pair[0])
+    with outbox.speaking() as talk:
+        talk.cancelled = True
+    assert pair[1].recv(1) == b""
+    pair[1].send(b"verdict")
+    assert pair[0].recv(10) == b"verdict"
+
+
+def test_nothing_is_said_once_it_is_over(pair):
+    outbox, woken = box(pair[0])
+    outbox.close()
+    with outbox.speaking() as talk:
+        assert talk is None
+    outbox.talk.outgoing += b"late"
+    assert not outbox.flush()
+    assert (drain(pair[1]), woken) == (b"", [])
+
+
+def test_many_threads_keep_their_words_whole(pair):
+    outbox, _ = box(pair[0])
+
+    def speak(number):
+        for _ in range(50):
+            with outbox.speaking() as talk:
+                talk.outgoing += bytes([number]) * 10
+
+    threads = [threading.Thread(target=speak, args=(number,)) for number in range(1, 5)]
+    for thread in threads:
+        thread.start()
+    said = b""
+    while any(thread.is_alive() for thread in threads) or outbox.flush():
+        said += drain(pair[1])
+    said += drain(pair[1])
+    assert len(said) == 2000
+    assert all(len(set(said[at : at + 10])) == 1 for at in range(0, 2000, 10))

@@ -1,0 +1,43 @@
+"""Steps are noted for the runs that are traced, and what a guest says of its own is taken for what it is."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from stockade.core import trace
+
+
+@pytest.fixture(autouse=True)
+def empty():
+    trace.take()
+    yield
+    trace.take()
+
+
+def test_a_run_that_is_not_traced_leaves_no_note():
+    trace.note(0, trace.CALLED)
+    assert trace.take() == []
+
+
+def test_notes_are_handed_on_once():
+    trace.note(7, trace.READ)
+    trace.note(7, trace.TAKEN, 5)
+    first, second = trace.take()
+    assert first[:2] == (7, "read") and first[2] > 0
+    assert second == (7, "taken", 5)
+    assert trace.take() == []
+
+
+def test_what_a_guest_spells_is_what_is_told_of_it():
+    noted = [(7, trace.BEGUN, 1), (7, trace.ENDED, 2)]
+    assert trace.told(7, json.loads(trace.spell(noted))["trace"]) == noted
+
+
+@pytest.mark.parametrize(
+    "said",
+    [None, 3, "begun", {}, [1], [[]], [["begun"]], [["begun", "1"]], [["begun", True]], [[[], 1]], [["read", 1]]],
+)
+def test_a_guest_can_tell_of_its_own_steps_and_of_nothing_else(said):
+    assert trace.told(7, said) == []

@@ -1,0 +1,75 @@
+"""A trace is put together from the notes of many runs, and drawn."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+
+from stockade.core import trace
+from stockade.profiling import chart
+from stockade.profiling.steps import together
+
+
+def run(*, slow=0, steps=tuple(trace.STEPS)):
+    """Notes of a run whose steps are 1 us apart, but for the guest's, which is ``slow`` to wake."""
+    times, now = {}, 1_000_000
+    for step in steps:
+        times[step] = now + (slow if step == trace.WOKEN else 0)
+        now = times[step] + 1000
+    return times
+
+
+def test_medians_of_what_lies_between():
+    found = together([run(slow=slow) for slow in (0, 2000, 8000)])
+    steps = {step.name: step for step in found.steps}
+    assert found.runs == 3
+    assert (steps["woken"].took, steps["woken"].p90, steps["woken"].since) == (3.0, 9.0, "handed over")
+    assert steps["dressed"].took == 1.0
+    assert found.whole == (len(trace.STEPS) - 5) * 1.0 + 2.0
+    assert [step.name for step in found.steps if step.behind] == ["released", "reaped", "empty", "furnished"]
+
+
+def test_what_goes_on_beside_the_run_delays_nothing():
+    steps = {step.name: step for step in together([run()]).steps}
+    assert steps["started"].since == "dressed"
+    assert steps["heard"].since == "announced"
+    assert steps["reaped"].since == "heard"
+    assert steps["released"].since == "answered"
+    assert steps["received"].since == "answered"
+
+
+def test_only_steps_that_all_runs_came_to():
+    cold = [
+        step
+        for step in trace.STEPS
+        if step not in ("sealed", "begun", "ended", "announced", "heard", "alone", "furnished")
+    ]
+    order = [*cold[: cold.index("answered")], "reaped", "empty", "answered", "received", "returned", "released"]
+    found = together([run(steps=order), run(steps=order)])
+    steps = {step.name: step for step in found.steps}
+    assert "begun" not in steps
+    assert (steps["reaped"].since, steps["answered"].since) == ("dressed", "empty")
+    assert not steps["reaped"].behind
+
+
+def test_a_run_that_went_another_way_is_left_out():
+    odd = run(slow=10**9, steps=[step for step in trace.STEPS if step not in ("heard", "alone")])
+    found = together([run()] * 9 + [odd])
+    assert found.runs == 9
+    assert {"heard", "alone"} <= {step.name for step in found.steps}
+    assert max(step.p90 for step in found.steps) < 1000
+
+
+@pytest.mark.parametrize("slow", [0, 5_000_000_000])
+def test_the_picture_is_whole_and_within_its_frame(slow):
+    found = together([run(slow=slow)])
+    root = ElementTree.fromstring(chart.svg(found, "<One> & other"))
+    space = "{http://www.w3.org/2000/svg}"
+    texts = [element.text or "" for element in root.iter(f"{space}text")]
+    assert texts[0] == "<One> & other"
+    assert {"caller", "warden", "guest", "keeper"} <= set(texts)
+    assert sum("behind the answer" in text for text in texts) == 4
+    bars = [element for element in root.iter(f"{space}rect") if len(element)]
+    assert len(bars) == len(found.steps)
+    assert all(float(bar.get("x")) + float(bar.get("width")) <= float(root.get("width")) for bar in bars)

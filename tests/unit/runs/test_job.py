@@ -1,0 +1,58 @@
+"""What cannot run is refused before anything starts, with the value and what to do."""
+
+import pytest
+
+from stockade import BackendUnavailable, JobError
+from stockade.api.job_arguments import job_from_command, job_from_source
+from stockade.backends import registry as backends
+from stockade.languages import registry as languages
+
+
+@pytest.mark.parametrize(("files", "words"), [
+    ({"a": b"", "a/b": b""}, "'a/b': another file has the name of the folder"),
+    ({"a/b": b"", "a/b/c/d": b""}, "'a/b/c/d': another file"),
+    ({"x" * 256: b""}, "longer than Linux takes"),
+    ({"é" * 200: b""}, "longer than Linux takes"),
+    ({"/".join(["a" * 200] * 20): b""}, "longer than Linux takes"),
+])  # fmt: skip
+def test_names_that_cannot_be_files(files, words):
+    with pytest.raises(JobError, match=words):
+        job_from_source("1", files=files)
+
+
+def test_names_that_can():
+    assert job_from_source("1", files={"a": b"", "ab/c": b"", "x" * 255: b""}).files.keys() == {"a", "ab/c", "x" * 255}
+
+
+@pytest.mark.parametrize("argv", [[1, 2], 5, [None], ["a", 1]])
+def test_words_that_are_none(argv):
+    with pytest.raises(JobError, match="a command is a list of words"):
+        job_from_command(argv)
+
+
+def test_what_is_no_language_and_no_backend():
+    with pytest.raises(JobError, match="a language is a name"):
+        languages.find(5)
+    with pytest.raises(BackendUnavailable, match="a backend is a name"):
+        backends.find(5)
+    with pytest.raises(BackendUnavailable, match="there are: bubblewrap, firejail, landlock, native, process"):
+        backends.find("docker")
+
+
+@pytest.mark.parametrize(("options", "words"), [
+    ({"arguments": ["\ud800"]}, "cannot be encoded"),
+    ({"environment": {"A": "\ud800"}}, "cannot be encoded"),
+    ({"files": {"\ud800": b""}}, "cannot be encoded"),
+    ({"arguments": ["x" * (1 << 17)]}, "131,072 bytes or more, and Linux takes fewer"),
+    ({"environment": {"A": "x" * ((1 << 17) - 2)}}, "131,072 bytes or more"),
+    ({"arguments": ["\0"]}, "without NUL"),
+])  # fmt: skip
+def test_words_that_nothing_can_be_executed_with(options, words):
+    with pytest.raises(JobError, match=words):
+        job_from_source("1", **options)
+
+
+def test_words_that_something_can():
+    longest = "x" * ((1 << 17) - 1)
+    assert job_from_source("1", arguments=[longest, "\udcff"]).arguments == (longest, "\udcff")
+    assert job_from_source("1", environment={"A": longest[2:]}).environment == {"A": longest[2:]}

@@ -1,0 +1,185 @@
+import bz2
+import gzip
+import io
+import lzma
+import struct
+import tarfile
+import time
+import zipfile
+import zlib
+
+import pytest
+
+from stockade import JobError
+from stockade.workspace import archives
+
+
+def made_zip(entries, **options):
+    raw = io.BytesIO()
+    with zipfile.ZipFile(raw, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in entries:
+            archive.writestr(name, content)
+    return raw.getvalue()
+
+
+def made_tar(*infos, mode="w"):
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode=mode) as archive:
+        for info, content in infos:
+            info.size = len(content) if info.isreg() else info.size
+            archive.addfile(info, io.BytesIO(content))
+    return raw.getvalue()
+
+
+def info(name, kind=tarfile.REGTYPE, link=""):
+    found = tarfile.TarInfo(name)
+    found.type, found.linkname = kind, link
+    return found
+
+
+def test_files_come_out(tmp_path):
+    wanted = {"a.txt": b"one", "d/b": b"two" * 1000}
+    packed = made_zip(wanted.items())
+    assert archives.unpack(packed) == wanted
+    (tmp_path / "x.zip").write_bytes(packed)
+    assert archives.unpack(tmp_path / "x.zip") == wanted
+    assert archives.unpack(str(tmp_path / "x.zip")) == wanted
+    entries = [(info(name), content) for name, content in wanted.items()]
+    for mode in ("w", "w:gz", "w:bz2", "w:xz"):
+        assert archives.unpack(made_tar((info("d", tarfile.DIRTYPE), b""), *entries, mode=mode)) == wanted
+
+
+NAMES = [
+    "/etc/x", "../x", "a/../../x", "a/..", "C:/x", "c:x", "a\\b", "..\\x", "a\x1b[m", "a\nb", "./../x", "x" * 300,
+    "/".join("d" * 40),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_that_lead_out_are_refused(name):
+    with pytest.raises(JobError, match="archive"):
+        archives.unpack(made_tar((info(name), b"x")))
+    with pytest.raises(JobError, match="archive"):
+        archives.unpack(made_zip([(name, b"x")]))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE, tarfile.GNUTYPE_SPARSE],
+)
+def test_what_is_no_file_is_refused(kind):
+    with pytest.raises(JobError):
+        archives.unpack(made_tar((info("x", kind, "/etc/passwd"), b"")))
+
+
+def test_a_link_in_a_zip_is_refused():
+    raw = io.BytesIO()
+    with zipfile.ZipFile(raw, "w") as archive:
+        link = zipfile.ZipInfo("x")
+        link.external_attr = 0o120777 << 16
+        archive.writestr(link, "/etc/passwd")
+    with pytest.raises(JobError, match="link"):
+        archives.unpack(raw.getvalue())
+
+
+def test_a_name_with_a_nul_is_refused():
+    packed = made_zip([("aXb", b"")]).replace(b"aXb", b"a\0b")
+    with pytest.raises(JobError, match="NUL"):
+        archives.unpack(packed)
+
+
+def test_the_same_name_twice_is_refused():
+    with pytest.raises(JobError, match="twice"):
+        archives.unpack(made_tar((info("x"), b"1"), (info("./x"), b"2")))
+    with pytest.raises(JobError, match="twice"):
+        archives.unpack(made_tar((info("x"), b"1"), (info("x/y"), b"2")))
+    with pytest.raises(JobError, match="twice"):
+        archives.unpack(made_tar((info("x/y"), b"1"), (info("x"), b"2")))
+
+
+def test_an_encrypted_zip_is_refused():
+    packed = bytearray(made_zip([("x", b"content")]))
+    packed[6] |= 1
+    at = packed.index(b"PK\x01\x02")
+    packed[at + 8] |= 1
+    with pytest.raises(JobError, match="encrypted"):
+        archives.unpack(bytes(packed))
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
+def test_a_bomb_is_refused_in_time(pack):
+    bomb = pack(b"\0" * (20 << 20))
+    begin = time.monotonic()
+    with pytest.raises(JobError, match="unpacks to more"):
+        archives.unpack(bomb)
+    assert time.monotonic() - begin < 10
+
+
+def test_a_bomb_in_a_zip_is_refused():
+    with pytest.raises(JobError, match="unpacks to more"):
+        archives.unpack(made_zip([("x", b"\0" * (20 << 20))]))
+
+
+def test_a_zip_whose_header_lies_about_the_size_is_no_way_around_the_bound():
+    content = b"\0" * (2 << 20)
+    packed = bytearray(made_zip([("x", content)]))
+    at = packed.index(b"PK\x01\x02")
+    struct.pack_into("<I", packed, at + 24, 10)  # the central directory says ten bytes
+    struct.pack_into("<I", packed, at + 16, zlib.crc32(content[:10]))
+    files = archives.unpack(bytes(packed))
+    assert len(files["x"]) <= 10
+
+
+def test_overlapping_entries_do_not_multiply():
+    """One compressed stream behind many names."""
+    packed = made_zip([("x", b"\0" * (4 << 20))])
+    at = packed.index(b"PK\x01\x02")
+    entry, end = packed[at : packed.index(b"PK\x05\x06")], packed[packed.index(b"PK\x05\x06") :]
+    count = 400
+    directory = b"".join(entry for _ in range(count))
+    tail = bytearray(end)
+    struct.pack_into("<HHI", tail, 8, count, count, len(directory))
+    with pytest.raises(JobError):
+        archives.unpack(packed[:at] + directory + bytes(tail))
+
+
+def test_too_many_entries_are_refused_before_a_list_is_made():
+    begin = time.monotonic()
+    with pytest.raises(JobError, match="entries"):
+        archives.unpack(b"PK\x03\x04" + b"PK\x01\x02" * 1_000_000)
+    assert time.monotonic() - begin < 2
+    with pytest.raises(JobError, match="entries"):
+        archives.unpack(made_tar(*[(info(f"{number}"), b"") for number in range(10_001)]))
+
+
+def test_a_header_that_goes_on_for_ever_is_refused():
+    long = info("x")
+    long.pax_headers = {"comment": "1 " * 200_000}
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        archive.addfile(long)
+    with pytest.raises(JobError, match="header"):
+        archives.unpack(raw.getvalue())
+
+
+def test_an_archive_in_an_archive_is_a_file():
+    inner = made_zip([("../../x", b"")])
+    assert archives.unpack(made_zip([("inner.zip", inner)])) == {"inner.zip": inner}
+
+
+@pytest.mark.parametrize("raw", [b"", b"PK", b"PK\x03\x04", b"nonsense" * 100, b"\x1f\x8b", b"BZh9", b"\xfd7zXZ\x00"])
+def test_what_is_no_archive_is_said(raw):
+    with pytest.raises(JobError, match="archive"):
+        archives.unpack(raw)
+
+
+def test_a_fifo_is_no_archive(tmp_path):
+    import os
+
+    os.mkfifo(tmp_path / "x")
+    fd = os.open(tmp_path / "x", os.O_RDWR)
+    with pytest.raises(JobError, match="regular"):
+        archives.unpack(tmp_path / "x")
+    os.close(fd)
+    with pytest.raises(JobError, match="No such file"):
+        archives.unpack(tmp_path / "missing")
