@@ -30,7 +30,7 @@ BACKENDS = ("native", "bubblewrap", "landlock", "process", "firejail")
 
 
 def on(backend: str, argv: list[str]) -> Callable[[], None]:
-    box = stockade.Sandbox(stockade.Policy(accept=ACCEPT), backend=backend)
+    box = stockade.Runner(stockade.Policy(accept=ACCEPT), backend=backend)
 
     def call() -> None:
         box.run_command(argv).check()

@@ -70,7 +70,7 @@ def spawn(argv: list[str]) -> Callable[[], None]:
 
 
 def sandboxed(argv: list[str]) -> Callable[[], None]:
-    box = stockade.Sandbox()
+    box = stockade.Runner()
 
     def call() -> None:
         result = box.run_command(argv)

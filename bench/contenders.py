@@ -64,7 +64,7 @@ def contenders() -> dict[str, Call | str]:
 
 
 def _stockade(*, warm: bool) -> Call:
-    box = stockade.Sandbox(warm=warm)
+    box = stockade.Runner(warm=warm)
 
     def call(source: str) -> str:
         return box.run(source).check().stdout
@@ -115,7 +115,7 @@ def _sandlock() -> Call:
     shown = [path for path in ("/usr", "/lib", "/lib64", "/bin", "/etc") if Path(path).exists()]
 
     def call(source: str) -> str:
-        result = sandlock.Sandbox(fs_readable=shown).run([PYTHON, "-I", "-S", "-c", source])
+        result = sandlock.Runner(fs_readable=shown).run([PYTHON, "-I", "-S", "-c", source])
         assert result.success, result
         said = result.stdout
         return said.decode() if isinstance(said, bytes) else said

@@ -73,7 +73,7 @@ def serve() -> None:
             answer = _measure(cases, order["seconds"])
         elif order["what"] == "start":
             policy = stockade.Policy(limits=dict.fromkeys(order["lifted"], "unlimited"))
-            neighbour = stockade.Sandbox(policy).stream_command(order["argv"])
+            neighbour = stockade.Runner(policy).stream_command(order["argv"])
         elif neighbour is not None:
             answer = neighbour.cancel()
             neighbour = None
@@ -81,7 +81,7 @@ def serve() -> None:
 
 
 def _cases() -> dict[str, Callable[[], None]]:
-    cold, warm = stockade.Sandbox(warm=False), stockade.Sandbox(warm=True)
+    cold, warm = stockade.Runner(warm=False), stockade.Runner(warm=True)
 
     def host() -> None:
         os.waitpid(os.posix_spawn("/bin/true", ["true"], {}), 0)

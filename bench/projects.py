@@ -38,7 +38,7 @@ def fill(folder: Path, names: int) -> None:
 
 
 def running(filesystem: dict[str, object]) -> Callable[[], None]:
-    box = stockade.Sandbox(stockade.Policy(filesystem=filesystem), backend="native")
+    box = stockade.Runner(stockade.Policy(filesystem=filesystem), backend="native")
 
     def call() -> None:
         box.run_command(["true"]).check()

@@ -87,7 +87,7 @@ def groups(facts: dict[str, Any], runs: int) -> Times:
     try:
         for _ in range(runs):
             group = timed(times, "make", tree.make)
-            entrances = group.open_entrances()
+            entrances = group.open_cgroup_fds()
             pid = timed(times, "enter, with a fork", lambda entrances=entrances: enter(entrances))
             for fd in entrances:
                 os.close(fd)

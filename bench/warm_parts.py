@@ -88,7 +88,7 @@ def settled(pid: int) -> dict[str, float]:
 async def many(work: Iterable[tuple[str, str]]) -> float:
     """Return the seconds that all of ``work`` takes by as many callers as there are."""
     left = iter(list(work))
-    async with stockade.AsyncSandbox(warm=True) as box:
+    async with stockade.AsyncRunner(warm=True) as box:
 
         async def caller() -> None:
             for source, expected in left:
@@ -185,8 +185,8 @@ def _functional(problems: list[dict[str, str]]) -> None:
 
 def preload(runs: int, packages: str | None) -> dict[str, Any]:
     """Compare a run that uses preloaded modules with one that does not; and with one that has to import them."""
-    warm = stockade.Sandbox(preload=["numpy", "pandas"], warm=True)
-    plain = stockade.Sandbox(warm=False)
+    warm = stockade.Runner(preload=["numpy", "pandas"], warm=True)
+    plain = stockade.Runner(warm=False)
     cases = {
         "preloaded, uses them": (warm, USING, runs // 10),
         "preloaded, does not": (warm, NOT_USING, runs // 10),
@@ -221,13 +221,13 @@ def ruby(runs: int) -> dict[str, Any]:
     executable = shutil.which("ruby")
     if executable is None:
         return {"not here": "ruby is not installed"}
-    warm, cold = stockade.Sandbox(warm=True), stockade.Sandbox(warm=False)
+    warm, cold = stockade.Runner(warm=True), stockade.Runner(warm=False)
 
     def bare(source: str) -> str:
         done = subprocess.run([executable, "-e", source], capture_output=True, check=True)
         return done.stdout.decode()
 
-    def sandboxed(box: stockade.Sandbox) -> Callable[[str], str]:
+    def sandboxed(box: stockade.Runner) -> Callable[[str], str]:
         return lambda source: box.run(source, language="ruby").check().stdout
 
     cases = {"from a warm interpreter": sandboxed(warm), "from a fresh one": sandboxed(cold), "ruby -e, bare": bare}
@@ -250,7 +250,7 @@ def ruby(runs: int) -> dict[str, Any]:
 def memory(runs: int) -> dict[str, Any]:
     """Tell the proportional memory of what is kept warm, while nothing runs and while some sandboxes do."""
     asleep = CALLERS if runs > 100 else 2
-    box = stockade.Sandbox(stockade.Policy(limits={"wall_time": "5min"}), warm=True)
+    box = stockade.Runner(stockade.Policy(limits={"wall_time": "5min"}), warm=True)
     for _ in range(5):
         box.run("print(1)").check()
     pid = warden_process.current().pid

@@ -17,7 +17,7 @@ from typing import Any
 
 from examples.humaneval.problems import Problem
 
-from stockade import AsyncSandbox, Outcome, Policy, Result, Sandbox
+from stockade import AsyncRunner, Outcome, Policy, Result, Runner
 from stockade.batch.isolated.endings import GONE, NONSENSE, PASSED
 from stockade.batch.isolated.jobs import answering, testing, together
 from stockade.batch.isolated.link import link
@@ -47,7 +47,7 @@ class Verdict:
 
 
 class Judge:
-    """Policies for answers and tests, held against this host once. Raises ``PlanError`` as ``Sandbox`` does."""
+    """Policies for answers and tests, held against this host once. Raises ``PlanError`` as ``Runner`` does."""
 
     def __init__(self, *, cpu_seconds: float, wall_seconds: float) -> None:
         policy = Policy(
@@ -55,9 +55,9 @@ class Judge:
             on_output="kill",
         )
         patient = wall_seconds + _PATIENCE
-        self._answers = AsyncSandbox(policy, backend=Sandbox(policy).backend)  # raises now, not at the first answer
+        self._answers = AsyncRunner(policy, backend=Runner(policy).backend)  # raises now, not at the first answer
         self._shared = self._answers
-        self._tests = AsyncSandbox(Policy(limits={**_TEST_BOUNDS, "cpu_time": patient, "wall_time": patient}))
+        self._tests = AsyncRunner(Policy(limits={**_TEST_BOUNDS, "cpu_time": patient, "wall_time": patient}))
 
     async def judge(self, mode: str, problem: Problem, source: str) -> Verdict:
         """Return the verdict on the answer ``source`` in one of ``MODES``."""
@@ -73,7 +73,7 @@ class Judge:
         """Judge from another sandbox."""
         wanted = as_test(problem, source)
         test, answer = await link((self._tests, testing(wanted)), (self._answers, answering(wanted, {})))
-        return apart_verdict(test, answer)
+        return isolated_verdict(test, answer)
 
 
 def as_test(problem: Problem, source: str) -> Test:
@@ -91,7 +91,7 @@ def shared_verdict(result: Result, token: str) -> Verdict:
     return Verdict("incomplete", "exited with status 0 before the end of the test")
 
 
-def apart_verdict(test: Result, answer: Result) -> Verdict:
+def isolated_verdict(test: Result, answer: Result) -> Verdict:
     """Return what a test and an answer that ran apart amount to. Only the test's own sandbox can say passed."""
     if Outcome.SANDBOX_FAILED in (test.outcome, answer.outcome):
         return _ended_badly(answer if answer.outcome is Outcome.SANDBOX_FAILED else test)

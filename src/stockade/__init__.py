@@ -11,19 +11,19 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _FACE = {
-    "AsyncSandbox": "api.async_sandbox",
+    "AsyncRunner": "api.async_sandbox",
     "AsyncStream": "api.async_sandbox",
     "BackendUnavailable": "core.errors",
-    "Cancelled": "core.errors",
-    "Caps": "workspace.artifacts",
+    "Cancelled": "runs.errors",
+    "ArtifactLimits": "workspace.artifacts",
     "Change": "workspace.changes",
     "CommitError": "core.errors",
-    "Denial": "runs.result",
+    "Denial": "planning.denial",
     "Enforcement": "policy.guarantees",
     "Finished": "runs.events",
     "Guarantee": "policy.guarantees",
     "GuestError": "runs.result",
-    "GuestFailed": "core.errors",
+    "GuestFailed": "runs.errors",
     "HostFacts": "planning.facts",
     "Isolation": "policy.guarantees",
     "JobError": "core.errors",
@@ -39,9 +39,9 @@ _FACE = {
     "ProtocolError": "core.errors",
     "Resolved": "policy.resolve",
     "RecordError": "batch.records",
-    "ResourceExhausted": "core.errors",
+    "ResourceExhausted": "runs.errors",
     "Result": "runs.result",
-    "Sandbox": "api.sandbox",
+    "Runner": "api.sandbox",
     "SetupError": "core.errors",
     "StockadeError": "core.errors",
     "Selection": "api.select",
@@ -80,9 +80,9 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:
-    from stockade.api.async_sandbox import AsyncSandbox as AsyncSandbox
+    from stockade.api.async_sandbox import AsyncRunner as AsyncRunner
     from stockade.api.async_sandbox import AsyncStream as AsyncStream
-    from stockade.api.sandbox import Sandbox as Sandbox
+    from stockade.api.sandbox import Runner as Runner
     from stockade.api.sandbox import plan as plan
     from stockade.api.sandbox import run as run
     from stockade.api.sandbox import run_command as run_command
@@ -96,16 +96,14 @@ if TYPE_CHECKING:
     from stockade.batch.records import RecordError as RecordError
     from stockade.batch.records import Verdict as Verdict
     from stockade.core.errors import BackendUnavailable as BackendUnavailable
-    from stockade.core.errors import Cancelled as Cancelled
     from stockade.core.errors import CommitError as CommitError
-    from stockade.core.errors import GuestFailed as GuestFailed
     from stockade.core.errors import JobError as JobError
     from stockade.core.errors import PlanError as PlanError
     from stockade.core.errors import PolicyError as PolicyError
     from stockade.core.errors import ProtocolError as ProtocolError
-    from stockade.core.errors import ResourceExhausted as ResourceExhausted
     from stockade.core.errors import SetupError as SetupError
     from stockade.core.errors import StockadeError as StockadeError
+    from stockade.planning.denial import Denial as Denial
     from stockade.planning.facts import HostFacts as HostFacts
     from stockade.planning.plan import Plan as Plan
     from stockade.policy.guarantees import Enforcement as Enforcement
@@ -115,16 +113,18 @@ if TYPE_CHECKING:
     from stockade.policy.model import Policy as Policy
     from stockade.policy.resolve import Resolved as Resolved
     from stockade.policy.resolve import resolve as resolve
+    from stockade.runs.errors import Cancelled as Cancelled
+    from stockade.runs.errors import GuestFailed as GuestFailed
+    from stockade.runs.errors import ResourceExhausted as ResourceExhausted
     from stockade.runs.events import Finished as Finished
     from stockade.runs.events import LimitReached as LimitReached
     from stockade.runs.events import Output as Output
     from stockade.runs.events import Started as Started
     from stockade.runs.events import UsageReport as UsageReport
-    from stockade.runs.result import Denial as Denial
     from stockade.runs.result import GuestError as GuestError
     from stockade.runs.result import LimitState as LimitState
     from stockade.runs.result import Outcome as Outcome
     from stockade.runs.result import Result as Result
     from stockade.runs.result import Usage as Usage
-    from stockade.workspace.artifacts import Caps as Caps
+    from stockade.workspace.artifacts import ArtifactLimits as ArtifactLimits
     from stockade.workspace.changes import Change as Change

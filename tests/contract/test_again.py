@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from stockade import AsyncSandbox, Outcome, Policy, Sandbox
+from stockade import AsyncRunner, Outcome, Policy, Runner
 from stockade.client import warden_process
 
 pytestmark = [pytest.mark.needs("namespaces")]
@@ -17,16 +17,16 @@ pytestmark = [pytest.mark.needs("namespaces")]
 
 def begun(**options):
     """A sandbox whose next run of a source with these options goes the short way."""
-    box = Sandbox(backend="native")
+    box = Runner(backend="native")
     assert box.run("print('first')", **options).stdout == "first\n"
-    form = box._opener._form
+    form = box._launcher._form
     assert form is not None and form.is_for("print(2)", options)
     return box
 
 
 def test_the_short_way_leads_to_the_same_result():
     box = begun()
-    again, afresh = box.run("print(1)\n2"), Sandbox(backend="native").run("print(1)\n2")
+    again, afresh = box.run("print(1)\n2"), Runner(backend="native").run("print(1)\n2")
     for name in ("outcome", "exit_code", "stdout", "stderr", "value", "error", "backend", "denials"):
         assert getattr(again, name) == getattr(afresh, name), name
     assert again.enforcement.keys() == afresh.enforcement.keys()  # ``no_survivors`` may read pending in either
@@ -50,7 +50,7 @@ def test_other_options_go_the_long_way():
 
 
 def test_an_archive_that_has_changed_meanwhile_is_read_again(tmp_path):
-    box, path = Sandbox(backend="native"), tmp_path / "files.zip"
+    box, path = Runner(backend="native"), tmp_path / "files.zip"
     for content in ("one", "two", "three"):
         with zipfile.ZipFile(path, "w") as archive:
             archive.writestr("a", content)
@@ -58,14 +58,14 @@ def test_an_archive_that_has_changed_meanwhile_is_read_again(tmp_path):
 
 
 def test_a_variable_of_the_caller_s_that_has_changed_meanwhile_is_read_again(monkeypatch):
-    box = Sandbox(Policy(environment={"inherit": ["STOCKADE_TEST"]}), backend="native")
+    box = Runner(Policy(environment={"inherit": ["STOCKADE_TEST"]}), backend="native")
     for value in ("one", "two", "three"):
         monkeypatch.setenv("STOCKADE_TEST", value)
         assert box.run("import os\nprint(os.environ['STOCKADE_TEST'])").stdout == f"{value}\n"
 
 
 def test_threads_that_run_different_languages_get_what_they_asked_for():
-    box = Sandbox(backend="native")
+    box = Runner(backend="native")
 
     def run(number):
         if number % 2:
@@ -87,9 +87,9 @@ def test_a_warden_that_has_died_meanwhile_is_replaced():
 
 def test_the_asynchronous_face_goes_it_as_well():
     async def main():
-        async with AsyncSandbox(backend="native") as box:
+        async with AsyncRunner(backend="native") as box:
             assert (await box.run("print(1)")).stdout == "1\n"
-            assert box._inner._opener._form.is_for("print(2)", {})
+            assert box._inner._launcher._form.is_for("print(2)", {})
             many = await asyncio.gather(*(box.run(f"print({number})") for number in range(20)))
             assert [each.stdout for each in many] == [f"{number}\n" for number in range(20)]
             with pytest.raises(TimeoutError):
@@ -101,7 +101,7 @@ def test_the_asynchronous_face_goes_it_as_well():
 
 
 def test_a_subclass_that_sees_to_each_job_sees_them_all():
-    class Own(Sandbox):
+    class Own(Runner):
         seen = 0
 
         def run_job(self, job, **how):
@@ -122,7 +122,7 @@ def test_what_is_not_known_is_refused_as_ever():
 
 @pytest.mark.parametrize("warm", [True, False])
 def test_output_past_its_limit_is_a_cause_even_where_the_program_ends_at_once(warm):
-    box = Sandbox(Policy(limits={"output": 1000}, on_output="kill"), backend="native", warm=warm)
+    box = Runner(Policy(limits={"output": 1000}, on_output="kill"), backend="native", warm=warm)
     for _ in range(5):
         result = box.run("import os\nos.write(1, b'x' * 5000)")
         assert result.outcome is Outcome.LIMIT_EXCEEDED and result.limit == "output", result
@@ -130,7 +130,7 @@ def test_output_past_its_limit_is_a_cause_even_where_the_program_ends_at_once(wa
 
 
 def test_a_job_that_has_closed_the_channel_ends_as_soon_as_any():
-    box = Sandbox(backend="native", warm=True)
+    box = Runner(backend="native", warm=True)
     box.run("1")
     times = []
     for _ in range(5):

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 import stockade
-from stockade import AsyncSandbox, JobError, Outcome, Policy, Sandbox
+from stockade import AsyncRunner, JobError, Outcome, Policy, Runner
 from stockade.api.job_arguments import job_from_command
-from stockade.api.launcher import conversing
+from stockade.api.launcher import open_exchange
 from stockade.client import blocking, warden_process
 
 FLOOD = b"x" * (8 << 20)
@@ -32,14 +32,14 @@ def no_line_yet():
 
 
 def test_one_socket_serves_a_callers_runs(no_line_yet):
-    box = Sandbox()
+    box = Runner()
     for number in range(3):
         assert box.run(f"print({number})").stdout == f"{number}\n"
         assert len(no_line_yet._idle) == 1
 
 
 def test_what_a_guest_left_unread_is_not_the_next_ones_input(no_line_yet):
-    box = Sandbox()
+    box = Runner()
     for size in (1 << 16, *range(1 << 20, 5 << 18, 1 << 15), len(FLOOD)):  # the warden holds a mebibyte
         assert box.run_command(["sleep", "0.1"], stdin=FLOOD[:size]).ok
         assert box.run_command(["cat"], stdin=b"mine").stdout == "mine"
@@ -47,7 +47,7 @@ def test_what_a_guest_left_unread_is_not_the_next_ones_input(no_line_yet):
 
 
 def test_a_line_that_ended_badly_is_not_used_again(no_line_yet):
-    with no_line_yet.line() as line:
+    with no_line_yet.connect() as line:
         line.sock.sendall(b"no message at all")
     assert not no_line_yet._idle
     assert stockade.run("print(1)").stdout == "1\n"
@@ -57,13 +57,13 @@ def test_a_caller_s_default_timeout_for_sockets_is_none_of_a_run(no_line_yet):
     socket.setdefaulttimeout(0.1)
     try:
         for _ in range(2):
-            assert Sandbox().run("import time; time.sleep(0.3); print(1)").stdout == "1\n"
+            assert Runner().run("import time; time.sleep(0.3); print(1)").stdout == "1\n"
     finally:
         socket.setdefaulttimeout(None)
 
 
 def test_a_limit_met_leaves_a_line_that_works(no_line_yet):
-    box = Sandbox(Policy(limits={"wall_time": 0.2}))
+    box = Runner(Policy(limits={"wall_time": 0.2}))
     for _ in range(3):
         assert box.run("while True: pass").outcome is Outcome.LIMIT_EXCEEDED
         assert box.run_command(["cat"], stdin=b"mine").stdout == "mine"
@@ -71,7 +71,7 @@ def test_a_limit_met_leaves_a_line_that_works(no_line_yet):
 
 
 def test_threads_never_share_a_line():
-    box = Sandbox()
+    box = Runner()
 
     def echo(number):
         return box.run_command(["cat"], stdin=f"{number}".encode() * 1000).stdout == f"{number}" * 1000
@@ -82,7 +82,7 @@ def test_threads_never_share_a_line():
 
 def test_cancelling_in_the_middle_of_sending_harms_no_other_run():
     async def main():
-        box = AsyncSandbox()
+        box = AsyncRunner()
         for delay in (0.0, 0.005, 0.02, 0.05):
             task = asyncio.create_task(box.run_command(["sleep", "5"], stdin=FLOOD))
             await asyncio.sleep(delay)
@@ -96,27 +96,27 @@ def test_cancelling_in_the_middle_of_sending_harms_no_other_run():
 
 
 def test_calling_off_before_the_launch_has_arrived_is_answered():
-    box = Sandbox()
+    box = Runner()
     for source in (b"#" * 100, b"#" * (64 << 20)):
         job = job_from_command(["sleep", "20"], files={"large": source})
         reading, writing = os.pipe()
         os.write(writing, b"!")
-        with conversing(box.backend, box.plan, job) as (outbox, line):
+        with open_exchange(box.backend, box.plan, job) as (send_queue, line):
 
-            def cancel(outbox=outbox, reading=reading):
+            def cancel(send_queue=send_queue, reading=reading):
                 os.read(reading, 1)
-                with outbox.speaking() as talk:
-                    talk.cancel()
+                with send_queue.locked() as exchange:
+                    exchange.cancel()
 
-            list(blocking.events(outbox, line, None, attend={reading: cancel}))
-        assert outbox.talk.result.outcome is Outcome.CANCELLED
+            list(blocking.events(send_queue, line, None, attend={reading: cancel}))
+        assert send_queue.exchange.result.outcome is Outcome.CANCELLED
         os.close(reading)
         os.close(writing)
 
 
 def test_a_process_forked_meanwhile_keeps_no_run_alive(tmp_path):
     async def main():
-        task = asyncio.create_task(AsyncSandbox().run_command(["sleep", "31.4159"]))
+        task = asyncio.create_task(AsyncRunner().run_command(["sleep", "31.4159"]))
         await asyncio.sleep(1)
         child = os.fork()
         if child == 0:
@@ -149,7 +149,7 @@ def running(word):
 
 
 def test_a_guest_that_leaves_early_harms_no_other_run():
-    box = Sandbox(Policy(limits={"output": "1MiB"}))
+    box = Runner(Policy(limits={"output": "1MiB"}))
 
     def one(number):
         mine = f"run {number}\n".encode() * 20_000
@@ -162,7 +162,7 @@ def test_a_guest_that_leaves_early_harms_no_other_run():
 
 
 def test_an_open_file_is_read_as_it_reads_itself(tmp_path):
-    box = Sandbox()
+    box = Runner()
     (tmp_path / "packed").write_bytes(gzip.compress(b"plain"))
     with gzip.open(tmp_path / "packed", "rb") as file:
         assert box.run_command(["cat"], stdin=file).stdout == "plain"
@@ -183,9 +183,9 @@ class Broken(io.RawIOBase):
 def test_input_that_cannot_be_read_is_told_at_once():
     begin = time.monotonic()
     with pytest.raises(OSError, match="on fire"):
-        Sandbox().run_command(["cat"], stdin=Broken())
+        Runner().run_command(["cat"], stdin=Broken())
     with pytest.raises(OSError, match="on fire"):
-        asyncio.run(AsyncSandbox().run_command(["cat"], stdin=Broken()))
+        asyncio.run(AsyncRunner().run_command(["cat"], stdin=Broken()))
     assert time.monotonic() - begin < 5
 
 

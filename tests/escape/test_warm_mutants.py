@@ -57,11 +57,11 @@ PROTECTIONS: dict[str, tuple[tuple[Edit, ...], str]] = {
         "test_warm_slots.py::test_two_runs_at_once_have_two_uids",
     ),
     "what is told of a keeper stands still": (
-        (("backends/native/warm.py", ', ("still", FACES[0])', ""),),
+        (("backends/native/warm.py", ', ("still", MOUNT_TARGETS[0])', ""),),
         "test_warm_slots.py::test_what_earlier_runs_have_spent_is_not_told",
     ),
     "a slot that holds much is replaced": (
-        ((_SLOTS, "if slot.is_burdened:", "if False:"),),
+        ((_SLOTS, "if slot.has_residual_memory:", "if False:"),),
         "test_warm_slots.py::test_memory_that_a_run_leaves_charged_is_no_other_run_s",
     ),
     "limits hold again": (

@@ -19,7 +19,7 @@ from stockade import JobError, Outcome, Policy
 
 pytestmark = pytest.mark.needs("native")
 
-Keeping = Callable[[str], stockade.Sandbox]
+Keeping = Callable[[str], stockade.Runner]
 RUNS = 3
 
 
@@ -40,7 +40,7 @@ def keeping(packages: Path) -> Callable[[str], list[stockade.Result]]:
     def run(text: str, code: str) -> list[stockade.Result]:
         name = f"kept_{abs(hash(text)):x}"
         (place / f"{name}.py").write_text(text)
-        box = stockade.Sandbox(backend="native", preload=[name])
+        box = stockade.Runner(backend="native", preload=[name])
         return [box.run(code.replace("kept", name), packages=packages) for _ in range(RUNS)]
 
     return run
@@ -63,7 +63,7 @@ def test_who_waits_for_an_import_keeps_nobody_else_waiting(packages: Path) -> No
     place = packages / f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
     (place / "kept_slow.py").write_text("import time\ntime.sleep(3)")
     many = 20 * len(os.sched_getaffinity(0))
-    slow, other = stockade.Sandbox(backend="native", preload=["kept_slow"]), stockade.Sandbox(backend="native")
+    slow, other = stockade.Runner(backend="native", preload=["kept_slow"]), stockade.Runner(backend="native")
     assert other.run_command(["true"]).ok
     with ThreadPoolExecutor(many) as pool:
         begin = time.monotonic()
@@ -162,6 +162,6 @@ def test_code_that_starts_with_an_interpreter_runs_in_the_sandbox() -> None:
             "import builtins\nbuiltins.status = open('/proc/self/status').read()"
         )
         policy = Policy.parse({"filesystem": {"read": [folder]}, "environment": {"set": {"PYTHONPATH": folder}}})
-        box = stockade.Sandbox(policy, backend="native")
+        box = stockade.Runner(policy, backend="native")
         seen = [box.run("import builtins, time; time.sleep(0.2); print(builtins.status)").stdout for _ in range(5)]
     assert all("CapEff:\t0000000000000000\n" in each and "Seccomp:\t2\n" in each for each in seen)

@@ -169,7 +169,7 @@ def test_a_folder_that_changes_places_with_a_link_leads_nowhere(place: Path) -> 
         policy = stockade.Policy(
             filesystem={"workspace": work, "access": "write", "hidden": ["nothing"]}, accept={"disk": "absent"}
         )
-        with stockade.Sandbox(policy, backend="native") as box:
+        with stockade.Runner(policy, backend="native") as box:
             for _ in range(20):
                 result = box.run("1", artifacts=["**"])
                 assert SECRET.encode() not in b"".join(result.artifacts.values())

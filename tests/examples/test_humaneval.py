@@ -23,7 +23,7 @@ from tests.support.host import adopt_orphans, guests
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from examples.humaneval import answers, bait, contest, problems, report
-from examples.humaneval.judge import MODES, Judge, Verdict, apart_verdict, shared_verdict
+from examples.humaneval.judge import MODES, Judge, Verdict, isolated_verdict, shared_verdict
 
 from stockade import Guarantee, Outcome, Result
 from stockade.batch.isolated import endings as said
@@ -226,7 +226,7 @@ OUT_OF_MEMORY = Result(Outcome.LIMIT_EXCEEDED, limit=Guarantee.MEMORY)
     ],
 )
 def test_only_the_test_says_passed(test: Result, answer: Result, word: str) -> None:
-    assert apart_verdict(test, answer).word == word
+    assert isolated_verdict(test, answer).word == word
 
 
 def test_shared_passes_with_the_token_alone() -> None:

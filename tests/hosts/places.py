@@ -47,7 +47,7 @@ exit $status
 
 
 @dataclass(frozen=True)
-class Place:
+class RunSlot:
     """A kind of host, and how a command is started there."""
 
     name: str
@@ -61,34 +61,34 @@ class Place:
 
 
 PLACES = (
-    Place("this machine, root"),
-    Place("this machine, user", before=_USER),
-    Place("this machine, user, given groups", before=("sh", "-ec", _GIVEN_GROUPS, "sh", *_USER)),
-    Place("groups read-only, root", before=("unshare", "--mount", "sh", "-ec", _READ_ONLY_GROUPS, "sh")),
-    Place(
+    RunSlot("this machine, root"),
+    RunSlot("this machine, user", before=_USER),
+    RunSlot("this machine, user, given groups", before=("sh", "-ec", _GIVEN_GROUPS, "sh", *_USER)),
+    RunSlot("groups read-only, root", before=("unshare", "--mount", "sh", "-ec", _READ_ONLY_GROUPS, "sh")),
+    RunSlot(
         "namespaces closed, user",
         before=(*_USER, "unshare", "--map-root-user", "sh", "-ec", _CLOSE_NAMESPACES, "sh"),
         refused="sudo sysctl -w user.max_user_namespaces=15000",
     ),
-    Place("Docker, root", docker=(), refused="a system-call filter is around this program"),
-    Place("Docker, user", docker=("--user", "65534"), refused="a system-call filter is around this program"),
-    Place(
+    RunSlot("Docker, root", docker=(), refused="a system-call filter is around this program"),
+    RunSlot("Docker, user", docker=("--user", "65534"), refused="a system-call filter is around this program"),
+    RunSlot(
         "Docker, user, seccomp=unconfined",
         docker=("--user", "65534", *_UNCONFINED),
         refused="no fresh /proc can be mounted",
     ),
-    Place(
+    RunSlot(
         "Docker, root, seccomp and systempaths=unconfined",
         docker=(*_UNCONFINED, *_UNCOVERED),
         refused="the guest would be the host's root",
     ),
-    Place("Docker, user, seccomp and systempaths=unconfined", docker=("--user", "65534", *_UNCONFINED, *_UNCOVERED)),
-    Place(
+    RunSlot("Docker, user, seccomp and systempaths=unconfined", docker=("--user", "65534", *_UNCONFINED, *_UNCOVERED)),
+    RunSlot(
         "Docker, root, seccomp=unconfined, SYS_ADMIN and NET_ADMIN added",
         docker=(*_UNCONFINED, "--cap-add", "SYS_ADMIN", "--cap-add", "NET_ADMIN"),
     ),
-    Place("no Landlock, simulated, root", options=("--without", "landlock")),
-    Place("no seccomp, simulated, root", options=("--without", "seccomp"), refused="accept={'syscalls': 'absent'}"),
+    RunSlot("no Landlock, simulated, root", options=("--without", "landlock")),
+    RunSlot("no seccomp, simulated, root", options=("--without", "seccomp"), refused="accept={'syscalls': 'absent'}"),
 )
 
 
@@ -106,7 +106,7 @@ def unpack(built: Image, folder: Path) -> Path:
     return root
 
 
-def command(place: Place, folder: Path) -> list[str]:
+def command(place: RunSlot, folder: Path) -> list[str]:
     """Return what runs the sample at ``place``."""
     if place.docker is None:
         paths = f"{folder}/project/src:{folder}/project:{folder}/root/opt/python"

@@ -94,7 +94,7 @@ RIGHTS = (
     Protection(
         "capabilities dropped",
         ((_STAGE, """        processes.drop_capabilities()
-        self._settled = True  # what is made""", "        self._settled = True  # what is made"),),
+        self._is_guest = True  # what is made""", "        self._is_guest = True  # what is made"),),
         ("privileges/as_root_inside", "privileges/capabilities"),
         beside=("empty bounding set",),
     ),
@@ -113,7 +113,7 @@ RIGHTS = (
     ),
     Protection(
         "uid of its own",
-        (("warden/supervisor.py", "return self._leases.take()", "return 0"),),
+        (("warden/supervisor.py", "return self._uids.take()", "return 0"),),
         ("filesystem_read/private_file", "filesystem_write/setuid_left"),
     ),
     Protection("session of its own", ((_STAGE, """        os.setsid()

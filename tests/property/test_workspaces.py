@@ -214,7 +214,7 @@ class Guest:
 def test_changes_applied_to_the_project_give_the_tree_they_were_made_from(before: list[Any], steps: list[Any]) -> None:
     with _project(before) as project, _project([*before, *steps]) as after:
         was = _tree(project)
-        found = scan.survey(str(project), "copy", (), ())
+        found = scan.scan_project(str(project), "copy", (), ())
         changes = _changes.changes(found, Guest(after, was))
         diff.diff(changes)
         try:
@@ -232,7 +232,7 @@ def test_whatever_is_hidden_is_never_compared_nor_written(names: list[str]) -> N
         for name in names:
             Path(top, name).parent.mkdir(exist_ok=True)
             Path(top, name).touch()
-        found = scan.survey(top, "overlay", stockade.Policy().filesystem.hidden, ())
+        found = scan.scan_project(top, "overlay", stockade.Policy().filesystem.hidden, ())
         hidden = {name for name in names if name in (".env", "x.pem", ".ssh", "deep/.env")}
         assert set(found.hidden) == hidden
         assert not hidden & set(found.entries)

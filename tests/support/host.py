@@ -16,8 +16,8 @@ from stockade.attacks.outside import (
     name,
     named,
     read,
-    settle_warden,
     state,
+    stop_warden,
 )
 
 __all__ = [
@@ -32,8 +32,8 @@ __all__ = [
     "name",
     "named",
     "read",
-    "settle_warden",
     "state",
+    "stop_warden",
 ]
 
 
@@ -41,10 +41,10 @@ __all__ = [
 def as_before() -> Iterator[None]:
     """Whatever is done meanwhile, two seconds after it nothing of it is left on the host."""
     adopt_orphans()
-    settle_warden()
+    stop_warden()
     before = Snapshot.take()
     yield
-    settle_warden()
+    stop_warden()
     eventually(lambda: not _left(before), 2)
     left = _left(before)
     assert not left, left

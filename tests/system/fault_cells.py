@@ -41,7 +41,7 @@ DONE, FAILED = "completed", "sandbox_failed"
 
 
 @dataclass(frozen=True)
-class Cell:
+class Instance:
     """One fault: ``role`` is hit in one ``way``, at one ``moment`` of a run of one ``kind``."""
 
     kind: str
@@ -83,7 +83,7 @@ _DURING = {
 class Found:
     """What came of one cell."""
 
-    cell: Cell
+    cell: Instance
     outcome: str
     reason: str
     seconds: float
@@ -92,21 +92,21 @@ class Found:
     left: list[str]
 
 
-def cells(kind: str, role: str) -> Iterator[Cell]:
+def cells(kind: str, role: str) -> Iterator[Instance]:
     """Yield the cells of one row."""
     for way, moment in itertools.product(faults.WAYS, MOMENTS):
         if role == "collector" and (moment != "during" or way == "cut its sockets"):
             continue  # it lives for one run, without any socket
         if role != "caller" or way == "cut its sockets":  # what else happens to a caller happens to all of its runs
-            yield Cell(kind, role, way, moment)
+            yield Instance(kind, role, way, moment)
 
 
-def all_cells() -> list[Cell]:
+def all_cells() -> list[Instance]:
     """Return every cell of the table."""
     return [cell for row in ROWS for cell in cells(*row)]
 
 
-def _run(box: stockade.Sandbox, cell: Cell, source: str) -> tuple[stockade.Result, float]:
+def _run(box: stockade.Runner, cell: Instance, source: str) -> tuple[stockade.Result, float]:
     begin = time.monotonic()
     if cell.kind == "streaming":
         with box.stream(source) as run:
@@ -118,15 +118,15 @@ def _run(box: stockade.Sandbox, cell: Cell, source: str) -> tuple[stockade.Resul
     return result, time.monotonic() - begin
 
 
-def _strike(cell: Cell) -> None:
+def _strike(cell: Instance) -> None:
     faults.WAYS[cell.way](faults.wait_for(cell.role))
 
 
-def attempt(cell: Cell) -> Found:
+def attempt(cell: Instance) -> Found:
     """Do it, with a supervisor of its own, and look at what is left when that is gone."""
     before = host.Snapshot.take()
     policy = stockade.Policy(limits={"wall_time": WALL})
-    box = stockade.Sandbox(policy, backend="native", warm=cell.kind == "warm")
+    box = stockade.Runner(policy, backend="native", warm=cell.kind == "warm")
     assert _run(box, cell, "print(0)")[0].ok
     time.sleep(0.2)  # what is made for the next run is there
     if cell.moment == "during":
@@ -142,7 +142,7 @@ def attempt(cell: Cell) -> Found:
         result, seconds = _run(box, cell, "print(2)")
     following, next_seconds = _run(box, cell, "print(3)")
     reason = result.error.message if result.error else result.artifacts_error or ""
-    host.settle_warden()
+    host.stop_warden()
     host.eventually(lambda: not _left(before), MARGIN)
     return Found(
         cell, result.outcome.value, reason, seconds, following.outcome.value, next_seconds, _left(before)
@@ -154,33 +154,33 @@ def _left(before: host.Snapshot) -> list[str]:
     return [f"{kind}: {each}" for kind in ("processes", "mounts", "networks") for each in new.get(kind, ())]
 
 
-def try_row(row: tuple[str, str], cell: Cell | None = None) -> list[Found]:
+def try_row(row: tuple[str, str], cell: Instance | None = None) -> list[Found]:
     """Try one row, or one cell of it, in a process of its own."""
     command = [sys.executable, "-m", "tests.system.fault_cells", *row, *((cell.way, cell.moment) if cell else ())]
     done = subprocess.run(command, cwd=TREE, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     found = [json.loads(line) for line in done.stdout.splitlines()]
-    return [Found(**each | {"cell": Cell(**each["cell"])}) for each in found]
+    return [Found(**each | {"cell": Instance(**each["cell"])}) for each in found]
 
 
-def try_all() -> dict[Cell, Found]:
+def try_all() -> dict[Instance, Found]:
     """Try every cell, some rows at a time."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return {found.cell: found for row in pool.map(try_row, ROWS) for found in row}
 
 
-def _word(cell: Cell, found: Found) -> str:
+def _word(cell: Instance, found: Found) -> str:
     if len(cell.expected) > 1:
         return " or ".join(sorted(cell.expected))
     return f"{found.outcome}, {found.seconds:.1f} s"
 
 
-def page(found: dict[Cell, Found]) -> str:
+def page(found: dict[Instance, Found]) -> str:
     """Return docs/faults.md."""
     rows = []
     for kind, role in ROWS:
         for way in faults.WAYS:
-            row = [Cell(kind, role, way, moment) for moment in MOMENTS]
+            row = [Instance(kind, role, way, moment) for moment in MOMENTS]
             if any(cell in found for cell in row):
                 words = [_word(cell, found[cell]) if cell in found else "has no such moment" for cell in row]
                 rows.append(f"| {kind} | {role} | {way} | {' | '.join(words)} |")

@@ -104,7 +104,7 @@ def test_guest_takes_its_share_and_no_more(backend: str) -> None:
 @pytest.mark.needs("native")
 def test_neighbours_and_later_runs_have_full_shares() -> None:
     async def together() -> list[stockade.Result]:
-        async with stockade.AsyncSandbox(backend="native") as box:
+        async with stockade.AsyncRunner(backend="native") as box:
             held = await asyncio.gather(*(box.run(_take(hold=0.5)) for _ in range(3)))
             return [*held, await box.run(_take())]
 
@@ -114,7 +114,7 @@ def test_neighbours_and_later_runs_have_full_shares() -> None:
 @pytest.mark.needs("unprivileged", "native")
 def test_used_up_pipe_pages_stop_no_neighbour() -> None:
     async def until_used_up() -> stockade.Result:
-        async with stockade.AsyncSandbox(backend="native") as box:
+        async with stockade.AsyncRunner(backend="native") as box:
             hog = asyncio.create_task(box.run(TAKE_PIPES))
             until = time.monotonic() + 10
             while True:

@@ -19,7 +19,7 @@ _FEW_DESCRIPTORS = 300
 CROWD = """
 import asyncio, stockade
 async def main():
-    async with stockade.AsyncSandbox(backend="native") as box:
+    async with stockade.AsyncRunner(backend="native") as box:
         runs = [box.run_command(["sleep", "0.05"]) for _ in range(100)]
         return {(str(result.outcome), result.error and result.error.message) for result in await asyncio.gather(*runs)}
 print(*asyncio.run(main()))
@@ -27,7 +27,7 @@ print(*asyncio.run(main()))
 INSISTING = """
 import asyncio, stockade
 async def main():
-    async with stockade.AsyncSandbox(backend="native", warm=True) as box:
+    async with stockade.AsyncRunner(backend="native", warm=True) as box:
         runs = [box.run(str(number)) for number in range(30)]
         return {str(result.outcome) for result in await asyncio.gather(*runs)}
 print(*asyncio.run(main()))
@@ -35,7 +35,7 @@ print(*asyncio.run(main()))
 CALLED_OFF = """
 import time, stockade
 from concurrent.futures import ThreadPoolExecutor
-box = stockade.Sandbox(backend="native")
+box = stockade.Runner(backend="native")
 with ThreadPoolExecutor(40) as pool:
     runs = [pool.submit(box.run_command, ["sleep", "0.3"]) for _ in range(40)]
     time.sleep(0.1)
@@ -65,7 +65,7 @@ def test_one_caller_s_crowd_does_not_hold_up_another_caller() -> None:
     crowd = 60 * len(os.sched_getaffinity(0))
 
     async def main() -> tuple[float, float]:
-        async with stockade.AsyncSandbox(backend="native") as many, stockade.AsyncSandbox(backend="native") as one:
+        async with stockade.AsyncRunner(backend="native") as many, stockade.AsyncRunner(backend="native") as one:
             assert (await one.run_command(["true"])).ok
             begin = time.monotonic()
             runs = [asyncio.create_task(many.run_command(["sleep", "0.1"])) for _ in range(crowd)]
@@ -99,18 +99,18 @@ count = int(sys.argv[1])
 def call(box, number):
     return box.run_command(["true"]) if number % 2 else box.run(str(number))
 def by_threads():
-    box = stockade.Sandbox(backend="native")
+    box = stockade.Runner(backend="native")
     with ThreadPoolExecutor(count) as pool:
         return list(pool.map(lambda number: call(box, number), range(count)))
 async def by_tasks():
-    async with stockade.AsyncSandbox(backend="native") as box:
+    async with stockade.AsyncRunner(backend="native") as box:
         return await asyncio.gather(*(call(box, number) for number in range(count)))
 results = by_threads() if sys.argv[2] == "threads" else asyncio.run(by_tasks())
 print(Counter((str(result.outcome), result.error and result.error.message) for result in results))
 """
 WAITS_FOR_ITSELF = """
 import stockade
-box, streams = stockade.Sandbox(backend="native"), []
+box, streams = stockade.Runner(backend="native"), []
 try:
     for _ in range(40):
         streams.append(box.stream("input()", interactive=True))

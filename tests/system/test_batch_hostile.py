@@ -45,7 +45,7 @@ def test_hostile_programs_have_their_verdicts_and_neighbours_theirs():
         wanted = HOSTILE[kind[(n // 5) % len(kind)]][1] if n % 5 == 0 else {"passed"}
         assert verdict.verdict in wanted, (kind[(n // 5) % len(kind)] if n % 5 == 0 else "neighbour", verdict)
     assert "passed" not in {verdict.verdict for verdict in found[::5]}
-    host.settle_warden()
+    host.stop_warden()
     assert host.eventually(lambda: not host.descendants(), 5)
 
 

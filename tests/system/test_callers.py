@@ -33,7 +33,7 @@ def test_gevent_caller_runs_again_feeds_and_streams() -> None:
     script = """
         from gevent import monkey; monkey.patch_all()
         import gevent, stockade
-        box = stockade.Sandbox()
+        box = stockade.Runner()
         print([box.run("print(1)").stdout for _ in range(5)] == ["1\\n"] * 5)
         print(len(box.run_command(["cat"], stdin=b"x" * 3_000_000).stdout_bytes) > 60_000)
         with box.stream("import sys; print(len(sys.stdin.read()))", interactive=True) as run:
@@ -50,7 +50,7 @@ def test_child_that_unwinds_leaves_its_parents_run_alone() -> None:
     """A child leaves a stream's context, calls the run off, and drops a stream: the parent's runs go on."""
     script = """
         import os, stockade
-        box = stockade.Sandbox()
+        box = stockade.Runner()
         kept = box.stream("print(input())", interactive=True)
         with box.stream("print(input())", interactive=True) as run:
             next(event for event in run if isinstance(event, stockade.Started))
@@ -94,7 +94,7 @@ def test_fork_beside_a_first_run_leaves_no_lock_taken() -> None:
         )
 
 
-@pytest.mark.parametrize("begun", ["", "stockade.Sandbox;", "stockade.run('1');"])
+@pytest.mark.parametrize("begun", ["", "stockade.Runner;", "stockade.run('1');"])
 def test_package_removed_under_a_caller_is_named(begun: str, tmp_path: Path) -> None:
     """What is loaded goes on, or an error of ours says what is missing; never a bare ModuleNotFoundError."""
     copy = tmp_path / "site"
@@ -119,7 +119,7 @@ def test_package_removed_under_a_caller_is_named(begun: str, tmp_path: Path) -> 
 def test_daemon_threads_end_quietly_at_exit() -> None:
     script = """
         import threading, time, stockade
-        box = stockade.Sandbox()
+        box = stockade.Runner()
         def again(call):
             while True:
                 assert call().ok

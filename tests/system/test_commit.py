@@ -19,9 +19,9 @@ def project(tmp_path):
     return folder
 
 
-def survey(project, **options):
+def scan_project(project, **options):
     given = {"access": "overlay", "hidden": (), "protected": ()} | options
-    return scan.survey(str(project), **given)
+    return scan.scan_project(str(project), **given)
 
 
 def file(path, kind="changed", content=b"new", mode=0o644):
@@ -33,7 +33,7 @@ def contents(folder):
 
 
 def test_a_step_that_fails_takes_all_others_back(project, monkeypatch):
-    found, before = survey(project), contents(project)
+    found, before = scan_project(project), contents(project)
     modes = {path: path.stat().st_mode for path in project.rglob("*")}
     changes = [
         file("a"),
@@ -60,7 +60,7 @@ def test_a_step_that_fails_takes_all_others_back(project, monkeypatch):
 
 
 def test_a_file_that_is_written_while_its_commit_runs_is_not_lost(project, monkeypatch):
-    found = survey(project)
+    found = scan_project(project)
     really = renames.exchange
 
     def exchange(*names):
@@ -88,7 +88,7 @@ def test_a_file_that_is_written_while_its_commit_runs_is_not_lost(project, monke
     ],
 )
 def test_conflicts(project, happens, change, words):
-    found = survey(project)
+    found = scan_project(project)
     happens(project)
     before = contents(project)
     with pytest.raises(CommitError, match=words):
@@ -97,7 +97,7 @@ def test_conflicts(project, happens, change, words):
 
 
 def test_a_folder_in_which_the_host_has_put_something_stays(project):
-    found = survey(project)
+    found = scan_project(project)
     (project / "d" / "hosts").write_text("x")
     before = contents(project)
     gone = [Change("d", "deleted", "folder"), Change("d/c", "deleted", "file")]
@@ -107,7 +107,7 @@ def test_a_folder_in_which_the_host_has_put_something_stays(project):
 
 
 def test_a_folder_and_a_file_change_places(project):
-    found = survey(project)
+    found = scan_project(project)
     changes = [
         Change("a", "changed", "folder", 0o755),
         file("a/inner", "added"),
@@ -120,7 +120,7 @@ def test_a_folder_and_a_file_change_places(project):
 
 def test_hidden_and_protected_paths_are_left_out(project):
     (project / ".env").write_text("secret")
-    found = survey(project, hidden=(".env", "*.key"), protected=("d/c",))
+    found = scan_project(project, hidden=(".env", "*.key"), protected=("d/c",))
     wanted = [file(".env"), file("d/c"), file("made.key", "added"), Change("d", "deleted", "folder"), file("a")]
     done = commit.commit(found, wanted, (), None)
     assert [change.path for change in done.applied] == ["a"]
@@ -129,21 +129,21 @@ def test_hidden_and_protected_paths_are_left_out(project):
 
 
 def test_no_bit_that_gives_rights_away_is_written(project):
-    commit.commit(survey(project), [file("a", mode=0o6777), file("n", "added", mode=0o4755)], (), None)
+    commit.commit(scan_project(project), [file("a", mode=0o6777), file("n", "added", mode=0o4755)], (), None)
     assert [(project / name).stat().st_mode & 0o7000 for name in "an"] == [0, 0]
 
 
 def test_the_search_is_bounded(project, monkeypatch):
     monkeypatch.setattr(scan, "MOST_NAMES", 3)
     with pytest.raises(JobError, match="more than 3 names"):
-        survey(project)
+        scan_project(project)
     monkeypatch.setattr(scan, "MOST_NAMES", 100)
     monkeypatch.setattr(scan, "MOST_HIDDEN", 1)
     with pytest.raises(JobError, match="more than 1 names"):
-        survey(project, hidden=("a", "b"))
+        scan_project(project, hidden=("a", "b"))
 
 
 def test_a_link_hides_what_it_leads_to(project):
     (project / ".env").symlink_to("d/c")
     (project / "id_rsa").symlink_to("/etc/hostname")
-    assert survey(project, hidden=(".env", "id_rsa*")).hidden == {"d/c": False}
+    assert scan_project(project, hidden=(".env", "id_rsa*")).hidden == {"d/c": False}

@@ -93,13 +93,13 @@ def test_a_filter_that_is_loaded_late_is_heard_as_well(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     (tmp_path / "shown").write_text("x")
     from stockade.api.job_arguments import job_from_command
-    from stockade.api.sandbox import Sandbox
+    from stockade.api.sandbox import Runner
 
     old = Path.cwd()
     os.chdir(tmp_path)
     try:
         job = job_from_command(["sh", "-c", "cat shown; unshare -U true; exit 0"], inputs=["shown"])
-        result = Sandbox(policy()).run_job(job)
+        result = Runner(policy()).run_job(job)
     finally:
         os.chdir(old)
     assert result.stdout == "x"
@@ -119,11 +119,11 @@ def test_a_flood_costs_the_warden_a_budget_and_no_more() -> None:
 
 def test_other_runs_are_unharmed_by_floods() -> None:
     async def main() -> tuple[float, list[stockade.Result], list[stockade.Result]]:
-        floods = [asyncio.create_task(stockade.AsyncSandbox(policy()).run(CALL + FLOOD)) for _ in range(3)]
+        floods = [asyncio.create_task(stockade.AsyncRunner(policy()).run(CALL + FLOOD)) for _ in range(3)]
         slowest, results = 0.0, []
         while not all(flood.done() for flood in floods):
             begin = time.monotonic()
-            results.append(await stockade.AsyncSandbox(policy()).run_command(["true"]))
+            results.append(await stockade.AsyncRunner(policy()).run_command(["true"]))
             slowest = max(slowest, time.monotonic() - begin)
         return slowest, results, [await flood for flood in floods]
 

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from tests.support import faults, host
 from tests.system import fault_cells
-from tests.system.fault_cells import DONE, FAILED, MARGIN, WALL, Cell, Found
+from tests.system.fault_cells import DONE, FAILED, MARGIN, WALL, Found, Instance
 
 import stockade
 from stockade import Outcome
@@ -21,13 +21,13 @@ pytestmark = [pytest.mark.needs("native"), pytest.mark.timing]
 
 
 @pytest.fixture(scope="module")
-def table() -> dict[Cell, Found]:
+def table() -> dict[Instance, Found]:
     return fault_cells.try_all()
 
 
 @pytest.mark.needs("root")  # to shut down the sockets of others
 @pytest.mark.parametrize("cell", fault_cells.all_cells(), ids=lambda cell: "-".join(vars(cell).values()))
-def test_fault_in_one_helper_costs_its_run_alone(table: dict[Cell, Found], cell: Cell) -> None:
+def test_fault_in_one_helper_costs_its_run_alone(table: dict[Instance, Found], cell: Instance) -> None:
     found = table.pop(cell, None) or fault_cells.try_row((cell.kind, cell.role), cell)[0]  # a second try is a fresh one
     assert found.outcome in cell.expected, found
     assert found.outcome != FAILED or found.reason, found
@@ -54,7 +54,7 @@ def test_faults_page_has_a_row_for_every_cell() -> None:
 @pytest.mark.usefixtures("nothing_left")
 @pytest.mark.parametrize("warm", [False, True])
 def test_warden_stopped_during_endless_run_ends_it(warm: bool) -> None:
-    box = stockade.Sandbox(
+    box = stockade.Runner(
         stockade.Policy(limits={"wall_time": "unlimited", "cpu_time": "unlimited"}), backend="native", warm=warm
     )
     assert box.run("1").ok
@@ -68,7 +68,7 @@ def test_warden_stopped_during_endless_run_ends_it(warm: bool) -> None:
 
 @pytest.mark.usefixtures("nothing_left")
 def test_wardens_killed_under_load_lose_only_begun_runs() -> None:
-    box = stockade.Sandbox(backend="native", warm=False)
+    box = stockade.Runner(backend="native", warm=False)
     assert box.run("1").ok
     done, lost = [], []
     end = time.monotonic() + 6
@@ -95,7 +95,7 @@ def test_wardens_killed_under_load_lose_only_begun_runs() -> None:
 
 @pytest.mark.usefixtures("nothing_left")
 def test_launch_not_accepted_goes_to_new_warden() -> None:
-    box = stockade.Sandbox(backend="native", warm=False)
+    box = stockade.Runner(backend="native", warm=False)
     assert box.run("1").ok
     for _ in range(3):
         pid = faults.wait_for("warden")

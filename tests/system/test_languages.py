@@ -221,7 +221,7 @@ def test_the_environment_of_a_job_gives_node_no_more_tasks():
 
 @pytest.mark.needs("node", "native")
 def test_limits_of_one_language_do_not_stay_for_the_next():
-    box = stockade.Sandbox(Policy(limits={"processes": 1}))
+    box = stockade.Runner(Policy(limits={"processes": 1}))
     for _ in range(2):
         assert box.run("require('fs').readdirSync('/proc/self/task').length", language="js").value > 1
         refused = "import threading\ntry: threading.Thread(target=print).start()\nexcept RuntimeError: print('refused')"
@@ -309,7 +309,7 @@ _OWN_FILE = {
 @pytest.mark.parametrize("language", _OWN_FILE)
 def test_a_file_by_the_channel_s_number_is_the_job_s(language: str, warm: bool) -> None:
     """Neither a report nor the announcement of the end gets into it."""
-    box = stockade.Sandbox(backend="native", warm=warm and language != "javascript")
+    box = stockade.Runner(backend="native", warm=warm and language != "javascript")
     result = box.run(_OWN_FILE[language], language=language, artifacts=["out"])
     assert result.ok, result.summary() + result.stderr
     assert result.artifacts["out"] == b"mine"

@@ -19,12 +19,12 @@ def test_a_name_and_a_ceiling_are_taken_everywhere():
     assert bounded(stockade.select("default", ceiling=CEILING).plan.policy)
     assert bounded(stockade.select("default", ceiling=CEILING, backend="native").plan.policy)
     assert bounded(stockade.plan("default", ceiling=CEILING).policy)
-    with stockade.Sandbox("default", ceiling=CEILING) as box:
+    with stockade.Runner("default", ceiling=CEILING) as box:
         assert bounded(box.policy)
         assert box.run("print(1)").ok
 
     async def main():
-        async with stockade.AsyncSandbox("default", ceiling=CEILING) as box:
+        async with stockade.AsyncRunner("default", ceiling=CEILING) as box:
             return await box.run("print(1)")
 
     assert asyncio.run(main()).ok
@@ -37,7 +37,7 @@ def test_a_ceiling_ends_what_a_policy_would_let_run():
     assert stockade.run("import time; time.sleep(1)", policy=policy).ok
 
 
-@pytest.mark.parametrize("call", [stockade.run, stockade.Sandbox, stockade.plan, stockade.select])
+@pytest.mark.parametrize("call", [stockade.run, stockade.Runner, stockade.plan, stockade.select])
 def test_what_is_no_policy_is_refused(call):
     first = ("1",) if call is stockade.run else ()
     for policy in ("strct", "policy.toml", {"limits": {}}):

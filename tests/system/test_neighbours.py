@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import stockade
-from stockade import Policy, Sandbox, UsageReport
+from stockade import Policy, Runner, UsageReport
 
 pytestmark = [pytest.mark.needs("cgroup-cpu"), pytest.mark.needs("cgroup-cpuacct")]
 
@@ -28,7 +28,7 @@ WORK = "for i in $(seq $CPUS); do (n=0; while [ $n -lt 800000 ]; do n=$((n + 1))
 APART = (
     "import stockade, sys\n"
     "policy = stockade.Policy(limits={'wall_time': 60, 'cpu_time': 'unlimited'})\n"
-    "box = stockade.Sandbox(policy)\n"
+    "box = stockade.Runner(policy)\n"
     "for event in box.stream_command(['sh', '-c', sys.argv[1]], report_seconds=0.02):\n"
     "    if isinstance(event, stockade.UsageReport): print(event.cpu_seconds, flush=True)\n"
 )
@@ -46,9 +46,9 @@ class Neighbour:
         self._readings = 0
         self._news = threading.Condition()
 
-    def follow(self, readings: Iterator[float]) -> None:
+    def follow(self, states: Iterator[float]) -> None:
         """Take readings of the CPU time until there are no more."""
-        for seconds in readings:
+        for seconds in states:
             with self._news:
                 self.cpu_seconds = seconds
                 self._readings += 1
@@ -69,7 +69,7 @@ class Neighbour:
 
 @contextmanager
 def _same_caller(program: str) -> Iterator[Neighbour]:
-    run = Sandbox(POLICY).stream_command(_shell(program), report_seconds=0.02)
+    run = Runner(POLICY).stream_command(_shell(program), report_seconds=0.02)
     with run, _following(event.cpu_seconds for event in run if isinstance(event, UsageReport)) as neighbour:
         try:
             yield neighbour
@@ -90,9 +90,9 @@ def _another_caller(program: str) -> Iterator[Neighbour]:
 
 
 @contextmanager
-def _following(readings: Iterator[float]) -> Iterator[Neighbour]:
+def _following(states: Iterator[float]) -> Iterator[Neighbour]:
     neighbour = Neighbour()
-    thread = threading.Thread(target=neighbour.follow, args=(readings,))
+    thread = threading.Thread(target=neighbour.follow, args=(states,))
     thread.start()
     try:
         yield neighbour
@@ -104,7 +104,7 @@ def _part(neighbour: Neighbour) -> float:
     """Return the neighbour's CPU time while a new run works, as a part of what the new run uses."""
     neighbour.wait_until(1.5)
     before = neighbour.read()
-    result = Sandbox(POLICY).run_command(_shell(WORK)).check()
+    result = Runner(POLICY).run_command(_shell(WORK)).check()
     part = (neighbour.read() - before) / result.usage.cpu_seconds
     print(f"the neighbour: {part:.2f} of the {result.usage.cpu_seconds:.2f} CPU seconds of the new run")
     return part

@@ -120,7 +120,7 @@ def test_the_least_that_a_file_must_allow_is_enough_to_start_a_program(write: Wr
 
 def test_a_plan_holds_the_file_as_it_was(write: Write) -> None:
     file = write(allow("unshare"))
-    box = stockade.Sandbox(stockade.Policy(security={"syscalls_file": file}))
+    box = stockade.Runner(stockade.Policy(security={"syscalls_file": file}))
     Path(file).unlink()
     assert box.run(CALL + UNSHARE).value == 0
     assert box.plan.enforcement["syscalls"].mechanism == f"seccomp filter of {file}, in addition to 'standard'"

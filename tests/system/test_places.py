@@ -92,7 +92,7 @@ def test_what_a_killed_caller_left_is_reclaimed(tmp_path: Path) -> None:
 
 def test_a_keeper_killed_from_outside_leaves_no_process() -> None:
     mark = "86396.25"
-    box = stockade.Sandbox(POLICY, backend="process")
+    box = stockade.Runner(POLICY, backend="process")
     import threading
 
     thread = threading.Thread(target=box.run_command, args=(["/bin/sh", "-c", f"sleep {mark} & sleep {mark}"],))

@@ -39,7 +39,7 @@ NO_DESCRIPTOR = """
     import os
     resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
     if late := int(sys.argv[1]):
-        box = stockade.Sandbox()
+        box = stockade.Runner()
     held = []
     try:
         while True:

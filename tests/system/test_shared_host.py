@@ -53,7 +53,7 @@ def test_a_named_backend_is_held_to_isolation_and_trust(backend):
     with pytest.raises(stockade.PlanError, match="own_kernel"):
         stockade.run_command(["true"], policy=stockade.Policy(accept=ACCEPT, isolation="own_kernel"), backend=backend)
     with pytest.raises(stockade.PlanError, match="untrusted code"):
-        stockade.Sandbox(POLICY, backend=backend, trust="untrusted")
+        stockade.Runner(POLICY, backend=backend, trust="untrusted")
 
 
 @pytest.mark.parametrize("code", [
@@ -86,7 +86,7 @@ def test_the_verdict_does_not_wait_for_the_removal_of_what_was_made():
 
 @pytest.mark.parametrize("backend", ["native", "process"])
 def test_a_dead_nursery_fails_its_run_and_no_other(backend):
-    host.settle_warden()
+    host.stop_warden()
     results = {}
 
     def run(name: str) -> None:

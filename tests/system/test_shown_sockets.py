@@ -141,7 +141,7 @@ def test_refused_socket_is_explained_with_a_remedy(folder: Folder) -> None:
 
 def test_warm_guest_is_refused_as_a_cold_one(folder: Folder) -> None:
     policy = stockade.Policy(filesystem={"read": [folder.path]})
-    with stockade.Sandbox(policy, warm=True) as box:
+    with stockade.Runner(policy, warm=True) as box:
         for _ in range(2):
             result = box.run(CONNECT.replace("sys.argv[1]", repr(folder.socket)))
             assert result.ok and "Permission denied" in result.stdout

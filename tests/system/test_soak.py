@@ -101,12 +101,12 @@ KINDS = [
 async def _one(kind: Kind) -> str:
     policy = stockade.Policy(limits=kind.limits, **kind.more)
     stdin = b"x" * 100_000 if kind.name == "stdin" else None
-    result = await stockade.AsyncSandbox(policy).run(kind.code, stdin=stdin)
+    result = await stockade.AsyncRunner(policy).run(kind.code, stdin=stdin)
     return "" if kind.wanted(result) else f"{kind.name}: {result.summary()} {result.stderr[-200:]}"
 
 
 async def _cancelled(_: Kind) -> str:
-    task = asyncio.create_task(stockade.AsyncSandbox().run("import time; time.sleep(60)"))
+    task = asyncio.create_task(stockade.AsyncRunner().run("import time; time.sleep(60)"))
     await asyncio.sleep(random.uniform(0, 0.3))
     task.cancel()
     with suppress(asyncio.CancelledError):
@@ -115,7 +115,7 @@ async def _cancelled(_: Kind) -> str:
 
 
 async def _not_found(_: Kind) -> str:
-    result = await stockade.AsyncSandbox().run_command(["no-such-program"])
+    result = await stockade.AsyncRunner().run_command(["no-such-program"])
     right = (result.outcome, result.exit_code) == ("failed", 127)
     return "" if right else f"not found: {result.summary()}"
 
@@ -141,7 +141,7 @@ async def _all(count: int) -> list[str]:
 
 def test_many_runs_of_every_outcome() -> None:
     host.adopt_orphans()
-    host.settle_warden()
+    host.stop_warden()
     before = host.Snapshot.take()
     assert asyncio.run(_all(3 * AT_A_TIME)) == []  # what is kept for good is there after these
     warden = warden_process.current().pid
@@ -159,7 +159,7 @@ def test_many_runs_of_every_outcome() -> None:
     assert host.eventually(lambda: _idle(warden), GIVEN_BACK), _warden_state(warden)
     after = _warden_state(warden)
     assert after["descriptors"] <= settled["descriptors"] + 10 * AT_A_TIME, (settled, after)
-    host.settle_warden()
+    host.stop_warden()
     host.eventually(lambda: not host.Snapshot.take().more_than(before), 3)
     assert host.Snapshot.take().more_than(before) == {}
 

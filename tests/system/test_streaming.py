@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import stockade
-from stockade import AsyncSandbox, Finished, LimitReached, Output, Policy, Sandbox, Started
+from stockade import AsyncRunner, Finished, LimitReached, Output, Policy, Runner, Started
 from stockade.client import warden_process
 from stockade.testing.base import SLOWER
 
@@ -35,11 +35,11 @@ def resident(pid):
 
 @pytest.mark.parametrize("size", [int(os.environ.get("STOCKADE_STREAM_BYTES", 400 * MIB))])
 def test_memory_stays_flat_whatever_the_guest_writes(size):
-    Sandbox(UNLIMITED).run_command(["true"])
+    Runner(UNLIMITED).run_command(["true"])
     pids = os.getpid(), warden_process.current().pid
     before = [resident(pid) for pid in pids]
     count, most = 0, [0, 0]
-    run = Sandbox(UNLIMITED).stream_command(["head", "-c", str(size), "/dev/zero"])
+    run = Runner(UNLIMITED).stream_command(["head", "-c", str(size), "/dev/zero"])
     for number, event in enumerate(run):
         if isinstance(event, Output):
             assert event.at == count
@@ -56,7 +56,7 @@ def test_memory_stays_flat_whatever_the_guest_writes(size):
 
 def test_a_slow_reader_makes_the_guest_wait():
     code = "import os\nn = 0\nwhile n < 64 << 20: n += os.write(1, bytes(65536))\nos.write(2, b'done')"
-    with Sandbox(UNLIMITED).stream(code) as run:
+    with Runner(UNLIMITED).stream(code) as run:
         first = next(event for event in run if isinstance(event, Output))
         time.sleep(1)
         reports = []
@@ -72,7 +72,7 @@ def test_a_slow_reader_makes_the_guest_wait():
 
 def test_what_nobody_reads_stays_with_the_guest():
     """The warden holds a bounded part of it, and the guest sleeps."""
-    with Sandbox(UNLIMITED).stream_command(["cat", "/dev/zero"]) as run:
+    with Runner(UNLIMITED).stream_command(["cat", "/dev/zero"]) as run:
         next(event for event in run if isinstance(event, Output))
         time.sleep(0.5)
         begin = resident(warden_process.current().pid)
@@ -88,7 +88,7 @@ def test_a_byte_comes_within_five_milliseconds():
 def ninth_delay():
     code = "import os, time\nfor _ in range(200):\n    os.write(1, b'%.6f\\n' % time.monotonic())\n    time.sleep(0.005)"  # CLOCK_MONOTONIC is the same inside
     delays = []
-    for event in Sandbox().stream(code):
+    for event in Runner().stream(code):
         if isinstance(event, Output):
             now = time.monotonic()
             delays += [now - float(line) for line in event.data.split()]
@@ -114,14 +114,14 @@ def test_a_hundred_streams_on_one_thread():
 
     async def main():
         policy = Policy(limits={"wall_time": 100})
-        async with AsyncSandbox(policy) as box:
+        async with AsyncRunner(policy) as box:
             return await asyncio.gather(*(follow(box, number) for number in range(100)))
 
     assert max(asyncio.run(main())) <= 6
 
 
 def test_no_descriptor_is_left_of_many_streams():
-    box = Sandbox()
+    box = Runner()
 
     def some():
         list(box.stream_command(["true"]))
@@ -145,7 +145,7 @@ def test_nothing_of_a_paused_run_outlives_its_caller_or_its_warden(backend, vict
         "import sys, time, stockade\n"
         "from stockade.client import wardens\n"
         "policy = stockade.Policy(accept={'process_view': 'absent', 'disk': 'absent', 'no_survivors': 'supervisor'})\n"
-        f"run = stockade.Sandbox(policy, backend={backend!r}).stream_command(\n"
+        f"run = stockade.Runner(policy, backend={backend!r}).stream_command(\n"
         f"    ['sh', '-c', 'sleep {SLEEP} & sleep {SLEEP} & echo ready; wait'])\n"
         "for event in run:\n"
         "    if isinstance(event, stockade.Output):\n"
@@ -164,7 +164,7 @@ def test_nothing_of_a_paused_run_outlives_its_caller_or_its_warden(backend, vict
 
 
 def test_a_pause_before_the_program_runs_waits_for_it():
-    with Sandbox().stream_command(["sh", "-c", "sleep 0.2; echo x"]) as run:
+    with Runner().stream_command(["sh", "-c", "sleep 0.2; echo x"]) as run:
         run.pause()
         threading.Timer(0.5, run.resume).start()
         begin = time.monotonic()
@@ -174,7 +174,7 @@ def test_a_pause_before_the_program_runs_waits_for_it():
 
 def test_processes_that_could_not_be_made_are_told():
     code = "import os, time\nfor _ in range(6):\n    try:\n        if os.fork() == 0: time.sleep(60)\n    except OSError: pass\ntime.sleep(0.5)"
-    run = Sandbox(Policy(limits={"processes": 4})).stream(code)
+    run = Runner(Policy(limits={"processes": 4})).stream(code)
     met = [event for event in run if isinstance(event, LimitReached) and event.guarantee == "processes"]
     if run.result.limits_met[stockade.Guarantee.PROCESSES].state == "met":  # a group counts them here
         assert [(each.state, each.figure) for each in met] == [("met", 4)]

@@ -42,7 +42,7 @@ def linked(project: Path) -> Path:
 
 @pytest.mark.parametrize("access", ["overlay", "copy"])
 def test_what_a_link_hides_is_not_among_what_is_compared(linked: Path, access: str) -> None:
-    found = scan.survey(str(linked), access, HIDDEN, ())
+    found = scan.scan_project(str(linked), access, HIDDEN, ())
     assert dict(found.hidden) == {"a/inner/secret": False, "z/inner": True}
     assert set(found.entries) == {"a", "a/inner", "a/open", "z", "z/open"}
 
@@ -82,7 +82,7 @@ def test_a_file_that_comes_and_goes_fails_no_run(project: Path, access: str) -> 
     try:
         deadline = time.monotonic() + 2
         while time.monotonic() < deadline:
-            scan.survey(str(project), access, HIDDEN, ())
+            scan.scan_project(str(project), access, HIDDEN, ())
         for _ in range(5):
             result = stockade.run("import os; print(len([n for n in os.listdir() if 'stays' in n]))", policy=policy)
             assert result.stdout == "200\n", result

@@ -224,7 +224,7 @@ def test_threaded_callers() -> None:
 
 def test_a_cancelled_task_ends_its_run() -> None:
     async def cancel() -> None:
-        task = asyncio.create_task(stockade.AsyncSandbox().run(SLEEP))
+        task = asyncio.create_task(stockade.AsyncRunner().run(SLEEP))
         while not host.guests(os.getpid()):
             await asyncio.sleep(0.01)
         task.cancel()
@@ -307,7 +307,7 @@ def test_a_step_that_fails_half_way_leaves_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "gone"
     folder.mkdir()
     policy = stockade.Policy(filesystem={"read": [str(folder)]})
-    box = stockade.Sandbox(policy)
+    box = stockade.Runner(policy)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("stockade.backends.native.backend.check_paths", lambda *_: None)
         folder.rmdir()

@@ -19,7 +19,7 @@ TIGHT = 128 * MIB
 CROWD = """
 import json, stockade
 from concurrent.futures import ThreadPoolExecutor
-box = stockade.Sandbox(backend="native")
+box = stockade.Runner(backend="native")
 def told(source):
     result = box.run(source)
     return str(result.outcome), str(result.limit), result.error and result.error.message

@@ -7,29 +7,29 @@ from collections import defaultdict
 
 import pytest
 
-from stockade.api.sandbox import Sandbox
+from stockade.api.sandbox import Runner
 from stockade.core import trace
 
 pytestmark = [pytest.mark.needs("namespaces"), pytest.mark.timing]
-BESIDE = {trace.STARTED, trace.RELEASED, trace.REAPED, trace.EMPTY, trace.FURNISHED}
+BESIDE = {trace.STARTED, trace.RELEASED, trace.REAPED, trace.EMPTY, trace.SET_UP}
 OF_A_COPY = {
     trace.SEALED,
     trace.BEGUN,
     trace.ENDED,
-    trace.ANNOUNCED,
-    trace.HEARD,
+    trace.COMPLETED,
+    trace.COMPLETION_SEEN,
     trace.ALONE,
-    trace.FURNISHED,
+    trace.SET_UP,
 }
 
 
 def noted(*, warm, source="print(1)"):
     """Return step to nanoseconds for the second of some runs: what comes behind its answer is told with a later one."""
-    box = Sandbox(backend="native", warm=warm)
-    last = trace.FURNISHED if warm else trace.RELEASED
+    box = Runner(backend="native", warm=warm)
+    last = trace.SET_UP if warm else trace.RELEASED
     trace.take()
     found = defaultdict(dict)
-    for box._opener.trace in range(1, 100):
+    for box._launcher.trace in range(1, 100):
         assert box.run(source).ok
         for number, step, at in trace.take():
             found[number].setdefault(step, at)
@@ -45,14 +45,14 @@ def test_a_warm_run_comes_to_all_steps_in_their_order():
     steps = [step for step in trace.STEPS if step in found.keys() - BESIDE]
     assert sorted(steps, key=found.__getitem__) == steps
     assert found[trace.READ] < found[trace.TAKEN] < found[trace.HANDED_OVER]
-    assert found[trace.DRESSED] < found[trace.STARTED] < found[trace.ANSWERED] < found[trace.RELEASED]
-    assert found[trace.HEARD] < found[trace.REAPED] < found[trace.EMPTY] < found[trace.FURNISHED]
+    assert found[trace.APPLIED] < found[trace.STARTED] < found[trace.ANSWERED] < found[trace.RELEASED]
+    assert found[trace.COMPLETION_SEEN] < found[trace.REAPED] < found[trace.EMPTY] < found[trace.SET_UP]
 
 
 def test_a_cold_run_comes_to_those_that_it_has():
     found = noted(warm=False)
     assert found.keys() == trace.STEPS.keys() - OF_A_COPY - {trace.CALLED, trace.RETURNED}
-    assert found[trace.DRESSED] < found[trace.REAPED] < found[trace.EMPTY] < found[trace.ANSWERED]
+    assert found[trace.APPLIED] < found[trace.REAPED] < found[trace.EMPTY] < found[trace.ANSWERED]
 
 
 def test_a_guest_cannot_speak_for_others():
@@ -63,5 +63,5 @@ def test_a_guest_cannot_speak_for_others():
 
 def test_nothing_is_noted_unless_it_is_asked_for():
     trace.take()
-    assert Sandbox(backend="native", warm=True).run("print(1)").ok
+    assert Runner(backend="native", warm=True).run("print(1)").ok
     assert trace.take() == []

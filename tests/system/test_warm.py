@@ -114,12 +114,12 @@ PROGRAMS = {
 
 @pytest.fixture(scope="module")
 def fresh():
-    return stockade.Sandbox(backend="native", warm=False)
+    return stockade.Runner(backend="native", warm=False)
 
 
 @pytest.fixture(scope="module")
 def warm():
-    return stockade.Sandbox(backend="native", warm=True)
+    return stockade.Runner(backend="native", warm=True)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -133,7 +133,7 @@ def is_warm(result):
 
 
 def test_a_kind_that_is_wanted_again_is_kept_warm():
-    with stockade.Sandbox(stockade.Policy(limits={"disk": "41MiB"}), backend="native") as box:
+    with stockade.Runner(stockade.Policy(limits={"disk": "41MiB"}), backend="native") as box:
         assert not is_warm(box.run("1"))
         assert wait_for(lambda: is_warm(box.run("1")))
         assert not is_warm(box.run("1", environment={"PYTHONHASHSEED": "1"}))
@@ -157,7 +157,7 @@ def test_a_fresh_interpreter_shares_nothing(fresh, warm):
 
 
 def test_what_is_preloaded_is_there_and_is_no_other_job_s():
-    with stockade.Sandbox(backend="native", preload=["decimal", "json"]) as box:
+    with stockade.Runner(backend="native", preload=["decimal", "json"]) as box:
         loaded = "import sys\n[name in sys.modules for name in ('decimal', 'json', 'fractions')]"
         assert box.run(loaded).value == [True, True, False]
         assert box.run("import decimal; decimal.getcontext().prec = 3; decimal.x = 1").ok
@@ -181,12 +181,12 @@ def test_what_cannot_be_preloaded_is_named(preload, reason):
 @pytest.mark.parametrize("preload", ["numpy", b"numpy", ["a b"], [1], ["a..b"], [""]])
 def test_a_list_of_modules_is_what_is_preloaded(preload):
     with pytest.raises(stockade.JobError, match="preload"):
-        stockade.Sandbox(preload=preload)
+        stockade.Runner(preload=preload)
 
 
 def test_what_contradicts_itself_is_refused():
     with pytest.raises(stockade.JobError, match="warm=False"):
-        stockade.Sandbox(preload=["json"], warm=False)
+        stockade.Runner(preload=["json"], warm=False)
 
 
 @pytest.mark.parametrize("options", [{"environment": {"LD_DEBUG": "1"}}, {"environment": {"PYTHONPATH": "/x"}}])
@@ -196,7 +196,7 @@ def test_a_job_that_needs_a_fresh_interpreter_says_why(options, warm):
 
 
 def test_a_tight_filter_is_no_obstacle():
-    box = stockade.Sandbox(stockade.Policy(security={"syscalls": "tight"}), backend="native", warm=True)
+    box = stockade.Runner(stockade.Policy(security={"syscalls": "tight"}), backend="native", warm=True)
     result = box.run("import os\ntry:\n    os.fork()\nexcept OSError as e:\n    print(e.errno)")
     assert (result.stdout, is_warm(result)) == ("1\n", True)
 
@@ -213,7 +213,7 @@ FILES = {"helper.py": "x = 5", "deep/er/data.txt": "text" * 999, "empty": b""}
 ])  # fmt: skip
 def test_files_in_the_workspace_are_as_in_a_fresh_sandbox(source):
     policy = stockade.Policy(limits={"disk": "2MiB"})
-    fresh, warm = (stockade.Sandbox(policy, backend="native", warm=warm) for warm in (False, True))
+    fresh, warm = (stockade.Runner(policy, backend="native", warm=warm) for warm in (False, True))
     ends = [box.run(source, files=FILES, artifacts=["fill*", "d/**"]) for box in (fresh, warm)]
     assert seen(ends[0]) == seen(ends[1])
     assert ends[0].artifacts == ends[1].artifacts and is_warm(ends[1])
@@ -221,7 +221,7 @@ def test_files_in_the_workspace_are_as_in_a_fresh_sandbox(source):
 
 
 def test_a_backend_without_one_says_so():
-    box = stockade.Sandbox(
+    box = stockade.Runner(
         stockade.Policy(accept={"process_view": "absent", "disk": "absent", "no_survivors": "supervisor"}),
         backend="process",
         warm=True,
@@ -232,7 +232,7 @@ def test_a_backend_without_one_says_so():
 
 def test_many_at_a_time_are_each_alone():
     async def main():
-        async with stockade.AsyncSandbox(backend="native", warm=True) as box:
+        async with stockade.AsyncRunner(backend="native", warm=True) as box:
             one = "import os, time\nopen('/tmp/mine', 'x').write('{0}'); time.sleep(0.02)\n[{0}, os.listdir('/tmp'), len([n for n in os.listdir('/proc') if n.isdigit()])]"
             results = await asyncio.gather(*(box.run(one.format(number)) for number in range(60)))
             assert [result.value for result in results] == [[number, ["mine"], 2] for number in range(60)]
@@ -241,7 +241,7 @@ def test_many_at_a_time_are_each_alone():
 
 
 def test_random_numbers_are_each_run_s_own():
-    with stockade.Sandbox(backend="native", preload=["random", "uuid"]) as box:
+    with stockade.Runner(backend="native", preload=["random", "uuid"]) as box:
         drawn = {box.run("import random, uuid; str(random.random()) + str(uuid.uuid4())").value for _ in range(20)}
     assert len(drawn) == 20
 
@@ -266,11 +266,11 @@ def is_pending(result):
 
 def test_copies_that_are_too_many_are_given_back():
     """Of as many as were at work at one time, two are left when nobody has needed the others for some seconds."""
-    host.settle_warden()
+    host.stop_warden()
     at_once = 6
 
     async def main():
-        async with stockade.AsyncSandbox(backend="native", warm=True) as box:
+        async with stockade.AsyncRunner(backend="native", warm=True) as box:
             await asyncio.gather(*(box.run("import time; time.sleep(1)") for _ in range(at_once)))
             assert host.eventually(lambda: copies() >= 2 * at_once, 5)
             assert host.eventually(lambda: copies() <= 2 * 2, 20), copies()

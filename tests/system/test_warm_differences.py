@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.needs("namespaces")]
 @pytest.fixture(scope="module")
 def said():
     """Return what a program prints: twice from copies, twice from fresh interpreters."""
-    boxes = [stockade.Sandbox(backend="native", warm=warm) for warm in (True, True, False, False)]
+    boxes = [stockade.Runner(backend="native", warm=warm) for warm in (True, True, False, False)]
 
     def ask(source, **options):
         return [box.run(source, **options).check().stdout.strip() for box in boxes]
@@ -58,7 +58,7 @@ def test_the_frames_of_the_agent_have_no_lines_of_source(said):
 
 
 def test_inode_numbers_begin_anew_with_each_run():
-    warm = stockade.Sandbox(backend="native", warm=True)
+    warm = stockade.Runner(backend="native", warm=True)
     number = "import os\nopen('new', 'w').close()\nos.stat('new').st_ino"
     assert len({warm.run(number).check().value for _ in range(12)}) == 1
 

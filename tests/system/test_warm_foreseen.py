@@ -30,12 +30,12 @@ def own_warden() -> Iterator[None]:
         yield
 
 
-def sandbox(*, files: int = 64, kind: str = "a", warm: bool = True) -> stockade.Sandbox:
+def sandbox(*, files: int = 64, kind: str = "a", warm: bool = True) -> stockade.Runner:
     policy = Policy.parse({"environment": {"set": {"KIND": kind}}, "limits": {"open_files": files}})
-    return stockade.Sandbox(policy, backend="native", warm=warm)
+    return stockade.Runner(policy, backend="native", warm=warm)
 
 
-def seen(box: stockade.Sandbox, number: int, arguments: tuple[str, ...] = ()) -> str:
+def seen(box: stockade.Runner, number: int, arguments: tuple[str, ...] = ()) -> str:
     how: dict[str, Any] = {"arguments": arguments} if arguments else {}
     return box.run(_SEEN.replace("{n}", str(number)), **how).check().stdout
 
@@ -70,14 +70,14 @@ def test_arguments_of_one_run_are_none_of_the_next(in_a_row: int) -> None:
 
 
 def test_callers_of_two_kinds_at_a_time_get_their_own() -> None:
-    async def runs(box: stockade.AsyncSandbox, files: int) -> None:
+    async def runs(box: stockade.AsyncRunner, files: int) -> None:
         for number in range(25):
             result = await box.run(_SEEN.replace("{n}", str(number)))
             assert result.check().stdout == expected(number, files=files)
 
     async def all_of_them() -> None:
         boxes = [
-            (stockade.AsyncSandbox(sandbox(files=files).policy, backend="native", warm=True), files)
+            (stockade.AsyncRunner(sandbox(files=files).policy, backend="native", warm=True), files)
             for files in (32, 64, 96)
         ]
         await asyncio.gather(*(runs(box, files) for box, files in boxes for _ in range(2)))

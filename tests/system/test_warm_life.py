@@ -34,10 +34,10 @@ def own_warden() -> Iterator[None]:
         yield
 
 
-def keeping(kind: object = "") -> stockade.Sandbox:
+def keeping(kind: object = "") -> stockade.Runner:
     """A sandbox of a kind of its own."""
     policy = Policy.parse({"environment": {"set": {_KIND: str(kind)}}})
-    return stockade.Sandbox(policy, backend="native", warm=True)
+    return stockade.Runner(policy, backend="native", warm=True)
 
 
 def warden() -> int:
@@ -157,7 +157,7 @@ def keepers() -> set[int]:
 
 
 def test_a_run_that_has_ended_past_its_output_does_not_take_its_keeper_along() -> None:
-    box = stockade.Sandbox(Policy(limits={"output": 1000}, on_output="kill"), backend="native", warm=True)
+    box = stockade.Runner(Policy(limits={"output": 1000}, on_output="kill"), backend="native", warm=True)
 
     def lost() -> int:
         before: set[int] = set()
@@ -206,7 +206,7 @@ def test_a_guest_is_the_first_to_go_for_want_of_memory_and_its_keeper_is_not() -
     "fill", ["n = 0\nwhile True: n += 1; open(str(n), 'w').close()", "open('all', 'w').write('x' * (1 << 21))"]
 )
 def test_a_guest_that_fills_its_folders_leaves_its_keeper_alone(fill: str) -> None:
-    box = stockade.Sandbox(Policy(limits={"disk": "1MiB"}), backend="native", warm=True)
+    box = stockade.Runner(Policy(limits={"disk": "1MiB"}), backend="native", warm=True)
     for _ in range(4):
         box.run("1").check()
     before = keepers()
@@ -271,7 +271,7 @@ def test_nothing_is_lost_over_many_runs() -> None:
 TELLS = """
 import sys, stockade
 warm = True if "insist" in sys.argv else None
-box = stockade.Sandbox(backend="native", warm=warm)
+box = stockade.Runner(backend="native", warm=warm)
 for number in range(int(sys.argv[1])):
     result = box.run(str(number))
     print(result.outcome, result.value, "warm" if result.shared else "cold", result.error and result.error.message)
@@ -332,7 +332,7 @@ def test_one_that_has_been_used_often_makes_room_for_another() -> None:
 
 
 def test_one_that_has_died_is_replaced_when_it_is_wanted_again() -> None:
-    box = stockade.Sandbox(Policy.parse({"environment": {"set": {_KIND: "died"}}}), backend="native")
+    box = stockade.Runner(Policy.parse({"environment": {"set": {_KIND: "died"}}}), backend="native")
     assert host.eventually(lambda: box.run("1").shared, seconds=10)
     for pid in waiting():
         os.kill(pid, signal.SIGKILL)
@@ -340,7 +340,7 @@ def test_one_that_has_died_is_replaced_when_it_is_wanted_again() -> None:
     assert host.eventually(lambda: box.run("1").shared, seconds=10)
 
 
-def faults(box: stockade.Sandbox, runs: int, pause: float) -> list[int]:
+def faults(box: stockade.Runner, runs: int, pause: float) -> list[int]:
     """Return the page faults of each copy by when its job begins."""
     found = []
     for _ in range(runs):
@@ -350,7 +350,7 @@ def faults(box: stockade.Sandbox, runs: int, pause: float) -> list[int]:
 
 
 def test_only_who_leaves_time_for_it_gets_copies_that_have_rehearsed() -> None:
-    box = stockade.Sandbox(backend="native", warm=True)  # the rehearsal has some faults of its own
+    box = stockade.Runner(backend="native", warm=True)  # the rehearsal has some faults of its own
     in_a_loop, paced = (statistics.median(faults(box, *how)[5:]) for how in ((40, 0), (15, 0.05)))
     assert paced > in_a_loop + 20
 
@@ -382,7 +382,7 @@ def faults_where(given: str) -> list[int]:
     code = (
         "import resource, stockade\n"
         f"{given}\n"
-        "box = stockade.Sandbox(backend='native', warm=True)\n"
+        "box = stockade.Runner(backend='native', warm=True)\n"
         "job = 'import resource; resource.getrusage(resource.RUSAGE_SELF).ru_minflt'\n"
         "print(*(box.run(job).check().value for _ in range(20)))\n"
     )

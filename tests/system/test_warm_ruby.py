@@ -111,14 +111,14 @@ PROGRAMS = {
 
 @pytest.fixture(scope="module")
 def fresh():
-    return stockade.Sandbox(backend="native", warm=False)
+    return stockade.Runner(backend="native", warm=False)
 
 
 @pytest.fixture(scope="module")
 def warm():
     if not python.of_the_system():
         pytest.skip("no Python below /usr is there that could keep a Ruby warm")
-    return stockade.Sandbox(backend="native", warm=True)
+    return stockade.Runner(backend="native", warm=True)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -131,7 +131,7 @@ def test_a_program_runs_as_in_a_fresh_interpreter(name, fresh, warm):
 
 _AT_ONCE = """
 import stockade
-box = stockade.Sandbox(backend="native", warm=True)
+box = stockade.Runner(backend="native", warm=True)
 for _ in range(14):
     result = box.run("6 * 7", language="ruby")
     print(result.exit_code, result.signal, result.value)

@@ -57,7 +57,7 @@ def test_a_run_that_is_cancelled_leaves_no_collector() -> None:
     import asyncio
 
     async def once() -> None:
-        async with stockade.AsyncSandbox() as box:
+        async with stockade.AsyncRunner() as box:
             code = "for i in range(3000): open(f'{i}.txt', 'w').write('x')\nimport time; time.sleep(9)"
             task = asyncio.create_task(box.run(code, artifacts=["*"]))
             await asyncio.sleep(1.5)

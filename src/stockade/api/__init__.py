@@ -1,1 +1,1 @@
-"""TODO."""
+"""What people call: runners, streams, and the choice of a backend."""

@@ -13,16 +13,16 @@ from typing import Any, BinaryIO
 
 from stockade.api.job_arguments import Source, job_from_command, job_from_source
 from stockade.api.launcher import concluded
-from stockade.api.sandbox import Sandbox
+from stockade.api.sandbox import Runner
 from stockade.api.stream import REPORT_SECONDS, Controls, Streaming, following
 from stockade.backends.base import Backend
 from stockade.client import run_slots
 from stockade.client.blocking import Source as Input
-from stockade.client.connection import Line
+from stockade.client.connection import Connection
 from stockade.client.exchange import LaunchLost
-from stockade.client.liveness import Patience
-from stockade.client.run_slots import AGAIN_SECONDS, Place
-from stockade.client.send_queue import Outbox
+from stockade.client.liveness import Liveness
+from stockade.client.run_slots import AGAIN_SECONDS, RunSlot
+from stockade.client.send_queue import SendQueue
 from stockade.core.errors import StockadeError
 from stockade.policy.ceiling import Given
 from stockade.policy.model import Policy
@@ -30,12 +30,12 @@ from stockade.runs.events import Event, Finished, LimitReached, OnWarning
 from stockade.runs.job import Job
 from stockade.runs.result import Result
 
-Conversing = AbstractContextManager[tuple[Outbox, Line]]
+OpenExchange = AbstractContextManager[tuple[SendQueue, Connection]]
 _CHUNK = 1 << 18
 
 
-class AsyncSandbox(Streaming["AsyncStream"]):
-    """``Sandbox`` for asyncio: many runs at a time on one thread. Cancelling the task ends the run."""
+class AsyncRunner(Streaming["AsyncStream"]):
+    """``Runner`` for asyncio: many runs at a time on one thread. Cancelling the task ends the run."""
 
     def __init__(
         self,
@@ -47,11 +47,11 @@ class AsyncSandbox(Streaming["AsyncStream"]):
         preload: Sequence[str] = (),
         warm: bool | None = None,
     ) -> None:
-        self._make = partial(Sandbox, policy, backend=backend, trust=trust, ceiling=ceiling, preload=preload, warm=warm)
-        self._inner: Sandbox | None = None
+        self._make = partial(Runner, policy, backend=backend, trust=trust, ceiling=ceiling, preload=preload, warm=warm)
+        self._inner: Runner | None = None
 
-    async def __aenter__(self) -> AsyncSandbox:
-        """Plan; raises as ``Sandbox`` does."""
+    async def __aenter__(self) -> AsyncRunner:
+        """Plan; raises as ``Runner`` does."""
         await self._ready()
         return self
 
@@ -63,16 +63,16 @@ class AsyncSandbox(Streaming["AsyncStream"]):
     async def run(self, source: Source, *, on_warning: OnWarning | None = None, **options: Any) -> Result:
         """Run source text, or a file whose suffix tells the language; see ``stockade.run`` for the options."""
         inner = await self._ready()
-        if type(self).run_job is AsyncSandbox.run_job:  # or a subclass sees to each job itself
+        if type(self).run_job is AsyncRunner.run_job:  # or a subclass sees to each job itself
             try:
-                with inner._opener.hasten(source, options) as opened:
+                with inner._launcher.fast_path(source, options) as opened:
                     if opened is not None:
                         return await _held(*opened, None, on_warning)
             except LaunchLost:  # then the ordinary way, to a new warden
                 return await self._run_once(inner, job_from_source(source, **options), on_warning)
         job = job_from_source(source, **options)
         result = await self.run_job(job, on_warning=on_warning)
-        inner._opener.recall(job, source, options)
+        inner._launcher.remember(job, source, options)
         return result
 
     async def run_command(self, argv: Sequence[str], *, on_warning: OnWarning | None = None, **options: Any) -> Result:
@@ -87,9 +87,9 @@ class AsyncSandbox(Streaming["AsyncStream"]):
         except LaunchLost:
             return await self._run_once(inner, job, on_warning)
 
-    async def _run_once(self, inner: Sandbox, job: Job, on_warning: OnWarning | None, *, final: bool = True) -> Result:
-        with inner.conversing(job, final=final, place=await _entered()) as (outbox, line):
-            return await _held(outbox, line, job.stdin, on_warning)
+    async def _run_once(self, inner: Runner, job: Job, on_warning: OnWarning | None, *, final: bool = True) -> Result:
+        with inner.open_exchange(job, final=final, place=await _entered()) as (send_queue, connection):
+            return await _held(send_queue, connection, job.stdin, on_warning)
 
     def stream_job(
         self, job: Job, *, interactive: bool = False, report_seconds: float | None = REPORT_SECONDS
@@ -97,13 +97,13 @@ class AsyncSandbox(Streaming["AsyncStream"]):
         """Run a job and return its events as they happen; see ``stream``."""
         how = following(job, interactive=interactive, report_seconds=report_seconds)
 
-        async def converse(*, final: bool) -> Conversing:
+        async def open_exchange(*, final: bool) -> OpenExchange:
             inner = await self._ready()
-            return inner.conversing(job, final=final, place=await _entered(), **how)
+            return inner.open_exchange(job, final=final, place=await _entered(), **how)
 
-        return AsyncStream(converse, job.stdin)
+        return AsyncStream(open_exchange, job.stdin)
 
-    async def _ready(self) -> Sandbox:
+    async def _ready(self) -> Runner:
         if self._inner is None:
             # The first plan of a process waits for its warden, so it must not hold up the loop.
             self._inner = await asyncio.to_thread(self._make)
@@ -117,11 +117,11 @@ class AsyncStream(Controls):
     What ``Controls`` has is called without ``await``, from any task or thread.
     """
 
-    def __init__(self, converse: Callable[..., Awaitable[Conversing]], stdin: bytes | BinaryIO | None) -> None:
-        """``converse`` opens the conversation."""
+    def __init__(self, open_exchange: Callable[..., Awaitable[OpenExchange]], stdin: bytes | BinaryIO | None) -> None:
+        """``open_exchange`` opens the conversation."""
         super().__init__()
         self._over = False
-        self._events = _followed(converse, stdin, self._held)  # knows nothing of us, so it goes when we do
+        self._events = _followed(open_exchange, stdin, self._held)  # knows nothing of us, so it goes when we do
 
     def __aiter__(self) -> AsyncIterator[Event]:
         """Return itself."""
@@ -156,16 +156,16 @@ class AsyncStream(Controls):
 
 
 async def _followed(
-    converse: Callable[..., Awaitable[Conversing]], stdin: bytes | BinaryIO | None, held: list[Outbox]
+    open_exchange: Callable[..., Awaitable[OpenExchange]], stdin: bytes | BinaryIO | None, held: list[SendQueue]
 ) -> AsyncGenerator[Event | None, None]:
     """Yield ``None`` when the run has been asked for, and then its events."""
     for final in (False, True):
         try:
-            with await converse(final=final) as (outbox, line):
-                held[:] = [outbox]
-                outbox.flush()
+            with await open_exchange(final=final) as (send_queue, connection):
+                held[:] = [send_queue]
+                send_queue.flush()
                 yield None
-                async with aclosing(events(outbox, line, stdin)) as happening:
+                async with aclosing(events(send_queue, connection, stdin)) as happening:
                     async for event in happening:
                         yield event
                 return
@@ -173,9 +173,9 @@ async def _followed(
             continue
 
 
-async def _entered() -> Place:
+async def _entered() -> RunSlot:
     """Wait for room for one more run, without holding up the event loop. The task has it."""
-    loop, holder, there = asyncio.get_running_loop(), asyncio.current_task(), run_slots.room
+    loop, holder, there = asyncio.get_running_loop(), asyncio.current_task(), run_slots.slots
     place = there.attempt(holder)
     if place is None:
         called = asyncio.Event()
@@ -194,52 +194,56 @@ async def _entered() -> Place:
     return place
 
 
-async def _held(outbox: Outbox, line: Line, stdin: bytes | BinaryIO | None, on_warning: OnWarning | None) -> Result:
+async def _held(
+    send_queue: SendQueue, connection: Connection, stdin: bytes | BinaryIO | None, on_warning: OnWarning | None
+) -> Result:
     """Hold a conversation to its end; return the verdict."""
-    async for event in events(outbox, line, stdin):
+    async for event in events(send_queue, connection, stdin):
         if on_warning is not None and isinstance(event, LimitReached) and event.is_warning:
             on_warning(event)
-    return concluded(outbox)
+    return concluded(send_queue)
 
 
-async def events(outbox: Outbox, line: Line, stdin: bytes | BinaryIO | None) -> AsyncGenerator[Event, None]:
-    """Hold the conversation over ``line`` and yield what happens."""
+async def events(
+    send_queue: SendQueue, connection: Connection, stdin: bytes | BinaryIO | None
+) -> AsyncGenerator[Event, None]:
+    """Hold the conversation over ``connection`` and yield what happens."""
     loop = asyncio.get_running_loop()
-    sock, talk = line.sock, outbox.talk
+    sock, exchange = connection.sock, send_queue.exchange
     sock.setblocking(False)
-    sender = Sender(loop, sock, Input(stdin), outbox)
-    outbox.wake = partial(loop.call_soon_threadsafe, sender.wake)
+    sender = Sender(loop, sock, Input(stdin), send_queue)
+    send_queue.wake = partial(loop.call_soon_threadsafe, sender.wake)
     sender.wake()
-    watcher = Watcher(loop, Patience(line.warden, outbox))
+    watcher = Watcher(loop, Liveness(connection.warden, send_queue))
     try:
-        while not talk.finished:
-            outbox.check_owner()
+        while not exchange.finished:
+            send_queue.check_owner()
             try:
                 data, reset = await loop.sock_recv(sock, _CHUNK), False
             except ConnectionResetError:
                 data, reset = b"", True
-            watcher.patience.heard()
-            for event in outbox.feed(data, reset=reset, why="" if data else line.warden.why_gone()):
+            watcher.liveness.note_message()
+            for event in send_queue.feed(data, reset=reset, why="" if data else connection.warden.why_gone()):
                 yield event
-            if talk.outgoing or talk.wants_input:
+            if exchange.outgoing or exchange.wants_input:
                 sender.wake()
     finally:
         watcher.end()
-        outbox.close()
+        send_queue.close()
         await sender.end()
-        line.settled = talk.settled
+        connection.reusable = exchange.reusable
 
 
 class Watcher:
     """Looks at the warden from time to time while a run goes on: a lost one is ended, which ends the waiting."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, patience: Patience) -> None:
-        self._loop, self.patience = loop, patience
-        self._timer = loop.call_later(patience.seconds, self._look)
+    def __init__(self, loop: asyncio.AbstractEventLoop, liveness: Liveness) -> None:
+        self._loop, self.liveness = loop, liveness
+        self._timer = loop.call_later(liveness.seconds, self._look)
 
     def _look(self) -> None:
-        self.patience.look()
-        self._timer = self._loop.call_later(self.patience.seconds, self._look)
+        self.liveness.look()
+        self._timer = self._loop.call_later(self.liveness.seconds, self._look)
 
     def end(self) -> None:
         """Look no more."""
@@ -250,8 +254,10 @@ class Sender:
     """Sends what there is to say, and reads input when there is room for it: at once what can be done at once, the rest
     in a task of its own."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, sock: socket.socket, source: Input, outbox: Outbox) -> None:
-        self._loop, self._sock, self._source, self._outbox = loop, sock, source, outbox
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, sock: socket.socket, source: Input, send_queue: SendQueue
+    ) -> None:
+        self._loop, self._sock, self._source, self._send_queue = loop, sock, source, send_queue
         self._more = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._ended = False
@@ -262,7 +268,7 @@ class Sender:
             return  # called for before that, by another thread
         if self._task is not None:
             self._more.set()
-        elif self._outbox.flush() or self._outbox.talk.wants_input:
+        elif self._send_queue.flush() or self._send_queue.exchange.wants_input:
             self._task = self._loop.create_task(self._run())
             self._task.add_done_callback(partial(_hang_up_after_failure, self._sock))
 
@@ -275,22 +281,22 @@ class Sender:
                 await self._task
 
     async def _run(self) -> None:
-        talk, source = self._outbox.talk, self._source
+        exchange, source = self._send_queue.exchange, self._source
         while True:
             self._more.clear()
-            if self._outbox.flush():
+            if self._send_queue.flush():
                 await _writable(self._loop, self._sock)
-            elif not talk.wants_input:
+            elif not exchange.wants_input:
                 await self._more.wait()
             else:
                 if not source.ready_now:
                     await _readable(self._loop, source.fd)
-                self._outbox.send_input(source.read())
+                self._send_queue.send_input(source.read())
 
 
 async def _writable(loop: asyncio.AbstractEventLoop, sock: socket.socket) -> None:
     ready: asyncio.Future[None] = loop.create_future()
-    loop.add_writer(sock, _settle, ready)
+    loop.add_writer(sock, _finish, ready)
     try:
         await ready
     finally:
@@ -304,7 +310,7 @@ async def _readable(loop: asyncio.AbstractEventLoop, fd: int | None) -> None:
     ready: asyncio.Future[None] = loop.create_future()
     own = os.dup(fd)  # a loop has one reader for each number, and somebody else may have his on this one
     try:
-        loop.add_reader(own, _settle, ready)
+        loop.add_reader(own, _finish, ready)
         try:
             await ready
         finally:
@@ -322,6 +328,6 @@ def _hang_up_after_failure(sock: socket.socket, sender: asyncio.Task[None]) -> N
             sock.shutdown(socket.SHUT_RDWR)
 
 
-def _settle(future: asyncio.Future[None]) -> None:
+def _finish(future: asyncio.Future[None]) -> None:
     if not future.done():
         future.set_result(None)

@@ -11,12 +11,12 @@ from stockade.core.errors import JobError
 from stockade.languages import registry as languages
 from stockade.runs.job import Job
 from stockade.workspace import artifacts as _artifacts
-from stockade.workspace.artifacts import Caps
+from stockade.workspace.artifacts import ArtifactLimits
 
 Source = str | bytes | os.PathLike[str]
 Archive = bytes | os.PathLike[str] | str
 
-_CAPS = Caps()
+_ARTIFACT_LIMITS = ArtifactLimits()
 
 
 def job_from_source(
@@ -28,7 +28,7 @@ def job_from_source(
     files: Mapping[str, str | bytes] | None = None,
     archive: Archive | None = None,
     artifacts: Sequence[str] = (),
-    caps: Caps | None = None,
+    caps: ArtifactLimits | None = None,
     environment: Mapping[str, str] | None = None,
     interpreter: str | os.PathLike[str] | None = None,
     packages: str | os.PathLike[str] | None = None,
@@ -69,7 +69,7 @@ def job_from_command(
     files: Mapping[str, str | bytes] | None = None,
     archive: Archive | None = None,
     artifacts: Sequence[str] = (),
-    caps: Caps | None = None,
+    caps: ArtifactLimits | None = None,
     environment: Mapping[str, str] | None = None,
     inputs: Sequence[str] = (),
 ) -> Job:
@@ -119,26 +119,26 @@ def _common(
     archive: Archive | None,
     environment: Mapping[str, str] | None,
 ) -> dict[str, Any]:
-    laid = {
+    contents = {
         name: content.encode() if isinstance(content, str) else _plain_bytes(content)
         for name, content in (files or {}).items()
     }
     return {
         "stdin": stdin.encode() if isinstance(stdin, str) else stdin,
-        "files": laid if archive is None else _with_archive(laid, archive),
+        "files": contents if archive is None else _with_archive(contents, archive),
         "environment": dict(environment or {}),
     }
 
 
-def _with_archive(laid: dict[str, bytes], archive: Archive) -> dict[str, bytes]:
+def _with_archive(contents: dict[str, bytes], archive: Archive) -> dict[str, bytes]:
     from stockade.workspace import archives
 
     unpacked = archives.unpack(archive)
-    both = laid.keys() & unpacked.keys()
+    both = contents.keys() & unpacked.keys()
     if both:
         raise JobError(f"files: {min(both)!r} is in the archive as well")
-    return {**unpacked, **laid}
+    return {**unpacked, **contents}
 
 
-def _wanted(artifacts: Sequence[str], caps: Caps | None) -> dict[str, Any]:
-    return {"artifacts": _artifacts.checked(artifacts), "caps": caps or _CAPS}
+def _wanted(artifacts: Sequence[str], caps: ArtifactLimits | None) -> dict[str, Any]:
+    return {"artifacts": _artifacts.checked(artifacts), "caps": caps or _ARTIFACT_LIMITS}

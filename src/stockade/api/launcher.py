@@ -15,10 +15,10 @@ from stockade.api import start_costs, workspace
 from stockade.api.job_arguments import encoded
 from stockade.backends.base import Backend
 from stockade.client import warden_process
-from stockade.client.connection import Line
-from stockade.client.exchange import Conversation, introduction, repetition
-from stockade.client.run_slots import Place
-from stockade.client.send_queue import Outbox
+from stockade.client.connection import Connection
+from stockade.client.exchange import Exchange, introduction, repetition
+from stockade.client.run_slots import RunSlot
+from stockade.client.send_queue import SendQueue
 from stockade.client.sending import send_now
 from stockade.core import trace
 from stockade.core.errors import JobError
@@ -29,13 +29,13 @@ from stockade.policy import commands
 from stockade.runs.job import Command, Job
 from stockade.runs.result import Result
 
-Opened = tuple[Outbox, Line]
+Opened = tuple[SendQueue, Connection]
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 _LASTING = ("language", "interpreter")
 """Options whose text stands for the same tomorrow: an archive's file may be another by then."""
 
 
-class Opener:
+class Launcher:
     """Opens conversations about jobs under one plan. Can be used by several threads at a time."""
 
     def __init__(self, backend: Backend, plan: Plan, *, caller: int = 0, warmth: Mapping[str, Any] = NOTHING) -> None:
@@ -46,10 +46,10 @@ class Opener:
         """The number under which the next run's steps are noted: see ``_trace``."""
         self._backend, self._plan = backend, plan
         self._warmth = warmth
-        # An engine in between has its say about the status; see ``SpeaksForItself``.
+        # An engine in between has its say about the status; see ``ReportTranslator``.
         self._translate: Any = getattr(backend, "translate", None)
         self._repeats: Callable[[Plan, Job], bool] = getattr(backend, "repeats", lambda *_: False)
-        self._form: Form | None = None
+        self._template: LaunchTemplate | None = None
 
     @contextmanager
     def open(
@@ -59,95 +59,97 @@ class Opener:
         interactive: bool = False,
         keep: int | None = None,
         final: bool = True,
-        place: Place | None = None,
+        place: RunSlot | None = None,
         **how: Any,
     ) -> Iterator[Opened]:
         """Open a line and a conversation about ``job``. Leaving ends the run.
 
         ``place`` is the room for the run, taken before. ``interactive``, ``keep`` and ``final`` are for
-        ``Conversation``, ``how`` for ``introduction``."""
+        ``Exchange``, ``how`` for ``introduction``."""
         silent = job.stdin is None and not interactive
         plain = silent and not how
         how |= {"caller": self.caller, "trace": self.trace, "silent": silent}
         replays = job.stdin is None or isinstance(job.stdin, bytes)
         more: Any = {"silent": silent, "interactive": interactive, "keep": keep, "final": final, "replays": replays}
         # The line first: the warden wakes up while the launch is put together.
-        with warden_process.line(place) as line:
+        with warden_process.connect(place) as connection:
             plan = _for_job(self._backend, self._plan, job)
             warmed = replace(job, **self._warmth) if self._warmth and job.source is not None else job
             with prepared(self._backend, plan, warmed) as launch:
                 trace.note(self.trace, trace.PLANNED)
-                apart = launch.apart(job.source) if plain and self._repeats(plan, warmed) else None
-                words, line.said = introduction(apart or launch, line.said, **how)
-                talk = self._talk(launch, plan, words, **more)
-                if apart is not None:
-                    self._form = Form(job, plan, apart, line.said)
-                yield Outbox(talk, line.sock), line
-            self._note(talk)
+                separated = launch.with_separate_source(job.source) if plain and self._repeats(plan, warmed) else None
+                words, connection.remembered = introduction(separated or launch, connection.remembered, **how)
+                exchange = self._exchange(launch, plan, words, **more)
+                if separated is not None:
+                    self._template = LaunchTemplate(job, plan, separated, connection.remembered)
+                yield SendQueue(exchange, connection.sock), connection
+            self._note(exchange)
 
     @contextmanager
-    def hasten(self, source: Any, options: Mapping[str, Any]) -> Iterator[Opened | None]:
+    def fast_path(self, source: Any, options: Mapping[str, Any]) -> Iterator[Opened | None]:
         """Do so for ``source``, if it is to be run as the last one was but for its text; yield nothing if not.
 
         The words are on their way before all else is done that belongs to a run, which then happens beside the warden's
         own work.
         """
-        form = self._form
-        line = warden_process.idle_line() if form is not None and form.is_for(source, options) else None
-        if line is not None and form is not None:
-            with line:
-                left = self._send(line, form, source)
+        template = self._template
+        connection = (
+            warden_process.idle_connection() if template is not None and template.is_for(source, options) else None
+        )
+        if connection is not None and template is not None:
+            with connection:
+                left = self._send(connection, template, source)
                 if left is not None:
-                    talk = self._talk(form.launch, form.plan, left, silent=True, final=False)
-                    yield Outbox(talk, line.sock), line
-                    self._note(talk)
+                    exchange = self._exchange(template.launch, template.plan, left, silent=True, final=False)
+                    yield SendQueue(exchange, connection.sock), connection
+                    self._note(exchange)
                     return
         yield None
 
-    def _send(self, line: Line, form: Form, source: str) -> bytes | None:
+    def _send(self, connection: Connection, template: LaunchTemplate, source: str) -> bytes | None:
         """Send the launch as far as it goes now; return the rest, or ``None`` if the other end is gone."""
         trace.note(self.trace, trace.PLANNED)
         text = encoded(source)
         try:
-            words = repetition(text, form.said, line.said, self.trace)
-            line.said = form.said
+            words = repetition(text, template.remembered, connection.remembered, self.trace)
+            connection.remembered = template.remembered
             trace.note(self.trace, trace.SENT)
-            return words[send_now(line.sock, words) :]
+            return words[send_now(connection.sock, words) :]
         except BlockingIOError:
             return words
         except OSError:
             return None
 
-    def recall(self, job: Job, source: Any, options: Mapping[str, Any]) -> None:
+    def remember(self, job: Job, source: Any, options: Mapping[str, Any]) -> None:
         """Take notice that ``options`` and ``source`` have made ``job``."""
-        form = self._form
-        if form is None or form.job() is not job:
+        template = self._template
+        if template is None or template.job() is not job:
             return  # another thread's has come in between, or this one is of no use for the next
         known = all(each is None or (name in _LASTING and type(each) is str) for name, each in options.items())
         if type(source) is str and known:
-            form.options = dict(options)
+            template.options = dict(options)
 
-    def _talk(self, launch: Launch, plan: Plan, words: bytes, **how: Any) -> Conversation:
-        return Conversation(
+    def _exchange(self, launch: Launch, plan: Plan, words: bytes, **how: Any) -> Exchange:
+        return Exchange(
             launch, plan, self._translate, outgoing=words, finish=workspace.finished, trace=self.trace, **how
         )
 
-    def _note(self, talk: Conversation) -> None:
-        if talk.result is not None and talk.result.ok:
-            start_costs.note(self._backend.name, talk.seconds)
+    def _note(self, exchange: Exchange) -> None:
+        if exchange.result is not None and exchange.result.ok:
+            start_costs.note(self._backend.name, exchange.seconds)
 
 
-class Form:
+class LaunchTemplate:
     """A launch without its source."""
 
     options: Mapping[str, Any] | None = None
     """What was said of it beside the source, where that is known."""
 
-    def __init__(self, job: Job, plan: Plan, launch: Launch, said: Mapping[str, Any]) -> None:
-        """``launch`` has its source apart; ``said`` is what the warden knows of it."""
+    def __init__(self, job: Job, plan: Plan, launch: Launch, fields: Mapping[str, Any]) -> None:
+        """``launch`` has its source apart; ``fields`` is what the warden knows of it."""
         self.job = weakref.ref(job)
         """The one that it was made of."""
-        self.plan, self.said = plan, said
+        self.plan, self.remembered = plan, fields
         self.launch = launch.remembered()
 
     def is_for(self, source: Any, options: Mapping[str, Any]) -> bool:
@@ -156,10 +158,10 @@ class Form:
 
 
 @contextmanager
-def conversing(backend: Backend, plan: Plan, job: Job, **how: Any) -> Iterator[Opened]:
-    """Open a line and a conversation about ``job`` alone; see ``Opener``."""
-    with Opener(backend, plan).open(job, **how) as (outbox, line):
-        yield outbox, line
+def open_exchange(backend: Backend, plan: Plan, job: Job, **how: Any) -> Iterator[Opened]:
+    """Open a line and a conversation about ``job`` alone; see ``Launcher``."""
+    with Launcher(backend, plan).open(job, **how) as (send_queue, connection):
+        yield send_queue, connection
 
 
 @contextmanager
@@ -169,7 +171,7 @@ def prepared(backend: Backend, plan: Plan, job: Job) -> Iterator[Launch]:
     if refused:
         raise JobError(refused)
 
-    def spell(folder: str) -> Command:
+    def make_command(folder: str) -> Command:
         if job.source is None:
             return Command(argv=job.argv)
         return languages.find(job.language).command(job, plan, folder)
@@ -177,16 +179,16 @@ def prepared(backend: Backend, plan: Plan, job: Job) -> Iterator[Launch]:
     job = workspace.looked_up(plan, job)
     if not getattr(backend, "keeps_workspaces", False):
         workspace.refuse_all(plan, job)
-    with backend.prepare(plan, job, spell) as launch:
+    with backend.prepare(plan, job, make_command) as launch:
         if job.warm and not launch.warm:
             raise JobError(f"warm: no interpreter is kept warm by the backend {backend.name}, or for {job.language}")
         yield workspace.ordered(launch, job, plan.policy)
 
 
-def concluded(outbox: Outbox) -> Result:
+def concluded(send_queue: SendQueue) -> Result:
     """Return the verdict of a conversation that was held to its end."""
-    assert outbox.talk.result is not None
-    return outbox.talk.result
+    assert send_queue.exchange.result is not None
+    return send_queue.exchange.result
 
 
 def _for_job(backend: Backend, plan: Plan, job: Job) -> Plan:
@@ -194,6 +196,6 @@ def _for_job(backend: Backend, plan: Plan, job: Job) -> Plan:
         shows = not all(map(os.path.isfile, job.inputs))
         return plan_for_job(plan, "a command", counts=False, shows_host=shows)
     language = languages.find(job.language)
-    apart: Callable[[Plan, str], bool] = getattr(backend, "shows_apart", lambda *_: False)
-    shows = job.packages is not None and not apart(plan, job.packages)
+    separated: Callable[[Plan, str], bool] = getattr(backend, "shows_through_overlay", lambda *_: False)
+    shows = job.packages is not None and not separated(plan, job.packages)
     return plan_for_job(plan, f"{language.name} source", counts=language.counts_operations, shows_host=shows)

@@ -1,4 +1,4 @@
-"""What people call: ``run``, ``run_command`` and ``Sandbox``."""
+"""What people call: ``run``, ``run_command`` and ``Runner``."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from stockade.api.job_arguments import Archive, Source, job_from_command, job_from_source, warmth
-from stockade.api.launcher import Opener, concluded
+from stockade.api.launcher import Launcher, concluded
 from stockade.api.stream import REPORT_SECONDS, Stream, Streaming, following
 from stockade.backends import registry as backends
 from stockade.backends.base import Backend
 from stockade.client import blocking, warden_process
-from stockade.client.connection import Line
+from stockade.client.connection import Connection
 from stockade.client.exchange import LaunchLost
-from stockade.client.send_queue import Outbox
+from stockade.client.send_queue import SendQueue
 from stockade.core.loading import load
 from stockade.languages import registry as languages
 from stockade.planning.plan import Plan
 from stockade.runs.events import LimitReached, OnWarning
 from stockade.runs.job import Job
 from stockade.runs.result import Result
-from stockade.workspace.artifacts import Caps
+from stockade.workspace.artifacts import ArtifactLimits
 
 if TYPE_CHECKING:
     from stockade.api.select import Selection
@@ -40,7 +40,7 @@ _NO_SANDBOX = 0
 """The caller of all runs that are asked for without a sandbox of one's own."""
 
 
-class Sandbox(Streaming[Stream]):
+class Runner(Streaming[Stream]):
     """A policy and a backend, ready to run things. Every run is a sandbox of its own: nothing is carried over.
 
     ``policy`` is a ``Policy`` or a profile's name, ``ceiling`` the most that it may ask for: see ``stockade.select``.
@@ -67,9 +67,9 @@ class Sandbox(Streaming[Stream]):
         self.plan = chosen.plan
         self.policy = self.plan.policy
         # Where runs have to wait, callers take turns.
-        self._opener = Opener(self.backend, self.plan, caller=next(_NUMBERS), warmth=own)
+        self._launcher = Launcher(self.backend, self.plan, caller=next(_NUMBERS), warmth=own)
 
-    def __enter__(self) -> Sandbox:
+    def __enter__(self) -> Runner:
         """Return itself."""
         return self
 
@@ -80,16 +80,16 @@ class Sandbox(Streaming[Stream]):
 
     def run(self, source: Source, *, on_warning: OnWarning | None = None, **options: Any) -> Result:
         """Run source text, or a file whose suffix tells the language; see ``stockade.run`` for the options."""
-        if type(self).run_job is Sandbox.run_job:  # or a subclass sees to each job itself
+        if type(self).run_job is Runner.run_job:  # or a subclass sees to each job itself
             try:
-                with self._opener.hasten(source, options) as opened:
+                with self._launcher.fast_path(source, options) as opened:
                     if opened is not None:
                         return _held(*opened, None, on_warning)
             except LaunchLost:  # then the ordinary way, to a new warden
                 return self._run_once(job_from_source(source, **options), on_warning)
         job = job_from_source(source, **options)
         result = self.run_job(job, on_warning=on_warning)
-        self._opener.recall(job, source, options)
+        self._launcher.remember(job, source, options)
         return result
 
     def run_command(self, argv: Sequence[str], *, on_warning: OnWarning | None = None, **options: Any) -> Result:
@@ -108,27 +108,29 @@ class Sandbox(Streaming[Stream]):
             return self._run_once(job, on_warning)
 
     def _run_once(self, job: Job, on_warning: OnWarning | None, *, final: bool = True) -> Result:
-        with self.conversing(job, final=final) as (outbox, line):
-            return _held(outbox, line, job.stdin, on_warning)
+        with self.open_exchange(job, final=final) as (send_queue, connection):
+            return _held(send_queue, connection, job.stdin, on_warning)
 
     def stream_job(
         self, job: Job, *, interactive: bool = False, report_seconds: float | None = REPORT_SECONDS
     ) -> Stream:
         """Run a job and return its events as they happen; see ``stream``."""
         how = following(job, interactive=interactive, report_seconds=report_seconds)
-        return Stream(partial(self.conversing, job, **how), job.stdin)
+        return Stream(partial(self.open_exchange, job, **how), job.stdin)
 
-    def conversing(self, job: Job, **how: Any) -> AbstractContextManager[tuple[Outbox, Line]]:
-        """Open a line and a conversation about ``job``; ``how`` is for ``Conversation``. Leaving ends the run."""
-        return self._opener.open(job, **how)
+    def open_exchange(self, job: Job, **how: Any) -> AbstractContextManager[tuple[SendQueue, Connection]]:
+        """Open a line and a conversation about ``job``; ``how`` is for ``Exchange``. Leaving ends the run."""
+        return self._launcher.open(job, **how)
 
 
-def _held(outbox: Outbox, line: Line, stdin: bytes | BinaryIO | None, on_warning: OnWarning | None) -> Result:
+def _held(
+    send_queue: SendQueue, connection: Connection, stdin: bytes | BinaryIO | None, on_warning: OnWarning | None
+) -> Result:
     """Hold a conversation to its end; return the verdict."""
-    for event in blocking.events(outbox, line, stdin):
+    for event in blocking.events(send_queue, connection, stdin):
         if on_warning is not None and isinstance(event, LimitReached) and event.is_warning:
             on_warning(event)
-    return concluded(outbox)
+    return concluded(send_queue)
 
 
 def run(
@@ -141,7 +143,7 @@ def run(
     files: Mapping[str, str | bytes] | None = None,
     archive: Archive | None = None,
     artifacts: Sequence[str] = (),
-    caps: Caps | None = None,
+    caps: ArtifactLimits | None = None,
     environment: Mapping[str, str] | None = None,
     interpreter: str | os.PathLike[str] | None = None,
     packages: str | os.PathLike[str] | None = None,
@@ -161,7 +163,7 @@ def run(
     ``packages`` a folder of installed packages to import from: a virtual environment, a gem folder or ``node_modules``,
     as the language has them.
     ``backend`` is a name or an object; unset, it is chosen as ``stockade.select`` says, which also tells of
-    ``ceiling``. ``preload`` and ``warm`` are explained at ``Sandbox``. ``on_warning`` is called, in this thread, with
+    ``ceiling``. ``preload`` and ``warm`` are explained at ``Runner``. ``on_warning`` is called, in this thread, with
     a ``stockade.LimitReached`` for each limit of which four fifths are used, and for memory past its soft limit; what
     it raises ends the run. Returns the verdict, whatever the code did.
 
@@ -180,8 +182,8 @@ def run(
         interpreter=interpreter,
         packages=packages,
     )
-    sandbox = Sandbox(policy, backend=backend, trust=trust, ceiling=ceiling, preload=preload, warm=warm)
-    sandbox._opener.caller = _NO_SANDBOX
+    sandbox = Runner(policy, backend=backend, trust=trust, ceiling=ceiling, preload=preload, warm=warm)
+    sandbox._launcher.caller = _NO_SANDBOX
     return sandbox.run_job(job, on_warning=on_warning)
 
 
@@ -193,7 +195,7 @@ def run_command(
     files: Mapping[str, str | bytes] | None = None,
     archive: Archive | None = None,
     artifacts: Sequence[str] = (),
-    caps: Caps | None = None,
+    caps: ArtifactLimits | None = None,
     environment: Mapping[str, str] | None = None,
     backend: str | Backend | None = None,
     trust: str | None = None,
@@ -204,8 +206,8 @@ def run_command(
     job = job_from_command(
         argv, stdin=stdin, files=files, archive=archive, artifacts=artifacts, caps=caps, environment=environment
     )
-    sandbox = Sandbox(policy, backend=backend, trust=trust, ceiling=ceiling)
-    sandbox._opener.caller = _NO_SANDBOX
+    sandbox = Runner(policy, backend=backend, trust=trust, ceiling=ceiling)
+    sandbox._launcher.caller = _NO_SANDBOX
     return sandbox.run_job(job, on_warning=on_warning)
 
 

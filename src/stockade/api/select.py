@@ -171,12 +171,12 @@ def _in_order(trust: Trust | None) -> Iterable[Backend]:
 def _reason(found: Candidate, trust: Trust | None, passed: list[Candidate]) -> str:
     kind = found.backend.isolation.value
     sort = "the cheapest to start" if trust is Trust.TRUSTED else "the strongest isolation"
-    said = f"{found.backend.name}: {sort} that holds the policy here ({kind})"
+    reason = f"{found.backend.name}: {sort} that holds the policy here ({kind})"
     if trust is Trust.UNTRUSTED and not found.backend.isolation.at_least(Isolation.OWN_KERNEL):
-        said += ", which the policy says is enough for untrusted code"
+        reason += ", which the policy says is enough for untrusted code"
     if passed:
-        said += "; passed over: " + "; ".join(f"{each.backend.name}, for {each.trouble}" for each in passed)
-    return said
+        reason += "; passed over: " + "; ".join(f"{each.backend.name}, for {each.trouble}" for each in passed)
+    return reason
 
 
 def _none_left(seen: list[Candidate]) -> StockadeError:

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TypeVar
 from stockade.api.job_arguments import Source, job_from_command, job_from_source
 from stockade.client import blocking
 from stockade.client.exchange import LaunchLost
-from stockade.client.send_queue import Bell, Outbox
+from stockade.client.send_queue import SendQueue, WakeupPipe
 from stockade.core.errors import JobError
 from stockade.policy.profiles import DEFAULT_LIMITS
 from stockade.runs.events import Event, Finished
 
 if TYPE_CHECKING:
-    from stockade.client.connection import Line
+    from stockade.client.connection import Connection
     from stockade.runs.job import Job
     from stockade.runs.result import Result
 
-    Conversing = AbstractContextManager[tuple[Outbox, Line]]
+    OpenExchange = AbstractContextManager[tuple[SendQueue, Connection]]
 
 Followed = TypeVar("Followed")
 REPORT_SECONDS = 1.0
@@ -78,25 +78,25 @@ class Controls:
     """
 
     def __init__(self) -> None:
-        self._held: list[Outbox] = []  # one, as soon as the run begins
+        self._held: list[SendQueue] = []  # one, as soon as the run begins
 
     def cancel(self) -> None:
         """End the run; its verdict still comes, with the outcome ``cancelled``. Works on a paused run as well."""
-        with self._outbox.speaking() as talk:
-            if talk is not None:
-                talk.cancel()
+        with self._send_queue.locked() as exchange:
+            if exchange is not None:
+                exchange.cancel()
 
     def pause(self) -> None:
         """Have the guest and all its processes stand still, and the clock of ``wall_time`` with them."""
-        with self._outbox.speaking() as talk:
-            if talk is not None:
-                talk.ask("pause")
+        with self._send_queue.locked() as exchange:
+            if exchange is not None:
+                exchange.ask("pause")
 
     def resume(self) -> None:
         """Let it go on; signals that came meanwhile are delivered."""
-        with self._outbox.speaking() as talk:
-            if talk is not None:
-                talk.ask("resume")
+        with self._send_queue.locked() as exchange:
+            if exchange is not None:
+                exchange.ask("resume")
 
     def send_signal(self, number: int) -> None:
         """Send a signal to the guest's own first process; SIGINT to its whole process group, as Ctrl-C does.
@@ -105,9 +105,9 @@ class Controls:
         """
         if number not in signals.valid_signals():
             raise JobError(f"send_signal: there is no signal {number!r}")
-        with self._outbox.speaking() as talk:
-            if talk is not None:
-                talk.ask("signal", number=int(number))
+        with self._send_queue.locked() as exchange:
+            if exchange is not None:
+                exchange.ask("signal", number=int(number))
 
     def write(self, data: str | bytes) -> None:
         """Write to the guest's standard input. It is taken whole and goes out as the guest reads.
@@ -116,33 +116,35 @@ class Controls:
         ``JobError`` if the run was not asked for with ``interactive=True``, or its input is closed.
         """
         piece = data.encode() if isinstance(data, str) else data
-        with self._outbox.speaking() as talk:
-            if talk is None:
+        with self._send_queue.locked() as exchange:
+            if exchange is None:
                 return
-            if talk.input_waiting >= _MOST_WAITING:
-                raise BlockingIOError(f"{talk.input_waiting} bytes of standard input wait for the guest to read them")
-            talk.write(piece)
+            if exchange.input_waiting >= _MOST_WAITING:
+                raise BlockingIOError(
+                    f"{exchange.input_waiting} bytes of standard input wait for the guest to read them"
+                )
+            exchange.write(piece)
 
     def close_stdin(self) -> None:
         """End the guest's standard input, behind what was written to it."""
-        with self._outbox.speaking() as talk:
-            if talk is not None:
-                talk.close_input()
+        with self._send_queue.locked() as exchange:
+            if exchange is not None:
+                exchange.close_input()
 
     @property
     def input_waiting(self) -> int:
         """Bytes of standard input that the guest has not read yet, to some 128 KiB."""
-        return self._outbox.talk.input_waiting
+        return self._send_queue.exchange.input_waiting
 
     @property
     def result(self) -> Result:
         """The verdict. Raises ``JobError`` before it is there."""
-        if not self._held or self._held[0].talk.result is None:
+        if not self._held or self._held[0].exchange.result is None:
             raise JobError("the run has no result: it has not ended, or was left before it had")
-        return self._held[0].talk.result
+        return self._held[0].exchange.result
 
     @property
-    def _outbox(self) -> Outbox:
+    def _send_queue(self) -> SendQueue:
         if not self._held:
             raise JobError("the run has not begun: enter the stream, or take its first event")
         return self._held[0]
@@ -157,36 +159,36 @@ class Stream(Controls):
 
     def __init__(
         self,
-        converse: Callable[..., Conversing],
+        open_exchange: Callable[..., OpenExchange],
         stdin: bytes | BinaryIO | None,
         *,
         attend: blocking.Attend | None = None,
     ) -> None:
-        """``converse`` opens the conversation; ``attend`` is for who has more descriptors to wait for."""
+        """``open_exchange`` opens the conversation; ``attend`` is for who has more descriptors to wait for."""
         super().__init__()
         self._stack = ExitStack()
-        self._begin = partial(self._open, converse, stdin, attend or {})
+        self._begin = partial(self._open, open_exchange, stdin, attend or {})
         self._begin(final=False)
 
     def _open(
         self,
-        converse: Callable[..., Conversing],
+        open_exchange: Callable[..., OpenExchange],
         stdin: bytes | BinaryIO | None,
         attend: blocking.Attend,
         *,
         final: bool,
     ) -> None:
-        bell = Bell()
-        self._stack.callback(bell.close)
+        wakeup = WakeupPipe()
+        self._stack.callback(wakeup.close)
         try:
-            outbox, line = self._stack.enter_context(converse(final=final))
-            outbox.wake = bell.ring
-            self._held[:] = [outbox]
-            watched = {bell.fd: bell.hush, **attend}
-            self._events = blocking.events(outbox, line, stdin, attend=watched)
+            send_queue, connection = self._stack.enter_context(open_exchange(final=final))
+            send_queue.wake = wakeup.ring
+            self._held[:] = [send_queue]
+            watched = {wakeup.fd: wakeup.clear, **attend}
+            self._events = blocking.events(send_queue, connection, stdin, attend=watched)
             self._stack.callback(self._events.close)
-            self._stack.callback(outbox.close)
-            outbox.flush()
+            self._stack.callback(send_queue.close)
+            send_queue.flush()
         except BaseException:
             self._stack.close()
             raise

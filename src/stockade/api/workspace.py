@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from stockade.backends.shared.guest_environment import check_workspace
@@ -11,44 +11,22 @@ from stockade.core import patterns
 from stockade.core.errors import JobError
 from stockade.core.frozen import FrozenDict
 from stockade.core.launch import Collect
-from stockade.core.loading import loading
 from stockade.policy.guarantees import Enforcement, Guarantee
 from stockade.workspace import scan
 from stockade.workspace.artifacts import Refused
+from stockade.workspace.change_set import Workspace
 from stockade.workspace.changes import Change, changes
 from stockade.workspace.project import Project
 
 if TYPE_CHECKING:
-    from stockade.client.collected_files import Bundle
+    from stockade.client.collected_files import CollectedFiles
     from stockade.core.launch import Launch
     from stockade.planning.plan import Plan
     from stockade.policy.model import Policy
     from stockade.runs.job import Job
     from stockade.runs.result import Result
-    from stockade.workspace.commit import Committed
 
-_KEPT_APART = ("overlay", "copy")
-
-
-@dataclass(frozen=True)
-class Workspace:
-    """The project behind a result: where changes are committed to."""
-
-    project: Project
-
-    def commit(self, changes: Sequence[Change], refused: Sequence[Refused], error: str | None) -> Committed:
-        """See ``Result.commit``."""
-        with loading:
-            from stockade.workspace.commit import commit
-
-        return commit(self.project, changes, refused, error)
-
-    def diff(self, changes: Sequence[Change]) -> str:
-        """See ``Result.diff``."""
-        with loading:
-            from stockade.workspace.diff import diff
-
-        return diff(changes)
+_ISOLATED_WAYS = ("overlay", "copy")
 
 
 def looked_up(plan: Plan, job: Job) -> Job:
@@ -65,7 +43,7 @@ def looked_up(plan: Plan, job: Job) -> Job:
         return job
     shown = (*files.read, *files.write)
     check_workspace(plan.policy)
-    project = scan.survey(files.workspace, files.way, files.hidden, files.kept, shown)
+    project = scan.scan_project(files.workspace, files.way, files.hidden, files.kept, shown)
     return replace(job, project=project)
 
 
@@ -78,7 +56,7 @@ def refuse_all(plan: Plan, job: Job) -> None:
     hidden = job.project is not None and job.project.hidden
     wanted = {
         "artifacts": bool(job.artifacts),
-        f"filesystem.access={files.way!r}": files.way in _KEPT_APART or files.access == "read",
+        f"filesystem.access={files.way!r}": files.way in _ISOLATED_WAYS or files.access == "read",
         f"filesystem.hidden, which has {min(hidden or ['x'])!r} in it": bool(hidden),
         "filesystem.protected": bool(files.kept),
     }
@@ -90,12 +68,12 @@ def refuse_all(plan: Plan, job: Job) -> None:
 def ordered(launch: Launch, job: Job, policy: Policy) -> Launch:
     """Return the launch with the order for what is to come out of it, if anything is."""
     way = policy.filesystem.way
-    if not (job.artifacts or way in _KEPT_APART):
+    if not (job.artifacts or way in _ISOLATED_WAYS):
         return launch
     copied = any(step[0] == "copy" for step in launch.steps)
     order = Collect(
         patterns=job.artifacts,
-        everything=way in _KEPT_APART,
+        everything=way in _ISOLATED_WAYS,
         overlaid=way == "overlay" and not copied,
         copied=copied,
         own=way != "write" or policy.filesystem.workspace == "empty",
@@ -107,27 +85,27 @@ def ordered(launch: Launch, job: Job, policy: Policy) -> Launch:
     return launch.adding(collect=order, project=job.project)
 
 
-def finished(result: Result, launch: Launch, bundle: Bundle | None) -> Result:
+def finished(result: Result, launch: Launch, collected: CollectedFiles | None) -> Result:
     """Return the result with what came out of the workspace, and with what this job took away from its plan."""
-    if launch.loosened:
-        less = {Guarantee(name): Enforcement.absent(why) for name, why in launch.loosened.items()}
+    if launch.concessions:
+        less = {Guarantee(name): Enforcement.absent(why) for name, why in launch.concessions.items()}
         result = replace(result, enforcement=FrozenDict({**result.enforcement, **less}))
-    if bundle is None or launch.collect is None:
+    if collected is None or launch.collect is None:
         return result
-    return replace(result, **_artifacts(bundle, launch.collect), **_changes(bundle, launch))
+    return replace(result, **_artifacts(collected, launch.collect), **_changes(collected, launch))
 
 
-def _artifacts(bundle: Bundle, order: Collect) -> dict[str, Any]:
+def _artifacts(collected: CollectedFiles, order: Collect) -> dict[str, Any]:
     if not order.patterns:
         return {}
-    wanted = {path: content for path, (_, content) in bundle.files.items() if _is_wanted(path, order)}
-    refused = [item for item in bundle.refused if _may_be_wanted(item, order)]
-    links = [Refused(path, "is a symbolic link") for path in bundle.links if _is_wanted(path, order)]
+    wanted = {path: content for path, (_, content) in collected.files.items() if _is_wanted(path, order)}
+    refused = [item for item in collected.refused if _may_be_wanted(item, order)]
+    links = [Refused(path, "is a symbolic link") for path in collected.links if _is_wanted(path, order)]
     return {
         "artifacts": FrozenDict(wanted),
         "artifacts_refused": (*refused, *links),
-        "artifacts_error": bundle.error,
-        "artifact_modes": FrozenDict({path: bundle.files[path][0] for path in wanted}),
+        "artifacts_error": collected.error,
+        "artifact_modes": FrozenDict({path: collected.files[path][0] for path in wanted}),
     }
 
 
@@ -140,14 +118,14 @@ def _may_be_wanted(item: Refused, order: Collect) -> bool:
     return not order.everything or _is_wanted(item.path, order) or "folders" in item.reason
 
 
-def _changes(bundle: Bundle, launch: Launch) -> Mapping[str, Any]:
+def _changes(collected: CollectedFiles, launch: Launch) -> Mapping[str, Any]:
     project: Project | None = launch.project
     if project is None or launch.collect is None or not launch.collect.everything:
         return {}
-    found: tuple[Change, ...] = changes(project, bundle)
+    found: tuple[Change, ...] = changes(project, collected)
     return {
         "changes": found,
-        "changes_refused": tuple(bundle.refused),
-        "changes_error": bundle.error,
+        "changes_refused": tuple(collected.refused),
+        "changes_error": collected.error,
         "workspace": Workspace(project),
     }

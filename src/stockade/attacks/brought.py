@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from stockade.workspace.artifacts import Caps
+from stockade.workspace.artifacts import ArtifactLimits
 
 _ANSWER = "answer"
 """How the names of those files begin that attacks leave to be brought out."""
@@ -13,6 +13,6 @@ _ANSWER = "answer"
 def questions(sizes: Mapping[str, int]) -> dict[str, Callable[[], bool]]:
     """Return what can be asked of the files that came out, by path with their bytes: were there any, or too much?"""
     found = [size for path, size in sizes.items() if path.rpartition("/")[2].startswith(_ANSWER)]
-    caps = Caps()
+    caps = ArtifactLimits()
     too_much = len(found) > caps.files or max(found, default=0) > caps.file_bytes or sum(found) > caps.total_bytes
     return {"brought_out": lambda: bool(found), "too_much": lambda: too_much}

@@ -35,6 +35,6 @@ def program(source: str) -> bytes:
         except (OSError, subprocess.SubprocessError) as error:
             raise BuildError(f"{compiler}: {error}") from None
         if done.returncode != 0:
-            said = (done.stderr.strip().splitlines() or ["no word"])[-1]
-            raise BuildError(f"{compiler} cannot make a static program: {said}")
+            last_line = (done.stderr.strip().splitlines() or ["no word"])[-1]
+            raise BuildError(f"{compiler} cannot make a static program: {last_line}")
         return made.read_bytes()

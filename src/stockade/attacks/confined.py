@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from stockade.api.job_arguments import job_from_command, job_from_source
-from stockade.api.sandbox import Sandbox
+from stockade.api.sandbox import Runner
 from stockade.attacks import brought, build, corpus, outside, policies, refusals, warm, without_walls
 from stockade.attacks.half import Half
 from stockade.attacks.world import World, staged
@@ -42,7 +42,7 @@ def run(attack: Attack, backend: Backend, base: Mapping[str, Any] | None = None,
         if world.no_walls:
             return without_walls.run(backend, _job(attack, world, backend, is_warm=is_warm))
         policy = policies.attacked(attack.policy, base, world.read, world.write, world.filesystem)
-        box = Sandbox(policy, backend=backend)
+        box = Runner(policy, backend=backend)
         try:
             result, seconds = _timed(world, box, _job(attack, world, backend, is_warm=is_warm))
         except JobError as error:
@@ -57,9 +57,9 @@ def mechanism(attack: Attack, plan: Plan) -> Enforcement | None:
     return plan.enforcement.get(attack.guarantee)  # type: ignore[call-overload, no-any-return]
 
 
-def _timed(world: World, box: Sandbox, job: Job) -> tuple[Result, float]:
+def _timed(world: World, box: Runner, job: Job) -> tuple[Result, float]:
     if world.fresh_warden:
-        outside.settle_warden()
+        outside.stop_warden()
     try:
         warden_process.current()
         begin = time.monotonic()
@@ -67,7 +67,7 @@ def _timed(world: World, box: Sandbox, job: Job) -> tuple[Result, float]:
         return result, time.monotonic() - begin
     finally:
         if world.fresh_warden:
-            outside.settle_warden()
+            outside.stop_warden()
 
 
 def _job(attack: Attack, world: World, backend: Backend, *, is_warm: bool) -> Job:
@@ -93,17 +93,15 @@ def _program(attack: Attack, world: World, backend: Backend, *, is_warm: bool) -
     return job_from_source(source, language=attack.language, files=files, environment=environment, interpreter=own)
 
 
-def _judged(
-    attack: Attack, world: World, box: Sandbox, result: Result, seconds: float, *, names: Sequence[str]
-) -> Half:
+def _judged(attack: Attack, world: World, box: Runner, result: Result, seconds: float, *, names: Sequence[str]) -> Half:
     held, backend = mechanism(attack, box.plan), box.backend
     expected = attack.refusal_under(held.mechanism if held else "", *names, backend.name, backend.isolation.value)
     met, unlike = refusals.met(expected, result, seconds, attack)
     came_out = b"".join(result.artifacts.values()).decode("utf-8", "replace")
-    said = f"{result.stdout} {result.stderr} {result.value_repr} {result.error} {came_out}"
+    shown = f"{result.stdout} {result.stderr} {result.value_repr} {result.error} {came_out}"
     world.seen |= brought.questions({path: len(content) for path, content in result.artifacts.items()})
     world.seen["blocked"] = lambda: seconds > policies.WALL_SECONDS / 4
-    seen = _seen(attack, world, result, said)
+    seen = _seen(attack, world, result, shown)
     succeeded = bool(seen) or (not met and refusals.has_succeeded(result, seconds, attack))
     if met.startswith("admitted") or (succeeded and _is_admitted(held, attack, backend)):
         return Half(good=True, what="not held, and the receipt says so", succeeded=True, admitted=True)
@@ -112,14 +110,14 @@ def _judged(
     if seen:
         unlike = f"seen from outside: {', '.join(seen)}"
     if unlike or succeeded:
-        what = f"expected {expected!r}: {unlike}; {result.summary()}; {said[-_SHOWN:]}"
+        what = f"expected {expected!r}: {unlike}; {result.summary()}; {shown[-_SHOWN:]}"
         return Half(good=False, what=what, succeeded=succeeded)
     return Half(good=True, what=result.stdout.strip()[-200:] or result.summary())
 
 
-def _seen(attack: Attack, world: World, result: Result, said: str) -> list[str]:
+def _seen(attack: Attack, world: World, result: Result, shown: str) -> list[str]:
     """Return what was seen from outside that must not be."""
-    world.seen["secret"] = lambda: world.secret in said
+    world.seen["secret"] = lambda: world.secret in shown
     world.seen["victim_killed"] = lambda: result.exit_code == corpus.SUCCEEDED
     always = [name for name in ("survivors", "secret") if name in world.seen]
     return [name for name in dict.fromkeys((*attack.observe, *always)) if world.seen[name]()]

@@ -64,7 +64,7 @@ def _look(attack: Attack, world: World, report: Mapping[str, Any]) -> None:
 
 def _enclosed(attack: Attack, world: World) -> dict[str, Any]:
     order = {
-        "argv": _laid_out(attack, world.folder / "work"),
+        "argv": _write_program(attack, world.folder / "work"),
         "folder": str(world.folder / "work"),
         "environment": {**os.environ, **_places(world.folder / "work"), **world.environment},
         "namespaces": _namespaces(attack),
@@ -78,9 +78,9 @@ def _enclosed(attack: Attack, world: World) -> dict[str, Any]:
         "timeout": attack.control.get("seconds", _SECONDS),
     }
     with _process(order) as process:
-        said, complaint = process.communicate(timeout=_MOST_SECONDS)
+        output, complaint = process.communicate(timeout=_MOST_SECONDS)
     try:
-        report: dict[str, Any] = json.loads(said)
+        report: dict[str, Any] = json.loads(output)
     except ValueError:
         return {"error": complaint.decode("utf-8", "replace")[-800:]}
     return report
@@ -117,7 +117,7 @@ def _process(order: Mapping[str, Any]) -> Iterator[subprocess.Popen[bytes]]:
                 stream.close()
 
 
-def _laid_out(attack: Attack, folder: Path) -> list[str]:
+def _write_program(attack: Attack, folder: Path) -> list[str]:
     """Lay the program into ``folder`` and return the command that runs it."""
     folder.mkdir()
     if attack.kit is not None:

@@ -156,7 +156,7 @@ def clear_up(campaign: str) -> None:
         places.remove(str(folder))
 
 
-def settle_warden() -> None:
+def stop_warden() -> None:
     """End this process's warden, so that only what it should not have left is left."""
     if warden_process._current is not None:
         warden_process._current.stop()

@@ -55,8 +55,13 @@ def _unlike(refusal: str, result: Result, seconds: float, attack: Attack) -> str
     word, *rest = refusal.split()
     outcome = result.outcome
     if word == "errno":
-        said = next((line for line in result.stdout.splitlines() if line.startswith("REFUSED")), "")
-        good = outcome is Outcome.FAILED and result.exit_code == REFUSED and said != "" and all(x in said for x in rest)
+        refused_line = next((line for line in result.stdout.splitlines() if line.startswith("REFUSED")), "")
+        good = (
+            outcome is Outcome.FAILED
+            and result.exit_code == REFUSED
+            and refused_line != ""
+            and all(x in refused_line for x in rest)
+        )
     elif word == "denied":
         good = outcome is Outcome.FAILED and _fell_over(result, rest[0])
     elif word == "says":

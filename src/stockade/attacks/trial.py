@@ -92,25 +92,25 @@ def attempt(
     """
     found, is_warm = warm.meant(backend)
     begin = time.monotonic()
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "attack": attack.id,
         "guarantee": attack.guarantee,
         "backend": warm.NAME if is_warm else found.name,
     }
     lacking = needs.why_not(attack.needs) or (warm.why_not(attack) if is_warm else "")
     if lacking:
-        return Trial(**told, control=None, confined=None, reason=lacking)
+        return Trial(**fields, control=None, confined=None, reason=lacking)
     control_half = None
     try:
-        told |= _held(attack, found, base)
+        fields |= _held(attack, found, base)
         control_half = _control(attack) if controls else None
         if control_half is not None and not control_half.good:
             reason = f"the control did not succeed here: {control_half.what}"
-            return Trial(**told, control=control_half, confined=None, reason=reason)
+            return Trial(**fields, control=control_half, confined=None, reason=reason)
         confined_half = confined.run(attack, found, base, is_warm=is_warm)
     except Exception as error:  # of ours or of the host: nothing was proved
-        return Trial(**told, control=control_half, confined=None, reason=f"{type(error).__name__}: {error}")
-    return Trial(**told, control=control_half, confined=confined_half, seconds=time.monotonic() - begin)
+        return Trial(**fields, control=control_half, confined=None, reason=f"{type(error).__name__}: {error}")
+    return Trial(**fields, control=control_half, confined=confined_half, seconds=time.monotonic() - begin)
 
 
 def _control(attack: Attack) -> Half:

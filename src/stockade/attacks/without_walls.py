@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stockade.api import select
-from stockade.api.launcher import concluded, conversing
+from stockade.api.launcher import concluded, open_exchange
 from stockade.attacks.half import Half
 from stockade.backends.bubblewrap.backend import Bubblewrap
 from stockade.client import blocking, warden_process
@@ -35,10 +35,10 @@ def run(backend: Backend, job: Job) -> Half:
         backend = Bubblewrap(engine=engines.Engine(trouble="bwrap cannot be executed"))
     try:
         chosen = select.named(backend, Policy(), poor, None)
-        with conversing(backend, chosen.plan, job) as (outbox, line):
-            for _ in blocking.events(outbox, line, job.stdin):
+        with open_exchange(backend, chosen.plan, job) as (send_queue, connection):
+            for _ in blocking.events(send_queue, connection, job.stdin):
                 pass
-        result = concluded(outbox)
+        result = concluded(send_queue)
     except StockadeError as error:
         return Half(good=True, what=f"not started: {error}")
     started = result.outcome is not Outcome.SANDBOX_FAILED

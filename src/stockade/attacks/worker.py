@@ -28,7 +28,7 @@ def main() -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the caller is gone
     finally:
-        outside.settle_warden()
+        outside.stop_warden()
 
 
 def _carry_out(order: dict[str, Any]) -> None:

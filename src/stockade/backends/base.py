@@ -66,15 +66,15 @@ class Backend(Protocol):
     def capabilities(self, facts: HostFacts, policy: Policy) -> Mapping[Guarantee, Enforcement]:
         """Return the best this backend can do here for each guarantee, under a policy like this one."""
 
-    def prepare(self, plan: Plan, job: Job, spell: Callable[[str], Command]) -> AbstractContextManager[Launch]:
+    def prepare(self, plan: Plan, job: Job, make_command: Callable[[str], Command]) -> AbstractContextManager[Launch]:
         """Return the launch of ``job``; leaving the context gives back what was taken for it.
 
-        ``spell`` gives the command, for the folder in which the guest will find the job's own files.
+        ``make_command`` gives the command, for the folder in which the guest will find the job's own files.
         """
 
 
 @runtime_checkable
-class SpeaksForItself(Protocol):
+class ReportTranslator(Protocol):
     """A backend whose engine stands between the warden and the guest, and tells how the guest ended."""
 
     def translate(self, report: Mapping[str, Any], stderr: bytes) -> Mapping[str, Any]:

@@ -21,7 +21,7 @@ class Amount:
     descriptors: int = 0
 
 
-class Room:
+class Budget:
     """What there is, and what is taken of it. A program that may need more than all there is never fits."""
 
     def __init__(self, capacity: Amount) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypedDict, Unpack
 
 from stockade.backends.base import Backend
 from stockade.batch import machine, policies
-from stockade.batch.budget import Room
+from stockade.batch.budget import Budget
 from stockade.batch.judge import Judge, Settings
 from stockade.batch.judging import KEPT
 from stockade.batch.reading import program_from_record
@@ -83,7 +83,7 @@ async def aevaluate(
 @dataclass(frozen=True)
 class _Batch:
     judge: Judge
-    room: Room
+    budget: Budget
     ordered: bool
     on_bad: OnBad | None
 
@@ -93,7 +93,7 @@ class _Batch:
         self.on_bad(number, error)
 
     async def run(self, programs: Iterable[Given] | AsyncIterable[Given]) -> AsyncGenerator[Verdict, None]:
-        found = verdicts(self._numbered(programs), self.judge, self.room, ordered=self.ordered, refuse=self.refuse)
+        found = verdicts(self._numbered(programs), self.judge, self.budget, ordered=self.ordered, refuse=self.refuse)
         async with aclosing(found):
             async for verdict in found:
                 yield verdict
@@ -126,9 +126,9 @@ def _batch(options: Options) -> _Batch:
             kept=options.get("output_kept", KEPT),
         )
     )
-    room = Room(machine.capacity(options.get("jobs"), options.get("memory")))
-    judge.require(room)
-    return _Batch(judge, room, options.get("ordered", True), options.get("on_bad"))
+    budget = Budget(machine.capacity(options.get("jobs"), options.get("memory")))
+    judge.require(budget)
+    return _Batch(judge, budget, options.get("ordered", True), options.get("on_bad"))
 
 
 async def _each(programs: Iterable[Given] | AsyncIterable[Given]) -> AsyncIterator[Given]:

@@ -209,6 +209,6 @@ def running(compiled: Compiled, stdin: str, files: Mapping[str, bytes], limits: 
     (first, *words), variables = compiled.compiler.start(limits)
     found = compiled.compiler.found
     command = [str(found.folder / "bin" / first) if found and "/" not in first else first, *words]
-    laid = {**files, _PROGRAM: compiled.program}
-    job = job_from_command(command, stdin=stdin, files=laid, environment=variables)
+    with_program = {**files, _PROGRAM: compiled.program}
+    job = job_from_command(command, stdin=stdin, files=with_program, environment=variables)
     return replace(job, executables=frozenset({_PROGRAM}))

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from stockade.batch.budget import Room
+from stockade.batch.budget import Budget
 from stockade.batch.journal import Record
 from stockade.batch.judge import Judge, Settings
 from stockade.batch.records import Program, RecordError, Verdict
@@ -32,15 +32,15 @@ class Evaluation:
 
     source: Source
     settings: Settings
-    room: Room
+    budget: Budget
     ordered: bool = False
     judge: Judge = field(init=False)
     seen: Scan = field(init=False)
 
     def __post_init__(self) -> None:
-        """Look at the input. Raises as ``Sandbox`` does, and ``JobError`` where no program has room."""
+        """Look at the input. Raises as ``Runner`` does, and ``JobError`` where no program has room."""
         self.judge = Judge(self.settings)
-        self.judge.require(self.room)
+        self.judge.require(self.budget)
         self.seen = scan(self.source, self._wrong)
 
     def identity(self) -> dict[str, Any]:
@@ -63,7 +63,7 @@ class Evaluation:
 
     async def run(self, done: bytearray, sink: Sink) -> AsyncGenerator[Record, None]:
         """Judge what is not ``done``; yield each verdict once ``sink`` has it."""
-        found = verdicts(self._programs(done), self.judge, self.room, ordered=self.ordered, refuse=_never)
+        found = verdicts(self._programs(done), self.judge, self.budget, ordered=self.ordered, refuse=_never)
         async with aclosing(found):
             async for verdict in found:
                 yield sink.append(verdict)
@@ -72,7 +72,7 @@ class Evaluation:
 
     def _wrong(self, program: Program) -> str:
         try:
-            return self.room.refusal(self.judge.need(program, self.room.capacity))
+            return self.budget.refusal(self.judge.need(program, self.budget.capacity))
         except StockadeError as error:
             return str(error)
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from stockade.api.async_sandbox import AsyncSandbox
-from stockade.api.sandbox import Sandbox
+from stockade.api.async_sandbox import AsyncRunner
+from stockade.api.sandbox import Runner
 from stockade.backends.base import Backend
 from stockade.batch import budget, compiling, judging, policies
 from stockade.batch.budget import Amount
@@ -57,9 +57,9 @@ class _Box:
     """One policy, planned once, to run under and to link with others."""
 
     def __init__(self, policy: Policy, settings: Settings) -> None:
-        planned = Sandbox(policy, backend=settings.backend, trust=settings.trust)
+        planned = Runner(policy, backend=settings.backend, trust=settings.trust)
         self.plan = planned.plan
-        self.run = AsyncSandbox(policy, backend=planned.backend, trust=settings.trust, preload=_PRELOADED)
+        self.run = AsyncRunner(policy, backend=planned.backend, trust=settings.trust, preload=_PRELOADED)
 
 
 @dataclass(frozen=True)
@@ -103,13 +103,13 @@ class Judge:
     def need(self, program: Program, capacity: Amount) -> Amount:
         """Return what ``program`` may need at most.
 
-        Raises ``JobError`` where what runs its language is not here, and as ``Sandbox`` does where its policy cannot
+        Raises ``JobError`` where what runs its language is not here, and as ``Runner`` does where its policy cannot
         be held.
         """
         return self._boxes_for(program).need(capacity)
 
-    def require(self, space: budget.Room) -> None:
-        """Raise ``JobError`` where not one program with the batch's own limits has room, or as ``Sandbox`` does."""
+    def require(self, space: budget.Budget) -> None:
+        """Raise ``JobError`` where not one program with the batch's own limits has room, or as ``Runner`` does."""
         refusal = space.refusal(self.need(Program(id="any"), space.capacity))
         if refusal:
             raise JobError(f"each program {refusal}: lower its limits")
@@ -179,7 +179,7 @@ class Judge:
         printed = limits.figure(Guarantee.OUTPUT) if boxes.base.on_output == "kill" else None
         tester = (boxes.test.run, testing(test, interpreter, most=most))
         answerer = (boxes.own.run, answering(test, program.files, interpreter, most=most))
-        return judging.apart_verdict(*await link(tester, answerer, printed), kept, source=test.code)
+        return judging.isolated_verdict(*await link(tester, answerer, printed), kept, source=test.code)
 
     def _shares(self, test: Test) -> bool:
         return test.shared or self._settings.tests == "shared"
@@ -191,16 +191,16 @@ class Judge:
         return compiling.find(program.language, self._settings.compilers)
 
     def _boxes_for(self, program: Program) -> _Boxes:
-        apart = program.test is not None and not self._shares(program.test)
-        key = dumps([program.profile, dict(program.limits), program.language, apart], sort_keys=True)
+        isolated = program.test is not None and not self._shares(program.test)
+        key = dumps([program.profile, dict(program.limits), program.language, isolated], sort_keys=True)
         if key not in self._boxes:
-            self._boxes[key] = self._planned(program, apart=apart)
+            self._boxes[key] = self._planned(program, isolated=isolated)
             if len(self._boxes) > _PLANS_KEPT:
                 self._boxes.popitem(last=False)
         self._boxes.move_to_end(key)
         return self._boxes[key]
 
-    def _planned(self, program: Program, *, apart: bool) -> _Boxes:
+    def _planned(self, program: Program, *, isolated: bool) -> _Boxes:
         policy = policies.policy_for(self._settings.policy, program.profile, program.limits)
         compiler = self._compiler(program)
         if compiler is not None:
@@ -210,7 +210,7 @@ class Judge:
                 compiler=_Box(policies.policy_of_compiler(policy, compiler), self._settings),
             )
         languages.find(program.language).interpreter(self._interpreter(program))  # asked for here, not at each run
-        if not apart:
+        if not isolated:
             return _Boxes(base=policy, own=_Box(policy, self._settings))
         return _Boxes(
             base=policy,

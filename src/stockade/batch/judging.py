@@ -15,7 +15,7 @@ from stockade.runs.result import Outcome, Result, Usage
 
 COMPILE = "compile"
 """What the one case is called of a program that could not be compiled."""
-APART, SHARED = "test", "test, shared"
+ISOLATED, SHARED = "test", "test, shared"
 """What the one case is called of an answer that has a test: which of the two ways it was."""
 KEPT = 2048
 """Bytes of a stream that a verdict keeps unless told otherwise."""
@@ -89,8 +89,8 @@ def ended_badly(name: str, result: Result, kept: int = KEPT) -> CaseVerdict:
     """Return the verdict on a run that did not complete. Where the run itself gives no reason, its last words do."""
     reason = result.summary()
     if result.error is None and result.outcome in (Outcome.FAILED, Outcome.CRASHED):
-        said = last_words(clipped(result.stderr_bytes, 0, _LAST_BYTES))
-        reason += f": {said}" if said else ""
+        reported = last_words(clipped(result.stderr_bytes, 0, _LAST_BYTES))
+        reason += f": {reported}" if reported else ""
     return _case(name, _ENDINGS[result.outcome], reason, result, kept)
 
 
@@ -98,8 +98,8 @@ def not_compiled(tool: str, result: Result, kept: int = KEPT) -> CaseVerdict:
     """Return the verdict on a program of which the compiler ``tool`` made nothing."""
     if result.outcome is not Outcome.FAILED:
         return ended_badly(COMPILE, result, kept)
-    said = compiler_words(result.stderr_bytes.decode("utf-8", "replace"))
-    return _case(COMPILE, Word.COMPILE_ERROR, f"{tool} does not compile it: {said}", result, kept)
+    reported = compiler_words(result.stderr_bytes.decode("utf-8", "replace"))
+    return _case(COMPILE, Word.COMPILE_ERROR, f"{tool} does not compile it: {reported}", result, kept)
 
 
 def shared_verdict(result: Result, token: str, kept: int = KEPT, source: str = "") -> CaseVerdict:
@@ -108,30 +108,32 @@ def shared_verdict(result: Result, token: str, kept: int = KEPT, source: str = "
     ``source`` is that program.
     """
     if not result.ok:
-        told = ended_badly(SHARED, result, kept)
-        if told.verdict is Word.FAILED and result.error is not None and result.error.type == "NotTestedError":
-            return replace(told, verdict=Word.NOT_TESTED, reason=_short(result.error.message))
-        if told.verdict is Word.FAILED and _is_unequal(result):
-            return replace(told, verdict=Word.WRONG_OUTPUT, reason=_short(told.reason + asserted(result.error, source)))
-        return told
+        verdict = ended_badly(SHARED, result, kept)
+        if verdict.verdict is Word.FAILED and result.error is not None and result.error.type == "NotTestedError":
+            return replace(verdict, verdict=Word.NOT_TESTED, reason=_short(result.error.message))
+        if verdict.verdict is Word.FAILED and _is_unequal(result):
+            return replace(
+                verdict, verdict=Word.WRONG_OUTPUT, reason=_short(verdict.reason + asserted(result.error, source))
+            )
+        return verdict
     if result.value == token:
         return _case(SHARED, Word.PASSED, "", result, kept)
     return _case(SHARED, Word.FAILED, "exited with status 0 before the end of the test", result, kept)
 
 
-def apart_verdict(test: Result, answer: Result, kept: int = KEPT, source: str = "") -> CaseVerdict:
+def isolated_verdict(test: Result, answer: Result, kept: int = KEPT, source: str = "") -> CaseVerdict:
     """Return what a test and an answer that ran apart amount to. Only the test's own sandbox can say passed.
 
     ``source`` is the test.
     """
     if Outcome.SANDBOX_FAILED in (test.outcome, answer.outcome):
-        return ended_badly(APART, answer if answer.outcome is Outcome.SANDBOX_FAILED else test, kept)
+        return ended_badly(ISOLATED, answer if answer.outcome is Outcome.SANDBOX_FAILED else test, kept)
     if answer.outcome is Outcome.LIMIT_EXCEEDED:
-        return ended_badly(APART, answer, kept)
+        return ended_badly(ISOLATED, answer, kept)
     if test.exit_code == GONE and answer.outcome in (Outcome.FAILED, Outcome.CRASHED):
-        return ended_badly(APART, answer, kept)
+        return ended_badly(ISOLATED, answer, kept)
     # What the answer's own standard output holds are its replies, so only its standard error is kept.
-    return replace(_case(APART, *_tested(test, source), answer, kept), stdout="")
+    return replace(_case(ISOLATED, *_tested(test, source), answer, kept), stdout="")
 
 
 def _tested(test: Result, source: str) -> tuple[Word, str]:
@@ -151,8 +153,8 @@ def _tested(test: Result, source: str) -> tuple[Word, str]:
 def _uncrossed(test: Result, word: Word) -> tuple[Word, str]:
     """Return the verdict on a value that cannot cross, with what the test's sandbox says of it."""
     lines = test.stderr_bytes[-_LAST_BYTES:].decode("utf-8", "replace").split("\n")
-    said = next((line for line in reversed(lines) if line), "a value")
-    return word, said + (_WAY_OUT if word is Word.NOT_JUDGED else "")
+    reported = next((line for line in reversed(lines) if line), "a value")
+    return word, reported + (_WAY_OUT if word is Word.NOT_JUDGED else "")
 
 
 def _is_unequal(result: Result) -> bool:

@@ -13,8 +13,8 @@ from stockade.core.units import format_size, parse_size
 from stockade.linux.cgroups import places
 
 _LEFT_FREE = 0.1  # of the memory that is available: for this process, its warden, and the rest of the machine
-_SPARE_DESCRIPTORS = 64
-_SPARE_TASKS = 64
+_RESERVED_DESCRIPTORS = 64
+_RESERVED_TASKS = 64
 _UNBOUNDED = 1 << 62
 
 
@@ -29,8 +29,8 @@ def capacity(jobs: int | None = None, memory: int | str | None = None) -> Amount
     return Amount(
         jobs=len(os.sched_getaffinity(0)) if jobs is None else jobs,
         memory=_memory(memory),
-        tasks=max(1, _tasks() - _SPARE_TASKS),
-        descriptors=max(1, _descriptors() - _SPARE_DESCRIPTORS),
+        tasks=max(1, _tasks() - _RESERVED_TASKS),
+        descriptors=max(1, _descriptors() - _RESERVED_DESCRIPTORS),
     )
 
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import replace
 
-from stockade.batch.budget import Amount, Room
+from stockade.batch.budget import Amount, Budget
 from stockade.batch.judge import Judge
 from stockade.batch.records import Program, RecordError, Verdict
 from stockade.core.errors import StockadeError
@@ -18,13 +18,13 @@ _AHEAD = 1024
 
 
 async def verdicts(
-    programs: AsyncIterator[Numbered], judge: Judge, room: Room, *, ordered: bool, refuse: Refuse
+    programs: AsyncIterator[Numbered], judge: Judge, budget: Budget, *, ordered: bool, refuse: Refuse
 ) -> AsyncGenerator[Verdict, None]:
     """Judge ``programs`` and yield the verdicts. What can never run here goes to ``refuse``.
 
     Closing the iterator ends what is in flight.
     """
-    flight = _Flight(judge, room)
+    flight = _Flight(judge, budget)
     line = _Line(ordered=ordered)
     upcoming = asyncio.ensure_future(anext(programs, None))
     waiting: tuple[Numbered, Amount] | None = None
@@ -34,10 +34,10 @@ async def verdicts(
             if more and waiting is None and upcoming.done():
                 item = upcoming.result()
                 more = item is not None
-                waiting = _weighed(item, judge, room, refuse) if item is not None else None
+                waiting = _weighed(item, judge, budget, refuse) if item is not None else None
                 if more:
                     upcoming = asyncio.ensure_future(anext(programs, None))
-            elif waiting is not None and room.fits(waiting[1]) and line.has_room:
+            elif waiting is not None and budget.fits(waiting[1]) and line.has_capacity:
                 line.expect(waiting[0][0])
                 flight.begin(*waiting)
                 waiting = None
@@ -52,12 +52,12 @@ async def verdicts(
         await asyncio.gather(upcoming, return_exceptions=True)
 
 
-def _weighed(item: Numbered, judge: Judge, room: Room, refuse: Refuse) -> tuple[Numbered, Amount] | None:
+def _weighed(item: Numbered, judge: Judge, budget: Budget, refuse: Refuse) -> tuple[Numbered, Amount] | None:
     """Return the program with what it may need, unless it can never run."""
     number, program = item
     try:
-        need = judge.need(program, room.capacity)
-        refusal = room.refusal(need)
+        need = judge.need(program, budget.capacity)
+        refusal = budget.refusal(need)
         if not refusal:
             return item, need
         raise RecordError(refusal)
@@ -71,13 +71,13 @@ def _weighed(item: Numbered, judge: Judge, room: Room, refuse: Refuse) -> tuple[
 class _Flight:
     """The programs that run now."""
 
-    def __init__(self, judge: Judge, room: Room) -> None:
+    def __init__(self, judge: Judge, budget: Budget) -> None:
         self._judge = judge
-        self._room = room
+        self._budget = budget
         self.tasks: dict[asyncio.Future[Verdict], Amount] = {}
 
     def begin(self, item: Numbered, need: Amount) -> None:
-        self._room.take(need)
+        self._budget.take(need)
         self.tasks[asyncio.ensure_future(self._run(*item))] = need
 
     async def landed(self, others: Sequence[asyncio.Future[Numbered | None]]) -> list[Verdict]:
@@ -86,7 +86,7 @@ class _Flight:
         await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
         done = [task for task in self.tasks if task.done()]
         for task in done:
-            self._room.give(self.tasks.pop(task))
+            self._budget.give(self.tasks.pop(task))
         return [task.result() for task in done]
 
     async def end(self) -> None:
@@ -106,7 +106,7 @@ class _Line:
         self._expected: dict[int, Verdict | None] = {}
 
     @property
-    def has_room(self) -> bool:
+    def has_capacity(self) -> bool:
         return len(self._expected) < _AHEAD
 
     def expect(self, number: int) -> None:

@@ -57,7 +57,7 @@ def mistakes(file: str) -> list[Mistake]:
     return []
 
 
-def _place(found: Mapping[places.Path, places.Place], field: str) -> places.Place:
+def _place(found: Mapping[places.Path, places.RunSlot], field: str) -> places.RunSlot:
     """Return where a field is, or what it lies in."""
     names = tuple(field.split("."))
     return next((found[names[:length]] for length in range(len(names), 0, -1) if names[:length] in found), (0, 0))

@@ -248,7 +248,7 @@ def _check(options: Mapping[str, Any]) -> list[int]:
 
 def _evaluation(options: Mapping[str, Any], policy: Policy) -> Evaluation:
     from stockade.batch import machine
-    from stockade.batch.budget import Room
+    from stockade.batch.budget import Budget
     from stockade.batch.evaluation import Evaluation
     from stockade.batch.judge import Settings
 
@@ -263,9 +263,9 @@ def _evaluation(options: Mapping[str, Any], policy: Policy) -> Evaluation:
         retries=options["retries"],
         kept=options["keep_output"],
     )
-    room = Room(machine.capacity(options["jobs"], options["memory"]))
+    budget = Budget(machine.capacity(options["jobs"], options["memory"]))
     ordered = options["ordered"] and options["output"] is None
-    return Evaluation(_source(options), settings, room, ordered=ordered)
+    return Evaluation(_source(options), settings, budget, ordered=ordered)
 
 
 def _named(word: str) -> tuple[str, str]:
@@ -279,10 +279,12 @@ def _policy(options: Mapping[str, Any]) -> Policy:
     """Return the policy of the options; what nobody says (no profile, file or variable either) is a batch's usual."""
     from stockade.batch import policies
 
-    said = resolved_from(options, options["trust"]).origins
-    usual = [(name, str(value)) for name, value in policies.BATCH_LIMITS.items() if said[f"limits.{name}"] == "default"]
-    output = "kill" if said["on_output"] == "default" else options["on_output"]
-    return policy_from({**options, "limits": [*usual, *options["limits"]], "on_output": output}, options["trust"])
+    origins = resolved_from(options, options["trust"]).origins
+    defaults = [
+        (name, str(value)) for name, value in policies.BATCH_LIMITS.items() if origins[f"limits.{name}"] == "default"
+    ]
+    output = "kill" if origins["on_output"] == "default" else options["on_output"]
+    return policy_from({**options, "limits": [*defaults, *options["limits"]], "on_output": output}, options["trust"])
 
 
 def _source(options: Mapping[str, Any]) -> Source:

@@ -217,17 +217,17 @@ def _arguments(options: Mapping[str, Any]) -> Iterator[Layer]:
 
     for option, field in _FIELDS.items():
         if options[option] is not None:
-            yield Layer(f"argument {_spelt(option)}", nested(field, options[option]))
+            yield Layer(f"argument {_flag(option)}", nested(field, options[option]))
     for option, (field, value) in _FLAGS.items():
         if options[option]:
-            yield Layer(f"argument {_spelt(option)}", nested(field, value))
-    for option, (spelt, table) in _TABLES.items():
+            yield Layer(f"argument {_flag(option)}", nested(field, value))
+    for option, (flag, table) in _TABLES.items():
         for name, value in options[option]:
-            yield Layer(f"argument {spelt} {name}", nested(table, {name: value}))
-    for option, (spelt, field) in _LISTS.items():
+            yield Layer(f"argument {flag} {name}", nested(table, {name: value}))
+    for option, (flag, field) in _LISTS.items():
         for value in options[option]:
-            yield Layer(f"argument {spelt} {value}", nested(field, [value]), adds=True)
+            yield Layer(f"argument {flag} {value}", nested(field, [value]), adds=True)
 
 
-def _spelt(option: str) -> str:
+def _flag(option: str) -> str:
     return "--" + option.replace("_", "-")

@@ -83,7 +83,7 @@ class Outputs:
     def deliver(self, result: Result, status: int) -> int:
         """Write, show and commit; return the exit status, which is ours if that failed and the run had not."""
         good = self._write(result)
-        good = self._settle(result) and good
+        good = self._finish_workspace(result) and good
         return status if good or status else SETUP_FAILED
 
     def _write(self, result: Result) -> bool:
@@ -106,7 +106,7 @@ class Outputs:
         os.close(self._folder)
         return good and not result.artifacts_error
 
-    def _settle(self, result: Result) -> bool:
+    def _finish_workspace(self, result: Result) -> bool:
         if result.workspace is None:
             return True
         if result.changes_error:

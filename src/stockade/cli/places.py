@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 Path = tuple[str, ...]
-Place = tuple[int, int]
+RunSlot = tuple[int, int]
 """Line and column, from 1."""
 
 _MOST_LINES = 1000
@@ -17,7 +17,7 @@ _SPACE = re.compile(r"[ \t\n\r]*")
 _DECODER = json.JSONDecoder()
 
 
-def in_toml(text: str) -> dict[Path, Place]:
+def in_toml(text: str) -> dict[Path, RunSlot]:
     """Return the place of each field of a TOML text that can be read; nothing for a very long one.
 
     The text is read line by line longer: what a piece has more than the last one that could be read as well stands in
@@ -26,7 +26,7 @@ def in_toml(text: str) -> dict[Path, Place]:
     lines = text.split("\n")
     if len(lines) > _MOST_LINES:
         return {}
-    found: dict[Path, Place] = {}
+    found: dict[Path, RunSlot] = {}
     begin = 0
     for end in range(1, len(lines) + 1):
         try:
@@ -40,7 +40,7 @@ def in_toml(text: str) -> dict[Path, Place]:
     return found
 
 
-def in_json(text: str) -> dict[Path, Place]:
+def in_json(text: str) -> dict[Path, RunSlot]:
     """Return the place of each field of a JSON text that can be read."""
     return {path: _at(text, offset) for path, offset in _in_value(text, _skip(text, 0), ())}
 
@@ -52,17 +52,17 @@ def _paths(data: Any, path: Path = ()) -> Iterator[Path]:
         yield from _paths(value, (*path, key))
 
 
-def _in_lines(lines: list[str], begin: int, end: int, name: str) -> Place:
+def _in_lines(lines: list[str], begin: int, end: int, name: str) -> RunSlot:
     """Return where ``name`` stands in the lines from ``begin``, or the first of them that says anything."""
-    spelt = re.compile(rf"""(?:^|[\s.,{{\["'])({re.escape(name)})(?=["'\s.=\]])""")
-    said = [
+    pattern = re.compile(rf"""(?:^|[\s.,{{\["'])({re.escape(name)})(?=["'\s.=\]])""")
+    numbers = [
         number for number in range(begin, end) if lines[number].strip() and not lines[number].lstrip().startswith("#")
     ]
-    for number in said:
-        match = spelt.search(lines[number])
+    for number in numbers:
+        match = pattern.search(lines[number])
         if match:
             return number + 1, match.start(1) + 1
-    return (said[0] if said else begin) + 1, 1
+    return (numbers[0] if numbers else begin) + 1, 1
 
 
 def _in_value(text: str, at: int, path: Path) -> Iterator[tuple[Path, int]]:
@@ -92,6 +92,6 @@ def _skip(text: str, at: int) -> int:
     return match.end() if match else at
 
 
-def _at(text: str, offset: int) -> Place:
+def _at(text: str, offset: int) -> RunSlot:
     line_start = text.rfind("\n", 0, offset) + 1
     return text.count("\n", 0, offset) + 1, offset - line_start + 1

@@ -20,7 +20,9 @@ SETUP_FAILED = 125
 INTERRUPTED = 128 + signal.SIGINT
 READER_GONE = 128 + signal.SIGPIPE
 
-_LOOSEN = "on this command line: --accept GUARANTEE=STRENGTH, --limit NAME=unlimited; 'stockade plan' shows the rest"
+_ACCEPT_LESS = (
+    "on this command line: --accept GUARANTEE=STRENGTH, --limit NAME=unlimited; 'stockade plan' shows the rest"
+)
 
 
 class Command(click.Command):
@@ -59,7 +61,7 @@ def usage_error(error: click.ClickException, words: Sequence[str]) -> int:
         usage = context.get_usage() if context is not None else ""
         data = {"error": "UsageError", "message": error.format_message(), "usage": usage}
         return _guarded(partial(_as_json, data, BAD_USAGE))
-    with _heard_or_not():
+    with _ignore_write_errors():
         error.show()
     return BAD_USAGE
 
@@ -71,7 +73,7 @@ def print_json(data: Any, *, indent: int | None = None) -> None:
 
 def say(message: str) -> None:
     """Say one line on standard error. What would steer a terminal is written as an escape."""
-    with _heard_or_not():
+    with _ignore_write_errors():
         click.echo("stockade: " + printable(message), err=True)
 
 
@@ -91,7 +93,7 @@ def _sentences(error: StockadeError) -> Iterable[str]:
         return map(str, error.problems)
     if isinstance(error, PlanError):
         missing = (f"  {guarantee}: {reason}" for guarantee, reason in error.missing.items())
-        return (f"backend {error.backend!r} cannot hold this policy here:", *missing, _LOOSEN)
+        return (f"backend {error.backend!r} cannot hold this policy here:", *missing, _ACCEPT_LESS)
     return (str(error),)
 
 
@@ -123,7 +125,7 @@ def _lost(error: OSError) -> int:
 
 
 @contextmanager
-def _heard_or_not() -> Iterator[None]:
+def _ignore_write_errors() -> Iterator[None]:
     """Go on where nobody reads our standard error: the exit status says it as well."""
     try:
         yield

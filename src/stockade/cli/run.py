@@ -20,7 +20,7 @@ from stockade.cli.reporting import Command
 from stockade.core.errors import JobError
 
 if TYPE_CHECKING:
-    from stockade.api.sandbox import Sandbox
+    from stockade.api.sandbox import Runner
     from stockade.api.stream import Stream
     from stockade.policy.model import Policy
     from stockade.runs.job import Job
@@ -133,9 +133,9 @@ def _run(options: Mapping[str, Any], receipt: Receipt) -> int:
     policy = policy_from(with_overlay(options), options["trust"])
     receipt.open(policy)
     job = _job(options, policy)
-    from stockade.api.sandbox import Sandbox
+    from stockade.api.sandbox import Runner
 
-    box = Sandbox(policy, backend=options["backend"], trust=options["trust"])
+    box = Runner(policy, backend=options["backend"], trust=options["trust"])
     outcome = Outputs(options, policy)
     with streams.Interrupt(passed_on=options["interactive"]) as interrupt:
         out = streams.PassedOn(interrupt)
@@ -145,15 +145,15 @@ def _run(options: Mapping[str, Any], receipt: Receipt) -> int:
     return outcome.deliver(stream.result, status)
 
 
-def _stream(box: Sandbox, job: Job, interrupt: streams.Interrupt, *, keep_all: bool) -> Stream:
+def _stream(box: Runner, job: Job, interrupt: streams.Interrupt, *, keep_all: bool) -> Stream:
     """Begin the run, on which Ctrl-C acts while we wait for it."""
-    from stockade.api.launcher import conversing
+    from stockade.api.launcher import open_exchange
     from stockade.api.stream import KEPT, Stream
 
     how = {"live": True, "keep": None if keep_all else KEPT}
     begun: list[Stream] = []
     attend = {interrupt.fd: lambda: interrupt.act(begun[0])}
-    begun.append(Stream(partial(conversing, box.backend, box.plan, job, **how), job.stdin, attend=attend))
+    begun.append(Stream(partial(open_exchange, box.backend, box.plan, job, **how), job.stdin, attend=attend))
     return begun[0]
 
 

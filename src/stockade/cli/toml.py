@@ -31,11 +31,11 @@ def policy_as_toml(found: Resolved) -> str:
             tables += ["", f"# {field.description}", f"[{name}]", *_pairs(name, value, found.origins)]
         else:
             plain += _line(name, value, found.origins[name], field.description)
-    usual = [f"# {key} = {_value(value)}  # (default)" for key, value in _usual(found.policy)]
-    return "\n".join([*plain, *tables, *usual]) + "\n"
+    defaults = [f"# {key} = {_value(value)}  # (default)" for key, value in _defaults(found.policy)]
+    return "\n".join([*plain, *tables, *defaults]) + "\n"
 
 
-def _usual(policy: Policy) -> Iterator[tuple[str, str]]:
+def _defaults(policy: Policy) -> Iterator[tuple[str, str]]:
     """Yield what every policy accepts that says nothing else; 'accept' is the last table."""
     return ((key, value) for key, value in DEFAULT_ACCEPT.items() if key not in policy.accept)
 

@@ -41,7 +41,7 @@ def found() -> Warmth:
     from stockade.linux import descendants
 
     try:
-        result = sandbox.Sandbox(backend="native", warm=True).run("1")
+        result = sandbox.Runner(backend="native", warm=True).run("1")
     except StockadeError as error:
         return Warmth(usable=False, reason=str(error))
     if not result.ok:

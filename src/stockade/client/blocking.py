@@ -10,9 +10,9 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import BinaryIO
 
 from stockade.client import warden_process
-from stockade.client.connection import Line
-from stockade.client.liveness import Patience
-from stockade.client.send_queue import Outbox
+from stockade.client.connection import Connection
+from stockade.client.liveness import Liveness
+from stockade.client.send_queue import SendQueue
 from stockade.runs.events import Event
 
 _CHUNK = 1 << 16
@@ -23,62 +23,64 @@ Attend = Mapping[int, Callable[[], object]]
 
 
 def events(
-    outbox: Outbox, line: Line, stdin: bytes | BinaryIO | None, *, attend: Attend | None = None
+    send_queue: SendQueue, connection: Connection, stdin: bytes | BinaryIO | None, *, attend: Attend | None = None
 ) -> Generator[Event, None, None]:
-    """Hold the conversation over ``line`` and yield what happens.
+    """Hold the conversation over ``connection`` and yield what happens.
 
-    Only who has something to ``attend`` to may use the ``outbox`` meanwhile; others sleep on the socket alone.
+    Only who has something to ``attend`` to may use the ``send_queue`` meanwhile; others sleep on the socket alone.
     """
-    source, talk = Source(stdin), outbox.talk
-    patience = Patience(line.warden, outbox)
+    source, exchange = Source(stdin), send_queue.exchange
+    liveness = Liveness(connection.warden, send_queue)
     try:
-        while not talk.finished:
-            outbox.check_owner()
-            while talk.wants_input and source.ready_now:
-                outbox.send_input(source.read())
-            outbox.flush()
-            if talk.wants_input and source.ready_now:
+        while not exchange.finished:
+            send_queue.check_owner()
+            while exchange.wants_input and source.ready_now:
+                send_queue.send_input(source.read())
+            send_queue.flush()
+            if exchange.wants_input and source.ready_now:
                 continue  # all of it went out, and there is more
-            waits_for_input = talk.wants_input and source.fd is not None
-            if waits_for_input or talk.outgoing or attend:
-                yield from _wait(outbox, line, source if waits_for_input else None, attend or {}, patience)
-            elif patience.wait(line.sock):  # nothing left to do but to listen
-                yield from _hear(outbox, line, patience)
+            waits_for_input = exchange.wants_input and source.fd is not None
+            if waits_for_input or exchange.outgoing or attend:
+                yield from _wait(send_queue, connection, source if waits_for_input else None, attend or {}, liveness)
+            elif liveness.wait(connection.sock):  # nothing left to do but to listen
+                yield from _receive(send_queue, connection, liveness)
     finally:
-        outbox.close()
-        line.settled = talk.settled
+        send_queue.close()
+        connection.reusable = exchange.reusable
 
 
-def _wait(outbox: Outbox, line: Line, source: Source | None, attend: Attend, patience: Patience) -> Iterator[Event]:
+def _wait(
+    send_queue: SendQueue, connection: Connection, source: Source | None, attend: Attend, liveness: Liveness
+) -> Iterator[Event]:
     poll = select.poll()
-    poll.register(line.sock, select.POLLIN | (select.POLLOUT if outbox.talk.outgoing else 0))
+    poll.register(connection.sock, select.POLLIN | (select.POLLOUT if send_queue.exchange.outgoing else 0))
     for fd in attend:
         poll.register(fd, select.POLLIN)
     if source is not None and source.fd is not None:
         poll.register(source.fd, select.POLLIN)
-    found = poll.poll(patience.seconds * 1000)
+    found = poll.poll(liveness.seconds * 1000)
     if not found:
-        patience.look()
+        liveness.look()
     for fd, happened in found:
         if fd in attend:
             attend[fd]()
         elif source is not None and fd == source.fd:
-            outbox.send_input(source.read())
+            send_queue.send_input(source.read())
         elif happened & (select.POLLIN | select.POLLHUP | select.POLLERR):
-            yield from _hear(outbox, line, patience)
+            yield from _receive(send_queue, connection, liveness)
 
 
-def _hear(outbox: Outbox, line: Line, patience: Patience) -> Iterator[Event]:
+def _receive(send_queue: SendQueue, connection: Connection, liveness: Liveness) -> Iterator[Event]:
     try:
-        data, reset = line.sock.recv(_CHUNK), False
+        data, reset = connection.sock.recv(_CHUNK), False
     except ConnectionResetError:
         data, reset = b"", True
     if data:
-        patience.heard()
-        yield from outbox.feed(data)
+        liveness.note_message()
+        yield from send_queue.feed(data)
     else:
         warden_process.end_if_exiting()
-        yield from outbox.feed(b"", reset=reset, why=line.warden.why_gone())
+        yield from send_queue.feed(b"", reset=reset, why=connection.warden.why_gone())
 
 
 class Source:

@@ -7,7 +7,7 @@ from stockade.warden.run import collector_records
 from stockade.workspace.artifacts import Refused, shown
 
 
-class Bundle:
+class CollectedFiles:
     """Takes bytes and keeps what they say, within the bounds that the order has set."""
 
     def __init__(self, order: Collect) -> None:
@@ -34,7 +34,7 @@ class Bundle:
         try:
             for kind, path, mode, body in self._unpacker.feed(data):
                 self._take(kind, path, mode, body)
-        except (collector_records.ParcelError, UnicodeDecodeError) as error:
+        except (collector_records.RecordError, UnicodeDecodeError) as error:
             self._broken = f"what the process that brings files out has sent is nonsense: {error}"
 
     def close(self, trouble: str) -> None:
@@ -47,7 +47,7 @@ class Bundle:
     def _take(self, kind: bytes, path: bytes, mode: int, body: bytes) -> None:
         self._left -= 1
         if self._left < 0:
-            raise collector_records.ParcelError("more records than names were asked for")
+            raise collector_records.RecordError("more records than names were asked for")
         if kind == collector_records.END:
             self._ended = True
             self.error = body.decode() or None
@@ -60,7 +60,7 @@ class Bundle:
 
     def _keep(self, kind: bytes, path: str, mode: int, body: bytes) -> None:
         if path.startswith("/") or {"", ".", ".."} & set(path.split("/")) or "\0" in path:
-            raise collector_records.ParcelError(f"a path {path!r:.80}")
+            raise collector_records.RecordError(f"a path {path!r:.80}")
         if kind == collector_records.FILE:
             self.files[path] = (mode, body)
         elif kind == collector_records.LINK:

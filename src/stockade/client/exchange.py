@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 
-from stockade.client.collected_files import Bundle
-from stockade.client.stream_buffer import Intake
+from stockade.client.collected_files import CollectedFiles
+from stockade.client.stream_buffer import StreamBuffer
 from stockade.core import trace as _trace
 from stockade.core.errors import JobError, ProtocolError
 from stockade.core.launch import Launch, news
@@ -21,7 +21,7 @@ from stockade.warden import protocol
 from stockade.warden.run.stdin import ENOUGH
 
 Translate = Callable[[Mapping[str, Any], bytes], Mapping[str, Any]]
-Finish = Callable[[Result, Launch, "Bundle | None"], Result]
+Finish = Callable[[Result, Launch, "CollectedFiles | None"], Result]
 _WINDOW = ENOUGH // 2  # bytes of input on the way: the warden never stops listening, and hears what else is asked
 _PIECE = 1 << 16
 
@@ -42,16 +42,16 @@ def introduction(
     ``live`` and ``report_seconds`` are for who reads along: see ``Watch``. ``silent`` tells that nothing comes for
     standard input.
     """
-    said = launch.as_wire() | {"caller": caller, "stdin": not silent}
+    fields = launch.as_wire() | {"caller": caller, "stdin": not silent}
     if live or report_seconds is not None:
-        said["watch"] |= {"live": live, "report_seconds": report_seconds}
+        fields["watch"] |= {"live": live, "report_seconds": report_seconds}
     own = {"source": launch.source} if launch.repeats else {"steps": launch.steps}
-    return protocol.encode("launch", **own, **_traced(trace), **news(said, before)), said
+    return protocol.encode("launch", **own, **_traced(trace), **news(fields, before)), fields
 
 
-def repetition(source: bytes, said: Mapping[str, Any], before: Mapping[str, Any], trace: int) -> bytes:
-    """Return the words with which a run begins of which all but the ``source`` is ``said``."""
-    return protocol.encode("launch", source=source, **_traced(trace), **news(said, before))
+def repetition(source: bytes, fields: Mapping[str, Any], before: Mapping[str, Any], trace: int) -> bytes:
+    """Return the words with which a run begins of which all but the ``source`` is ``fields``."""
+    return protocol.encode("launch", source=source, **_traced(trace), **news(fields, before))
 
 
 def _traced(trace: int) -> dict[str, Any]:
@@ -62,7 +62,7 @@ class LaunchLost(Exception):
     """The warden is gone, and nothing of the run has begun: it can be asked for once more."""
 
 
-class Conversation:
+class Exchange:
     """Says what to send and takes what comes, for one run."""
 
     def __init__(
@@ -94,17 +94,17 @@ class Conversation:
         self._plan, self._translate, self._finish = plan, translate, finish
         self._outgoing = bytearray(outgoing)
         self._decoder = protocol.Decoder()
-        self._streams = {number: Intake(launch.watch, keep) for number in (1, 2)}
+        self._streams = {number: StreamBuffer(launch.watch, keep) for number in (1, 2)}
         self._interactive = interactive
         self._written = bytearray()
         self._closing = False
         self._stdin_open = not silent
         self._sent = self._fed = 0
-        self._settled = False
+        self._ended_in_order = False
         self._begin = time.monotonic()
         self.launch = launch
         self.trace = trace
-        self.bundle = Bundle(launch.collect) if launch.collect else None
+        self.collected = CollectedFiles(launch.collect) if launch.collect else None
         self.cancelled = False
         self.result: Result | None = None
         """The verdict, once it is there."""
@@ -117,7 +117,7 @@ class Conversation:
     @property
     def wants_input(self) -> bool:
         """Whether more of the guest's standard input should be read and handed over now."""
-        return self._stdin_open and not self._interactive and self._has_room
+        return self._stdin_open and not self._interactive and self._window_open
 
     @property
     def finished(self) -> bool:
@@ -125,9 +125,9 @@ class Conversation:
         return self.result is not None
 
     @property
-    def settled(self) -> bool:
+    def reusable(self) -> bool:
         """Whether the run has ended by itself and all was said, so that its socket can be used again."""
-        return self._settled and not (self.cancelled or self._outgoing)
+        return self._ended_in_order and not (self.cancelled or self._outgoing)
 
     @property
     def seconds(self) -> float:
@@ -202,11 +202,11 @@ class Conversation:
         self._outgoing.clear()
 
     @property
-    def _has_room(self) -> bool:
+    def _window_open(self) -> bool:
         return self._sent - self._fed < _WINDOW
 
     def _pump(self) -> None:
-        while self._written and self._stdin_open and self._has_room:
+        while self._written and self._stdin_open and self._window_open:
             self.send_input(bytes(self._written[:_PIECE]))
             del self._written[:_PIECE]
         if self._closing and not self._written:
@@ -248,8 +248,8 @@ class Conversation:
                 yield LimitReached(Guarantee(fields.pop("guarantee")), **fields)
             case "usage":
                 yield UsageReport(**fields)
-            case "collected" if self.bundle is not None:
-                self.bundle.feed(fields["data"])
+            case "collected" if self.collected is not None:
+                self.collected.feed(fields["data"])
             case "exited":
                 self._collect_notes(fields)
                 yield from self._exited(fields["report"])
@@ -262,7 +262,7 @@ class Conversation:
         if self.trace:
             _trace.note(self.trace, _trace.RECEIVED)
             _trace.notes.extend(fields["notes"])
-            _trace.notes.extend(_trace.told(self.trace, words(fields["report"]).get("trace")))
+            _trace.notes.extend(_trace.reported_notes(self.trace, words(fields["report"]).get("trace")))
 
     def _exited(self, report: Mapping[str, Any]) -> Iterator[Event]:
         """What was kept of the end of the output comes last, and then the verdict."""
@@ -276,7 +276,7 @@ class Conversation:
         if self._translate is not None:
             report = self._translate(report, stderr)
         denials = syscall_filter.denials(self._plan, report["denials"]) if report["denials"] else ()
-        self._settled = True
+        self._ended_in_order = True
         self.result = self._finished_with(
             verdict(self._plan, report, stdout, stderr, denials), report["collect_trouble"]
         )
@@ -292,9 +292,9 @@ class Conversation:
         yield Finished(self.result)
 
     def _finished_with(self, result: Result, trouble: str) -> Result:
-        if self.bundle is not None:
-            self.bundle.close(trouble)
-        return result if self._finish is None else self._finish(result, self.launch, self.bundle)
+        if self.collected is not None:
+            self.collected.close(trouble)
+        return result if self._finish is None else self._finish(result, self.launch, self.collected)
 
     def _heads(self) -> tuple[bytes, bytes]:
         return self._streams[1].head(), self._streams[2].head()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import socket
 
-    from stockade.client.send_queue import Outbox
+    from stockade.client.send_queue import SendQueue
     from stockade.client.warden_process import WardenProcess
 
 LOOK_SECONDS = 0.5
@@ -22,14 +22,14 @@ _ANSWER_SECONDS = 30.0
 """one that gives none in this time is ended. A host with much to do may keep it from its processor for seconds."""
 
 
-class Patience:
+class Liveness:
     """One caller's, with one run. The warden is ended where it is lost: then all who wait for it hear so."""
 
-    def __init__(self, warden: WardenProcess, outbox: Outbox | None = None) -> None:
-        """``outbox`` is where an answer can be asked for."""
+    def __init__(self, warden: WardenProcess, send_queue: SendQueue | None = None) -> None:
+        """``send_queue`` is where an answer can be asked for."""
         self._warden = warden
-        self._outbox = outbox
-        self._heard = time.monotonic()
+        self._send_queue = send_queue
+        self._kinds_seen = time.monotonic()
         self._stopped = False
         self._asked: float | None = None
 
@@ -38,9 +38,9 @@ class Patience:
         """How long to wait for something to come before ``look`` is called."""
         return _AGAIN_SECONDS if self._stopped else LOOK_SECONDS
 
-    def heard(self) -> None:
+    def note_message(self) -> None:
         """Take notice that something has come."""
-        self._heard, self._asked, self._stopped = time.monotonic(), None, False
+        self._kinds_seen, self._asked, self._stopped = time.monotonic(), None, False
 
     def wait(self, sock: socket.socket, events: int = select.POLLIN) -> bool:
         """Wait until ``sock`` is ready for ``events``; return ``False`` after a look at the warden instead."""
@@ -62,6 +62,6 @@ class Patience:
         self._stopped = False
         if self._asked is not None and now - self._asked >= _ANSWER_SECONDS:
             self._warden.end_now(f"it had not answered for {_ANSWER_SECONDS:.0f} s")
-        elif self._asked is None and now - self._heard >= _QUIET_SECONDS and self._outbox is not None:
+        elif self._asked is None and now - self._kinds_seen >= _QUIET_SECONDS and self._send_queue is not None:
             self._asked = now
-            self._outbox.ping()
+            self._send_queue.ping()

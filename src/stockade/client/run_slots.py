@@ -23,21 +23,21 @@ AGAIN_SECONDS = 1.0
 """A look for descriptors that others have closed is taken so often."""
 
 
-class Place:
+class RunSlot:
     """Room for one run, until it leaves."""
 
-    def __init__(self, room: Room, holder: Hashable) -> None:
-        self._room = room
+    def __init__(self, slots: RunSlots, holder: Hashable) -> None:
+        self._slots = slots
         self._holder: Hashable | None = holder
 
     def leave(self) -> None:
         """Give it to the next that waits."""
         holder, self._holder = self._holder, None
         if holder is not None:
-            self._room.leave(holder)
+            self._slots.leave(holder)
 
 
-class Room:
+class RunSlots:
     """Counts the runs that go on, and has the others wait. Thread-safe."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Room:
         self._held: Counter[Hashable] = Counter()
         self._waiting: deque[Callable[[], object]] = deque()
 
-    def enter(self) -> Place:
+    def enter(self) -> RunSlot:
         """Return a place, as soon as there is one. The thread has it."""
         holder = threading.get_ident()
         place = self.attempt(holder)
@@ -66,12 +66,12 @@ class Room:
                 self.leave_queue(called.set, has_place=place is not None)
         return place
 
-    def enter_at_once(self) -> Place:
+    def enter_at_once(self) -> RunSlot:
         """Return a place for a run that takes no descriptor which is not open already."""
         holder = threading.get_ident()
         with self._lock:
             self._held[holder] += 1
-        return Place(self, holder)
+        return RunSlot(self, holder)
 
     def leave(self, holder: Hashable) -> None:
         """Take a place back."""
@@ -83,7 +83,7 @@ class Room:
                 del self._held[holder]
         self._call_next()
 
-    def attempt(self, holder: Hashable) -> Place | None:
+    def attempt(self, holder: Hashable) -> RunSlot | None:
         """Return a place if there is one. Raises ``SetupError`` where all that there are is held by who asks."""
         with self._lock:
             held = self._held.total()
@@ -97,7 +97,7 @@ class Room:
             if short:
                 return None
             self._held[holder] += 1
-        return Place(self, holder)
+        return RunSlot(self, holder)
 
     def queue(self, call: Callable[[], object], *, first: bool = False) -> None:
         """Have ``call`` called, from any thread, when it is its turn; ``first`` if it was, and another was faster."""
@@ -134,17 +134,17 @@ def _shortage(held: int) -> str:
         return f"under a limit of {hard} open files {most} runs go on at a time"
     if held * 32 < soft:
         return ""  # far from it, whatever else is open
-    spare = max(8, min(64, soft // 4))
+    unused = max(8, min(64, soft // 4))
     opened = os.stat("/proc/self/fd").st_size or len(os.listdir("/proc/self/fd"))  # noqa: PTH116, PTH208 - on a hot path
-    return f"{opened} of {soft} descriptors are open" if opened + _PER_RUN + spare > soft else ""
+    return f"{opened} of {soft} descriptors are open" if opened + _PER_RUN + unused > soft else ""
 
 
-room = Room()
+slots = RunSlots()
 
 
 def _forget_in_child() -> None:
-    global room
-    room = Room()
+    global slots
+    slots = RunSlots()
 
 
 os.register_at_fork(after_in_child=_forget_in_child)

@@ -8,19 +8,19 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from stockade.client.exchange import Conversation
+from stockade.client.exchange import Exchange
 from stockade.client.sending import send_now
 from stockade.core import trace
 from stockade.core.errors import JobError
 from stockade.runs.events import Event
 
 
-class Outbox:
+class SendQueue:
     """Guards the conversation and sends what it has to say, never waiting: what the socket has no room for stays, and
     whoever waits on the socket is woken to see to it."""
 
-    def __init__(self, talk: Conversation, sock: socket.socket) -> None:
-        self.talk = talk
+    def __init__(self, exchange: Exchange, sock: socket.socket) -> None:
+        self.exchange = exchange
         self._sock = sock
         self._lock = threading.Lock()
         self._shut = False
@@ -30,14 +30,14 @@ class Outbox:
         """Wakes up whoever waits on the socket; called from any thread, and never once this is closed."""
 
     @contextmanager
-    def speaking(self) -> Iterator[Conversation | None]:
+    def locked(self) -> Iterator[Exchange | None]:
         """Hold the conversation while something is put into it, then send; ``None`` is one that is over, or the parent
         process's."""
         if self.is_inherited:
             yield None
             return
         with self._lock:
-            yield None if self._closed or self.talk.finished else self.talk
+            yield None if self._closed or self.exchange.finished else self.exchange
             if self._flush():
                 self.wake()
 
@@ -57,21 +57,21 @@ class Outbox:
             return self._flush()
 
     def feed(self, data: bytes, *, reset: bool = False, why: str = "") -> list[Event]:
-        """Take what came from the warden; see ``Conversation.feed``."""
+        """Take what came from the warden; see ``Exchange.feed``."""
         with self._lock:
-            return list(self.talk.feed(data, reset=reset, why=why))
+            return list(self.exchange.feed(data, reset=reset, why=why))
 
     def ping(self) -> None:
         """Ask the warden for an answer."""
         with self._lock:
             if not self._closed:
-                self.talk.ping()
+                self.exchange.ping()
                 self._flush()
 
     def send_input(self, data: bytes | None) -> None:
         """Hand over a piece of standard input."""
         with self._lock:
-            self.talk.send_input(data)
+            self.exchange.send_input(data)
 
     def close(self) -> None:
         """Say nothing more: the socket may be another run's from now on."""
@@ -83,18 +83,18 @@ class Outbox:
     def _flush(self) -> bool:
         if self._closed:
             return False
-        if self.talk.cancelled:
+        if self.exchange.cancelled:
             self._hang_up()
-        trace.note(self.talk.trace, trace.SENT)
+        trace.note(self.exchange.trace, trace.SENT)
         try:
-            while self.talk.outgoing:
-                del self.talk.outgoing[: send_now(self._sock, self.talk.outgoing)]
+            while self.exchange.outgoing:
+                del self.exchange.outgoing[: send_now(self._sock, self.exchange.outgoing)]
         except BlockingIOError:
             return True
         except (BrokenPipeError, ConnectionResetError):
-            self.talk.cut_off()  # the end comes by reading
+            self.exchange.cut_off()  # the end comes by reading
         else:
-            self.talk.all_sent()
+            self.exchange.all_sent()
         return False
 
     def _hang_up(self) -> None:
@@ -104,7 +104,7 @@ class Outbox:
                 self._sock.shutdown(socket.SHUT_WR)
 
 
-class Bell:
+class WakeupPipe:
     """A descriptor that any thread can make readable (eventfd(2))."""
 
     def __init__(self) -> None:
@@ -114,7 +114,7 @@ class Bell:
         """Make it readable."""
         os.eventfd_write(self.fd, 1)
 
-    def hush(self) -> None:
+    def clear(self) -> None:
         """Take notice."""
         with suppress(BlockingIOError):
             os.eventfd_read(self.fd)

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from stockade.core.launch import Watch
-from stockade.warden.run.head_tail import Keeper
+from stockade.warden.run.head_tail import HeadTail
 
 
-class Intake:
+class StreamBuffer:
     """Takes what comes. Where the launch limits output, the warden keeps the tail; else we keep one ourselves."""
 
     def __init__(self, watch: Watch, keep: int | None) -> None:
         """``keep`` is the most to hold where nothing limits output; ``None`` is all."""
         self._limited = watch.output_bytes is not None
         limit = watch.output_bytes if self._limited else keep
-        self._keeper = Keeper(limit, head_only=self._limited and watch.kill_on_output)
+        self._head_tail = HeadTail(limit, head_only=self._limited and watch.kill_on_output)
         self._head = bytearray()
         self._came = 0
 
     def take(self, data: bytes) -> None:
         """Take the next piece."""
         self._came += len(data)
-        self._head += self._keeper.take(data)
+        self._head += self._head_tail.take(data)
 
     def rest(self, count: int, tail: bytes) -> tuple[int, bytes]:
         """Return position and bytes of what has not come, of a stream of ``count`` bytes that ends with ``tail``."""
@@ -31,6 +31,6 @@ class Intake:
         """Return the beginning."""
         return bytes(self._head)
 
-    def tail(self, told: bytes) -> bytes:
-        """Return the end, of which the warden has ``told``."""
-        return told if self._limited else self._keeper.tail()
+    def tail(self, kept_tail: bytes) -> bytes:
+        """Return the end, of which the warden has ``kept_tail``."""
+        return kept_tail if self._limited else self._head_tail.tail()

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from stockade.client import reaping, run_slots
-from stockade.client.connection import Line
-from stockade.client.liveness import Patience
-from stockade.client.run_slots import Place
+from stockade.client.connection import Connection
+from stockade.client.liveness import Liveness
+from stockade.client.run_slots import RunSlot
 from stockade.core.errors import SetupError
 from stockade.core.loading import removed
 from stockade.linux import descendants, faults
@@ -124,40 +124,40 @@ class WardenProcess:
                 self._facts = HostFacts.from_probe(self._hello())
             return self._facts
 
-    def line(self) -> Line:
+    def connect(self) -> Connection:
         """Return a line to the warden for one run; a context manager."""
-        return self.idle() or Line(self, self._connect(), {})
+        return self.idle() or Connection(self, self._connect(), {})
 
-    def idle(self) -> Line | None:
+    def idle(self) -> Connection | None:
         """Return one over which there was a run before, if there is any."""
         while True:
             try:
-                sock, said = self._idle.pop()
+                sock, remembered = self._idle.pop()
             except IndexError:
                 return None
             if not _has_ended(sock):
-                return Line(self, sock, said)
+                return Connection(self, sock, remembered)
             sock.close()
 
-    def take_back(self, line: Line) -> None:
+    def take_back(self, connection: Connection) -> None:
         """Keep a line's socket for the next run, or close it."""
         if self._owner != os.getpid():
-            line.sock.close()  # the run goes on in the parent of this process
-        elif line.settled and len(self._idle) < _IDLE:
-            if line.sock.gettimeout() is not None:  # asyncio had it
-                line.sock.setblocking(True)
-            self._idle.append((line.sock, line.said))
+            connection.sock.close()  # the run goes on in the parent of this process
+        elif connection.reusable and len(self._idle) < _IDLE:
+            if connection.sock.gettimeout() is not None:  # asyncio had it
+                connection.sock.setblocking(True)
+            self._idle.append((connection.sock, connection.remembered))
         else:
             with suppress(OSError):
-                line.sock.shutdown(socket.SHUT_RDWR)  # a process that was forked meanwhile holds a copy
-            line.sock.close()
+                connection.sock.shutdown(socket.SHUT_RDWR)  # a process that was forked meanwhile holds a copy
+            connection.sock.close()
 
     def _connect(self) -> socket.socket:
         ours, theirs = _pair()
-        patience = Patience(self)
+        liveness = Liveness(self)
         try:
             while not self._sent(theirs.fileno()):
-                patience.wait(self._control, select.POLLOUT)
+                liveness.wait(self._control, select.POLLOUT)
         except OSError as error:
             ours.close()
             end_if_exiting()
@@ -197,11 +197,11 @@ class WardenProcess:
             self._idle.pop()[0].close()
 
     def _hello(self) -> dict[str, object]:
-        decoder, patience = protocol.Decoder(), Patience(self)
+        decoder, liveness = protocol.Decoder(), Liveness(self)
         until = time.monotonic() + _START_SECONDS
         try:
             while time.monotonic() < until:
-                if not patience.wait(self._control):
+                if not liveness.wait(self._control):
                     continue
                 data = self._control.recv(1 << 16)
                 if not data:
@@ -288,11 +288,11 @@ def current() -> WardenProcess:
         return _current
 
 
-def line(place: Place | None = None) -> Line:
+def connect(place: RunSlot | None = None) -> Connection:
     """Return a line to this process's warden for one run; to a new one if the last one turns out to be gone. ``place``
     is the room for it, for which others wait."""
     end_if_exiting()
-    place = place or run_slots.room.enter()
+    place = place or run_slots.slots.enter()
     try:
         found = _line()
     except BaseException:
@@ -302,19 +302,19 @@ def line(place: Place | None = None) -> Line:
     return found
 
 
-def _line() -> Line:
+def _line() -> Connection:
     try:
-        return current().line()
+        return current().connect()
     except WardenGoneError:
-        return current().line()
+        return current().connect()
 
 
-def idle_line() -> Line | None:
+def idle_connection() -> Connection | None:
     """Return a line to this process's warden over which there was a run before, if there is any; its other end may be
     gone."""
     found = None if _current is None else _current.idle()
     if found is not None:
-        found.place = run_slots.room.enter_at_once()
+        found.place = run_slots.slots.enter_at_once()
     return found
 
 

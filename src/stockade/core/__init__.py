@@ -1,1 +1,1 @@
-"""TODO."""
+"""Plain records, units and errors that every other room uses."""

@@ -7,8 +7,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-    from stockade.runs.result import Result
-
 
 class StockadeError(Exception):
     """Base of every error that stockade raises on purpose."""
@@ -94,22 +92,6 @@ class ProtocolError(StockadeError):
     """A guest or a warden sent bytes that break the protocol."""
 
 
-class ResultError(StockadeError):
-    """Base of what ``Result.check()`` raises. ``result`` is the result it was raised for."""
-
-    def __init__(self, message: str, result: Result) -> None:
-        self.result = result
-        super().__init__(message)
-
-
-class ResourceExhausted(ResultError):
-    """The run was ended by a limit."""
-
-
-class GuestFailed(ResultError):
-    """The code ran and failed: a non-zero exit status or a signal."""
-
-
 class CommitError(StockadeError):
     """Changes could not be brought into the project; nothing of it was changed.
 
@@ -125,7 +107,3 @@ class CommitError(StockadeError):
     def as_json(self) -> dict[str, Any]:
         """Return the conflicts as a list of ``path`` and ``reason``."""
         return super().as_json() | {"conflicts": [vars(item) for item in self.conflicts]}
-
-
-class Cancelled(ResultError):
-    """The caller cancelled the run."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     Step = tuple[Any, ...]
-    Form = tuple[tuple[str, ...], Mapping[str, str], bool, tuple[Step, ...]]
+    TemplateFields = tuple[tuple[str, ...], Mapping[str, str], bool, tuple[Step, ...]]
 """A step: the name of a method of ``linux.stage.Stage`` and its arguments: text, numbers, bytes, lists and mappings.
 A form: command line, environment, whether there is a channel, and steps; all that a guest is told but the source."""
 
@@ -112,7 +112,7 @@ class Warm(Record):
     """Steps of a copy of it that becomes the init of a PID namespace, in which guests run one after another."""
     network: bytes
     """Steps that bring up the network of such a namespace."""
-    room: bytes
+    mounts: bytes
     """Steps that lay out what guests find there, until one has left a trace in it."""
     guest: bytes
     """Steps of a copy of that one, which becomes a guest: done ahead of demand."""
@@ -150,7 +150,7 @@ class Launch(Record):
     """The text to be run, where one of ``steps`` is a ``JOB_SOURCE``."""
     groups: Groups = Groups()
     watch: Watch = Watch()
-    bare: bool = False
+    without_namespaces: bool = False
     """Whether the cell has no namespaces of its own: the guest shares the host's, or an engine makes them."""
     own_network: bool = True
     host_uid: int | None = None
@@ -169,7 +169,7 @@ class Launch(Record):
     repeats: bool = False
     """Whether the next one over the same socket may differ from it in its source alone: its steps are remembered, and
     it may be handed to its guest by the caller, past the warden."""
-    loosened: Mapping[str, str] = {}
+    concessions: Mapping[str, str] = {}
     """Guarantees that this very job takes away from its plan, with a sentence each: none without the policy's word."""
     trace: int = 0
     """The number under which the run's steps are noted; 0 is none (see ``_trace``)."""
@@ -201,7 +201,7 @@ class Launch(Record):
         """Return what both ends of a socket keep of it for the next one."""
         return self.adding(**_OF_ONE_RUN) if self.repeats else self.adding(**_OF_ONE_RUN, steps=())
 
-    def apart(self, source: bytes | None) -> Launch | None:
+    def with_separate_source(self, source: bytes | None) -> Launch | None:
         """Return it with this very ``source`` apart from its steps; ``None`` where it is not one of them."""
         places = [at for at, step in enumerate(self.steps) if step[0] == "job_file" and step[-1] is source]
         if source is None or len(places) != 1:
@@ -216,7 +216,7 @@ class Launch(Record):
         return tuple(("job_file", *step[1:], self.source) if step[0] == JOB_SOURCE else step for step in self.steps)
 
     @property
-    def form(self) -> Form:
+    def template(self) -> TemplateFields:
         """All of it that its guest is told but the source."""
         return self.argv, self.environment, self.channel, self.steps
 

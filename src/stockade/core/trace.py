@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 CALLED, PLANNED, SENT = "called", "planned", "sent"
 READ, TAKEN, HANDED_OVER = "read", "taken", "handed over"
-WOKEN, DRESSED, SEALED = "woken", "dressed", "sealed"
-BEGUN, ENDED, ANNOUNCED = "begun", "ended", "announced"
-STARTED, HEARD, ALONE, ANSWERED = "started", "heard", "alone", "answered"
+WOKEN, APPLIED, SEALED = "woken", "applied", "sealed"
+BEGUN, ENDED, COMPLETED = "begun", "ended", "completed"
+STARTED, COMPLETION_SEEN, ALONE, ANSWERED = "started", "completion seen", "alone", "answered"
 RECEIVED, RETURNED = "received", "returned"
-RELEASED, REAPED, EMPTY, FURNISHED = "released", "reaped", "empty", "furnished"
+RELEASED, REAPED, EMPTY, SET_UP = "released", "reaped", "empty", "set up"
 STEPS = {
     CALLED: ("caller", "the public function is called"),
     PLANNED: ("caller", "the job is a launch: plan, files, limits"),
@@ -30,21 +30,21 @@ STEPS = {
     TAKEN: ("warden", "a place for the guest is there"),
     HANDED_OVER: ("warden", "counters run, limits are set; the guest is sent its launch"),
     WOKEN: ("guest", "the launch is read"),
-    DRESSED: ("guest", "its files lie there, its limits hold"),
+    APPLIED: ("guest", "its files lie there, its limits hold"),
     SEALED: ("guest", "other descriptors are closed, the filter holds"),
     BEGUN: ("guest", "arguments, environment and modules are those of a fresh interpreter"),
     ENDED: ("guest", "the source was read, compiled and run"),
-    ANNOUNCED: ("guest", "exit handlers are through, streams flushed; the end is announced"),
+    COMPLETED: ("guest", "exit handlers are through, streams flushed; the end is announced"),
     STARTED: ("warden", "it is known that the code runs; beside the guest, nobody waits for it"),
-    HEARD: ("warden", "the end is announced; the guest is killed"),
+    COMPLETION_SEEN: ("warden", "the end is announced; the guest is killed"),
     ALONE: ("warden", "its group was asked: there is no other process to wait for"),
     ANSWERED: ("warden", "pipes, counters and limits are read; the answer is sent"),
     RECEIVED: ("caller", "the answer is read"),
     RETURNED: ("caller", "the result is made and returned"),
     RELEASED: ("warden", "the place is given back, and the next guest is asked for"),
-    REAPED: ("keeper", "nothing of the guest is left"),
+    REAPED: ("worker", "nothing of the guest is left"),
     EMPTY: ("warden", "that is known"),
-    FURNISHED: ("warden", "the next guest is there, and furnished"),
+    SET_UP: ("warden", "the next guest is there, and furnished"),
 }
 """Each step: whose it is, and what is done by then since the step before it. In the order of a warm run."""
 _GUESTS = frozenset(step for step, (process, _) in STEPS.items() if process == "guest")
@@ -66,14 +66,14 @@ def take() -> list[Note]:
     return taken
 
 
-def spell(taken: Iterable[Note]) -> str:
+def encode_notes(taken: Iterable[Note]) -> str:
     """Return notes as a line of a guest's report."""
     return '{"trace": [' + ", ".join(f'["{step}", {at}]' for _, step, at in taken) + "]}"
 
 
-def told(number: int, said: Any) -> list[Note]:
+def reported_notes(number: int, reported: Any) -> list[Note]:
     """Return what the guest of run ``number`` claims to have noted: its own word, like all that it reports."""
-    if not isinstance(said, list):
+    if not isinstance(reported, list):
         return []
-    pairs = (each for each in said if isinstance(each, list) and len(each) == 2)
+    pairs = (each for each in reported if isinstance(each, list) and len(each) == 2)
     return [(number, step, at) for step, at in pairs if isinstance(step, str) and step in _GUESTS and type(at) is int]

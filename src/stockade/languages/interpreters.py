@@ -16,18 +16,20 @@ from stockade.core.errors import JobError
 _SECONDS = 20
 
 
-def locate(named: str | None, usual: Sequence[str], install: str) -> str:
-    """Return the path of the interpreter ``named``, or of the first ``usual`` one on the caller's PATH."""
+def locate(named: str | None, default_names: Sequence[str], install: str) -> str:
+    """Return the path of the interpreter ``named``, or of the first ``default_names`` one on the caller's PATH."""
     if named is not None:
         path = Path(named).expanduser().absolute()
         if not path.is_file():
             raise JobError(f"interpreter {named!r}: {path} is not there")
         return str(path)
-    for name in usual:
+    for name in default_names:
         found = shutil.which(name)
         if found is not None:
             return str(Path(found).absolute())
-    raise JobError(f"{usual[0]} is not installed: no {' or '.join(usual)} on the PATH; install it: {install}")
+    raise JobError(
+        f"{default_names[0]} is not installed: no {' or '.join(default_names)} on the PATH; install it: {install}"
+    )
 
 
 def ask(executable: str, *words: str, kind: str, asked: str | None = None) -> list[Any]:

@@ -63,13 +63,13 @@ class Ruby:
 @lru_cache(maxsize=64)
 def _template(found: Interpreter, library: str, folder: str) -> Template | None:
     """Return how to have this interpreter started already: as a library of a Python that can make copies of itself."""
-    keeper = python.of_the_system()
-    if not library or not keeper or found.version[:2] not in _WARM:
+    host_python = python.of_the_system()
+    if not library or not host_python or found.version[:2] not in _WARM:
         return None
     agent, zygote = f"{folder}/agent.rb", f"{folder}/zygote.py"
     words = (found.executable, agent, "0", "0", f"{folder.rpartition('/')[0]}/main.rb")
     return Template(
-        argv=(keeper, "-I", "-S", "-B", zygote, library, *words),
+        argv=(host_python, "-I", "-S", "-B", zygote, library, *words),
         shown=((str(_ZYGOTE), zygote), (str(_AGENT), agent)),
         environment=(python.BIND_NOW,),
     )

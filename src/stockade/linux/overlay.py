@@ -68,7 +68,7 @@ def attach_read_only(source: int, scratch: int, target: int) -> None:
     libc.mount("overlay", f"/proc/self/fd/{target}", "overlay", flags, f"lowerdir={lower},{_OPTIONS}")
 
 
-def rehearse(folder: str) -> str:
+def why_no_overlay(folder: str) -> str:
     """Return why no overlay can be mounted in ``folder``, a fresh tmpfs; an empty text says that one can be."""
     names: Sequence[str] = [f"{folder}/.{name}" for name in ("lower", "upper", "work", "target")]
     try:

@@ -45,14 +45,14 @@ _DISKLESS = frozenset((
 _OVER_DISKS = frozenset(("btrfs", "overlay"))
 """Those without a disk of their own that read the disks below in the name of whoever asks."""
 _IDENTITY = 1000
-_REHEARSAL = (
+_TRIAL_STEPS = (
     ("cgroup_namespace",),
     ("root", 1 << 16, 64),
     ("proc",),
     ("hostname", "stockade"),
     ("loopback",),
 )
-_REHEARSED_LAST = (
+_LAST_TRIAL_STEPS = (
     ("leave_host",),
     ("seal_root", True),
     ("identity", _IDENTITY, _IDENTITY),
@@ -97,11 +97,11 @@ def _namespaces(guest_uid: int) -> dict[str, Any]:
         flags |= flag
     reasons = {}
     if os.geteuid() == 0:
-        reasons["root"], trouble = _try(flags, lambda: _rehearse_as_root(guest_uid))
+        reasons["root"], trouble = _try(flags, lambda: _try_as_root(guest_uid))
         if not reasons["root"]:
             return {"namespaces": True, "privileged": True, "namespace_reasons": {}, "no_overlay": trouble}
     uid, gid = os.geteuid(), os.getegid()  # inside, before anything is mapped, they would be 65534
-    reasons["user"], trouble = _try(flags | processes.NEW_USER, lambda: _rehearse_as_user(uid, gid))
+    reasons["user"], trouble = _try(flags | processes.NEW_USER, lambda: _try_as_user(uid, gid))
     if not reasons["user"]:
         return {"namespaces": True, "privileged": False, "namespace_reasons": {}, "no_overlay": trouble}
     for name, flag in _ALL:
@@ -116,21 +116,21 @@ def _namespaces(guest_uid: int) -> dict[str, Any]:
     }
 
 
-def _rehearse_as_root(guest_uid: int) -> str:
-    return _rehearse(Stage(uid=guest_uid, gid=guest_uid, privileged=True))
+def _try_as_root(guest_uid: int) -> str:
+    return _try_steps(Stage(uid=guest_uid, gid=guest_uid, privileged=True))
 
 
-def _rehearse_as_user(uid: int, gid: int) -> str:
+def _try_as_user(uid: int, gid: int) -> str:
     proc = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
     users.map_identity(proc, 0, uid, 0, gid)
-    return _rehearse(Stage(uid=0, gid=0, privileged=False))
+    return _try_steps(Stage(uid=0, gid=0, privileged=False))
 
 
-def _rehearse(stage: Stage) -> str:
+def _try_steps(stage: Stage) -> str:
     """Do what a run does; return why it could not have an overlay, if it could not."""
-    stage.apply(_REHEARSAL)
-    trouble = overlay.rehearse("")
-    stage.apply(_REHEARSED_LAST)
+    stage.apply(_TRIAL_STEPS)
+    trouble = overlay.why_no_overlay("")
+    stage.apply(_LAST_TRIAL_STEPS)
     _check_fork_limit()
     return trouble
 
@@ -196,20 +196,20 @@ def _try(flags: int, work: Callable[[], str]) -> tuple[str, str]:
         os.close(write)
         return f"clone: {os.strerror(error.errno or 0)}", ""
     if pid == 0:
-        reason = said = ""
+        reason = answer = ""
         try:
-            said = work()
+            answer = work()
         except OSError as error:
             reason = error.strerror or os.strerror(error.errno or errno.EIO)
         except BaseException as error:  # the child must end here, whatever went wrong
             reason = repr(error)
-        os.write(write, f"{reason[:500]}\0{said[:500]}".encode())
+        os.write(write, f"{reason[:500]}\0{answer[:500]}".encode())
         os._exit(0)
     os.close(write)
-    reason, _, said = os.read(read, 4000).decode().partition("\0")
+    reason, _, answer = os.read(read, 4000).decode().partition("\0")
     os.close(read)
     _, status = os.waitpid(pid, 0)
-    return (reason, said) if status == 0 else (f"killed in the attempt ({status})", "")
+    return (reason, answer) if status == 0 else (f"killed in the attempt ({status})", "")
 
 
 def _core_handler() -> str:

@@ -29,7 +29,7 @@ from stockade.core.launch import JOB_SOURCE
 from stockade.linux import faults, landlock, mounts
 from stockade.linux import limits as rlimits
 from stockade.linux.seccomp import install as seccomp
-from stockade.linux.steps.host import BareSteps
+from stockade.linux.steps.host import HostSteps
 from stockade.linux.steps.root import RootSteps
 from stockade.linux.steps.warm import WarmSteps
 from stockade.linux.steps.workspace import WorkspaceSteps
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-REHEARSAL = ".rehearsal"
+WARM_UP_FILE = ".warm_up"
 """The file of a job that is run before there is any; see ``warden/warm/keeper``."""
 
 
-class Stage(RootSteps, WorkspaceSteps, BareSteps, WarmSteps):
+class Stage(RootSteps, WorkspaceSteps, HostSteps, WarmSteps):
     """Carries out steps: those of the classes it is made of, and the last ones, which every kind of cell takes."""
 
     def apply(self, steps: Sequence[Sequence[Any]]) -> None:
@@ -61,43 +61,43 @@ class Stage(RootSteps, WorkspaceSteps, BareSteps, WarmSteps):
         self._ceilings = rlimits.ceilings()
         self._present = rlimits.prepare(rlimits.present(), self._ceilings)
 
-    def foresee(self, steps: Sequence[Sequence[Any]]) -> str:
+    def prepare_template(self, steps: Sequence[Sequence[Any]]) -> str:
         """Work out what can be of the ``steps`` that a process forked from this one is most likely going to take.
         Return the name of the file in the job's folder that the source is to be in."""
         self.apply([step for step in steps if step[0] == "limits"])
-        self._foreseen_limits, self._limits = self._limits, []
-        self._foreseen = [step for step in steps if step[0] != "limits"]
-        self._source_at = next(at for at, step in enumerate(self._foreseen) if step[0] == JOB_SOURCE)
-        _, name = self._foreseen[self._source_at]
-        self._foreseen[self._source_at] = ("job_file", name)
+        self._template_limits, self._limits = self._limits, []
+        self._template_steps = [step for step in steps if step[0] != "limits"]
+        self._source_at = next(at for at, step in enumerate(self._template_steps) if step[0] == JOB_SOURCE)
+        _, name = self._template_steps[self._source_at]
+        self._template_steps[self._source_at] = ("job_file", name)
         return str(name)
 
-    def apply_foreseen(self, source: bytes) -> None:
+    def apply_template(self, source: bytes) -> None:
         """Carry out the steps that were foreseen, with this ``source``; an ``OSError`` names the step that failed."""
-        self._limits = self._foreseen_limits
-        self._foreseen[self._source_at] = (*self._foreseen[self._source_at], source)
-        self.apply(self._foreseen)
+        self._limits = self._template_limits
+        self._template_steps[self._source_at] = (*self._template_steps[self._source_at], source)
+        self.apply(self._template_steps)
 
     def seal(self) -> None:
         """Set the limits that were worked out; only execve may come after."""
         rlimits.apply(self._limits)
 
-    def rehearse(self, source: bytes) -> str:
-        """Take steps like those of a launch, which change nothing that ``end_rehearsal`` does not undo. Return the name
+    def warm_up(self, source: bytes) -> str:
+        """Take steps like those of a launch, which change nothing that ``end_warm_up`` does not undo. Return the name
         of the file in the job's folder that the ``source`` is in."""
-        name, _ = self._usual
-        self.apply([("job_file", name or REHEARSAL, source)])
-        return name or REHEARSAL
+        name, _ = self._source_file
+        self.apply([("job_file", name or WARM_UP_FILE, source)])
+        return name or WARM_UP_FILE
 
-    def end_rehearsal(self) -> None:
+    def end_warm_up(self) -> None:
         """Undo it."""
         rlimits.apply(self._present)
-        name, fd = self._usual
+        name, fd = self._source_file
         if name:
             os.ftruncate(fd, 0)
             os.lseek(fd, 0, os.SEEK_SET)
         else:
-            os.unlink(REHEARSAL, dir_fd=self._job)
+            os.unlink(WARM_UP_FILE, dir_fd=self._job)
 
     def do_landlock(self, ruleset: dict[str, Any], exact: Sequence[str] = ()) -> None:
         """Give up every right to files, and every way to processes outside, that the ruleset does not name.

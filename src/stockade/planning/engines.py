@@ -72,5 +72,5 @@ def _ask(path: str, arguments: tuple[str, ...], as_root: bool) -> tuple[str, str
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:
         return "", f"{path} cannot be run: {error}"
-    said = (answer.stderr.strip() or answer.stdout.strip())[-_EVIDENCE:]
-    return answer.stdout, "" if answer.returncode == 0 else f"{path}: exit status {answer.returncode}: {said}"
+    evidence = (answer.stderr.strip() or answer.stdout.strip())[-_EVIDENCE:]
+    return answer.stdout, "" if answer.returncode == 0 else f"{path}: exit status {answer.returncode}: {evidence}"

@@ -253,6 +253,6 @@ _HELPED = {
 
 def _shortfall(guarantee: Guarantee, held: Enforcement, floor: Strength) -> str:
     have = "nothing holds it" if held.strength is Strength.ABSENT else f"{held.mechanism} is {held.strength} only"
-    loosen = f"or accept less: accept={{{guarantee.value!r}: {held.strength.value!r}}}"
+    accept_less = f"or accept less: accept={{{guarantee.value!r}: {held.strength.value!r}}}"
     lift = f", or lift it: limits={{{guarantee.value!r}: 'unlimited'}}" if guarantee in LIMITS else ""
-    return f"{have}, {floor} is asked for ({held.note or 'no better mechanism here'}); {loosen}{lift}"
+    return f"{have}, {floor} is asked for ({held.note or 'no better mechanism here'}); {accept_less}{lift}"

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from stockade.core.errors import FieldProblem, PolicyError, SetupError
 from stockade.linux import faults, landlock
+from stockade.planning.denial import Denial
 from stockade.policy.guarantees import Guarantee, Isolation
-from stockade.runs.result import Denial
 
 if TYPE_CHECKING:
     from stockade.linux.seccomp import Table
@@ -83,11 +83,11 @@ def errnos(plan: Plan) -> dict[int, int]:
     return _table(_of(plan)).refusals()
 
 
-def denials(plan: Plan, told: Iterable[tuple[int, int, Sequence[int]]]) -> tuple[Denial, ...]:
+def denials(plan: Plan, refused: Iterable[tuple[int, int, Sequence[int]]]) -> tuple[Denial, ...]:
     """Return in words what the warden has refused: number, count and the first arguments of each call."""
     rules = _of(plan)
     path = plan.policy.security.syscalls_file
-    return tuple(_denial(rules, path, number, count, tuple(args)) for number, count, args in told)
+    return tuple(_denial(rules, path, number, count, tuple(args)) for number, count, args in refused)
 
 
 def _problem(path: str, reason: str) -> PolicyError:

@@ -60,7 +60,7 @@ def under(policy: Policy, ceiling: Ceiling, trust: str | None = None) -> tuple[P
     for path, most in _bounded(policy, ceiling, trust).items():
         ours = value_of(policy, path)
         try:
-            value = RULES[path].meet(ours, most, policy)
+            value = RULES[path].take_stricter(ours, most, policy)
         except ValueError as reason:
             problems.append(_problem(path, ours, str(reason), ceiling, path))
         else:

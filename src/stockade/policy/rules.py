@@ -9,7 +9,7 @@ from typing import Any
 
 from stockade.policy import stricter
 
-Meet = Callable[[Any, Any, Any], Any]
+TakeStricter = Callable[[Any, Any, Any], Any]
 """A field's value, the ceiling's, and the whole policy that the first is from, to the stricter value.
 
 Raises ``ValueError`` with the reason where the ceiling forbids the value and nothing sensible lies between the two.
@@ -29,7 +29,7 @@ class Written(Enum):
 class Rule:
     """One field. Of two layers that set it the later wins, whole; with ``by_key``, key by key."""
 
-    meet: Meet
+    take_stricter: TakeStricter
     written: Written = Written.TEXT
     by_key: bool = False
     optional: bool = False

@@ -10,7 +10,7 @@ from stockade.profiling.steps import Step, Trace
 _WIDTH, _LEFT, _RIGHT = 960, 84, 20
 _LANE, _BAR, _ROW = 46, 26, 20
 _TOP = 58
-_COLOURS = {"caller": "#2f6fb3", "warden": "#b3622f", "guest": "#3a8f4d", "keeper": "#7a52a8"}
+_COLOURS = {"caller": "#2f6fb3", "warden": "#b3622f", "guest": "#3a8f4d", "worker": "#7a52a8"}
 _NARROWEST = 13
 _TICKS = 8
 

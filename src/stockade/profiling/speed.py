@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from stockade.api.sandbox import Sandbox
+from stockade.api.sandbox import Runner
 from stockade.backends import registry
 from stockade.client import warden_process
 from stockade.core import errors
@@ -92,11 +92,11 @@ def _calls(interpreter: str | None) -> dict[str, Call | str]:
 
 
 def _sandboxed(backend: str, interpreter: str | None, *, warm: bool) -> Call:
-    made: list[Sandbox] = []
+    made: list[Runner] = []
 
     def call(source: str) -> None:
         if not made:
-            made.append(Sandbox(Policy(accept=_ACCEPT), backend=backend, warm=warm))
+            made.append(Runner(Policy(accept=_ACCEPT), backend=backend, warm=warm))
         made[0].run(source, interpreter=interpreter).check()
 
     return call

@@ -9,18 +9,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from stockade.api.sandbox import Sandbox
+from stockade.api.sandbox import Runner
 from stockade.core import trace as _trace
 from stockade.core.errors import JobError
 
 _FIRST = 5
 """Runs that do not count: the first ones find nothing ready."""
 _AFTER = {
-    _trace.STARTED: (_trace.DRESSED,),
+    _trace.STARTED: (_trace.APPLIED,),
     _trace.RELEASED: (_trace.ANSWERED,),
-    _trace.REAPED: (_trace.HEARD, _trace.DRESSED),
+    _trace.REAPED: (_trace.COMPLETION_SEEN, _trace.APPLIED),
     _trace.EMPTY: (_trace.REAPED,),
-    _trace.FURNISHED: (_trace.EMPTY,),
+    _trace.SET_UP: (_trace.EMPTY,),
 }
 """What a step waits for where that is not the one before it: the first of these that there is."""
 _ENDING = (_trace.REAPED, _trace.EMPTY)
@@ -66,12 +66,12 @@ class Trace:
 def trace(runs: int, *, pause: float = 0.01, warm: bool = True, **options: Any) -> Iterator[Trace | int]:
     """Run a small program ``runs`` times, ``pause`` seconds apart; yield how many are done, and the trace at the end.
 
-    ``options`` are for ``Sandbox``. Raises ``JobError`` where a run does not end well.
+    ``options`` are for ``Runner``. Raises ``JobError`` where a run does not end well.
     """
-    box = Sandbox(warm=warm, **options)
+    box = Runner(warm=warm, **options)
     _trace.take()
     for number in range(1, _FIRST + runs + 2):  # what comes behind the last answer is told with the next one
-        box._opener.trace = number
+        box._launcher.trace = number
         _trace.note(number, _trace.CALLED)
         result = box.run(f"print({number})")
         _trace.note(number, _trace.RETURNED)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from stockade.core.errors import JobError
-from stockade.workspace.artifacts import Caps
+from stockade.workspace.artifacts import ArtifactLimits
 from stockade.workspace.project import Project
 
 _LONGEST_NAME, _LONGEST_PATH = 255, 3000  # NAME_MAX; PATH_MAX, with room for where it is laid
@@ -42,7 +42,7 @@ class Job:
     environment: Mapping[str, str] = field(default_factory=dict)
     artifacts: tuple[str, ...] = ()
     """Patterns of files to bring out of the workspace when the run is over."""
-    caps: Caps = field(default_factory=Caps)
+    caps: ArtifactLimits = field(default_factory=ArtifactLimits)
     """Bounds on what comes out."""
     preload: tuple[str, ...] = ()
     """Modules that a warm interpreter has imported before the job is there."""

@@ -41,17 +41,17 @@ _COUNTERS = (
 _NO_COUNTER = LimitState(Met.UNKNOWN, "the kernel's refusal leaves no counter")
 
 
-class Readings:
+class LimitStates:
     """The counters of one run, read against the limits of its plan. Only what is asked for is put into words."""
 
     def __init__(
-        self, plan: Plan, report: Mapping[str, Any], *, exit_code: int | None, signal_number: int | None, said: Any
+        self, plan: Plan, report: Mapping[str, Any], *, exit_code: int | None, signal_number: int | None, reported: Any
     ) -> None:
-        """``report`` is the warden's; nothing of it is kept but figures. ``said`` is what the agent has said of
+        """``report`` is the warden's; nothing of it is kept but figures. ``reported`` is what the agent has said of
         operations."""
         self._plan = plan
         counters = {name: report[name] for name in _COUNTERS}
-        counters |= {"exit_code": exit_code, "signal": signal_number, "operations": said}
+        counters |= {"exit_code": exit_code, "signal": signal_number, "operations": reported}
         self._counters: _Counters = counters
 
     def is_met(self, limit: Guarantee) -> bool:

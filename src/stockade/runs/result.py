@@ -8,14 +8,16 @@ from dataclasses import MISSING, asdict, dataclass, field, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from stockade.core.errors import Cancelled, CommitError, GuestFailed, ResourceExhausted, SetupError
+from stockade.core.errors import CommitError, SetupError
 from stockade.core.frozen import FrozenDict
 from stockade.core.text import joined, whole_head
+from stockade.planning.denial import Denial
 from stockade.policy.guarantees import Enforcement, Guarantee
+from stockade.runs.errors import Cancelled, GuestFailed, ResourceExhausted
 from stockade.workspace.artifacts import Refused
 
 if TYPE_CHECKING:
-    from stockade.api.workspace import Workspace
+    from stockade.workspace.change_set import Workspace
     from stockade.workspace.changes import Change
     from stockade.workspace.commit import Committed
 
@@ -71,23 +73,6 @@ class GuestError:
     type: str
     message: str
     traceback: str = ""
-
-
-@dataclass(frozen=True)
-class Denial:
-    """A system call that the filter refused, and how often."""
-
-    call: str
-    count: int
-    explanation: str
-    """What the call does, and why it was refused; where its arguments decided, about the first time."""
-    allowed_by: str
-    """The setting of the policy that would have allowed it."""
-
-    def __str__(self) -> str:
-        """Return it as a sentence."""
-        times = "once" if self.count == 1 else f"{self.count} times"
-        return f"{self.call} was refused {times}: {self.explanation}; {self.allowed_by} would allow it"
 
 
 @dataclass(frozen=True)

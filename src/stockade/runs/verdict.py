@@ -18,10 +18,11 @@ from typing import Any
 from stockade.core import strict_json
 from stockade.core.frozen import FrozenDict
 from stockade.core.units import format_size
+from stockade.planning.denial import Denial
 from stockade.planning.plan import Plan
 from stockade.policy.guarantees import LIMITS, Enforcement, Guarantee
-from stockade.runs.limit_states import Readings
-from stockade.runs.result import Denial, GuestError, Outcome, Result, Usage, deferring
+from stockade.runs.limit_states import LimitStates
+from stockade.runs.result import GuestError, Outcome, Result, Usage, deferring
 
 _Report = Mapping[str, Any]
 _MOST_WORDS = 8
@@ -63,21 +64,23 @@ def verdict(plan: Plan, report: _Report, stdout: bytes, stderr: bytes, denials: 
     unstarted = cause == "setup" or (failure and failure["kind"] != "exec") or not report["started"]
     if unstarted and cause != "cancelled" and not report["oom_kills"]:
         return sandbox_failed(plan, failure["message"] if failure else "ended before the program began", **streams)
-    said = words(report)
+    reported = words(report)
     exit_code, signal_number = _status(report["status"])
-    readings = Readings(plan, report, exit_code=exit_code, signal_number=signal_number, said=said.get("operations"))
-    limit = _ended_by(readings, cause, signal_number, plan)
-    value_repr, error = said.get("repr"), _guest_error(said.get("error"))
+    states = LimitStates(
+        plan, report, exit_code=exit_code, signal_number=signal_number, reported=reported.get("operations")
+    )
+    limit = _ended_by(states, cause, signal_number, plan)
+    value_repr, error = reported.get("repr"), _guest_error(reported.get("error"))
     if failure and failure["kind"] == "exec":
         error = GuestError("CommandNotFound" if exit_code == 127 else "NotExecutable", failure["message"])
     return deferring(
-        readings.all,
+        states.all,
         outcome=_outcome(cause, limit, exit_code),
         exit_code=exit_code,
         signal=signal_number,
         limit=limit,
-        soft_memory=readings.soft_memory(),
-        value=said.get("value"),
+        soft_memory=states.soft_memory(),
+        value=reported.get("value"),
         value_repr=value_repr if isinstance(value_repr, str) else None,
         error=error,
         usage=Usage(
@@ -123,12 +126,12 @@ def _outcome(cause: str | None, limit: Guarantee | None, exit_code: int | None) 
     return Outcome.COMPLETED if exit_code == 0 else Outcome.FAILED
 
 
-def _ended_by(readings: Readings, cause: str | None, signal_number: int | None, plan: Plan) -> Guarantee | None:
+def _ended_by(states: LimitStates, cause: str | None, signal_number: int | None, plan: Plan) -> Guarantee | None:
     """Return the limit that ended the run, or that no program may outlive: the guest cannot deny it."""
     if cause in LIMITS:
         return Guarantee(cause)
     for limit in _ENDING:
-        if readings.is_met(limit):
+        if states.is_met(limit):
             return limit
     if signal_number == signal.SIGXFSZ and plan.policy.asks(Guarantee.FILE_SIZE):
         return Guarantee.FILE_SIZE
@@ -156,21 +159,21 @@ def _streams(report: _Report, stdout: bytes, stderr: bytes) -> dict[str, Any]:
 
 def words(report: _Report) -> dict[str, Any]:
     """Parse what came over the result channel, an object a line: untrusted, at most a mebibyte, what is odd dropped."""
-    all_said: dict[str, Any] = {}
+    everything: dict[str, Any] = {}
     if report["channel_overflow"]:
-        return all_said
+        return everything
     for line in filter(None, report["channel"].split(b"\n", _MOST_WORDS)):
         if _nests_deeper(line, _DEEPEST):
             continue
         try:
-            said = _decoded(line.decode("utf-8", "surrogatepass"))
+            reported = _decoded(line.decode("utf-8", "surrogatepass"))
         except (ValueError, RecursionError):
             continue
-        if isinstance(said, dict):
-            if isinstance(said.get("value"), float | list | dict) and not _is_plain(said["value"]):
-                del said["value"]
-            all_said |= said
-    return all_said
+        if isinstance(reported, dict):
+            if isinstance(reported.get("value"), float | list | dict) and not _is_plain(reported["value"]):
+                del reported["value"]
+            everything |= reported
+    return everything
 
 
 def _decoded(text: str) -> Any:
@@ -214,15 +217,17 @@ def _whole_number(text: str) -> float:
 def _nests_deeper(line: bytes, most: int) -> bool:
     if line.count(b"[") + line.count(b"{") <= most:
         return False
-    bare = b"".join(line.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2])  # without what stands in strings
-    steps = ((byte in b"[{") - (byte in b"]}") for byte in bare)
+    unquoted = b"".join(
+        line.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2]
+    )  # without what stands in strings
+    steps = ((byte in b"[{") - (byte in b"]}") for byte in unquoted)
     return max(accumulate(steps), default=0) > most
 
 
-def _guest_error(said: Any) -> GuestError | None:
-    if not isinstance(said, dict):
+def _guest_error(reported: Any) -> GuestError | None:
+    if not isinstance(reported, dict):
         return None
-    kind, message, traceback = (said.get(key) for key in ("type", "message", "traceback"))
+    kind, message, traceback = (reported.get(key) for key in ("type", "message", "traceback"))
     if not (isinstance(kind, str) and isinstance(message, str) and isinstance(traceback, str)):
         return None
     return GuestError(kind, message, traceback)

@@ -75,7 +75,7 @@ class Traits:
         """Do the same through the asyncio face."""
 
         async def once() -> stockade.Result:
-            async with stockade.AsyncSandbox(self.policy(**policy or {}), backend=self.backend) as box:
+            async with stockade.AsyncRunner(self.policy(**policy or {}), backend=self.backend) as box:
                 return await box.run(source, **self._options(options))
 
         return asyncio.run(once())

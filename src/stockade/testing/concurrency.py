@@ -34,14 +34,14 @@ class ConcurrencyContract(Traits):
 
     def test_many_tasks_at_once(self) -> None:
         async def main() -> list[stockade.Result]:
-            async with stockade.AsyncSandbox(self.policy(), backend=self.backend) as box:
+            async with stockade.AsyncRunner(self.policy(), backend=self.backend) as box:
                 return await asyncio.gather(*(box.run_command(["echo", str(number)]) for number in range(16)))
 
         assert [result.stdout for result in asyncio.run(main())] == [f"{number}\n" for number in range(16)]
 
     def test_a_cancelled_task_ends_its_run(self) -> None:
         async def main() -> stockade.Result:
-            async with stockade.AsyncSandbox(self.policy(), backend=self.backend) as box:
+            async with stockade.AsyncRunner(self.policy(), backend=self.backend) as box:
                 task = asyncio.create_task(box.run_command(["sleep", _MARK]))
                 await asyncio.sleep(0.3)
                 task.cancel()
@@ -52,7 +52,7 @@ class ConcurrencyContract(Traits):
         assert asyncio.run(main()).stdout == "next\n"
 
     def test_a_forked_caller_gets_a_warden_of_its_own(self) -> None:
-        with stockade.Sandbox(self.policy(), backend=self.backend) as box:
+        with stockade.Runner(self.policy(), backend=self.backend) as box:
             assert box.run_command(["echo", "1"]).stdout == "1\n"
             pid = os.fork()
             if pid == 0:

@@ -20,15 +20,15 @@ class FeedingContract(Following):
         code = "while True:\n    try: print(input().upper(), flush=True)\n    except EOFError: break\nprint('end')"
         with self.stream(code, interactive=True) as run:
             run.write("one\n")
-            said = ""
+            printed = ""
             for event in run:
                 if isinstance(event, Output):
-                    said += event.data.decode()
-                    if said == "ONE\n":
+                    printed += event.data.decode()
+                    if printed == "ONE\n":
                         run.write(b"two\n")
-                    elif said == "ONE\nTWO\n":
+                    elif printed == "ONE\nTWO\n":
                         run.close_stdin()
-        assert said == "ONE\nTWO\nend\n"
+        assert printed == "ONE\nTWO\nend\n"
 
     def test_input_that_the_guest_does_not_take_is_refused_in_the_end_and_nothing_is_lost(self) -> None:
         piece, code = os.urandom(100_000), "import sys; print('ready', flush=True); sys.stdin.readline()"
@@ -50,8 +50,10 @@ class FeedingContract(Following):
                     time.sleep(0.01)
             run.close_stdin()
 
-        said, _ = self.steered(read, lambda run: threading.Thread(target=feed, args=(run,)).start(), interactive=True)
-        assert said == "ready\n4000000\n"
+        printed, _ = self.steered(
+            read, lambda run: threading.Thread(target=feed, args=(run,)).start(), interactive=True
+        )
+        assert printed == "ready\n4000000\n"
 
     def test_input_is_given_or_written_not_both(self) -> None:
         with pytest.raises(stockade.JobError, match="interactive"):

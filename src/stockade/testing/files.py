@@ -14,7 +14,7 @@ from stockade.testing.base import Run, Traits
 class FilesContract(Traits):
     """What is named is there, and nothing else."""
 
-    def test_files_are_laid_into_the_workspace(self, run: Run) -> None:
+    def test_files_are_written_to_the_workspace(self, run: Run) -> None:
         files = {"data/a.txt": "hello", "helper.py": b"x = 5"}
         result = run("import helper; print(open('data/a.txt').read(), helper.x)", files=files)
         assert result.stdout == "hello 5\n", result.stderr
@@ -68,8 +68,8 @@ class FilesContract(Traits):
 
     def test_the_systems_fonts_are_found_by_the_systems_own_word(self) -> None:
         conf = Path("/etc/fonts/fonts.conf")
-        said = self.run_command(["sh", "-c", f"cat {conf} 2> /dev/null; true"]).stdout
-        assert said == (conf.read_text() if conf.exists() else "")
+        printed = self.run_command(["sh", "-c", f"cat {conf} 2> /dev/null; true"]).stdout
+        assert printed == (conf.read_text() if conf.exists() else "")
 
     @pytest.mark.parametrize("place", ["read", "write", "workspace"])
     def test_a_path_that_is_not_there_is_named(self, place: str, tmp_path: Path) -> None:
@@ -99,12 +99,12 @@ class FilesContract(Traits):
 
     def test_identity(self, run: Run) -> None:
         code = "import os; print(os.getuid(), os.getgid(), os.getpid() != 1, os.uname().nodename)"
-        said = run(code, policy={"security": {"uid": 1234}}).stdout.split()
-        assert said[2] == "True"
+        printed = run(code, policy={"security": {"uid": 1234}}).stdout.split()
+        assert printed[2] == "True"
         if self.own_identity:
-            assert said == ["1234", "1234", "True", "stockade"]
+            assert printed == ["1234", "1234", "True", "stockade"]
         else:
-            assert "0" not in said[:2]
+            assert "0" not in printed[:2]
 
     def test_the_root_can_be_writable_within_the_disk_limit(self, run: Run) -> None:
         code = (

@@ -27,16 +27,16 @@ class Following(Traits):
         **options: Any,
     ) -> stockade.Stream:
         """Follow source under the policy with these fields."""
-        box = stockade.Sandbox(self.policy(**policy or {}), backend=self.backend)
+        box = stockade.Runner(self.policy(**policy or {}), backend=self.backend)
         return box.stream(source, report_seconds=report_seconds, **self._options(options))
 
     def steered(self, source: str, act: Act, **options: Any) -> tuple[str, stockade.Result]:
         """Follow source, do ``act`` at its first output, and return the standard output and the result."""
         with self.stream(source, **options) as run:
-            said = b""
+            printed = b""
             for event in run:
                 if isinstance(event, Output) and event.stream == 1:
-                    if not said:
+                    if not printed:
                         act(run)
-                    said += event.data
-        return said.decode(), run.result
+                    printed += event.data
+        return printed.decode(), run.result

@@ -29,19 +29,19 @@ _DISK = 16 << 20
 class LimitsContract(Traits):
     """One test a limit, with its figure."""
 
-    def test_a_soft_limit_on_memory_is_told_of_once_and_ends_nothing(self) -> None:
+    def test_soft_memory_warns_once(self) -> None:
         policy = self.policy(limits={"memory": "128MiB", "soft_memory": "48MiB", **PATIENT})
-        box = stockade.Sandbox(policy, backend=self.backend)
+        box = stockade.Runner(policy, backend=self.backend)
         code = "import time\nfor _ in range(3):\n    x = bytearray(72 << 20); time.sleep(0.3); del x\nprint('on')"
         run = box.stream(code, **self._options({}))
-        told = [event for event in run if isinstance(event, LimitReached)]
+        warnings = [event for event in run if isinstance(event, LimitReached)]
         result = run.result
-        (soft,) = [each for each in told if each.state == "soft"]
+        (soft,) = [each for each in warnings if each.state == "soft"]
         assert (soft.guarantee, soft.figure, soft.used >= soft.figure) == (Guarantee.MEMORY, 48 << 20, True)
         assert (result.stdout, result.limit) == ("on\n", None)
         assert result.soft_memory is not None and result.soft_memory.state is Met.MET
 
-    def test_a_soft_limit_that_was_not_passed_is_not_said_to_be(self, run: Run) -> None:
+    def test_soft_memory_unpassed_is_not_reported(self, run: Run) -> None:
         result = run("pass", policy={"limits": {"soft_memory": "64MiB"}})
         assert result.ok
         assert result.soft_memory is not None and result.soft_memory.state is not Met.MET
@@ -64,9 +64,9 @@ class LimitsContract(Traits):
 
     def test_the_smaller_of_data_and_memory_holds(self) -> None:
         policy = {"limits": {"memory": "64MiB", "data": "128MiB"}}
-        told = self.run_command(["/bin/sh", "-c", "ulimit -d"], policy=policy)
+        warnings = self.run_command(["/bin/sh", "-c", "ulimit -d"], policy=policy)
         counted = stockade.plan(self.policy(**policy), backend=self.backend).enforcement[Guarantee.MEMORY]
-        assert int(told.stdout) == (128 if counted.strength is Strength.KERNEL else 64) << 10
+        assert int(warnings.stdout) == (128 if counted.strength is Strength.KERNEL else 64) << 10
 
     def test_reads_are_slowed_or_the_plan_says_why_not(self) -> None:
         policy = {"limits": {"io_read": "2MiB", **PATIENT}}

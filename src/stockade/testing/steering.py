@@ -42,7 +42,7 @@ class SteeringContract(Following):
         assert time.monotonic() - begin < 5 * SLOWER
 
     def test_leaving_the_loop_ends_the_run(self) -> None:
-        box = stockade.Sandbox(self.policy(), backend=self.backend)
+        box = stockade.Runner(self.policy(), backend=self.backend)
         for event in box.stream_command(["sh", "-c", f"sleep {_MARK} & echo ready; sleep {_MARK}"]):
             if isinstance(event, Output):
                 assert sleepers(_MARK)
@@ -60,8 +60,8 @@ class SteeringContract(Following):
     @pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM, signal.SIGHUP])
     def test_a_signal_reaches_the_guest(self, number: int) -> None:
         code = _TRAPS.format(traps=f"signal.signal({int(number)}, lambda *_: (os.write(1, b'caught'), os._exit(7)))")
-        said, result = self.steered(code, lambda run: run.send_signal(number))
-        assert (said, result.exit_code) == ("ready\ncaught", 7)
+        printed, result = self.steered(code, lambda run: run.send_signal(number))
+        assert (printed, result.exit_code) == ("ready\ncaught", 7)
 
     @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
     def test_a_signal_that_is_not_caught_is_a_crash(self, number: int) -> None:
@@ -69,8 +69,8 @@ class SteeringContract(Following):
         assert (result.outcome, result.signal) == (Outcome.CRASHED, number)
 
     def test_an_interrupt_reaches_the_whole_process_group(self) -> None:
-        said, result = self.steered(_FAMILY, lambda run: run.send_signal(signal.SIGINT))
-        assert sorted(said.split()) == ["child", "parent", "ready"]
+        printed, result = self.steered(_FAMILY, lambda run: run.send_signal(signal.SIGINT))
+        assert sorted(printed.split()) == ["child", "parent", "ready"]
         assert result.exit_code == 3
 
     def test_a_signal_to_what_has_ended_and_one_that_there_is_not(self) -> None:
@@ -159,14 +159,14 @@ class SteeringContract(Following):
         assert (result.signal, time.monotonic() - paused[0] > 0.75) == (signal.SIGTERM, True)
 
     def test_a_cancelled_task_ends_its_stream(self) -> None:
-        async def follow(box: stockade.AsyncSandbox, ready: asyncio.Event) -> None:
+        async def follow(box: stockade.AsyncRunner, ready: asyncio.Event) -> None:
             async for event in box.stream(SLEEP, **self._options({})):
                 if isinstance(event, Output):
                     ready.set()
 
         async def main() -> None:
             ready = asyncio.Event()
-            async with stockade.AsyncSandbox(self.policy(), backend=self.backend) as box:
+            async with stockade.AsyncRunner(self.policy(), backend=self.backend) as box:
                 task = asyncio.create_task(follow(box, ready))
                 await ready.wait()
                 task.cancel()

@@ -28,9 +28,9 @@ class StreamingContract(Following):
         assert isinstance(seen[-1], Finished)
         assert (seen[-1].result.outcome, seen[-1].result.stdout) == (Outcome.COMPLETED, "a\nb\n")
 
-    def test_that_it_has_started_is_told_at_once(self) -> None:
+    def test_started_event_comes_at_once(self) -> None:
         begin = time.monotonic()
-        box = stockade.Sandbox(self.policy(), backend=self.backend)
+        box = stockade.Runner(self.policy(), backend=self.backend)
         with box.stream_command(["sleep", "10"], report_seconds=None) as run:
             assert next(run) == Started()
         assert time.monotonic() - begin < 8
@@ -62,28 +62,28 @@ class StreamingContract(Following):
         code = "import time; print(1, flush=True); time.sleep(0.05); print(2)"
 
         async def follow() -> list[stockade.Started | Output | UsageReport | LimitReached | Finished]:
-            box = stockade.AsyncSandbox(self.policy(), backend=self.backend)
+            box = stockade.AsyncRunner(self.policy(), backend=self.backend)
             return [event async for event in box.stream(code, report_seconds=None, **self._options({}))]
 
         assert asyncio.run(follow())[:-1] == list(self.stream(code))[:-1]
 
-    def test_usage_is_told_every_so_often(self) -> None:
+    def test_usage_events_come_periodically(self) -> None:
         code = "import time\nheld = b'x' * (20 << 20)\nprint('x' * 10, flush=True); time.sleep(1.5)"
-        told = [event for event in self.stream(code, report_seconds=0.2) if isinstance(event, UsageReport)]
-        assert 2 <= len(told) <= 9
-        assert all(a.wall_seconds < b.wall_seconds for a, b in pairwise(told))
-        assert told[-1].output == 11
-        assert 20 << 20 < max(report.memory or 21 << 20 for report in told) < 80 << 20, told
-        assert told[-1].processes in (1, None)
+        reports = [event for event in self.stream(code, report_seconds=0.2) if isinstance(event, UsageReport)]
+        assert 2 <= len(reports) <= 9
+        assert all(a.wall_seconds < b.wall_seconds for a, b in pairwise(reports))
+        assert reports[-1].output == 11
+        assert 20 << 20 < max(report.memory or 21 << 20 for report in reports) < 80 << 20, reports
+        assert reports[-1].processes in (1, None)
 
-    def test_a_limit_is_told_when_it_is_near_and_when_it_is_met(self) -> None:
+    def test_limit_near_and_met_events(self) -> None:
         run = self.stream("import time; time.sleep(30)", policy={"limits": {"wall_time": 1.0}})
         near, met = (event for event in run if isinstance(event, LimitReached))
         assert (near.guarantee, near.state, near.figure) == ("wall_time", "near", 1.0)
         assert 0.8 <= near.used < 0.8 + 0.15 * SLOWER
         assert (met.state, met.used >= 1.0, run.result.limit) == ("met", True, "wall_time")
 
-    def test_cpu_memory_processes_and_output_are_told_when_near(self) -> None:
+    def test_near_events_of_each_counted_limit(self) -> None:
         code = (
             "import os, time\nos.write(1, b'x' * 900)\n"
             "others = [os.spawnlp(os.P_NOWAIT, 'sleep', 'sleep', '60') for _ in range(7)]\n"

@@ -95,11 +95,11 @@ class WorkspacesContract(Traits):
     def test_artifacts_are_bounded(self, run: Run) -> None:
         code = "for i in range(9): open(f'{i}.dat', 'w').write('x' * 1000)"
         policy = {"accept": _EVERYWHERE}
-        few = run(code, artifacts=["*.dat"], caps=stockade.Caps(files=4), policy=policy)
+        few = run(code, artifacts=["*.dat"], caps=stockade.ArtifactLimits(files=4), policy=policy)
         assert (len(few.artifacts), len(few.artifacts_refused)) == (4, 5)
-        small = run(code, artifacts=["*.dat"], caps=stockade.Caps(total_bytes=3500), policy=policy)
+        small = run(code, artifacts=["*.dat"], caps=stockade.ArtifactLimits(total_bytes=3500), policy=policy)
         assert sorted(small.artifacts) == ["0.dat", "1.dat", "2.dat"]
-        none = run(code, artifacts=["*.dat"], caps=stockade.Caps(file_bytes=999), policy=policy)
+        none = run(code, artifacts=["*.dat"], caps=stockade.ArtifactLimits(file_bytes=999), policy=policy)
         assert not none.artifacts and len(none.artifacts_refused) == 9
 
     def test_artifacts_of_a_run_that_was_ended(self, run: Run) -> None:
@@ -135,7 +135,7 @@ class WorkspacesContract(Traits):
             self.run_source("1", artifacts=["*"], policy={"filesystem": {"access": "read"}})
 
     @pytest.mark.parametrize("access", ["overlay", "copy"])
-    def test_writes_are_kept_apart_shown_and_committed(self, run: Run, project: Path, access: str) -> None:
+    def test_writes_are_isolated_then_committed(self, run: Run, project: Path, access: str) -> None:
         before = _contents(project)
         code = (
             "import os, sys\nopen('keep.txt', 'a').write('three\\n')\nos.unlink('gone.txt')\nos.mkdir('made')\n"
@@ -207,8 +207,8 @@ class WorkspacesContract(Traits):
             with pytest.raises(stockade.JobError, match="hidden"):
                 run(code, policy=policy)
             return
-        said = run(code, policy=policy)
-        assert set(said.stdout.splitlines()) <= {"''", "refused"}, said
+        printed = run(code, policy=policy)
+        assert set(printed.stdout.splitlines()) <= {"''", "refused"}, printed
         assert (project / ".env").read_text() == "PASSWORD=1\n"
 
     def test_what_is_hidden_is_the_policys_to_say(self, run: Run, project: Path) -> None:
@@ -274,7 +274,7 @@ class WorkspacesContract(Traits):
                 self.policy(filesystem=filesystem)
 
     @pytest.mark.parametrize("filesystem", [{"access": "overlay"}, {"access": "copy"}, {"protected": ["x"]}])
-    def test_an_empty_workspace_is_the_guests_own_whatever_is_said(self, run: Run, filesystem: dict[str, Any]) -> None:
+    def test_empty_workspace_ignores_access(self, run: Run, filesystem: dict[str, Any]) -> None:
         result = run("open('x', 'w').write('1')", policy={"filesystem": filesystem})
         assert (result.outcome, result.changes) == ("completed", ())
 

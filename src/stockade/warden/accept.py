@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _AT_ONCE = 256
 
 
-class Entrance:
+class AcceptLoop:
     """Hears of runs for as long as the caller keeps its end."""
 
     def __init__(
@@ -22,21 +22,23 @@ class Entrance:
         events: loop.Loop,
         control: socket.socket,
         *,
-        may_hear: Callable[[], bool],
+        may_accept: Callable[[], bool],
         on_run: Callable[[socket.socket], None],
         on_end: Callable[[], None],
     ) -> None:
-        """``may_hear`` tells whether there is room to hear of one more. ``on_run`` gets the socket of each; ``on_end``
-        is called when there will be no more."""
+        """Accept runs while ``may_accept`` returns true.
+
+        ``on_run`` receives the socket of each run; ``on_end`` is called when no more will come.
+        """
         self._control = control
-        self._on_run, self._on_end, self._may_hear = on_run, on_end, may_hear
+        self._on_run, self._on_end, self._may_accept = on_run, on_end, may_accept
         self._loop = events
         self._listening = True
         events.watch(control.fileno(), loop.READ, self._on_control)
 
     def listen(self) -> None:
         """Hear of runs again, if there is room again. Until then they stay in the socket."""
-        if not self._listening and self._may_hear():
+        if not self._listening and self._may_accept():
             self._listening = True
             self._loop.watch(self._control.fileno(), loop.READ, self._on_control)
 
@@ -46,14 +48,14 @@ class Entrance:
             return
         # One at a time would let each of those that are heard first be set up before the next is heard at all.
         for _ in range(_AT_ONCE):
-            if not self._may_hear():
+            if not self._may_accept():
                 self._listening = False
                 self._loop.watch(self._control.fileno(), 0, self._on_control)
                 return
-            if not self._hear():
+            if not self._receive():
                 return
 
-    def _hear(self) -> bool:
+    def _receive(self) -> bool:
         """Take one run's socket; return whether there may be more."""
         try:
             data, fds = _receive_descriptors(self._control)

@@ -8,7 +8,7 @@ import resource
 import time
 
 from stockade.linux import faults
-from stockade.warden.capacity import MEMORY, rooms
+from stockade.warden.capacity import MEMORY, capacities
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Admission:
         self._waiting: dict[int, list[tuple[Run, Launch]]] = {}  # by caller; whose turn it is comes first
         self._descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._kept = min(_OWN_DESCRIPTORS, self._descriptors // 4)
-        self._room, self._short_of = 0, ""
+        self._capacity, self._short_of = 0, ""
         self._look_again = float("-inf")
         self._memory = MEMORY
         self._most, self._more_at = _UNBOUNDED, float("-inf")
@@ -55,7 +55,7 @@ class Admission:
     def ask(self, run: Run, launch: Launch) -> None:
         """Let ``run`` begin, now or when its turn comes; refuse it where too many wait already."""
         waiting = sum(map(len, self._waiting.values()))
-        if not waiting and self._has_room():
+        if not waiting and self._has_capacity():
             self._admit(run, launch)
             self._fill()  # it may have been put back
         elif waiting >= MOST_WAITING:
@@ -94,7 +94,7 @@ class Admission:
         self._fill()
         return True
 
-    def may_hear(self) -> bool:
+    def may_accept(self) -> bool:
         """Return whether there is a descriptor for one more run that waits; those at work need some meanwhile."""
         if self._descriptors >= _PLENTY or not (self._active or self._waiting):
             return True
@@ -129,7 +129,7 @@ class Admission:
             return  # whoever does sees that there is room again
         self._calling = True
         try:
-            while self._waiting and self._has_room():
+            while self._waiting and self._has_capacity():
                 waiting, launch = self._next()
                 if not waiting.gone:
                     self._admit(waiting, launch)
@@ -153,7 +153,7 @@ class Admission:
             self._waiting[caller] = queue  # behind the others
         return taken
 
-    def _has_room(self) -> bool:
+    def _has_capacity(self) -> bool:
         """Return whether one more run may begin; one always may."""
         if not self._active:
             return True
@@ -172,9 +172,9 @@ class Admission:
             return False
         if time.monotonic() >= self._look_again:
             self._look_again = time.monotonic() + _LOOK_SECONDS
-            more, self._short_of = min(rooms(self._memory), default=(MOST_WAITING, ""))
-            self._room = len(self._active) + more
-        return len(self._active) < self._room
+            more, self._short_of = min(capacities(self._memory), default=(MOST_WAITING, ""))
+            self._capacity = len(self._active) + more
+        return len(self._active) < self._capacity
 
 
 def _open_descriptors() -> int:

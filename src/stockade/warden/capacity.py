@@ -21,7 +21,7 @@ _PAGES = ("total_inactive_file", "total_active_file"), ("inactive_file", "active
 """Fields of ``memory.stat`` for pages of files, which the kernel takes back before it kills: version 1, version 2."""
 
 
-def rooms(memory: int = MEMORY) -> Iterable[tuple[int, str]]:
+def capacities(memory: int = MEMORY) -> Iterable[tuple[int, str]]:
     """Yield for how many more runs there is room by each thing that a host may be short of, and its name."""
     for line in files.read("/proc/meminfo").splitlines():
         if line.startswith("MemAvailable:"):

@@ -8,33 +8,33 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stockade.warden.cold.instance import Cell
+    from stockade.warden.cold.instance import Instance
 
 
 class Handover:
     """The control socket of one cell: what is still to be sent there, and who hears what comes back."""
 
-    def __init__(self, events: loop.Guarded, cell: Cell, on_control: Callable[[int], object]) -> None:
-        self._loop, self._cell, self._on_control = events, cell, on_control
+    def __init__(self, events: loop.Guarded, instance: Instance, on_control: Callable[[int], object]) -> None:
+        self._loop, self._instance, self._on_control = events, instance, on_control
         self._rest = b""
         self._listens = False
 
     def send(self, order: bytes) -> None:
         """Send what goes out now, the rest later. Raises ``OSError`` if nobody is there."""
-        self._rest = self._cell.send(order)
+        self._rest = self._instance.send(order)
         if self._rest:
             self._watch()
 
     def listen(self) -> None:
         """Have what comes back told of from now on. A keeper that stays has others who listen."""
-        self._listens = not self._cell.lasting
+        self._listens = not self._instance.lasting
         self._watch()
 
     def go_on(self) -> None:
         """Send more: there is room."""
         if self._rest:
             try:
-                self._rest = self._cell.send(self._rest)
+                self._rest = self._instance.send(self._rest)
             except OSError:
                 self._rest = b""  # its end is told of as well
             if not self._rest:
@@ -43,6 +43,6 @@ class Handover:
     def _watch(self) -> None:
         events = (loop.READ if self._listens else 0) | (loop.WRITE if self._rest else 0)
         if events:
-            self._loop.watch(self._cell.control.fileno(), events, self._on_control)
+            self._loop.watch(self._instance.control.fileno(), events, self._on_control)
         else:
-            self._loop.forget(self._cell.control.fileno())
+            self._loop.forget(self._instance.control.fileno())

@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     from stockade.core.launch import Launch
     from stockade.linux.cgroups import Freezer
     from stockade.warden import protocol
-    from stockade.warden.cold.cgroup_slot import Slot
+    from stockade.warden.cold.cgroup_slot import CgroupSlot
     from stockade.warden.run.run import Run
     from stockade.warden.weights import Weights
 else:
     Protocol = object
 
 
-class House(Protocol):
+class RunOwner(Protocol):
     """What a run needs of the warden around it."""
 
     weights: Weights
@@ -33,10 +33,10 @@ class House(Protocol):
         """Take notice of the most memory that a run had, and of one that the kernel has killed for want of memory that
         others hold."""
 
-    def release(self, slot: Slot) -> None:
+    def release(self, slot: CgroupSlot) -> None:
         """Take back a slot whose cell is dead."""
 
-    def freezer(self, slot: Slot) -> Freezer | None:
+    def freezer(self, slot: CgroupSlot) -> Freezer | None:
         """Return the group in which the guest of ``slot`` can be frozen, if there is any."""
 
     def done(self, run: Run) -> None:

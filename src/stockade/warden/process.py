@@ -26,7 +26,7 @@ def main(control_fd: int, caller_pid: int) -> None:
         caller = os.pidfd_open(caller_pid)
         if os.getppid() != caller_pid:
             return  # the caller died before it could be watched
-        _settle()
+        _prepare_process()
         facts = probe.probe(uids.first_uid())
     except ProcessLookupError:
         return
@@ -42,7 +42,7 @@ def main(control_fd: int, caller_pid: int) -> None:
     Warden(control, caller, facts).stay()
 
 
-def _settle() -> None:
+def _prepare_process() -> None:
     """Leave what is the caller's: its session, folder, signals, soft limits and cores."""
     os.setsid()
     try:

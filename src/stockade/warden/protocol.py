@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from stockade.core.launch import Form, Launch
+    from stockade.core.launch import Launch, TemplateFields
 
     Message = tuple[str, dict[str, Any]]
 
@@ -38,12 +38,12 @@ MAX_FRAME = 1 << 30
 NEW_RUN = b"R"
 PROCESS_NAME = "stockade-warden"
 """What the kernel calls a warden and those forked from it (proc(5), ``comm``): so a zombie is known for one."""
-AT_LEISURE, IN_A_HURRY = b"L", b"H"
+FORK_WARMED_UP, FORK_AT_ONCE = b"L", b"H"
 """The words to a keeper to make another guest: one that has rehearsed, or at once, where all processors are taken."""
-ANNOUNCEMENT = b"\0stockade\0"
+COMPLETION_MARKER = b"\0stockade\0"
 """What a guest in a copy of a warm interpreter says on its channel when it is done, before its exit status, one byte:
 no report has a NUL in it, and no program writes this unless it means it."""
-FORESEE = b"F"
+SET_TEMPLATE = b"F"
 """The word before an order, but for its source, that its guests are most likely going to get from now on."""
 
 
@@ -63,15 +63,15 @@ def order(launch: Launch) -> bytes:
     return encode("launch", steps=launch.whole_steps, trace=launch.trace, **about)
 
 
-def foreseen(form: Form) -> bytes:
-    """Return what a keeper is told of the launches to come, with ``FORESEE`` before it."""
-    argv, environment, channel, steps = form
-    return encode("foreseen", argv=argv, environment=environment, channel=channel, steps=steps)
+def template_message(template: TemplateFields) -> bytes:
+    """Return what a keeper is told of the launches to come, with ``SET_TEMPLATE`` before it."""
+    argv, environment, channel, steps = template
+    return encode("template", argv=argv, environment=environment, channel=channel, steps=steps)
 
 
-def usual(source: bytes, trace: int) -> bytes:
+def source_message(source: bytes, trace: int) -> bytes:
     """Return what a guest is told of a launch whose form its keeper was told before; noted as ``trace``."""
-    return encode("usual", source=source, trace=trace)
+    return encode("source", source=source, trace=trace)
 
 
 def length(head: bytes) -> int:

@@ -10,15 +10,15 @@ import time
 from stockade.core.launch import Launch
 from stockade.linux import cgroups, faults, uids
 from stockade.warden import loop, protocol
-from stockade.warden.accept import Entrance
+from stockade.warden.accept import AcceptLoop
 from stockade.warden.admission import Admission
 from stockade.warden.cold.disposal import Disposal
 from stockade.warden.cold.pool import Pool
 from stockade.warden.freezers import Freezers
 from stockade.warden.run.run import Run
-from stockade.warden.uid_pool import Leases
-from stockade.warden.warm.pool import Stable
-from stockade.warden.warm.worker_handle import WarmSlot
+from stockade.warden.uid_pool import UidPool
+from stockade.warden.warm.pool import ZygotePool
+from stockade.warden.warm.worker_handle import WorkerHandle
 from stockade.warden.weights import Weights
 
 TYPE_CHECKING = False
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from stockade.warden.cold.cgroup_slot import Slot
-    from stockade.warden.cold.pool import Taker
+    from stockade.warden.cold.cgroup_slot import CgroupSlot
+    from stockade.warden.cold.pool import Waiter
 
 _COLLECT_EVERY = 512
 _AGAIN_SECONDS = 0.05
@@ -45,20 +45,20 @@ class Warden:
             cgroups.Hierarchy(version=item[0], path=item[1], controllers=item[2]) for item in facts["hierarchies"]
         ]
         self._tree: cgroups.Tree | None = None
-        self._leases: Leases | None = None
+        self._uids: UidPool | None = None
         self._freezers = Freezers()
         self.weights = Weights()
         self._runs: set[Run] = set()
         self._disposal = Disposal()
         warden = os.pidfd_open(os.getpid())
         self._pool = Pool(self._loop, self, self._disposal, warden=warden, privileged=bool(facts["privileged"]))
-        self._stable = Stable(self._loop, self)
+        self._zygotes = ZygotePool(self._loop, self)
         self._admission = Admission(self.begin, self._shed)
         self._served = 0
         self._tidied = self._tidy_due = float("-inf")
         self._ending = False
-        self._entrance = Entrance(
-            self._loop, control, may_hear=self._admission.may_hear, on_run=self._on_run, on_end=self._on_no_more
+        self._accept_loop = AcceptLoop(
+            self._loop, control, may_accept=self._admission.may_accept, on_run=self._on_run, on_end=self._on_no_more
         )
         self._loop.watch(caller, loop.READ, self._on_caller_death)
 
@@ -69,7 +69,7 @@ class Warden:
                 now = time.monotonic()
                 due = min((_tick(run, now) for run in list(self._runs)), default=float("inf"))
                 due = min(due, self._tidy(now))
-                self._entrance.listen()
+                self._accept_loop.listen()
                 self._loop.turn(None if due == float("inf") else due - time.monotonic())
         finally:
             self._clean_up()
@@ -81,7 +81,7 @@ class Warden:
             return min(self._tidy_due, self._tidied + _TIDY_SECONDS)
         self._tidied = now
         try:
-            self._tidy_due = min(self._stable.tick(now), self._pool.tick(now), self._disposal.tick(now))
+            self._tidy_due = min(self._zygotes.tick(now), self._pool.tick(now), self._disposal.tick(now))
         except OSError:  # no descriptor is free, say
             self._tidy_due = now + _AGAIN_SECONDS
         return self._tidy_due
@@ -98,7 +98,7 @@ class Warden:
         if self._ending:
             run.refuse("the warden ends")
             return
-        if launch.warm and self._stable.take(run, launch):
+        if launch.warm and self._zygotes.take(run, launch):
             return
         self._pool.provide(run, launch)
 
@@ -116,25 +116,25 @@ class Warden:
 
     def _shed(self) -> bool:
         """Give back what is kept for later runs; return whether there was anything."""
-        return any([self._pool.shed(), self._stable.shed()])
+        return any([self._pool.shed(), self._zygotes.shed()])
 
     def has_slack(self) -> bool:
         """Return whether there is room for something that no run waits for."""
         return self._admission.has_slack()
 
-    def put_back(self, taker: Any, launch: Launch, message: str) -> bool:
+    def put_back(self, waiter: Any, launch: Launch, message: str) -> bool:
         """Have a run that could not begin wait for its turn again; return whether it does."""
-        return not self._ending and self._admission.put_back(taker, launch, message)
+        return not self._ending and self._admission.put_back(waiter, launch, message)
 
-    def set_aside(self, run: Run) -> None:
+    def release_admission(self, run: Run) -> None:
         """Take notice that ``run`` waits for an interpreter, and will ask again."""
         self._admission.leave(run)
 
-    def release(self, slot: Slot) -> None:
+    def release(self, slot: CgroupSlot) -> None:
         """Take back a slot whose cell is dead."""
-        self._freezers.give_back(slot)
-        if isinstance(slot, WarmSlot):
-            slot.home.release(slot)
+        self._freezers.release(slot)
+        if isinstance(slot, WorkerHandle):
+            slot.pool.release(slot)
         else:
             self._pool.release(slot)
 
@@ -143,7 +143,7 @@ class Warden:
         run = Run(self._loop, sock, decoder, before, self)
         self._runs.add(run)
 
-    def freezer(self, slot: Slot) -> cgroups.Freezer | None:
+    def freezer(self, slot: CgroupSlot) -> cgroups.Freezer | None:
         """Return the group in which the guest of ``slot`` can be frozen, if there is any."""
         return self._freezers.find(slot)
 
@@ -158,17 +158,17 @@ class Warden:
 
     # -- slots -------------------------------------------------------------------------------------------------
 
-    def take_slot(self) -> Slot:
+    def take_slot(self) -> CgroupSlot:
         """Return a slot for a cell."""
         return self._pool.take_slot()
 
-    def expect(self, slot: Slot, taker: Taker) -> None:
-        """Have ``taker`` told when the cell is there that is asked of ``slot``."""
-        self._pool.expect(slot, taker)
+    def expect(self, slot: CgroupSlot, waiter: Waiter) -> None:
+        """Have ``waiter`` told when the cell is there that is asked of ``slot``."""
+        self._pool.expect(slot, waiter)
 
-    def drop(self, slot: Slot) -> None:
+    def drop(self, slot: CgroupSlot) -> None:
         """End a slot for good."""
-        self._freezers.give_back(slot)
+        self._freezers.release(slot)
         self._pool.drop(slot)
 
     def dispose(self, gone: Callable[[], bool], then: Callable[[bool], None]) -> None:
@@ -179,8 +179,8 @@ class Warden:
         """Return a host uid that no other run has, where root starts them."""
         if not self._leasing:
             return None
-        self._leases = self._leases or Leases(uids.configured())
-        return self._leases.take()
+        self._uids = self._uids or UidPool(uids.configured())
+        return self._uids.take()
 
     def take_group(self) -> cgroups.Group | None:
         """Return fresh control groups, where there can be any."""
@@ -190,12 +190,12 @@ class Warden:
             self._tree = self.weights.tree = cgroups.Tree(self._hierarchies, os.urandom(8).hex())
         return self._tree.make()
 
-    def give_back(self, uid: int | None, group: cgroups.Group | None) -> None:
+    def release_resources(self, uid: int | None, group: cgroups.Group | None) -> None:
         """Take back what nothing runs in or under any more."""
         if group is not None and self._tree is not None:
             self._tree.remove(group)
-        if uid is not None and self._leases is not None:
-            self._leases.give_back(uid)
+        if uid is not None and self._uids is not None:
+            self._uids.release(uid)
 
     # -- the caller --------------------------------------------------------------------------------------------
 
@@ -211,7 +211,7 @@ class Warden:
     def _clean_up(self) -> None:
         self._ending = True  # also where an error has brought us here: no run begins any more
         self._pool.kill_all()  # at once; each is waited for below
-        self._stable.close()
+        self._zygotes.close()
         self._pool.close()
         self._disposal.close()
         self._freezers.close()

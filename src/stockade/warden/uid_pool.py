@@ -13,7 +13,7 @@ import os
 from stockade.linux import places
 
 
-class Leases:
+class UidPool:
     """Hands out uids and takes them back."""
 
     def __init__(self, uids: range) -> None:
@@ -39,6 +39,6 @@ class Leases:
                 return uid
         raise OSError(errno.EAGAIN, "every uid of STOCKADE_UID_RANGE is in use")
 
-    def give_back(self, uid: int) -> None:
+    def release(self, uid: int) -> None:
         """Take ``uid`` back: nothing runs under it any more. The lock is kept for the next run."""
         self._free.append(uid)

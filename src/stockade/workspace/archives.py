@@ -42,7 +42,7 @@ _BAD = (
     zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError, RuntimeError,
     ArithmeticError, LookupError, TypeError, AttributeError, MemoryError,
 )  # fmt: skip
-_OPENERS = ((b"\x1f\x8b", gzip.open), (b"BZh", bz2.open), (b"\xfd7zXZ\x00", lzma.open))
+_DECOMPRESSORS = ((b"\x1f\x8b", gzip.open), (b"BZh", bz2.open), (b"\xfd7zXZ\x00", lzma.open))
 
 
 def unpack(archive: bytes | os.PathLike[str] | str) -> dict[str, bytes]:
@@ -51,12 +51,12 @@ def unpack(archive: bytes | os.PathLike[str] | str) -> dict[str, bytes]:
     zip, tar, and tar packed with gzip, bzip2 or xz are told by their first bytes. Raises ``JobError``.
     """
     packed, shown = _packed(archive)
-    room = _Room(len(packed), shown)
+    budget = _Budget(len(packed), shown)
     files: dict[str, bytes] = {}
     try:
-        entries = _zip(packed, room) if packed[:2] == b"PK" else _tar(packed, room)
+        entries = _zip(packed, budget) if packed[:2] == b"PK" else _tar(packed, budget)
         for name, content in entries:
-            room.name(name, files)
+            budget.name(name, files)
             files[name] = content
     except JobError:
         raise
@@ -86,7 +86,7 @@ class _Readable(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
 
-class _Room:
+class _Budget:
     """What is left of each bound."""
 
     def __init__(self, packed: int, shown: str) -> None:
@@ -155,45 +155,45 @@ def _wrong(name: str) -> str:
     return f"is longer than {MOST_NAME} bytes, or 255 between slashes" if too_long else ""
 
 
-def _zip(packed: bytes, room: _Room) -> Iterator[tuple[str, bytes]]:
+def _zip(packed: bytes, budget: _Budget) -> Iterator[tuple[str, bytes]]:
     if packed.count(_ZIP_ENTRY) > MOST_ENTRIES:  # before a list is made of them
-        raise room.refuse(f"holds more than {MOST_ENTRIES} entries")
+        raise budget.refuse(f"holds more than {MOST_ENTRIES} entries")
     with zipfile.ZipFile(io.BytesIO(packed)) as archive:
         for info in archive.infolist():
-            room.entry()
+            budget.entry()
             mode = info.external_attr >> 16
             if info.flag_bits & 0x1:
-                raise room.refuse(f"{info.filename[:80]!r} is encrypted")
+                raise budget.refuse(f"{info.filename[:80]!r} is encrypted")
             if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
-                raise room.refuse(f"{info.filename[:80]!r} is a link or a device")
+                raise budget.refuse(f"{info.filename[:80]!r} is a link or a device")
             if "\0" in info.orig_filename or "\\" in info.orig_filename:
-                raise room.refuse(f"{info.orig_filename[:80]!r} holds a NUL or a backslash")
+                raise budget.refuse(f"{info.orig_filename[:80]!r} holds a NUL or a backslash")
             if info.is_dir():
-                _check_folder(info.filename, room)
+                _check_folder(info.filename, budget)
                 continue
             with archive.open(info) as file:
-                yield info.filename, room.read(file)
+                yield info.filename, budget.read(file)
 
 
-def _tar(packed: bytes, room: _Room) -> Iterator[tuple[str, bytes]]:
-    plain = _unpacked(packed, room)
+def _tar(packed: bytes, budget: _Budget) -> Iterator[tuple[str, bytes]]:
+    plain = _unpacked(packed, budget)
     with tarfile.open(fileobj=_Careful(plain), mode="r:") as archive:
         while (info := archive.next()) is not None:
             archive.members = []  # type: ignore[attr-defined]  # or it would keep each
-            room.entry()
+            budget.entry()
             if info.isdir():
-                _check_folder(info.name, room)
+                _check_folder(info.name, budget)
                 continue
             if not info.isreg() or info.issparse():
-                raise room.refuse(f"{info.name[:80]!r} is a link, a device or a sparse file")
+                raise budget.refuse(f"{info.name[:80]!r} is a link, a device or a sparse file")
             file = archive.extractfile(info)
             content = b"" if file is None else _pieces(file)
-            room.clock()
+            budget.clock()
             if len(content) != info.size:
-                raise room.refuse(f"{info.name[:80]!r} is cut off")
+                raise budget.refuse(f"{info.name[:80]!r} is cut off")
             yield info.name.removeprefix("./"), content
         if plain[archive.offset : archive.offset + tarfile.BLOCKSIZE].strip(b"\0"):
-            raise room.refuse("is damaged")  # or what follows would be left out without a word
+            raise budget.refuse("is damaged")  # or what follows would be left out without a word
 
 
 def _pieces(file: _Readable) -> bytes:
@@ -213,19 +213,19 @@ class _Careful(io.BytesIO):
         return super().read(size)
 
 
-def _unpacked(packed: bytes, room: _Room) -> bytes:
+def _unpacked(packed: bytes, budget: _Budget) -> bytes:
     """Return the tar itself: bounded as a whole, so nothing in it can be larger."""
-    opener = next((opener for mark, opener in _OPENERS if packed.startswith(mark)), None)
-    if opener is None:
+    decompressor = next((decompressor for mark, decompressor in _DECOMPRESSORS if packed.startswith(mark)), None)
+    if decompressor is None:
         if packed[257:262] != b"ustar":
-            raise room.refuse("is neither zip nor tar, nor tar packed with gzip, bzip2 or xz")
+            raise budget.refuse("is neither zip nor tar, nor tar packed with gzip, bzip2 or xz")
         return packed
-    with opener(io.BytesIO(packed), "rb") as file:
-        return room.read(file)
+    with decompressor(io.BytesIO(packed), "rb") as file:
+        return budget.read(file)
 
 
-def _check_folder(name: str, room: _Room) -> None:
+def _check_folder(name: str, budget: _Budget) -> None:
     plain = name.removeprefix("./").rstrip("/")
     why = _wrong(plain) if plain not in ("", ".") or name.startswith("/") else ""
     if why:
-        raise room.refuse(f"{name[:80]!r} {why}")
+        raise budget.refuse(f"{name[:80]!r} {why}")

@@ -14,7 +14,7 @@ MIB = 1 << 20
 
 
 @dataclass(frozen=True)
-class Caps:
+class ArtifactLimits:
     """Bounds on what comes out of one run, since all of it comes into the caller's memory. Counts and bytes."""
 
     files: int = 1000

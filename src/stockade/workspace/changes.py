@@ -47,7 +47,7 @@ class Change:
 
 
 class Found(Protocol):
-    """What was brought out of a workspace; ``client.bundle.Bundle`` is one."""
+    """What was brought out of a workspace; ``client.collected.CollectedFiles`` is one."""
 
     files: dict[str, tuple[int, bytes]]
     links: dict[str, str]

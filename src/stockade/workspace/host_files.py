@@ -102,7 +102,7 @@ class HostFile:
         try:
             fd = os.open(self.name, flags & ~cut | _ALWAYS, mode, dir_fd=self._folder)
         except OSError as error:
-            raise self._problem(_said(error)) from None
+            raise self._problem(_reason(error)) from None
         status = os.fstat(fd)
         if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
             os.close(fd)
@@ -168,7 +168,7 @@ class HostFile:
         try:
             self.write(content)
         except OSError as error:
-            raise self._problem(_said(error)) from None
+            raise self._problem(_reason(error)) from None
 
     def sync_folder(self) -> None:
         """Have the folder's names on the disk."""
@@ -231,7 +231,7 @@ def _opened(path: str, named: str, writable: Sequence[str], *, makes: bool = Fal
             _make(path)
         folder = beneath.open_folder(path)
     except OSError as error:
-        raise JobError(f"{named}: {_said(error)}: {path}") from None
+        raise JobError(f"{named}: {_reason(error)}: {path}") from None
     try:
         _require_no_writable_above(folder, named, writable)
     except BaseException:
@@ -282,5 +282,5 @@ def _is_own(path: str) -> bool:
     return path.startswith(_OWN) and not path.startswith(_SHARED) and ".." not in path.split("/")
 
 
-def _said(error: OSError) -> str:
+def _reason(error: OSError) -> str:
     return os.strerror(error.errno or 0)

@@ -22,7 +22,7 @@ MOST_NAMES = 200_000
 MOST_HIDDEN = 1000
 
 
-def survey(
+def scan_project(
     path: str, access: str, hidden: Sequence[str], protected: Sequence[str], shown: Iterable[str] = ()
 ) -> Project:
     """Return what lies in the folder ``path``.

@@ -62,7 +62,7 @@ def test_the_whole_command_line():
     )  # fmt: skip
     assert made.environment == {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
     assert made.steps[2][1].keys() == {"memlock", "msgqueue", "rtprio", "sigpending"}
-    assert made.bare
+    assert made.without_namespaces
 
 
 def test_limits_that_would_hinder_bwrap_are_set_inside():

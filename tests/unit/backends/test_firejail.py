@@ -58,7 +58,7 @@ def test_the_whole_command_line():
     assert decode_steps(made.base) == (("session",), ("status", 199))
     assert made.steps[:6] == (
         ("place", PLACE), ("folder", f"{PLACE}/job", 0o755, False), ("folder", f"{PLACE}/tmp", 0o700, True),
-        ("folder", f"{PLACE}/workspace", 0o755, True), ("lend",), ("file", f"{PLACE}/workspace/a", b"x", 0o644, False),
+        ("folder", f"{PLACE}/workspace", 0o755, True), ("become_for_engine",), ("file", f"{PLACE}/workspace/a", b"x", 0o644, False),
     )  # fmt: skip
     assert [step[:2] for step in made.steps[6:]] == [("data", 200), ("data", 201)]
     assert json.loads(made.steps[7][2]) == {
@@ -72,14 +72,14 @@ def test_the_whole_command_line():
         "channel": False,
     }  # fmt: skip
     assert made.environment == {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
-    assert made.bare
+    assert made.without_namespaces
 
 
 def test_root_gives_the_run_an_account_and_a_file_system_of_its_own():
     host = replace(HOST, uid=0, privileged=True)
     made = _launch(_policy(limits=LIMITS | {"disk": "1MiB"}), *TRUE, host)
     assert decode_steps(made.base) == (("session",), ("status", 199), ("account", "/run/firejail"))
-    assert made.steps[1] == ("room", PLACE, 1 << 20, 256 + 64)
+    assert made.steps[1] == ("sized_folder", PLACE, 1 << 20, 256 + 64)
     assert "--noroot" not in made.argv
     assert capabilities(host, ENGINE)[Guarantee.DISK].strength is Strength.KERNEL
     assert capabilities(HOST, ENGINE)[Guarantee.DISK].strength is Strength.ABSENT

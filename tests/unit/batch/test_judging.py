@@ -62,7 +62,7 @@ LIMIT = Result(Outcome.LIMIT_EXCEEDED, limit=Guarantee.CPU_TIME)
     ],
 )
 def test_apart_only_the_test_says_passed(test, answer, word):
-    assert judging.apart_verdict(test, answer).verdict == word
+    assert judging.isolated_verdict(test, answer).verdict == word
 
 
 def test_shared_only_the_token_passes():

@@ -1,17 +1,17 @@
-from stockade.batch.budget import Amount, Room
+from stockade.batch.budget import Amount, Budget
 
 MIB = 1 << 20
 
 
 def test_what_is_taken_is_not_there_for_another():
-    room = Room(Amount(jobs=4, memory=300 * MIB, tasks=100, descriptors=100))
+    budget = Budget(Amount(jobs=4, memory=300 * MIB, tasks=100, descriptors=100))
     need = Amount(jobs=1, memory=128 * MIB, tasks=10, descriptors=20)
-    room.take(need)
-    assert room.fits(need)
-    room.take(need)
-    assert not room.fits(need)
-    room.give(need)
-    assert room.fits(need)
+    budget.take(need)
+    assert budget.fits(need)
+    budget.take(need)
+    assert not budget.fits(need)
+    budget.give(need)
+    assert budget.fits(need)
 
 
 def test_each_resource_bounds():
@@ -22,16 +22,16 @@ def test_each_resource_bounds():
         (Amount(9, 100, 45, 100), 4, "processes"),
         (Amount(9, 100, 100, 59), 5, "open files"),
     ):
-        room = Room(capacity)
-        assert room.at_a_time(need) == (count, word)
+        budget = Budget(capacity)
+        assert budget.at_a_time(need) == (count, word)
         for _ in range(count):
-            assert room.fits(need)
-            room.take(need)
-        assert not room.fits(need)
+            assert budget.fits(need)
+            budget.take(need)
+        assert not budget.fits(need)
 
 
 def test_what_never_fits_is_told():
-    room = Room(Amount(jobs=2, memory=256 * MIB, tasks=5, descriptors=50))
-    assert room.refusal(Amount(1, 512 * MIB, 1, 1)) == "may need 512 MiB of memory; the batch may use 256 MiB"
-    assert room.refusal(Amount(1, MIB, 6, 1)) == "may need 6 of processes; the batch may use 5"
-    assert room.refusal(Amount(1, MIB, 5, 50)) == ""
+    budget = Budget(Amount(jobs=2, memory=256 * MIB, tasks=5, descriptors=50))
+    assert budget.refusal(Amount(1, 512 * MIB, 1, 1)) == "may need 512 MiB of memory; the batch may use 256 MiB"
+    assert budget.refusal(Amount(1, MIB, 6, 1)) == "may need 6 of processes; the batch may use 5"
+    assert budget.refusal(Amount(1, MIB, 5, 50)) == ""

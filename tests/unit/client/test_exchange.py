@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from stockade.client.exchange import Conversation, introduction
-from stockade.client.stream_buffer import Intake
+from stockade.client.exchange import Exchange, introduction
+from stockade.client.stream_buffer import StreamBuffer
 from stockade.core.errors import JobError, ProtocolError
 from stockade.core.launch import Launch, Watch
 from stockade.policy.guarantees import Guarantee
@@ -31,11 +31,11 @@ class Anything:
     policy = SimpleNamespace(limits=SimpleNamespace(figure=lambda _: None, soft=None), asks=lambda _: False)
 
 
-def talk(output=None, *, live=False, report_seconds=None, **how):
+def exchange(output=None, *, live=False, report_seconds=None, **how):
     watch = Watch(output_bytes=output)
     launch = Launch(argv=("true",), environment={}, steps=(), watch=watch)
     words, _ = introduction(launch, {}, live=live, report_seconds=report_seconds)
-    return Conversation(launch, cast(Any, Anything()), outgoing=words, **how)
+    return Exchange(launch, cast(Any, Anything()), outgoing=words, **how)
 
 
 def sent(conversation):
@@ -49,14 +49,14 @@ def said(conversation, kind, **fields):
 
 
 def test_the_launch_carries_what_a_stream_asks_for():
-    ((kind, fields),) = sent(talk(live=True, report_seconds=0.5))
+    ((kind, fields),) = sent(exchange(live=True, report_seconds=0.5))
     assert (kind, fields["watch"]["live"], fields["watch"]["report_seconds"]) == ("launch", True, 0.5)
-    ((_, plain),) = sent(talk())
+    ((_, plain),) = sent(exchange())
     assert (plain["watch"]["live"], plain["watch"]["report_seconds"]) == (False, None)
 
 
 def test_events_are_what_the_warden_says():
-    one = talk()
+    one = exchange()
     assert said(one, "started") == [Started()]
     assert said(one, "output", stream=2, at=3, data=b"x") == [Output(2, 3, b"x")]
     assert said(one, "limit", guarantee="memory", state="near", used=8, figure=10) == [
@@ -70,7 +70,7 @@ def test_events_are_what_the_warden_says():
 
 
 def test_the_end_comes_once_whatever_follows():
-    one = talk()
+    one = exchange()
     said(one, "exited", report=REPORT)
     assert said(one, "refused", message="no") == []
     assert list(one.feed(b"")) == []
@@ -78,42 +78,42 @@ def test_the_end_comes_once_whatever_follows():
 
 
 def test_a_warden_that_ends_is_a_sandbox_that_failed():
-    one = talk()
+    one = exchange()
     (last,) = one.feed(b"")
     assert last.result.outcome is Outcome.SANDBOX_FAILED
-    assert not one.settled
+    assert not one.reusable
 
 
 @pytest.mark.parametrize("fields", [{"kind": "bogus"}, {"kind": "limit", "guarantee": "luck"}, {"kind": "output"}])
 def test_nonsense_is_told(fields):
     with pytest.raises(ProtocolError):
-        said(talk(), **fields)
+        said(exchange(), **fields)
 
 
 def test_the_tail_comes_before_the_end_as_far_as_it_has_not_come():
-    one = talk(output=10, live=True)
+    one = exchange(output=10, live=True)
     said(one, "output", stream=1, at=0, data=b"0123456789")
     report = REPORT | {"output": [13, 0], "tails": [b"89abc", b""]}
     rest, last = said(one, "exited", report=report)
     assert rest == Output(1, 10, b"abc")
     assert (last.result.stdout_bytes, last.result.stdout_omitted) == (b"0123489abc", 3)
-    two = talk(output=10, live=True)
+    two = exchange(output=10, live=True)
     said(two, "output", stream=1, at=0, data=b"0123456789")
     rest, _ = said(two, "exited", report=report | {"output": [99, 0]})
     assert rest == Output(1, 94, b"89abc")
 
 
 def test_what_is_kept_is_bounded_where_nothing_limits_output():
-    one = talk(keep=10)
+    one = exchange(keep=10)
     for at in range(0, 1000, 100):
         said(one, "output", stream=1, at=at, data=bytes([65 + at // 100]) * 100)
     (last,) = said(one, "exited", report=REPORT | {"output": [1000, 0]})
     assert (last.result.stdout_bytes, last.result.stdout_omitted) == (b"AAAAAJJJJJ", 990)
-    assert Intake(Watch(), None).tail(b"") == b""
+    assert StreamBuffer(Watch(), None).tail(b"") == b""
 
 
 def test_input_is_sent_as_far_as_it_is_taken():
-    one = talk(interactive=True)
+    one = exchange(interactive=True)
     sent(one)
     assert not one.wants_input
     one.write(b"x" * 3_000_000)
@@ -131,7 +131,7 @@ def test_input_is_sent_as_far_as_it_is_taken():
 
 
 def test_input_that_is_read_keeps_to_the_same_bound():
-    one = talk()
+    one = exchange()
     while one.wants_input:
         one.send_input(b"x" * (1 << 16))
     assert one.input_waiting == 1 << 19
@@ -141,24 +141,24 @@ def test_input_that_is_read_keeps_to_the_same_bound():
 
 def test_writing_is_for_who_asked_for_it_and_has_not_closed():
     with pytest.raises(JobError, match="interactive=True"):
-        talk().write(b"x")
-    one = talk(interactive=True)
+        exchange().write(b"x")
+    one = exchange(interactive=True)
     one.close_input()
     with pytest.raises(JobError, match="closed"):
         one.write(b"x")
 
 
 def test_nothing_goes_out_after_a_cancel():
-    one = talk(interactive=True)
+    one = exchange(interactive=True)
     one.write(b"x")
     one.cancel()
     one.ask("pause")
     one.close_input()
-    assert (bytes(one.outgoing), one.cancelled, one.settled) == (b"", True, False)
+    assert (bytes(one.outgoing), one.cancelled, one.reusable) == (b"", True, False)
 
 
 def test_what_is_asked_goes_out_in_order():
-    one = talk()
+    one = exchange()
     sent(one)
     one.ask("pause")
     one.ask("signal", number=15)

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from stockade.client.send_queue import Outbox
+from stockade.client.send_queue import SendQueue
 
 
 @pytest.fixture
@@ -23,10 +23,10 @@ def pair():
 
 
 def box(sock):
-    talk = SimpleNamespace(outgoing=bytearray(), finished=False, cancelled=False, trace=0, all_sent=lambda: None)
-    outbox, woken = Outbox(cast(Any, talk), sock), []
-    outbox.wake = lambda: woken.append(True)
-    return outbox, woken
+    exchange = SimpleNamespace(outgoing=bytearray(), finished=False, cancelled=False, trace=0, all_sent=lambda: None)
+    send_queue, woken = SendQueue(cast(Any, exchange), sock), []
+    send_queue.wake = lambda: woken.append(True)
+    return send_queue, woken
 
 
 def drain(sock):
@@ -40,55 +40,55 @@ def drain(sock):
 
 
 def test_what_there_is_room_for_goes_out_at_once_and_wakes_nobody(pair):
-    outbox, woken = box(pair[0])
-    with outbox.speaking() as talk:
-        talk.outgoing += b"word"
+    send_queue, woken = box(pair[0])
+    with send_queue.locked() as exchange:
+        exchange.outgoing += b"word"
     assert (drain(pair[1]), woken) == (b"word", [])
 
 
 def test_the_reader_is_woken_for_what_is_left(pair):
-    outbox, woken = box(pair[0])
-    with outbox.speaking() as talk:
-        talk.outgoing += b"x" * (1 << 20)
+    send_queue, woken = box(pair[0])
+    with send_queue.locked() as exchange:
+        exchange.outgoing += b"x" * (1 << 20)
     assert woken == [True]
     said = drain(pair[1])
-    while outbox.flush():
+    while send_queue.flush():
         said += drain(pair[1])
     assert len(said + drain(pair[1])) == 1 << 20
 
 
 def test_a_cancel_hangs_up_our_direction_alone(pair):
-    outbox, _ = box(pair[0])
-    with outbox.speaking() as talk:
-        talk.cancelled = True
+    send_queue, _ = box(pair[0])
+    with send_queue.locked() as exchange:
+        exchange.cancelled = True
     assert pair[1].recv(1) == b""
     pair[1].send(b"verdict")
     assert pair[0].recv(10) == b"verdict"
 
 
 def test_nothing_is_said_once_it_is_over(pair):
-    outbox, woken = box(pair[0])
-    outbox.close()
-    with outbox.speaking() as talk:
-        assert talk is None
-    outbox.talk.outgoing += b"late"
-    assert not outbox.flush()
+    send_queue, woken = box(pair[0])
+    send_queue.close()
+    with send_queue.locked() as exchange:
+        assert exchange is None
+    send_queue.exchange.outgoing += b"late"
+    assert not send_queue.flush()
     assert (drain(pair[1]), woken) == (b"", [])
 
 
 def test_many_threads_keep_their_words_whole(pair):
-    outbox, _ = box(pair[0])
+    send_queue, _ = box(pair[0])
 
-    def speak(number):
+    def send(number):
         for _ in range(50):
-            with outbox.speaking() as talk:
-                talk.outgoing += bytes([number]) * 10
+            with send_queue.locked() as exchange:
+                exchange.outgoing += bytes([number]) * 10
 
-    threads = [threading.Thread(target=speak, args=(number,)) for number in range(1, 5)]
+    threads = [threading.Thread(target=send, args=(number,)) for number in range(1, 5)]
     for thread in threads:
         thread.start()
     said = b""
-    while any(thread.is_alive() for thread in threads) or outbox.flush():
+    while any(thread.is_alive() for thread in threads) or send_queue.flush():
         said += drain(pair[1])
     said += drain(pair[1])
     assert len(said) == 2000

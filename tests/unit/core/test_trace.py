@@ -32,7 +32,7 @@ def test_notes_are_handed_on_once():
 
 def test_what_a_guest_spells_is_what_is_told_of_it():
     noted = [(7, trace.BEGUN, 1), (7, trace.ENDED, 2)]
-    assert trace.told(7, json.loads(trace.spell(noted))["trace"]) == noted
+    assert trace.reported_notes(7, json.loads(trace.encode_notes(noted))["trace"]) == noted
 
 
 @pytest.mark.parametrize(
@@ -40,4 +40,4 @@ def test_what_a_guest_spells_is_what_is_told_of_it():
     [None, 3, "begun", {}, [1], [[]], [["begun"]], [["begun", "1"]], [["begun", True]], [[[], 1]], [["read", 1]]],
 )
 def test_a_guest_can_tell_of_its_own_steps_and_of_nothing_else(said):
-    assert trace.told(7, said) == []
+    assert trace.reported_notes(7, said) == []

@@ -102,7 +102,7 @@ def test_an_error_is_told_whatever_the_job_has_taken_away(monkeypatch):
     for name in ("stderr", "__excepthook__"):
         with monkeypatch.context() as patch:
             patch.delattr(sys, name)
-            assert agent.told(error) == "ValueError: a\n"
+            assert agent.formatted(error) == "ValueError: a\n"
 
 
 def test_most_programs_end_in_a_way_that_is_told_quickly():
@@ -148,4 +148,4 @@ def test_an_error_is_told_as_the_traceback_module_tells_it(source):
         exec(compile(source, SCRIPT, "exec"), {})
     error = caught.value
     expected = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    assert agent.told(error) == expected
+    assert agent.formatted(error) == expected

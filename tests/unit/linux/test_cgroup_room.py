@@ -71,7 +71,7 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
 
 
 def room(own: str) -> str:
-    return places._find_room(own, WANTED, CALLER)
+    return places._find_parent(own, WANTED, CALLER)
 
 
 def test_at_the_root_of_all_groups_lie_right_below(kernel):

@@ -97,7 +97,7 @@ class _Group:
 
 def test_a_look_tells_of_a_soft_limit_once():
     slot = SimpleNamespace(
-        own_tasks=2, cell=SimpleNamespace(init=os.getpid()), group=_Group(10 * MIB, 41 * MIB, 90 * MIB)
+        own_tasks=2, instance=SimpleNamespace(init=os.getpid()), group=_Group(10 * MIB, 41 * MIB, 90 * MIB)
     )
     meter = Meter(Watch(soft_memory=40 * MIB), cast(Any, slot))
     meter.start(time.monotonic(), 0.0, 0)

@@ -25,16 +25,16 @@ def test_medians_of_what_lies_between():
     steps = {step.name: step for step in found.steps}
     assert found.runs == 3
     assert (steps["woken"].took, steps["woken"].p90, steps["woken"].since) == (3.0, 9.0, "handed over")
-    assert steps["dressed"].took == 1.0
+    assert steps["applied"].took == 1.0
     assert found.whole == (len(trace.STEPS) - 5) * 1.0 + 2.0
-    assert [step.name for step in found.steps if step.behind] == ["released", "reaped", "empty", "furnished"]
+    assert [step.name for step in found.steps if step.behind] == ["released", "reaped", "empty", "set up"]
 
 
 def test_what_goes_on_beside_the_run_delays_nothing():
     steps = {step.name: step for step in together([run()]).steps}
-    assert steps["started"].since == "dressed"
-    assert steps["heard"].since == "announced"
-    assert steps["reaped"].since == "heard"
+    assert steps["started"].since == "applied"
+    assert steps["completion seen"].since == "completed"
+    assert steps["reaped"].since == "completion seen"
     assert steps["released"].since == "answered"
     assert steps["received"].since == "answered"
 
@@ -43,21 +43,21 @@ def test_only_steps_that_all_runs_came_to():
     cold = [
         step
         for step in trace.STEPS
-        if step not in ("sealed", "begun", "ended", "announced", "heard", "alone", "furnished")
+        if step not in ("sealed", "begun", "ended", "completed", "completion seen", "alone", "set up")
     ]
     order = [*cold[: cold.index("answered")], "reaped", "empty", "answered", "received", "returned", "released"]
     found = together([run(steps=order), run(steps=order)])
     steps = {step.name: step for step in found.steps}
     assert "begun" not in steps
-    assert (steps["reaped"].since, steps["answered"].since) == ("dressed", "empty")
+    assert (steps["reaped"].since, steps["answered"].since) == ("applied", "empty")
     assert not steps["reaped"].behind
 
 
 def test_a_run_that_went_another_way_is_left_out():
-    odd = run(slow=10**9, steps=[step for step in trace.STEPS if step not in ("heard", "alone")])
+    odd = run(slow=10**9, steps=[step for step in trace.STEPS if step not in ("completion seen", "alone")])
     found = together([run()] * 9 + [odd])
     assert found.runs == 9
-    assert {"heard", "alone"} <= {step.name for step in found.steps}
+    assert {"completion seen", "alone"} <= {step.name for step in found.steps}
     assert max(step.p90 for step in found.steps) < 1000
 
 
@@ -68,7 +68,7 @@ def test_the_picture_is_whole_and_within_its_frame(slow):
     space = "{http://www.w3.org/2000/svg}"
     texts = [element.text or "" for element in root.iter(f"{space}text")]
     assert texts[0] == "<One> & other"
-    assert {"caller", "warden", "guest", "keeper"} <= set(texts)
+    assert {"caller", "warden", "guest", "worker"} <= set(texts)
     assert sum("behind the answer" in text for text in texts) == 4
     bars = [element for element in root.iter(f"{space}rect") if len(element)]
     assert len(bars) == len(found.steps)

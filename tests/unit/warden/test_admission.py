@@ -99,8 +99,8 @@ def test_one_that_cannot_begin_costs_no_other_run_anything(monkeypatch: pytest.M
 
 
 def test_what_a_host_is_short_of_has_a_name() -> None:
-    found = list(capacity.rooms())
-    assert found and all(room >= 0 and name for room, name in found)
+    found = list(capacity.capacities())
+    assert found and all(capacity >= 0 and name for capacity, name in found)
 
 
 def test_who_waits_for_an_interpreter_is_in_nobody_s_way_nor_in_its_own(

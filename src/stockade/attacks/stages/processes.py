@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from stockade.api.job_arguments import job_from_source
-from stockade.api.sandbox import Sandbox
+from stockade.api.sandbox import Runner
 from stockade.attacks import outside, policies
 from stockade.attacks.world import StageError, World
 from stockade.client import warden_process
@@ -148,7 +148,7 @@ def neighbour(world: World) -> Iterator[None]:
 
 
 def _neighbour_sandbox(environment: dict[str, str], world: World) -> Iterator[None]:
-    box = Sandbox(policies.attacked({"limits": {"wall_time": 30}}), backend=world.beside)
+    box = Runner(policies.attacked({"limits": {"wall_time": 30}}), backend=world.beside)
     read, write = os.pipe()
     results: list[Result] = []
     with os.fdopen(read, "rb", buffering=0) as stdin:
@@ -182,7 +182,7 @@ def predecessor(world: World) -> Iterator[None]:
     """A run that is over: in a sandbox before the confined one, an ordinary process before the control."""
     environment = {"ATTACK_MARKER": world.marker, "ATTACK_HIDDEN": world.secret}
     if world.beside is not None:
-        box = Sandbox(policies.attacked({}), backend=world.beside)
+        box = Runner(policies.attacked({}), backend=world.beside)
         own = policies.interpreter(box.backend)
         result = box.run_job(job_from_source(_PREDECESSOR, environment=environment, interpreter=own))
         if not result.ok:

@@ -17,7 +17,7 @@ def listener(family: int, kind: int, address: Any) -> Callable[[World], Iterator
 
     def stage(world: World) -> Iterator[None]:
         place = address(world) if callable(address) else address
-        heard = threading.Event()
+        received = threading.Event()
         with socket.socket(family, kind) as server:
             server.bind(place)
             server.settimeout(0.1)
@@ -30,9 +30,9 @@ def listener(family: int, kind: int, address: Any) -> Callable[[World], Iterator
                 if not place.startswith("\0"):
                     Path(place).chmod(0o777)
             stop = threading.Event()
-            thread = threading.Thread(target=_answer, args=(server, heard, stop))
+            thread = threading.Thread(target=_answer, args=(server, received, stop))
             thread.start()
-            world.seen["heard"] = heard.is_set
+            world.seen["heard"] = received.is_set
             try:
                 yield
             finally:
@@ -55,9 +55,9 @@ def shown(kind: int, *, writable: bool = False) -> Callable[[World], Iterator[No
         (world.write if writable else world.read).append(str(folder))
         path = folder / "socket"
         world.environment["ATTACK_SOCKET"] = str(path)
-        heard, stop = threading.Event(), threading.Event()
-        world.seen["heard"] = heard.is_set
-        thread = threading.Thread(target=_start_again, args=(path, kind, heard, stop))
+        received, stop = threading.Event(), threading.Event()
+        world.seen["heard"] = received.is_set
+        thread = threading.Thread(target=_start_again, args=(path, kind, received, stop))
         thread.start()
         try:
             yield
@@ -68,7 +68,7 @@ def shown(kind: int, *, writable: bool = False) -> Callable[[World], Iterator[No
     return stage
 
 
-def _start_again(path: Path, kind: int, heard: threading.Event, stop: threading.Event) -> None:
+def _start_again(path: Path, kind: int, received: threading.Event, stop: threading.Event) -> None:
     while not stop.is_set():
         with socket.socket(socket.AF_UNIX, kind) as server:
             path.unlink(missing_ok=True)
@@ -79,25 +79,25 @@ def _start_again(path: Path, kind: int, heard: threading.Event, stop: threading.
                 server.listen(8)
             with suppress(TimeoutError, ConnectionError):
                 if kind == socket.SOCK_DGRAM:
-                    heard_now = bool(server.recv(10))
+                    messages_now = bool(server.recv(10))
                 else:
                     with server.accept()[0] as connection:
-                        heard_now = connection.send(b"heard") > 0
-                if heard_now:
-                    heard.set()
+                        messages_now = connection.send(b"heard") > 0
+                if messages_now:
+                    received.set()
 
 
-def _answer(server: socket.socket, heard: threading.Event, stop: threading.Event) -> None:
+def _answer(server: socket.socket, received: threading.Event, stop: threading.Event) -> None:
     while not stop.is_set():
         with suppress(TimeoutError, ConnectionError):
             if server.type == socket.SOCK_STREAM:
                 connection, _ = server.accept()
-                heard.set()
+                received.set()
                 with connection:
                     connection.sendall(b"heard")
             else:
                 _, sender = server.recvfrom(100)
-                heard.set()
+                received.set()
                 server.sendto(b"heard", sender)
 
 
@@ -117,13 +117,13 @@ def usersock(world: World) -> Iterator[None]:
         server.setblocking(False)
         world.environment["ATTACK_PORT"] = str(server.getsockname()[0])
 
-        def heard() -> bool:
+        def received() -> bool:
             try:
                 return b"heard" in server.recv(100)
             except BlockingIOError:
                 return False
 
-        world.seen["heard"] = heard
+        world.seen["heard"] = received
         yield
 
 

@@ -1,1 +1,1 @@
-"""TODO."""
+"""The bubblewrap backend: the system's ``bwrap`` makes the namespaces."""

@@ -57,8 +57,8 @@ class _Words:
     def _show(self, path: str, showing: Showing) -> None:
         self._add("--bind" if showing is Showing.WRITE else "--ro-bind", path, path)
 
-    def _files(self, laid: Mapping[str, bytes]) -> None:
-        for path, content in laid.items():
+    def _files(self, contents: Mapping[str, bytes]) -> None:
+        for path, content in contents.items():
             self._file(path, content)
 
     def _file(self, path: str, content: bytes, mode: int = 0o644) -> None:
@@ -71,7 +71,7 @@ class Arguments(_Words):
     def __init__(self, plan: Plan, job: Job, command: Command, *, place: str, disable_userns: bool) -> None:
         self._facts = plan.facts
         files = plan.policy.filesystem
-        apart = job.project is not None
+        isolated = job.project is not None
         self.walls = _walls(
             plan,
             command.readable,
@@ -79,11 +79,11 @@ class Arguments(_Words):
             own_tasks=command.own_tasks,
             disable_userns=disable_userns,
             placed=bool(place),
-            apart=apart,
+            isolated=isolated,
         )
         super().__init__(self.walls.words, self.walls.next)
         workspace = self.walls.workspace
-        if place and not apart:
+        if place and not isolated:
             self._add("--bind", f"{place}/workspace", WORKSPACE)
         if job.project is not None:
             self._bound(plan.policy, command, job.project, place)
@@ -164,7 +164,7 @@ class _Walls(_Words):
         own_tasks: int,
         disable_userns: bool,
         placed: bool,
-        apart: bool,
+        isolated: bool,
     ) -> None:
         super().__init__()
         self._policy = plan.policy
@@ -173,7 +173,7 @@ class _Walls(_Words):
         self._namespaces(disable_userns=disable_userns)
         self._system(plan.facts, readable)
         self._scratch(placed=placed)
-        for path, showing in () if apart else host_paths(self._policy, readable, packages):
+        for path, showing in () if isolated else host_paths(self._policy, readable, packages):
             self._show(path, showing)
         self._files(etc_files(self._policy))
         if filters_syscalls(plan.facts):
@@ -221,7 +221,7 @@ def _walls(
     own_tasks: int,
     disable_userns: bool,
     placed: bool,
-    apart: bool,
+    isolated: bool,
 ) -> _Walls:
     return _Walls(
         plan,
@@ -230,7 +230,7 @@ def _walls(
         own_tasks=own_tasks,
         disable_userns=disable_userns,
         placed=placed,
-        apart=apart,
+        isolated=isolated,
     )
 
 

@@ -25,9 +25,9 @@ from stockade.backends.shared.guest_environment import (
     check_nesting,
     check_paths,
     check_reachable,
+    collect_steps,
     copy_steps,
     environment,
-    outlet_steps,
 )
 from stockade.core.errors import JobError
 from stockade.core.launch import Launch
@@ -94,9 +94,9 @@ class Bubblewrap:
         return capabilities(facts, self._engine(), self.arguments)
 
     @contextmanager
-    def prepare(self, plan: Plan, job: Job, spell: Callable[[str], Command]) -> Iterator[Launch]:
+    def prepare(self, plan: Plan, job: Job, make_command: Callable[[str], Command]) -> Iterator[Launch]:
         """Yield the launch. Nothing is taken for it."""
-        command = spell(JOB_FOLDER)
+        command = make_command(JOB_FOLDER)
         check_paths(plan.policy, plan.facts, command.packages)
         if not plan.policy.security.read_only_root:
             raise JobError(f"security.read_only_root: the {self.name} backend cannot bound a writable root")
@@ -136,15 +136,15 @@ def launch(
         steps=(
             *(_placed(policy, job, place) if place else ()),
             *arguments.steps,
-            *outlet_steps(policy, job, f"{place}/workspace" if place else policy.filesystem.workspace),
+            *collect_steps(policy, job, f"{place}/workspace" if place else policy.filesystem.workspace),
             ("limits", limits),
         ),
         groups=arguments.walls.groups,
         watch=arguments.walls.watch,
-        bare=True,
+        without_namespaces=True,
         host_uid=policy.security.host_uid if facts.uid == 0 else None,
         channel=command.channel,
-        loosened=_loosened(policy, place),
+        concessions=_concessions(policy, place),
     )
 
 
@@ -161,7 +161,7 @@ def _placed(policy: Policy, job: Job, place: str) -> list[Step]:
     return [("place", place), *made, *_BECOME]
 
 
-def _loosened(policy: Policy, place: str) -> dict[str, str]:
+def _concessions(policy: Policy, place: str) -> dict[str, str]:
     return {"disk": UNBOUNDED} if place and policy.asks(Guarantee.DISK) else {}
 
 
@@ -185,9 +185,9 @@ def translate(report: Mapping[str, Any], stderr: bytes) -> dict[str, Any]:
     bwrap writes ``exit-code`` only when the command was executed and has ended. It tells of a death by signal as a
     shell does, by 128 and the signal's number, so a guest that exits with such a number is taken for dead by it.
     """
-    told = dict(report)
+    translated = dict(report)
     if report["cause"] is not None or report["failure"] or report["status"] is None or report["oom_kills"]:
-        return told
+        return translated
     code = _exit_code(report["engine"])
     # Without an exit code no program was executed, so these words are bwrap's own; with one they may be a guest's, who
     # gains nothing by them.
@@ -195,21 +195,24 @@ def translate(report: Mapping[str, Any], stderr: bytes) -> dict[str, Any]:
     if not_executed and code in (None, 126, 127):
         missing = not_executed["why"] == _MISSING
         why = b"command not found" if missing else not_executed["why"]
-        told["failure"] = {"kind": "exec", "message": (not_executed["what"] + b": " + why).decode("utf-8", "replace")}
-        told["status"] = (127 if missing else 126) << 8
+        translated["failure"] = {
+            "kind": "exec",
+            "message": (not_executed["what"] + b": " + why).decode("utf-8", "replace"),
+        }
+        translated["status"] = (127 if missing else 126) << 8
     elif code is None:
-        said = stderr.decode("utf-8", "replace").strip()[-300:]
-        told["failure"] = {"kind": "setup", "message": said or "bwrap ended without a word"}
+        message = stderr.decode("utf-8", "replace").strip()[-300:]
+        translated["failure"] = {"kind": "setup", "message": message or "bwrap ended without a word"}
     elif not 0 <= code <= _MOST:  # bwrap's first process inside has the guest's uid, and may have been taken over
-        told["status"] = int(signal.SIGKILL)
+        translated["status"] = int(signal.SIGKILL)
     else:
         number = code - 128
-        told["status"] = number if number in _SIGNALS else code << 8
-    return told
+        translated["status"] = number if number in _SIGNALS else code << 8
+    return translated
 
 
-def _exit_code(said: bytes) -> int | None:
-    for line in said.splitlines():
+def _exit_code(status: bytes) -> int | None:
+    for line in status.splitlines():
         try:
             code = json.loads(line).get("exit-code")
         except (ValueError, AttributeError):

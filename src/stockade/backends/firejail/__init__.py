@@ -1,1 +1,1 @@
-"""TODO."""
+"""The firejail backend: the system's set-user-id ``firejail`` makes the namespaces."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stockade.planning.plan import Plan
     from stockade.runs.job import Command
 
-STATUS, PROGRAM, TOLD = 199, 200, 201
+STATUS, PROGRAM, CONFIGURATION = 199, 200, 201
 """Descriptors: what is said of the way to the guest, the program that leads there, and what it is told."""
 CHANNEL = 3
 ENGINE_TASKS = 2
@@ -72,7 +72,7 @@ def check(paths: Iterable[str]) -> None:
 
 
 def _kept(command: Command) -> tuple[int, ...]:
-    return (*((CHANNEL,) if command.channel else ()), STATUS, PROGRAM, TOLD)
+    return (*((CHANNEL,) if command.channel else ()), STATUS, PROGRAM, CONFIGURATION)
 
 
 def _etc(plan: Plan) -> list[str]:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stockade.backends.base import Availability, lacking, unusable
-from stockade.backends.firejail.arguments import ENGINE_TASKS, PROGRAM, STATUS, TOLD, WALLS, arguments
+from stockade.backends.firejail.arguments import CONFIGURATION, ENGINE_TASKS, PROGRAM, STATUS, WALLS, arguments
 from stockade.backends.firejail.capabilities import capabilities
 from stockade.backends.shared.guest_environment import check_nesting, check_paths, check_reachable, environment
 from stockade.backends.shared.limits import LOOSE, filters_syscalls, groups, rlimits, watch
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}  # of firejail itself
 _PYTHON = ("/usr/bin/python3", "-I", "-S", "-c")
-_START = f"exec(open({PROGRAM}).read()); main({TOLD}, {STATUS})"
+_START = f"exec(open({PROGRAM}).read()); main({CONFIGURATION}, {STATUS})"
 _TRIAL = (*WALLS, "--net=none", "--x11=none", "--private-etc=passwd", *_PYTHON, "import ctypes")
 _NEEDED = (
     *(re.split("[.=]", word)[0] for word in WALLS),
@@ -89,10 +89,10 @@ class Firejail:
         return capabilities(facts, self._engine())
 
     @contextmanager
-    def prepare(self, plan: Plan, job: Job, spell: Callable[[str], Command]) -> Iterator[Launch]:
+    def prepare(self, plan: Plan, job: Job, make_command: Callable[[str], Command]) -> Iterator[Launch]:
         """Yield the launch. The keeper of the cell removes the folder that the run makes."""
         place = places.name(secrets.token_hex(8))
-        command = spell(f"{place}/job")
+        command = make_command(f"{place}/job")
         check_paths(plan.policy, plan.facts, command.packages)
         if not plan.policy.security.read_only_root:
             raise JobError(f"security.read_only_root: the {self.name} backend has no root of its own to write to")
@@ -127,23 +127,23 @@ def launch(
         base=_base(privileged=facts.uid == 0),
         steps=(
             ("place", place),
-            *_room(plan, job, command, place),
+            *_disk_steps(plan, job, command, place),
             ("folder", f"{place}/job", 0o755, False),
             ("folder", f"{place}/tmp", 0o700, True),
             *([("folder", workspace, 0o755, True)] if bound is None else []),
             *(("file", path, content, 0o644, False) for path, content in command.all_files.items()),
-            ("lend",),
+            ("become_for_engine",),
             *(
                 ("file", f"{workspace}/{name}", content, job.mode_of(name), False)
                 for name, content in job.files.items()
             ),
             *(("link", f"{workspace}/{name}", target) for name, target in inputs.items()),
             ("data", PROGRAM, _inside()),
-            ("data", TOLD, _told(plan, job, command, place)),
+            ("data", CONFIGURATION, _configuration(plan, job, command, place)),
         ),
         groups=groups(policy, ENGINE_TASKS + command.own_tasks - 1),
         watch=watch(policy, facts, ENGINE_TASKS, command.own_tasks, own_network=True),
-        bare=True,
+        without_namespaces=True,
         host_uid=policy.security.host_uid if facts.uid == 0 else None,
         channel=command.channel,
     )
@@ -155,26 +155,26 @@ def translate(report: Mapping[str, Any], stderr: bytes) -> dict[str, Any]:
     firejail tells of a death by signal as a shell does, by 128 and the signal's number, so a guest that exits with
     such a number is taken for dead by it.
     """
-    told = dict(report)
+    translated = dict(report)
     if report["cause"] is not None or report["failure"] or report["status"] is None or report["oom_kills"]:
-        return told
+        return translated
     last = _last_word(report["engine"])
     if last.get("word") == "not executed":
         missing = last["errno"] in (2, 20)  # ENOENT, ENOTDIR
         why = "command not found" if missing else os.strerror(last["errno"])
-        told["failure"] = {"kind": "exec", "message": f"{last['reason']}: {why}"}
-        told["status"] = (127 if missing else 126) << 8
+        translated["failure"] = {"kind": "exec", "message": f"{last['reason']}: {why}"}
+        translated["status"] = (127 if missing else 126) << 8
     elif last.get("word") != "exec":
-        said = str(last.get("reason") or stderr.decode("utf-8", "replace").strip()[-300:])
-        told["failure"] = {"kind": "setup", "message": said or "firejail ended without a word"}
+        message = str(last.get("reason") or stderr.decode("utf-8", "replace").strip()[-300:])
+        translated["failure"] = {"kind": "setup", "message": message or "firejail ended without a word"}
     elif os.WIFEXITED(report["status"]):
         number = os.WEXITSTATUS(report["status"]) - 128
-        told["status"] = number if number in _SIGNALS else report["status"]
-    return told
+        translated["status"] = number if number in _SIGNALS else report["status"]
+    return translated
 
 
-def _last_word(said: bytes) -> dict[str, Any]:
-    for line in reversed(said.splitlines()):
+def _last_word(status: bytes) -> dict[str, Any]:
+    for line in reversed(status.splitlines()):
         try:
             found = json.loads(line)
         except ValueError:
@@ -191,18 +191,18 @@ def _base(*, privileged: bool) -> bytes:
     return encode_steps(steps)
 
 
-def _room(plan: Plan, job: Job, command: Command, place: str) -> list[Step]:
+def _disk_steps(plan: Plan, job: Job, command: Command, place: str) -> list[Step]:
     """One file system of its own bounds all that the guest can write; only root can mount it."""
     figure = plan.policy.limits.figure(Guarantee.DISK)
     if plan.facts.uid != 0 or figure is None:
         return []
     contents = (*command.all_files.values(), *job.files.values())
-    laid = sum(-(-len(content) // _INODE_BYTES) * _INODE_BYTES for content in contents)
+    file_bytes = sum(-(-len(content) // _INODE_BYTES) * _INODE_BYTES for content in contents)
     names = _FEW_INODES + sum(name.count("/") + 1 for name in (*job.files, *job.inputs, *command.all_files))
-    return [("room", place, int(figure) + laid, max(names, int(figure) // _INODE_BYTES + names))]
+    return [("sized_folder", place, int(figure) + file_bytes, max(names, int(figure) // _INODE_BYTES + names))]
 
 
-def _told(plan: Plan, job: Job, command: Command, place: str) -> bytes:
+def _configuration(plan: Plan, job: Job, command: Command, place: str) -> bytes:
     program = syscall_filter.program(plan, engine=True) if filters_syscalls(plan.facts) else b""
     fields = {
         "argv": command.argv,

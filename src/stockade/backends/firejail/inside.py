@@ -24,18 +24,18 @@ class _Program(ctypes.Structure):
 def main(job: int, status: int) -> None:
     """Read what to run from the descriptor ``job``, say on ``status`` how far it came, and become it."""
     with open(job, encoding="utf-8") as file:
-        told = json.load(file)
+        configuration = json.load(file)
     try:
         os.set_inheritable(status, False)
-        if told["channel"]:
+        if configuration["channel"]:
             os.set_inheritable(3, True)
-        limits = [_cut(number, soft, hard) for number, soft, hard in told["limits"]]
+        limits = [_cut(number, soft, hard) for number, soft, hard in configuration["limits"]]
         for number in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores
             signal.signal(number, signal.SIG_DFL)
         os.setpgid(0, 0)  # firejail's own processes must not hear what is meant for the guest's group
         _prctl(_PR_SET_NO_NEW_PRIVS, 1)
-        if told["filter"]:
-            program = base64.b64decode(told["filter"])
+        if configuration["filter"]:
+            program = base64.b64decode(configuration["filter"])
             _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(_Program(len(program) // 8, program)))
         _say(status, "exec")
         for limit in limits:
@@ -44,9 +44,14 @@ def main(job: int, status: int) -> None:
         _say(status, "setup", str(error))
         return
     try:
-        _execute(told["argv"], told["environment"])
+        _execute(configuration["argv"], configuration["environment"])
     except OSError as error:
-        _say(status, "setup" if error.errno in _SANDBOX_ERRORS else "not executed", told["argv"][0], error.errno or 0)
+        _say(
+            status,
+            "setup" if error.errno in _SANDBOX_ERRORS else "not executed",
+            configuration["argv"][0],
+            error.errno or 0,
+        )
 
 
 def _execute(argv: list[str], environment: dict[str, str]) -> None:

@@ -1,1 +1,1 @@
-"""TODO."""
+"""The native backend: namespaces, control groups and filters, straight from the kernel."""

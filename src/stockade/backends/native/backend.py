@@ -14,17 +14,17 @@ from stockade.backends.native import warm
 from stockade.backends.native.capabilities import capabilities
 from stockade.backends.native.namespaces import way_to_open, why_closed
 from stockade.backends.native.workspace import FILE as _FILE
-from stockade.backends.native.workspace import OVERLAY_INODES, bound, check_workspace, shows_apart
+from stockade.backends.native.workspace import OVERLAY_INODES, bound, check_workspace, shows_through_overlay
 from stockade.backends.native.workspace import PROGRAMS as _PROGRAMS
 from stockade.backends.shared.guest_environment import (
     DEVICES,
-    FACES,
     HOST_NAME,
+    MOUNT_TARGETS,
     WORKSPACE,
     check_paths,
+    collect_steps,
     environment,
     etc_files,
-    outlet_steps,
     program_folders,
 )
 from stockade.backends.shared.limits import LOOSE, filter_steps, filters_syscalls, groups, rlimits, watch
@@ -66,9 +66,9 @@ class Native:
         """Return what holds each guarantee here."""
         return capabilities(facts)
 
-    def shows_apart(self, plan: Plan, folder: str) -> bool:
+    def shows_through_overlay(self, plan: Plan, folder: str) -> bool:
         """Return whether a job's ``folder`` of packages is shown so that no socket in it can be reached."""
-        return shows_apart(plan, folder)
+        return shows_through_overlay(plan, folder)
 
     def repeats(self, plan: Plan, job: Job) -> bool:
         """Return whether the launch of a job that differs in its source alone differs in that alone: nothing is looked
@@ -78,9 +78,9 @@ class Native:
         return shows_none and policy.security.read_only_root and not policy.environment.inherit
 
     @contextmanager
-    def prepare(self, plan: Plan, job: Job, spell: Callable[[str], Command]) -> Iterator[Launch]:
+    def prepare(self, plan: Plan, job: Job, make_command: Callable[[str], Command]) -> Iterator[Launch]:
         """Yield the launch. Nothing is taken for it: the warden owns all that a run needs."""
-        command = spell(JOB_FOLDER)
+        command = make_command(JOB_FOLDER)
         check_paths(plan.policy, plan.facts, command.packages)
         check_workspace(plan)
         yield launch(plan, job, command)
@@ -97,33 +97,35 @@ def launch(plan: Plan, job: Job, command: Command) -> Launch:
     stays_open = bool(job.inputs) or is_bound or sealed
     variables = environment(policy, job, command)
     needs = _Needs(command.readable, command.packages, command.agent, command.own_tasks, extra)
-    room = _room(plan, needs, own, stays_open)
+    common = _common_parts(plan, needs, own, stays_open)
     workspace = _workspace(policy)
-    laid = [("file", f"{workspace}/{name}", content, job.mode_of(name), True) for name, content in job.files.items()]
+    file_steps = [
+        ("file", f"{workspace}/{name}", content, job.mode_of(name), True) for name, content in job.files.items()
+    ]
     inputs = [("bind", str((Path.cwd() / name).resolve()), f"{workspace}/{name}", _FILE) for name in job.inputs]
     return Launch(
         argv=command.argv,
         environment=variables,
-        base=room.base,
+        base=common.base,
         steps=(
             *(
-                (*bound(plan, command.readable, command.packages, job), *outlet_steps(policy, job, workspace))
+                (*bound(plan, command.readable, command.packages, job), *collect_steps(policy, job, workspace))
                 if is_bound
                 else ()
             ),
             *inputs,
-            *([*laid, ("protect", workspace, [""])] if sealed else ()),
-            *room.closing,
+            *([*file_steps, ("protect", workspace, [""])] if sealed else ()),
+            *common.closing,
             *_job_files(command.files.items()),
-            *(() if sealed else laid),
-            *(() if is_bound else outlet_steps(policy, job, workspace)),
-            room.limits,
+            *(() if sealed else file_steps),
+            *(() if is_bound else collect_steps(policy, job, workspace)),
+            common.limits,
         ),
-        groups=room.groups,
-        watch=room.watch,
+        groups=common.groups,
+        watch=common.watch,
         own_network=policy.network == "none",
         host_uid=policy.security.host_uid if facts.privileged else None,
-        errnos=room.errnos,
+        errnos=common.errnos,
         channel=command.channel,
         warm=_warm(plan, job, command, needs, variables),
         eager=job.warm is True or bool(job.preload),
@@ -174,7 +176,7 @@ class _Needs:
 
 
 @dataclass(frozen=True)
-class _Room:
+class _CommonParts:
     """All of a launch that is the same for every job of a kind under a plan."""
 
     base: bytes
@@ -186,13 +188,13 @@ class _Room:
 
 
 @lru_cache(maxsize=64)
-def _room(plan: Plan, needs: _Needs, own: int, stays_open: bool) -> _Room:
+def _common_parts(plan: Plan, needs: _Needs, own: int, stays_open: bool) -> _CommonParts:
     """Return what ``plan`` and the language decide. A job that shows files of the host needs the host for longer.
 
     ``own`` is what the sandbox's files take of a writable root.
     """
     policy, facts = plan.policy, plan.facts
-    room = (
+    common = (
         ("cgroup_namespace",),
         _root(policy, own + needs.extra[0]),
         *_system(facts, needs.readable),
@@ -210,8 +212,8 @@ def _room(plan: Plan, needs: _Needs, own: int, stays_open: bool) -> _Room:
         *_from_identity(plan),
         *_job_files(needs.agent),
     )
-    return _Room(
-        base=encode_steps(room if stays_open else (*room, *closing)),
+    return _CommonParts(
+        base=encode_steps(common if stays_open else (*common, *closing)),
         closing=closing if stays_open else (),
         limits=("limits", _limits(policy, facts, needs.own_tasks)),
         groups=groups(policy, needs.own_tasks - 1),
@@ -263,17 +265,17 @@ def _root(policy: Policy, own: int) -> Step:
     return ("root", size + own + _ROOT_FILES, inodes + _ROOT_INODES)
 
 
-def _writable(policy: Policy, laid_in: int, names: int) -> list[Step]:
+def _writable(policy: Policy, input_bytes: int, names: int) -> list[Step]:
     """One tmpfs bounds all that the guest can write: the scratch, or the root itself where it is writable."""
-    faces = [("/tmp", 0o1777), ("/dev/shm", 0o1777)]
+    mount_targets = [("/tmp", 0o1777), ("/dev/shm", 0o1777)]
     if policy.filesystem.workspace == "empty":
-        faces.append((WORKSPACE, 0o755))
+        mount_targets.append((WORKSPACE, 0o755))
     if not policy.security.read_only_root:
-        return [("folder", path, mode, True) for path, mode in faces]
+        return [("folder", path, mode, True) for path, mode in mount_targets]
     size, inodes = _disk(policy)
     files = policy.filesystem
     shown = OVERLAY_INODES + sum(path.count("/") for path in (*files.read, *files.write, files.workspace))
-    return [("scratch", size + laid_in, inodes + len(faces) + 1 + names + shown, faces)]
+    return [("scratch", size + input_bytes, inodes + len(mount_targets) + 1 + names + shown, mount_targets)]
 
 
 def _disk(policy: Policy) -> tuple[int, int]:
@@ -313,7 +315,7 @@ def _landlock(policy: Policy, facts: HostFacts) -> list[Step]:
     if not facts.landlock:
         return []
     files = policy.filesystem
-    writable = [JOB_FOLDER, *FACES, *files.writable, *(f"/dev/{name}" for name in DEVICES)]
+    writable = [JOB_FOLDER, *MOUNT_TARGETS, *files.writable, *(f"/dev/{name}" for name in DEVICES)]
     if files.workspace != "empty":
         writable.remove(WORKSPACE)
     if files.way in ("overlay", "copy"):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from stockade import linux
 from stockade.backends.native.workspace import FILE, PROGRAMS
-from stockade.backends.shared.guest_environment import FACES, HOST_NAME, host_paths, lies_below
+from stockade.backends.shared.guest_environment import HOST_NAME, MOUNT_TARGETS, host_paths, lies_below
 from stockade.backends.shared.limits import filters_syscalls
 from stockade.core.launch import Warm, encode_steps
 from stockade.languages.base import JOB_FOLDER, OWN_CODE
@@ -52,9 +52,11 @@ def _obstacle(plan: Plan, readable: tuple[str, ...], packages: tuple[str, ...]) 
     """Return what of the plan itself stands in the way."""
     policy = plan.policy
     files = policy.filesystem
-    said = {*policy.environment.inherit, *policy.environment.set} - {*_BRINGS_NONE}
-    bringing = next((name for name in sorted(said) if name.startswith(_BRINGS_CODE)), "")
-    below = [path for path, _ in host_paths(policy, readable, packages) if lies_below(path, (*FACES, JOB_FOLDER))]
+    variables = {*policy.environment.inherit, *policy.environment.set} - {*_BRINGS_NONE}
+    bringing = next((name for name in sorted(variables) if name.startswith(_BRINGS_CODE)), "")
+    below = [
+        path for path, _ in host_paths(policy, readable, packages) if lies_below(path, (*MOUNT_TARGETS, JOB_FOLDER))
+    ]
     workspace = files.workspace != "empty" or files.way == "read"
     reasons = {
         "no filter keeps a guest from the limits of its keeper (prlimit(2))": not filters_syscalls(plan.facts),
@@ -86,7 +88,7 @@ def warm(
     ``root`` makes the root with the system in it, ``shown`` what else is there to read, ``network`` brings the
     network up, ``scratch`` makes what the guest can write, and ``sealed`` is all from the guest's folder on.
     """
-    own = [("scratch", *_OWN_SPACE, faces) for name, *_, faces in scratch if name == "scratch"]
+    own = [("scratch", *_OWN_SPACE, mount_targets) for name, *_, mount_targets in scratch if name == "scratch"]
     files: list[Step] = [("bind", origin, path, FILE) for origin, path in template.shown]
     files += [("file", path, content, 0o644, False) for path, content in template.files]
     zygote: list[Step] = [
@@ -103,15 +105,15 @@ def warm(
         limits,
     ]
     named = [step for step in sealed if step[0] in ("chdir", "landlock")]  # which name what the room is made of
-    room: list[Step] = [*scratch, ("job_room", JOB_FOLDER, *_JOB_SPACE), *named]
+    mounts: list[Step] = [*scratch, ("job_mount", JOB_FOLDER, *_JOB_SPACE), *named]
     guest: list[Step] = [("own_ipc",)]
     guest += [("landlock",) if step[0] == "landlock" else step for step in sealed if step[0] != "chdir"]
     return Warm(
         zygote=encode_steps(tuple(zygote)),
         argv=template.argv,
         environment={**environment, **dict(template.environment)},
-        slot=encode_steps((("cgroup_namespace",), ("proc_again",), ("still", FACES[0]))),
+        slot=encode_steps((("cgroup_namespace",), ("proc_again",), ("still", MOUNT_TARGETS[0]))),
         network=encode_steps(tuple(network)),
-        room=encode_steps(tuple(room)),
+        mounts=encode_steps(tuple(mounts)),
         guest=encode_steps(tuple(guest)),
     )

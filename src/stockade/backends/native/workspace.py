@@ -51,7 +51,7 @@ def _mounted_below(path: str) -> str:
     return next((place for place in places if place.startswith(f"{path}/")), "")
 
 
-def shows_apart(plan: Plan, folder: str) -> bool:
+def shows_through_overlay(plan: Plan, folder: str) -> bool:
     """Return whether ``folder`` can be shown through an overlay of its own: sockets and named pipes of the host in it
     are out of reach there. What is mounted below the folder would not be seen."""
     files = plan.policy.filesystem
@@ -63,12 +63,12 @@ def bound(plan: Plan, readable: tuple[str, ...], packages: tuple[str, ...], job:
     """Return the steps that show paths of the host, outer ones first; the workspace is one of them."""
     steps: list[Step] = []
     policy = plan.policy
-    apart = () if plan.closes_sockets or policy.filesystem.sockets == "open" else packages
+    through_overlay = () if plan.closes_sockets or policy.filesystem.sockets == "open" else packages
     project = job.project if job is not None else None
     for path, showing in host_paths(policy, readable, packages):
         if job is not None and project is not None and path == project.path:
             steps += _project(policy, job, project, _ATTRIBUTES[showing])
-        elif path in apart:
+        elif path in through_overlay:
             steps.append(("read_overlay", path))
         else:
             steps.append(("bind", path, path, _ATTRIBUTES[showing]))

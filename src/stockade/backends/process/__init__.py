@@ -1,1 +1,1 @@
-"""TODO."""
+"""The process and landlock backends: no namespaces."""

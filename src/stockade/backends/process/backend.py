@@ -18,10 +18,10 @@ from stockade.backends.shared.guest_environment import (
     DEVICES,
     check_paths,
     check_reachable,
+    collect_steps,
     copy_steps,
     environment,
     network_files,
-    outlet_steps,
 )
 from stockade.backends.shared.limits import LOOSE, filter_steps, filters_syscalls, groups, rlimits, watch
 from stockade.core.errors import JobError
@@ -70,13 +70,13 @@ class Process:
         return capabilities(facts, policy)
 
     @contextmanager
-    def prepare(self, plan: Plan, job: Job, spell: Callable[[str], Command]) -> Iterator[Launch]:
+    def prepare(self, plan: Plan, job: Job, make_command: Callable[[str], Command]) -> Iterator[Launch]:
         """Yield the launch. The keeper of the cell removes the folder that the run makes."""
         _check_workspace(plan, job, self.name)
         if not plan.policy.security.read_only_root:
             raise JobError(f"security.read_only_root: the {self.name} backend has no root of its own to write to")
         place = places.name(secrets.token_hex(8))
-        command = spell(f"{place}/job")
+        command = make_command(f"{place}/job")
         check_paths(plan.policy, plan.facts, command.packages)
         yield launch(plan, job, command, place)
 
@@ -100,11 +100,13 @@ class Landlock(Process):
 def launch(plan: Plan, job: Job, command: Command, place: str) -> Launch:
     """Return the launch of ``command``, whose files are laid into the fresh folder ``place``."""
     policy, facts = plan.policy, plan.facts
-    bound, apart = _bound(policy)
+    bound, isolated = _bound(policy)
     workspace = bound or f"{place}/workspace"
     sealed = not bound and policy.filesystem.way == "read"
     shown = {name: os.path.realpath(name) for name in job.inputs}
-    laid = [("file", f"{workspace}/{name}", content, job.mode_of(name), False) for name, content in job.files.items()]
+    file_steps = [
+        ("file", f"{workspace}/{name}", content, job.mode_of(name), False) for name, content in job.files.items()
+    ]
     if facts.uid == 0:
         check_reachable(
             (
@@ -124,14 +126,14 @@ def launch(plan: Plan, job: Job, command: Command, place: str) -> Launch:
             ("place", place),
             ("folder", f"{place}/job", 0o755, False),
             ("folder", f"{place}/tmp", 0o700, True),
-            *([("folder", workspace, 0o755, not sealed)] if not bound and not apart else []),
-            *(copy_steps(policy, job, workspace) if apart else []),
+            *([("folder", workspace, 0o755, not sealed)] if not bound and not isolated else []),
+            *(copy_steps(policy, job, workspace) if isolated else []),
             *(("file", path, content, 0o644, False) for path, content in command.all_files.items()),
-            *(laid if sealed else []),
+            *(file_steps if sealed else []),
             ("become",),
-            *([] if sealed else laid),
+            *([] if sealed else file_steps),
             *(("link", f"{workspace}/{name}", target) for name, target in shown.items()),
-            *outlet_steps(policy, job, workspace),
+            *collect_steps(policy, job, workspace),
             ("chdir", workspace),
             *_limits(plan, command.own_tasks),  # worked out here, where /proc can still be read
             *_landlock(plan, command, place, tuple(shown.values())),
@@ -139,7 +141,7 @@ def launch(plan: Plan, job: Job, command: Command, place: str) -> Launch:
         ),
         groups=groups(policy, command.own_tasks - 1),
         watch=watch(policy, facts, own_tasks=command.own_tasks),
-        bare=True,
+        without_namespaces=True,
         host_uid=policy.security.host_uid if facts.uid == 0 else None,
         errnos=syscall_filter.errnos(plan) if filters_syscalls(facts) else {},
         channel=command.channel,
@@ -149,8 +151,8 @@ def launch(plan: Plan, job: Job, command: Command, place: str) -> Launch:
 def _bound(policy: Policy) -> tuple[str, bool]:
     """Return the folder of the host that the guest works in itself, if it is not a copy; and whether it is one."""
     files = policy.filesystem
-    apart = files.way in ("overlay", "copy")
-    return ("" if files.workspace == "empty" or apart else files.workspace), apart
+    isolated = files.way in ("overlay", "copy")
+    return ("" if files.workspace == "empty" or isolated else files.workspace), isolated
 
 
 def _check_workspace(plan: Plan, job: Job, name: str) -> None:
@@ -201,7 +203,7 @@ def _limits(plan: Plan, own_tasks: int) -> list[Step]:
     if count is None:
         return [("limits", limits)]
     if "pids" not in plan.facts.cgroups:
-        return [("limits", limits), ("task_room", count[0])]
+        return [("limits", limits), ("task_limit", count[0])]
     if plan.facts.uid == 0:
         limits["nproc"] = (count[0] + LOOSE, count[0] + LOOSE)
     return [("limits", limits)]

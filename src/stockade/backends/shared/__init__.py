@@ -1,1 +1,1 @@
-"""TODO."""
+"""What several backends have in common."""

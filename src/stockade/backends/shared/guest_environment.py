@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stockade.runs.job import Command, Job
 
 WORKSPACE = "/workspace"
-FACES = ("/tmp", "/dev/shm", WORKSPACE)
+MOUNT_TARGETS = ("/tmp", "/dev/shm", WORKSPACE)
 """What a root of its own has to write to; a host folder below one of these is laid over it."""
 HOST_NAME = "stockade"
 DEVICES = ("null", "zero", "full", "random", "urandom")
@@ -79,7 +79,7 @@ def program_folders(facts: HostFacts, readable: Iterable[str]) -> list[str]:
     shown = [path for path, target in facts.system if not target]
     found: list[str] = []
     for folder in readable:
-        if not lies_below(folder, (*shown, *found, *FACES)):
+        if not lies_below(folder, (*shown, *found, *MOUNT_TARGETS)):
             found.append(folder)
     return found
 
@@ -87,7 +87,7 @@ def program_folders(facts: HostFacts, readable: Iterable[str]) -> list[str]:
 def host_paths(policy: Policy, readable: Iterable[str], packages: Iterable[str] = ()) -> list[tuple[str, Showing]]:
     """Return the paths of the host to show, outer ones first, so that an inner one is laid over the outer."""
     files = policy.filesystem
-    shown = {path: Showing.PROGRAM for path in readable if lies_below(path, FACES)}
+    shown = {path: Showing.PROGRAM for path in readable if lies_below(path, MOUNT_TARGETS)}
     shown |= dict.fromkeys((*files.read, *packages), Showing.READ)
     if files.workspace != "empty":
         shown[files.workspace] = Showing.READ
@@ -140,11 +140,11 @@ def copy_steps(policy: Policy, job: Job, target: str) -> list[Step]:
     return [("copy", job.project.path, target, list(job.project.hidden), None if disk is None else int(disk))]
 
 
-def outlet_steps(policy: Policy, job: Job, workspace: str) -> list[Step]:
+def collect_steps(policy: Policy, job: Job, workspace: str) -> list[Step]:
     """Return the step that hands out the workspace, where that is not done by what makes it."""
     if not job.artifacts or policy.filesystem.way != "write":
         return []
-    return [("outlet", workspace, policy.filesystem.workspace != "empty")]
+    return [("collect_from", workspace, policy.filesystem.workspace != "empty")]
 
 
 def check_protected(policy: Policy) -> None:

@@ -23,7 +23,7 @@ _AFTER_OOM = (
     "the warden ends the tree after an oom_kill, and when answers of netlink, connections that nobody accepts and "
     "locks on files, which the group does not count, fill the rest: looked at every 100 ms"
 )
-_APART = (
+_UNCOUNTED = (
     "buffers of TCP and UDP have a bound of their own, of the same size, and the warden ends the tree when both "
     "together reach the limit: worst case twice the limit for 100 ms"
 )
@@ -228,7 +228,7 @@ def _counted_memory(facts: HostFacts, version: int) -> Enforcement:
         mechanism = "cgroup v1 memory.limit_in_bytes"
         if "sockets" in facts.cgroups:
             mechanism += ", memory.kmem.tcp.limit_in_bytes"
-            notes.append(_APART)
+            notes.append(_UNCOUNTED)
     if "sockets" not in facts.cgroups:
         notes.append("no control group counts buffers of TCP and UDP here: tcp_mem and udp_mem of the host bound them")
     if "kernel" not in facts.cgroups:

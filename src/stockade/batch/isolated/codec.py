@@ -16,13 +16,13 @@ from typing import Any
 
 from stockade.batch.isolated.scalars import (
     CodecError,
+    encode_bytes,
+    encode_value,
     exact,
     plain_number,
     read,
-    read_bare,
     read_bytes,
-    spell,
-    spell_bytes,
+    read_plain,
     type_name,
 )
 
@@ -35,8 +35,8 @@ _FROZEN: dict[str, Any] = {"t": tuple, "z": frozenset}
 _TAGS = {kind: tag for tag, kind in (*_MUTABLE.items(), *_FROZEN.items())}
 _BASES = (*_TAGS, int, float, complex, str, bytes)
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
-_BARE = (str, bool, type(None))
-_WHOLE = (*_BARE, int)
+_UNTAGGED = (str, bool, type(None))
+_WHOLE = (*_UNTAGGED, int)
 """Types whose values stand for themselves, without and within JSON data."""
 _COMPARE_ALIKE = (Counter, OrderedDict, defaultdict)
 """Subclasses of ``dict`` whose own comparison agrees with that of ``dict`` where it matters to a test."""
@@ -57,12 +57,12 @@ class Objects:
         """Return ``value`` as JSON data. Raises ``CodecError`` that names the type of what cannot cross."""
         kind = type(value)
         if kind.__module__ == "numpy":
-            return spell(plain_number(value))
+            return encode_value(plain_number(value))
         base = None if kind in _PLAIN else kind if kind in _TAGS else _base(value)
         if base is None:
-            return spell(value)
+            return encode_value(value)
         if base not in _TAGS:
-            return spell(exact(base, value))
+            return encode_value(exact(base, value))
         number = self._numbers.get(id(value))
         if number is not None:
             return ["r", number]
@@ -78,14 +78,16 @@ class Objects:
         if base is dict:
             return [tag, *([self.wrap(key, depth - 1), self.wrap(item, depth - 1)] for key, item in dict.items(value))]
         if base is bytearray:
-            return [tag, spell_bytes(value)]
+            return [tag, encode_bytes(value)]
         first = [tag, value.maxlen] if base is deque else [tag]
-        return first + [item if type(item) in _BARE else self.wrap(item, depth - 1) for item in base.__iter__(value)]
+        return first + [
+            item if type(item) in _UNTAGGED else self.wrap(item, depth - 1) for item in base.__iter__(value)
+        ]
 
     def unwrap(self, data: Any, depth: int = MAX_DEPTH) -> Any:
         """Return the value of JSON data that may have been written by anyone. Raises ``CodecError``."""
         if type(data) is not list:
-            return read_bare(data)
+            return read_plain(data)
         if not data or type(data[0]) is not str:
             raise CodecError("an array without a tag")
         tag, items = data[0], data[1:]

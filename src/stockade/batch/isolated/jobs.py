@@ -16,7 +16,7 @@ from stockade.batch.records import Test
 from stockade.runs.job import Job
 
 _PACKAGE = "stockade.batch.isolated"
-_LEAST, _USUAL = 256 << 10, 4 << 20
+_LEAST, _DEFAULTS = 256 << 10, 4 << 20
 _SHARED = ("scalars", "codec", "messages", "modules")
 _IMPORTED = {"server": _SHARED, "tester": (*_SHARED, "endings", "finding"), "finding": ()}
 """What each module that is started imports, in an order in which they can be made."""
@@ -30,13 +30,13 @@ def longest_message(memory: float | None) -> int:
     return MAX_BYTES if memory is None else max(_LEAST, min(MAX_BYTES, int(memory) // 16))
 
 
-def testing(test: Test, interpreter: str | None = None, *, most: int = _USUAL) -> Job:
+def testing(test: Test, interpreter: str | None = None, *, most: int = _DEFAULTS) -> Job:
     """Return the job of testing: the test and its setup, and not a word of the answer. ``most`` bounds a message."""
     wanted = {"setup": test.setup, "code": test.code, "functions": test.functions, "check": test.check, "most": most}
     return _job("tester", wanted, {}, interpreter)
 
 
-def answering(test: Test, more: Mapping[str, bytes], interpreter: str | None = None, *, most: int = _USUAL) -> Job:
+def answering(test: Test, more: Mapping[str, bytes], interpreter: str | None = None, *, most: int = _DEFAULTS) -> Job:
     """Return the job of answering: the answer and its files, and not a word of the test. ``most`` bounds a message."""
     wanted = {"source": test.answer, "functions": test.functions, "most": most}
     return _job("server", wanted, more, interpreter)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from stockade.api.async_sandbox import AsyncSandbox, AsyncStream
+from stockade.api.async_sandbox import AsyncRunner, AsyncStream
 from stockade.policy.guarantees import Guarantee
 from stockade.runs.events import Output
 from stockade.runs.job import Job
@@ -19,7 +19,7 @@ _MOMENT = 0.005
 
 
 async def link(
-    leader: tuple[AsyncSandbox, Job], follower: tuple[AsyncSandbox, Job], printed: float | None = None
+    leader: tuple[AsyncRunner, Job], follower: tuple[AsyncRunner, Job], printed: float | None = None
 ) -> tuple[Result, Result]:
     """Run both jobs, each one's output being the other's input. The follower is ended when the leader ends.
 
@@ -34,7 +34,7 @@ async def link(
     return one.result, _past_limit(other.result, past, printed) if printed and past else other.result
 
 
-def _stream(box: AsyncSandbox, job: Job) -> AsyncStream:
+def _stream(box: AsyncRunner, job: Job) -> AsyncStream:
     return box.stream_job(job, interactive=True, report_seconds=None)
 
 

@@ -72,10 +72,10 @@ class Call:
         word, parts = data[1], _PARTS.get(data[1] if type(data[1]) is str else "")
         if parts is None or not 0 <= len(data) - 2 - parts <= (word in ("returned", "raised")):
             raise CodecError("a line that is not a reply")
-        said = [self._objects.load(each) for each in data[2 : 2 + parts]]
+        reported = [self._objects.load(each) for each in data[2 : 2 + parts]]
         for container, content in [self._change(each) for each in _listed(data[2 + parts :])]:
             replace(container, content)
-        return (word, *said)
+        return (word, *reported)
 
     def _change(self, data: Any) -> tuple[Any, Any]:
         if type(data) is not list or len(data) != 3 or data[0] != "t" or type(data[1]) is not int:

@@ -23,16 +23,16 @@ class CodecError(ValueError):
     """The value cannot cross: it is not plain data, too large, or not written as ``encode`` writes it."""
 
 
-def spell(value: Any) -> Any:
+def encode_value(value: Any) -> Any:
     """Return a value as JSON data. Raises ``CodecError`` that names its type where that is not possible."""
     kind = type(value)
     if value is None or kind is str or kind is bool:
         return value
-    known = _SPELLERS.get(f"{kind.__module__}.{kind.__qualname__}")
-    spelled = known(value) if known is not None else None
-    if spelled is None:
+    known = _ENCODERS.get(f"{kind.__module__}.{kind.__qualname__}")
+    encoded_value = known(value) if known is not None else None
+    if encoded_value is None:
         raise CodecError(f"a value of type {type_name(value)}")
-    return spelled
+    return encoded_value
 
 
 def read(tag: str, items: list[Any]) -> Any:
@@ -43,7 +43,7 @@ def read(tag: str, items: list[Any]) -> Any:
         raise CodecError("a tag that is not known, or does not allow what follows it") from None
 
 
-def read_bare(data: Any) -> Any:
+def read_plain(data: Any) -> Any:
     """Return the value of JSON data that is no array."""
     if type(data) is float and not math.isfinite(data):  # 1e999
         raise CodecError("a number out of range")
@@ -77,7 +77,7 @@ def read_bytes(text: Any) -> bytes:
     return base64.b64decode(text, validate=True)
 
 
-def spell_bytes(data: bytes | bytearray) -> str:
+def encode_bytes(data: bytes | bytearray) -> str:
     """Return bytes in base64."""
     return base64.b64encode(data).decode()
 
@@ -86,7 +86,7 @@ def _refuse(data: Any) -> Any:
     raise ValueError(data)
 
 
-def _spell_integer(value: int) -> Any:
+def _encode_integer(value: int) -> Any:
     return value if -_SHORT_INTEGER < value < _SHORT_INTEGER else ["i", hex(value)]
 
 
@@ -108,7 +108,7 @@ def _decimal(text: str) -> Any:
     return Decimal(text) if _DECIMAL.fullmatch(text) else _refuse(text)
 
 
-def _spell_decimal(value: Any) -> Any:
+def _encode_decimal(value: Any) -> Any:
     return ["D", str(value)] if _DECIMAL.fullmatch(str(value)) else None
 
 
@@ -118,7 +118,7 @@ def _fraction(one: str, other: str) -> Any:
     return Fraction(_integer(one), _integer(other))
 
 
-def _spell_time(value: Any) -> Any:
+def _encode_time(value: Any) -> Any:
     plain = getattr(value, "tzinfo", None) is None and not getattr(value, "fold", 0)
     return ["T", type(value).__name__, value.isoformat()] if plain else None
 
@@ -137,17 +137,17 @@ def _span(days: Any, seconds: Any, microseconds: Any) -> Any:
     return datetime.timedelta(*map(_short_integer, (days, seconds, microseconds)))
 
 
-_SPELLERS: dict[str, Callable[[Any], Any]] = {
-    "builtins.int": _spell_integer,
+_ENCODERS: dict[str, Callable[[Any], Any]] = {
+    "builtins.int": _encode_integer,
     "builtins.float": lambda value: value if math.isfinite(value) else ["f", repr(value)],
-    "builtins.bytes": lambda value: ["b", spell_bytes(value)],
+    "builtins.bytes": lambda value: ["b", encode_bytes(value)],
     "builtins.complex": lambda value: ["c", repr(value.real), repr(value.imag)],
     "builtins.range": lambda value: ["R", *map(hex, (value.start, value.stop, value.step))],
-    "decimal.Decimal": _spell_decimal,
+    "decimal.Decimal": _encode_decimal,
     "fractions.Fraction": lambda value: ["Q", hex(value.numerator), hex(value.denominator)],
-    "datetime.date": _spell_time,
-    "datetime.time": _spell_time,
-    "datetime.datetime": _spell_time,
+    "datetime.date": _encode_time,
+    "datetime.time": _encode_time,
+    "datetime.datetime": _encode_time,
     "datetime.timedelta": lambda value: ["S", value.days, value.seconds, value.microseconds],
 }
 _READERS: dict[str, Callable[..., Any]] = {

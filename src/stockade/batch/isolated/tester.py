@@ -64,16 +64,16 @@ def read_reply(line: bytes, call: Call | None = None) -> Any:
     if not line:
         _end(GONE)
     try:
-        word, *said = (call or Call(MAX_BYTES)).reply(line)
+        word, *reported = (call or Call(MAX_BYTES)).reply(line)
     except CodecError:
         _end(NONSENSE)
     if word == "returned":
-        return said[0]
-    if word == "raised" and type(said[1]) is str:
-        names = said[0] if type(said[0]) is tuple else (said[0],)
-        raise next((_ERRORS[name] for name in names if type(name) is str and name in _ERRORS), AnswerError)(said[1])
-    if word in ("refused", "unequal") and type(said[0]) is str:
-        _explain(f"the answer returned, or left in an argument, {said[0]}")
+        return reported[0]
+    if word == "raised" and type(reported[1]) is str:
+        names = reported[0] if type(reported[0]) is tuple else (reported[0],)
+        raise next((_ERRORS[name] for name in names if type(name) is str and name in _ERRORS), AnswerError)(reported[1])
+    if word in ("refused", "unequal") and type(reported[0]) is str:
+        _explain(f"the answer returned, or left in an argument, {reported[0]}")
         _end(NOT_RETURNED if word == "refused" else UNEQUAL)
     return _end(NONSENSE)
 

@@ -23,8 +23,8 @@ def bars(title: str, pairs: Sequence[tuple[str, int]]) -> str:
 
 
 def _bar(place: int, label: str, count: int, highest: int) -> str:
-    room = _WIDTH - _LABEL - 60
-    length = max(1 if count else 0, round(room * count / max(1, highest)))
+    width_left = _WIDTH - _LABEL - 60
+    length = max(1 if count else 0, round(width_left * count / max(1, highest)))
     top, text = place * _ROW, place * _ROW + _ROW - 7
     short = label if len(label) <= _LONGEST else label[: _LONGEST - 1] + "…"
     kind = escape(label.split(":", maxsplit=1)[0].replace(" ", "_"))

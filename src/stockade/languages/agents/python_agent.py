@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _CHANNEL = 3
 _FIFO = 1  # the kind of file in its mode (inode(7))
-_ANNOUNCEMENT = b"\0stockade\0"  # see warden/wire.py
+_COMPLETION_MARKER = b"\0stockade\0"  # see warden/wire.py
 _EXHAUSTED = 122  # the exit status of a job that has used up its operations
 _LONGEST_REPR = 64 * 1024
 _LONGEST_VALUE = 512 * 1024
@@ -74,9 +74,9 @@ def content(path: str) -> bytes:
 
 def run(source: bytes, script: str, namespace: Namespace) -> tuple[bool, Any]:
     """Execute ``source``; return whether its last statement is an expression, and the expression's value."""
-    apart = split(source, script)
-    if apart is not None:
-        first, end, has_value = apart
+    split_code = split(source, script)
+    if split_code is not None:
+        first, end, has_value = split_code
         if first is not None:
             exec(first, namespace)
         return has_value, eval(end, namespace)
@@ -261,9 +261,9 @@ def dumps(value: Any) -> str:
     long as many a job."""
     parts = accelerator()
     if parts:
-        make, spell = parts
+        make, encode_text = parts
         try:
-            encode = make({}, refuse, spell, None, ": ", ", ", False, False, False)
+            encode = make({}, refuse, encode_text, None, ": ", ", ", False, False, False)
         except TypeError:
             pass  # an interpreter that has it otherwise
         else:
@@ -296,7 +296,7 @@ def fail(error: BaseException) -> None:
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next
     error = error.with_traceback(trace)
-    lines = told(error)
+    lines = formatted(error)
     message = message_of(error)
     report = {"type": str(type(error).__name__), "message": message[:_LONGEST_REPR], "traceback": lines[:_LONGEST_REPR]}
     say(dumps({"error": report}))
@@ -317,7 +317,7 @@ def message_of(error: BaseException) -> str:
         return "<exception str() failed>"
 
 
-def told(error: BaseException) -> str:
+def formatted(error: BaseException) -> str:
     """Return what the interpreter prints of an error: for that it needs no module, where ``traceback`` needs ten."""
     text = ""
     if len(sys._current_frames()) == 1:  # or another thread may be printing
@@ -360,13 +360,13 @@ def exit_status(error: SystemExit) -> int:
     return 1
 
 
-def announce(status: int) -> bool:
+def mark_completion(status: int) -> bool:
     """Say that the job has ended and with which status, which is as much its own choice as an exit status is. Return
     whether that was possible: the job may have closed the channel, and then its end is waited for."""
     try:
         if not is_open():
             return False
-        return os.write(_CHANNEL, _ANNOUNCEMENT + bytes((status & 0xFF,))) > 0
+        return os.write(_CHANNEL, _COMPLETION_MARKER + bytes((status & 0xFF,))) > 0
     except OSError:
         return False
 

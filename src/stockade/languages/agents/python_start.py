@@ -77,7 +77,7 @@ def compile_all() -> bytes:
     return marshal.dumps((files, modules))
 
 
-def compile_apart() -> tuple[dict[str, CodeType], Modules]:
+def compile_in_child() -> tuple[dict[str, CodeType], Modules]:
     """Have a child compile it all."""
     reading, writing = os.pipe()
     child = os.fork()
@@ -96,7 +96,7 @@ def compile_apart() -> tuple[dict[str, CodeType], Modules]:
     return files, modules
 
 
-files, modules = compile_apart()
+files, modules = compile_in_child()
 importer = Importer(modules)
 exec(files["zygote.py"])  # defines what follows; goes on in each copy
 try:  # here, where no frame more stands below the job's than in a fresh interpreter

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from stockade.languages.agents.python_start import FOLDER, enter_package, files, importer
 
 _FLUSH_FAILED = 120  # what an interpreter ends with that could not flush its streams
-_REHEARSAL = b"""import sys
+_WARM_UP = b"""import sys
 def f(x):
     return [x + 1 for _ in range(9)]
 print(f"{f(2)}"[:0], end="")
@@ -68,7 +68,7 @@ def prepare() -> tuple[Any, Any, bytes]:
     sys.stdout.flush()  # or every copy would say again what an import has printed
     sys.stderr.flush()
     zygote.flush()
-    return zygote, _trace, b"".join(exercises.values()) + _REHEARSAL
+    return zygote, _trace, b"".join(exercises.values()) + _WARM_UP
 
 
 def preload(names: list[str], exercises: dict[str, bytes]) -> str:
@@ -116,7 +116,7 @@ def load_agent() -> dict[str, Any]:
     return names
 
 
-def dress(launch: dict[str, Any]) -> None:
+def apply_launch(launch: dict[str, Any]) -> None:
     """Give this copy the command line and the environment of its job."""
     if "resource" not in loaded:
         sys.modules.pop("resource", None)  # waiting for children has imported it
@@ -139,18 +139,18 @@ def dress(launch: dict[str, Any]) -> None:
     gc.enable()
 
 
-def rehearse(name: str) -> None:
+def warm_up(name: str) -> None:
     """Do what every job does, with the one in the job's file ``name`` for all, and what only some do as well: they have
     a value, or fail. Nothing of it is seen."""
     own = sys.path[0]
     argv = [*sys.orig_argv[:2], __file__, "0", os.path.join(os.path.dirname(FOLDER), name)]
-    dress({"argv": argv, "environment": environment})
+    apply_launch({"argv": argv, "environment": environment})
     agent["main"]()
     agent["dumps"]({"repr": "", "value": 0})
     try:
         raise RuntimeError
     except RuntimeError as error:
-        agent["told"](error)
+        agent["formatted"](error)
     flush()
     leave()
     sys.path[0] = own
@@ -162,7 +162,7 @@ def practise(job: bytes) -> None:
     memory = os.memfd_create("rehearsal")
     os.write(memory, job)
     for _ in range(_TIMES):
-        rehearse(f"/proc/self/fd/{memory}")
+        warm_up(f"/proc/self/fd/{memory}")
     os.close(memory)
     gc.enable()
 
@@ -205,9 +205,9 @@ def finish(status: int) -> None:
     finally:
         if os.getpid() == first:
             if number:
-                trace.note(number, trace.ANNOUNCED)
-                agent["say"](trace.spell(trace.take()))
-            if agent["announce"](status):
+                trace.note(number, trace.COMPLETED)
+                agent["say"](trace.encode_notes(trace.take()))
+            if agent["mark_completion"](status):
                 zygote.linger()
         os._exit(status)
 
@@ -241,7 +241,7 @@ environment = dict(os.environ)
 int("0")  # tables are worked out when they are first needed
 agent = load_agent()
 renumber()
-zygote, trace, rehearsal = prepare()
+zygote, trace, warm_up_job = prepare()
 loaded = set(sys.modules)
 for name in ("_weakref", "atexit", "gc"):  # built in; a fresh interpreter has them ready, and not yet imported
     globals()[name] = __import__(name)
@@ -250,9 +250,9 @@ for name in set(sys.modules) - loaded:
     del sys.modules[name]
 unseen = isinstance(print, type(len)) and sys.stdout is sys.__stdout__  # what a module has put there may say something
 if unseen:
-    practise(rehearsal)
-launch = zygote.wait((rehearsal, rehearse) if unseen else None)
-dress(launch)
+    practise(warm_up_job)
+launch = zygote.wait((warm_up_job, warm_up) if unseen else None)
+apply_launch(launch)
 first = os.getpid()
 ended = 0
 number = launch["trace"]

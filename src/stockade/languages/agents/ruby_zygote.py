@@ -25,13 +25,13 @@ _PACKAGE.__path__ = [os.path.join(os.path.dirname(os.path.dirname(__file__)), ".
 sys.modules["stockade"] = _PACKAGE
 
 from stockade.core import trace  # noqa: E402
-from stockade.languages.agents.python_agent import announce, say  # noqa: E402
+from stockade.languages.agents.python_agent import mark_completion, say  # noqa: E402
 from stockade.linux import processes  # noqa: E402
 from stockade.warden.warm import zygote  # noqa: E402
 
 _SIGNALS = [each for each in range(1, 32) if each not in (signal.SIGKILL, signal.SIGSTOP)]
 _ACTION_BYTES = 256  # no struct sigaction (sigaction(2)) is larger
-_REHEARSAL = b"""
+_WARM_UP = b"""
 begin
   text = RubyVM::InstructionSequence.compile('x = [1, 2].map { |n| n + 1 }; "#{x} #{x.sum}"', 'a', 'a').eval
   File.read('/etc/passwd')
@@ -64,7 +64,7 @@ class Ruby:
         self._ruby = ctypes.PyDLL(library, mode=ctypes.RTLD_GLOBAL)
         self._ruby.ruby_process_options.restype = ctypes.c_void_p
         self._ruby.ruby_run_node.argtypes = (ctypes.c_void_p,)
-        count, pointer = ctypes.c_int(len(words)), ctypes.pointer(self._spell(words))
+        count, pointer = ctypes.c_int(len(words)), ctypes.pointer(self._argv(words))
         self._ruby.ruby_sysinit(ctypes.byref(count), ctypes.byref(pointer))
         self._ruby.ruby_init_stack(ctypes.byref(count))
         if self._ruby.ruby_setup():
@@ -79,11 +79,11 @@ class Ruby:
         self._restore(fresh)  # a handler would be called in what keeps the guests, too
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
 
-    def _spell(self, words: Sequence[str]) -> Any:
-        spelled = [ctypes.create_string_buffer(os.fsencode(word)) for word in words]
-        places = [ctypes.cast(each, ctypes.c_char_p) for each in spelled]
+    def _argv(self, words: Sequence[str]) -> Any:
+        encoded = [ctypes.create_string_buffer(os.fsencode(word)) for word in words]
+        places = [ctypes.cast(each, ctypes.c_char_p) for each in encoded]
         array = (ctypes.c_char_p * (len(words) + 1))(*places, None)
-        self._kept += (*spelled, array)  # for good: when $0 is set, its text and a NULL are written to the first ones
+        self._kept += (*encoded, array)  # for good: when $0 is set, its text and a NULL are written to the first ones
         return array
 
     def _actions(self) -> list[Any]:
@@ -102,7 +102,7 @@ class Ruby:
         self._ruby.rb_eval_string_protect(code, ctypes.byref(self._state))
         self._ruby.rb_set_errinfo(self._nil)  # or it would be what the job begins with
 
-    def settle(self) -> None:
+    def after_closing(self) -> None:
         """Have what the interpreter believes to have: it takes this process, of the same number, for the one in which
         it was started, but timers are not inherited (timer_create(2)). The first one of a process has the same number.
         """
@@ -117,13 +117,13 @@ class Ruby:
     def fork(self) -> int:
         """Fork as the interpreter itself does, which has its timers and descriptors made anew."""
         os.close(_FIRST)
-        told: int = self._ruby.rb_eval_string_protect(b"Process.fork", ctypes.byref(self._state))
+        answer: int = self._ruby.rb_eval_string_protect(b"Process.fork", ctypes.byref(self._state))
         if self._state.value:
             raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
-        if told == self._nil.value:
+        if answer == self._nil.value:
             return 0
         self._reserve()
-        return told >> 1  # a small Integer (rb_fix2long)
+        return answer >> 1  # a small Integer (rb_fix2long)
 
     def go_on(self) -> None:
         """Have the signal handlers that a fresh one has."""
@@ -131,13 +131,13 @@ class Ruby:
 
     def run(self, arguments: Sequence[str]) -> int:
         """Run the script with these arguments, to the end of the interpreter; return the exit status."""
-        words = self._spell(arguments)
+        words = self._argv(arguments)
         self._ruby.ruby_set_argv(len(arguments), words)
         status: int = self._ruby.ruby_run_node(self._script)
         return status & 0xFF
 
 
-def dress(launch: dict[str, Any]) -> None:
+def apply_launch(launch: dict[str, Any]) -> None:
     """Give this copy the environment of its job, and its interpreter what belongs to a process."""
     for name in environment.keys() - launch["environment"].keys():
         del os.environ[name]
@@ -147,9 +147,9 @@ def dress(launch: dict[str, Any]) -> None:
     ruby.go_on()
 
 
-def rehearse(_name: str) -> None:
+def warm_up(_name: str) -> None:
     """Do what most jobs do; nothing of it is seen."""
-    ruby.evaluate(_REHEARSAL)
+    ruby.evaluate(_WARM_UP)
 
 
 os.environ.pop("LD_BIND_NOW", None)  # it has had its effect
@@ -159,8 +159,8 @@ if begun:
     os._exit(os.waitstatus_to_exitcode(os.waitpid(begun, 0)[1]) & 0xFF)
 _C.prctl(_PR_SET_NAME, os.path.basename(sys.argv[2]).encode())
 ruby = Ruby(sys.argv[1], sys.argv[2:])
-launch = zygote.wait((b"", rehearse), ruby)
-dress(launch)
+launch = zygote.wait((b"", warm_up), ruby)
+apply_launch(launch)
 first, number = os.getpid(), launch["trace"]
 trace.note(number, trace.BEGUN)
 status = ruby.run(launch["argv"][2:])
@@ -168,8 +168,8 @@ zygote.flush()
 if os.getpid() == first:  # a forked copy of the job may come here as well
     if number:
         trace.note(number, trace.ENDED)
-        trace.note(number, trace.ANNOUNCED)
-        say(trace.spell(trace.take()))
-    if announce(status):
+        trace.note(number, trace.COMPLETED)
+        say(trace.encode_notes(trace.take()))
+    if mark_completion(status):
         zygote.linger()
 os._exit(status)

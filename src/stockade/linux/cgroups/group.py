@@ -19,7 +19,7 @@ RENEWABLE = 8 << 20
 """Bytes that an earlier run may leave charged: they count for the next one as well."""
 PEAK_SOCKETS_V1 = "memory.kmem.tcp.max_usage_in_bytes"
 _FEW_TASKS = 16
-_ROOM = 16 << 20  # bytes: what a keeper touches when it ends a guest, many times over
+_HEADROOM = 16 << 20  # bytes: what a keeper touches when it ends a guest, many times over
 _ABOUT = 1 << 20  # bytes: what the kernel charges in one go stays that far below a limit that it cannot meet
 _CPU_PERIOD = 100_000  # microseconds, the kernel's default period for bandwidth control
 
@@ -39,7 +39,7 @@ class Group(Files):
         self._roomy = self._loose = False
         self.weight = weights.Weight(self._paths, self._version)
 
-    def open_entrances(self) -> list[int]:
+    def open_cgroup_fds(self) -> list[int]:
         """Return a descriptor for each folder; whoever writes ``0`` to it enters the group."""
         return [os.open(f"{path}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for path in self.folders]
 
@@ -244,14 +244,14 @@ class Group(Files):
             self.weight.restore()
             if self._throttled:
                 self._lift_quota()
-            self._make_room()
+            self._add_headroom()
             self._lift_rates()
         except OSError:
             pass  # a matter of time only
         self._slowed = slowed
         return bool(slowed)
 
-    def _make_room(self) -> None:
+    def _add_headroom(self) -> None:
         """Where the guest is being killed for all of the memory, and still holds it, whoever is to see to its end would
         be the next to be killed for a page more."""
         if self._memory is None or self._roomy:
@@ -259,9 +259,9 @@ class Group(Files):
         memory, swap = self._memory
         self._roomy = True
         if self._version["memory"] == 1 and swap is not None and "swap" in self._paths:
-            self._set("memory", "memory.memsw.limit_in_bytes", memory + _ROOM + swap)  # never below the other
+            self._set("memory", "memory.memsw.limit_in_bytes", memory + _HEADROOM + swap)  # never below the other
         name = "memory.max" if self._version["memory"] == 2 else "memory.limit_in_bytes"
-        self._set("memory", name, memory + _ROOM)
+        self._set("memory", name, memory + _HEADROOM)
 
     def _lift_quota(self) -> None:
         self._throttled = False
@@ -305,9 +305,9 @@ class Group(Files):
     def _charged(self) -> int | None:
         """Return the bytes charged now, with the buffers that version 1 counts apart."""
         charged = self._number("memory", {1: "memory.usage_in_bytes", 2: "memory.current"})
-        return None if charged is None else charged + self.sockets_apart()
+        return None if charged is None else charged + self.uncounted_sockets()
 
-    def sockets_apart(self) -> int:
+    def uncounted_sockets(self) -> int:
         """Return the bytes that buffers of TCP and UDP hold now beside the group's other memory: none in version 2."""
         return (self._number("memory", {1: "memory.kmem.tcp.usage_in_bytes"}) or 0) if "sockets" in self._paths else 0
 

@@ -56,7 +56,7 @@ def find() -> list[Hierarchy]:
 def try_controllers(hierarchies: list[Hierarchy], caller: int) -> tuple[list[Hierarchy], dict[str, str]]:
     """Return the hierarchies in which groups can be made and set, and for each controller lost the reason.
 
-    ``caller`` is the process that the groups are made for: under v2 it may have to be moved (see ``_find_room``).
+    ``caller`` is the process that the groups are made for: under v2 it may have to be moved (see ``_find_parent``).
     """
     usable: list[Hierarchy] = []
     lost: dict[str, str] = {}
@@ -120,7 +120,7 @@ def _try_v1(hierarchy: Hierarchy, wanted: list[str]) -> tuple[Hierarchy, str]:
 
 
 def _try_v2(hierarchy: Hierarchy, wanted: list[str], caller: int) -> tuple[Hierarchy, str]:
-    path = _find_room(hierarchy.path, wanted, caller)
+    path = _find_parent(hierarchy.path, wanted, caller)
     have = files.read(f"{path}/cgroup.subtree_control").split()
     there = [name for name in wanted if name in have]
     files_there, slow = _try_folder(path, (_SWAP[2],), there, version=2)
@@ -160,7 +160,7 @@ def _try_folder(path: str, names_of_files: Sequence[str], names: list[str], *, v
         os.rmdir(probe)
 
 
-def _find_room(own: str, wanted: list[str], caller: int) -> str:
+def _find_parent(own: str, wanted: list[str], caller: int) -> str:
     """Return the v2 group below which groups can be made, with the controllers switched on for them.
 
     A group that hands controllers down holds no processes of its own, the root apart (cgroup-v2.rst, "No Internal

@@ -45,7 +45,7 @@ def receive(listener: int) -> Notification | None:
 
     The listener polls readable when a call waits, and reports a hang-up once no process uses the filter.
     """
-    buffer = bytearray(_room()[0])
+    buffer = bytearray(_struct_sizes()[0])
     try:
         fcntl.ioctl(listener, _RECEIVE, buffer)
     except FileNotFoundError:
@@ -67,7 +67,7 @@ def refuse(listener: int, notification: Notification, code: int = errno.EPERM) -
     """Make the call fail with errno `code`; False if the caller is gone or was interrupted."""
     if code <= 0:
         raise ValueError(f"a refusal needs an errno above zero, not {code}")
-    buffer = bytearray(_room()[1])
+    buffer = bytearray(_struct_sizes()[1])
     _REPLY.pack_into(buffer, 0, notification.id, 0, -code, 0)
     try:
         fcntl.ioctl(listener, _SEND, buffer)
@@ -76,7 +76,7 @@ def refuse(listener: int, notification: Notification, code: int = errno.EPERM) -
     return True
 
 
-def _room() -> tuple[int, int]:
+def _struct_sizes() -> tuple[int, int]:
     """The sizes of a notice and of a reply, which the kernel is asked for once."""
     if not _sizes:
         notice, reply = notification_sizes()

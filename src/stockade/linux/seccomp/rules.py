@@ -131,7 +131,7 @@ _INIT = 1
 _PRIO_USER, _IOPRIO_WHO_USER = 2, 3
 
 
-def _spare_the_init(*others: tuple[Condition, ...], pid: int) -> ArgumentRule:
+def _protect_init(*others: tuple[Condition, ...], pid: int) -> ArgumentRule:
     """The init may have the guest's uid, which is all that the kernel asks for; each spelling of its pid is refused."""
     rule = refuse_if((low(pid, _INIT),), *others)
     return ArgumentRule(
@@ -198,12 +198,12 @@ ARGUMENT_RULES: Mapping[str, ArgumentRule] = {
     "ioctl": _IOCTL,
     "prlimit64": _PRLIMIT,
     "setrlimit": _SETRLIMIT,
-    "sched_setscheduler": _spare_the_init(pid=0),
-    "sched_setparam": _spare_the_init(pid=0),
-    "sched_setattr": _spare_the_init(pid=0),
-    "sched_setaffinity": _spare_the_init(pid=0),
-    "setpriority": _spare_the_init((low(0, _PRIO_USER),), pid=1),
-    "ioprio_set": _spare_the_init((low(0, _IOPRIO_WHO_USER),), pid=1),
+    "sched_setscheduler": _protect_init(pid=0),
+    "sched_setparam": _protect_init(pid=0),
+    "sched_setattr": _protect_init(pid=0),
+    "sched_setaffinity": _protect_init(pid=0),
+    "setpriority": _protect_init((low(0, _PRIO_USER),), pid=1),
+    "ioprio_set": _protect_init((low(0, _IOPRIO_WHO_USER),), pid=1),
     "prctl": _PRCTL,
     "personality": _PERSONALITY,
     "chmod": _strict(_SETUID_WHY, _no_setuid(1)),

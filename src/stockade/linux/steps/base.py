@@ -49,14 +49,14 @@ class Steps:
         self._limits: list[tuple[int, int, int]] = []
         self._ceilings: dict[int, int] | None = None
         self._job = -1
-        self._usual = "", -1
-        self._settled = False
+        self._source_file = "", -1
+        self._is_guest = False
 
     def do_folder(self, path: str, mode: int, owned: bool) -> None:
         """Make a folder, with its parents; the guest's own if ``owned``."""
         make_parents(path)
         os.mkdir(path)
-        self._settle(path, mode, owned)
+        self._set_owner(path, mode, owned)
 
     def do_link(self, path: str, target: str) -> None:
         """Make a symbolic link."""
@@ -68,7 +68,7 @@ class Steps:
         make_parents(path)
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         write_all(fd, content)
-        self._settle(path, mode, owned)
+        self._set_owner(path, mode, owned)
 
     def _place(self, target: str, *, directory: bool) -> int:
         if not os.path.lexists(target):
@@ -79,9 +79,9 @@ class Steps:
                 os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
         return mounts.open_beneath(self._root, target, follow=False)
 
-    def _settle(self, path: str, mode: int, owned: bool) -> None:
+    def _set_owner(self, path: str, mode: int, owned: bool) -> None:
         os.chmod(path, mode)
-        if owned and self._privileged and not self._settled:
+        if owned and self._privileged and not self._is_guest:
             os.chown(path, self._uid, self._gid)
 
 

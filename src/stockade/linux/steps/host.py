@@ -8,10 +8,10 @@ from stockade.linux import files, libc, mounts, processes
 from stockade.linux import limits as rlimits
 from stockade.linux.steps.base import STAGING, Steps, write_all
 
-_ROOM_FOR_NAMES, _ROOM_FOR_NOTES, _NOTES = 1 << 16, 1 << 24, 4096
+_NAMES_BYTES, _NOTES_BYTES, _NOTES = 1 << 16, 1 << 24, 4096
 
 
-class BareSteps(Steps):
+class HostSteps(Steps):
     """The guest's place on the host, its identity there, and what an engine is handed."""
 
     def do_session(self) -> None:
@@ -36,7 +36,7 @@ class BareSteps(Steps):
             processes.become(self._uid, self._gid)
         processes.no_new_privileges()
         processes.drop_capabilities()
-        self._settled = True
+        self._is_guest = True
 
     def do_account(self, notes: str) -> None:
         """Enter a mount namespace in which the run's uid has an account, for an engine that serves nobody else.
@@ -47,7 +47,7 @@ class BareSteps(Steps):
         libc.unshare(processes.NEW_NS)
         mounts.make_private()
         staging = next(place for place in STAGING if os.path.isdir(place))
-        mounts.tmpfs(staging, _ROOM_FOR_NAMES, 8, 0o755)
+        mounts.tmpfs(staging, _NAMES_BYTES, 8, 0o755)
         for name, text in (
             ("passwd", f"root:x:0:0:root:/:/bin/sh\nguest:x:{self._uid}:{self._gid}:guest:/:/bin/sh\n"),
             ("group", f"root:x:0:\nguest:x:{self._gid}:\n"),
@@ -59,18 +59,18 @@ class BareSteps(Steps):
             os.close(place)
         mounts.detach(staging)
         os.makedirs(notes, 0o755, exist_ok=True)
-        mounts.tmpfs(notes, _ROOM_FOR_NOTES, _NOTES, 0o755)
+        mounts.tmpfs(notes, _NOTES_BYTES, _NOTES, 0o755)
 
-    def do_room(self, path: str, size: int, inodes: int) -> None:
+    def do_sized_folder(self, path: str, size: int, inodes: int) -> None:
         """Lay a file system of its own over the run's folder: one size bounds all that is written there."""
         mounts.tmpfs(path, size, inodes, 0o710)
         os.chown(path, -1, self._gid)
 
-    def do_lend(self) -> None:
+    def do_become_for_engine(self) -> None:
         """Take on the run's uid and leave open the way to new privileges: for a set-user-id engine, which closes it."""
         if self._privileged:
             processes.become(self._uid, self._gid)
-        self._settled = True
+        self._is_guest = True
 
     def do_data(self, number: int, content: bytes) -> None:
         """Leave ``content`` to be read at the descriptor ``number``."""
@@ -83,10 +83,10 @@ class BareSteps(Steps):
         """Leave the engine's way to say how its sandbox fares at the descriptor ``number``."""
         _hand_on(os.dup(self._status), number)
 
-    def do_task_room(self, count: int) -> None:
+    def do_task_limit(self, count: int) -> None:
         """Bound processes where nothing counts those of this run alone: that many beyond what the user has now."""
-        room = processes.tasks_of(self._uid) - 1 + count  # this one will be the guest's first
-        self._limits += rlimits.prepare({"nproc": (room, room)})
+        task_limit = processes.tasks_of(self._uid) - 1 + count  # this one will be the guest's first
+        self._limits += rlimits.prepare({"nproc": (task_limit, task_limit)})
 
 
 def _hand_on(fd: int, number: int) -> None:

@@ -58,19 +58,19 @@ class RootSteps(Steps):
         finally:
             os.close(origin)
 
-    def do_scratch(self, size: int, inodes: int, faces: Sequence[tuple[str, int]]) -> None:
-        """Mount one tmpfs and show a folder of it at each of ``faces``: one size bounds them together.
+    def do_scratch(self, size: int, inodes: int, mount_targets: Sequence[tuple[str, int]]) -> None:
+        """Mount one tmpfs and show a folder of it at each of ``mount_targets``: one size bounds them together.
 
         The first face is laid over the tmpfs itself: hidden for good, it need not be unmounted, which is dear.
         """
-        base = faces[0][0]
+        base = mount_targets[0][0]
         os.close(self._place(base, directory=True))
         mounts.tmpfs(base, size, inodes, 0o755)
         self._scratch = os.open(base, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        for number, (target, mode) in reversed(list(enumerate(faces))):
+        for number, (target, mode) in reversed(list(enumerate(mount_targets))):
             folder = f"{base}/{number}"
             os.mkdir(folder)
-            self._settle(folder, mode, owned=True)
+            self._set_owner(folder, mode, owned=True)
             origin = os.open(folder, os.O_PATH | os.O_CLOEXEC)
             place = self._place(target, directory=True)
             mounts.bind(origin, place, target, 0)
@@ -102,7 +102,7 @@ class RootSteps(Steps):
         if read_only:
             mounts.restrict(self._root, "/", mounts.ATTR_RDONLY)
         else:
-            self._settle("/", 0o755, owned=True)
+            self._set_owner("/", 0o755, owned=True)
 
     def do_hostname(self, name: str) -> None:
         """Name the machine that the guest sees."""
@@ -137,4 +137,4 @@ class RootSteps(Steps):
         processes.no_new_privileges()
         processes.empty_bounding_set()
         processes.drop_capabilities()
-        self._settled = True  # what is made from now on is the guest's own
+        self._is_guest = True  # what is made from now on is the guest's own

@@ -23,13 +23,15 @@ class WarmSteps(Steps):
 
     _last_pid = -1
 
-    def furnished(
-        self, scratch: int, job: int, usual: tuple[str, int], hand_out: Callable[[Sequence[int]], None]
+    def enter_guest(
+        self, scratch: int, job: int, source_file: tuple[str, int], hand_out: Callable[[Sequence[int]], None]
     ) -> None:
-        """Go on from here as a guest: with the descriptors of its scratch space and of its job's folder. ``usual`` is
-        a file that is there already, and a descriptor of it; "" if there is none."""
-        self._scratch, self._job, self._usual, self._hand_out = scratch, job, usual, hand_out
-        self._settled = True
+        """Continue as a guest, with the descriptors of its scratch space and of its job's folder.
+
+        ``source_file`` is the name of an existing file and a descriptor of it; the name is empty if there is none.
+        """
+        self._scratch, self._job, self._source_file, self._hand_out = scratch, job, source_file, hand_out
+        self._is_guest = True
 
     @property
     def proc(self) -> int:
@@ -68,29 +70,29 @@ class WarmSteps(Steps):
         """Lay the /proc of a PID namespace just entered over the one that is there, as ``proc`` does."""
         mounts.proc("/proc")
         self._proc = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
-        _lay_over("/proc", self._proc)
+        _mount_over("/proc", self._proc)
 
     def do_still(self, space: str) -> None:
         """Have what /proc tells of this process stand still: a keeper's times are those of all its guests, and how
         often it has slept is how many there were. ``space`` is a folder that no guest will see."""
         for name in _MOVING:
             path = f"/proc/1/{name}"
-            told = files.read(path)
-            if told:  # not every kernel has all of them
+            content = files.read(path)
+            if content:  # not every kernel has all of them
                 copy = f"{space}/{os.stat('/proc/1/ns/pid').st_ino}"  # a name that no other keeper has
                 fd = os.open(copy, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444)
-                os.write(fd, told.encode())
-                _lay_over(path, fd)
+                os.write(fd, content.encode())
+                _mount_over(path, fd)
                 os.unlink(copy)
                 os.close(fd)
         none = f"{space}/none"
         os.makedirs(none, exist_ok=True)
         folder = os.open(none, os.O_PATH | os.O_CLOEXEC)
-        _lay_over("/proc/1/task", folder)
+        _mount_over("/proc/1/task", folder)
         os.close(folder)
 
 
-def _lay_over(path: str, source: int) -> None:
+def _mount_over(path: str, source: int) -> None:
     place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     mounts.bind(source, place, path, mounts.ATTR_RDONLY)
     os.close(place)

@@ -93,15 +93,15 @@ class WorkspaceSteps(Steps):
     def do_job_folder(self, path: str) -> None:
         """Make the folder of the job's own files, and keep a writable mount of it that the guest never sees."""
         os.mkdir(path)
-        self._settle(path, 0o755, owned=True)
+        self._set_owner(path, 0o755, owned=True)
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
         self._job = mounts.copy(place)
         os.close(place)
 
     def do_job_file(self, name: str, content: bytes) -> None:
         """Write a file into the job's folder."""
-        usual, fd = self._usual
-        if name == usual:
+        prepared, fd = self._source_file
+        if name == prepared:
             write_on(fd, content)
             return
         folder, _, _ = name.rpartition("/")
@@ -110,7 +110,7 @@ class WorkspaceSteps(Steps):
         fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=self._job)
         write_all(fd, content)
 
-    def do_outlet(self, path: str, on_host: bool = False) -> None:
+    def do_collect_from(self, path: str, on_host: bool = False) -> None:
         """Hand out the folder at ``path``: what is in it when the guest is gone is what comes out.
 
         A folder of the host is taken as it is there: what is laid over parts of it for the guest is not the host's.

@@ -15,8 +15,8 @@ import time
 from stockade.core.launch import Groups
 from stockade.linux import cgroups, faults
 from stockade.warden import protocol
-from stockade.warden.cold.instance import Cell, descriptors
-from stockade.warden.cold.spawner import FDS, Nursery
+from stockade.warden.cold.instance import Instance, descriptors
+from stockade.warden.cold.spawner import FDS, Spawner
 from stockade.warden.helper_liveness import Helper
 
 TYPE_CHECKING = False
@@ -30,7 +30,7 @@ else:
 
 _KEPT = 2
 """Spare slots that stay: more are there when more runs have come at a time,"""
-_SPARE_SECONDS = 10.0
+_IDLE_SECONDS = 10.0
 """and are given back when they have not been used for so long."""
 
 
@@ -46,7 +46,7 @@ class SlotLostError(SlotError):
     """The nursery is gone."""
 
 
-class Slot:
+class CgroupSlot:
     """The warden's side: asks for a cell, takes it, and makes the slot fit for the next."""
 
     own_tasks = 2
@@ -65,26 +65,26 @@ class Slot:
         """Fork the nursery. ``warden`` is the warden's pidfd, ``uid`` the host uid leased for this slot."""
         self.uid = uid
         self.group = group
-        self.cell: Cell | None = None
+        self.instance: Instance | None = None
         self.base = b""
-        self.bare = False
+        self.without_namespaces = False
         self.groups = Groups()
         self._armed: Groups | None = None
         self._killed = False
         self._decoder = protocol.Decoder()
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self.control.setblocking(False)  # a nursery that stands still must not hold up every run
-        entrances = group.open_entrances() if group else []
+        cgroup_fds = group.open_cgroup_fds() if group else []
         try:
             self.pid = os.fork()
             if self.pid == 0:
-                Nursery(theirs, privileged=privileged, warden=warden, entrances=entrances).run()
+                Spawner(theirs, privileged=privileged, warden=warden, cgroup_fds=cgroup_fds).run()
         except OSError:
             self.control.close()
             raise
         finally:
             theirs.close()
-            for fd in entrances:
+            for fd in cgroup_fds:
                 os.close(fd)
 
     def tasks(self) -> int | None:
@@ -96,22 +96,30 @@ class Slot:
         """Return whether the guest's first process, dead or alive, is all that there is of a run, where that is known.
         It was counted if it has not been reaped after that: else the one counted in its place is a child of it."""
         tasks = self.tasks()
-        return tasks is not None and self.cell is not None and self.cell.has_guest() and tasks <= 1
+        return tasks is not None and self.instance is not None and self.instance.has_guest() and tasks <= 1
 
     def order(self, launch: Launch) -> bytes:
         """Return what the process that waits in the cell is to be told of ``launch``."""
         return protocol.order(launch)
 
     def request(
-        self, base: bytes, groups: Groups, *, own_network: bool, bare: bool = False, uid: int | None = None
+        self,
+        base: bytes,
+        groups: Groups,
+        *,
+        own_network: bool,
+        without_namespaces: bool = False,
+        uid: int | None = None,
     ) -> None:
         """Ask for a cell furnished with ``base``; ``receive`` gives it when the control socket can be read.
 
         ``groups`` are the limits that its run will most likely have.
         """
-        self.base, self.groups, self.bare = base, groups, bare
+        self.base, self.groups, self.without_namespaces = base, groups, without_namespaces
         uid = self.uid if uid is None else uid
-        self._say(protocol.encode("make", base=base, own_network=own_network, bare=bare, uid=uid))
+        self._say(
+            protocol.encode("make", base=base, own_network=own_network, without_namespaces=without_namespaces, uid=uid)
+        )
 
     def _expect_answer(self) -> None:
         self.asked = time.monotonic()
@@ -140,7 +148,7 @@ class Slot:
             if kind == "reaped":
                 return kind
             if kind == "made" and len(fds) == FDS:
-                self.cell = Cell(fields["init"], fds, bare=self.bare)
+                self.instance = Instance(fields["init"], fds, without_namespaces=self.without_namespaces)
                 return kind
             if kind == "made":
                 none = OSError(errno.EMFILE, f"recvmsg: {os.strerror(errno.EMFILE)}")
@@ -161,12 +169,12 @@ class Slot:
     def ask_renewal(self) -> bool:
         """Let go of the dead cell and have it reaped; return whether the nursery was told. ``receive`` tells when that
         is done."""
-        cell, self.cell = self.cell, None
+        instance, self.instance = self.instance, None
         self._armed = None
-        if cell is None:
+        if instance is None:
             return False
         try:
-            self._say(protocol.encode("reap", init=cell.init))
+            self._say(protocol.encode("reap", init=instance.init))
         except SlotError:
             return False
         return True
@@ -178,16 +186,16 @@ class Slot:
     def end(self) -> None:
         """Have the nursery end, and with it whatever it made; ``is_gone`` tells when that is so."""
         self.control.close()
-        if self.cell is not None:
-            self.cell.dismiss()
+        if self.instance is not None:
+            self.instance.dismiss()
 
     def is_gone(self) -> bool:
         """Return whether no process of the slot is left."""
-        if self.cell is not None:
-            if not self.cell.gone():
+        if self.instance is not None:
+            if not self.instance.gone():
                 return False
-            self.cell.close()
-            self.cell = None
+            self.instance.close()
+            self.instance = None
         try:
             if not self._killed:
                 os.kill(self.pid, signal.SIGKILL)  # our child, and not reaped yet, so the number is still its own
@@ -198,16 +206,16 @@ class Slot:
 
     def abandon(self) -> None:
         """Kill what has not ended in time, and let go of it."""
-        for pid in (self.pid, *([] if self.cell is None else [self.cell.init])):
+        for pid in (self.pid, *([] if self.instance is None else [self.instance.init])):
             try:
                 os.kill(pid, signal.SIGKILL)
             except OSError:
                 pass
-        if self.cell is not None:
-            self.cell.close()
-            self.cell = None
+        if self.instance is not None:
+            self.instance.close()
+            self.instance = None
 
 
-def spare_until(slots: Sequence[Slot]) -> float:
+def idle_until(slots: Sequence[CgroupSlot]) -> float:
     """Return when the first of these spare slots, in the order of their last use, is to be given back."""
-    return slots[0].used + _SPARE_SECONDS if len(slots) > _KEPT else float("inf")
+    return slots[0].used + _IDLE_SECONDS if len(slots) > _KEPT else float("inf")

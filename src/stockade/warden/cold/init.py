@@ -19,7 +19,7 @@ from stockade.core.record import Record
 from stockade.linux import descendants, faults, processes, users
 from stockade.linux.stage import Stage
 from stockade.warden import protocol
-from stockade.warden.cold.instance import LISTENER, OUTLET, send_with
+from stockade.warden.cold.instance import COLLECT_FDS, LISTENER, send_with
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ NOT_FOUND = 127
 CONTROL = 4
 """The descriptor on which a warm interpreter is spoken to."""
 _INIT_GID = 65534  # not the guest's: who shares both ids with a process may set its limits (prlimit(2))
-_REHEARSAL = protocol.encode(
+_WARM_UP_LAUNCH = protocol.encode(
     "launch",
     steps=[["limits", {"rtprio": [0, 0]}]],
     argv=["argument"] * 99,
@@ -49,7 +49,7 @@ _STEPS = {"init": "start the first process of the sandbox", "setup": "set up the
 _SANDBOX_ERRORS = (errno.EAGAIN, errno.ENOMEM)  # of execve(2): the sandbox's fault, not the command's
 
 
-class Inside(Record):
+class Init(Record):
     """All that a cell's processes need to know, handed down by fork."""
 
     privileged: bool
@@ -136,8 +136,8 @@ class Inside(Record):
             stage = self._stage()
             self._take_over_streams()  # first: what the stage opens must not lie on the numbers that these take
             stage.apply(decode_steps(self.base))
-            self._rehearse(stage)
-            self._send("furnished")
+            self._warm_up(stage)
+            self._send("set_up")
             fields = self._receive()
             trace.note(fields["trace"], trace.WOKEN)
             begin = time.process_time()
@@ -148,7 +148,7 @@ class Inside(Record):
                 os.dup2(self.control.fileno(), CONTROL, inheritable=True)
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
             usage = resource.getrusage(resource.RUSAGE_SELF)
-            trace.note(fields["trace"], trace.DRESSED)
+            trace.note(fields["trace"], trace.APPLIED)
             spent = time.process_time() - begin
             peak, notes = usage.ru_maxrss * 1024, trace.take()
             self._send("exec", at=time.monotonic(), cpu_seconds=spent, peak_memory=peak, notes=notes)
@@ -161,7 +161,7 @@ class Inside(Record):
     def _stage(self) -> Stage:
         uid, gid = (self.uid, self.gid) if self.privileged else (0, 0)
         return Stage(
-            uid=uid, gid=gid, privileged=self.privileged, supervise=self._send_listener, hand_out=self._send_outlet
+            uid=uid, gid=gid, privileged=self.privileged, supervise=self._send_listener, hand_out=self._send_collect_fds
         )
 
     def _receive(self) -> dict[str, Any]:
@@ -171,9 +171,9 @@ class Inside(Record):
                 return fields
         os._exit(0)  # the warden let go of an unused cell
 
-    def _rehearse(self, stage: Stage) -> None:
+    def _warm_up(self, stage: Stage) -> None:
         """Do once, while nobody waits, what the launch will need: the first time costs page faults."""
-        for _, fields in protocol.Decoder().feed(_REHEARSAL):
+        for _, fields in protocol.Decoder().feed(_WARM_UP_LAUNCH):
             begin = time.process_time()
             stage.apply(fields["steps"])
             usage = resource.getrusage(resource.RUSAGE_SELF)
@@ -213,8 +213,8 @@ class Inside(Record):
     def _send_listener(self, listener: int) -> None:
         self._send_with(LISTENER, [listener])
 
-    def _send_outlet(self, fds: Sequence[int]) -> None:
-        self._send_with(OUTLET, fds)
+    def _send_collect_fds(self, fds: Sequence[int]) -> None:
+        self._send_with(COLLECT_FDS, fds)
 
     def _send_with(self, kind: str, fds: Sequence[int]) -> None:
         send_with(self.control, protocol.encode(kind), fds)
@@ -223,8 +223,8 @@ class Inside(Record):
         self.control.sendall(protocol.encode(kind, **fields))
 
     def _fail(self, kind: str, error: BaseException) -> None:
-        said = kind == "exec" or isinstance(error, faults.Explained)
-        text = getattr(error, "strerror", "") if said else faults.explain(_STEPS[kind], error)
+        is_explained = kind == "exec" or isinstance(error, faults.Explained)
+        text = getattr(error, "strerror", "") if is_explained else faults.explain(_STEPS[kind], error)
         try:
             self._send(f"{kind}_failed", message=text, errno=getattr(error, "errno", None))
         except OSError:

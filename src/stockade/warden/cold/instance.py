@@ -21,37 +21,39 @@ if TYPE_CHECKING:
 else:
     import _signal as signal  # the ``signal`` module imports ``enum``
 
-_READY = {"ready", "furnished"}
+_READY = {"ready", "set_up"}
 LISTENER = "listener"
 """The message with which a filter's listener comes."""
-OUTLET = "outlet"
+COLLECT_FDS = "collect_fds"
 """The message with which the descriptor of the folder to collect from comes, and maybe one of what was copied in."""
 _MOST_AT_ONCE = 2
-_CELL = 6  # descriptors of a cell
+_INSTANCE_FDS = 6  # descriptors of a cell
 
 
-class Cell:
+class Instance:
     """The warden's side of a cell: its init, and one end of each of the guest's pipes."""
 
     lasting = False
     """Whether the init outlives the run."""
 
-    def __init__(self, init: int, fds: Sequence[int], *, bare: bool) -> None:
+    def __init__(self, init: int, fds: Sequence[int], *, without_namespaces: bool) -> None:
         """``init`` is the pid; ``fds`` its pidfd, the control socket, and the ends of the guest's four pipes."""
         self.init = init
-        self._end_by = signal.SIGTERM if bare else signal.SIGKILL
+        self._end_by = signal.SIGTERM if without_namespaces else signal.SIGKILL
         self.pidfd, control, self.stdin, self.stdout, self.stderr, self.channel = fds
         self.control = socket.socket(fileno=control)
         self.control.setblocking(False)  # with a timeout, even a look at what has come would wait
         self.listener = -1
-        self.outlets: list[int] = []
+        self.collect_fds: list[int] = []
         self._arrived: list[int] = []
-        self._heard: set[str] = set()
+        self._kinds_seen: set[str] = set()
 
     def receive(self, size: int) -> bytes:
         """Return what the cell's processes have sent, and keep the descriptors that may come with it."""
-        room = socket.CMSG_SPACE(4 * _MOST_AT_ONCE)
-        data, ancillary, _, _ = self.control.recvmsg(size, room, socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC)
+        ancillary_size = socket.CMSG_SPACE(4 * _MOST_AT_ONCE)
+        data, ancillary, _, _ = self.control.recvmsg(
+            size, ancillary_size, socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
+        )
         self._arrived += descriptors(ancillary)
         return data
 
@@ -67,13 +69,13 @@ class Cell:
         fd, self.listener = self.listener, -1
         return fd
 
-    def hear(self, kind: str) -> bool:
+    def accept_message(self, kind: str) -> bool:
         """Take a word of the cell's processes; return whether it is one of those that lead to ``ready``."""
-        if kind in (LISTENER, OUTLET):
+        if kind in (LISTENER, COLLECT_FDS):
             return self._keep(kind)
-        if kind not in _READY or kind in self._heard:
+        if kind not in _READY or kind in self._kinds_seen:
             return False
-        self._heard.add(kind)
+        self._kinds_seen.add(kind)
         return True
 
     def _keep(self, kind: str) -> bool:
@@ -81,8 +83,8 @@ class Cell:
         came, self._arrived = self._arrived, []
         if kind == LISTENER and len(came) == 1 and self.listener < 0 and not _is_file(came[0]):
             self.listener = came[0]
-        elif kind == OUTLET and came and not self.outlets and all(map(_is_file, came)):
-            self.outlets = came
+        elif kind == COLLECT_FDS and came and not self.collect_fds and all(map(_is_file, came)):
+            self.collect_fds = came
         else:
             for fd in came:
                 os.close(fd)
@@ -92,7 +94,7 @@ class Cell:
     @property
     def ready(self) -> bool:
         """Whether the init is hardened and the guest's place is furnished."""
-        return self._heard == _READY
+        return self._kinds_seen == _READY
 
     def take_stdin(self) -> int:
         """Return the end of the guest's standard input; it is the taker's from now on."""
@@ -153,22 +155,22 @@ class Cell:
         """Close the descriptors; the processes are somebody else's business."""
         self.control.close()
         own = (self.pidfd, self.stdin, self.stdout, self.stderr, self.channel, self.listener)
-        for fd in (*own, *self.outlets, *self._arrived):
+        for fd in (*own, *self.collect_fds, *self._arrived):
             if fd >= 0:
                 os.close(fd)
 
 
-class Lasting(Cell):
+class WorkerInstance(Instance):
     """A guest's place beside a keeper that stays when the guest is gone. It is ready when it is there."""
 
     lasting = True
     ready = True
 
-    def __init__(self, keeper: int, fds: Sequence[int]) -> None:
+    def __init__(self, worker: int, fds: Sequence[int]) -> None:
         """``fds`` are those of any cell, then the guest's own pidfd, a descriptor of the space that it may fill, and
         maybe its filter's listener."""
-        super().__init__(keeper, fds[:_CELL], bare=False)
-        self._guest, self._scratch, *listeners = fds[_CELL:]
+        super().__init__(worker, fds[:_INSTANCE_FDS], without_namespaces=False)
+        self._guest, self._scratch, *listeners = fds[_INSTANCE_FDS:]
         self.listener = listeners[0] if listeners else -1
 
     def end_guest(self) -> None:

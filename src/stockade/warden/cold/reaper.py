@@ -15,7 +15,7 @@ import resource
 
 from stockade.linux import descendants, places, processes
 from stockade.linux.stage import Stage
-from stockade.warden.cold.init import Inside, exit_message
+from stockade.warden.cold.init import Init, exit_message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,12 +26,12 @@ else:
     import _signal as signal  # the ``signal`` module imports ``enum``
 
 _PRIORITY = -10
-_MOST_SAID = 1 << 16
+_MAX_NOTE_BYTES = 1 << 16
 _UNUSED = 255  # a descriptor
 _KEPT = (processes.CAP_KILL, processes.CAP_DAC_OVERRIDE, processes.CAP_FOWNER)  # the last two to remove what is left
 
 
-class Bare(Inside):
+class Reaper(Init):
     """What such a cell's processes need to know. ``place`` and ``status`` are pipes from the guest-to-be."""
 
     place: tuple[int, int]
@@ -91,10 +91,10 @@ class Bare(Inside):
         except OSError:
             pass  # it was said already, or nobody listens any more
 
-    def _rehearse(self, stage: Stage) -> None:
+    def _warm_up(self, stage: Stage) -> None:
         stage.apply([["data", _UNUSED, bytes(200)]])
         os.close(_UNUSED)
-        super()._rehearse(stage)
+        super()._warm_up(stage)
 
     def _stage(self) -> Stage:
         return Stage(
@@ -102,7 +102,7 @@ class Bare(Inside):
             gid=self.gid,
             privileged=self.privileged,
             supervise=self._send_listener,
-            hand_out=self._send_outlet,
+            hand_out=self._send_collect_fds,
             place=self.place[1],
             status=self.status[1],
         )
@@ -110,6 +110,6 @@ class Bare(Inside):
 
 def _read(fd: int) -> bytes:
     try:
-        return os.read(fd, _MOST_SAID)
+        return os.read(fd, _MAX_NOTE_BYTES)
     except BlockingIOError:
         return b""

@@ -9,7 +9,7 @@ from stockade.linux import descendants, faults, processes
 from stockade.warden import protocol
 from stockade.warden.cold import init as inside
 from stockade.warden.cold.instance import send_with
-from stockade.warden.cold.reaper import Bare
+from stockade.warden.cold.reaper import Reaper
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,48 +22,48 @@ _NOTE = os.O_CLOEXEC | os.O_NONBLOCK
 _NAMESPACES = processes.NEW_NS | processes.NEW_PID | processes.NEW_IPC | processes.NEW_UTS
 
 
-class Nursery:
+class Spawner:
     """Makes cells when told to, and reaps their inits."""
 
-    def __init__(self, control: socket.socket, *, privileged: bool, warden: int, entrances: Sequence[int]) -> None:
+    def __init__(self, control: socket.socket, *, privileged: bool, warden: int, cgroup_fds: Sequence[int]) -> None:
         self._control = control
         self._privileged = privileged
         self._warden = warden
-        self._entrances = entrances
+        self._cgroup_fds = cgroup_fds
         self._pin = -1
-        self._bare = False
+        self._without_namespaces = False
 
     def run(self) -> NoReturn:
         """Serve until the warden ends or lets go."""
         try:
-            processes.close_all_but((2, self._warden, self._control.fileno(), *self._entrances))
+            processes.close_all_but((2, self._warden, self._control.fileno(), *self._cgroup_fds))
             processes.die_with(self._warden)
-            for fd in self._entrances:
+            for fd in self._cgroup_fds:
                 os.write(fd, b"0")
                 os.close(fd)
             self._self = os.pidfd_open(os.getpid())
             decoder = protocol.Decoder()
             while data := self._control.recv(1 << 16):
                 for kind, fields in decoder.feed(data):
-                    self._obey(kind, fields)
+                    self._handle(kind, fields)
         except OSError as error:
             self._say(
                 "failed", message=faults.explain("start the process that makes sandboxes", error), errno=error.errno
             )
         os._exit(0)
 
-    def _obey(self, kind: str, fields: dict[str, Any]) -> None:
+    def _handle(self, kind: str, fields: dict[str, Any]) -> None:
         if kind == "reap":
             os.waitpid(fields["init"], 0)
-            if self._bare:
+            if self._without_namespaces:
                 descendants.end_all()  # none, unless somebody outside has killed the keeper
             self._say("reaped")
             if self._pin >= 0:
                 os.close(self._pin)
                 self._pin = -1
             return
-        self._bare = fields["bare"]
-        if self._bare:
+        self._without_namespaces = fields["without_namespaces"]
+        if self._without_namespaces:
             processes.adopt_orphans()
         try:
             init, fds = make(
@@ -71,7 +71,7 @@ class Nursery:
                 parent=self._self,
                 base=fields["base"],
                 own_network=fields["own_network"],
-                bare=fields["bare"],
+                without_namespaces=fields["without_namespaces"],
                 uid=fields["uid"],
             )
         except OSError as error:
@@ -99,14 +99,14 @@ def _pin_mounts(pid: int) -> int:
 
 
 def make(
-    *, privileged: bool, parent: int, base: bytes, own_network: bool, bare: bool, uid: int | None
+    *, privileged: bool, parent: int, base: bytes, own_network: bool, without_namespaces: bool, uid: int | None
 ) -> tuple[int, list[int]]:
     """Fork a cell furnished with ``base``; return its init's pid and the warden's descriptors of it.
 
     ``parent`` is the calling process's own pidfd, ``uid`` the host uid leased where root starts the run.
     """
     flags = _NAMESPACES | (processes.NEW_NET if own_network else 0) | (0 if privileged else processes.NEW_USER)
-    if bare:
+    if without_namespaces:
         flags, privileged = 0, os.geteuid() == 0
     guest_in, stdin = os.pipe2(os.O_CLOEXEC)
     pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(3)]
@@ -116,9 +116,9 @@ def make(
     if privileged and uid is not None:
         for fd in guest_ends:
             os.fchown(fd, uid, uid)  # or the guest could not open /dev/stderr, which leads to its own pipe
-    notes = {"place": os.pipe2(_NOTE), "status": os.pipe2(_NOTE)} if bare else {}
-    kind: type[inside.Inside] = Bare if bare else inside.Inside
-    cell = kind(
+    notes = {"place": os.pipe2(_NOTE), "status": os.pipe2(_NOTE)} if without_namespaces else {}
+    kind: type[inside.Init] = Reaper if without_namespaces else inside.Init
+    instance = kind(
         privileged=privileged,
         parent=parent,
         ends=guest_ends,
@@ -137,7 +137,7 @@ def make(
         raise
     else:
         if pid == 0:
-            cell.run()
+            instance.run()
     finally:
         guest_control.close()
         for fd in (*guest_ends, *(end for pipe in notes.values() for end in pipe)):

@@ -29,13 +29,13 @@ class Collection:
         self,
         events: loop.Guarded,
         order: Collect,
-        outlets: list[int],
+        collect_fds: list[int],
         uid: int | None,
         *,
         on_data: Callable[[bytes], None],
         on_end: Callable[[str], None],
     ) -> None:
-        """Fork. ``outlets`` are the folder's descriptor and that of what was copied into it, if anything was.
+        """Fork. ``collect_fds`` are the folder's descriptor and that of what was copied into it, if anything was.
 
         ``on_end`` gets what went wrong, an empty text if nothing did; it is called once, from the loop.
         """
@@ -49,7 +49,7 @@ class Collection:
         try:
             self._pid = os.fork()
             if self._pid == 0:
-                become_collector(order, outlets, out=theirs, warden=itself, uid=uid)
+                become_collector(order, collect_fds, out=theirs, warden=itself, uid=uid)
         except OSError:
             os.close(self._pipe)
             raise

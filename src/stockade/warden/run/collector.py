@@ -37,12 +37,12 @@ class TooMuchError(Exception):
     """A bound was met that ends the search."""
 
 
-def become_collector(order: Collect, outlets: list[int], *, out: int, warden: int, uid: int | None) -> NoReturn:
+def become_collector(order: Collect, collect_fds: list[int], *, out: int, warden: int, uid: int | None) -> NoReturn:
     """Be the collector, in a fresh child of the warden: write records to ``out``; never return."""
     try:
-        folder, manifest = (*outlets, -1)[:2]
+        folder, manifest = (*collect_fds, -1)[:2]
         signal.setitimer(signal.ITIMER_REAL, order.seconds)  # ended by the kernel, whatever it is at
-        processes.close_all_but((*outlets, out, warden))
+        processes.close_all_but((*collect_fds, out, warden))
         _bound(order)
         if uid is not None:
             processes.become(uid, uid)
@@ -124,7 +124,7 @@ class Collector:
     def _look_at(self, folder: int, name: bytes, path: bytes, depth: int) -> None:
         entry = beneath.look(folder, name)
         try:
-            self._meet(entry, path, depth)
+            self._visit(entry, path, depth)
         finally:
             os.close(entry)
 
@@ -138,16 +138,16 @@ class Collector:
                 found.append(os.fsencode(entry.name))
         return sorted(found)
 
-    def _meet(self, entry: int, path: bytes, depth: int) -> None:
+    def _visit(self, entry: int, path: bytes, depth: int) -> None:
         status = os.fstat(entry)
         if stat.S_ISDIR(status.st_mode):
-            self._meet_folder(entry, path, status, depth)
+            self._visit_folder(entry, path, status, depth)
         elif self._copied and self._manifest.pop(path, b"") == identity(status):
             return  # as it was copied in
         elif self._order.everything or self._is_wanted(path):
             self._bring(entry, path, status)
 
-    def _meet_folder(self, entry: int, path: bytes, status: os.stat_result, depth: int) -> None:
+    def _visit_folder(self, entry: int, path: bytes, status: os.stat_result, depth: int) -> None:
         if depth >= self._order.depth:
             self._refuse(path, f"lies deeper than {self._order.depth} folders")
             return

@@ -19,7 +19,7 @@ LONGEST_PATH = 1 << 15
 LONGEST_WORDS = 1 << 13
 
 
-class ParcelError(Exception):
+class RecordError(Exception):
     """What came is no parcel, or more than was asked for."""
 
 
@@ -37,7 +37,7 @@ class Unpacker:
         self._left = total_bytes
 
     def feed(self, data: bytes) -> Iterator[tuple[bytes, bytes, int, bytes]]:
-        """Take ``data`` and yield kind, path, mode and body of each record; raise ``ParcelError`` on nonsense."""
+        """Take ``data`` and yield kind, path, mode and body of each record; raise ``RecordError`` on nonsense."""
         self._buffer += data
         while len(self._buffer) >= _HEADER.size:
             kind, mode, path_length, length = _HEADER.unpack_from(self._buffer)
@@ -55,4 +55,4 @@ class Unpacker:
     def _check(self, kind: bytes, path_length: int, length: int) -> None:
         most = min(self._file_bytes, self._left) if kind == FILE else LONGEST_WORDS
         if kind not in KINDS or path_length > LONGEST_PATH or length > most:
-            raise ParcelError(f"a record {kind!r} of {path_length} and {length} bytes")
+            raise RecordError(f"a record {kind!r} of {path_length} and {length} bytes")

@@ -37,7 +37,7 @@ class Listener(Protocol):
         """Some or all of what was to be sent has been sent."""
 
 
-class Link:
+class Connection:
     """Non-blocking; all callbacks come from the loop, or from within ``send``."""
 
     def __init__(
@@ -85,10 +85,10 @@ class Link:
     def close(self) -> None:
         """Close the socket; ``gone`` from now on."""
         if not self.gone:
-            self._let_go()
+            self._detach()
             self._sock.close()
 
-    def _let_go(self) -> None:
+    def _detach(self) -> None:
         self.gone = True
         self._outgoing.clear()
         self._loop.forget(self._sock.fileno())
@@ -144,7 +144,7 @@ class Link:
             self._lose()
             return
         if self._last and not self._outgoing:
-            self._let_go()
+            self._detach()
             if self._shut:
                 self._sock.close()  # no other launch can come from who has shut down that direction
             else:

@@ -28,7 +28,7 @@ _WATCH_SECONDS = 0.05
 _ROUNDS = 10
 
 
-class Reins:
+class RunControl:
     """One run's. What is asked for before the program runs waits for it, in order."""
 
     def __init__(
@@ -57,7 +57,7 @@ class Reins:
             return now + _WATCH_SECONDS
         return float("inf")
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """The run is being ended: what must die may have to wake up for it."""
         self._asked.clear()
         if self._paused and self._freezer is not None:

@@ -48,8 +48,8 @@ class Denials:
 
     def report(self) -> dict[str, Any]:
         """Return number, count and first arguments of each call, and whether more came than were counted."""
-        told = [(number, count, self._first[number]) for number, count in self._counts.items() if count]
-        return {"denials": told, "denials_truncated": self._left <= 0}
+        refused = [(number, count, self._first[number]) for number, count in self._counts.items() if count]
+        return {"denials": refused, "denials_truncated": self._left <= 0}
 
     def _on_event(self, events: int) -> None:
         if not events & loop.READ:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Keeper:
+class HeadTail:
     """Keeps the head and the tail of one stream within ``limit`` bytes together; ``None`` keeps all.
 
     The head leaves as it comes; the tail is only known at the end.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from stockade.linux.cgroups import Group
-    from stockade.warden.cold.cgroup_slot import Slot
+    from stockade.warden.cold.cgroup_slot import CgroupSlot
 
     Finding = tuple[str, str, float, float]
     """Guarantee, ``"near"`` or ``"met"``, what is used, and the limit."""
@@ -32,12 +32,12 @@ _NO_FIGURES = Groups()
 class Meter:
     """Looks at one run when asked to, and says when the next look is due."""
 
-    def __init__(self, watch: Watch, slot: Slot, groups: Groups = _NO_FIGURES) -> None:
+    def __init__(self, watch: Watch, slot: CgroupSlot, groups: Groups = _NO_FIGURES) -> None:
         """``groups`` are the figures that the run's control groups hold."""
-        assert slot.cell is not None
+        assert slot.instance is not None
         self._watch = watch
         self._groups = groups
-        self._init = slot.cell.init
+        self._init = slot.instance.init
         self._own_tasks = slot.own_tasks
         self._group = slot.group
         self._has_cpu = slot.group is not None and slot.group.counts_cpu
@@ -49,14 +49,14 @@ class Meter:
         self._begin = 0.0
         self._end = 0.0
         self._paused: float | None = None
-        self._told: dict[str, str] = {}
+        self._reported: dict[str, str] = {}
         self._cpu = 0.0
         self._memory: int | None = None
         self._tasks: int | None = None
         self._spent = 0.0
         self._setup_peak = 0
         self._peak_memory = 0
-        self._apart = self._peak_apart = self._locks = 0
+        self._uncounted_bytes = self._peak_uncounted_bytes = self._locks = 0
         self._peak_tasks = 0
         self.started = False
         self.next_look = float("inf")
@@ -110,10 +110,10 @@ class Meter:
         found: list[Finding] = []
         if held is not None and self._soft is not None and self._past_soft == held:
             found.append(("memory", "soft", held, self._soft))
-        for guarantee, used, figure, met in self._readings(wall):
+        for guarantee, used, figure, met in self._limit_states(wall):
             state = "met" if met else "near" if used >= NEAR * figure else ""
-            if state and self._told.get(guarantee) not in (state, "met"):
-                self._told[guarantee] = state
+            if state and self._reported.get(guarantee) not in (state, "met"):
+                self._reported[guarantee] = state
                 found.append((guarantee, state, used, figure))
         self.next_look = self._plan_next_look(now, wall, held)
         return found
@@ -147,7 +147,7 @@ class Meter:
             "processes": self._tasks,
         }
 
-    def _readings(self, wall: float) -> Iterator[tuple[str, float, float, bool]]:
+    def _limit_states(self, wall: float) -> Iterator[tuple[str, float, float, bool]]:
         """Yield guarantee, use, limit, and whether that is met: the kernel tells of those that it holds."""
         watch, group = self._watch, self._group
         if watch.wall_seconds is not None:
@@ -168,8 +168,8 @@ class Meter:
         """Return what the tree holds. Buffers that the kernel counts apart are watched more closely."""
         uncounted = self._uncounted(all_kinds=not group.counts_sockets) + self._hold_locks()
         held = group.memory_held(0 if uncounted else int(NEAR * limit)) + uncounted
-        self._apart = held if uncounted or group.sockets_apart() else 0
-        self._peak_apart = max(self._peak_apart, self._apart)
+        self._uncounted_bytes = held if uncounted or group.uncounted_sockets() else 0
+        self._peak_uncounted_bytes = max(self._peak_uncounted_bytes, self._uncounted_bytes)
         return held
 
     def _hold_locks(self) -> int:
@@ -189,7 +189,11 @@ class Meter:
     def _is_full(self, group: Group) -> bool:
         """Return whether memory is used up. The kernel bounds buffers that it counts apart, but not their sum with the
         rest."""
-        return group.oom_kills() > 0 or self._apart >= (self._groups.memory or 0) > 0 or self._locks >= locks.MOST
+        return (
+            group.oom_kills() > 0
+            or self._uncounted_bytes >= (self._groups.memory or 0) > 0
+            or self._locks >= locks.MOST
+        )
 
     def _read(self, now: float) -> float:
         """Read clock and counters; return the wall time."""
@@ -226,33 +230,33 @@ class Meter:
         for used, limit in ((self._memory or 0, self._watch.sampled_memory), (held, self._soft)):
             if limit is not None and used is not None:
                 pause = min(pause, _SAMPLE_CLOSELY if 2 * used > limit else _SAMPLE_EVERY)
-        if 2 * self._apart > (self._groups.memory or 0):
+        if 2 * self._uncounted_bytes > (self._groups.memory or 0):
             pause = min(pause, _SAMPLE_EVERY)
         pause = max(pause, _SHORTEST)
         if self._watch.wall_seconds is not None and self._paused is None:
-            part = 1.0 if "wall_time" in self._told else NEAR
+            part = 1.0 if "wall_time" in self._reported else NEAR
             pause = min(pause, part * self._watch.wall_seconds - wall)
         return now + max(pause, 0.0)
 
     def report(self, exit_report: dict[str, Any] | None) -> dict[str, Any]:
         """Return the final readings; ``exit_report`` is the init's, if it lived to send one."""
         counters = self._group.read() if self._group is not None else None
-        told = exit_report or {}
+        init_report = exit_report or {}
         cpu = counters.cpu_seconds if counters else None
         source = "cgroup"
         if cpu is not None:
             cpu = max(0.0, cpu - self._spent)
         else:
-            cpu, source = max(self._cpu, told.get("cpu_seconds", 0.0) - self._spent, 0.0), "sampled"
+            cpu, source = max(self._cpu, init_report.get("cpu_seconds", 0.0) - self._spent, 0.0), "sampled"
         peak = counters.peak_memory if counters else None
         if peak is not None:
-            peak = max(peak, self._peak_apart)
+            peak = max(peak, self._peak_uncounted_bytes)
         else:
             # The kernel keeps the highest of a process's life, from before it became the guest as well.
-            told_peak = told.get("peak_memory", 0)
-            peak = max(self._peak_memory, told_peak if told_peak > self._setup_peak else 0) or None
+            reported_peak = init_report.get("peak_memory", 0)
+            peak = max(self._peak_memory, reported_peak if reported_peak > self._setup_peak else 0) or None
         return {
-            "status": told.get("status"),
+            "status": init_report.get("status"),
             "started": self.started,
             "wall_seconds": self._end - self._begin if self._begin else 0.0,
             "cpu_seconds": cpu,
@@ -265,9 +269,9 @@ class Meter:
             "oom_kills": counters.oom_kills if counters else None,
             "oom_outside": counters.oom_outside if counters else None,
             "forks_refused": counters.forks_refused if counters else None,
-            "engine": told.get("engine", b""),
-            "disk_free": told.get("disk_free"),
-            "inodes_free": told.get("inodes_free"),
+            "engine": init_report.get("engine", b""),
+            "disk_free": init_report.get("disk_free"),
+            "inodes_free": init_report.get("inodes_free"),
         }
 
     def _most_tasks(self, counted: int | None) -> int | None:

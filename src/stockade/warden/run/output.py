@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from stockade.warden import loop
-from stockade.warden.protocol import ANNOUNCEMENT
-from stockade.warden.run.head_tail import Keeper
+from stockade.warden.protocol import COMPLETION_MARKER
+from stockade.warden.run.head_tail import HeadTail
 from stockade.warden.run.meter import NEAR
 
 TYPE_CHECKING = False
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from stockade.core.launch import Watch
-    from stockade.warden.cold.instance import Cell
+    from stockade.warden.cold.instance import Instance
 else:
     from _functools import partial  # ``functools`` imports half a dozen modules
 
@@ -24,43 +24,43 @@ CHANNEL_LIMIT = 1 << 20
 _CHUNK = 1 << 16
 
 
-class Outlets:
+class OutputCapture:
     """Reads what comes out of one cell. Callbacks come from the run's own loop."""
 
     def __init__(
         self,
         events: loop.Guarded,
-        cell: Cell,
+        instance: Instance,
         watch: Watch,
         *,
         channel: bool,
         on_head: Callable[[int, int, bytes], None],
         on_limit: Callable[[str, int], None],
         on_end: Callable[[], None],
-        on_announced: Callable[[int], None] | None = None,
+        on_completed: Callable[[int], None] | None = None,
         at_once: bool = True,
     ) -> None:
         """``channel`` tells whether the guest has one. ``on_head`` gets stream, position and bytes of the head;
         ``on_limit`` is told once that a stream is ``"near"`` the limit on output, once
         that one has ``"met"`` it, and how many bytes it had; ``on_end`` is called when both streams have ended;
-        ``on_announced`` gets the exit status that a guest announces before it ends, where that is looked for.
+        ``on_completed`` gets the exit status that a guest announces before it ends, where that is looked for.
         The streams are read ``at_once``, or from ``begin`` on."""
         self._loop = events
-        self._channel_fd = cell.channel
+        self._channel_fd = instance.channel
         self._channel = bytearray()
         self._overflow = False
-        self._streams = {1: cell.stdout, 2: cell.stderr}
-        self._keepers = {
-            number: Keeper(watch.output_bytes, head_only=watch.kill_on_output, live=watch.live) for number in (1, 2)
+        self._streams = {1: instance.stdout, 2: instance.stderr}
+        self._buffers = {
+            number: HeadTail(watch.output_bytes, head_only=watch.kill_on_output, live=watch.live) for number in (1, 2)
         }
-        self._told = ""
+        self._reported = ""
         self._begun = at_once
         self._paused = not at_once
-        self._on_head, self._on_limit, self._on_end, self._on_announced = on_head, on_limit, on_end, on_announced
-        self._announced = False
-        self._all = (cell.stdout, cell.stderr, cell.channel)
+        self._on_head, self._on_limit, self._on_end, self._on_completed = on_head, on_limit, on_end, on_completed
+        self._completed = False
+        self._all = (instance.stdout, instance.stderr, instance.channel)
         if channel:  # or we would be woken for its end just when the guest starts
-            self._loop.watch(cell.channel, loop.READ, self._on_channel)
+            self._loop.watch(instance.channel, loop.READ, self._on_channel)
         if at_once:
             self._watch()
 
@@ -92,7 +92,7 @@ class Outlets:
     @property
     def count(self) -> int:
         """Bytes written so far, to both streams."""
-        return self._keepers[1].count + self._keepers[2].count
+        return self._buffers[1].count + self._buffers[2].count
 
     def take_output(self) -> None:
         """Read what is in the streams now."""
@@ -108,8 +108,8 @@ class Outlets:
     def report(self) -> dict[str, Any]:
         """Return counts, tails, and what came over the channel."""
         return {
-            "output": [self._keepers[1].count, self._keepers[2].count],
-            "tails": [self._keepers[1].tail(), self._keepers[2].tail()],
+            "output": [self._buffers[1].count, self._buffers[2].count],
+            "tails": [self._buffers[1].tail(), self._buffers[2].tail()],
             "channel": bytes(self._channel),
             "channel_overflow": self._overflow,
         }
@@ -134,18 +134,18 @@ class Outlets:
             self._loop.forget(fd)
             self._streams.pop(number, None)
             return False
-        keeper = self._keepers[number]
-        at = keeper.count
-        head = keeper.take(data)
+        buffer = self._buffers[number]
+        at = buffer.count
+        head = buffer.take(data)
         if head:
             self._on_head(number, at, head)
-        if keeper.limit is not None and keeper.count >= NEAR * keeper.limit and self._told != "met":
-            self._tell("met" if keeper.exceeded else "near", keeper.count)
+        if buffer.limit is not None and buffer.count >= NEAR * buffer.limit and self._reported != "met":
+            self._tell("met" if buffer.exceeded else "near", buffer.count)
         return True
 
     def _tell(self, state: str, used: int) -> None:
-        if state != self._told:
-            self._told = state
+        if state != self._reported:
+            self._reported = state
             self._on_limit(state, used)
 
     def _on_channel(self, _events: int) -> bool:
@@ -156,21 +156,21 @@ class Outlets:
         if not data:
             self._loop.forget(self._channel_fd)
             return False
-        if self._announced:
+        if self._completed:
             return True  # nothing can follow that would be a part of the report
         before = len(self._channel)
-        room = CHANNEL_LIMIT - before
-        self._channel += data[:room]
-        self._overflow |= len(data) > room
-        if self._on_announced is not None:
-            self._look_for_announcement(before, self._on_announced)
+        space = CHANNEL_LIMIT - before
+        self._channel += data[:space]
+        self._overflow |= len(data) > space
+        if self._on_completed is not None:
+            self._find_marker(before, self._on_completed)
         return True
 
-    def _look_for_announcement(self, fresh: int, on_announced: Callable[[int], None]) -> None:
+    def _find_marker(self, fresh: int, on_completed: Callable[[int], None]) -> None:
         """Look at what has come from ``fresh`` on, and at what may have been cut there."""
-        at = self._channel.find(ANNOUNCEMENT, max(0, fresh - len(ANNOUNCEMENT)))
-        status = self._channel[at + len(ANNOUNCEMENT) : at + len(ANNOUNCEMENT) + 1]
+        at = self._channel.find(COMPLETION_MARKER, max(0, fresh - len(COMPLETION_MARKER)))
+        status = self._channel[at + len(COMPLETION_MARKER) : at + len(COMPLETION_MARKER) + 1]
         if at >= 0 and status:
-            self._announced = True
+            self._completed = True
             del self._channel[at:]
-            on_announced(status[0])
+            on_completed(status[0])

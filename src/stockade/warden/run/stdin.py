@@ -15,13 +15,13 @@ ENOUGH = 1 << 20
 """Bytes beyond which no more should be asked of the caller."""
 
 
-class Feeder:
+class StdinFeeder:
     """Holds what has come until there is a pipe for it, then writes it, and closes the pipe at the end."""
 
-    def __init__(self, events: loop.Guarded, room: Callable[[], None]) -> None:
-        """``room`` is called when the guest has taken some of what waited."""
+    def __init__(self, events: loop.Guarded, on_taken: Callable[[], None]) -> None:
+        """``on_taken`` is called when the guest has taken some of what waited."""
         self._loop = events
-        self._room = room
+        self._on_taken = on_taken
         self._pieces: list[memoryview] = []
         self._ended = False
         self._fd = -1
@@ -59,9 +59,9 @@ class Feeder:
             os.close(self._fd)
             self._fd = -1
 
-    def _on_room(self, _events: int) -> None:
+    def _on_writable(self, _events: int) -> None:
         self._pump()
-        self._room()
+        self._on_taken()
 
     def _pump(self) -> None:
         try:
@@ -73,7 +73,7 @@ class Feeder:
                 if not self._pieces[0]:
                     self._pieces.pop(0)
         except BlockingIOError:
-            self._loop.watch(self._fd, loop.WRITE, self._on_room)
+            self._loop.watch(self._fd, loop.WRITE, self._on_writable)
             return
         except OSError:  # nobody reads it any more
             self.close()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _CLOSED = -1
 
 
-class Room:
+class GuestMounts:
     """The worker makes them in a mount namespace of its own, from which it then forks the guest."""
 
     def __init__(self, steps: Iterable[Sequence[Any]], *, uid: int, proc: int) -> None:
@@ -27,10 +27,10 @@ class Room:
         descriptor of /proc. The namespace of mounts that this is called in stays as it is."""
         self._steps = tuple(steps)
         self._uid = uid
-        self._bare = os.open("self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc)
+        self._base_namespace = os.open("self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc)
         self.scratch = self.job = self.ruleset = _CLOSED
         """Descriptors: of the space that guests may fill, of their job's folder, and of their Landlock ruleset."""
-        self.usual, self.source = "", _CLOSED
+        self.source_name, self.source = "", _CLOSED
         """The file in the job's folder that is there already for each guest's source, and a descriptor of it."""
         self._expected = ""
         self._own: list[str] = []
@@ -49,7 +49,7 @@ class Room:
 
     def renew(self) -> None:
         """Make fresh mounts and folders for the next guest. No guest may be alive."""
-        libc.setns(self._bare, processes.NEW_NS)
+        libc.setns(self._base_namespace, processes.NEW_NS)
         self._make()
 
     def _make(self) -> None:
@@ -57,31 +57,31 @@ class Room:
         self._own = []
         for name, *arguments in self._steps:
             getattr(self, f"_do_{name}")(*arguments)
-        self._lay_source()
+        self._write_source()
 
-    def _lay_source(self) -> None:
+    def _write_source(self) -> None:
         if self.source >= 0:
             os.close(self.source)
-        self.usual, self.source = self._expected, _CLOSED
-        if self.usual:
+        self.source_name, self.source = self._expected, _CLOSED
+        if self.source_name:
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-            self.source = os.open(self.usual, flags, 0o644, dir_fd=self.job)
+            self.source = os.open(self.source_name, flags, 0o644, dir_fd=self.job)
             os.fchmod(self.source, 0o644)
             if self._uid:
                 os.fchown(self.source, self._uid, self._uid)
 
-    def _do_scratch(self, size: int, inodes: int, faces: Sequence[tuple[str, int]]) -> None:
-        base = faces[0][0]
+    def _do_scratch(self, size: int, inodes: int, mount_targets: Sequence[tuple[str, int]]) -> None:
+        base = mount_targets[0][0]
         mounts.tmpfs(base, size, inodes, 0o755)
         self.scratch = _replaced(self.scratch, os.open(base, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
-        for number, (target, mode) in reversed(list(enumerate(faces))):
+        for number, (target, mode) in reversed(list(enumerate(mount_targets))):
             folder = f"{base}/{number}"
             os.mkdir(folder, 0o700)
             self._give(folder, mode)
             libc.mount(folder, target, None, mounts.MS_BIND)
             self._own.append(target)
 
-    def _do_job_room(self, path: str, size: int, inodes: int) -> None:
+    def _do_job_mount(self, path: str, size: int, inodes: int) -> None:
         mounts.tmpfs(path, size, inodes, 0o755)
         self._give(path, 0o755)
         self.job = _replaced(self.job, os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
-    from stockade.warden.warm.guest_mounts import Room
+    from stockade.warden.warm.guest_mounts import GuestMounts
 
     Call = tuple[Callable[..., int], tuple[Any, ...], str, tuple[int, ...]]
     """A function, its arguments, what it is for, and errors that do not matter."""
@@ -30,13 +30,13 @@ _prctl = _C["prctl"]  # a function object of our own that knows no types: small 
 _HARMLESS = (errno.ENOSYS, errno.EPERM)
 
 
-class Furnishing:
+class GuestSetup:
     """The calls for the guests of one keeper, and the descriptor that they may leave."""
 
-    def __init__(self, steps: Iterable[Sequence[Any]], room: Room, *, uid: int, proc: int) -> None:
-        """``room`` is where the guests are born; ``uid`` is who they are to become, 0 for who they are; ``proc`` a
+    def __init__(self, steps: Iterable[Sequence[Any]], mounts: GuestMounts, *, uid: int, proc: int) -> None:
+        """``mounts`` is where the guests are born; ``uid`` is who they are to become, 0 for who they are; ``proc`` a
         descriptor of a writable /proc."""
-        self._room = room
+        self._mounts = mounts
         self._uid = uid
         self._proc = proc
         self._calls: list[Call] = []
@@ -86,7 +86,7 @@ class Furnishing:
         self._prctl("be dumpable", processes.PR_SET_DUMPABLE, 1)  # as what was executed
 
     def _plan_landlock(self) -> None:
-        self._add("Landlock", _C.syscall, *landlock.enforcing(self._room.ruleset))
+        self._add("Landlock", _C.syscall, *landlock.enforcing(self._mounts.ruleset))
 
     def _plan_filter(self, program: bytes) -> None:
         self._add("system-call filter", _C.syscall, *seccomp.loading(program))

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from stockade.core.launch import Launch
     from stockade.warden.run.run import Run
-    from stockade.warden.warm.interpreter import House
+    from stockade.warden.warm.interpreter import ZygoteOwner
 
 _KINDS = 4
 """Warm interpreters at most; the one that has not been used for the longest time makes room."""
@@ -22,12 +22,12 @@ _RUNS_AFTER_FAILURE = 1000
 _REMEMBERED = 256
 
 
-class Stable:
+class ZygotePool:
     """Decides which run is started warm, and what is kept for the next."""
 
-    def __init__(self, events: loop.Loop, house: House) -> None:
+    def __init__(self, events: loop.Loop, owner: ZygoteOwner) -> None:
         self._loop = events
-        self._house = house
+        self._owner = owner
         self._zygotes: dict[bytes, Zygote] = {}
         self._wanted: dict[bytes, int] = {}
 
@@ -37,7 +37,7 @@ class Stable:
         zygote = self._find(key)
         if zygote is None:
             self._wanted[key] = self._wanted.get(key, 0) + 1
-            if launch.eager or (self._wanted[key] >= _AFTER_RUNS and self._house.has_slack()):
+            if launch.eager or (self._wanted[key] >= _AFTER_RUNS and self._owner.has_slack()):
                 zygote = self._begin(key, launch)
         if zygote is not None and zygote.take(run, launch):
             return True
@@ -48,7 +48,7 @@ class Stable:
 
     def _find(self, key: bytes) -> Zygote | None:
         zygote = self._zygotes.get(key)
-        if zygote is not None and (zygote.ended or zygote.is_worn):
+        if zygote is not None and (zygote.ended or zygote.is_due_for_recycling):
             self._retire(key)
             return None
         return zygote
@@ -57,12 +57,12 @@ class Stable:
         """End one. What has been of use will be again; what never was is left alone for long."""
         zygote = self._zygotes.pop(key)
         zygote.close()
-        if zygote.slots.proved:
+        if zygote.workers.proved:
             self._wanted.pop(key, None)
 
     def shed(self) -> bool:
         """Give back the copies that wait for a run, and interpreters that no run uses; return whether there was any."""
-        kept = [zygote.slots.shed() for zygote in self._zygotes.values()]
+        kept = [zygote.workers.shed() for zygote in self._zygotes.values()]
         idle = [key for key, zygote in self._zygotes.items() if not zygote.busy and zygote.ready]
         for key in idle:
             self._retire(key)
@@ -72,7 +72,7 @@ class Stable:
         """End them all, and what runs in them."""
         for zygote in self._zygotes.values():
             zygote.close()
-            zygote.slots.abandon()
+            zygote.workers.abandon()
         self._zygotes.clear()
 
     def tick(self, now: float) -> float:
@@ -82,11 +82,11 @@ class Stable:
             due = min(due, zygote.look(now))
             if zygote.ended or zygote.idle_since(now) >= IDLE_SECONDS:
                 self._retire(key)
-        return min([due, *(zygote.slots.give_back(now) for zygote in self._zygotes.values())])
+        return min([due, *(zygote.workers.close_idle(now) for zygote in self._zygotes.values())])
 
     def _begin(self, key: bytes, launch: Launch) -> Zygote | None:
         if len(self._zygotes) >= _KINDS:
-            oldest = min(self._zygotes, key=lambda each: self._zygotes[each].slots.used)
+            oldest = min(self._zygotes, key=lambda each: self._zygotes[each].workers.used)
             if self._zygotes[oldest].busy:
                 return None
             self._retire(oldest)
@@ -94,7 +94,7 @@ class Stable:
             self._wanted.clear()
         self._wanted[key] = -_RUNS_AFTER_FAILURE  # should it fail, that many runs go by before another try
         try:
-            zygote = self._zygotes[key] = Zygote(self._loop, self._house, Warm.decode(key), launch)
+            zygote = self._zygotes[key] = Zygote(self._loop, self._owner, Warm.decode(key), launch)
         except (OSError, SlotError):
             return None  # no room for it; runs go on cold
         return zygote

@@ -23,13 +23,13 @@ else:
     import _signal as signal  # the ``signal`` module imports ``enum``
 
 _CONTROL, _MOST_FDS = 1, 16
-"""Which of its descriptors a guest hears its launch on, see ``Cell``; and how many come at most."""
+"""Which of its descriptors a guest hears its launch on, see ``Instance``; and how many come at most."""
 _CHUNK = 1 << 12
 _SECONDS = 2.0
 """More than any trial takes; past that it is looked at as it is."""
 
 
-class Hot:
+class Prefault:
     """What a keeper knows of them."""
 
     def __init__(self, uid: int) -> None:
@@ -80,7 +80,7 @@ class Hot:
                 os.close(fd)
 
 
-class Trial:
+class ProfilingRun:
     """The other end of a guest that nobody has asked for."""
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ class Trial:
         until = time.monotonic() + _SECONDS
         self._ours.settimeout(_SECONDS)
         _, ancillary, _, _ = self._ours.recvmsg(_CHUNK, socket.CMSG_SPACE(4 * _MOST_FDS), socket.MSG_CMSG_CLOEXEC)
-        fds, told = descriptors(ancillary), b""
+        fds, received = descriptors(ancillary), b""
         for number, fd in enumerate(fds):
             if number == _CONTROL:
                 self._way = socket.socket(fileno=fd)
@@ -104,14 +104,14 @@ class Trial:
             raise OSError(errno.ECHILD, "it was not furnished")
         if source is None:
             return
-        self._way.sendall(protocol.usual(source, 0))
+        self._way.sendall(protocol.source_message(source, 0))
         poll = select.poll()
         poll.register(channel, select.POLLIN)
-        while protocol.ANNOUNCEMENT not in told and poll.poll(max(0.0, until - time.monotonic()) * 1000):
+        while protocol.COMPLETION_MARKER not in received and poll.poll(max(0.0, until - time.monotonic()) * 1000):
             data = os.read(channel, _CHUNK)
             if not data:
                 return
-            told += data
+            received += data
 
     def close(self) -> None:
         """Close all ends."""

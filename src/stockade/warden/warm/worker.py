@@ -19,12 +19,12 @@ from stockade.linux import descendants, faults, processes
 from stockade.linux.stage import Stage
 from stockade.warden import protocol
 from stockade.warden.cold.init import SETUP_FAILED, exit_message
-from stockade.warden.cold.instance import OUTLET, send_with
-from stockade.warden.warm.guest_mounts import Room
-from stockade.warden.warm.guest_setup import Furnishing
+from stockade.warden.cold.instance import COLLECT_FDS, send_with
+from stockade.warden.warm.guest_mounts import GuestMounts
+from stockade.warden.warm.guest_setup import GuestSetup
 from stockade.warden.warm.network import Network
 from stockade.warden.warm.oom import OomScore
-from stockade.warden.warm.prefault import Hot, Trial
+from stockade.warden.warm.prefault import Prefault, ProfilingRun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, Protocol
 
-    Rehearsal = tuple[bytes, Callable[[str], None]]
+    WarmUpJob = tuple[bytes, Callable[[str], None]]
     """A job that stands for all, and what runs it as one, given the name of its file in the job's folder."""
 else:
     import _signal as signal  # the ``signal`` module imports ``enum``
@@ -42,7 +42,7 @@ else:
 _CHUNK = 1 << 16
 _STREAMS = (0, 1, 2, 3)
 """Never free in a keeper: what it opens must not lie on the numbers that a guest's own streams will take."""
-_FURNISHED, _OUTLET = protocol.encode("furnished"), protocol.encode(OUTLET)
+_SET_UP, _COLLECT_FDS = protocol.encode("set_up"), protocol.encode(COLLECT_FDS)
 _UNKNOWN = {"disk_free": None, "inodes_free": None}  # a guest has its file systems to itself: the warden looks
 
 
@@ -54,14 +54,14 @@ class Embedded(Protocol):
     of_guests: tuple[int, ...]
     """Those that a guest keeps."""
 
-    def settle(self) -> None:
+    def after_closing(self) -> None:
         """All other descriptors are closed, and none was opened yet."""
 
     def fork(self) -> int:
         """Fork, and return 0 in the child, else its pid."""
 
 
-class Keeper:
+class Worker:
     """Lives as long as the warm interpreter, unless a run has to be ended with it."""
 
     def __init__(
@@ -69,69 +69,69 @@ class Keeper:
         *,
         parent: int,
         control: int,
-        entrances: Sequence[int],
+        cgroup_fds: Sequence[int],
         uid: int,
         steps: Sequence[bytes],
-        rehearsal: Rehearsal | None,
+        warm_up_job: WarmUpJob | None,
         embedded: Embedded | None,
     ) -> None:
         """``uid`` is the guests', as the warm interpreter's user namespace knows it; 0 leaves them who it is.
         ``steps`` are those of the slot, of its network, of its room, and of a guest (see ``Warm``)."""
-        self._rehearsal = rehearsal
+        self._warm_up_job = warm_up_job
         self._embedded = embedded
         self._parent = parent
         self._control = socket.socket(fileno=control)
-        self._entrances = entrances
+        self._cgroup_fds = cgroup_fds
         self._uid = uid
-        self._slot, self._bring_up, self._lay_out, self._furnish = map(decode_steps, steps)
-        self._foreseen: dict[str, Any] = {}
+        self._slot, self._bring_up, self._mount_steps, self._guest_steps = map(decode_steps, steps)
+        self._template: dict[str, Any] = {}
 
     def serve(self) -> dict[str, Any]:
         """Make guests until the warden lets go. Returns in a guest alone, with its launch."""
         try:
-            self._settle()
+            self._set_up()
             while word := self._control.recv(1):
-                if word == protocol.FORESEE:
-                    self._foresee()
+                if word == protocol.SET_TEMPLATE:
+                    self._read_template()
                     continue
-                launch = self._make(leisurely=word == protocol.AT_LEISURE)
+                launch = self._make(leisurely=word == protocol.FORK_WARMED_UP)
                 if launch is not None:
                     return launch
         except (OSError, protocol.WireError) as error:
             self._say("failed", message=faults.explain("copy a warm interpreter", error))
         os._exit(0)
 
-    def _settle(self) -> None:
+    def _set_up(self) -> None:
         """Become the init of the slot: in its groups, with a network and a view of processes of its own."""
         own = self._embedded.descriptors if self._embedded else ()
-        processes.close_all_but((*_STREAMS, *own, self._parent, self._control.fileno(), *self._entrances))
+        processes.close_all_but((*_STREAMS, *own, self._parent, self._control.fileno(), *self._cgroup_fds))
         if self._embedded:
-            self._embedded.settle()
+            self._embedded.after_closing()
         processes.set_dumpable(False)
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # an interpreter has a handler, and by that a guest could reach us
         processes.no_new_privileges()
         processes.die_with(self._parent)
-        for fd in self._entrances:
+        for fd in self._cgroup_fds:
             os.write(fd, b"0")
             os.close(fd)
         self._itself = os.pidfd_open(os.getpid())
         self._stage = Stage(uid=self._uid, gid=self._uid, privileged=self._uid != 0)
         self._stage.apply(self._slot)
         self._stage.remember_limits()
-        self._room = Room(self._lay_out, uid=self._uid, proc=self._stage.proc)
-        self._furnishing = Furnishing(self._furnish, self._room, uid=self._uid, proc=self._stage.proc)
+        self._mounts = GuestMounts(self._mount_steps, uid=self._uid, proc=self._stage.proc)
+        self._guest_setup = GuestSetup(self._guest_steps, self._mounts, uid=self._uid, proc=self._stage.proc)
         self._network = Network(self._stage, self._bring_up)
-        self._hot = Hot(self._uid)
+        self._prefault = Prefault(self._uid)
         self._oom_score = OomScore(self._stage.proc)
         gc.freeze()  # as in the warm interpreter
 
-    def _foresee(self) -> None:
+    def _read_template(self) -> None:
         """Hear what the next guests are most likely going to be told, and do of it what can be done once for all."""
         words = self._control.recv(protocol.HEAD, socket.MSG_WAITALL)
         words += self._control.recv(protocol.length(words), socket.MSG_WAITALL)
         for _, fields in protocol.Decoder().feed(words):
-            self._room.expect(self._stage.foresee(fields.pop("steps")))
-            self._foreseen = fields
+            self._mounts.expect(self._stage.prepare_template(fields.pop("steps")))
+            self._template = fields
         self._forget()
 
     def _forget(self) -> None:
@@ -141,23 +141,23 @@ class Keeper:
 
     def _make(self, *, leisurely: bool) -> dict[str, Any] | None:
         """Make one guest and see it end; return its launch in the guest itself."""
-        if self._hot.unknown:
+        if self._prefault.unknown:
             launch = self._try()
             if launch is not None:
                 return launch
-        return self._bear(self._control, self._rehearsal if leisurely else None, self._see_end)
+        return self._fork_guest(self._control, self._warm_up_job if leisurely else None, self._see_end)
 
     def _try(self) -> dict[str, Any] | None:
         """Make one for nobody, to learn what all are going to write to; return its launch in the guest itself."""
-        trial = Trial()
-        source = self._rehearsal[0] if self._rehearsal and self._foreseen else None
+        trial = ProfilingRun()
+        source = self._warm_up_job[0] if self._warm_up_job and self._template else None
 
         def see_end(pid: int, channel: int) -> None:
-            self._hot.watch(self._stage.proc, pid, lambda: trial.live(source, channel))
+            self._prefault.watch(self._stage.proc, pid, lambda: trial.live(source, channel))
             os.close(channel)
             self._reap(pid)
 
-        launch = self._bear(trial.slot, self._rehearsal if source is None else None, see_end)
+        launch = self._fork_guest(trial.slot, self._warm_up_job if source is None else None, see_end)
         if launch is not None:
             trial.leave()
             return launch
@@ -165,13 +165,13 @@ class Keeper:
         self._forget()
         return None
 
-    def _bear(
-        self, slot: socket.socket, rehearsal: Rehearsal | None, see_end: Callable[[int, int], None]
+    def _fork_guest(
+        self, slot: socket.socket, warm_up_job: WarmUpJob | None, see_end: Callable[[int, int], None]
     ) -> dict[str, Any] | None:
         """Make a guest that says through ``slot`` that it is there; ``see_end`` gets its pid and our end of the pipe
         that it reports on."""
         self._network.renew()
-        self._room.renew()
+        self._mounts.renew()
         self._stage.forget_pids()
         guest_in, stdin = os.pipe2(os.O_CLOEXEC)
         pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(3)]
@@ -186,8 +186,8 @@ class Keeper:
         pid = processes.fork_by(self._embedded.fork) if self._embedded else os.fork()
         if pid == 0:
             own = self._embedded.of_guests if self._embedded else ()
-            self._guest = Guest(slot, self._stage, self._room, own, self._foreseen)
-            return self._guest.become(ends, [self._itself, *own_ends], self._furnishing, rehearsal)
+            self._guest = Guest(slot, self._stage, self._mounts, own, self._template)
+            return self._guest.become(ends, [self._itself, *own_ends], self._guest_setup, warm_up_job)
         self._oom_score.be_as_before()
         *others, channel = own_ends
         for fd in (*ends, *others):
@@ -221,18 +221,18 @@ class Guest:
     """A copy of the keeper that becomes a guest without executing anything."""
 
     def __init__(
-        self, slot: socket.socket, stage: Stage, room: Room, own: Sequence[int], foreseen: dict[str, Any]
+        self, slot: socket.socket, stage: Stage, mounts: GuestMounts, own: Sequence[int], template: dict[str, Any]
     ) -> None:
         """``slot`` is the keeper's way to the warden, ``stage`` takes the steps of the launch; ``own`` are descriptors
-        of the interpreter's. ``foreseen`` is what it is most likely told, but for what ``stage`` knows already."""
+        of the interpreter's. ``template`` is what it is most likely told, but for what ``stage`` knows already."""
         self._slot = slot
-        self._room = room
-        self._foreseen = foreseen
+        self._mounts = mounts
+        self._template = template
         self._own = own
         self._stage = stage
 
     def become(
-        self, ends: Sequence[int], fds: Sequence[int], furnishing: Furnishing, rehearsal: Rehearsal | None
+        self, ends: Sequence[int], fds: Sequence[int], guest_setup: GuestSetup, warm_up_job: WarmUpJob | None
     ) -> dict[str, Any]:
         """Be furnished, wait for the launch, and return it when nothing is left to do but the job itself.
 
@@ -243,27 +243,27 @@ class Guest:
                 os.dup2(fd, number)
             theirs, self._control = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
             itself = os.pidfd_open(os.getpid())  # a tight filter would not let it
-            furnishing.carry_out()
-            room = self._room
-            self._stage.furnished(room.scratch, room.job, (room.usual, room.source), self._hand_out)
-            if rehearsal is not None:
-                self._rehearse(*rehearsal)
-            listener = [furnishing.listener] if furnishing.listener >= 0 else []
-            mine = [itself, room.scratch, *listener]
-            send_with(self._slot, _FURNISHED, (fds[0], theirs.fileno(), *fds[1:], *mine))
+            guest_setup.carry_out()
+            mounts = self._mounts
+            self._stage.enter_guest(mounts.scratch, mounts.job, (mounts.source_name, mounts.source), self._hand_out)
+            if warm_up_job is not None:
+                self._warm_up(*warm_up_job)
+            listener = [guest_setup.listener] if guest_setup.listener >= 0 else []
+            mine = [itself, mounts.scratch, *listener]
+            send_with(self._slot, _SET_UP, (fds[0], theirs.fileno(), *fds[1:], *mine))
             theirs.detach()
             self._slot.detach()
             # All that can be closed is closed before anybody waits for it.
-            processes.close_all_but((*_STREAMS, *self._own, self._control.fileno(), *room.descriptors))
+            processes.close_all_but((*_STREAMS, *self._own, self._control.fileno(), *mounts.descriptors))
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            usual, fields = self._receive()
+            source_only, fields = self._receive()
             traced = fields["trace"]
             if traced:  # or a page more of the interpreter would be touched, and copied
                 trace.note(traced, trace.WOKEN)
             begin = time.process_time()
-            if usual:
-                self._stage.apply_foreseen(fields["source"])
-                fields = self._foreseen
+            if source_only:
+                self._stage.apply_template(fields["source"])
+                fields = self._template
                 fields["trace"] = traced
             else:
                 self._stage.apply(fields["steps"])
@@ -271,7 +271,7 @@ class Guest:
                 os.close(3)
             usage = resource.getrusage(resource.RUSAGE_SELF)
             if traced:
-                trace.note(traced, trace.DRESSED)
+                trace.note(traced, trace.APPLIED)
             spent, notes = time.process_time() - begin, trace.take() if traced else []
             self._control.sendall(
                 protocol.encode(
@@ -297,16 +297,16 @@ class Guest:
         decoder = protocol.Decoder()
         while data := self._control.recv(_CHUNK):
             for kind, fields in decoder.feed(data):
-                return kind == "usual", fields
+                return kind == "source", fields
         os._exit(0)  # the warden let go of it unused
 
-    def _rehearse(self, source: bytes, perform: Callable[[str], None]) -> None:
+    def _warm_up(self, source: bytes, perform: Callable[[str], None]) -> None:
         """Take a launch as the real one will be taken, and perform it, while nobody waits: a page that is written for
         the first time after a fork is copied. What it leaves is undone."""
         decoder = protocol.Decoder()
-        for _, fields in decoder.feed(protocol.usual(source, 0)):
+        for _, fields in decoder.feed(protocol.source_message(source, 0)):
             usage = resource.getrusage(resource.RUSAGE_SELF)
-            name = self._stage.rehearse(fields["source"])
+            name = self._stage.warm_up(fields["source"])
             protocol.encode(
                 "exec",
                 at=time.monotonic(),
@@ -315,11 +315,11 @@ class Guest:
                 notes=[],
             )
             perform(name)
-        self._stage.end_rehearsal()
+        self._stage.end_warm_up()
         gc.freeze()  # what is there by now is none of the job's: its collections leave it alone
 
     def _hand_out(self, fds: Sequence[int]) -> None:
-        send_with(self._control, _OUTLET, fds)
+        send_with(self._control, _COLLECT_FDS, fds)
 
     def _fail(self, error: BaseException) -> None:
         text = faults.explain("set up the process of the guest", error)

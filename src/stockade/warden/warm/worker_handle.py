@@ -8,8 +8,8 @@ import os
 from stockade.core.launch import Groups
 from stockade.linux import cgroups, faults, files, processes
 from stockade.warden import protocol
-from stockade.warden.cold.cgroup_slot import Slot, SlotError
-from stockade.warden.cold.instance import Lasting, descriptors
+from stockade.warden.cold.cgroup_slot import CgroupSlot, SlotError
+from stockade.warden.cold.instance import WorkerInstance, descriptors
 from stockade.warden.cold.spawner import FDS
 
 TYPE_CHECKING = False
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     import signal
     from collections.abc import Callable, Iterator
 
-    from stockade.core.launch import Form, Launch
-    from stockade.warden.cold.instance import Cell
+    from stockade.core.launch import Launch, TemplateFields
+    from stockade.warden.cold.instance import Instance
     from stockade.warden.run.run import Run
-    from stockade.warden.warm.worker_pool import Slots
+    from stockade.warden.warm.worker_pool import WorkerPool
 else:
     import _signal as signal  # the ``signal`` module imports ``enum``
 
 _LEAST_FDS, _MOST_FDS = FDS + 2, FDS + 3
-"""Descriptors of a guest's place; see ``Lasting``."""
-_MOST_FORESEEN = 1 << 14
+"""Descriptors of a guest's place; see ``WorkerInstance``."""
+_MAX_TEMPLATE_BYTES = 1 << 14
 """Bytes that are worth it, and that any socket has room for."""
 
 
-class WarmSlot(Slot):
+class WorkerHandle(CgroupSlot):
     """The warden's side. It is made in the moment in which the warm interpreter is told to."""
 
     own_tasks = 1
@@ -39,63 +39,70 @@ class WarmSlot(Slot):
     def __init__(
         self,
         copy: Callable[[list[int], int], None],
-        home: Slots,
+        pool: WorkerPool,
         *,
         number: int,
         uid: int | None,
         group: cgroups.Group | None,
     ) -> None:
-        """``copy`` has the warm interpreter make a copy for this slot, which is one of ``home``. ``number`` is what the
+        """``copy`` has the warm interpreter make a copy for this slot, which is one of ``pool``. ``number`` is what the
         interpreter's user namespace calls ``uid``; 0 where there is one uid only."""
-        self.home = home
+        self.pool = pool
         self.number = number
         self.uid = uid
         self.group = group
-        self.cell: Cell | None = None
+        self.instance: Instance | None = None
         self._armed: Groups | None = None
-        self._foreseen: Form | None = None
+        self._template: TemplateFields | None = None
         self._counting = False
         self.run: Run | None = None
         self._had_runs = False
         self.traced = 0  # the number of the last run that was handed to it
         self._decoder = protocol.Decoder()
-        self._furnished = False  # the guest whose end is told of next
+        self._guest_ready = False  # the guest whose end is told of next
         self.pidfd = -1
         """The keeper's, when it has made itself known."""
         self.pid = -1
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self.control.setblocking(False)  # a keeper that stands still must not hold up every run
-        entrances = group.open_entrances() if group else []
+        cgroup_fds = group.open_cgroup_fds() if group else []
         try:
-            copy([theirs.fileno(), *entrances], number)
+            copy([theirs.fileno(), *cgroup_fds], number)
         except OSError as error:
             self.control.close()
             raise SlotError(faults.explain("ask the warm interpreter for a copy", error), error.errno) from None
         finally:
             theirs.close()
-            for fd in entrances:
+            for fd in cgroup_fds:
                 os.close(fd)
 
-    def ask(self, word: bytes, foreseen: Form | None) -> None:
-        """Ask for another guest (``AT_LEISURE`` or ``IN_A_HURRY``), when this one is gone; ``hear`` gives it when the
-        control socket can be read. ``foreseen`` is the form of the launch that it most likely gets."""
-        if foreseen is not None and foreseen != self._foreseen:
-            news = protocol.foreseen(foreseen)
-            if len(news) <= _MOST_FORESEEN:
-                word = protocol.FORESEE + news + word
-                self._foreseen = foreseen
+    def ask(self, word: bytes, template: TemplateFields | None) -> None:
+        """Ask the worker to fork another guest (``FORK_WARMED_UP`` or ``FORK_AT_ONCE``) when this one is gone.
+
+        ``read_messages`` returns the guest once the control socket is readable. ``template`` is the launch template
+        that the guest most likely gets.
+        """
+        if template is not None and template != self._template:
+            news = protocol.template_message(template)
+            if len(news) <= _MAX_TEMPLATE_BYTES:
+                word = protocol.SET_TEMPLATE + news + word
+                self._template = template
         self._say(word)
 
-    def foresees(self, launch: Launch) -> bool:
+    def fits_template(self, launch: Launch) -> bool:
         """Return whether the guest was made for launches of this form, and need be told no more than the source."""
-        return launch.repeats and launch.form == self._foreseen
+        return launch.repeats and launch.template == self._template
 
     def order(self, launch: Launch) -> bytes:
         """Return what the guest is to be told of ``launch``."""
-        return protocol.usual(launch.source, launch.trace) if self.foresees(launch) else protocol.order(launch)
+        return (
+            protocol.source_message(launch.source, launch.trace)
+            if self.fits_template(launch)
+            else protocol.order(launch)
+        )
 
-    def hear(self) -> Iterator[protocol.Message]:
-        """Yield what keeper and guest-to-be have to say. ``cell`` is there when the latter says ``furnished``."""
+    def read_messages(self) -> Iterator[protocol.Message]:
+        """Yield what keeper and guest-to-be have to say. ``instance`` is there when the latter says ``furnished``."""
         try:
             data, ancillary, _, _ = self.control.recvmsg(
                 1 << 12, socket.CMSG_SPACE(4 * _MOST_FDS), socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT
@@ -111,22 +118,22 @@ class WarmSlot(Slot):
             if kind == "born":
                 self._keep(fds)
                 continue
-            if kind == "furnished":
-                self.cell = self._place(fds)
-            elif kind == "exit" and not self._furnished:
+            if kind == "set_up":
+                self.instance = self._place(fds)
+            elif kind == "exit" and not self._guest_ready:
                 raise SlotError("it was killed while it was made")
-            self._furnished = kind == "furnished"
+            self._guest_ready = kind == "set_up"
             yield kind, fields
 
-    def _place(self, fds: list[int]) -> Cell:
+    def _place(self, fds: list[int]) -> Instance:
         if len(fds) < _LEAST_FDS:
             for fd in fds:
                 os.close(fd)
             raise SlotError("too few descriptors are free")
-        place = Lasting(-1, fds)
+        place = WorkerInstance(-1, fds)
         try:
             if self.pidfd < 0:
-                self._meet(os.dup(place.pidfd))
+                self._learn_pid(os.dup(place.pidfd))
         except (OSError, SlotError):
             place.close()
             raise
@@ -135,11 +142,11 @@ class WarmSlot(Slot):
 
     def _keep(self, fds: list[int]) -> None:
         if self.pidfd < 0:
-            self._meet(fds[0] if fds else -1)
+            self._learn_pid(fds[0] if fds else -1)
         else:  # the keeper was faster
             os.close(fds[0])
 
-    def _meet(self, pidfd: int) -> None:
+    def _learn_pid(self, pidfd: int) -> None:
         """Keep the keeper's ``pidfd``, and learn its pid here, which it does not know itself (proc(5), fdinfo of a
         pidfd)."""
         if pidfd < 0:
@@ -165,7 +172,7 @@ class WarmSlot(Slot):
             self._armed = groups
 
     @property
-    def is_burdened(self) -> bool:
+    def has_residual_memory(self) -> bool:
         """Whether what earlier runs have left charged would count for the next one: see ``Group.renew``."""
         if self.group is None or not self._had_runs:
             return False
@@ -175,10 +182,10 @@ class WarmSlot(Slot):
         """Return whether these limits are set."""
         return self.group is None or self._armed == groups
 
-    def reuse(self, word: bytes, foreseen: Form | None) -> None:
+    def reuse(self, word: bytes, template: TemplateFields | None) -> None:
         """Let go of the guest, and ask for the next: its keeper makes it when the last process is reaped."""
-        self.cell, self._counting, self._had_runs = None, False, True
-        self.ask(word, foreseen)
+        self.instance, self._counting, self._had_runs = None, False, True
+        self.ask(word, template)
 
     @property
     def dead(self) -> bool:
@@ -202,9 +209,9 @@ class WarmSlot(Slot):
             self.kill()
         except OSError:
             pass  # it sees that the socket is closed, or dies with the warm interpreter
-        if self.cell is not None:
-            self.cell.close()
-            self.cell = None
+        if self.instance is not None:
+            self.instance.close()
+            self.instance = None
 
     def is_gone(self) -> bool:
         """Return whether no process of the slot is left."""

@@ -7,10 +7,10 @@ import time
 
 from stockade.core import trace
 from stockade.warden import loop, protocol
-from stockade.warden.cold.cgroup_slot import SlotError, spare_until
+from stockade.warden.cold.cgroup_slot import SlotError, idle_until
 from stockade.warden.cold.pool import ANSWER_SECONDS
 from stockade.warden.helper_liveness import LOOK_SECONDS
-from stockade.warden.warm.worker_handle import WarmSlot
+from stockade.warden.warm.worker_handle import WorkerHandle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from functools import partial
     from typing import Protocol
 
-    from stockade.core.launch import Form, Launch
+    from stockade.core.launch import Launch, TemplateFields
     from stockade.linux import cgroups
     from stockade.warden.run.run import Run
 else:
@@ -34,13 +34,13 @@ _LOOP_SECONDS = 0.002
 """Who asks for the next run so soon after the last one is in a loop, and soon needs what is being made now."""
 
 
-class House(Protocol):
+class PoolOwner(Protocol):
     """What slots need of the warden around them."""
 
     def take_group(self) -> cgroups.Group | None:
         """Return fresh control groups, if there are any."""
 
-    def give_back(self, uid: int | None, group: cgroups.Group | None) -> None:
+    def release_resources(self, uid: int | None, group: cgroups.Group | None) -> None:
         """Take them back."""
 
     def dispose(self, gone: Callable[[], bool], then: Callable[[bool], None]) -> None:
@@ -50,14 +50,14 @@ class House(Protocol):
         """Return whether there is room for something that no run waits for."""
 
 
-class Slots:
+class WorkerPool:
     """Makes them, hands them to runs, and takes them back."""
 
     def __init__(
         self,
         *,
         events: loop.Loop,
-        house: House,
+        owner: PoolOwner,
         copy: Callable[[list[int], int], None],
         numbers: Sequence[tuple[int, int | None]],
         launch: Launch,
@@ -73,14 +73,14 @@ class Slots:
         self._turn_away, self._on_unfit = turn_away, on_unfit
         self._on_empty = on_empty
         self._loop = events
-        self._house = house
+        self._owner = owner
         self._copy = copy
         self._numbers = list(numbers)
         self._groups = launch.groups
-        self._form = self._foreseen = _form(launch)
-        self._all: set[WarmSlot] = set()
-        self._spares: list[WarmSlot] = []
-        self._waiting: dict[WarmSlot, tuple[Run, Launch]] = {}
+        self._last_template = self._template = _template_of(launch)
+        self._all: set[WorkerHandle] = set()
+        self._idle: list[WorkerHandle] = []
+        self._waiting: dict[WorkerHandle, tuple[Run, Launch]] = {}
         self._again: set[Run] = set()
         """Runs that wait for a second one, since the first was lost."""
         self._closed = False
@@ -98,7 +98,7 @@ class Slots:
 
     @property
     def _taken(self) -> int:
-        return len(self._all) - len(self._spares)
+        return len(self._all) - len(self._idle)
 
     def take(self, run: Run, launch: Launch) -> bool:
         """Give ``run`` a copy, or one that is being made; return whether there is any."""
@@ -110,9 +110,9 @@ class Slots:
             slot = self._grow()
             if slot is None:
                 return False
-        elif slot in self._spares:
-            self._spares.remove(slot)
-        if slot.cell is None:
+        elif slot in self._idle:
+            self._idle.remove(slot)
+        if slot.instance is None:
             self._waiting[slot] = run, launch
         else:
             self._hand(slot, run)
@@ -125,36 +125,36 @@ class Slots:
         self.used = now
         self.uses += 1
         self._groups = launch.groups
-        form, before = _form(launch), self._form
-        if form == before:  # or two kinds that take turns would have their keepers told something new each time
-            self._foreseen = form
-        self._form = form
+        template, before = _template_of(launch), self._last_template
+        if template == before:  # or two kinds that take turns would have their keepers told something new each time
+            self._template = template
+        self._last_template = template
 
     def _keep_ready(self) -> None:
-        if not any(spare.cell is not None for spare in self._spares) and len(self._spares) < _CPUS:
-            self.spare()
+        if not any(each.instance is not None for each in self._idle) and len(self._idle) < _CPUS:
+            self.add_idle()
 
-    def _hand(self, slot: WarmSlot, run: Run) -> None:
+    def _hand(self, slot: WorkerHandle, run: Run) -> None:
         self._again.discard(run)
         slot.run = run
         slot.traced = run.traced
         run.adopt(slot)
 
-    def _best(self) -> WarmSlot | None:
+    def _best(self) -> WorkerHandle | None:
         """Return the one that was used last: of those that are too many it then shows that nobody needs them."""
-        ready = (slot for slot in reversed(self._spares) if slot.cell is not None)
-        return next(ready, self._spares[0] if self._spares else None)
+        ready = (slot for slot in reversed(self._idle) if slot.instance is not None)
+        return next(ready, self._idle[0] if self._idle else None)
 
-    def give_back(self, now: float) -> float:
+    def close_idle(self, now: float) -> float:
         """Let go of one spare that nobody has needed for long, if there is any; return when to look again."""
-        due = spare_until(self._spares)
+        due = idle_until(self._idle)
         if due <= now:
-            self._lose(self._spares[0])
+            self._lose(self._idle[0])
         return min(due, now + IDLE_SECONDS, self._look_after(now))
 
     def _look_after(self, now: float) -> float:
         """Give up keepers that have not made the guest that they were asked for; return when to look again."""
-        asked = [slot for slot in self._all if slot.cell is None]
+        asked = [slot for slot in self._all if slot.instance is None]
         for slot in asked:
             trouble = slot.helper.trouble(now) if slot.pid > 0 else ""
             if trouble:
@@ -165,51 +165,51 @@ class Slots:
 
     def shed(self) -> bool:
         """End those that wait for a run; return whether there was any."""
-        spares = list(self._spares)
-        for slot in spares:
+        idle = list(self._idle)
+        for slot in idle:
             self._lose(slot)
-        return bool(spares)
+        return bool(idle)
 
-    def spare(self) -> None:
+    def add_idle(self) -> None:
         """Have one more made for the next run, if there is room for it."""
-        slot = self._grow() if self._house.has_slack() else None
+        slot = self._grow() if self._owner.has_slack() else None
         if slot is not None:
-            self._spares.append(slot)
+            self._idle.append(slot)
 
-    def _grow(self) -> WarmSlot | None:
+    def _grow(self) -> WorkerHandle | None:
         if not self._numbers:
             return None
         group = None
         number, uid = self._numbers.pop()
         try:
-            group = self._house.take_group()
-            slot = WarmSlot(self._copy, self, number=number, uid=uid, group=group)
+            group = self._owner.take_group()
+            slot = WorkerHandle(self._copy, self, number=number, uid=uid, group=group)
         except (OSError, SlotError):
             self._numbers.append((number, uid))
-            self._house.give_back(None, group)
+            self._owner.release_resources(None, group)
             return None
         self._all.add(slot)
         slot.used = time.monotonic()
         guarded = loop.Guarded(self._loop, partial(self._on_trouble, slot))
         guarded.watch(slot.control.fileno(), loop.READ, partial(self._on_slot, slot))
         try:
-            slot.ask(protocol.AT_LEISURE, self._foreseen)
+            slot.ask(protocol.FORK_WARMED_UP, self._template)
         except SlotError:  # it has ended, which is told of in a moment
             self._lose(slot)
             return None
         return slot
 
-    def _on_slot(self, slot: WarmSlot, _events: int) -> None:
+    def _on_slot(self, slot: WorkerHandle, _events: int) -> None:
         """Hear what keeper and guest-to-be have to say."""
         try:
-            for kind, fields in slot.hear():
-                if kind == "furnished":
-                    self._on_furnished(slot)
+            for kind, fields in slot.read_messages():
+                if kind == "set_up":
+                    self._on_guest_ready(slot)
                 elif kind == "exit" and slot.run is not None:
                     slot.run.on_end(fields)
                 elif kind != "exit":
                     raise SlotError(fields["message"])
-                elif slot.cell is not None:
+                elif slot.instance is not None:
                     raise SlotError("it has ended before its time")
                 else:  # it was answered before
                     trace.note(slot.traced, trace.REAPED, fields["at"])
@@ -217,27 +217,27 @@ class Slots:
         except (SlotError, protocol.WireError, OSError) as error:
             self._on_trouble(slot, str(error))
 
-    def _on_furnished(self, slot: WarmSlot) -> None:
+    def _on_guest_ready(self, slot: WorkerHandle) -> None:
         tasks = slot.tasks()  # where nothing counts them, the keeper's word that it had no child left stands alone
         if tasks is not None and tasks > 1:
             raise SlotError("its groups are not empty")
         self.proved = True
         guarded = loop.Guarded(self._loop, partial(self._on_trouble, slot))
         guarded.watch(slot.pidfd, loop.READ, partial(self._on_death, slot))
-        if slot.is_burdened:
+        if slot.has_residual_memory:
             self._replace(slot)
             return
         slot.arm(self._groups)
-        trace.note(slot.traced, trace.FURNISHED)
+        trace.note(slot.traced, trace.SET_UP)
         waiting = self._waiting.pop(slot, None)
         if waiting is None:
             return
         if waiting[0].gone:
-            self._spares.append(slot)
+            self._idle.append(slot)
         else:
             self._hand(slot, waiting[0])
 
-    def _replace(self, slot: WarmSlot) -> None:
+    def _replace(self, slot: WorkerHandle) -> None:
         """Have another made in place of one that nothing is wrong with but what its groups are still charged with."""
         waiting = self._waiting.pop(slot, None)
         self._lose(slot)
@@ -247,7 +247,7 @@ class Slots:
         elif waiting[0].gone or not self.take(*waiting):
             self._turn_away(*waiting, "its groups are still charged with what another run has left")
 
-    def _on_trouble(self, slot: WarmSlot, message: str) -> None:
+    def _on_trouble(self, slot: WorkerHandle, message: str) -> None:
         waiting = self._waiting.pop(slot, None)
         if waiting is None and slot.run is not None:
             self._loop.forget(slot.control.fileno())  # its run hears of the keeper's death, and gives the slot back
@@ -268,7 +268,7 @@ class Slots:
         self._again.add(run)
         return self.take(run, launch)
 
-    def _on_death(self, slot: WarmSlot, _events: int) -> None:
+    def _on_death(self, slot: WorkerHandle, _events: int) -> None:
         """The keeper is dead, and with it, by the kernel's word, all that was in its PID namespace."""
         self._loop.forget(slot.pidfd)
         if slot.run is not None:
@@ -276,42 +276,42 @@ class Slots:
         else:
             self._on_trouble(slot, "it has ended")
 
-    def release(self, slot: WarmSlot) -> None:
+    def release(self, slot: WorkerHandle) -> None:
         """Take back a slot whose guest is gone, or killed and alone."""
         self.used = slot.used = time.monotonic()
-        slot.run = slot.cell = None  # the run has closed it
+        slot.run = slot.instance = None  # the run has closed it
         try:
             if self._closed or slot.dead:
                 raise SlotError("it has ended")
             hurry = self._in_a_loop or self._taken > _CPUS
-            slot.reuse(protocol.IN_A_HURRY if hurry else protocol.AT_LEISURE, self._foreseen)
+            slot.reuse(protocol.FORK_AT_ONCE if hurry else protocol.FORK_WARMED_UP, self._template)
         except SlotError:
             self._lose(slot)
-            if not (self._closed or self._spares):
-                self.spare()
+            if not (self._closed or self._idle):
+                self.add_idle()
             return
-        self._spares.append(slot)
+        self._idle.append(slot)
 
-    def _lose(self, slot: WarmSlot) -> None:
+    def _lose(self, slot: WorkerHandle) -> None:
         """End a slot for good."""
         if slot not in self._all:
             return
         self._all.discard(slot)
-        if slot in self._spares:
-            self._spares.remove(slot)
+        if slot in self._idle:
+            self._idle.remove(slot)
         self._loop.forget(slot.control.fileno())
         if slot.pidfd >= 0:
             self._loop.forget(slot.pidfd)
-        if slot.cell is not None:
-            self._loop.forget(slot.cell.control.fileno())
+        if slot.instance is not None:
+            self._loop.forget(slot.instance.control.fileno())
         slot.end()
         self._dying += 1
-        self._house.dispose(slot.is_gone, partial(self._on_gone, slot))
+        self._owner.dispose(slot.is_gone, partial(self._on_gone, slot))
 
-    def _on_gone(self, slot: WarmSlot, gone: bool) -> None:
+    def _on_gone(self, slot: WorkerHandle, gone: bool) -> None:
         self._dying -= 1
         if gone:
-            self._house.give_back(None, slot.group)
+            self._owner.release_resources(None, slot.group)
             self._numbers.append((slot.number, slot.uid))
         else:
             slot.abandon()  # with its uid and its groups: something may still run there
@@ -339,7 +339,7 @@ class Slots:
             waiting = self._waiting.pop(slot, None)
             if waiting is not None:
                 self._turn_away(*waiting, why)
-            if slot in self._spares or waiting is not None:
+            if slot in self._idle or waiting is not None:
                 self._lose(slot)
 
     def abandon(self) -> None:
@@ -352,6 +352,6 @@ class Slots:
         return bool(self._all) or self._dying > 0
 
 
-def _form(launch: Launch) -> Form | None:
+def _template_of(launch: Launch) -> TemplateFields | None:
     """Return the form of what may come again."""
-    return launch.form if launch.repeats else None
+    return launch.template if launch.repeats else None

@@ -17,13 +17,13 @@ from stockade.linux import libc, processes
 from stockade.warden import protocol
 from stockade.warden.cold.init import CONTROL
 from stockade.warden.cold.instance import descriptors, send_with
-from stockade.warden.warm.worker import Keeper
+from stockade.warden.warm.worker import Worker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-    from stockade.warden.warm.worker import Embedded, Rehearsal
+    from stockade.warden.warm.worker import Embedded, WarmUpJob
 
 _MOST_FDS = 16
 _LINGER_SECONDS = 0.05
@@ -32,7 +32,7 @@ _kept: list[object] = []
 _NAMESPACES = processes.NEW_PID | processes.NEW_NS | processes.NEW_NET | processes.NEW_IPC
 
 
-def wait(rehearsal: Rehearsal | None, embedded: Embedded | None = None) -> dict[str, Any]:
+def wait(warm_up_job: WarmUpJob | None, embedded: Embedded | None = None) -> dict[str, Any]:
     """Make copies for as long as the warden lives. Returns in a guest alone, with its launch. ``embedded`` is an
     interpreter that this process was made for, if it is another than the one that runs this."""
     os.set_inheritable(CONTROL, False)
@@ -52,27 +52,27 @@ def wait(rehearsal: Rehearsal | None, embedded: Embedded | None = None) -> dict[
             pid = processes.clone(_NAMESPACES)
             if pid == 0:
                 control.detach()  # a keeper closes it, and in a guest its number is another's
-                keeper = Keeper(
+                worker = Worker(
                     parent=itself,
                     control=fds[0],
-                    entrances=fds[1:],
+                    cgroup_fds=fds[1:],
                     uid=fields["uid"],
                     steps=fields["steps"],
-                    rehearsal=rehearsal,
+                    warm_up_job=warm_up_job,
                     embedded=embedded,
                 )
-                _kept.append(keeper)
-                return keeper.serve()
+                _kept.append(worker)
+                return worker.serve()
             _tell_of(pid, fds[0])
             for fd in fds:
                 os.close(fd)
         _reap()
 
 
-def _tell_of(keeper: int, control: int) -> None:
+def _tell_of(worker: int, control: int) -> None:
     """Send the warden a pidfd of the copy, over the copy's own socket: it must be able to kill a silent one."""
     try:
-        pidfd = os.pidfd_open(keeper)
+        pidfd = os.pidfd_open(worker)
     except OSError:
         return  # the copy says so itself when it makes its first guest
     try:

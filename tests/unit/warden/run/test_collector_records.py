@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stockade.client.collected_files import Bundle
+from stockade.client.collected_files import CollectedFiles
 from stockade.core.launch import Collect
 from stockade.warden.run import collector_records
 
@@ -33,30 +33,30 @@ def test_records_survive_any_cut(records, data):
 
 @given(st.binary(max_size=300))
 def test_any_bytes_are_a_bundle_or_an_error(raw):
-    bundle = Bundle(Collect(files=10, file_bytes=100, total_bytes=100))
-    bundle.feed(raw)
-    bundle.close("")
-    assert bundle.error or raw.startswith(collector_records.END)
-    assert all(not path.startswith("/") and ".." not in path.split("/") for path in bundle.files)
+    collected = CollectedFiles(Collect(files=10, file_bytes=100, total_bytes=100))
+    collected.feed(raw)
+    collected.close("")
+    assert collected.error or raw.startswith(collector_records.END)
+    assert all(not path.startswith("/") and ".." not in path.split("/") for path in collected.files)
 
 
 def test_what_is_larger_than_was_asked_for_is_refused_by_its_header():
-    bundle = Bundle(Collect(file_bytes=10, total_bytes=10))
-    bundle.feed(collector_records.pack(collector_records.FILE, b"a", 0, b"x" * 11)[:20])
-    bundle.close("")
-    assert "nonsense" in bundle.error
+    collected = CollectedFiles(Collect(file_bytes=10, total_bytes=10))
+    collected.feed(collector_records.pack(collector_records.FILE, b"a", 0, b"x" * 11)[:20])
+    collected.close("")
+    assert "nonsense" in collected.error
 
 
 @pytest.mark.parametrize("path", [b"/etc/x", b"../x", b"a/../b", b"a//b", b"a\0b", b""])
 def test_a_path_that_leads_out_is_nonsense(path):
-    bundle = Bundle(Collect())
-    bundle.feed(collector_records.pack(collector_records.FILE, path) + collector_records.pack(collector_records.END))
-    bundle.close("")
-    assert "nonsense" in bundle.error and not bundle.files
+    collected = CollectedFiles(Collect())
+    collected.feed(collector_records.pack(collector_records.FILE, path) + collector_records.pack(collector_records.END))
+    collected.close("")
+    assert "nonsense" in collected.error and not collected.files
 
 
 def test_a_collector_that_ends_early_is_said():
-    bundle = Bundle(Collect())
-    bundle.feed(collector_records.pack(collector_records.FILE, b"a", 0o644, b"x"))
-    bundle.close("")
-    assert bundle.error == "the process that brings files out ended early"
+    collected = CollectedFiles(Collect())
+    collected.feed(collector_records.pack(collector_records.FILE, b"a", 0o644, b"x"))
+    collected.close("")
+    assert collected.error == "the process that brings files out ended early"

@@ -15,7 +15,7 @@ _NOTHING = Watch()
 
 
 def _meter(watch: Watch = _NOTHING) -> Meter:
-    slot = SimpleNamespace(own_tasks=2, cell=SimpleNamespace(init=os.getpid()), group=None)
+    slot = SimpleNamespace(own_tasks=2, instance=SimpleNamespace(init=os.getpid()), group=None)
     return Meter(watch, cast(Any, slot))
 
 
