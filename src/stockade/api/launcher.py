@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from types import MappingProxyType
@@ -13,7 +13,7 @@ from typing import Any
 
 from stockade.api import start_costs, workspace
 from stockade.api.job_arguments import encoded
-from stockade.backends.base import Backend
+from stockade.backends.base import Backend, LaunchRepeater, PackageIsolator, ReportTranslator
 from stockade.client import warden_process
 from stockade.client.connection import Connection
 from stockade.client.exchange import Exchange, introduction, repetition
@@ -46,9 +46,8 @@ class Launcher:
         """The number under which the next run's steps are noted: see ``_trace``."""
         self._backend, self._plan = backend, plan
         self._warmth = warmth
-        # An engine in between has its say about the status; see ``ReportTranslator``.
-        self._translate: Any = getattr(backend, "translate", None)
-        self._repeats: Callable[[Plan, Job], bool] = getattr(backend, "repeats", lambda *_: False)
+        self._translate = backend.translate if isinstance(backend, ReportTranslator) else None
+        self._repeats = backend.repeats if isinstance(backend, LaunchRepeater) else _never_repeats
         self._template: LaunchTemplate | None = None
 
     @contextmanager
@@ -177,7 +176,7 @@ def prepared(backend: Backend, plan: Plan, job: Job) -> Iterator[Launch]:
         return languages.find(job.language).command(job, plan, folder)
 
     job = workspace.looked_up(plan, job)
-    if not getattr(backend, "keeps_workspaces", False):
+    if not backend.traits.keeps_workspaces:
         workspace.refuse_all(plan, job)
     with backend.prepare(plan, job, make_command) as launch:
         if job.warm and not launch.warm:
@@ -191,11 +190,16 @@ def concluded(send_queue: SendQueue) -> Result:
     return send_queue.exchange.result
 
 
+def _never_repeats(_plan: Plan, _job: Job) -> bool:
+    return False
+
+
 def _for_job(backend: Backend, plan: Plan, job: Job) -> Plan:
     if job.source is None:
         shows = not all(map(os.path.isfile, job.inputs))
         return plan_for_job(plan, "a command", counts=False, shows_host=shows)
     language = languages.find(job.language)
-    separated: Callable[[Plan, str], bool] = getattr(backend, "shows_through_overlay", lambda *_: False)
-    shows = job.packages is not None and not separated(plan, job.packages)
+    shows = job.packages is not None and not (
+        isinstance(backend, PackageIsolator) and backend.shows_through_overlay(plan, job.packages)
+    )
     return plan_for_job(plan, f"{language.name} source", counts=language.counts_operations, shows_host=shows)

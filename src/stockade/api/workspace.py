@@ -50,7 +50,7 @@ def looked_up(plan: Plan, job: Job) -> Job:
 def refuse_all(plan: Plan, job: Job) -> None:
     """Refuse what a backend that knows nothing of it would pass over without a word.
 
-    A backend whose ``keeps_workspaces`` is true takes ``job.project`` and ``job.artifacts`` into account itself.
+    A backend whose ``traits.keeps_workspaces`` is true takes ``job.project`` and ``job.artifacts`` into account itself.
     """
     files, name = plan.policy.filesystem, plan.backend
     hidden = job.project is not None and job.project.hidden

@@ -1,4 +1,4 @@
-"""What a backend is: a name, an isolation and three questions."""
+"""The protocol of a backend: its name, its isolation, its traits and three methods."""
 
 from __future__ import annotations
 
@@ -23,22 +23,39 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Availability:
-    """Whether a backend can be used on a host; if not, why, and what to do about it."""
+    """Whether a backend can be used on a host, and if not, the reason and the remedy."""
 
     usable: bool
     reason: str = ""
     remedy: str = ""
 
 
+@dataclass(frozen=True)
+class Traits:
+    """Facts about a backend that hold on every host. The defaults promise nothing."""
+
+    keeps_workspaces: bool = False
+    """The backend honours ``job.project`` and ``job.artifacts``. Otherwise every job that needs them is refused."""
+    keeps_capabilities: bool = False
+    """The guest can keep ``security.capabilities``. Otherwise the plan refuses a policy that asks for some."""
+    no_capabilities_because: str = "this backend gives a guest no capabilities"
+    """The reason that this refusal gives."""
+
+    @property
+    def cannot_keep(self) -> str:
+        """Return why a guest can keep no capability, or an empty text if it can."""
+        return "" if self.keeps_capabilities else self.no_capabilities_because or Traits.no_capabilities_because
+
+
 def unusable(reason: str, remedy: str) -> Availability:
-    """Return that a backend cannot be used, with why and what to do about it."""
+    """Return the availability of a backend that cannot be used, with the reason and the remedy."""
     return Availability(usable=False, reason=reason, remedy=remedy)
 
 
 def lacking(engine: Engine, options: Iterable[str], package: str, version: str) -> Availability | None:
-    """Return what to install where ``engine`` is not there, or knows not all of ``options``; else ``None``.
+    """Return what to install if ``engine`` is missing or lacks one of ``options``, else ``None``.
 
-    ``version`` of ``package`` is the first that has them.
+    ``version`` is the first version of ``package`` that has all of them.
     """
     if not engine.path:
         return unusable(engine.trouble, f"apt install {package}")
@@ -50,7 +67,12 @@ def lacking(engine: Engine, options: Iterable[str], package: str, version: str) 
 
 
 class Backend(Protocol):
-    """One kind of wall around a guest."""
+    """A way to isolate a guest from the host.
+
+    All members are required: ``registry.find`` refuses an object without ``traits``. ``traits = Traits()`` is a valid
+    value that promises nothing. A backend can also implement ``ReportTranslator``, ``LaunchRepeater`` or
+    ``PackageIsolator``.
+    """
 
     @property
     def name(self) -> str:
@@ -60,32 +82,52 @@ class Backend(Protocol):
     def isolation(self) -> Isolation:
         """What stands between guest and host."""
 
+    @property
+    def traits(self) -> Traits:
+        """What this backend can and cannot do on any host."""
+
     def availability(self, facts: HostFacts) -> Availability:
         """Return whether this backend can be used here."""
 
     def capabilities(self, facts: HostFacts, policy: Policy) -> Mapping[Guarantee, Enforcement]:
-        """Return the best this backend can do here for each guarantee, under a policy like this one."""
+        """Return the strongest enforcement of each guarantee that this backend offers here under ``policy``."""
 
     def prepare(self, plan: Plan, job: Job, make_command: Callable[[str], Command]) -> AbstractContextManager[Launch]:
-        """Return the launch of ``job``; leaving the context gives back what was taken for it.
+        """Return a context manager that yields the launch of ``job``, and on exit releases what the launch holds.
 
-        ``make_command`` gives the command, for the folder in which the guest will find the job's own files.
+        ``make_command`` returns the command. Its argument is the folder in which the guest finds the job's own files.
         """
 
 
 @runtime_checkable
 class ReportTranslator(Protocol):
-    """A backend whose engine stands between the warden and the guest, and tells how the guest ended."""
+    """A backend whose engine stands between warden and guest, and reports itself how the guest ended."""
 
     def translate(self, report: Mapping[str, Any], stderr: bytes) -> Mapping[str, Any]:
-        """Return the warden's report with the engine's words (``report["engine"]``) worked in."""
+        """Return the warden's report, corrected by what the engine reported in ``report["engine"]``."""
+
+
+@runtime_checkable
+class LaunchRepeater(Protocol):
+    """A backend whose launches can be sent again with only the source changed."""
+
+    def repeats(self, plan: Plan, job: Job) -> bool:
+        """Return whether the launch of a job that differs from ``job`` only in its source differs only in that."""
+
+
+@runtime_checkable
+class PackageIsolator(Protocol):
+    """A backend that can show a folder of packages so that the guest reaches no socket in it."""
+
+    def shows_through_overlay(self, plan: Plan, folder: str) -> bool:
+        """Return whether the launch shows ``folder``, the packages of a job, in this way."""
 
 
 def planned(backend: Backend, policy: Policy, facts: HostFacts) -> Plan:
     """Return the plan for ``policy`` on ``backend``.
 
-    Raises ``PlanError`` naming every guarantee that cannot be held, ``BackendUnavailable`` where the backend cannot
-    be used, ``PolicyError`` if the policy's own system-call filter is none.
+    Raises ``PlanError`` with every guarantee that the backend cannot hold, ``BackendUnavailable`` if the backend
+    cannot be used here, and ``PolicyError`` if the policy's own system-call filter is invalid.
     """
     require(backend, facts)
     own_filter = syscall_filter.read(policy, facts, backend.isolation)
@@ -97,13 +139,8 @@ def planned(backend: Backend, policy: Policy, facts: HostFacts) -> Plan:
         held,
         own_filter=own_filter,
         isolation=backend.isolation,
-        cannot_keep=cannot_keep(backend),
+        cannot_keep=backend.traits.cannot_keep,
     )
-
-
-def cannot_keep(backend: Backend) -> str:
-    """Return why ``backend`` leaves a guest no capability, an empty text if it can; it says so in ``cannot_keep``."""
-    return str(getattr(backend, "cannot_keep", "this backend leaves a guest none"))
 
 
 def require(backend: Backend, facts: HostFacts) -> None:

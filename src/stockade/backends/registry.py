@@ -1,10 +1,10 @@
-"""The backends there are, as data; imported when asked for."""
+"""All backends by name. The module of a backend is imported only when the backend is used."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 
-from stockade.backends.base import Backend
+from stockade.backends.base import Backend, Traits
 from stockade.core.errors import BackendUnavailable
 from stockade.core.loading import load, loading
 
@@ -15,32 +15,43 @@ BUILT_IN = {
     "process": "stockade.backends.process.backend:Process",
     "firejail": "stockade.backends.firejail.backend:Firejail",
 }
-"""Name to module and class; the cheapest to start first among equals."""
+"""Name to module and class. Among backends of equal isolation, the one that starts fastest comes first."""
 _GROUP = "stockade.backends"
 
 
 def find(backend: str | Backend) -> Backend:
-    """Return the backend of that name, or the object itself."""
+    """Return the backend of that name, or the object itself.
+
+    Raises ``BackendUnavailable`` if no backend has that name, or if the object lacks ``prepare`` or ``traits``.
+    """
     if not isinstance(backend, str):
-        if not hasattr(backend, "prepare"):
-            raise BackendUnavailable(f"a backend is a name or an object that prepares launches, not {backend!r:.80}")
-        return backend
-    place = BUILT_IN.get(backend) or _others().get(backend)
-    if place is None:
-        there = ", ".join(sorted({*BUILT_IN, *_others()}))
-        raise BackendUnavailable(f"there is no backend {backend!r}; there are: {there}")
-    found: Backend = load(place)()
-    return found
+        return _checked(backend)
+    target = BUILT_IN.get(backend) or _others().get(backend)
+    if target is None:
+        known = ", ".join(sorted({*BUILT_IN, *_others()}))
+        raise BackendUnavailable(f"there is no backend {backend!r}; there are: {known}")
+    return _checked(load(target)())
+
+
+def _checked(backend: Backend) -> Backend:
+    if not hasattr(backend, "prepare"):
+        raise BackendUnavailable(f"a backend is a name or an object that prepares launches, not {backend!r:.80}")
+    if not isinstance(getattr(backend, "traits", None), Traits):
+        raise BackendUnavailable(
+            f"backend {backend!r:.80} has no traits; set traits = stockade.backends.base.Traits(), "
+            "which promises nothing"
+        )
+    return backend
 
 
 def others() -> list[str]:
-    """Return the names of backends that other packages bring."""
+    """Return the names of the backends that other packages add by entry points."""
     return sorted(_others())
 
 
 @lru_cache(maxsize=1)
 def _others() -> dict[str, str]:
-    """Entry points of the group ``stockade.backends``; a built-in name cannot be taken."""
+    """Return the entry points of the group ``stockade.backends``. A built-in name cannot be replaced."""
     with loading:
         from importlib.metadata import entry_points
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from stockade.backends.base import Backend, cannot_keep
+from stockade.backends.base import Backend
 from stockade.core.errors import PlanError
 from stockade.core.units import format_size
 from stockade.planning import plan, syscall_filter
@@ -43,7 +43,7 @@ def assess(policy: Policy, facts: HostFacts, backend: Backend) -> Assessment:
     syscall_filter.read(policy, facts, backend.isolation)
     error = None
     try:
-        plan.plan(policy, facts, backend.name, capabilities, cannot_keep=cannot_keep(backend))
+        plan.plan(policy, facts, backend.name, capabilities, cannot_keep=backend.traits.cannot_keep)
     except PlanError as caught:
         error = caught
     data = policy.model_dump()

@@ -8,10 +8,10 @@ In a test module of your project, with pytest installed::
         backend = "mine"                       # a name, or the object itself
         accept = {"disk": "absent"}            # what it cannot hold, and says so on its page
 
-Each attribute of ``Traits`` that differs from its default is a promise that the backend does not make.
+Each attribute of ``Expectations`` that differs from its default is a promise that the backend does not make.
 """
 
-from stockade.testing.base import Traits
+from stockade.testing.base import Expectations
 from stockade.testing.concurrency import ConcurrencyContract
 from stockade.testing.feeding import FeedingContract
 from stockade.testing.files import FilesContract
@@ -25,7 +25,7 @@ from stockade.testing.streaming import StreamingContract
 from stockade.testing.streams import StreamsContract
 from stockade.testing.workspaces import WorkspacesContract
 
-__all__ = ["BackendContract", "Traits"]
+__all__ = ["BackendContract", "Expectations"]
 
 
 class BackendContract(

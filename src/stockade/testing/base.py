@@ -22,7 +22,7 @@ PATIENT: Mapping[str, Any] = {"wall_time": 20 * SLOWER}
 """A bound for what hangs."""
 
 
-class Traits:
+class Expectations:
     """What may differ from backend to backend. The defaults are the strictest."""
 
     backend: ClassVar[str | Backend] = "native"

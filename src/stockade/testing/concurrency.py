@@ -11,12 +11,12 @@ import pytest
 
 import stockade
 from stockade.linux import places
-from stockade.testing.base import Traits
+from stockade.testing.base import Expectations
 
 _MARK = f"86397.{os.getpid()}"  # another process may be at the same test
 
 
-class ConcurrencyContract(Traits):
+class ConcurrencyContract(Expectations):
     """Threads, tasks, processes."""
 
     def test_many_threads_at_once(self) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import stockade
-from stockade.testing.base import Run, Traits
+from stockade.testing.base import Expectations, Run
 
 
-class FilesContract(Traits):
+class FilesContract(Expectations):
     """What is named is there, and nothing else."""
 
     def test_files_are_written_to_the_workspace(self, run: Run) -> None:

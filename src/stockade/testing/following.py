@@ -7,7 +7,7 @@ from typing import Any
 
 import stockade
 from stockade import Output
-from stockade.testing.base import Traits
+from stockade.testing.base import Expectations
 
 SLEEP = "import time; print('ready', flush=True); time.sleep(60)"
 """Source that says that it is there, and waits."""
@@ -15,7 +15,7 @@ SLEEP = "import time; print('ready', flush=True); time.sleep(60)"
 Act = Callable[[stockade.Stream], object]
 
 
-class Following(Traits):
+class Following(Expectations):
     """How the contracts about streams come to theirs."""
 
     def stream(

@@ -13,7 +13,7 @@ import pytest
 import stockade
 from stockade import Guarantee, Outcome, Strength
 from stockade.runs.result import Met
-from stockade.testing.base import PATIENT, SLOWER, Run, Traits
+from stockade.testing.base import PATIENT, SLOWER, Expectations, Run
 
 _MEMORY = {"limits": {"memory": "128MiB", **PATIENT}}
 
@@ -96,7 +96,7 @@ _VALUES = [
 ]
 
 
-class InterpretersContract(Traits):
+class InterpretersContract(Expectations):
     """What Python source gets, Ruby and JavaScript get as well."""
 
     @pytest.fixture(params=[RUBY, JAVASCRIPT], ids=lambda samples: str(samples.name))

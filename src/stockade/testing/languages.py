@@ -10,10 +10,10 @@ import pytest
 
 import stockade
 from stockade import Outcome
-from stockade.testing.base import PATIENT, Run, Traits
+from stockade.testing.base import PATIENT, Expectations, Run
 
 
-class LanguagesContract(Traits):
+class LanguagesContract(Expectations):
     """Python and shell."""
 
     @pytest.mark.parametrize(("source", "value", "text"), [

@@ -10,7 +10,7 @@ import stockade
 from stockade import Guarantee, LimitReached, Outcome, Strength
 from stockade.client import warden_process
 from stockade.runs.result import Met
-from stockade.testing.base import PATIENT, SLOWER, Run, Traits
+from stockade.testing.base import PATIENT, SLOWER, Expectations, Run
 
 _COUNT_THREADS = (
     "import threading, time\nn = 0\ntry:\n"
@@ -26,7 +26,7 @@ _FILL = (
 _DISK = 16 << 20
 
 
-class LimitsContract(Traits):
+class LimitsContract(Expectations):
     """One test a limit, with its figure."""
 
     def test_soft_memory_warns_once(self) -> None:

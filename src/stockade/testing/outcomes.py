@@ -7,10 +7,10 @@ import signal
 import pytest
 
 from stockade import Guarantee, Outcome
-from stockade.testing.base import Run, Traits
+from stockade.testing.base import Expectations, Run
 
 
-class OutcomesContract(Traits):
+class OutcomesContract(Expectations):
     """Outcomes, exit statuses, signals and errors."""
 
     def test_completed(self, run: Run) -> None:

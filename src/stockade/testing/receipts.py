@@ -10,10 +10,10 @@ import pytest
 import stockade
 from stockade import Guarantee, Isolation, Outcome, Strength
 from stockade.backends import registry
-from stockade.testing.base import Traits
+from stockade.testing.base import Expectations
 
 
-class ReceiptsContract(Traits):
+class ReceiptsContract(Expectations):
     """The receipt names what held each guarantee, and agrees with the plan."""
 
     def test_the_result_names_the_backend_and_carries_the_plan(self) -> None:
@@ -39,6 +39,11 @@ class ReceiptsContract(Traits):
 
     def test_isolation_is_at_least_a_process(self) -> None:
         assert registry.find(self.backend).isolation is not Isolation.INTERPRETER
+
+    def test_traits_match_expectations(self) -> None:
+        traits = registry.find(self.backend).traits
+        assert traits.keeps_workspaces is self.keeps_workspaces
+        assert traits.keeps_capabilities is self.keeps_capabilities
 
     def test_refused_calls_are_named_where_the_policy_asks_for_it(self) -> None:
         policy = {"security": {"explain_denials": True}}

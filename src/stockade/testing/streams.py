@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from stockade.testing.base import PATIENT, SLOWER, Run, Traits
+from stockade.testing.base import PATIENT, SLOWER, Expectations, Run
 
 
-class StreamsContract(Traits):
+class StreamsContract(Expectations):
     """Nothing is lost, nothing deadlocks, nobody can hold a verdict up."""
 
     @pytest.mark.parametrize("size", [0, 1, 65536, 65537, 5_000_000])

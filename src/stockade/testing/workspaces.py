@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import stockade
-from stockade.testing.base import Run, Traits
+from stockade.testing.base import Expectations, Run
 
 _EVERYWHERE = {"disk": "absent"}
 _LEAVES = r"""
@@ -29,7 +29,7 @@ s = socket.socket(socket.AF_UNIX); s.bind("socket.txt")
 """
 
 
-class WorkspacesContract(Traits):
+class WorkspacesContract(Expectations):
     """Nothing reaches the host that was not asked for, and what comes out is what the guest has left."""
 
     @pytest.fixture

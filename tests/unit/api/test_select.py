@@ -9,7 +9,7 @@ import pytest
 from stockade import BackendUnavailable, Enforcement, Guarantee, Isolation, JobError, PlanError, Policy, Strength
 from stockade.api import select, start_costs
 from stockade.backends import registry
-from stockade.backends.base import Availability
+from stockade.backends.base import Availability, Traits
 from tests.unit import facts as hosts
 
 STRONG = {guarantee: Enforcement("a wall", Strength.KERNEL) for guarantee in Guarantee}
@@ -22,6 +22,7 @@ class Fake:
     usable: bool = True
     weak: tuple[Guarantee, ...] = ()
     asked: list[str] = field(default_factory=list)
+    traits = Traits()
 
     def availability(self, facts: Any) -> Availability:
         self.asked.append(self.name)

@@ -39,6 +39,15 @@ def test_what_is_no_language_and_no_backend():
         backends.find("docker")
 
 
+def test_backend_without_traits_is_refused():
+    class Traitless:
+        name = "mine"
+        prepare = None
+
+    with pytest.raises(BackendUnavailable, match=r"has no traits; set traits = stockade\.backends\.base\.Traits\(\)"):
+        backends.find(Traitless())
+
+
 @pytest.mark.parametrize(("options", "words"), [
     ({"arguments": ["\ud800"]}, "cannot be encoded"),
     ({"environment": {"A": "\ud800"}}, "cannot be encoded"),

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stockade.backends.base import Availability, lacking, unusable
+from stockade.backends.base import Availability, Traits, lacking, unusable
 from stockade.backends.bubblewrap.arguments import Arguments
 from stockade.backends.bubblewrap.capabilities import capabilities
 from stockade.backends.shared.guest_environment import (
@@ -69,9 +69,11 @@ class Bubblewrap:
     """What to go by instead of looking."""
 
     name = "bubblewrap"
-    keeps_workspaces = True
     isolation = Isolation.NAMESPACES
-    cannot_keep = "bwrap puts the guest below the user namespace that owns its network; the native backend can"
+    traits = Traits(
+        keeps_workspaces=True,
+        no_capabilities_because="bwrap puts the guest below the user namespace that owns its network; use native",
+    )
 
     def availability(self, facts: HostFacts) -> Availability:  # noqa: ARG002
         """Return whether bwrap is there, new enough, and works."""

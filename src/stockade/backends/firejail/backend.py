@@ -20,7 +20,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stockade.backends.base import Availability, lacking, unusable
+from stockade.backends.base import Availability, Traits, lacking, unusable
 from stockade.backends.firejail.arguments import CONFIGURATION, ENGINE_TASKS, PROGRAM, STATUS, WALLS, arguments
 from stockade.backends.firejail.capabilities import capabilities
 from stockade.backends.shared.guest_environment import check_nesting, check_paths, check_reachable, environment
@@ -73,6 +73,7 @@ class Firejail:
 
     name = "firejail"
     isolation = Isolation.NAMESPACES
+    traits = Traits(no_capabilities_because="firejail drops all of them; use the native backend")
 
     def availability(self, facts: HostFacts) -> Availability:  # noqa: ARG002
         """Return whether firejail is there, new enough, and works for this user."""

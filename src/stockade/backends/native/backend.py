@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stockade.backends.base import Availability
+from stockade.backends.base import Availability, Traits
 from stockade.backends.native import warm
 from stockade.backends.native.capabilities import capabilities
 from stockade.backends.native.namespaces import way_to_open, why_closed
@@ -52,9 +52,8 @@ class Native:
     """Needs nothing but the kernel; works as root and as an ordinary user."""
 
     name = "native"
-    keeps_workspaces = True
     isolation = Isolation.NAMESPACES
-    cannot_keep = ""
+    traits = Traits(keeps_workspaces=True, keeps_capabilities=True)
 
     def availability(self, facts: HostFacts) -> Availability:
         """Return whether namespaces can be made here."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from stockade.backends.base import Availability
+from stockade.backends.base import Availability, Traits
 from stockade.backends.process.capabilities import capabilities
 from stockade.backends.shared.guest_environment import (
     DEVICES,
@@ -51,9 +51,11 @@ class Process:
     """Needs no namespaces; shares the host's."""
 
     name = "process"
-    keeps_workspaces = True
     isolation = Isolation.PROCESS
-    cannot_keep = "there is no network here whose ports it could be about; the native backend has one"
+    traits = Traits(
+        keeps_workspaces=True,
+        no_capabilities_because="the guest has no network of its own, whose ports they could open; use native for that",
+    )
 
     def availability(self, facts: HostFacts) -> Availability:
         """Return whether a guest can be kept from its own supervisor here."""
