@@ -17,6 +17,7 @@ _FACE = {
     "Cancelled": "runs.errors",
     "ArtifactLimits": "workspace.artifacts",
     "Change": "workspace.changes",
+    "CommandOptions": "api.options",
     "CommitError": "core.errors",
     "Denial": "planning.denial",
     "Enforcement": "policy.guarantees",
@@ -41,6 +42,7 @@ _FACE = {
     "RecordError": "batch.records",
     "ResourceExhausted": "runs.errors",
     "Result": "runs.result",
+    "RunOptions": "api.options",
     "Runner": "api.sandbox",
     "SetupError": "core.errors",
     "StockadeError": "core.errors",
@@ -82,6 +84,8 @@ def __dir__() -> list[str]:
 if TYPE_CHECKING:
     from stockade.api.async_sandbox import AsyncRunner as AsyncRunner
     from stockade.api.async_sandbox import AsyncStream as AsyncStream
+    from stockade.api.options import CommandOptions as CommandOptions
+    from stockade.api.options import RunOptions as RunOptions
     from stockade.api.sandbox import Runner as Runner
     from stockade.api.sandbox import plan as plan
     from stockade.api.sandbox import run as run

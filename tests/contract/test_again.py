@@ -19,8 +19,8 @@ def begun(**options):
     """A sandbox whose next run of a source with these options goes the short way."""
     box = Runner(backend="native")
     assert box.run("print('first')", **options).stdout == "first\n"
-    form = box._launcher._form
-    assert form is not None and form.is_for("print(2)", options)
+    template = box._launcher._template
+    assert template is not None and template.is_for("print(2)", options)
     return box
 
 
@@ -89,7 +89,7 @@ def test_the_asynchronous_face_goes_it_as_well():
     async def main():
         async with AsyncRunner(backend="native") as box:
             assert (await box.run("print(1)")).stdout == "1\n"
-            assert box._inner._launcher._form.is_for("print(2)", {})
+            assert box._inner._launcher._template.is_for("print(2)", {})
             many = await asyncio.gather(*(box.run(f"print({number})") for number in range(20)))
             assert [each.stdout for each in many] == [f"{number}\n" for number in range(20)]
             with pytest.raises(TimeoutError):

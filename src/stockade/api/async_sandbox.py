@@ -9,10 +9,11 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import AbstractContextManager, aclosing, suppress
 from functools import partial
 from types import TracebackType
-from typing import Any, BinaryIO
+from typing import BinaryIO, Unpack
 
 from stockade.api.job_arguments import Source, job_from_command, job_from_source
 from stockade.api.launcher import concluded
+from stockade.api.options import CommandOptions, RunOptions
 from stockade.api.sandbox import Runner
 from stockade.api.stream import REPORT_SECONDS, Controls, Streaming, following
 from stockade.backends.base import Backend
@@ -60,7 +61,9 @@ class AsyncRunner(Streaming["AsyncStream"]):
     ) -> None:
         """Let go; there is nothing to undo."""
 
-    async def run(self, source: Source, *, on_warning: OnWarning | None = None, **options: Any) -> Result:
+    async def run(
+        self, source: Source, *, on_warning: OnWarning | None = None, **options: Unpack[RunOptions]
+    ) -> Result:
         """Run source text, or a file whose suffix tells the language; see ``stockade.run`` for the options."""
         inner = await self._ready()
         if type(self).run_job is AsyncRunner.run_job:  # or a subclass sees to each job itself
@@ -75,7 +78,9 @@ class AsyncRunner(Streaming["AsyncStream"]):
         inner._launcher.remember(job, source, options)
         return result
 
-    async def run_command(self, argv: Sequence[str], *, on_warning: OnWarning | None = None, **options: Any) -> Result:
+    async def run_command(
+        self, argv: Sequence[str], *, on_warning: OnWarning | None = None, **options: Unpack[CommandOptions]
+    ) -> Result:
         """Run a command; see ``stockade.run_command`` for the options."""
         return await self.run_job(job_from_command(argv, **options), on_warning=on_warning)
 

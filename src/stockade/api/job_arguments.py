@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, Unpack
 
+from stockade.api.options import COMMAND_OPTIONS, RUN_OPTIONS, Archive, CommandOptions, RunOptions, check_names
 from stockade.core.errors import JobError
 from stockade.languages import registry as languages
 from stockade.runs.job import Job
@@ -14,26 +15,14 @@ from stockade.workspace import artifacts as _artifacts
 from stockade.workspace.artifacts import ArtifactLimits
 
 Source = str | bytes | os.PathLike[str]
-Archive = bytes | os.PathLike[str] | str
 
 _ARTIFACT_LIMITS = ArtifactLimits()
 
 
-def job_from_source(
-    source: Source,
-    *,
-    language: str | None = None,
-    arguments: Sequence[str] = (),
-    stdin: str | bytes | BinaryIO | None = None,
-    files: Mapping[str, str | bytes] | None = None,
-    archive: Archive | None = None,
-    artifacts: Sequence[str] = (),
-    caps: ArtifactLimits | None = None,
-    environment: Mapping[str, str] | None = None,
-    interpreter: str | os.PathLike[str] | None = None,
-    packages: str | os.PathLike[str] | None = None,
-) -> Job:
-    """Return the job of running ``source``."""
+def job_from_source(source: Source, **options: Unpack[RunOptions]) -> Job:
+    """Return the job of running ``source``. Raises ``TypeError`` for an unknown option, ``JobError`` otherwise."""
+    check_names(options, RUN_OPTIONS)
+    language, interpreter, packages = options.get("language"), options.get("interpreter"), options.get("packages")
     name = ""
     if isinstance(source, os.PathLike):
         path = Path(source)
@@ -49,11 +38,10 @@ def job_from_source(
         source=content,
         language=languages.find(language or "python").name,
         name=name,
-        arguments=tuple(arguments),
+        arguments=tuple(options.get("arguments", ())),
         interpreter=os.fspath(interpreter) if interpreter is not None else None,
         packages=_folder(packages) if packages is not None else None,
-        **_common(stdin, files, archive, environment),
-        **_wanted(artifacts, caps),
+        **_common(options),
     )
 
 
@@ -62,26 +50,16 @@ def encoded(source: str) -> bytes:
     return source.encode("utf-8", "surrogatepass")
 
 
-def job_from_command(
-    argv: Sequence[str],
-    *,
-    stdin: str | bytes | BinaryIO | None = None,
-    files: Mapping[str, str | bytes] | None = None,
-    archive: Archive | None = None,
-    artifacts: Sequence[str] = (),
-    caps: ArtifactLimits | None = None,
-    environment: Mapping[str, str] | None = None,
-    inputs: Sequence[str] = (),
-) -> Job:
-    """Return the job of running the command ``argv``."""
+def job_from_command(argv: Sequence[str], *, inputs: Sequence[str] = (), **options: Unpack[CommandOptions]) -> Job:
+    """Return the job of running the command ``argv``. Raises as ``job_from_source`` does."""
+    check_names(options, COMMAND_OPTIONS)
     if isinstance(argv, str | bytes):
         raise JobError("a command is a list of words, such as ['sort', 'big.txt']; nothing splits a text into words")
     try:
         words = tuple(map(os.fspath, argv))
     except TypeError:
         raise JobError(f"a command is a list of words, each a text or a path, not {argv!r:.80}") from None
-    own = _common(stdin, files, archive, environment)
-    return Job(argv=words, inputs=tuple(inputs), **own, **_wanted(artifacts, caps))
+    return Job(argv=words, inputs=tuple(inputs), **_common(options))
 
 
 def warmth(preload: Sequence[str], warm: bool | None) -> dict[str, Any]:
@@ -113,20 +91,19 @@ def _plain_bytes(value: Any) -> bytes:
     return bytes(value)
 
 
-def _common(
-    stdin: str | bytes | BinaryIO | None,
-    files: Mapping[str, str | bytes] | None,
-    archive: Archive | None,
-    environment: Mapping[str, str] | None,
-) -> dict[str, Any]:
+def _common(options: CommandOptions) -> dict[str, Any]:
+    """Return the fields of a job that source and commands share."""
     contents = {
         name: content.encode() if isinstance(content, str) else _plain_bytes(content)
-        for name, content in (files or {}).items()
+        for name, content in (options.get("files") or {}).items()
     }
+    stdin, archive = options.get("stdin"), options.get("archive")
     return {
         "stdin": stdin.encode() if isinstance(stdin, str) else stdin,
         "files": contents if archive is None else _with_archive(contents, archive),
-        "environment": dict(environment or {}),
+        "environment": dict(options.get("environment") or {}),
+        "artifacts": _artifacts.checked(options.get("artifacts", ())),
+        "caps": options.get("caps") or _ARTIFACT_LIMITS,
     }
 
 
@@ -138,7 +115,3 @@ def _with_archive(contents: dict[str, bytes], archive: Archive) -> dict[str, byt
     if both:
         raise JobError(f"files: {min(both)!r} is in the archive as well")
     return {**unpacked, **contents}
-
-
-def _wanted(artifacts: Sequence[str], caps: ArtifactLimits | None) -> dict[str, Any]:
-    return {"artifacts": _artifacts.checked(artifacts), "caps": caps or _ARTIFACT_LIMITS}

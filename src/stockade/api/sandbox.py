@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import cache, partial
 from itertools import count
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Unpack
 
-from stockade.api.job_arguments import Archive, Source, job_from_command, job_from_source, warmth
+from stockade.api.job_arguments import Source, job_from_command, job_from_source, warmth
 from stockade.api.launcher import Launcher, concluded
+from stockade.api.options import CommandOptions, RunOptions
 from stockade.api.stream import REPORT_SECONDS, Stream, Streaming, following
 from stockade.backends import registry as backends
 from stockade.backends.base import Backend
@@ -25,7 +25,6 @@ from stockade.planning.plan import Plan
 from stockade.runs.events import LimitReached, OnWarning
 from stockade.runs.job import Job
 from stockade.runs.result import Result
-from stockade.workspace.artifacts import ArtifactLimits
 
 if TYPE_CHECKING:
     from stockade.api.select import Selection
@@ -78,7 +77,7 @@ class Runner(Streaming[Stream]):
     ) -> None:
         """Let go; there is nothing to undo."""
 
-    def run(self, source: Source, *, on_warning: OnWarning | None = None, **options: Any) -> Result:
+    def run(self, source: Source, *, on_warning: OnWarning | None = None, **options: Unpack[RunOptions]) -> Result:
         """Run source text, or a file whose suffix tells the language; see ``stockade.run`` for the options."""
         if type(self).run_job is Runner.run_job:  # or a subclass sees to each job itself
             try:
@@ -92,7 +91,9 @@ class Runner(Streaming[Stream]):
         self._launcher.remember(job, source, options)
         return result
 
-    def run_command(self, argv: Sequence[str], *, on_warning: OnWarning | None = None, **options: Any) -> Result:
+    def run_command(
+        self, argv: Sequence[str], *, on_warning: OnWarning | None = None, **options: Unpack[CommandOptions]
+    ) -> Result:
         """Run a command; see ``stockade.run_command`` for the options."""
         return self.run_job(job_from_command(argv, **options), on_warning=on_warning)
 
@@ -137,51 +138,39 @@ def run(
     source: Source,
     *,
     policy: Policy | str | None = None,
-    language: str | None = None,
-    arguments: Sequence[str] = (),
-    stdin: str | bytes | BinaryIO | None = None,
-    files: Mapping[str, str | bytes] | None = None,
-    archive: Archive | None = None,
-    artifacts: Sequence[str] = (),
-    caps: ArtifactLimits | None = None,
-    environment: Mapping[str, str] | None = None,
-    interpreter: str | os.PathLike[str] | None = None,
-    packages: str | os.PathLike[str] | None = None,
     backend: str | Backend | None = None,
     trust: str | None = None,
     ceiling: Given | None = None,
     preload: Sequence[str] = (),
     warm: bool | None = None,
     on_warning: OnWarning | None = None,
+    **options: Unpack[RunOptions],
 ) -> Result:
     """Run source text (Python unless ``language`` says otherwise), or the file that a ``Path`` names.
 
-    ``policy`` is a ``Policy`` or a profile's name, such as ``"strict"``.
-    ``stdin`` is text, bytes or an open binary file; ``files`` are laid into the workspace by relative name, and so is
-    what an ``archive`` (zip or tar, as a path or as bytes) holds; ``artifacts`` are patterns of files to bring out,
-    such as ``["*.png", "out/**"]``, within ``caps``. ``interpreter`` is an executable or a virtual environment;
-    ``packages`` a folder of installed packages to import from: a virtual environment, a gem folder or ``node_modules``,
-    as the language has them.
-    ``backend`` is a name or an object; unset, it is chosen as ``stockade.select`` says, which also tells of
-    ``ceiling``. ``preload`` and ``warm`` are explained at ``Runner``. ``on_warning`` is called, in this thread, with
-    a ``stockade.LimitReached`` for each limit of which four fifths are used, and for memory past its soft limit; what
-    it raises ends the run. Returns the verdict, whatever the code did.
+    ``policy`` is a ``Policy`` or a profile's name, such as ``"strict"``. ``backend`` is a name or an object; without
+    it, ``stockade.select`` chooses, and describes ``trust`` and ``ceiling``. ``Runner`` describes ``preload`` and
+    ``warm``.
+    ``on_warning`` is called in this thread with a ``stockade.LimitReached`` for each limit of which four fifths are
+    used, and when memory passes its soft limit. If ``on_warning`` raises, the run ends.
 
-    Raises ``PolicyError``, ``JobError``, ``PlanError`` or ``BackendUnavailable`` before anything is started.
+    ``options`` (``stockade.RunOptions``):
+
+    - ``language``: the language of the source; without it Python, or the one that a file's suffix names.
+    - ``arguments``: command-line arguments of the program.
+    - ``stdin``: text, bytes, or an open binary file that is read as the guest reads.
+    - ``files``: relative names and contents to write into the workspace.
+    - ``archive``: a zip or tar file to unpack into the workspace, as a path or as bytes.
+    - ``artifacts``: patterns of files to bring out, such as ``["*.png", "out/**"]``.
+    - ``caps``: an ``ArtifactLimits`` that bounds the artifacts.
+    - ``environment``: variables to set for the guest.
+    - ``interpreter``: an executable or a virtual environment to use instead of the language's default.
+    - ``packages``: a folder of packages to import from: a virtual environment, a gem folder or ``node_modules``.
+
+    Returns the verdict, whatever the code did. Raises ``PolicyError``, ``JobError``, ``PlanError`` or
+    ``BackendUnavailable`` before anything starts, and ``TypeError`` for an unknown option.
     """
-    job = job_from_source(
-        source,
-        language=language,
-        arguments=arguments,
-        stdin=stdin,
-        files=files,
-        archive=archive,
-        artifacts=artifacts,
-        caps=caps,
-        environment=environment,
-        interpreter=interpreter,
-        packages=packages,
-    )
+    job = job_from_source(source, **options)
     sandbox = Runner(policy, backend=backend, trust=trust, ceiling=ceiling, preload=preload, warm=warm)
     sandbox._launcher.caller = _NO_SANDBOX
     return sandbox.run_job(job, on_warning=on_warning)
@@ -191,21 +180,14 @@ def run_command(
     argv: Sequence[str],
     *,
     policy: Policy | str | None = None,
-    stdin: str | bytes | BinaryIO | None = None,
-    files: Mapping[str, str | bytes] | None = None,
-    archive: Archive | None = None,
-    artifacts: Sequence[str] = (),
-    caps: ArtifactLimits | None = None,
-    environment: Mapping[str, str] | None = None,
     backend: str | Backend | None = None,
     trust: str | None = None,
     ceiling: Given | None = None,
     on_warning: OnWarning | None = None,
+    **options: Unpack[CommandOptions],
 ) -> Result:
     """Run the command ``argv``; its program is looked for on the sandbox's own PATH. See ``run``."""
-    job = job_from_command(
-        argv, stdin=stdin, files=files, archive=archive, artifacts=artifacts, caps=caps, environment=environment
-    )
+    job = job_from_command(argv, **options)
     sandbox = Runner(policy, backend=backend, trust=trust, ceiling=ceiling)
     sandbox._launcher.caller = _NO_SANDBOX
     return sandbox.run_job(job, on_warning=on_warning)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TypeVar, Unpack
 
 from stockade.api.job_arguments import Source, job_from_command, job_from_source
 from stockade.client import blocking
@@ -19,6 +19,7 @@ from stockade.policy.profiles import DEFAULT_LIMITS
 from stockade.runs.events import Event, Finished
 
 if TYPE_CHECKING:
+    from stockade.api.options import CommandOptions, RunOptions
     from stockade.client.connection import Connection
     from stockade.runs.job import Job
     from stockade.runs.result import Result
@@ -42,7 +43,7 @@ class Streaming(ABC, Generic[Followed]):
         *,
         interactive: bool = False,
         report_seconds: float | None = REPORT_SECONDS,
-        **options: Any,
+        **options: Unpack[RunOptions],
     ) -> Followed:
         """Run source text, or a file, and return its events as they happen; see ``stockade.run`` for the options.
 
@@ -58,7 +59,7 @@ class Streaming(ABC, Generic[Followed]):
         *,
         interactive: bool = False,
         report_seconds: float | None = REPORT_SECONDS,
-        **options: Any,
+        **options: Unpack[CommandOptions],
     ) -> Followed:
         """Run a command and return its events as they happen; see ``stream``."""
         job = job_from_command(argv, **options)

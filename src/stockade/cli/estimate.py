@@ -113,12 +113,13 @@ def _run(words: Sequence[str], options: Mapping[str, Any]) -> Result:
     streams.start_warden()
     given = dict(options["limits"])
     policy = policy_from({**options, "limits": list((_GENEROUS | given).items())}, options["trust"])
+    from stockade.api.job_arguments import job_from_command
     from stockade.api.sandbox import Runner
     from stockade.cli.inputs import inputs
 
     shown = inputs(words) if policy.filesystem.workspace == "empty" else ()
     box = Runner(policy, backend=options["backend"], trust=options["trust"])
-    result = box.run_command(words, inputs=shown, stdin=streams.own_input())
+    result = box.run_job(job_from_command(words, inputs=shown, stdin=streams.own_input()))
     if not result.ok:
         raise JobError(f"the command did not end well, so nothing can be told from it: {result.summary()}")
     return result
