@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from stockade.core.errors import BackendUnavailable
 from stockade.planning import plan as _plan
@@ -13,6 +13,7 @@ from stockade.planning import syscall_filter
 
 if TYPE_CHECKING:
     from stockade.core.launch import Launch
+    from stockade.core.report import Report
     from stockade.planning.engines import Engine
     from stockade.planning.facts import HostFacts
     from stockade.planning.plan import Plan
@@ -103,8 +104,8 @@ class Backend(Protocol):
 class ReportTranslator(Protocol):
     """A backend whose engine stands between warden and guest, and reports itself how the guest ended."""
 
-    def translate(self, report: Mapping[str, Any], stderr: bytes) -> Mapping[str, Any]:
-        """Return the warden's report, corrected by what the engine reported in ``report["engine"]``."""
+    def translate(self, report: Report, stderr: bytes) -> Report:
+        """Return the warden's report, corrected by what the engine reported in ``report.engine``."""
 
 
 @runtime_checkable

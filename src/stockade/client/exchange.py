@@ -11,6 +11,7 @@ from stockade.client.stream_buffer import StreamBuffer
 from stockade.core import trace as _trace
 from stockade.core.errors import JobError, ProtocolError
 from stockade.core.launch import Launch, news
+from stockade.core.report import Report
 from stockade.planning import syscall_filter
 from stockade.planning.plan import Plan
 from stockade.policy.guarantees import Guarantee
@@ -20,7 +21,7 @@ from stockade.runs.verdict import cancelled, sandbox_failed, verdict, words
 from stockade.warden import protocol
 from stockade.warden.run.stdin import ENOUGH
 
-Translate = Callable[[Mapping[str, Any], bytes], Mapping[str, Any]]
+Translate = Callable[[Report, bytes], Report]
 Finish = Callable[[Result, Launch, "CollectedFiles | None"], Result]
 _WINDOW = ENOUGH // 2  # bytes of input on the way: the warden never stops listening, and hears what else is asked
 _PIECE = 1 << 16
@@ -251,35 +252,34 @@ class Exchange:
             case "collected" if self.collected is not None:
                 self.collected.feed(fields["data"])
             case "exited":
-                self._collect_notes(fields)
-                yield from self._exited(fields["report"])
+                report = Report.from_wire(fields["report"])
+                self._collect_notes(report, fields)
+                yield from self._exited(report)
             case "refused":
                 yield from self._refused(fields["message"])
             case _:
                 raise ProtocolError(f"no such message: {kind!r}")
 
-    def _collect_notes(self, fields: Mapping[str, Any]) -> None:
+    def _collect_notes(self, report: Report, fields: Mapping[str, Any]) -> None:
         if self.trace:
             _trace.note(self.trace, _trace.RECEIVED)
             _trace.notes.extend(fields["notes"])
-            _trace.notes.extend(_trace.reported_notes(self.trace, words(fields["report"]).get("trace")))
+            _trace.notes.extend(_trace.reported_notes(self.trace, words(report).get("trace")))
 
-    def _exited(self, report: Mapping[str, Any]) -> Iterator[Event]:
+    def _exited(self, report: Report) -> Iterator[Event]:
         """What was kept of the end of the output comes last, and then the verdict."""
-        for number, count, tail in zip((1, 2), report["output"], report["tails"], strict=True):
+        for number, count, tail in zip((1, 2), report.output, report.tails, strict=True):
             at, rest = self._streams[number].rest(count, tail)
             if rest:
                 yield Output(1 if number == 1 else 2, at, rest)
-        ends = [self._streams[number].tail(tail) for number, tail in zip((1, 2), report["tails"], strict=True)]
-        report = {**report, "tails": ends}
+        ends = [self._streams[number].tail(tail) for number, tail in zip((1, 2), report.tails, strict=True)]
+        report = report.adding(tails=ends)
         stdout, stderr = self._heads()
         if self._translate is not None:
             report = self._translate(report, stderr)
-        denials = syscall_filter.denials(self._plan, report["denials"]) if report["denials"] else ()
+        denials = syscall_filter.denials(self._plan, report.denials) if report.denials else ()
         self._ended_in_order = True
-        self.result = self._finished_with(
-            verdict(self._plan, report, stdout, stderr, denials), report["collect_trouble"]
-        )
+        self.result = self._finished_with(verdict(self._plan, report, stdout, stderr, denials), report.collect_trouble)
         yield Finished(self.result)
 
     def _refused(self, message: str) -> Iterator[Event]:

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from stockade.core.frozen import FrozenDict
+from stockade.core.report import Report
 from stockade.core.units import format_size
 from stockade.linux import locks
 from stockade.planning.plan import Plan
@@ -45,12 +46,12 @@ class LimitStates:
     """The counters of one run, read against the limits of its plan. Only what is asked for is put into words."""
 
     def __init__(
-        self, plan: Plan, report: Mapping[str, Any], *, exit_code: int | None, signal_number: int | None, reported: Any
+        self, plan: Plan, report: Report, *, exit_code: int | None, signal_number: int | None, reported: Any
     ) -> None:
         """``report`` is the warden's; nothing of it is kept but figures. ``reported`` is what the agent has said of
         operations."""
         self._plan = plan
-        counters = {name: report[name] for name in _COUNTERS}
+        counters = {name: getattr(report, name) for name in _COUNTERS}
         counters |= {"exit_code": exit_code, "signal": signal_number, "operations": reported}
         self._counters: _Counters = counters
 

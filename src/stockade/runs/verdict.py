@@ -17,6 +17,7 @@ from typing import Any
 
 from stockade.core import strict_json
 from stockade.core.frozen import FrozenDict
+from stockade.core.report import Report
 from stockade.core.units import format_size
 from stockade.planning.denial import Denial
 from stockade.planning.plan import Plan
@@ -24,7 +25,6 @@ from stockade.policy.guarantees import LIMITS, Enforcement, Guarantee
 from stockade.runs.limit_states import LimitStates
 from stockade.runs.result import GuestError, Outcome, Result, Usage, deferring
 
-_Report = Mapping[str, Any]
 _MOST_WORDS = 8
 _DEEPEST = 1000
 """Brackets within brackets that are followed: a caller may have set its recursion limit past what its stack holds."""
@@ -54,25 +54,25 @@ def cancelled(plan: Plan, **streams: Any) -> Result:
     return Result(Outcome.CANCELLED, backend=plan.backend, enforcement=plan.enforcement, **streams)
 
 
-def verdict(plan: Plan, report: _Report, stdout: bytes, stderr: bytes, denials: tuple[Denial, ...] = ()) -> Result:
+def verdict(plan: Plan, report: Report, stdout: bytes, stderr: bytes, denials: tuple[Denial, ...] = ()) -> Result:
     """Return the result. ``stdout`` and ``stderr`` are the heads that were kept; the tails are in the report."""
     streams = _streams(report, stdout, stderr)
-    failure = report["failure"]
-    cause = report["cause"]
-    if report["oom_outside"] and cause not in ("cancelled", "caller_gone"):
+    failure = report.failure
+    cause = report.cause
+    if report.oom_outside and cause not in ("cancelled", "caller_gone"):
         return sandbox_failed(plan, _starved(plan, report), **streams)
-    unstarted = cause == "setup" or (failure and failure["kind"] != "exec") or not report["started"]
-    if unstarted and cause != "cancelled" and not report["oom_kills"]:
-        return sandbox_failed(plan, failure["message"] if failure else "ended before the program began", **streams)
+    unstarted = cause == "setup" or (failure and failure.kind != "exec") or not report.started
+    if unstarted and cause != "cancelled" and not report.oom_kills:
+        return sandbox_failed(plan, failure.message if failure else "ended before the program began", **streams)
     reported = words(report)
-    exit_code, signal_number = _status(report["status"])
+    exit_code, signal_number = _status(report.status)
     states = LimitStates(
         plan, report, exit_code=exit_code, signal_number=signal_number, reported=reported.get("operations")
     )
     limit = _ended_by(states, cause, signal_number, plan)
     value_repr, error = reported.get("repr"), _guest_error(reported.get("error"))
-    if failure and failure["kind"] == "exec":
-        error = GuestError("CommandNotFound" if exit_code == 127 else "NotExecutable", failure["message"])
+    if failure and failure.kind == "exec":
+        error = GuestError("CommandNotFound" if exit_code == 127 else "NotExecutable", failure.message)
     return deferring(
         states.all,
         outcome=_outcome(cause, limit, exit_code),
@@ -84,17 +84,17 @@ def verdict(plan: Plan, report: _Report, stdout: bytes, stderr: bytes, denials: 
         value_repr=value_repr if isinstance(value_repr, str) else None,
         error=error,
         usage=Usage(
-            cpu_seconds=report["cpu_seconds"],
-            wall_seconds=report["wall_seconds"],
-            peak_memory=report["peak_memory"],
-            processes=report["peak_processes"],
-            output=sum(report["output"]),
+            cpu_seconds=report.cpu_seconds,
+            wall_seconds=report.wall_seconds,
+            peak_memory=report.peak_memory,
+            processes=report.peak_processes,
+            output=sum(report.output),
         ),
         backend=plan.backend,
-        enforcement=_while_reaped(plan) if report.get("pending") else plan.enforcement,
-        shared=_SHARED if report.get("warm") else "",
+        enforcement=_while_reaped(plan) if report.pending else plan.enforcement,
+        shared=_SHARED if report.warm else "",
         denials=denials,
-        denials_truncated=report["denials_truncated"],
+        denials_truncated=report.denials_truncated,
         **streams,
     )
 
@@ -106,9 +106,9 @@ def _while_reaped(plan: Plan) -> Mapping[Guarantee, Enforcement]:
     return FrozenDict({**plan.enforcement, Guarantee.NO_SURVIVORS: replace(held, note=_PENDING)})
 
 
-def _starved(plan: Plan, report: _Report) -> str:
+def _starved(plan: Plan, report: Report) -> str:
     limit = plan.policy.limits.figure(Guarantee.MEMORY)
-    peak = format_size(report["peak_memory"] or 0)
+    peak = format_size(report.peak_memory or 0)
     own = f"its peak was {peak} of its own limit of {format_size(limit)}" if limit else f"its peak was {peak}"
     return (
         f"the kernel killed a process of the run for want of memory outside of the sandbox: {own}; give the control "
@@ -146,10 +146,10 @@ def _status(status: int | None) -> tuple[int | None, int | None]:
     return os.WEXITSTATUS(status), None
 
 
-def _streams(report: _Report, stdout: bytes, stderr: bytes) -> dict[str, Any]:
+def _streams(report: Report, stdout: bytes, stderr: bytes) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for name, head, tail, count in zip(
-        ("stdout", "stderr"), (stdout, stderr), report["tails"], report["output"], strict=True
+        ("stdout", "stderr"), (stdout, stderr), report.tails, report.output, strict=True
     ):
         fields[f"{name}_bytes"] = head + tail
         fields[f"{name}_head"] = len(head)
@@ -157,12 +157,12 @@ def _streams(report: _Report, stdout: bytes, stderr: bytes) -> dict[str, Any]:
     return fields
 
 
-def words(report: _Report) -> dict[str, Any]:
+def words(report: Report) -> dict[str, Any]:
     """Parse what came over the result channel, an object a line: untrusted, at most a mebibyte, what is odd dropped."""
     everything: dict[str, Any] = {}
-    if report["channel_overflow"]:
+    if report.channel_overflow:
         return everything
-    for line in filter(None, report["channel"].split(b"\n", _MOST_WORDS)):
+    for line in filter(None, report.channel.split(b"\n", _MOST_WORDS)):
         if _nests_deeper(line, _DEEPEST):
             continue
         try:

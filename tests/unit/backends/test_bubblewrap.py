@@ -8,11 +8,13 @@ from stockade import Policy
 from stockade.backends.bubblewrap.backend import launch, translate
 from stockade.backends.bubblewrap.capabilities import capabilities
 from stockade.core.launch import decode_steps
+from stockade.core.report import Failure
 from stockade.planning.engines import Engine
 from stockade.planning.plan import plan
 from stockade.policy.guarantees import Isolation
 from stockade.runs.job import Command, Job
 from tests.unit import facts as hosts
+from tests.unit.runs.test_verdict import report
 
 ENGINE = Engine("/usr/bin/bwrap", (0, 8, 0), frozenset({"--disable-userns"}))
 HOST = replace(hosts.USER, seccomp=False, system=(("/usr", ""), ("/bin", "usr/bin")))
@@ -85,7 +87,7 @@ def test_a_bound_workspace_and_the_hosts_network():
 
 
 def _report(engine: bytes = b"", **fields):
-    return {"cause": None, "failure": None, "status": 0, "oom_kills": 0, "engine": engine} | fields
+    return report(**{"engine": engine} | fields)
 
 
 @pytest.mark.parametrize(("said", "status"), [
@@ -100,24 +102,24 @@ def _report(engine: bytes = b"", **fields):
 ])  # fmt: skip
 def test_the_guests_end(said, status):
     told = translate(_report(said), b"")
-    assert (told["status"], told["failure"]) == (status, None)
+    assert (told.status, told.failure) == (status, None)
 
 
 def test_without_an_exit_code_the_sandbox_has_failed():
     told = translate(_report(b'{ "child-pid": 7 }\n', status=1 << 8), b"bwrap: no permission\n")
-    assert told["failure"] == {"kind": "setup", "message": "bwrap: no permission"}
+    assert told.failure == Failure(kind="setup", message="bwrap: no permission")
 
 
 def test_what_was_killed_is_not_asked():
     for fields in ({"cause": "wall_time"}, {"status": None}, {"oom_kills": 1}):
-        assert translate(_report(**fields), b"")["failure"] is None
+        assert translate(_report(**fields), b"").failure is None
 
 
 def test_a_command_that_was_not_found():
     stderr = b"prlimit: failed to execute nosuch: No such file or directory\n"
     told = translate(_report(b'{ "exit-code": 127 }'), stderr)
-    assert told["failure"] == {"kind": "exec", "message": "nosuch: command not found"}
-    assert translate(_report(b'{ "exit-code": 127 }'), stderr + b"more\n")["failure"] is None
-    assert translate(_report(b'{ "exit-code": 1 }'), stderr)["failure"] is None
+    assert told.failure == Failure(kind="exec", message="nosuch: command not found")
+    assert translate(_report(b'{ "exit-code": 127 }'), stderr + b"more\n").failure is None
+    assert translate(_report(b'{ "exit-code": 1 }'), stderr).failure is None
     told = translate(_report(b'{ "child-pid": 7 }', status=1 << 8), b"bwrap: execvp /usr: Permission denied\n")
-    assert (told["failure"]["kind"], told["status"]) == ("exec", 126 << 8)
+    assert (told.failure.kind, told.status) == ("exec", 126 << 8)

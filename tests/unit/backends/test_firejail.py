@@ -12,11 +12,13 @@ from stockade.backends.firejail.backend import launch, translate
 from stockade.backends.firejail.capabilities import capabilities
 from stockade.core.errors import JobError
 from stockade.core.launch import decode_steps
+from stockade.core.report import Failure
 from stockade.planning.engines import Engine
 from stockade.planning.plan import plan
 from stockade.policy.guarantees import Guarantee, Isolation, Strength
 from stockade.runs.job import Command, Job
 from tests.unit import facts as hosts
+from tests.unit.runs.test_verdict import report
 
 ENGINE = Engine("/usr/bin/firejail", (0, 9, 72))
 HOST = replace(hosts.USER, seccomp=False, system=(("/usr", ""), ("/bin", "usr/bin"), ("/etc/alternatives", "")))
@@ -109,30 +111,30 @@ def _report(*words: tuple[str, str, int], **fields):
     engine = b"".join(
         json.dumps(dict(zip(("word", "reason", "errno"), each, strict=True))).encode() + b"\n" for each in words
     )
-    return {"cause": None, "failure": None, "status": 0, "oom_kills": 0, "engine": engine} | fields
+    return report(**{"engine": engine} | fields)
 
 
 @pytest.mark.parametrize(("status", "told"), [(0, 0), (3 << 8, 3 << 8), (137 << 8, 9), (255 << 8, 255 << 8), (9, 9)])
 def test_the_guests_end(status, told):
     found = translate(_report(("exec", "", 0), status=status), b"")
-    assert (found["status"], found["failure"]) == (told, None)
+    assert (found.status, found.failure) == (told, None)
 
 
 def test_what_did_not_get_as_far_as_the_guest():
     found = translate(_report(status=1 << 8), b"Error: no such option\n")
-    assert found["failure"] == {"kind": "setup", "message": "Error: no such option"}
+    assert found.failure == Failure(kind="setup", message="Error: no such option")
     found = translate(_report(("setup", "prctl 22: Invalid argument", 0)), b"")
-    assert found["failure"] == {"kind": "setup", "message": "prctl 22: Invalid argument"}
-    assert translate(_report(engine=b"nonsense\n[1]\n{}"), b"")["failure"]["message"] == "firejail ended without a word"
+    assert found.failure == Failure(kind="setup", message="prctl 22: Invalid argument")
+    assert translate(_report(engine=b"nonsense\n[1]\n{}"), b"").failure.message == "firejail ended without a word"
 
 
 def test_a_command_that_could_not_be_executed():
     found = translate(_report(("exec", "", 0), ("not executed", "nosuch", 2)), b"")
-    assert (found["failure"], found["status"]) == ({"kind": "exec", "message": "nosuch: command not found"}, 127 << 8)
+    assert (found.failure, found.status) == (Failure(kind="exec", message="nosuch: command not found"), 127 << 8)
     found = translate(_report(("exec", "", 0), ("not executed", "/usr", 13)), b"")
-    assert (found["failure"], found["status"]) == ({"kind": "exec", "message": "/usr: Permission denied"}, 126 << 8)
+    assert (found.failure, found.status) == (Failure(kind="exec", message="/usr: Permission denied"), 126 << 8)
 
 
 def test_what_was_killed_is_not_asked():
     for fields in ({"cause": "wall_time"}, {"status": None}, {"oom_kills": 1}):
-        assert translate(_report(**fields), b"")["failure"] is None
+        assert translate(_report(**fields), b"").failure is None

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from stockade import Guarantee, GuestFailed, Outcome, Policy, ResourceExhausted, SetupError
 from stockade.backends.native.capabilities import capabilities
+from stockade.core.report import Report
 from stockade.planning.plan import plan, plan_for_job
 from stockade.runs.limit_states import EXHAUSTED
 from stockade.runs.result import Met
@@ -20,12 +21,12 @@ EXITED = 256
 
 
 def report(**fields):
-    return {
+    return Report.from_wire({
         "status": 0, "started": True, "wall_seconds": 0.1, "cpu_seconds": 0.1, "cpu_source": "cgroup",
         "peak_memory": 1 << 20, "peak_sockets": 0, "locks": 0, "peak_processes": 1, "oom_kills": 0, "oom_outside": 0, "forks_refused": 0, "disk_free": 1, "inodes_free": 1,
         "past_soft_memory": None, "cause": None, "failure": None, "output": [0, 0], "tails": [b"", b""], "channel": b"", "channel_overflow": False,
         "denials": [], "denials_truncated": False,
-    } | fields  # fmt: skip
+    } | fields)  # fmt: skip
 
 
 def judged(**fields):
@@ -134,8 +135,9 @@ def test_what_is_nested_too_deep_is_dropped_however_much_recursion_the_caller_al
     deep = b"[" * 500_000
     lines = [deep, b'{"a": "]]\\\\", "b": "\\"' + b"]" * 2000 + b'", "value": ' + deep]
     for line in lines:
-        code = "import sys; sys.setrecursionlimit(10**6); from stockade.runs.verdict import words"
-        code += f"; print(words({{'channel': {line!r}, 'channel_overflow': False}}))"
+        code = "import sys; sys.setrecursionlimit(10**6); from types import SimpleNamespace as Report; "
+        code += "from stockade.runs.verdict import words; "
+        code += f"print(words(Report(channel={line!r}, channel_overflow=False)))"
         done = subprocess.run([sys.executable, "-"], input=code.encode(), capture_output=True, check=False)
         assert (done.returncode, done.stdout) == (0, b"{}\n")
     wide = {"value": [[[]] * 2000, "[" * 5000 + '\\"' + "[" * 5000]}

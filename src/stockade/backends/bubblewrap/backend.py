@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from stockade.backends.base import Availability, Traits, lacking, unusable
 from stockade.backends.bubblewrap.arguments import Arguments
@@ -31,6 +31,7 @@ from stockade.backends.shared.guest_environment import (
 )
 from stockade.core.errors import JobError
 from stockade.core.launch import Launch
+from stockade.core.report import Failure
 from stockade.languages.base import JOB_FOLDER
 from stockade.linux import places
 from stockade.planning import engines
@@ -38,6 +39,7 @@ from stockade.policy.guarantees import Enforcement, Guarantee, Isolation, Streng
 
 if TYPE_CHECKING:
     from stockade.core.launch import Step
+    from stockade.core.report import Report
     from stockade.planning.facts import HostFacts
     from stockade.planning.plan import Plan
     from stockade.policy.model import Policy
@@ -109,7 +111,7 @@ class Bubblewrap:
         place = places.name(secrets.token_hex(8)) if needs_place(plan.policy, job) else ""
         yield launch(plan, job, command, self._engine(), self.arguments, place=place)
 
-    def translate(self, report: Mapping[str, Any], stderr: bytes) -> Mapping[str, Any]:
+    def translate(self, report: Report, stderr: bytes) -> Report:
         """Return the report with the guest's own end instead of bwrap's."""
         return translate(report, stderr)
 
@@ -181,36 +183,30 @@ def _check_workspace(plan: Plan, job: Job) -> None:
         )
 
 
-def translate(report: Mapping[str, Any], stderr: bytes) -> dict[str, Any]:
+def translate(report: Report, stderr: bytes) -> Report:
     """Work bwrap's status channel into the warden's report: a pure function.
 
     bwrap writes ``exit-code`` only when the command was executed and has ended. It tells of a death by signal as a
     shell does, by 128 and the signal's number, so a guest that exits with such a number is taken for dead by it.
     """
-    translated = dict(report)
-    if report["cause"] is not None or report["failure"] or report["status"] is None or report["oom_kills"]:
-        return translated
-    code = _exit_code(report["engine"])
+    if report.cause is not None or report.failure or report.status is None or report.oom_kills:
+        return report
+    code = _exit_code(report.engine)
     # Without an exit code no program was executed, so these words are bwrap's own; with one they may be a guest's, who
     # gains nothing by them.
     not_executed = (_EXECVP if code is None else _PRLIMIT_FAILED).fullmatch(stderr)
     if not_executed and code in (None, 126, 127):
         missing = not_executed["why"] == _MISSING
         why = b"command not found" if missing else not_executed["why"]
-        translated["failure"] = {
-            "kind": "exec",
-            "message": (not_executed["what"] + b": " + why).decode("utf-8", "replace"),
-        }
-        translated["status"] = (127 if missing else 126) << 8
-    elif code is None:
+        message = (not_executed["what"] + b": " + why).decode("utf-8", "replace")
+        return report.adding(failure=Failure(kind="exec", message=message), status=(127 if missing else 126) << 8)
+    if code is None:
         message = stderr.decode("utf-8", "replace").strip()[-300:]
-        translated["failure"] = {"kind": "setup", "message": message or "bwrap ended without a word"}
-    elif not 0 <= code <= _MOST:  # bwrap's first process inside has the guest's uid, and may have been taken over
-        translated["status"] = int(signal.SIGKILL)
-    else:
-        number = code - 128
-        translated["status"] = number if number in _SIGNALS else code << 8
-    return translated
+        return report.adding(failure=Failure(kind="setup", message=message or "bwrap ended without a word"))
+    if not 0 <= code <= _MOST:  # bwrap's first process inside has the guest's uid, and may have been taken over
+        return report.adding(status=int(signal.SIGKILL))
+    number = code - 128
+    return report.adding(status=number if number in _SIGNALS else code << 8)
 
 
 def _exit_code(status: bytes) -> int | None:

@@ -27,6 +27,7 @@ from stockade.backends.shared.guest_environment import check_nesting, check_path
 from stockade.backends.shared.limits import LOOSE, filters_syscalls, groups, rlimits, watch
 from stockade.core.errors import JobError
 from stockade.core.launch import Launch, encode_steps
+from stockade.core.report import Failure
 from stockade.core.strict_json import dumps
 from stockade.linux import limits as kernel_limits
 from stockade.linux import places
@@ -35,6 +36,7 @@ from stockade.policy.guarantees import Enforcement, Guarantee, Isolation
 
 if TYPE_CHECKING:
     from stockade.core.launch import Step
+    from stockade.core.report import Report
     from stockade.planning.facts import HostFacts
     from stockade.planning.plan import Plan
     from stockade.policy.model import Policy
@@ -102,7 +104,7 @@ class Firejail:
         check_nesting(plan.policy, self.name, command.packages)
         yield launch(plan, job, command, engine=self._engine(), place=place, root=_root())
 
-    def translate(self, report: Mapping[str, Any], stderr: bytes) -> Mapping[str, Any]:
+    def translate(self, report: Report, stderr: bytes) -> Report:
         """Return the report with the guest's own end instead of firejail's."""
         return translate(report, stderr)
 
@@ -150,28 +152,27 @@ def launch(
     )
 
 
-def translate(report: Mapping[str, Any], stderr: bytes) -> dict[str, Any]:
+def translate(report: Report, stderr: bytes) -> Report:
     """Work what was said on the way to the guest into the warden's report: a pure function.
 
     firejail tells of a death by signal as a shell does, by 128 and the signal's number, so a guest that exits with
     such a number is taken for dead by it.
     """
-    translated = dict(report)
-    if report["cause"] is not None or report["failure"] or report["status"] is None or report["oom_kills"]:
-        return translated
-    last = _last_word(report["engine"])
+    if report.cause is not None or report.failure or report.status is None or report.oom_kills:
+        return report
+    last = _last_word(report.engine)
     if last.get("word") == "not executed":
         missing = last["errno"] in (2, 20)  # ENOENT, ENOTDIR
         why = "command not found" if missing else os.strerror(last["errno"])
-        translated["failure"] = {"kind": "exec", "message": f"{last['reason']}: {why}"}
-        translated["status"] = (127 if missing else 126) << 8
-    elif last.get("word") != "exec":
+        failure = Failure(kind="exec", message=f"{last['reason']}: {why}")
+        return report.adding(failure=failure, status=(127 if missing else 126) << 8)
+    if last.get("word") != "exec":
         message = str(last.get("reason") or stderr.decode("utf-8", "replace").strip()[-300:])
-        translated["failure"] = {"kind": "setup", "message": message or "firejail ended without a word"}
-    elif os.WIFEXITED(report["status"]):
-        number = os.WEXITSTATUS(report["status"]) - 128
-        translated["status"] = number if number in _SIGNALS else report["status"]
-    return translated
+        return report.adding(failure=Failure(kind="setup", message=message or "firejail ended without a word"))
+    if os.WIFEXITED(report.status):
+        number = os.WEXITSTATUS(report.status) - 128
+        return report.adding(status=number if number in _SIGNALS else report.status)
+    return report
 
 
 def _last_word(status: bytes) -> dict[str, Any]:

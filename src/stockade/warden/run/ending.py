@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from stockade.core import trace
+from stockade.core.report import Failure, Report
 from stockade.linux import faults
 from stockade.warden.run.collection import Collection, uid_for
 
@@ -56,7 +57,7 @@ class Ending:
     _output: OutputCapture | None
     _run_control: RunControl | None
     _collection: Collection | None
-    _failure: dict[str, Any] | None
+    _failure: Failure | None
     _completion_status: int | None
     """The exit status that the guest has announced before it was killed."""
     _exit: dict[str, Any] | None
@@ -128,7 +129,7 @@ class Ending:
         """Give up what the run waits for in vain; return when to look again."""
         assert self._init is not None and self.instance is not None and self.meter is not None
         if now >= self._dying + 2 * _DYING_SECONDS:
-            self._failure = self._failure or {"kind": "setup", "message": "the run's processes could not be ended"}
+            self._failure = self._failure or Failure(kind="setup", message="the run's processes could not be ended")
             self._conclude()
             return 0.0
         if now >= self._dying + _DYING_SECONDS:
@@ -308,21 +309,22 @@ class Ending:
         assert self._output is not None
         self._output.take_report()
         report = self._findings(meter, trouble)
-        self._owner.note(report["peak_memory"], starved=bool(report["oom_outside"]))
+        self._owner.note(report.peak_memory, starved=bool(report.oom_outside))
         trace.note(self.traced, trace.ANSWERED)
-        self._connection.send("exited", last=True, report=report, notes=trace.take() if self.traced else [])
+        self._connection.send("exited", last=True, report=report.as_wire(), notes=trace.take() if self.traced else [])
 
-    def _findings(self, meter: Meter, trouble: str) -> dict[str, Any]:
+    def _findings(self, meter: Meter, trouble: str) -> Report:
         assert self._denials is not None and self._output is not None
-        return meter.report(self._exit) | {
-            "cause": self.cause,
-            "failure": self._failure,
-            "collect_trouble": trouble,
-            "warm": self.instance is not None and self.instance.lasting,
-            "pending": self._pending,
+        return Report(
+            **meter.report(self._exit).as_dict(),
+            cause=self.cause,
+            failure=self._failure,
+            collect_trouble=trouble,
+            warm=self.instance is not None and self.instance.lasting,
+            pending=self._pending,
             **self._output.report(),
             **self._denials.report(),
-        }
+        )
 
     def on_death(self, _events: int) -> None:
         """The init is dead, so by the kernel's word nothing of its PID namespace is left."""
@@ -334,7 +336,7 @@ class Ending:
         self._dead = True
         if self._exit is None and self.cause is None and not self._ran_out_of_memory():
             message = f"the sandbox's init (pid {instance.init}) was killed from outside, and the run with it"
-            self._failure = self._failure or {"kind": "setup", "message": message}
+            self._failure = self._failure or Failure(kind="setup", message=message)
         self._conclude()
         if self._finished and self.instance is not None:
             self._release_slot()

@@ -6,6 +6,7 @@ import os
 import time
 
 from stockade.core.launch import Groups, Watch
+from stockade.core.report import MeterReport
 from stockade.linux import descendants, locks, sockets, tree
 
 TYPE_CHECKING = False
@@ -238,7 +239,7 @@ class Meter:
             pause = min(pause, part * self._watch.wall_seconds - wall)
         return now + max(pause, 0.0)
 
-    def report(self, exit_report: dict[str, Any] | None) -> dict[str, Any]:
+    def report(self, exit_report: dict[str, Any] | None) -> MeterReport:
         """Return the final readings; ``exit_report`` is the init's, if it lived to send one."""
         counters = self._group.read() if self._group is not None else None
         init_report = exit_report or {}
@@ -255,24 +256,24 @@ class Meter:
             # The kernel keeps the highest of a process's life, from before it became the guest as well.
             reported_peak = init_report.get("peak_memory", 0)
             peak = max(self._peak_memory, reported_peak if reported_peak > self._setup_peak else 0) or None
-        return {
-            "status": init_report.get("status"),
-            "started": self.started,
-            "wall_seconds": self._end - self._begin if self._begin else 0.0,
-            "cpu_seconds": cpu,
-            "cpu_source": source,
-            "peak_memory": peak,
-            "peak_sockets": counters.peak_sockets if counters else None,
-            "locks": self._locks,
-            "past_soft_memory": self._past_soft,
-            "peak_processes": self._most_tasks(counters.peak_processes if counters else None),
-            "oom_kills": counters.oom_kills if counters else None,
-            "oom_outside": counters.oom_outside if counters else None,
-            "forks_refused": counters.forks_refused if counters else None,
-            "engine": init_report.get("engine", b""),
-            "disk_free": init_report.get("disk_free"),
-            "inodes_free": init_report.get("inodes_free"),
-        }
+        return MeterReport(
+            status=init_report.get("status"),
+            started=self.started,
+            wall_seconds=self._end - self._begin if self._begin else 0.0,
+            cpu_seconds=cpu,
+            cpu_source=source,
+            peak_memory=peak,
+            peak_sockets=counters.peak_sockets if counters else None,
+            locks=self._locks,
+            past_soft_memory=self._past_soft,
+            peak_processes=self._most_tasks(counters.peak_processes if counters else None),
+            oom_kills=counters.oom_kills if counters else None,
+            oom_outside=counters.oom_outside if counters else None,
+            forks_refused=counters.forks_refused if counters else None,
+            engine=init_report.get("engine", b""),
+            disk_free=init_report.get("disk_free"),
+            inodes_free=init_report.get("inodes_free"),
+        )
 
     def _most_tasks(self, counted: int | None) -> int | None:
         if not self.started:

@@ -8,6 +8,7 @@ import time
 
 from stockade.core import trace
 from stockade.core.launch import Launch
+from stockade.core.report import Failure
 from stockade.linux import faults
 from stockade.warden import loop, protocol
 from stockade.warden.cold.cgroup_slot import CgroupSlot
@@ -55,7 +56,7 @@ class Run(Ending):
         self._launch: Launch | None = None
         self._completion_status: int | None = None
         self._pending = False
-        self._failure: dict[str, Any] | None = None
+        self._failure: Failure | None = None
         self._exit: dict[str, Any] | None = None
         self._output: OutputCapture | None = None
         self._collection = None
@@ -139,7 +140,7 @@ class Run(Ending):
 
     def refuse(self, message: str) -> None:
         """Answer that the sandbox failed, and end."""
-        self._failure = self._failure or {"kind": "setup", "message": message}
+        self._failure = self._failure or Failure(kind="setup", message=message)
         if self.instance is not None:
             self.kill("setup")
         elif not self._finished:
@@ -281,7 +282,7 @@ class Run(Ending):
         elif kind == "exit":
             self._on_exit(fields)
         elif kind.endswith("_failed") and self._failure is None:
-            self._failure = fields | {"kind": kind.removesuffix("_failed")}
+            self._failure = Failure(kind=kind.removesuffix("_failed"), message=fields["message"])
             if kind == "init_failed":
                 self.kill("setup")
 
@@ -292,7 +293,7 @@ class Run(Ending):
         if not (self.meter is None or self.meter.started or self.cause) and os.WIFSIGNALED(fields["status"] or 0):
             number = os.WTERMSIG(fields["status"])
             message = f"{GUEST_TO_BE} was ended by signal {number} from outside before the program began"
-            self._failure = self._failure or {"kind": "setup", "message": message}
+            self._failure = self._failure or Failure(kind="setup", message=message)
         trace.note(self.traced, trace.REAPED, fields["at"])
         trace.note(self.traced, trace.EMPTY)
         self._connection.flush()  # the caller wakes up while the readings are taken
