@@ -18,16 +18,16 @@ ATTACKS = [attack for attack in corpus.load() if not warm.why_not(attack)]
 COLD = {
     "filesystem_read/hidden_in_project": "the workspace is a folder of the host",
     "filesystem_read/private_file_brought_out": "the workspace is a folder of the host",
-    "filesystem_write/core_left": "folders of the host can be written",
-    "filesystem_write/device_left": "folders of the host can be written",
+    "filesystem_write/core_left": "the guest can write to folders of the host",
+    "filesystem_write/device_left": "the guest can write to folders of the host",
     "filesystem_write/hooks_in_project": "the workspace is a folder of the host",
     "filesystem_write/project_under_overlay": "the workspace is a folder of the host",
-    "filesystem_write/setuid_in_a_struct": "folders of the host can be written",
-    "filesystem_write/setuid_left": "folders of the host can be written",
-    "filesystem_write/setuid_of_its_own": "folders of the host can be written",
-    "filesystem_write/whiteout_left": "folders of the host can be written",
+    "filesystem_write/setuid_in_a_struct": "the guest can write to folders of the host",
+    "filesystem_write/setuid_left": "the guest can write to folders of the host",
+    "filesystem_write/setuid_of_its_own": "the guest can write to folders of the host",
+    "filesystem_write/whiteout_left": "the guest can write to folders of the host",
 }
-"""What always takes a fresh interpreter, and why; see ``backends/native_warm.py``."""
+"""What always takes a fresh interpreter, and why; see ``backends/native/warm.py``."""
 
 
 @pytest.fixture(scope="module", autouse=True)

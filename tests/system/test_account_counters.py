@@ -132,7 +132,7 @@ def test_used_up_pipe_pages_stop_no_neighbour() -> None:
 
 def test_receipt_names_counters_without_bound() -> None:
     note = stockade.plan().enforcement[stockade.Guarantee.PRIVILEGES].note
-    assert ("pipe pages, epoll watches and descriptors in flight are counted" in note) == (os.geteuid() != 0)
+    assert ("the kernel counts pipe pages, epoll watches and descriptors in flight" in note) == (os.geteuid() != 0)
 
 
 @pytest.mark.needs("root", "native")

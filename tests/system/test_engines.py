@@ -117,7 +117,7 @@ def test_firejail_serves_accounts_only_and_says_so() -> None:
     elif os.geteuid() == NOBODY:
         assert not found.usable
         assert "not allowed to use Firejail" in found.reason
-        assert found.remedy.startswith("use an account of its own, not nobody")
+        assert found.remedy.startswith("use an account other than nobody")
     else:
         assert found.usable or found.remedy, found
 

@@ -98,9 +98,9 @@ def test_a_bound_workspace_the_hosts_network_and_a_channel():
 
 
 @pytest.mark.parametrize(("path", "why"), [
-    ("/srv/a*", "takes names of"), ("/srv/a,b", "takes names of"), ("/srv/${HOME}", "takes names of"),
-    ("/srv/a\nnet host", "takes names of"), ("/run/x", "makes /run anew"),
-    ("/etc/ssh", "makes /etc anew"),
+    ("/srv/a*", "accepts only letters"), ("/srv/a,b", "accepts only letters"), ("/srv/${HOME}", "accepts only letters"),
+    ("/srv/a\nnet host", "accepts only letters"), ("/run/x", "replaces /run"),
+    ("/etc/ssh", "replaces /etc"),
 ])  # fmt: skip
 def test_what_firejail_would_misread_is_refused(path, why):
     with pytest.raises(JobError, match=why):
@@ -109,7 +109,7 @@ def test_what_firejail_would_misread_is_refused(path, why):
 
 def _report(*words: tuple[str, str, int], **fields):
     engine = b"".join(
-        json.dumps(dict(zip(("word", "reason", "errno"), each, strict=True))).encode() + b"\n" for each in words
+        json.dumps(dict(zip(("progress", "reason", "errno"), each, strict=True))).encode() + b"\n" for each in words
     )
     return report(**{"engine": engine} | fields)
 
@@ -125,7 +125,7 @@ def test_what_did_not_get_as_far_as_the_guest():
     assert found.failure == Failure(kind="setup", message="Error: no such option")
     found = translate(_report(("setup", "prctl 22: Invalid argument", 0)), b"")
     assert found.failure == Failure(kind="setup", message="prctl 22: Invalid argument")
-    assert translate(_report(engine=b"nonsense\n[1]\n{}"), b"").failure.message == "firejail ended without a word"
+    assert translate(_report(engine=b"nonsense\n[1]\n{}"), b"").failure.message == "firejail ended without a message"
 
 
 def test_a_command_that_could_not_be_executed():

@@ -32,8 +32,8 @@ def test_a_container_that_filters_clone_is_named_once():
 def test_a_covered_proc_is_told_apart():
     reason, remedy = said(replace(facts.NOTHING, covered=COVERED, namespace_reasons={"user": PROC}))
     assert reason == (
-        "namespaces can be made here, but no fresh /proc can be mounted in them (Operation not permitted): parts of the "
-        "one here are covered (/proc/acpi, /proc/bus, /proc/fs and 1 more), and a guest is never shown the outer one"
+        "namespaces can be made here, but no fresh /proc can be mounted in them (Operation not permitted): parts of this "
+        "/proc are covered (/proc/acpi, /proc/bus, /proc/fs and 1 more), and a guest is never shown the outer one"
     )
     assert "systempaths=unconfined" in remedy
 
@@ -66,7 +66,7 @@ def test_root_without_its_rights_is_sent_to_another_user():
     reason, remedy = said(host)
     assert reason == (
         "the guest would be the host's root, whom RLIMIT_NPROC does not bind; "
-        "this is root without its rights (clone: Operation not permitted)"
+        "this root lacks capabilities (clone: Operation not permitted)"
     )
     assert "as an ordinary user" in remedy and "CAP_SYS_ADMIN" in remedy
 

@@ -143,7 +143,7 @@ def test_memory_state_is_not_met_only_if_proved(fields, state):
 
 @pytest.mark.parametrize(
     ("missing", "words"),
-    [("sockets", "no control group counts buffers of TCP"), ("kernel", "memory of the kernel is not counted here")],
+    [("sockets", "no control group counts buffers of TCP"), ("kernel", "kernel memory is not counted here")],
 )
 def test_memory_receipt_names_kinds_not_counted(missing, words):
     for host in (hosts.ROOT_V1, hosts.ROOT_V2):

@@ -1,4 +1,4 @@
-"""bwrap's command line (bwrap(1)), and what it reads from descriptors: pure functions of plan and job."""
+"""Builds bwrap's command line (bwrap(1)) and the data that it reads from descriptors. Pure functions."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ if TYPE_CHECKING:
     from stockade.workspace.project import Project
 
 STATUS = 199
-_FIRST = 200  # descriptors that bwrap reads; below them are the cell's own
+_FIRST = 200  # the first descriptor that bwrap reads data from; lower ones belong to the instance
 ENGINE_TASKS = 2
-"""Tasks of bwrap's: one outside, and its own first process inside."""
+"""Tasks of bwrap itself: one outside the sandbox, and its own first process inside."""
 _INSIDE = 1
-_LEAST_FILES = 64  # what bwrap opens for itself, and some more
+_LEAST_FILES = 64  # descriptors that bwrap opens for itself, with a margin
 
 
-class _Words:
-    """Words for the command line, and the steps that lay ready what they refer to."""
+class _Options:
+    """Options for the command line, and the steps that create the descriptors they refer to."""
 
-    def __init__(self, words: Sequence[str] = (), first: int = _FIRST) -> None:
-        self.words = [*words]
+    def __init__(self, options: Sequence[str] = (), first: int = _FIRST) -> None:
+        self.options = [*options]
         self.steps: list[Step] = []
         self.next = first
 
-    def _add(self, *words: str) -> None:
-        self.words += words
+    def _add(self, *options: str) -> None:
+        self.options += options
 
     def _descriptor(self, content: bytes) -> str:
         self.steps.append(("data", self.next, content))
@@ -65,14 +65,17 @@ class _Words:
         self._add("--perms", f"{mode:04o}", "--file", self._descriptor(content), path)
 
 
-class Arguments(_Words):
-    """All for one job; ``walls`` are what every job under its plan has, and ``steps`` what comes on top of theirs."""
+class Arguments(_Options):
+    """All options for one job.
+
+    ``common`` holds those that every job under the plan shares; ``steps`` come after its steps.
+    """
 
     def __init__(self, plan: Plan, job: Job, command: Command, *, place: str, disable_userns: bool) -> None:
         self._facts = plan.facts
         files = plan.policy.filesystem
         isolated = job.project is not None
-        self.walls = _walls(
+        self.common = _common_options(
             plan,
             command.readable,
             command.packages,
@@ -81,8 +84,8 @@ class Arguments(_Words):
             placed=bool(place),
             isolated=isolated,
         )
-        super().__init__(self.walls.words, self.walls.next)
-        workspace = self.walls.workspace
+        super().__init__(self.common.options, self.common.next)
+        workspace = self.common.workspace
         if place and not isolated:
             self._add("--bind", f"{place}/workspace", WORKSPACE)
         if job.project is not None:
@@ -105,7 +108,7 @@ class Arguments(_Words):
                 self._show(path, showing)
 
     def _project(self, project: Project, showing: Showing, place: str) -> None:
-        """The project itself with something empty over what is hidden, or the copy without that."""
+        """Show the project with an empty mount over each hidden path, or the copy, which lacks the hidden paths."""
         if not place:
             self._show(project.path, showing)
             for name, is_folder in project.hidden.items():
@@ -122,38 +125,43 @@ class Arguments(_Words):
             self._add(how, f"{copy}/{name}", f"{project.path}/{name}")
 
     def environment(self, variables: Mapping[str, str]) -> None:
-        """Have the guest's environment set inside: bwrap itself, which runs outside, must never have it (LD_PRELOAD).
-        It comes through a descriptor, since everybody can read a command line."""
-        words = [word for name, value in variables.items() for word in ("--setenv", name, value)]
-        content = "".join(f"{word}\0" for word in words).encode("utf-8", "surrogateescape")
+        """Let bwrap set the guest's environment inside the sandbox.
+
+        bwrap itself runs outside and must never have it (LD_PRELOAD). The variables come through a descriptor, because
+        every process on the host can read a command line.
+        """
+        arguments = [argument for name, value in variables.items() for argument in ("--setenv", name, value)]
+        content = "".join(f"{argument}\0" for argument in arguments).encode("utf-8", "surrogateescape")
         self._add("--clearenv", "--args", self._descriptor(content))
 
     def limits(self) -> tuple[dict[str, tuple[int, int]], list[str]]:
-        """Return the resource limits to set before bwrap starts, and prlimit's arguments for those that would hinder
-        its own work: these are set inside, at the price of one more program."""
-        wanted = dict(self.walls.limits)
+        """Return the resource limits to set before bwrap starts, and prlimit's arguments for the others.
+
+        The others would hinder bwrap's own work. prlimit sets them inside, at the price of one more program.
+        """
+        wanted = dict(self.common.limits)
         inner = {}
         if "nproc" in wanted:
             count = wanted.pop("nproc")[0]
-            if "pids" not in self._facts.cgroups:  # outside, other processes of the uid count
+            if "pids" not in self._facts.cgroups:  # outside the sandbox, other processes of the uid would count
                 inner["nproc"] = (count + _INSIDE, count + _INSIDE)
-            elif self._facts.uid == 0:  # the group counts exactly, and a program is saved
+            elif self._facts.uid == 0:  # the control group counts exactly, so prlimit is not needed
                 wanted["nproc"] = (count + LOOSE, count + LOOSE)
         inner |= {name: wanted.pop(name) for name in tuple(wanted) if self._hinders(name, wanted[name][0])}
         if not inner:
             return wanted, []
-        cut = kernel_limits.prepare(inner)
-        words = [f"--{name}={soft}:{hard}" for name, (_, soft, hard) in zip(inner, cut, strict=True)]
-        return wanted, [*words, "--"]
+        lowered = kernel_limits.prepare(inner)
+        arguments = [f"--{name}={soft}:{hard}" for name, (_, soft, hard) in zip(inner, lowered, strict=True)]
+        return wanted, [*arguments, "--"]
 
     def _hinders(self, name: str, figure: int) -> bool:
         if name == "fsize":
-            return any(len(step[2]) > figure for step in (*self.walls.steps, *self.steps))
+            return any(len(step[2]) > figure for step in (*self.common.steps, *self.steps))
         return name == "nofile" and figure < _LEAST_FILES
 
 
-class _Walls(_Words):
-    """What is the same for every job under a plan."""
+class _CommonOptions(_Options):
+    """The options that are the same for every job under a plan."""
 
     def __init__(
         self,
@@ -201,7 +209,7 @@ class _Walls(_Words):
         self._add("--proc", "/proc", "--dev", "/dev")
 
     def _scratch(self, *, placed: bool) -> None:
-        """bwrap's file systems cannot be bounded together, so each has its share: the workspace one half."""
+        """Add the writable file systems. bwrap cannot bound their sum, so each gets a share: the workspace one half."""
         figure = self._policy.limits.figure(Guarantee.DISK)
         shares = [("/tmp", "1777", 4), ("/dev/shm", "1777", 4)]
         if self._policy.filesystem.workspace == "empty" and not placed:
@@ -213,7 +221,7 @@ class _Walls(_Words):
 
 
 @lru_cache(maxsize=64)
-def _walls(
+def _common_options(
     plan: Plan,
     readable: tuple[str, ...],
     packages: tuple[str, ...],
@@ -222,8 +230,8 @@ def _walls(
     disable_userns: bool,
     placed: bool,
     isolated: bool,
-) -> _Walls:
-    return _Walls(
+) -> _CommonOptions:
+    return _CommonOptions(
         plan,
         readable,
         packages,

@@ -1,7 +1,7 @@
-"""The bubblewrap backend: the system's ``bwrap`` makes the walls, stockade's warden holds the limits.
+"""The bubblewrap backend: the system's ``bwrap`` builds the sandbox, and stockade's warden enforces the limits.
 
-For hosts where only bwrap may make user namespaces. The command line is a pure function of plan and job. How the guest
-ended is read from bwrap's status channel: its own exit status says neither whether the set-up failed nor how.
+For hosts where only bwrap may create user namespaces. The command line is a pure function of plan and job. bwrap's
+status channel shows how the guest ended, because bwrap's exit status does not tell a failed set-up from a failed guest.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ _PRLIMIT_FAILED = re.compile(rb"prlimit: failed to execute (?P<what>.*): (?P<why
 _MOST = 255
 _BECOME = (("become",),)
 UNBOUNDED = (
-    "what bwrap keeps goes with it, so the workspace lies in a folder of the host's, and nothing bounds the sum of "
-    "what is written there"
+    "bwrap's own file systems end with bwrap, so the workspace is a folder of the host, and nothing bounds the sum of "
+    "the files there"
 )
 _SIGNALS = frozenset(map(int, signal.valid_signals()))
 _MISSING = b"No such file or directory"
@@ -64,11 +64,14 @@ _MISSING = b"No such file or directory"
 
 @dataclass(frozen=True)
 class Bubblewrap:
-    """``arguments`` are more options for bwrap, before the command: they may open what the policy closes."""
+    """Runs guests in bwrap.
+
+    ``arguments`` are extra options before the command; they can open what the policy closes.
+    """
 
     arguments: tuple[str, ...] = ()
     engine: engines.Engine | None = None
-    """What to go by instead of looking."""
+    """The engine to use. If unset, the backend looks for bwrap on the host."""
 
     name = "bubblewrap"
     isolation = Isolation.NAMESPACES
@@ -78,14 +81,14 @@ class Bubblewrap:
     )
 
     def availability(self, facts: HostFacts) -> Availability:  # noqa: ARG002
-        """Return whether bwrap is there, new enough, and works."""
+        """Return whether bwrap is installed, new enough, and works."""
         engine = self._engine()
         if found := lacking(engine, _NEEDED, "bubblewrap", "0.8"):
             return found
         if _is_setuid(engine.path):
             return unusable(
-                f"{engine.path} is set-user-id, and in that mode bounds no file system",
-                f"chmod u-s {engine.path}, with user namespaces open to users (stockade doctor)",
+                f"{engine.path} is set-user-id, and in that mode it cannot bound a file system",
+                f"chmod u-s {engine.path}, and allow users to create user namespaces (see: stockade doctor)",
             )
         if engine.trouble:
             return unusable(engine.trouble, "see: stockade doctor")
@@ -94,25 +97,25 @@ class Bubblewrap:
         return Availability(usable=True)
 
     def capabilities(self, facts: HostFacts, policy: Policy) -> Mapping[Guarantee, Enforcement]:  # noqa: ARG002
-        """Return what holds each guarantee here."""
+        """Return the enforcement of each guarantee on this host."""
         return capabilities(facts, self._engine(), self.arguments)
 
     @contextmanager
     def prepare(self, plan: Plan, job: Job, make_command: Callable[[str], Command]) -> Iterator[Launch]:
-        """Yield the launch. Nothing is taken for it."""
+        """Yield the launch. It holds no resources."""
         command = make_command(JOB_FOLDER)
         check_paths(plan.policy, plan.facts, command.packages)
         if not plan.policy.security.read_only_root:
-            raise JobError(f"security.read_only_root: the {self.name} backend cannot bound a writable root")
+            raise JobError(f"security.read_only_root: the {self.name} backend cannot bound the size of a writable root")
         if plan.policy.security.explain_denials:
-            raise JobError(f"security.explain_denials: {self.name} hands no listener of its filter on")
+            raise JobError(f"security.explain_denials: {self.name} does not pass on its filter's listener")
         check_nesting(plan.policy, "bwrap", command.packages)
         _check_workspace(plan, job)
         place = places.name(secrets.token_hex(8)) if needs_place(plan.policy, job) else ""
         yield launch(plan, job, command, self._engine(), self.arguments, place=place)
 
     def translate(self, report: Report, stderr: bytes) -> Report:
-        """Return the report with the guest's own end instead of bwrap's."""
+        """Return the report with the guest's exit status in place of bwrap's."""
         return translate(report, stderr)
 
     def _engine(self) -> engines.Engine:
@@ -122,9 +125,9 @@ class Bubblewrap:
 def launch(
     plan: Plan, job: Job, command: Command, engine: engines.Engine, more: Sequence[str], *, place: str = ""
 ) -> Launch:
-    """Return the launch of ``command``: bwrap with its arguments, and what it reads from descriptors.
+    """Return the launch of ``command``: bwrap with its arguments, and the data that bwrap reads from descriptors.
 
-    ``place`` is a fresh folder of the host for the workspace, where something of it is to be kept.
+    ``place`` is a fresh folder of the host for the workspace, if files of the workspace are to be collected.
     """
     policy, facts = plan.policy, plan.facts
     if facts.uid == 0:
@@ -134,17 +137,17 @@ def launch(
     arguments.environment(environment(policy, job, command))
     limits, inner = arguments.limits()
     return Launch(
-        argv=(engine.path, *arguments.words, *more, "--", *([_PRLIMIT, *inner] if inner else []), *command.argv),
+        argv=(engine.path, *arguments.options, *more, "--", *([_PRLIMIT, *inner] if inner else []), *command.argv),
         environment=_ENVIRONMENT,
-        base=arguments.walls.base,
+        base=arguments.common.base,
         steps=(
             *(_placed(policy, job, place) if place else ()),
             *arguments.steps,
             *collect_steps(policy, job, f"{place}/workspace" if place else policy.filesystem.workspace),
             ("limits", limits),
         ),
-        groups=arguments.walls.groups,
-        watch=arguments.walls.watch,
+        groups=arguments.common.groups,
+        watch=arguments.common.watch,
         without_namespaces=True,
         host_uid=policy.security.host_uid if facts.uid == 0 else None,
         channel=command.channel,
@@ -153,13 +156,13 @@ def launch(
 
 
 def needs_place(policy: Policy, job: Job) -> bool:
-    """Return whether the workspace must lie in a folder of the host: bwrap's own file systems go with bwrap."""
+    """Return whether the workspace must be a folder of the host, because bwrap's own file systems end with bwrap."""
     files = policy.filesystem
     return files.way in ("overlay", "copy") or (bool(job.artifacts) and files.workspace == "empty")
 
 
 def _placed(policy: Policy, job: Job, place: str) -> list[Step]:
-    """Return the steps that make the run's own folder, which the keeper of the cell removes."""
+    """Return the steps that create the run's own folder. The reaper of the instance removes it."""
     own = f"{place}/workspace"
     made = copy_steps(policy, job, own) if job.project is not None else [("folder", own, 0o755, True)]
     return [("place", place), *made, *_BECOME]
@@ -170,7 +173,7 @@ def _concessions(policy: Policy, place: str) -> dict[str, str]:
 
 
 def _check_workspace(plan: Plan, job: Job) -> None:
-    """Refuse what would not be bounded, unless that is accepted; and what bwrap would look up among a guest's links."""
+    """Refuse an unbounded workspace, unless the policy accepts it, and paths that a guest could replace by links."""
     policy, files = plan.policy, plan.policy.filesystem
     if needs_place(policy, job) and policy.asks(Guarantee.DISK) and Strength.ABSENT is not policy.floor(Guarantee.DISK):
         what = "artifacts" if files.workspace == "empty" else f"filesystem.access={files.way!r}"
@@ -178,22 +181,22 @@ def _check_workspace(plan: Plan, job: Job) -> None:
     covered = files.kept or (job.project is not None and job.project.hidden)
     if files.way == "write" and files.workspace != "empty" and covered:
         raise JobError(
-            "filesystem.hidden and protected: bwrap would look them up in a folder where a guest may put a link in "
-            "their place; use access='copy', hidden=[] and no protected paths, or the native backend"
+            "filesystem.hidden and protected: bwrap would look these paths up in a folder where a guest can replace "
+            "them by links; use access='copy', hidden=[] and no protected paths, or the native backend"
         )
 
 
 def translate(report: Report, stderr: bytes) -> Report:
-    """Work bwrap's status channel into the warden's report: a pure function.
+    """Return the warden's report, corrected by bwrap's status channel. A pure function.
 
-    bwrap writes ``exit-code`` only when the command was executed and has ended. It tells of a death by signal as a
-    shell does, by 128 and the signal's number, so a guest that exits with such a number is taken for dead by it.
+    bwrap writes ``exit-code`` only when the command was executed and has ended. Like a shell, bwrap reports a death by
+    signal as 128 plus the signal's number. So a guest that exits with such a number counts as killed by that signal.
     """
     if report.cause is not None or report.failure or report.status is None or report.oom_kills:
         return report
     code = _exit_code(report.engine)
-    # Without an exit code no program was executed, so these words are bwrap's own; with one they may be a guest's, who
-    # gains nothing by them.
+    # Without an exit code no program was executed, so this text is bwrap's own. With an exit code, the guest can have
+    # written the text, but it gains nothing by that.
     not_executed = (_EXECVP if code is None else _PRLIMIT_FAILED).fullmatch(stderr)
     if not_executed and code in (None, 126, 127):
         missing = not_executed["why"] == _MISSING
@@ -202,8 +205,8 @@ def translate(report: Report, stderr: bytes) -> Report:
         return report.adding(failure=Failure(kind="exec", message=message), status=(127 if missing else 126) << 8)
     if code is None:
         message = stderr.decode("utf-8", "replace").strip()[-300:]
-        return report.adding(failure=Failure(kind="setup", message=message or "bwrap ended without a word"))
-    if not 0 <= code <= _MOST:  # bwrap's first process inside has the guest's uid, and may have been taken over
+        return report.adding(failure=Failure(kind="setup", message=message or "bwrap ended without a message"))
+    if not 0 <= code <= _MOST:  # bwrap's first process inside has the guest's uid, so the guest may control it
         return report.adding(status=int(signal.SIGKILL))
     number = code - 128
     return report.adding(status=number if number in _SIGNALS else code << 8)

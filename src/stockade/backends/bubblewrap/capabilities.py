@@ -1,4 +1,4 @@
-"""What holds each guarantee where bwrap makes the walls."""
+"""The enforcement of each guarantee if bwrap builds the sandbox."""
 
 from __future__ import annotations
 
@@ -18,41 +18,43 @@ _SUPERVISOR = Strength.SUPERVISOR
 
 
 def capabilities(facts: HostFacts, engine: Engine, more: Sequence[str]) -> dict[Guarantee, Enforcement]:
-    """Return the enforcement of each guarantee: a pure function of what was found."""
+    """Return the enforcement of each guarantee. A pure function of its arguments."""
     by = "bwrap " + ".".join(map(str, engine.version))
-    walls = {
+    held = {
         Guarantee.FILESYSTEM_READ: Enforcement(f"{by}: mount namespace, new root", _KERNEL),
         Guarantee.FILESYSTEM_WRITE: Enforcement(
             f"{by}: mount namespace, read-only mounts",
             _KERNEL,
-            "the times of the devices in /dev can be set to now",
+            "a guest can set the times of the devices in /dev to the current time",
         ),
         Guarantee.NETWORK: limits.network_namespace(facts, f"{by}: "),
         Guarantee.PROCESS_VIEW: Enforcement(f"{by}: PID namespace, own /proc", _KERNEL),
         Guarantee.IPC: Enforcement(f"{by}: IPC and network namespaces", _KERNEL),
         Guarantee.PRIVILEGES: limits.privileges(
-            facts, f"{by}: no capabilities, no new privileges, user namespace", "behind a user namespace"
+            facts, f"{by}: no capabilities, no new privileges, user namespace", "inside a user namespace"
         ),
-        Guarantee.NO_SURVIVORS: Enforcement(f"{by}: PID namespace, and a keeper around it", _KERNEL),
+        Guarantee.NO_SURVIVORS: Enforcement(f"{by}: PID namespace, and a reaper around it", _KERNEL),
         Guarantee.DISK: Enforcement(
             f"{by}: tmpfs sizes",
             _KERNEL,
-            "half of it for the workspace, a quarter each for /tmp and /dev/shm; names and attributes without content "
-            "are not counted",
+            "half for the workspace, a quarter each for /tmp and /dev/shm; empty files, names and attributes do not "
+            "count",
         ),
     }
     if more:
-        walls = {each: _as_far_as(held, more) for each, held in walls.items()}
+        held = {guarantee: _unless_weakened(each, more) for guarantee, each in held.items()}
     return {
         **limits.held(facts),
-        Guarantee.WALL_TIME: Enforcement("timer of the warden", _SUPERVISOR, "killed within 50 ms of it; bwrap counts"),
+        Guarantee.WALL_TIME: Enforcement(
+            "timer of the warden", _SUPERVISOR, "killed within 50 ms of it; bwrap's own start counts"
+        ),
         Guarantee.PROCESSES: _processes(facts),
-        **walls,
+        **held,
     }
 
 
-def _as_far_as(held: Enforcement, more: Sequence[str]) -> Enforcement:
-    note = f"as far as these arguments leave it: {' '.join(more)}"
+def _unless_weakened(held: Enforcement, more: Sequence[str]) -> Enforcement:
+    note = f"unless these arguments weaken it: {' '.join(more)}"
     return Enforcement(held.mechanism, held.strength, f"{held.note}; {note}" if held.note else note)
 
 

@@ -1,8 +1,8 @@
-"""The firejail backend: the system's set-user-id ``firejail`` makes the walls, stockade's warden holds the limits.
+"""The firejail backend: the set-user-id program ``firejail`` builds the sandbox, stockade's warden enforces the limits.
 
-For hosts where users may make no namespaces, and firejail is there to make them. The command line is a pure function of
-plan, job and what lies in the root folder. Inside, a small program of ours (``firejail_inside``) takes the last steps
-and says so: firejail's exit status tells neither whether the set-up failed nor how.
+For hosts where users may not create namespaces and firejail is installed. The command line is a pure function of plan,
+job and the entries of the root folder. Inside, a small program (``inside.py``) takes the last steps and reports its
+progress, because firejail's exit status does not tell a failed set-up from a failed guest.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _PYTHON = ("/usr/bin/python3", "-I", "-S", "-c")
 _START = f"exec(open({PROGRAM}).read()); main({CONFIGURATION}, {STATUS})"
 _TRIAL = (*WALLS, "--net=none", "--x11=none", "--private-etc=passwd", *_PYTHON, "import ctypes")
 _NEEDED = (
-    *(re.split("[.=]", word)[0] for word in WALLS),
+    *(re.split("[.=]", option)[0] for option in WALLS),
     "--net",
     "--keep-fd",
     "--private-cwd",
@@ -57,11 +57,11 @@ _NEEDED = (
 _REMEDIES = (
     (
         "not allowed to use",
-        "use an account of its own, not nobody, that /etc/firejail/firejail.users names if it is there",
+        "use an account other than nobody; if /etc/firejail/firejail.users exists, it must name the account",
     ),
-    ("getpwuid", "firejail serves accounts only: give this uid one"),
+    ("getpwuid", "firejail serves only uids that have an account: create one for this uid"),
 )
-_NOTES = "/run/firejail"  # where it writes down which sandboxes there are
+_NOTES = "/run/firejail"  # where firejail lists its sandboxes
 _INODE_BYTES = 4096
 _FEW_INODES = 64
 _SIGNALS = frozenset(map(int, signal.valid_signals()))
@@ -69,7 +69,10 @@ _SIGNALS = frozenset(map(int, signal.valid_signals()))
 
 @dataclass(frozen=True)
 class Firejail:
-    """``engine`` is what to go by instead of looking."""
+    """Runs guests in firejail.
+
+    ``engine`` is the engine to use; if unset, the backend looks for firejail on the host.
+    """
 
     engine: engines.Engine | None = None
 
@@ -78,34 +81,34 @@ class Firejail:
     traits = Traits(no_capabilities_because="firejail drops all of them; use the native backend")
 
     def availability(self, facts: HostFacts) -> Availability:  # noqa: ARG002
-        """Return whether firejail is there, new enough, and works for this user."""
+        """Return whether firejail is installed, new enough, and works for this user."""
         engine = self._engine()
         if found := lacking(engine, _NEEDED, "firejail", "0.9.72"):
             return found
         if engine.trouble:
-            remedy = next((remedy for words, remedy in _REMEDIES if words in engine.trouble), "see: stockade doctor")
+            remedy = next((remedy for text, remedy in _REMEDIES if text in engine.trouble), "see: stockade doctor")
             return unusable(" ".join(engine.trouble.split()), remedy)
         return Availability(usable=True)
 
     def capabilities(self, facts: HostFacts, policy: Policy) -> Mapping[Guarantee, Enforcement]:  # noqa: ARG002
-        """Return what holds each guarantee here."""
+        """Return the enforcement of each guarantee on this host."""
         return capabilities(facts, self._engine())
 
     @contextmanager
     def prepare(self, plan: Plan, job: Job, make_command: Callable[[str], Command]) -> Iterator[Launch]:
-        """Yield the launch. The keeper of the cell removes the folder that the run makes."""
+        """Yield the launch. The reaper of the instance removes the run's folder."""
         place = places.name(secrets.token_hex(8))
         command = make_command(f"{place}/job")
         check_paths(plan.policy, plan.facts, command.packages)
         if not plan.policy.security.read_only_root:
-            raise JobError(f"security.read_only_root: the {self.name} backend has no root of its own to write to")
+            raise JobError(f"security.read_only_root: the {self.name} backend gives the guest no root of its own")
         if plan.policy.security.explain_denials:
-            raise JobError(f"security.explain_denials: {self.name} hands no listener of its filter on")
+            raise JobError(f"security.explain_denials: {self.name} does not pass on its filter's listener")
         check_nesting(plan.policy, self.name, command.packages)
         yield launch(plan, job, command, engine=self._engine(), place=place, root=_root())
 
     def translate(self, report: Report, stderr: bytes) -> Report:
-        """Return the report with the guest's own end instead of firejail's."""
+        """Return the report with the guest's exit status in place of firejail's."""
         return translate(report, stderr)
 
     def _engine(self) -> engines.Engine:
@@ -115,7 +118,7 @@ class Firejail:
 def launch(
     plan: Plan, job: Job, command: Command, *, engine: engines.Engine, place: str, root: Sequence[str]
 ) -> Launch:
-    """Return the launch of ``command``, whose files are laid into the fresh folder ``place``."""
+    """Return the launch of ``command``. The files of the command are written into the fresh folder ``place``."""
     policy, facts = plan.policy, plan.facts
     bound = None if policy.filesystem.workspace == "empty" else policy.filesystem.workspace
     workspace = bound or f"{place}/workspace"
@@ -153,29 +156,29 @@ def launch(
 
 
 def translate(report: Report, stderr: bytes) -> Report:
-    """Work what was said on the way to the guest into the warden's report: a pure function.
+    """Return the warden's report, corrected by what the program inside reported. A pure function.
 
-    firejail tells of a death by signal as a shell does, by 128 and the signal's number, so a guest that exits with
-    such a number is taken for dead by it.
+    Like a shell, firejail reports a death by signal as 128 plus the signal's number. So a guest that exits with such a
+    number counts as killed by that signal.
     """
     if report.cause is not None or report.failure or report.status is None or report.oom_kills:
         return report
-    last = _last_word(report.engine)
-    if last.get("word") == "not executed":
+    last = _last_progress(report.engine)
+    if last.get("progress") == "not executed":
         missing = last["errno"] in (2, 20)  # ENOENT, ENOTDIR
         why = "command not found" if missing else os.strerror(last["errno"])
         failure = Failure(kind="exec", message=f"{last['reason']}: {why}")
         return report.adding(failure=failure, status=(127 if missing else 126) << 8)
-    if last.get("word") != "exec":
+    if last.get("progress") != "exec":
         message = str(last.get("reason") or stderr.decode("utf-8", "replace").strip()[-300:])
-        return report.adding(failure=Failure(kind="setup", message=message or "firejail ended without a word"))
+        return report.adding(failure=Failure(kind="setup", message=message or "firejail ended without a message"))
     if os.WIFEXITED(report.status):
         number = os.WEXITSTATUS(report.status) - 128
         return report.adding(status=number if number in _SIGNALS else report.status)
     return report
 
 
-def _last_word(status: bytes) -> dict[str, Any]:
+def _last_progress(status: bytes) -> dict[str, Any]:
     for line in reversed(status.splitlines()):
         try:
             found = json.loads(line)
@@ -188,13 +191,16 @@ def _last_word(status: bytes) -> dict[str, Any]:
 
 @lru_cache(maxsize=2)
 def _base(*, privileged: bool) -> bytes:
-    """The steps before all others. Where root starts the run, its uid gets an account: firejail serves nobody else."""
+    """Return the first steps.
+
+    If root starts the run, the run's uid gets an account: firejail refuses a uid without one.
+    """
     steps: tuple[Step, ...] = (("session",), ("status", STATUS), *([("account", _NOTES)] if privileged else []))
     return encode_steps(steps)
 
 
 def _disk_steps(plan: Plan, job: Job, command: Command, place: str) -> list[Step]:
-    """One file system of its own bounds all that the guest can write; only root can mount it."""
+    """Return the step that mounts one file system, which bounds all files of the guest. Only root can mount it."""
     figure = plan.policy.limits.figure(Guarantee.DISK)
     if plan.facts.uid != 0 or figure is None:
         return []
@@ -217,10 +223,10 @@ def _configuration(plan: Plan, job: Job, command: Command, place: str) -> bytes:
 
 
 def _limits(plan: Plan, own_tasks: int) -> dict[str, tuple[int, int]]:
-    """Resource limits, set inside: under them firejail could not do its work."""
+    """Return the resource limits. They are set inside, because firejail could not do its own work under them."""
     wanted = rlimits(plan.policy, plan.facts, own_tasks)
     if "nproc" in wanted:
-        own = ENGINE_TASKS if plan.facts.uid == 0 else 1  # one of them is inside firejail's user namespace
+        own = ENGINE_TASKS if plan.facts.uid == 0 else 1  # only one of them is inside firejail's user namespace
         count = wanted["nproc"][0] + (LOOSE if "pids" in plan.facts.cgroups else own)
         wanted["nproc"] = (count, count)
     return wanted
@@ -232,5 +238,5 @@ def _inside() -> bytes:
 
 
 def _root() -> list[str]:
-    """Return what lies in the host's root folder; links only lead to what is hidden or shown itself."""
+    """Return the entries of the host's root folder, except links: their targets are hidden or shown themselves."""
     return [entry.name for entry in os.scandir("/") if not entry.is_symlink()]

@@ -1,4 +1,4 @@
-"""What holds each guarantee where firejail makes the walls."""
+"""The enforcement of each guarantee if firejail builds the sandbox."""
 
 from __future__ import annotations
 
@@ -16,37 +16,41 @@ _SUPERVISOR = Strength.SUPERVISOR
 
 
 def capabilities(facts: HostFacts, engine: Engine) -> dict[Guarantee, Enforcement]:
-    """Return the enforcement of each guarantee: a pure function of what was found."""
+    """Return the enforcement of each guarantee. A pure function of its arguments."""
     by = "firejail " + ".".join(map(str, engine.version))
     return {
         **limits.held(facts),
         Guarantee.WALL_TIME: Enforcement(
             "timer of the warden",
             _SUPERVISOR,
-            "killed within 50 ms of it, gone when firejail's mounts are; its own start counts",
+            "killed within 50 ms of it, gone when firejail's mounts are; firejail's own start counts",
         ),
         Guarantee.PROCESSES: _processes(facts),
         Guarantee.FILESYSTEM_READ: Enforcement(
-            f"{by}: mount namespace, hidden and picked paths", _KERNEL, "names in the host's root folder can be seen"
+            f"{by}: mount namespace, hidden and picked paths",
+            _KERNEL,
+            "the names in the host's root folder are visible",
         ),
         Guarantee.FILESYSTEM_WRITE: Enforcement(f"{by}: mount namespace, read-only mounts", _KERNEL),
         Guarantee.NETWORK: limits.network_namespace(facts, f"{by}: "),
         Guarantee.PROCESS_VIEW: Enforcement(
-            f"{by}: PID namespace, own /proc", _KERNEL, "the guest's session is one made for the run, begun outside"
+            f"{by}: PID namespace, own /proc",
+            _KERNEL,
+            "a process outside the sandbox made the guest's session",
         ),
         Guarantee.ENVIRONMENT: Enforcement(
-            "execve with a fresh environment", _KERNEL, "the names of the host's control groups can be read"
+            "execve with a fresh environment", _KERNEL, "a guest can read the names of the host's control groups"
         ),
         Guarantee.IPC: Enforcement(f"{by}: IPC and network namespaces", _KERNEL),
         Guarantee.PRIVILEGES: _privileges(facts, by),
-        Guarantee.NO_SURVIVORS: Enforcement(f"{by}: PID namespace, and a keeper around it", _KERNEL),
+        Guarantee.NO_SURVIVORS: Enforcement(f"{by}: PID namespace, and a reaper around it", _KERNEL),
         Guarantee.DISK: _disk(facts),
     }
 
 
 def _privileges(facts: HostFacts, by: str) -> Enforcement:
-    held = limits.privileges(facts, f"{by}: no capabilities, no new privileges", "behind a user namespace")
-    devices = "device nodes in folders that are shown can be used, as their modes say"
+    held = limits.privileges(facts, f"{by}: no capabilities, no new privileges", "inside a user namespace")
+    devices = "a guest can use device nodes in shown folders, as far as their modes allow"
     return Enforcement(held.mechanism, held.strength, f"{held.note}; {devices}")
 
 
@@ -62,8 +66,8 @@ def _processes(facts: HostFacts) -> Enforcement:
 
 def _disk(facts: HostFacts) -> Enforcement:
     if facts.uid == 0:
-        return Enforcement("tmpfs size", _KERNEL, "one for the workspace and the folder of temporary files together")
+        return Enforcement("tmpfs size", _KERNEL, "one for the workspace and the temporary files together")
     return Enforcement.absent(
-        "nothing bounds the sum of what is written to the run's folder, since firejail lets only root mount there; "
+        "nothing bounds the sum of the files in the run's folder, because only root can mount there under firejail; "
         "file_size bounds each file"
     )

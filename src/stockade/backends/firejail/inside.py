@@ -1,6 +1,7 @@
-"""The last steps to a guest inside firejail's walls, in a process of its own that becomes the guest.
+"""The last steps inside firejail's sandbox, in a process that then becomes the guest.
 
-Sent into the sandbox as text, and run by its Python: the standard library only, nothing of stockade is there.
+This file is sent into the sandbox as text, and the sandbox's Python runs it. stockade is absent there, so the file may
+import only the standard library.
 """
 
 import base64
@@ -12,7 +13,7 @@ import resource
 import signal
 
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 38, 22, 2  # prctl(2)
-_SANDBOX_ERRORS = (errno.EAGAIN, errno.ENOMEM)  # of execve(2): the sandbox's fault, not the command's
+_SANDBOX_ERRORS = (errno.EAGAIN, errno.ENOMEM)  # errors of execve(2) that are the sandbox's fault, not the command's
 
 
 class _Program(ctypes.Structure):
@@ -22,31 +23,31 @@ class _Program(ctypes.Structure):
 
 
 def main(job: int, status: int) -> None:
-    """Read what to run from the descriptor ``job``, say on ``status`` how far it came, and become it."""
+    """Read the configuration from the descriptor ``job``, report progress on ``status``, and execute the command."""
     with open(job, encoding="utf-8") as file:
         configuration = json.load(file)
     try:
         os.set_inheritable(status, False)
         if configuration["channel"]:
             os.set_inheritable(3, True)
-        limits = [_cut(number, soft, hard) for number, soft, hard in configuration["limits"]]
-        for number in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores
+        limits = [_lowered(number, soft, hard) for number, soft, hard in configuration["limits"]]
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these
             signal.signal(number, signal.SIG_DFL)
-        os.setpgid(0, 0)  # firejail's own processes must not hear what is meant for the guest's group
+        os.setpgid(0, 0)  # firejail's own processes must not get the signals for the guest's group
         _prctl(_PR_SET_NO_NEW_PRIVS, 1)
         if configuration["filter"]:
             program = base64.b64decode(configuration["filter"])
             _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(_Program(len(program) // 8, program)))
-        _say(status, "exec")
+        _report(status, "exec")
         for limit in limits:
             resource.setrlimit(*limit)
     except OSError as error:
-        _say(status, "setup", str(error))
+        _report(status, "setup", str(error))
         return
     try:
         _execute(configuration["argv"], configuration["environment"])
     except OSError as error:
-        _say(
+        _report(
             status,
             "setup" if error.errno in _SANDBOX_ERRORS else "not executed",
             configuration["argv"][0],
@@ -68,8 +69,8 @@ def _execute(argv: list[str], environment: dict[str, str]) -> None:
     raise found
 
 
-def _cut(number: int, soft: int, hard: int) -> tuple[int, tuple[int, int]]:
-    """Cut a limit to what may still be had: only a privileged process raises a hard limit."""
+def _lowered(number: int, soft: int, hard: int) -> tuple[int, tuple[int, int]]:
+    """Lower a limit to the present hard limit, because only a privileged process can raise a hard limit."""
     ceiling = resource.getrlimit(number)[1]
     most = max(soft, hard) if ceiling == resource.RLIM_INFINITY else ceiling
     return number, (min(soft, most), min(hard, most))
@@ -82,5 +83,7 @@ def _prctl(option: int, number: int, pointer: object = 0) -> None:
         raise OSError(code, f"prctl {option}: {os.strerror(code)}")
 
 
-def _say(status: int, word: str, reason: str = "", number: int = 0) -> None:
-    os.write(status, json.dumps({"word": word, "reason": reason, "errno": number}, allow_nan=False).encode() + b"\n")
+def _report(status: int, progress: str, reason: str = "", number: int = 0) -> None:
+    os.write(
+        status, json.dumps({"progress": progress, "reason": reason, "errno": number}, allow_nan=False).encode() + b"\n"
+    )

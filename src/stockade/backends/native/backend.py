@@ -1,4 +1,4 @@
-"""The native backend: namespaces, a new root, control groups and resource limits, straight from the kernel."""
+"""The native backend: namespaces, a new root, control groups and resource limits, directly from the kernel."""
 
 from __future__ import annotations
 
@@ -42,43 +42,45 @@ from stockade.runs.job import Command, Job, Template
 if TYPE_CHECKING:
     from stockade.core.launch import Step
 
-_INODE_BYTES = 4096  # one inode for each page of the scratch space: a file needs both
-_SEALED_ROOT = 1 << 30  # nobody but the sandbox itself writes there
-_ROOT_FILES = 8 * 4096  # what _files adds
+_INODE_BYTES = 4096  # the scratch space has one inode for each page, because a file needs both
+_SEALED_ROOT = 1 << 30  # only the sandbox itself writes there
+_ROOT_FILES = 8 * 4096  # the files that _files adds
 _ROOT_INODES = 8192
 
 
 class Native:
-    """Needs nothing but the kernel; works as root and as an ordinary user."""
+    """Runs guests with the kernel's own facilities, as root and as an ordinary user."""
 
     name = "native"
     isolation = Isolation.NAMESPACES
     traits = Traits(keeps_workspaces=True, keeps_capabilities=True)
 
     def availability(self, facts: HostFacts) -> Availability:
-        """Return whether namespaces can be made here."""
+        """Return whether this host allows namespaces."""
         if facts.namespaces:
             return Availability(usable=True)
         return Availability(usable=False, reason=why_closed(facts), remedy=way_to_open(facts))
 
     def capabilities(self, facts: HostFacts, policy: Policy) -> Mapping[Guarantee, Enforcement]:  # noqa: ARG002
-        """Return what holds each guarantee here."""
+        """Return the enforcement of each guarantee on this host."""
         return capabilities(facts)
 
     def shows_through_overlay(self, plan: Plan, folder: str) -> bool:
-        """Return whether a job's ``folder`` of packages is shown so that no socket in it can be reached."""
+        """Return whether a job's ``folder`` of packages is shown so that the guest reaches no socket in it."""
         return shows_through_overlay(plan, folder)
 
     def repeats(self, plan: Plan, job: Job) -> bool:
-        """Return whether the launch of a job that differs in its source alone differs in that alone: nothing is looked
-        up on the host for it, and no space is measured by it."""
+        """Return whether the launch of a job that differs from ``job`` only in its source differs only in that.
+
+        This needs a launch that looks up nothing on the host and whose space does not depend on the source.
+        """
         policy, files = plan.policy, plan.policy.filesystem
         shows_none = files.workspace == "empty" and not (files.read or files.write or job.inputs or job.packages)
         return shows_none and policy.security.read_only_root and not policy.environment.inherit
 
     @contextmanager
     def prepare(self, plan: Plan, job: Job, make_command: Callable[[str], Command]) -> Iterator[Launch]:
-        """Yield the launch. Nothing is taken for it: the warden owns all that a run needs."""
+        """Yield the launch. It holds no resources: the warden owns everything that a run needs."""
         command = make_command(JOB_FOLDER)
         check_paths(plan.policy, plan.facts, command.packages)
         check_workspace(plan)
@@ -146,8 +148,11 @@ def _warm(plan: Plan, job: Job, command: Command, needs: _Needs, variables: Mapp
 
 @lru_cache(maxsize=64)
 def _kept_warm(plan: Plan, needs: _Needs, template: Template, variables: tuple[tuple[str, str], ...]) -> bytes:
-    """Return how the interpreter is kept warm for runs under ``plan``: the same for every job of a kind. So jobs that
-    lay different amounts into the workspace are of different kinds: what their guests may write is bounded exactly."""
+    """Return the encoded zygote for runs under ``plan``: the same for every job of a kind.
+
+    Jobs whose files take different space in the workspace are of different kinds, so that the bound on what their
+    guests write stays exact.
+    """
     policy = plan.policy
     stack = {name: figure for name, figure in rlimits(policy, plan.facts).items() if name == "stack"}
     return warm.warm(
@@ -164,7 +169,7 @@ def _kept_warm(plan: Plan, needs: _Needs, template: Template, variables: tuple[t
 
 @dataclass(frozen=True)
 class _Needs:
-    """What a command needs of its sandbox, as its language and its job say."""
+    """The needs of a command in its sandbox, as language and job state them."""
 
     readable: tuple[str, ...]
     packages: tuple[str, ...]
@@ -176,7 +181,7 @@ class _Needs:
 
 @dataclass(frozen=True)
 class _CommonParts:
-    """All of a launch that is the same for every job of a kind under a plan."""
+    """The parts of a launch that are the same for every job of a kind under a plan."""
 
     base: bytes
     closing: tuple[Step, ...]
@@ -188,9 +193,10 @@ class _CommonParts:
 
 @lru_cache(maxsize=64)
 def _common_parts(plan: Plan, needs: _Needs, own: int, stays_open: bool) -> _CommonParts:
-    """Return what ``plan`` and the language decide. A job that shows files of the host needs the host for longer.
+    """Return the parts that only ``plan`` and the language decide.
 
-    ``own`` is what the sandbox's files take of a writable root.
+    ``own`` is the number of bytes that the sandbox's own files take of a writable root. ``stays_open``: the job's own
+    steps still need paths of the host, so the closing steps come after them.
     """
     policy, facts = plan.policy, plan.facts
     common = (
@@ -226,7 +232,7 @@ def _job_files(files: Iterable[tuple[str, bytes]]) -> list[Step]:
 
 
 def _network(policy: Policy) -> list[Step]:
-    """The steps that bring up a network of the guest's own."""
+    """Return the steps that set up the guest's own network."""
     return [
         *([("loopback",)] if policy.network == "none" else []),
         *([("low_ports",)] if "CAP_NET_BIND_SERVICE" in policy.security.capabilities else []),
@@ -234,7 +240,7 @@ def _network(policy: Policy) -> list[Step]:
 
 
 def _from_identity(plan: Plan) -> tuple[Step, ...]:
-    """Who the guest is, and the walls that stand behind the mounts."""
+    """Return the steps that set the guest's folder and identity, and the protections behind the mounts."""
     policy = plan.policy
     return (
         ("chdir", _workspace(policy)),
@@ -245,7 +251,7 @@ def _from_identity(plan: Plan) -> tuple[Step, ...]:
 
 
 def _limits(policy: Policy, facts: HostFacts, own_tasks: int) -> dict[str, tuple[int, int]]:
-    """Resource limits. Where a group counts tasks it is to be what refuses them, since it alone leaves a counter."""
+    """Return the resource limits. If a group counts tasks, the group must refuse them: only it leaves a counter."""
     limits = rlimits(policy, facts, own_tasks)
     if "nproc" in limits and "pids" in facts.cgroups:
         limits["nproc"] = (limits["nproc"][0] + LOOSE, limits["nproc"][0] + LOOSE)
@@ -257,7 +263,7 @@ def _workspace(policy: Policy) -> str:
 
 
 def _root(policy: Policy, own: int) -> Step:
-    """The root: read-only for the guest, unless the policy says otherwise; then it is what bounds the disk."""
+    """Return the step that makes the root. A root that the policy makes writable also bounds the disk."""
     if policy.security.read_only_root:
         return ("root", _SEALED_ROOT, _ROOT_INODES)
     size, inodes = _disk(policy)
@@ -265,7 +271,7 @@ def _root(policy: Policy, own: int) -> Step:
 
 
 def _writable(policy: Policy, input_bytes: int, names: int) -> list[Step]:
-    """One tmpfs bounds all that the guest can write: the scratch, or the root itself where it is writable."""
+    """Return the steps that make the writable folders. One tmpfs bounds them all: the scratch, or a writable root."""
     mount_targets = [("/tmp", 0o1777), ("/dev/shm", 0o1777)]
     if policy.filesystem.workspace == "empty":
         mount_targets.append((WORKSPACE, 0o755))
@@ -278,7 +284,7 @@ def _writable(policy: Policy, input_bytes: int, names: int) -> list[Step]:
 
 
 def _disk(policy: Policy) -> tuple[int, int]:
-    """Return bytes and inodes of the space that the guest may fill."""
+    """Return the bytes and inodes that the guest may use."""
     figure = policy.limits.figure(Guarantee.DISK)
     size = int(figure) if figure is not None else 1 << 50
     return size, max(64, min(size // _INODE_BYTES, 1 << 20))
@@ -289,7 +295,7 @@ def _pages(content: bytes) -> int:
 
 
 def _system(facts: HostFacts, readable: tuple[str, ...]) -> list[Step]:
-    """The system's programs and the interpreter's folders, read-only, and single files of /etc."""
+    """Return the steps that show the system's programs, the interpreter's folders and single files of /etc."""
     steps: list[Step] = []
     for path, target in facts.system:
         steps.append(("link", path, target) if target else ("bind", path, path, _PROGRAMS))
@@ -305,12 +311,15 @@ def _system(facts: HostFacts, readable: tuple[str, ...]) -> list[Step]:
 
 
 def _files(policy: Policy) -> list[Step]:
-    """The files of /etc that the sandbox makes for itself."""
+    """Return the steps that create the sandbox's own files of /etc."""
     return [("file", path, content, 0o644, False) for path, content in etc_files(policy).items()]
 
 
 def _landlock(policy: Policy, facts: HostFacts) -> list[Step]:
-    """A second wall behind the mounts; its scopes also close abstract sockets where the network is the host's."""
+    """Return the Landlock step, a second protection behind the mounts.
+
+    Its scopes also close abstract sockets if the network is the host's.
+    """
     if not facts.landlock:
         return []
     files = policy.filesystem

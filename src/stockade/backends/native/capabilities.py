@@ -1,4 +1,4 @@
-"""What holds each guarantee under the native backend, given what the host offers."""
+"""The enforcement of each guarantee under the native backend."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _SUPERVISOR = Strength.SUPERVISOR
 
 
 def capabilities(facts: HostFacts) -> dict[Guarantee, Enforcement]:
-    """Return the enforcement of each guarantee: a pure function of the facts."""
+    """Return the enforcement of each guarantee. A pure function of the host facts."""
     return {
         **limits.held(facts),
         Guarantee.WALL_TIME: _wall_time(facts),
         Guarantee.PROCESSES: _processes(facts),
-        Guarantee.DISK: Enforcement("tmpfs size and inodes", _KERNEL, "in the places that the sandbox makes"),
+        Guarantee.DISK: Enforcement("tmpfs size and inodes", _KERNEL, "in the folders that the sandbox makes"),
         Guarantee.FILESYSTEM_READ: Enforcement("mount namespace, new root" + _landlock(facts), _KERNEL),
         Guarantee.FILESYSTEM_WRITE: Enforcement(
             "mount namespace, read-only mounts" + _landlock(facts), _KERNEL, _left_to_namespaces(facts)
@@ -27,7 +27,7 @@ def capabilities(facts: HostFacts) -> dict[Guarantee, Enforcement]:
         Guarantee.PROCESS_VIEW: _process_view(facts),
         Guarantee.IPC: _ipc(facts),
         Guarantee.PRIVILEGES: limits.privileges(
-            facts, "no capabilities, no new privileges, user namespace", "behind a user namespace"
+            facts, "no capabilities, no new privileges, user namespace", "inside a user namespace"
         ),
         Guarantee.NO_SURVIVORS: Enforcement("PID namespace with a trusted init", _KERNEL),
     }
@@ -39,7 +39,7 @@ def _landlock(facts: HostFacts) -> str:
 
 def _left_to_namespaces(facts: HostFacts) -> str:
     if not facts.landlock:
-        return "no Landlock behind the mounts here"
+        return "the mounts have no Landlock behind them here"
     gaps = landlock.closed_later(facts.landlock)
     return f"this kernel's Landlock leaves to the namespaces: {'; '.join(gaps)}" if gaps else ""
 
@@ -47,14 +47,14 @@ def _left_to_namespaces(facts: HostFacts) -> str:
 def _ipc(facts: HostFacts) -> Enforcement:
     note = ""
     if facts.landlock < landlock.SCOPED_SINCE:
-        note = "where the policy opens the host's network, its abstract sockets are in reach (Linux before 6.12)"
+        note = "if the policy opens the host's network, a guest can reach its abstract sockets (Linux before 6.12)"
     return Enforcement("IPC and network namespaces", _KERNEL, note)
 
 
 def _wall_time(facts: HostFacts) -> Enforcement:
     note = "killed within 50 ms"
     if not filters_syscalls(facts):
-        note += ", but a guest can slow down its own init, whose end is its own"
+        note += ", but a guest can slow down its own init, which only delays its own end"
     return Enforcement("timer of the warden", _SUPERVISOR, note)
 
 
@@ -67,7 +67,7 @@ def _processes(facts: HostFacts) -> Enforcement:
 
 
 def _process_view(facts: HostFacts) -> Enforcement:
-    # prlimit(2) asks for the same ids, and an ordinary user has only one of each to give.
+    # prlimit(2) requires equal ids. An ordinary user has only one uid and gid, so init and guest share them.
     held = facts.privileged or filters_syscalls(facts)
-    note = "" if held else "a guest can lower its own init's limits by prlimit, which ends the run"
+    note = "" if held else "a guest can lower the limits of its own init by prlimit, which ends the run"
     return Enforcement("PID namespace, own /proc", _KERNEL, note)

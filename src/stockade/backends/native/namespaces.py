@@ -1,4 +1,4 @@
-"""Why namespaces cannot be had on a host, and what opens them: pure functions over what the probe found."""
+"""Why a host refuses namespaces, and how to allow them: pure functions of the host facts."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ _OPEN_VALUES = {
 }
 _SHOWN = 3
 _CONTAINER = "docker run --security-opt seccomp=unconfined --security-opt systempaths=unconfined --user 65534"
-"""Root of a container is the host's root to the kernel, so a guest of its own would be; another user is none."""
+"""Not root: to the kernel, root in a container is the host's root, and so would its guests be."""
 _APPARMOR = "where the engine loads an AppArmor profile also --security-opt apparmor=unconfined"
 
 
 def why_closed(facts: HostFacts) -> str:
-    """Return why a run cannot have its namespaces, by the step that was refused."""
+    """Return why a run cannot have namespaces, with the step that the kernel refused."""
     reasons = facts.namespace_reasons
     refused = reasons.get("user") or "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
     if _lacks_proc(facts):
         return (
-            f"namespaces can be made here, but no fresh /proc can be mounted in them ({_last(refused)}): parts of the "
-            f"one here are covered ({_some(facts.covered)}), and a guest is never shown the outer one"
+            f"namespaces can be made here, but no fresh /proc can be mounted in them ({_last(refused)}): parts of this "
+            f"/proc are covered ({_some(facts.covered)}), and a guest is never shown the outer one"
         )
     if _is_root_without_rights(facts):
-        return f"{refused.removeprefix('step identity: ')}; this is root without its rights ({reasons.get('root', '')})"
+        return f"{refused.removeprefix('step identity: ')}; this root lacks capabilities ({reasons.get('root', '')})"
     settings = _closed_settings(facts)
     if settings:
         return f"user namespaces are closed here by {', '.join(settings)} ({refused})"
@@ -34,7 +34,7 @@ def why_closed(facts: HostFacts) -> str:
 
 
 def way_to_open(facts: HostFacts) -> str:
-    """Return the command or the setting that lets a run have its namespaces."""
+    """Return the command or the setting that allows namespaces."""
     settings = _closed_settings(facts)
     if settings and not _lacks_proc(facts) and not _is_root_without_rights(facts):
         return "sudo sysctl -w " + " ".join(settings[name] for name in settings)
@@ -60,7 +60,7 @@ def _is_root_without_rights(facts: HostFacts) -> bool:
 
 
 def _closed_settings(facts: HostFacts) -> dict[str, str]:
-    """Return each setting that closes user namespaces, as ``NAME=VALUE`` that opens them."""
+    """Return each setting that forbids user namespaces, with the ``NAME=VALUE`` that allows them."""
     return {
         name: f"{name}={_OPEN_VALUES[name]}"
         for name, value in facts.settings.items()

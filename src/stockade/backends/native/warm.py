@@ -1,4 +1,4 @@
-"""Runs from a warm interpreter, by the native backend: the steps of its processes. A pure function."""
+"""The steps of a warm interpreter's processes under the native backend. Pure functions."""
 
 from __future__ import annotations
 
@@ -21,26 +21,28 @@ if TYPE_CHECKING:
     from stockade.runs.job import Job, Template
 
 _PACKAGE = str(Path(linux.__file__).parents[1])
-_OWN_SPACE = (16 << 20, 4096)  # what modules may write while they are imported
-_JOB_SPACE = (1 << 30, 8192)  # nobody but the sandbox itself writes there
+_OWN_SPACE = (16 << 20, 4096)  # bytes and inodes that modules can write while they are imported
+_JOB_SPACE = (1 << 30, 8192)  # only the sandbox itself writes there
 _READ_AT_START = ("PYTHON", "RUBY", "GEM_", "BUNDLE_", "LD_", "LC_", "LANG", "MALLOC_", "GLIBC_")
-"""Variables that an interpreter, or the C library below it, reads when it starts and never again."""
+"""Variables that an interpreter or its C library reads only when it starts."""
 _BRINGS_CODE = ("PYTHON", "RUBY", "GEM_", "BUNDLE_", "LD_", "GCONV_PATH", "HOME")
-"""Variables by which an interpreter comes, while it starts, by code from wherever they say: what waits to be copied is
-no guest, and runs nothing of the kind."""
+"""Variables that make an interpreter run code from the places they name while it starts. A zygote is not a guest, so it
+must not run such code."""
 _BRINGS_NONE = ("PYTHONHASHSEED", "PYTHONUNBUFFERED", "PYTHONUTF8", "PYTHONIOENCODING", "PYTHONDONTWRITEBYTECODE")
 
 
 def obstacle(plan: Plan, job: Job, readable: tuple[str, ...], packages: tuple[str, ...]) -> str:
-    """Return why no copy can stand in for a fresh interpreter; empty if one can: the same guarantees, and nothing to be
-    shown that a copy could not reach any more."""
+    """Return why a worker cannot replace a fresh interpreter for ``job``, or an empty text if it can.
+
+    A worker must hold the same guarantees, and it can no longer reach host files that only this job shows.
+    """
     if job.warm is False:
-        return "warm=False forbids a copy"
+        return "warm=False forbids a warm interpreter"
     lasting = _obstacle(plan, readable, packages)
     if lasting:
         return lasting
     if job.inputs:
-        return "files of the host are shown in the workspace"
+        return "the job shows files of the host in the workspace"
     for name in job.environment:
         if name.startswith((*_READ_AT_START, *_BRINGS_CODE)):
             return f"{name} is read when an interpreter starts"
@@ -49,7 +51,7 @@ def obstacle(plan: Plan, job: Job, readable: tuple[str, ...], packages: tuple[st
 
 @lru_cache(maxsize=64)
 def _obstacle(plan: Plan, readable: tuple[str, ...], packages: tuple[str, ...]) -> str:
-    """Return what of the plan itself stands in the way."""
+    """Return why no job under ``plan`` can use a worker, or an empty text."""
     policy = plan.policy
     files = policy.filesystem
     variables = {*policy.environment.inherit, *policy.environment.set} - {*_BRINGS_NONE}
@@ -59,15 +61,15 @@ def _obstacle(plan: Plan, readable: tuple[str, ...], packages: tuple[str, ...]) 
     ]
     workspace = files.workspace != "empty" or files.way == "read"
     reasons = {
-        "no filter keeps a guest from the limits of its keeper (prlimit(2))": not filters_syscalls(plan.facts),
+        "no filter stops a guest from changing the limits of its worker (prlimit(2))": not filters_syscalls(plan.facts),
         "the network is the host's": policy.network != "none",
-        "the workspace is a folder of the host, or cannot be written": workspace,
-        "folders of the host can be written": bool(files.writable),
-        "the root can be written": not policy.security.read_only_root,
-        "security.host_uid names one uid for all": policy.security.host_uid is not None,
-        "security.syscalls_file may open key rings, which guests share": policy.security.syscalls_file is not None,
-        f"{bringing} may have an interpreter run code of anybody's while it starts": bool(bringing),
-        f"{', '.join(below)} would be covered": bool(below),
+        "the workspace is a folder of the host, or is read-only": workspace,
+        "the guest can write to folders of the host": bool(files.writable),
+        "the guest can write to the root": not policy.security.read_only_root,
+        "security.host_uid names one uid for all runs": policy.security.host_uid is not None,
+        "security.syscalls_file can allow key rings, which guests share": policy.security.syscalls_file is not None,
+        f"{bringing} can make an interpreter run foreign code while it starts": bool(bringing),
+        f"the worker's mounts would cover {', '.join(below)}": bool(below),
     }
     return next((reason for reason, holds in reasons.items() if holds), "")
 
@@ -83,10 +85,10 @@ def warm(
     sealed: Sequence[Step],
     limits: Step,
 ) -> Warm:
-    """Return how to keep ``template`` warm.
+    """Return the steps and arguments that start ``template`` as a zygote, its workers and their guests.
 
-    ``root`` makes the root with the system in it, ``shown`` what else is there to read, ``network`` brings the
-    network up, ``scratch`` makes what the guest can write, and ``sealed`` is all from the guest's folder on.
+    ``root`` makes the root with the system in it, ``shown`` adds other readable paths, ``network`` sets the network up,
+    and ``scratch`` makes the writable folders. ``sealed`` holds all steps from the change to the guest's folder on.
     """
     own = [("scratch", *_OWN_SPACE, mount_targets) for name, *_, mount_targets in scratch if name == "scratch"]
     files: list[Step] = [("bind", origin, path, FILE) for origin, path in template.shown]
@@ -104,7 +106,8 @@ def warm(
         ("chdir", "/"),
         limits,
     ]
-    named = [step for step in sealed if step[0] in ("chdir", "landlock")]  # which name what the room is made of
+    # These steps name folders among the guest's mounts.
+    named = [step for step in sealed if step[0] in ("chdir", "landlock")]
     mounts: list[Step] = [*scratch, ("job_mount", JOB_FOLDER, *_JOB_SPACE), *named]
     guest: list[Step] = [("own_ipc",)]
     guest += [("landlock",) if step[0] == "landlock" else step for step in sealed if step[0] != "chdir"]

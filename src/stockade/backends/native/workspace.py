@@ -1,4 +1,4 @@
-"""The steps that show paths of the host, and a project as its policy says: pure functions, but for two checks."""
+"""The steps that show host paths and the project. Pure functions, except two checks."""
 
 from __future__ import annotations
 
@@ -22,26 +22,28 @@ OVERLAY_INODES = overlay.INODES
 
 
 def check_workspace(plan: Plan) -> None:
-    """Refuse what cannot be had here, with what can."""
+    """Refuse an access mode that this host cannot offer, and name one that it can."""
     policy = plan.policy
     path, way = policy.filesystem.workspace, policy.filesystem.way
     check_protected(policy)
     if way not in ("overlay", "copy"):
         return
     if not policy.security.read_only_root:
-        raise JobError(f"filesystem.access: {way!r} needs security.read_only_root: its own space must be out of reach")
+        raise JobError(
+            f"filesystem.access: {way!r} needs security.read_only_root: the guest must not reach the changes"
+        )
     if way == "copy":
         return
     if plan.facts.no_overlay:
         raise JobError(
             f"filesystem.access: no overlay file system can be mounted here ({plan.facts.no_overlay}); "
-            f"access='copy' does without"
+            f"access='copy' does not need one"
         )
     below = _mounted_below(path)
     if below and not plan.facts.privileged:
         raise JobError(
-            f"filesystem.access: {below} is mounted below the workspace, and an overlay over that is for root alone; "
-            f"access='copy' leaves it out"
+            f"filesystem.access: {below} is mounted below the workspace, and only root can overlay a mount; "
+            f"access='copy' leaves the mount out"
         )
 
 
@@ -52,15 +54,18 @@ def _mounted_below(path: str) -> str:
 
 
 def shows_through_overlay(plan: Plan, folder: str) -> bool:
-    """Return whether ``folder`` can be shown through an overlay of its own: sockets and named pipes of the host in it
-    are out of reach there. What is mounted below the folder would not be seen."""
+    """Return whether ``folder`` can be shown through an overlay of its own.
+
+    Through an overlay, a guest cannot reach the host's sockets and named pipes in the folder. The overlay would hide
+    a mount below the folder, so such a folder is not shown in this way.
+    """
     files = plan.policy.filesystem
     fits = not plan.facts.no_overlay and plan.policy.security.read_only_root
     return fits and files.sockets == "closed" and not files.shows_host and not _mounted_below(folder)
 
 
 def bound(plan: Plan, readable: tuple[str, ...], packages: tuple[str, ...], job: Job | None) -> list[Step]:
-    """Return the steps that show paths of the host, outer ones first; the workspace is one of them."""
+    """Return the steps that show host paths, outer ones first. The workspace is one of them."""
     steps: list[Step] = []
     policy = plan.policy
     through_overlay = () if plan.closes_sockets or policy.filesystem.sockets == "open" else packages
@@ -87,5 +92,5 @@ def _project(policy: Policy, job: Job, project: Project, attributes: tuple[str, 
 
 
 def _is_there(project: Project, name: str) -> bool:
-    """Return whether a name can be protected by a mount: what is not there is only never committed."""
+    """Return whether a mount can protect ``name``. A missing name is protected only in that it is never committed."""
     return project.access == "write" or (name in project.entries and not project.hides(name))

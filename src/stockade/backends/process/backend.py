@@ -1,7 +1,7 @@
 """The process backend: an ordinary process under resource limits, Landlock and a system-call filter.
 
-For hosts where no namespaces can be made. What it cannot hold, it says: other processes can be seen, and nothing
-bounds the sum of what is written. ``landlock`` is the same, where Landlock must be there.
+For hosts that allow no namespaces. The plan names the guarantees that this backend cannot hold: a guest can see other
+processes, and nothing bounds the sum of what it writes. ``landlock`` is the same backend, but requires Landlock.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from stockade.runs.job import Command, Job
 
 _BASE = encode_steps((("session",),))
-# Not /proc/self as a whole: below it are the host's mounts and its network's tables.
+# Not all of /proc/self: it also holds the host's mounts and the tables of its network.
 _OF_ITSELF = (
     "/proc/meminfo",
     "/proc/cpuinfo",
@@ -48,7 +48,7 @@ _OF_ITSELF = (
 
 
 class Process:
-    """Needs no namespaces; shares the host's."""
+    """Runs guests without namespaces: they share the host's."""
 
     name = "process"
     isolation = Isolation.PROCESS
@@ -58,25 +58,25 @@ class Process:
     )
 
     def availability(self, facts: HostFacts) -> Availability:
-        """Return whether a guest can be kept from its own supervisor here."""
+        """Return whether this host can stop a guest from killing its own supervisor."""
         if facts.uid == 0 or facts.landlock >= SCOPED_SINCE or filters_syscalls(facts):
             return Availability(usable=True)
         return Availability(
             usable=False,
-            reason="a guest with your own uid could kill its supervisor: neither Landlock (ABI 6) nor seccomp is here",
+            reason="a guest with your own uid could kill its supervisor: Landlock (ABI 6) and seccomp are missing",
             remedy="start it as root, which gives each run a uid of its own, or use Linux 6.12 or newer",
         )
 
     def capabilities(self, facts: HostFacts, policy: Policy) -> Mapping[Guarantee, Enforcement]:
-        """Return what holds each guarantee here."""
+        """Return the enforcement of each guarantee on this host."""
         return capabilities(facts, policy)
 
     @contextmanager
     def prepare(self, plan: Plan, job: Job, make_command: Callable[[str], Command]) -> Iterator[Launch]:
-        """Yield the launch. The keeper of the cell removes the folder that the run makes."""
+        """Yield the launch. The reaper of the instance removes the run's folder."""
         _check_workspace(plan, job, self.name)
         if not plan.policy.security.read_only_root:
-            raise JobError(f"security.read_only_root: the {self.name} backend has no root of its own to write to")
+            raise JobError(f"security.read_only_root: the {self.name} backend gives the guest no root of its own")
         place = places.name(secrets.token_hex(8))
         command = make_command(f"{place}/job")
         check_paths(plan.policy, plan.facts, command.packages)
@@ -84,7 +84,7 @@ class Process:
 
 
 class Landlock(Process):
-    """The same, and Landlock must be there."""
+    """The process backend, on hosts that have Landlock."""
 
     name = "landlock"
 
@@ -100,7 +100,7 @@ class Landlock(Process):
 
 
 def launch(plan: Plan, job: Job, command: Command, place: str) -> Launch:
-    """Return the launch of ``command``, whose files are laid into the fresh folder ``place``."""
+    """Return the launch of ``command``. The files of the command are written into the fresh folder ``place``."""
     policy, facts = plan.policy, plan.facts
     bound, isolated = _bound(policy)
     workspace = bound or f"{place}/workspace"
@@ -137,7 +137,7 @@ def launch(plan: Plan, job: Job, command: Command, place: str) -> Launch:
             *(("link", f"{workspace}/{name}", target) for name, target in shown.items()),
             *collect_steps(policy, job, workspace),
             ("chdir", workspace),
-            *_limits(plan, command.own_tasks),  # worked out here, where /proc can still be read
+            *_limits(plan, command.own_tasks),  # before Landlock, because this step still reads /proc
             *_landlock(plan, command, place, tuple(shown.values())),
             *filter_steps(plan),
         ),
@@ -151,14 +151,14 @@ def launch(plan: Plan, job: Job, command: Command, place: str) -> Launch:
 
 
 def _bound(policy: Policy) -> tuple[str, bool]:
-    """Return the folder of the host that the guest works in itself, if it is not a copy; and whether it is one."""
+    """Return the host folder in which the guest works directly, and whether the guest works in a copy instead."""
     files = policy.filesystem
     isolated = files.way in ("overlay", "copy")
     return ("" if files.workspace == "empty" or isolated else files.workspace), isolated
 
 
 def _check_workspace(plan: Plan, job: Job, name: str) -> None:
-    """Refuse what takes mounts of one's own."""
+    """Refuse the parts of a policy that need a mount namespace."""
     files = plan.policy.filesystem
     if job.project is not None and job.project.hidden and files.way in ("read", "write"):
         raise JobError(
@@ -167,11 +167,13 @@ def _check_workspace(plan: Plan, job: Job, name: str) -> None:
         )
     if files.kept and files.way == "write":
         raise JobError(
-            f"filesystem.protected: the {name} backend cannot except a path from a folder that may be written; "
+            f"filesystem.protected: the {name} backend cannot protect a path inside a writable folder; "
             f"access='copy' never commits it, the native backend protects it"
         )
     if files.workspace == "empty" and files.way == "read" and not plan.facts.landlock and plan.facts.uid != 0:
-        raise JobError(f"filesystem.access: without Landlock the {name} backend cannot keep a workspace from its user")
+        raise JobError(
+            f"filesystem.access: without Landlock the {name} backend cannot make a workspace read-only for its user"
+        )
 
 
 def _landlock(plan: Plan, command: Command, place: str, shown: tuple[str, ...]) -> list[Step]:
@@ -199,7 +201,10 @@ def _landlock(plan: Plan, command: Command, place: str, shown: tuple[str, ...]) 
 
 
 def _limits(plan: Plan, own_tasks: int) -> list[Step]:
-    """Resource limits. RLIMIT_NPROC counts all tasks of a uid: what decides where no group counts those of the run."""
+    """Return the steps that set resource limits.
+
+    RLIMIT_NPROC counts all tasks of a uid. It decides only if no control group counts the tasks of the run.
+    """
     limits = rlimits(plan.policy, plan.facts, own_tasks)
     count = limits.pop("nproc", None)
     if count is None:

@@ -1,4 +1,4 @@
-"""What holds each guarantee for a guest that shares the host's namespaces."""
+"""The enforcement of each guarantee for a guest that shares the host's namespaces."""
 
 from __future__ import annotations
 
@@ -15,42 +15,43 @@ if TYPE_CHECKING:
 
 _KERNEL = Strength.KERNEL
 _SUPERVISOR = Strength.SUPERVISOR
-_TRUNCATE = 3  # the Landlock ABI that holds truncate(2)
+_TRUNCATE = 3  # the first Landlock ABI that restricts truncate(2)
 _NO_NAMESPACES = "a backend with namespaces holds it"
 
 
 def capabilities(facts: HostFacts, policy: Policy) -> dict[Guarantee, Enforcement]:
-    """Return the enforcement of each guarantee: a pure function of facts and policy."""
+    """Return the enforcement of each guarantee. A pure function of facts and policy."""
     return {
         **limits.held(facts),
         Guarantee.WALL_TIME: Enforcement("timer of the warden", _SUPERVISOR, "killed within 50 ms"),
         Guarantee.PROCESSES: _processes(facts),
         Guarantee.DISK: Enforcement.absent(
-            f"nothing bounds the sum of what is written to the run's folder; file_size bounds each file; "
-            f"{_NO_NAMESPACES}"
+            f"nothing bounds the sum of the files in the run's folder; file_size bounds each file; {_NO_NAMESPACES}"
         ),
         Guarantee.FILESYSTEM_READ: _read(facts),
         Guarantee.FILESYSTEM_WRITE: _write(facts),
         Guarantee.NETWORK: _network(facts),
         Guarantee.PROCESS_VIEW: Enforcement.absent(
-            f"the host's processes can be told by their numbers; {_reach(facts)}; {_NO_NAMESPACES}"
+            f"a guest can find out which process numbers exist on the host; {_reach(facts)}; {_NO_NAMESPACES}"
         ),
         Guarantee.IPC: _ipc(facts, policy),
         Guarantee.PRIVILEGES: _privileges(facts),
         Guarantee.ENVIRONMENT: Enforcement(
-            "execve with a fresh environment", _KERNEL, "the host's name is no part of it, and can be read"
+            "execve with a fresh environment",
+            _KERNEL,
+            "the environment lacks the host's name, but a guest can read it elsewhere",
         ),
         Guarantee.NO_SURVIVORS: Enforcement(
-            "a trusted keeper adopts and ends every descendant",
+            "a trusted reaper adopts and ends every descendant",
             _SUPERVISOR,
-            "if somebody outside kills the keeper, its parent does as much; if both, what runs goes on",
+            "if another process kills the reaper, its parent ends them; if both are killed, descendants keep running",
         ),
     }
 
 
 def _privileges(facts: HostFacts) -> Enforcement:
     held = limits.privileges(facts, "no capabilities, no new privileges")
-    devices = "device nodes in folders that are shown can be used, as their modes say"
+    devices = "a guest can use device nodes in shown folders, as far as their modes allow"
     return Enforcement(held.mechanism, held.strength, f"{held.note}; {devices}")
 
 
@@ -62,22 +63,28 @@ def _processes(facts: HostFacts) -> Enforcement:
     return Enforcement(
         "RLIMIT_NPROC above what the caller runs",
         _KERNEL,
-        "tasks: threads count; those of the caller that end meanwhile make room, those that begin take it",
+        "tasks: threads count; the bound is off by the caller's own tasks that start or end during the run",
     )
 
 
 def _read(facts: HostFacts) -> Enforcement:
     if facts.landlock:
-        note = "names, sizes and owners of other files can still be looked up, as far as their permissions go"
+        note = "a guest can still look up names, sizes and owners of other files, as far as permissions allow"
         return Enforcement(f"Landlock ABI {facts.landlock}", _KERNEL, note)
-    return Enforcement.absent(f"this kernel has no Landlock: whatever {_whose(facts)} may read; {_NO_NAMESPACES}")
+    return Enforcement.absent(
+        f"this kernel has no Landlock: a guest reads whatever {_whose(facts)} can read; {_NO_NAMESPACES}"
+    )
 
 
 def _write(facts: HostFacts) -> Enforcement:
     if not facts.landlock:
-        return Enforcement.absent(f"this kernel has no Landlock: whatever {_whose(facts)} may write; {_NO_NAMESPACES}")
+        return Enforcement.absent(
+            f"this kernel has no Landlock: a guest writes whatever {_whose(facts)} can write; {_NO_NAMESPACES}"
+        )
     if not filters_syscalls(facts):
-        return Enforcement.absent("mode, owner, times and attributes of files are for a filter to hold; none is here")
+        return Enforcement.absent(
+            "only a filter can protect mode, owner, times and attributes of files, and no filter can be loaded here"
+        )
     how = f"Landlock ABI {facts.landlock}"
     if facts.landlock < _TRUNCATE:
         gap = landlock.closed_later(facts.landlock)[0]
@@ -90,7 +97,7 @@ def _write(facts: HostFacts) -> Enforcement:
 def _network(facts: HostFacts) -> Enforcement:
     if not filters_syscalls(facts):
         return Enforcement.absent(f"no filter can be loaded here, and Landlock knows only TCP; {_NO_NAMESPACES}")
-    return Enforcement("seccomp filter", _KERNEL, "no socket can be made but pairs; not even a loopback")
+    return Enforcement("seccomp filter", _KERNEL, "a guest can make only socket pairs; it has not even a loopback")
 
 
 def _ipc(facts: HostFacts, policy: Policy) -> Enforcement:
@@ -98,12 +105,12 @@ def _ipc(facts: HostFacts, policy: Policy) -> Enforcement:
         return Enforcement.absent(f"no filter can be loaded here; {_NO_NAMESPACES}")
     if policy.network == "host":
         return Enforcement.absent(
-            "with the host's network come unix sockets of the host, named ones as far as permissions go; "
+            "the host's network includes its Unix sockets; those with a path are open as far as permissions allow; "
             f"{_NO_NAMESPACES}"
         )
     if not facts.landlock:
-        return Enforcement("seccomp filter", _KERNEL, "shared memory in files is as open as other files")
-    return Enforcement(f"seccomp filter, Landlock ABI {facts.landlock}", _KERNEL, "none at all, inside either")
+        return Enforcement("seccomp filter", _KERNEL, "shared memory in files is protected only as other files are")
+    return Enforcement(f"seccomp filter, Landlock ABI {facts.landlock}", _KERNEL, "no IPC, not even inside the sandbox")
 
 
 def _reach(facts: HostFacts) -> str:

@@ -1,1 +1,1 @@
-"""What several backends have in common."""
+"""Code that several backends share."""

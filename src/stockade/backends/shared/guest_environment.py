@@ -1,4 +1,4 @@
-"""What a guest finds around itself, alike for every backend: its environment, and paths of the host."""
+"""The guest's environment variables and the host paths that it sees. All backends share this code."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 WORKSPACE = "/workspace"
 MOUNT_TARGETS = ("/tmp", "/dev/shm", WORKSPACE)
-"""What a root of its own has to write to; a host folder below one of these is laid over it."""
+"""The writable folders of a sandbox with its own root. A host folder below one of them is mounted over it."""
 HOST_NAME = "stockade"
 DEVICES = ("null", "zero", "full", "random", "urandom")
-"""The devices of /dev that a guest may use."""
+"""The devices of /dev that a guest can use."""
 _NETWORK_FILES = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/ssl", "/etc/ca-certificates")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _ENVIRONMENT = {"PATH": _PATH, "LANG": "C.UTF-8"}
@@ -36,21 +36,24 @@ class Showing(Enum):
     """How a path of the host is shown."""
 
     PROGRAM = "program"
-    """The system's own, whose symbolic links are followed."""
+    """A path of the system itself, whose symbolic links are followed."""
     READ = "read"
     WRITE = "write"
 
 
 def environment(policy: Policy, job: Job, command: Command, home: str = "/tmp") -> dict[str, str]:
-    """Return the guest's environment: a few fixed names, and what language, policy and job say, the later over all."""
+    """Return the guest's environment: fixed names, then those of language, policy and job. Later ones win."""
     inherited = {name: os.environ[name] for name in policy.environment.inherit if name in os.environ}
     fixed = {**_ENVIRONMENT, **_pools(policy), "HOME": home, "TMPDIR": home, **command.environment}
     return {**fixed, **inherited, **policy.environment.set, **job.environment}
 
 
 def _pools(policy: Policy) -> dict[str, str]:
-    """Return how many threads libraries of linear algebra may start for themselves: by their own rule one for each
-    processor, which on a large host is past the limit on processes, and a program may load two or three of them."""
+    """Return variables that bound the threads of linear-algebra libraries.
+
+    Such a library starts one thread for each processor by default. On a large host that exceeds the limit on
+    processes, and a program can load two or three of these libraries.
+    """
     most = policy.limits.figure(Guarantee.PROCESSES)
     if most is None:
         return {}
@@ -59,12 +62,12 @@ def _pools(policy: Policy) -> dict[str, str]:
 
 
 def network_files() -> tuple[str, ...]:
-    """Return the files of the host that looking up names and trusting certificates takes."""
+    """Return the host files that the guest needs to look up names and to verify certificates."""
     return tuple(path for path in _NETWORK_FILES if Path(path).exists())
 
 
 def etc_files(policy: Policy) -> dict[str, bytes]:
-    """Return the files of /etc that a sandbox with a root of its own makes for itself."""
+    """Return the files of /etc that a sandbox with its own root creates."""
     uid = policy.security.uid
     user = f"guest:x:{uid}:{uid}:guest:/tmp:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n"
     made = {"/etc/passwd": user.encode(), "/etc/group": f"guest:x:{uid}:\nnogroup:x:65534:\n".encode()}
@@ -75,7 +78,7 @@ def etc_files(policy: Policy) -> dict[str, bytes]:
 
 
 def program_folders(facts: HostFacts, readable: Iterable[str]) -> list[str]:
-    """Return the interpreter's folders that are not among the system's, nor below what is laid over the root."""
+    """Return the interpreter's folders that are neither part of the system nor below a mount target."""
     shown = [path for path, target in facts.system if not target]
     found: list[str] = []
     for folder in readable:
@@ -85,7 +88,7 @@ def program_folders(facts: HostFacts, readable: Iterable[str]) -> list[str]:
 
 
 def host_paths(policy: Policy, readable: Iterable[str], packages: Iterable[str] = ()) -> list[tuple[str, Showing]]:
-    """Return the paths of the host to show, outer ones first, so that an inner one is laid over the outer."""
+    """Return the host paths to show, outer ones first, so that an inner path is mounted over an outer one."""
     files = policy.filesystem
     shown = {path: Showing.PROGRAM for path in readable if lies_below(path, MOUNT_TARGETS)}
     shown |= dict.fromkeys((*files.read, *packages), Showing.READ)
@@ -103,23 +106,23 @@ def lies_below(path: str, folders: Iterable[str]) -> bool:
 
 
 def check_workspace(policy: Policy) -> None:
-    """Refuse a workspace that is no folder, that a link leads to, or in which other runs have theirs."""
+    """Refuse a workspace that is not a folder, is reached through a link, or holds the folders of other runs."""
     if policy.filesystem.workspace != "empty":
         _check_own(policy.filesystem.workspace)
         if not Path(policy.filesystem.workspace).is_dir():
-            raise JobError(f"filesystem.workspace: {policy.filesystem.workspace} is no folder")
+            raise JobError(f"filesystem.workspace: {policy.filesystem.workspace} is not a folder")
         _check_direct(policy.filesystem.workspace)
 
 
 def _check_direct(path: str) -> None:
     try:
         real = os.path.realpath(path)
-    except OSError as error:  # it was a link a moment ago
-        raise JobError(f"filesystem: {path} changes while it is looked at: {error.strerror}") from None
+    except OSError as error:  # the path was a link a moment ago
+        raise JobError(f"filesystem: {path} changed while it was checked: {error.strerror}") from None
     if real != path:
         raise JobError(
-            f"filesystem: {path} is reached through a symbolic link, which an earlier guest may have planted; "
-            f"name {real} if that is meant"
+            f"filesystem: {path} is reached through a symbolic link, which an earlier guest can have made; "
+            f"name {real} if you mean that path"
         )
 
 
@@ -127,8 +130,8 @@ def _check_own(path: str) -> None:
     own = places.own_in(path)
     if own:
         raise JobError(
-            f"filesystem: {path} cannot be shown: stockade keeps the folders of other runs there ({own}); name the "
-            f"folder below it that is meant, or work in another place than {places.FOLDER}"
+            f"filesystem: {path} cannot be shown: stockade keeps the folders of other runs there ({own}); name a "
+            f"folder below it, or use a folder outside {places.FOLDER}"
         )
 
 
@@ -141,62 +144,64 @@ def copy_steps(policy: Policy, job: Job, target: str) -> list[Step]:
 
 
 def collect_steps(policy: Policy, job: Job, workspace: str) -> list[Step]:
-    """Return the step that hands out the workspace, where that is not done by what makes it."""
+    """Return the step that gives the collector the workspace, unless the step that makes the workspace does so."""
     if not job.artifacts or policy.filesystem.way != "write":
         return []
     return [("collect_from", workspace, policy.filesystem.workspace != "empty")]
 
 
 def check_protected(policy: Policy) -> None:
-    """Refuse to protect what is not there from a guest that could make it."""
+    """Refuse to protect a path that does not exist, because the guest could create it."""
     files = policy.filesystem
     for name in files.kept if files.way == "write" else ():
         if not Path(files.workspace, name).exists():
             raise JobError(
-                f"filesystem.protected: {name} is not in {files.workspace}, and only what is there can be kept from "
-                f"being written; make it, leave it out of the list, or take access='overlay', where nothing is there "
-                f"for real until it is committed"
+                f"filesystem.protected: {name} is not in {files.workspace}; only an existing path can be protected; "
+                f"create it, leave it out of the list, or use access='overlay', where the host's folder does not "
+                f"change before a commit"
             )
 
 
 def check_reachable(paths: Iterable[str]) -> None:
-    """Say before anything starts which path lies where a uid without any rights of its own cannot go."""
+    """Refuse paths that a uid without any rights cannot reach, before anything starts."""
     for path in dict.fromkeys(paths):
         for folder in Path(path).parents if path.startswith("/") else ():
             if folder.is_dir() and not folder.stat().st_mode & stat.S_IXOTH:
                 raise JobError(
                     f"{path} cannot be reached by the guest, which has a uid of its own: {folder} is closed to "
-                    f"others; open that folder, name another place or interpreter, or use the native backend"
+                    f"others; open that folder, use another folder or interpreter, or use the native backend"
                 )
 
 
 def check_nesting(policy: Policy, engine: str, packages: Iterable[str] = ()) -> None:
-    """Refuse what an engine would look up below a folder in which a guest may plant links at the same time."""
+    """Refuse a path below a writable folder: a guest could make links there while the engine looks the path up."""
     files = policy.filesystem
     workspace = () if files.workspace == "empty" else (files.workspace,)
     for path in dict.fromkeys((*files.read, *files.writable, *workspace, *packages)):
         outer = next((each for each in files.writable if each != path and lies_below(path, (each,))), None)
         if outer is not None:
             raise JobError(
-                f"filesystem: {path} lies in {outer}, where a guest may put a link in its place before {engine} looks; "
-                f"name one of the two, or use the native backend, which follows no link"
+                f"filesystem: {path} lies in {outer}, where a guest can replace it by a link before {engine} uses it; "
+                f"name only one of the two, or use the native backend, which follows no links"
             )
 
 
 def check_paths(policy: Policy, facts: HostFacts, packages: Iterable[str] = ()) -> None:
-    """Say before anything starts which path of the policy or which folder of packages is not there, or cannot be
-    written by the guest."""
+    """Refuse missing paths of the policy, missing packages, sockets, and folders that the guest cannot write to.
+
+    The check comes before anything starts, so the error can name the path.
+    """
     shown = [*policy.filesystem.read, *policy.filesystem.write, *packages]
     check_workspace(policy)
     for path in shown:
         _check_own(path)
         if not Path(path).exists():
-            raise JobError(f"filesystem: {path} is not there")
+            raise JobError(f"filesystem: {path} does not exist")
         _check_direct(path)
         if policy.filesystem.sockets == "closed" and Path(path).is_socket():
             raise JobError(
                 f"filesystem: {path} is a Unix socket, through which a guest reaches the process that listens there; "
-                f"leave it out, or say filesystem.sockets='open' if that is meant"
+                f"leave it out, or set filesystem.sockets='open' if the guest may do that"
             )
     for path in policy.filesystem.writable:
         status = Path(path).stat()

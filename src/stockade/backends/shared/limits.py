@@ -1,4 +1,4 @@
-"""The limits of a run, alike for every backend: what holds each here, and the figures that a launch carries."""
+"""The limits that all backends share: their enforcement on this host, and their figures in a launch."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ if TYPE_CHECKING:
 _KERNEL = Strength.KERNEL
 _SUPERVISOR = Strength.SUPERVISOR
 _SLOW_READS = (
-    "from each disk; what the page cache has is free; whoever else wants a page that is being read so slowly waits too"
+    "from each disk; reads from the page cache are free; other processes that need a page that is being read wait too"
 )
 _AFTER_OOM = (
-    "the warden ends the tree after an oom_kill, and when answers of netlink, connections that nobody accepts and "
-    "locks on files, which the group does not count, fill the rest: looked at every 100 ms"
+    "the warden ends the tree after an oom_kill; every 100 ms it also counts netlink answers, connections that nobody "
+    "accepts and file locks, which the group does not count, and ends the tree if they fill the rest"
 )
 _UNCOUNTED = (
-    "buffers of TCP and UDP have a bound of their own, of the same size, and the warden ends the tree when both "
+    "buffers of TCP and UDP have a separate bound of the same size, and the warden ends the tree when both "
     "together reach the limit: worst case twice the limit for 100 ms"
 )
 LOOSE = 64
-"""By how much RLIMIT_NPROC exceeds the limit where the run's group counts exactly: others may have the uid too."""
+"""The margin of RLIMIT_NPROC where the run's group counts exactly, because other processes can have the same uid."""
 _SIGNALS = 1024
-"""Signals and timers that wait at a time, of all processes of an account: the kernel allows an account some thousands
-(RLIMIT_SIGPENDING), of which a guest takes no more than this."""
+"""RLIMIT_SIGPENDING: the most signals and timers that can be pending for all processes of an account. The kernel allows
+an account some thousands; a guest can use at most this many of them."""
 FILTERED_MACHINES = ("x86_64", "aarch64")
 
 
 def held(facts: HostFacts) -> dict[Guarantee, Enforcement]:
-    """Return what holds the limits that need nothing but the kernel and the warden, and what comes with an exec."""
+    """Return the enforcement of the guarantees that rest only on the kernel, the warden and a fresh exec."""
     return {
         Guarantee.CPU_TIME: _cpu_time(facts),
         Guarantee.CPU_RATE: _cpu_rate(facts),
@@ -45,7 +45,7 @@ def held(facts: HostFacts) -> dict[Guarantee, Enforcement]:
         Guarantee.OPEN_FILES: Enforcement("RLIMIT_NOFILE", _KERNEL, "of each process"),
         Guarantee.FILE_SIZE: Enforcement("RLIMIT_FSIZE", _KERNEL),
         Guarantee.IO_READ: _io_read(facts),
-        Guarantee.OUTPUT: Enforcement("counted by the warden", _SUPERVISOR, "exact: what is past it is not kept"),
+        Guarantee.OUTPUT: Enforcement("counted by the warden", _SUPERVISOR, "exact: bytes past the limit are dropped"),
         Guarantee.OPERATIONS: Enforcement(
             "counted by the language's agent", Strength.COOPERATIVE, "Python and Ruby source only"
         ),
@@ -58,9 +58,9 @@ def held(facts: HostFacts) -> dict[Guarantee, Enforcement]:
 
 
 def rlimits(policy: Policy, facts: HostFacts, own_tasks: int = 1) -> dict[str, tuple[int, int]]:
-    """Resource limits of every process; what a control group holds better is a second wall here.
+    """Return the resource limits of every process. Where a control group counts better, they are a second bound.
 
-    ``own_tasks`` are the interpreter's, of which one is the job's first as well.
+    ``own_tasks`` is the number of tasks of the interpreter itself, including the first task of the job.
     """
     figure = policy.limits.figure
     limits = {"memlock": (1 << 16, 1 << 16), "msgqueue": (0, 0), "rtprio": (0, 0), "sigpending": (_SIGNALS, _SIGNALS)}
@@ -78,7 +78,7 @@ def rlimits(policy: Policy, facts: HostFacts, own_tasks: int = 1) -> dict[str, t
             limits[name] = (int(value), int(value))
     cpu = figure(Guarantee.CPU_TIME)
     if cpu is not None:
-        seconds = int(cpu) + 1  # counts the set-up's own time as well, so it may not come before the watch
+        seconds = int(cpu) + 1  # RLIMIT_CPU also counts the set-up, so it must not end the run before the meter does
         limits["cpu"] = (seconds, seconds + 1)
     memory = figure(Guarantee.MEMORY)
     if memory is not None and "memory" not in facts.cgroups:
@@ -88,7 +88,7 @@ def rlimits(policy: Policy, facts: HostFacts, own_tasks: int = 1) -> dict[str, t
 
 
 def groups(policy: Policy, engine_tasks: int = 0) -> Groups:
-    """Return the figures for the control groups; ``engine_tasks`` of them are not the guest's."""
+    """Return the figures for the control groups. ``engine_tasks`` is the number of tasks that are not the guest's."""
     figure = policy.limits.figure
     limits = (Guarantee.MEMORY, Guarantee.SWAP, Guarantee.PROCESSES, Guarantee.IO_READ)
     figures = {limit.value: None if (value := figure(limit)) is None else int(value) for limit in limits}
@@ -98,7 +98,7 @@ def groups(policy: Policy, engine_tasks: int = 0) -> Groups:
 def watch(
     policy: Policy, facts: HostFacts, engine_tasks: int = 0, own_tasks: int = 1, *, own_network: bool = False
 ) -> Watch:
-    """Return what the warden watches. ``own_network`` tells that the backend can give a network namespace."""
+    """Return the figures that the warden watches. ``own_network``: the backend can give a network namespace."""
     figure = policy.limits.figure
     output, memory = figure(Guarantee.OUTPUT), figure(Guarantee.MEMORY)
     sampled = memory is not None and "memory" not in facts.cgroups
@@ -116,26 +116,26 @@ def watch(
 
 
 def privileges(facts: HostFacts, mechanism: str, where: str = "") -> Enforcement:
-    """Return what holds the guest's privileges; ``where`` says what stands around an ordinary user's own uid."""
+    """Return the enforcement of the guest's privileges. ``where`` describes the protection around a user's own uid."""
     note = "a host uid leased for the run" if facts.uid == 0 else f"the caller's own uid {where}".rstrip()
     if facts.groups and facts.uid != 0:
-        note += f"; {facts.groups} supplementary groups of the caller stay, which only root could shed"
+        note += f"; {facts.groups} supplementary groups of the caller stay, because only root can drop them"
     notes = (note, _shared_counters(facts), _core_handler(facts))
     return Enforcement(mechanism, _KERNEL, "; ".join(filter(None, notes)))
 
 
 def _shared_counters(facts: HostFacts) -> str:
-    """Say which counters of the kernel the guest shares with its account and nothing bounds for it alone."""
+    """Return a note on the kernel counters that the guest shares with its account without a bound of its own."""
     if facts.uid == 0:
         return ""
     return (
-        "pipe pages, epoll watches and descriptors in flight are counted for the caller's account as a whole, and a "
-        "guest may use them up; of its signals, timers and inotify instances it has a share"
+        "the kernel counts pipe pages, epoll watches and descriptors in flight for the caller's whole account, and a "
+        "guest can use them up; it can use only a share of the account's signals, timers and inotify instances"
     )
 
 
 def _core_handler(facts: HostFacts) -> str:
-    """Say which way a crash of the guest still has to the host's core handler, as found when the warden started."""
+    """Return a note on how a crash of the guest can still reach the host's core handler."""
     if facts.core_handler == "socket":
         return "a crash connects to the host's core socket (kernel.core_pattern), which no limit prevents"
     if facts.core_handler == "pipe" and facts.core_limit < 1:
@@ -152,15 +152,15 @@ def _core_handler(facts: HostFacts) -> str:
 
 
 def network_namespace(facts: HostFacts, by: str = "") -> Enforcement:
-    """Return what a network namespace holds, made ``by`` an engine or by ourselves."""
-    note = "its own loopback is all there is"
+    """Return the enforcement by a network namespace. ``by`` names the engine that makes it, if there is one."""
+    note = "it holds only a loopback interface"
     if not filters_syscalls(facts):
-        note += "; VM sockets, where the host has them, belong to no network namespace and stay in reach"
+        note += "; VM sockets belong to no network namespace, so the guest can reach them if the host has them"
     return Enforcement(f"{by}network namespace", _KERNEL, note)
 
 
 def filter_steps(plan: Plan) -> list[Step]:
-    """Return the step that loads the system-call filter, none where it cannot be loaded."""
+    """Return the step that loads the system-call filter, or no step if the host cannot load one."""
     if not filters_syscalls(plan.facts):
         return []
     name = "listening_filter" if plan.policy.security.explain_denials else "filter"
@@ -174,11 +174,11 @@ def filters_syscalls(facts: HostFacts) -> bool:
 
 def _syscalls(facts: HostFacts) -> Enforcement:
     if filters_syscalls(facts):
-        return Enforcement("seccomp filter", _KERNEL, "an allow-list; what it does not know is refused")
+        return Enforcement("seccomp filter", _KERNEL, "an allow-list; every other call is refused")
     if facts.machine not in FILTERED_MACHINES:
         return Enforcement.absent(f"there is no filter for {facts.machine} yet")
     return Enforcement.absent(
-        "no filter can be loaded here: the kernel lacks CONFIG_SECCOMP_FILTER, or a filter around us refuses it"
+        "no filter can be loaded here: the kernel lacks CONFIG_SECCOMP_FILTER, or a filter around stockade refuses it"
     )
 
 
@@ -188,7 +188,7 @@ def _cpu_time(facts: HostFacts) -> Enforcement:
     return Enforcement(
         "RLIMIT_CPU and sampling of /proc",
         _SUPERVISOR,
-        "time of children that nobody waited for can hide between samples: then bounded by wall_time x CPUs",
+        "CPU time of children that nobody waited for can escape the samples; wall_time x CPUs bounds it",
     )
 
 
@@ -211,12 +211,12 @@ def _memory(facts: HostFacts) -> Enforcement:
     if version is not None:
         return _counted_memory(facts, version)
     note = (
-        "worst case: processes x memory, and beside it the disk, which lies in memory, and buffers of pipes and Unix "
-        "sockets, System V messages and other memory of the kernel, up to the bounds that the kernel sets for each"
+        "worst case: processes x memory, plus the disk, which is in memory, plus buffers of pipes and Unix sockets, "
+        "System V messages and other kernel memory, up to the kernel's own bound for each"
     )
     if not filters_syscalls(facts):
         note += (
-            ", and without bound what no process maps: memfd files, System V segments, shared memory that was dropped, "
+            ", plus unmapped memory without a bound: memfd files, System V segments, dropped shared memory, "
             "huge pages that the host has reserved"
         )
     return Enforcement("RLIMIT_DATA and a sampled total", _SUPERVISOR, f"{note}; {no_cgroup(facts, 'memory')}")
@@ -230,9 +230,9 @@ def _counted_memory(facts: HostFacts, version: int) -> Enforcement:
             mechanism += ", memory.kmem.tcp.limit_in_bytes"
             notes.append(_UNCOUNTED)
     if "sockets" not in facts.cgroups:
-        notes.append("no control group counts buffers of TCP and UDP here: tcp_mem and udp_mem of the host bound them")
+        notes.append("no control group counts buffers of TCP and UDP here; tcp_mem and udp_mem of the host bound them")
     if "kernel" not in facts.cgroups:
-        notes.append("memory of the kernel is not counted here: pipes, Unix sockets, page tables, names of files")
+        notes.append("kernel memory is not counted here: pipes, Unix sockets, page tables, file names")
     if not filters_syscalls(facts):
         notes.append("huge pages that the host has reserved are not counted, and no filter refuses them here")
     return Enforcement(mechanism, _KERNEL, "; ".join(notes))
@@ -243,12 +243,12 @@ def _swap(facts: HostFacts) -> Enforcement:
         name = "memory.swap.max" if facts.cgroups["swap"] == 2 else "memory.memsw.limit_in_bytes"
         return Enforcement(f"cgroup v{facts.cgroups['swap']} {name}", _KERNEL)
     if not facts.swap:
-        return Enforcement("the host has no swap", _KERNEL, "as found when this program first asked")
+        return Enforcement("the host has no swap", _KERNEL, "as the probe found when the warden started")
     return Enforcement.absent("the host has swap and no control group counts it; " + no_cgroup(facts, "memory"))
 
 
 def no_cgroup(facts: HostFacts, controller: str) -> str:
-    """Say why a controller cannot be used."""
+    """Return why a controller cannot be used."""
     if controller in facts.cgroup_lost:
-        return f"the {controller} controller is there and not ours to use ({facts.cgroup_lost[controller]})"
+        return f"the {controller} controller exists but stockade may not use it ({facts.cgroup_lost[controller]})"
     return f"no cgroup {controller} controller was found"
