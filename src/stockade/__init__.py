@@ -17,6 +17,7 @@ _FACE = {
     "Cancelled": "runs.errors",
     "ArtifactLimits": "workspace.artifacts",
     "Change": "workspace.changes",
+    "ChangeSet": "workspace.change_set",
     "CommandOptions": "api.options",
     "CommitError": "core.errors",
     "Denial": "planning.denial",
@@ -131,4 +132,5 @@ if TYPE_CHECKING:
     from stockade.runs.result import Result as Result
     from stockade.runs.result import Usage as Usage
     from stockade.workspace.artifacts import ArtifactLimits as ArtifactLimits
+    from stockade.workspace.change_set import ChangeSet as ChangeSet
     from stockade.workspace.changes import Change as Change

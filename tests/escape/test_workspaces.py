@@ -206,7 +206,7 @@ def test_a_commit_follows_no_link_that_was_planted_meanwhile(place: Path, access
     (project / "new").symlink_to(place / "outside" / "made")
 
     with pytest.raises(stockade.CommitError) as caught:
-        result.commit()
+        result.changes.commit()
     assert {item.path for item in caught.value.conflicts} == {"new", "sub/canary"}
     assert (place / "outside" / "canary").read_text() == SECRET
     assert not (place / "outside" / "made").exists()
@@ -225,7 +225,7 @@ def test_a_guests_link_that_leads_out_is_never_made(place: Path, access: str, ta
     code = f"import os; os.symlink({target or '/'!r}, 'planted')"
     result = stockade.run(code, policy=policy)
     with pytest.raises(stockade.CommitError, match="leads out"):
-        result.commit()
+        result.changes.commit()
     assert sorted(path.name for path in project.iterdir()) == ["sub"]
 
 

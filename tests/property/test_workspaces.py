@@ -183,11 +183,11 @@ def test_committed_changes_give_what_the_guest_saw(access: str, before: list[Any
             else ("file", bytes.fromhex(what[1]), what[2])
             for path, what in json.loads(result.stdout).items()
         }  # fmt: skip
-        assert not result.changes_refused and result.changes_error is None, result
+        assert not result.changes.refused and result.changes.error is None, result
         assert bool(result.changes) == (seen != was)
-        result.diff()
+        result.changes.diff()
         try:
-            result.commit()
+            result.changes.commit()
         except stockade.CommitError as error:  # a link to a name that is not inside, such as d/b -> a
             assert all("leads out" in item.reason for item in error.conflicts), error
             assert _tree(project) == was

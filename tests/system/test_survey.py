@@ -60,7 +60,7 @@ def test_what_a_link_hides_is_in_no_list_of_changes(linked: Path, access: str) -
     assert result.ok and SECRET not in result.stdout, result
     assert {"a/open", "z/open"} <= {change.path for change in result.changes}
     assert not [change for change in result.changes if "secret" in change.path or "z/inner" in change.path]
-    assert SECRET not in result.diff()
+    assert SECRET not in result.changes.diff()
 
 
 @pytest.mark.parametrize("access", ["read", "overlay", "copy"])
@@ -115,11 +115,11 @@ def test_a_copy_leaves_out_what_is_mounted(mounted: Path, backend: str) -> None:
     code = "import os\nfor top, _, names in os.walk('.'):\n    for name in names: print(open(f'{top}/{name}').read())"
     own = None if backend == "native" else "/usr/bin/python3"
     result = stockade.run(code, policy=policy, backend=backend, interpreter=own)
-    assert (result.stdout, result.changes) == ("file\n", ()), result
+    assert (result.stdout, len(result.changes)) == ("file\n", 0), result
 
 
 @pytest.mark.needs("native", "root")
 def test_an_overlay_leaves_out_what_is_mounted(mounted: Path) -> None:
     policy = stockade.Policy(filesystem={"workspace": mounted, "access": "overlay"})
     result = stockade.run("import os; print(os.listdir('mounted')); os.utime('mounted')", policy=policy)
-    assert (result.stdout, result.changes) == ("[]\n", ()), result
+    assert (result.stdout, len(result.changes)) == ("[]\n", 0), result

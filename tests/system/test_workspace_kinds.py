@@ -62,14 +62,14 @@ def test_commit_each_kind_by_each_other_is_exact(access: str, tmp_path_factory: 
     assert result.ok, result.stderr
     seen = json.loads(result.stdout)
     assert tree(project) == was, "the run changed the project before the commit"
-    diff = result.diff()
+    diff = result.changes.diff()
     for number, (old, new) in enumerate(PAIRS):
         if {old, new} == {"link", "link-to-folder"}:
             assert f"link changed: {number} -> " in diff
         else:
             assert_is_shown(diff, str(number), "deleted", old)
             assert_is_shown(diff, str(number), "added", new)
-    result.commit()
+    result.changes.commit()
     assert tree(project) == seen
 
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from stockade.api.select import Selection
     from stockade.policy.ceiling import Given
     from stockade.policy.model import Policy
-    from stockade.workspace.commit import Committed
 
 
 _NUMBERS = count(1)
@@ -96,10 +95,6 @@ class Runner(Streaming[Stream]):
     ) -> Result:
         """Run a command; see ``stockade.run_command`` for the options."""
         return self.run_job(job_from_command(argv, **options), on_warning=on_warning)
-
-    def commit(self, result: Result) -> Committed:
-        """Bring what the run behind ``result`` has changed into its project; see ``Result.commit``."""
-        return result.commit()
 
     def run_job(self, job: Job, *, on_warning: OnWarning | None = None) -> Result:
         """Run a job and return its verdict."""

@@ -14,8 +14,8 @@ from stockade.core.launch import Collect
 from stockade.policy.guarantees import Enforcement, Guarantee
 from stockade.workspace import scan
 from stockade.workspace.artifacts import Refused
-from stockade.workspace.change_set import Workspace
-from stockade.workspace.changes import Change, changes
+from stockade.workspace.change_set import ChangeSet
+from stockade.workspace.changes import changes
 from stockade.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -122,10 +122,5 @@ def _changes(collected: CollectedFiles, launch: Launch) -> Mapping[str, Any]:
     project: Project | None = launch.project
     if project is None or launch.collect is None or not launch.collect.everything:
         return {}
-    found: tuple[Change, ...] = changes(project, collected)
-    return {
-        "changes": found,
-        "changes_refused": tuple(collected.refused),
-        "changes_error": collected.error,
-        "workspace": Workspace(project),
-    }
+    found = changes(project, collected)
+    return {"changes": ChangeSet(found, tuple(collected.refused), collected.error, project)}

@@ -17,6 +17,7 @@ from stockade.workspace.host_files import open_folder
 if TYPE_CHECKING:
     from stockade.policy.model import Policy
     from stockade.runs.result import Result
+    from stockade.workspace.change_set import ChangeSet
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _FEW = 10
@@ -107,24 +108,25 @@ class Outputs:
         return good and not result.artifacts_error
 
     def _finish_workspace(self, result: Result) -> bool:
-        if result.workspace is None:
+        changes = result.changes
+        if changes.project is None:
             return True
-        if result.changes_error:
-            say(f"changes: {result.changes_error}")
+        if changes.error:
+            say(f"changes: {changes.error}")
         if self._diff:
-            _print_diff(result.diff())
-        for refused in result.changes_refused[:_FEW]:
+            _print_diff(changes.diff())
+        for refused in changes.refused[:_FEW]:
             say(f"not brought out: {_shown(refused.path)} {refused.reason}")
-        _say_more(len(result.changes_refused) - _FEW, "were not brought out")
+        _say_more(len(changes.refused) - _FEW, "were not brought out")
         if self._commit and result.ok:
-            return _committed(result)
-        _say_discarded(result)
-        return not result.changes_error
+            return _committed(changes)
+        _say_discarded(changes)
+        return not changes.error
 
 
-def _committed(result: Result) -> bool:
+def _committed(changes: ChangeSet) -> bool:
     try:
-        done = result.commit()
+        done = changes.commit()
     except CommitError as error:
         say("nothing was committed:")
         for conflict in error.conflicts[:_FEW]:
@@ -137,11 +139,11 @@ def _committed(result: Result) -> bool:
     return True
 
 
-def _say_discarded(result: Result) -> None:
-    if result.changes:
-        names = ", ".join(_shown(change.path) for change in result.changes[:_FEW])
-        more = f" and {len(result.changes) - _FEW} more" if len(result.changes) > _FEW else ""
-        say(f"discarded: {_count(len(result.changes))} ({names}{more}); --commit keeps them, --diff shows them")
+def _say_discarded(changes: ChangeSet) -> None:
+    if changes:
+        names = ", ".join(_shown(change.path) for change in changes[:_FEW])
+        more = f" and {len(changes) - _FEW} more" if len(changes) > _FEW else ""
+        say(f"discarded: {_count(len(changes))} ({names}{more}); --commit keeps them, --diff shows them")
 
 
 def _count(changes: int) -> str:

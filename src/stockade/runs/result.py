@@ -8,18 +8,14 @@ from dataclasses import MISSING, asdict, dataclass, field, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from stockade.core.errors import CommitError, SetupError
+from stockade.core.errors import SetupError
 from stockade.core.frozen import FrozenDict
 from stockade.core.text import joined, whole_head
 from stockade.planning.denial import Denial
 from stockade.policy.guarantees import Enforcement, Guarantee
 from stockade.runs.errors import Cancelled, GuestFailed, ResourceExhausted
 from stockade.workspace.artifacts import Refused
-
-if TYPE_CHECKING:
-    from stockade.workspace.change_set import Workspace
-    from stockade.workspace.changes import Change
-    from stockade.workspace.commit import Committed
+from stockade.workspace.change_set import ChangeSet
 
 
 class Outcome(StrEnum):
@@ -88,7 +84,7 @@ class Result:
     exit_code: int | None = None
     signal: int | None = None
     limit: Guarantee | None = None
-    limits_met: Mapping[Guarantee, LimitState] = field(default_factory=dict)
+    limits_met: Mapping[Guarantee, LimitState] = field(default_factory=FrozenDict)
     soft_memory: LimitState | None = None
     """Whether the run went past ``limits.soft_memory``; ``None`` where the policy sets none, or nothing ran."""
     stdout_bytes: bytes = b""
@@ -104,29 +100,23 @@ class Result:
     error: GuestError | None = None
     usage: Usage = Usage()
     backend: str = ""
-    enforcement: Mapping[Guarantee, Enforcement] = field(default_factory=dict)
+    enforcement: Mapping[Guarantee, Enforcement] = field(default_factory=FrozenDict)
     shared: str = ""
     """What the run had in common with other runs of its kind; empty where its interpreter was started for it alone."""
     denials: tuple[Denial, ...] = ()
     """System calls that the filter refused; always empty unless ``security.explain_denials`` is set."""
     denials_truncated: bool = False
     """Whether more were refused than were counted."""
-    artifacts: Mapping[str, bytes] = field(default_factory=dict)
+    artifacts: Mapping[str, bytes] = field(default_factory=FrozenDict)
     """Path in the workspace to content, of the files that ``artifacts=[...]`` asked for."""
     artifacts_refused: tuple[Refused, ...] = ()
     """What matched and was not brought out, with the reasons."""
     artifacts_error: str | None = None
     """Why files may be missing altogether."""
-    artifact_modes: Mapping[str, int] = field(default_factory=dict)
+    artifact_modes: Mapping[str, int] = field(default_factory=FrozenDict)
     """Permission bits of each artifact."""
-    changes: tuple[Change, ...] = ()
-    """What the run has changed in its workspace, under ``access="overlay"`` or ``"copy"``; on the host nothing is."""
-    changes_refused: tuple[Refused, ...] = ()
-    """What it has left there that cannot be brought out: then nothing can be committed."""
-    changes_error: str | None = None
-    """Why changes may be missing altogether."""
-    workspace: Workspace | None = field(default=None, repr=False, compare=False)
-    """The project that changes would be committed to."""
+    changes: ChangeSet = field(default_factory=ChangeSet)
+    """What the run changed in its project; the host has none of it until ``changes.commit()``."""
 
     if not TYPE_CHECKING:  # or any name would pass for an attribute
 
@@ -166,23 +156,6 @@ class Result:
     def stderr_truncated(self) -> bool:
         """Whether more came on standard error than was kept."""
         return self.stderr_omitted > 0
-
-    def diff(self) -> str:
-        """Return ``changes`` as a unified diff; what is no text is only named. It may hold any character."""
-        return self.workspace.diff(self.changes) if self.workspace is not None else ""
-
-    def commit(self) -> Committed:
-        """Bring ``changes`` into the project on the host, all or nothing as far as its file system allows.
-
-        Hidden and protected paths are left out. Raises ``CommitError`` with every reason, before anything is
-        changed: a file that was changed on the host since the run began, a link that would lead out of the project,
-        something that could not be brought out of the sandbox, or no project at all.
-        """
-        if self.workspace is None:
-            raise CommitError(
-                [Refused("", "the run had no project to commit to: access='overlay' or 'copy' gives one")]
-            )
-        return self.workspace.commit(self.changes, self.changes_refused, self.changes_error)
 
     def check(self) -> Result:
         """Return this result if it is ``ok``; raise what it amounts to otherwise.
@@ -242,14 +215,14 @@ class Result:
             "artifacts_refused": [asdict(item) for item in self.artifacts_refused],
             "artifacts_error": self.artifacts_error,
             "changes": [{"path": item.path, "kind": item.kind, "type": item.type} for item in self.changes],
-            "changes_refused": [asdict(item) for item in self.changes_refused],
-            "changes_error": self.changes_error,
+            "changes_refused": [asdict(item) for item in self.changes.refused],
+            "changes_error": self.changes.error,
             "enforcement": {key.value: item.as_json() for key, item in self.enforcement.items()},
         }
 
 
 _DEFAULTS = {
-    each.name: FrozenDict() if each.default is MISSING else each.default
+    each.name: each.default if each.default_factory is MISSING else each.default_factory()
     for each in fields(Result)
     if each.name not in ("outcome", "limits_met")
 }

@@ -154,8 +154,8 @@ class WorkspacesContract(Expectations):
             ("made", "added", "folder"),
             ("made/run", "added", "file"),
         ]
-        assert "+three\n" in result.diff() and "-gone\n" in result.diff()
-        done = result.commit()
+        assert "+three\n" in result.changes.diff() and "-gone\n" in result.changes.diff()
+        done = result.changes.commit()
         assert (len(done.applied), done.left_out) == (5, ())
         after = _contents(project)
         assert after.pop("alias") == "-> made/run" and after.pop("made/run") == b"#!" and after.pop("made") == "folder"
@@ -169,7 +169,7 @@ class WorkspacesContract(Expectations):
             "import os\nfor top, _, names in os.walk('.'): [open(f'{top}/{n}').close() for n in names if n != '.env']"
         )
         result = run(code.replace("!= '.env'", "not in ('.env', 'server.key')"), policy=self._policy(project, access))
-        assert (result.ok, result.changes, result.changes_refused, result.changes_error) == (True, (), (), None), result
+        assert (result.ok, result.changes) == (True, stockade.ChangeSet()), result
 
     @pytest.mark.parametrize("access", ["overlay", "copy"])
     def test_a_conflict_is_named_and_nothing_is_committed(self, run: Run, project: Path, access: str) -> None:
@@ -180,7 +180,7 @@ class WorkspacesContract(Expectations):
         (project / "keep.txt").write_text("host")
         before = _contents(project)
         with pytest.raises(stockade.CommitError, match=r"keep\.txt.* was changed on the host") as caught:
-            result.commit()
+            result.changes.commit()
         assert [item.path for item in caught.value.conflicts] == ["keep.txt"]
         assert _contents(project) == before
 
@@ -190,9 +190,9 @@ class WorkspacesContract(Expectations):
     ) -> None:
         result = run("import os; os.mkfifo('pipe'); open('x', 'w')", policy=self._policy(project, access))
         before = _contents(project)
-        assert [item.path for item in result.changes_refused] == ["pipe"]
+        assert [item.path for item in result.changes.refused] == ["pipe"]
         with pytest.raises(stockade.CommitError, match="FIFO"):
-            result.commit()
+            result.changes.commit()
         assert _contents(project) == before
 
     @pytest.mark.parametrize("access", ["read", "overlay", "copy", "write"])
@@ -229,7 +229,7 @@ class WorkspacesContract(Expectations):
         )
         result = run(code, policy=self._policy(project, access, protected=[".git/hooks"]))
         assert result.ok, result
-        result.commit()
+        result.changes.commit()
         assert (project / "fine").exists()
         assert (project / ".env").read_text() == "PASSWORD=1\n"
         assert list((project / ".git" / "hooks").iterdir()) == []
@@ -276,7 +276,7 @@ class WorkspacesContract(Expectations):
     @pytest.mark.parametrize("filesystem", [{"access": "overlay"}, {"access": "copy"}, {"protected": ["x"]}])
     def test_empty_workspace_ignores_access(self, run: Run, filesystem: dict[str, Any]) -> None:
         result = run("open('x', 'w').write('1')", policy={"filesystem": filesystem})
-        assert (result.outcome, result.changes) == ("completed", ())
+        assert (result.outcome, result.changes) == ("completed", stockade.ChangeSet())
 
     def test_a_project_that_is_larger_than_the_disk_cannot_be_copied(self, run: Run, project: Path) -> None:
         (project / "big").write_bytes(b"x" * (1 << 20))

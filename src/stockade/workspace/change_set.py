@@ -1,36 +1,76 @@
-"""The project behind a run's changes: shown as a diff, committed on request."""
+"""The changes of one run: data that can be shown as a diff and committed to the project."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, overload
 
+from stockade.core.errors import CommitError
 from stockade.core.loading import loading
+from stockade.workspace.artifacts import Refused
 
 if TYPE_CHECKING:
-    from stockade.workspace.artifacts import Refused
     from stockade.workspace.changes import Change
     from stockade.workspace.commit import Committed
     from stockade.workspace.project import Project
 
+_NO_PROJECT = (
+    "the change set has no project to commit to: the policy's access='overlay' or 'copy' gives a run one, and a result "
+    "that was read back from data has none"
+)
+
 
 @dataclass(frozen=True)
-class Workspace:
-    """The project behind a result: where changes are committed to."""
+class ChangeSet(Sequence["Change"]):
+    """What a run changed in its project, under ``access="overlay"`` or ``"copy"``: a sequence of ``Change``, by path.
 
-    project: Project
+    The project on the host stays as it is until ``commit``. The project is no part of equality and ``repr``.
+    """
 
-    def commit(self, changes: Sequence[Change], refused: Sequence[Refused], error: str | None) -> Committed:
-        """See ``Result.commit``."""
-        with loading:
-            from stockade.workspace.commit import commit
+    items: tuple[Change, ...] = ()
+    refused: tuple[Refused, ...] = ()
+    """What the run left that could not be brought out. Nothing is committed while this is not empty."""
+    error: str | None = None
+    """Why changes may be missing altogether."""
+    project: Project | None = field(default=None, repr=False, compare=False)
+    """The project that ``commit`` writes to; ``None`` if the run had none."""
 
-        return commit(self.project, changes, refused, error)
+    @overload
+    def __getitem__(self, at: int) -> Change: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[Change, ...]: ...
+    def __getitem__(self, at: int | slice) -> Change | tuple[Change, ...]:
+        """Return one change, or a tuple of some."""
+        return self.items[at]
 
-    def diff(self, changes: Sequence[Change]) -> str:
-        """See ``Result.diff``."""
+    def __len__(self) -> int:
+        """Return the number of changes."""
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[Change]:
+        """Return an iterator over the changes."""
+        return iter(self.items)
+
+    def diff(self) -> str:
+        """Return the changes as a unified diff, which only names files that are not text. It may hold any character."""
+        if not self.items:
+            return ""
         with loading:
             from stockade.workspace.diff import diff
 
-        return diff(changes)
+        return diff(self.items)
+
+    def commit(self) -> Committed:
+        """Apply the changes to the project on the host: all of them or none, as far as its file system allows.
+
+        A commit leaves out hidden and protected paths. Raises ``CommitError`` with every reason, before it changes
+        anything: a file was changed on the host since the run began, a link would lead out of the project, something
+        could not be brought out of the sandbox, or there is no project.
+        """
+        if self.project is None:
+            raise CommitError([Refused("", _NO_PROJECT)])
+        with loading:
+            from stockade.workspace.commit import commit
+
+        return commit(self.project, self.items, self.refused, self.error)
