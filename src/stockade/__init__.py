@@ -43,6 +43,7 @@ _FACE = {
     "RecordError": "batch.records",
     "ResourceExhausted": "runs.errors",
     "Result": "runs.result",
+    "ResultFormatError": "runs.errors",
     "RunOptions": "api.options",
     "Runner": "api.sandbox",
     "SetupError": "core.errors",
@@ -121,6 +122,7 @@ if TYPE_CHECKING:
     from stockade.runs.errors import Cancelled as Cancelled
     from stockade.runs.errors import GuestFailed as GuestFailed
     from stockade.runs.errors import ResourceExhausted as ResourceExhausted
+    from stockade.runs.errors import ResultFormatError as ResultFormatError
     from stockade.runs.events import Finished as Finished
     from stockade.runs.events import LimitReached as LimitReached
     from stockade.runs.events import Output as Output

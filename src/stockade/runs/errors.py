@@ -1,4 +1,4 @@
-"""What ``Result.check`` raises: errors that carry the result of a run."""
+"""Errors about a result: those that ``Result.check`` raises, and data that is not a stored result."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class ResultError(StockadeError):
-    """Base of what ``Result.check()`` raises. ``result`` is the result it was raised for."""
+    """Base of the errors that ``Result.check()`` raises. ``result`` is the result that was checked."""
 
     def __init__(self, message: str, result: Result) -> None:
         self.result = result
@@ -19,7 +19,7 @@ class ResultError(StockadeError):
 
 
 class ResourceExhausted(ResultError):
-    """The run was ended by a limit."""
+    """A limit ended the run."""
 
 
 class GuestFailed(ResultError):
@@ -28,3 +28,7 @@ class GuestFailed(ResultError):
 
 class Cancelled(ResultError):
     """The caller cancelled the run."""
+
+
+class ResultFormatError(StockadeError):
+    """A result cannot be stored as data, or data is not a stored result. The message names the field and the value."""

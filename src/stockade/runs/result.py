@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from stockade.core.errors import SetupError
 from stockade.core.frozen import FrozenDict
+from stockade.core.loading import loading
 from stockade.core.text import joined, whole_head
 from stockade.planning.denial import Denial
 from stockade.policy.guarantees import Enforcement, Guarantee
@@ -190,8 +191,26 @@ class Result:
                 return "cancelled by the caller"
         return f"the sandbox failed: {self.error.message if self.error else 'no reason given'}"
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return every field as JSON-compatible data, bytes as base64, so that ``from_dict`` gives an equal result.
+
+        The project behind ``changes`` is left out. Raises ``ResultFormatError`` for a value that JSON cannot hold.
+        """
+        with loading:
+            from stockade.runs.result_data import dump
+
+        return dump(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Result:
+        """Return the result of which ``to_dict`` made ``data``. Raises ``ResultFormatError`` for any other data."""
+        with loading:
+            from stockade.runs.result_data import load
+
+        return load(data)
+
     def as_json(self) -> dict[str, Any]:
-        """Return the result as JSON-compatible data; the streams as text."""
+        """Return a summary as JSON-compatible data, as the command line prints it, with the streams as text."""
         return {
             "outcome": self.outcome.value,
             "exit_code": self.exit_code,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import signal
 from collections.abc import Mapping
 from dataclasses import replace
@@ -26,6 +27,7 @@ from stockade.runs.limit_states import LimitStates
 from stockade.runs.result import GuestError, Outcome, Result, Usage, deferring
 
 _MOST_WORDS = 8
+_RAW_SURROGATE = re.compile("[\ud800-\udfff]")
 _DEEPEST = 1000
 """Brackets within brackets that are followed: a caller may have set its recursion limit past what its stack holds."""
 _DEEPEST_VALUE = 100
@@ -166,7 +168,7 @@ def words(report: Report) -> dict[str, Any]:
         if _nests_deeper(line, _DEEPEST):
             continue
         try:
-            reported = _decoded(line.decode("utf-8", "surrogatepass"))
+            reported = _decoded(_RAW_SURROGATE.sub(_escaped, line.decode("utf-8", "surrogatepass")))
         except (ValueError, RecursionError):
             continue
         if isinstance(reported, dict):
@@ -174,6 +176,11 @@ def words(report: Report) -> dict[str, Any]:
                 del reported["value"]
             everything |= reported
     return everything
+
+
+def _escaped(surrogate: re.Match[str]) -> str:
+    """Return half of a surrogate pair as a JSON escape. The parser then joins two halves, as JSON readers do."""
+    return f"\\u{ord(surrogate[0]):04x}"
 
 
 def _decoded(text: str) -> Any:

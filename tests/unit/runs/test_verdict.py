@@ -12,7 +12,7 @@ from stockade.backends.native.capabilities import capabilities
 from stockade.core.report import Report
 from stockade.planning.plan import plan, plan_for_job
 from stockade.runs.limit_states import EXHAUSTED
-from stockade.runs.result import Met
+from stockade.runs.result import Met, Result
 from stockade.runs.verdict import sandbox_failed, verdict
 from tests.unit import facts as hosts
 
@@ -123,6 +123,14 @@ def test_nonsense_on_the_result_channel_is_dropped_and_decides_nothing(said):
 def test_no_bytes_on_the_channel_change_the_outcome(said):
     assert judged(channel=said).outcome is Outcome.COMPLETED
     assert judged(channel=said, status=EXITED).outcome is Outcome.FAILED
+
+
+@pytest.mark.parametrize("half", [b"\\ud800", b"\xed\xa0\x80"])
+@pytest.mark.parametrize("other", [b"\\udc00", b"\xed\xb0\x80"])
+def test_verdict_joins_surrogate_halves(half, other):
+    result = judged(channel=b'{"value": ["%b%b"], "repr": "%b"}' % (half, other, half))
+    assert (result.value, result.value_repr) == (["\U00010000"], "\ud800")
+    assert Result.from_dict(json.loads(json.dumps(result.to_dict()))) == result
 
 
 def test_what_a_guest_says_is_carried():
