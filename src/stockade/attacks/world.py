@@ -18,12 +18,13 @@ from typing import Any
 
 from stockade.attacks import outside
 from stockade.backends.base import Backend
+from stockade.core.errors import StockadeError
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
 
 
-class StageError(Exception):
+class StageError(StockadeError):
     """What an attack needs around it could not be set up."""
 
 
