@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from stockade.warden.cold.cgroup_slot import CgroupSlot
-    from stockade.warden.cold.pool import Waiter
+    from stockade.warden.cold.interfaces import Waiter
 
 _COLLECT_EVERY = 512
 _AGAIN_SECONDS = 0.05

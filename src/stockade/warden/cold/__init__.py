@@ -1,1 +1,1 @@
-"""Instances for cold runs: the pool, the spawner that forks them, and their PID 1."""
+"""Cold runs: the pool, the spawner that forks their instances, and PID 1 of an instance."""

@@ -1,8 +1,8 @@
-"""A slot: control groups for one run at a time, and the nursery that makes its cells inside them.
+"""A cgroup slot: control groups for one run at a time, and the spawner that makes instances inside them.
 
-A process enters a group by being born in it. Moving one in waits for a grace period of the kernel, up to 10 ms, during
-which no process of the whole machine can be made, executed or ended; so a slot's nursery enters once, and every cell
-is its child.
+A process enters a group by being born in it. Moving a process in waits for a grace period of the kernel, up to 10 ms.
+Meanwhile no process of the whole machine can be made, executed or ended. So a spawner enters its groups once, and
+every instance is its child.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ else:
     import _signal as signal
 
 _KEPT = 2
-"""Spare slots that stay: more are there when more runs have come at a time,"""
+"""Idle slots that stay for good. More exist after several runs at the same time."""
 _IDLE_SECONDS = 10.0
-"""and are given back when they have not been used for so long."""
+"""The pool ends an idle slot above that number when it was unused for this long."""
 
 
 class SlotError(Exception):
-    """The nursery could not make a cell, or is gone. ``errno`` is the kernel's reason, where there is one."""
+    """The spawner failed to make an instance, or is gone. ``errno`` is the kernel's reason, if the kernel gave one."""
 
     def __init__(self, message: str, number: int | None = None) -> None:
         super().__init__(message)
@@ -43,26 +43,26 @@ class SlotError(Exception):
 
 
 class SlotLostError(SlotError):
-    """The nursery is gone."""
+    """The spawner is gone."""
 
 
 class CgroupSlot:
-    """The warden's side: asks for a cell, takes it, and makes the slot fit for the next."""
+    """The warden's side of a slot: requests an instance, receives it, and makes the slot fit for the next run."""
 
     own_tasks = 2
-    """Tasks in the groups that are not the guest's: the nursery and the cell's init."""
+    """Tasks in the groups that are not the guest's: the spawner and the instance's init."""
     pid: int
     """The process that stays in the groups between runs."""
     used = 0.0
-    """When it was made, or came back from a run, by the monotonic clock."""
+    """The time when the slot was made or came back from a run, by the monotonic clock."""
     asked = 0.0
-    """When something was asked of it that it has not answered yet."""
+    """The time of the last request that has no answer yet."""
     helper: Helper
-    """The process that is to answer."""
+    """The process that owes the answer."""
     role = "the process that makes sandboxes"
 
     def __init__(self, *, warden: int, privileged: bool, uid: int | None, group: cgroups.Group | None) -> None:
-        """Fork the nursery. ``warden`` is the warden's pidfd, ``uid`` the host uid leased for this slot."""
+        """Fork the spawner. ``warden`` is the warden's pidfd, ``uid`` the host uid leased for this slot."""
         self.uid = uid
         self.group = group
         self.instance: Instance | None = None
@@ -73,7 +73,7 @@ class CgroupSlot:
         self._killed = False
         self._decoder = protocol.Decoder()
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.control.setblocking(False)  # a nursery that stands still must not hold up every run
+        self.control.setblocking(False)  # a stopped spawner must not delay every run
         cgroup_fds = group.open_cgroup_fds() if group else []
         try:
             self.pid = os.fork()
@@ -88,18 +88,20 @@ class CgroupSlot:
                 os.close(fd)
 
     def tasks(self) -> int | None:
-        """Return how many tasks of a run its groups hold now; ``None`` where nothing counts them."""
+        """Return the number of the run's tasks in the groups now, or ``None`` if no group counts tasks."""
         held = None if self.group is None else self.group.look()
         return None if held is None else held - self.own_tasks
 
     def holds_one(self) -> bool:
-        """Return whether the guest's first process, dead or alive, is all that there is of a run, where that is known.
-        It was counted if it has not been reaped after that: else the one counted in its place is a child of it."""
+        """Return whether the run has no process but the guest's first one, dead or alive; ``False`` if unknown.
+
+        The tasks are counted first. If the first process is unreaped after that, it was the one counted.
+        """
         tasks = self.tasks()
         return tasks is not None and self.instance is not None and self.instance.has_guest() and tasks <= 1
 
     def order(self, launch: Launch) -> bytes:
-        """Return what the process that waits in the cell is to be told of ``launch``."""
+        """Return the message that gives ``launch`` to the process that waits in the instance."""
         return protocol.order(launch)
 
     def request(
@@ -111,13 +113,13 @@ class CgroupSlot:
         without_namespaces: bool = False,
         uid: int | None = None,
     ) -> None:
-        """Ask for a cell furnished with ``base``; ``receive`` gives it when the control socket can be read.
+        """Request an instance that has applied ``base``; ``receive`` takes it once the control socket is readable.
 
         ``groups`` are the limits that its run will most likely have.
         """
         self.base, self.groups, self.without_namespaces = base, groups, without_namespaces
         uid = self.uid if uid is None else uid
-        self._say(
+        self._send(
             protocol.encode("make", base=base, own_network=own_network, without_namespaces=without_namespaces, uid=uid)
         )
 
@@ -125,20 +127,23 @@ class CgroupSlot:
         self.asked = time.monotonic()
         self.helper = Helper(self.pid, self.role, self.asked)
 
-    def _say(self, message: bytes) -> None:
-        """Send the nursery a message, which it has room for: there is one at a time."""
+    def _send(self, message: bytes) -> None:
+        """Send the spawner a message. The socket has space for it, because only one request is open at a time."""
         self._expect_answer()
         try:
             if self.control.send(message) == len(message):
                 return
-            reason = "it takes no message"
+            reason = "its socket accepts no message"
         except OSError as error:
             reason = str(error)
         raise SlotLostError(f"the process that makes its sandboxes (pid {self.pid}) is gone: {reason}")
 
     def receive(self) -> str:
-        """Take the answer to what was asked: ``"made"``, and the cell is there, or ``"reaped"``. Raises ``SlotError``
-        with the reason if there is no cell, ``SlotLostError`` if the nursery is gone."""
+        """Receive the answer to the last request.
+
+        Returns ``"made"`` after storing the new instance, or ``"reaped"``. Raises ``SlotError`` with the reason if the
+        spawner made no instance, and ``SlotLostError`` if the spawner is gone.
+        """
         try:
             data, ancillary, _, _ = self.control.recvmsg(1 << 12, socket.CMSG_SPACE(4 * FDS), socket.MSG_CMSG_CLOEXEC)
         except OSError as error:
@@ -157,7 +162,7 @@ class CgroupSlot:
         raise SlotLostError("it has ended")
 
     def arm(self, groups: Groups) -> None:
-        """Set these limits and begin to count, unless that was done ahead of demand. The cell must be ready."""
+        """Set these limits and begin to count, unless that happened ahead of demand. The instance must be ready."""
         if self.group is None or self._armed == groups:
             return
         if self._armed is not None:
@@ -167,30 +172,32 @@ class CgroupSlot:
         self._armed = groups
 
     def ask_renewal(self) -> bool:
-        """Let go of the dead cell and have it reaped; return whether the nursery was told. ``receive`` tells when that
-        is done."""
+        """Ask the spawner to reap the dead instance; return whether the request was sent.
+
+        ``receive`` returns ``"reaped"`` when the spawner has done so.
+        """
         instance, self.instance = self.instance, None
         self._armed = None
         if instance is None:
             return False
         try:
-            self._say(protocol.encode("reap", init=instance.init))
+            self._send(protocol.encode("reap", init=instance.init))
         except SlotError:
             return False
         return True
 
     def renew(self) -> bool:
-        """Make the groups ready for another run, now that nothing is left in them; return whether they are."""
+        """Make the empty groups ready for another run; return whether they are."""
         return self.group is None or self.group.renew({self.pid})
 
     def end(self) -> None:
-        """Have the nursery end, and with it whatever it made; ``is_gone`` tells when that is so."""
+        """Start to end the spawner and everything it made; ``is_gone`` says when they are dead."""
         self.control.close()
         if self.instance is not None:
             self.instance.dismiss()
 
     def is_gone(self) -> bool:
-        """Return whether no process of the slot is left."""
+        """Return whether every process of the slot is dead."""
         if self.instance is not None:
             if not self.instance.gone():
                 return False
@@ -198,14 +205,14 @@ class CgroupSlot:
             self.instance = None
         try:
             if not self._killed:
-                os.kill(self.pid, signal.SIGKILL)  # our child, and not reaped yet, so the number is still its own
+                os.kill(self.pid, signal.SIGKILL)  # our child, not reaped yet, so no other process has its pid
                 self._killed = True
             return os.waitpid(self.pid, os.WNOHANG)[0] == self.pid
         except (ChildProcessError, ProcessLookupError):
             return True
 
     def abandon(self) -> None:
-        """Kill what has not ended in time, and let go of it."""
+        """Kill the processes that did not end in time, and stop waiting for them."""
         for pid in (self.pid, *([] if self.instance is None else [self.instance.init])):
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -217,5 +224,5 @@ class CgroupSlot:
 
 
 def idle_until(slots: Sequence[CgroupSlot]) -> float:
-    """Return when the first of these spare slots, in the order of their last use, is to be given back."""
+    """Return when to end the first of these idle slots, which are sorted by last use."""
     return slots[0].used + _IDLE_SECONDS if len(slots) > _KEPT else float("inf")

@@ -1,4 +1,4 @@
-"""Processes that were killed and must be gone before what they had is given to others. Nobody waits for one of them."""
+"""Wait for killed processes to die before their uids and control groups go to others, without blocking the loop."""
 
 from __future__ import annotations
 
@@ -9,21 +9,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _MOMENT_SECONDS = 0.02
-"""Most are gone so soon that to look again later would cost more."""
+"""Blocking wait in ``add``. Most processes die within it, and another turn of the loop would cost more."""
 _STEP_SECONDS = 0.0005
 _AGAIN_SECONDS = 0.02
 _LAST_SECONDS = 5.0
 
 
 class Disposal:
-    """Looks after dying processes, and hands on what they had when the kernel says that they are dead."""
+    """Tracks dying processes and releases what they held once the kernel says that they are dead."""
 
     def __init__(self) -> None:
         self._dying: list[tuple[float, Callable[[], bool], Callable[[bool], None]]] = []
 
     def add(self, gone: Callable[[], bool], then: Callable[[bool], None]) -> None:
-        """Call ``then`` once: with ``True`` when ``gone`` says so, or with ``False`` when that takes too long. What the
-        processes had may then never be given to others."""
+        """Call ``then(True)`` once ``gone`` returns true, or ``then(False)`` if that takes too long.
+
+        After ``then(False)`` the uid and the groups of the processes must never be given to others.
+        """
         until = time.monotonic() + _MOMENT_SECONDS
         while not gone():
             if time.monotonic() >= until:
@@ -33,7 +35,7 @@ class Disposal:
         then(True)
 
     def tick(self, now: float) -> float:
-        """Look at each; return when to look again."""
+        """Check each dying process; return when to check again."""
         waiting, self._dying = self._dying, []
         for due, gone, then in waiting:
             dead = gone()
@@ -44,7 +46,7 @@ class Disposal:
         return now + _AGAIN_SECONDS if self._dying else float("inf")
 
     def close(self) -> None:
-        """Wait for all that are left."""
+        """Wait until every tracked process is dead or given up."""
         while self._dying:
             self.tick(time.monotonic())
             time.sleep(_STEP_SECONDS)

@@ -1,8 +1,8 @@
-"""What runs inside a cell before the guest does: the trusted init, and the process that becomes the guest.
+"""The processes inside an instance before the guest's program: the init, and the process that becomes the guest.
 
-The init is PID 1 of the guest's namespace. The guest can neither kill it (no signal without a handler reaches
-a namespace's init from inside, pid_namespaces(7)) nor ptrace it (it is not dumpable and lies in a user namespace
-above the guest's). It reads nothing that a guest has written.
+The init is trusted, and PID 1 of the guest's namespace. The guest cannot kill it: no signal without a handler reaches
+a namespace's init from inside (pid_namespaces(7)). The guest cannot ptrace it either: the init is not dumpable and lies
+in a user namespace above the guest's. The init reads nothing that a guest has written.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ SETUP_FAILED = 125
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127
 CONTROL = 4
-"""The descriptor on which a warm interpreter is spoken to."""
-_INIT_GID = 65534  # not the guest's: who shares both ids with a process may set its limits (prlimit(2))
+"""The descriptor of the control socket in a zygote."""
+_INIT_GID = 65534  # not the guest's: a process with the same uid and gid could set the init's limits (prlimit(2))
 _WARM_UP_LAUNCH = protocol.encode(
     "launch",
     steps=[["limits", {"rtprio": [0, 0]}]],
@@ -50,11 +50,11 @@ _SANDBOX_ERRORS = (errno.EAGAIN, errno.ENOMEM)  # of execve(2): the sandbox's fa
 
 
 class Init(Record):
-    """All that a cell's processes need to know, handed down by fork."""
+    """Everything that the processes of an instance need to know; they inherit it by fork."""
 
     privileged: bool
     parent: int
-    """The pidfd of the process that makes the cell; the init dies with it."""
+    """The pidfd of the spawner; the init dies with it."""
     ends: Sequence[int]
     control: socket
     uid: int
@@ -62,9 +62,9 @@ class Init(Record):
     base: bytes = b""
 
     def run(self) -> NoReturn:
-        """Be the init; never return."""
+        """Run as the init; never return."""
         try:
-            processes.close_all_but((2, self.parent, self.control.fileno(), *self.ends, *self._notes()))
+            processes.close_all_but((2, self.parent, self.control.fileno(), *self.ends, *self._note_fds()))
             self._prepare()
             guest = os.fork()
             if guest == 0:
@@ -76,12 +76,12 @@ class Init(Record):
             self._fail("init", error)
         os._exit(SETUP_FAILED)
 
-    def _notes(self) -> Sequence[int]:
-        """Return what else must stay open."""
+    def _note_fds(self) -> Sequence[int]:
+        """Return the descriptors for notes to the init, which must stay open."""
         return ()
 
     def _prepare(self) -> None:
-        """Do what init and guest are to share."""
+        """Do the part of the set-up that init and guest share."""
         if self.privileged:
             return
         proc = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
@@ -100,30 +100,30 @@ class Init(Record):
         processes.die_with(self.parent)
 
     def _reap(self, guest: int) -> NoReturn:
-        """Reap orphans until the guest itself ends; then end all that is left, and say so when nothing is.
+        """Reap orphans until the guest ends, then kill and reap all other processes and report the end.
 
-        The answer need not wait for the init's own end after that. The kernel would kill the rest as well.
+        The report does not wait for the init's own end. That end would make the kernel kill the other processes too.
         """
-        # Rehearsed while nobody waits: a page that is written for the first time after a fork must be copied.
-        exit_message(0, resource.getrusage(resource.RUSAGE_SELF), self._see("/"))
+        # Warm up the report before it is urgent: the first write to a page after a fork copies the page.
+        exit_message(0, resource.getrusage(resource.RUSAGE_SELF), self._measure("/"))
         while True:
             pid, status, usage = os.wait4(-1, 0)
             if pid == guest:
                 break
-        seen = self._see("/tmp")
+        measured = self._measure("/tmp")
         self._end_all_others()
-        self.control.sendall(exit_message(status, usage, seen))
-        self.control.recv(1)  # ends with the warden's word: an exit at once would delay the answer on this CPU
+        self.control.sendall(exit_message(status, usage, measured))
+        self.control.recv(1)  # exit only when the warden allows it: an exit now would delay the report on this CPU
         self._leave()
 
     def _leave(self) -> NoReturn:
         os._exit(0)
 
-    def _see(self, scratch: str) -> dict[str, Any]:
-        """Return what only the init can see of the end."""
+    def _measure(self, scratch: str) -> dict[str, Any]:
+        """Return the parts of the report that only the init can measure: free space and free inodes."""
         try:
             disk = os.statvfs(scratch)
-        except OSError:  # the process that becomes the guest has ended before it made the folder
+        except OSError:  # the process that becomes the guest ended before it made the folder
             return {"disk_free": None, "inodes_free": None}
         return {"disk_free": disk.f_bfree * disk.f_bsize, "inodes_free": disk.f_ffree}
 
@@ -134,7 +134,7 @@ class Init(Record):
         try:
             os.close(self.parent)
             stage = self._stage()
-            self._take_over_streams()  # first: what the stage opens must not lie on the numbers that these take
+            self._take_over_streams()  # first: descriptors that the stage opens must not get the streams' numbers
             stage.apply(decode_steps(self.base))
             self._warm_up(stage)
             self._send("set_up")
@@ -169,10 +169,10 @@ class Init(Record):
         while data := self.control.recv(1 << 16):
             for _, fields in decoder.feed(data):
                 return fields
-        os._exit(0)  # the warden let go of an unused cell
+        os._exit(0)  # the warden closed the socket of an unused instance
 
     def _warm_up(self, stage: Stage) -> None:
-        """Do once, while nobody waits, what the launch will need: the first time costs page faults."""
+        """Apply a sample launch ahead of demand, because each first execution costs page faults."""
         for _, fields in protocol.Decoder().feed(_WARM_UP_LAUNCH):
             begin = time.process_time()
             stage.apply(fields["steps"])
@@ -185,7 +185,7 @@ class Init(Record):
                 pass
 
     def _take_over_streams(self) -> None:
-        # Moved up first: an end may sit on the very number that another one is to have.
+        # Move each end up first: it may have the very number that another end needs.
         moved = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10) for fd in self.ends]
         for number, fd in enumerate(moved):
             os.dup2(fd, number, inheritable=True)
@@ -197,7 +197,7 @@ class Init(Record):
     def _execute(self, argv: list[str], environment: dict[str, str]) -> NoReturn:
         try:
             _exec_on_path(argv, environment)
-        except MemoryError:  # the limits hold already: nowhere to lay out what execve is to be given
+        except MemoryError:  # the limits are in force, and Python finds no memory for the arguments of execve
             none = OSError(errno.ENOMEM, "execve, under its limits with no memory for arguments and environment")
             self._fail("setup", faults.explained(_EXECUTE, none))
             os._exit(SETUP_FAILED)
@@ -232,7 +232,7 @@ class Init(Record):
 
 
 def _exec_on_path(argv: list[str], environment: dict[str, str]) -> NoReturn:
-    """execvpe(3); ``os.execvpe`` would import a module here, from a file system that is the guest's by now."""
+    """Do the same as execvpe(3). ``os.execvpe`` would import a module from a file system that is now the guest's."""
     if "/" in argv[0]:
         os.execve(argv[0], argv, environment)
     found: OSError | None = None
@@ -246,13 +246,13 @@ def _exec_on_path(argv: list[str], environment: dict[str, str]) -> NoReturn:
     raise found or FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
 
 
-def exit_message(status: int | None, usage: resource.struct_rusage, seen: dict[str, Any]) -> bytes:
-    """Return the word that nothing of the guest is left; ``status`` is ``None`` where the init ended it itself."""
+def exit_message(status: int | None, usage: resource.struct_rusage, measured: dict[str, Any]) -> bytes:
+    """Return the report that all guest processes are gone. ``status`` is ``None`` if the reaper killed the guest."""
     return protocol.encode(
         "exit",
         status=status,
         cpu_seconds=usage.ru_utime + usage.ru_stime,
         peak_memory=usage.ru_maxrss * 1024,
         at=time.monotonic_ns(),
-        **seen,
+        **measured,
     )

@@ -1,4 +1,4 @@
-"""The cold slots of one warden: free ones, spare ones with a cell in them, and those that a run waits for or has."""
+"""The cgroup slots of one warden: idle ones, prewarmed ones with an instance, and those that a run waits for or has."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 from stockade.core.launch import Groups, Launch
 from stockade.core.record import Record
-from stockade.linux import cgroups, faults
+from stockade.linux import faults
 from stockade.warden import loop, protocol
 from stockade.warden.cold.cgroup_slot import CgroupSlot, SlotError, SlotLostError, idle_until
 from stockade.warden.helper_liveness import LOOK_SECONDS
@@ -14,90 +14,56 @@ from stockade.warden.helper_liveness import LOOK_SECONDS
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from functools import partial
-    from typing import Any, Protocol
 
     from stockade.warden.cold.disposal import Disposal
     from stockade.warden.cold.instance import Instance
+    from stockade.warden.cold.interfaces import Resources, Waiter
     from stockade.warden.run.run import Run
 else:
     from _functools import partial
 
-    Protocol = object
 
-_MAX_PREWARMED = 4  # at most, of different bases
-_FREE = 16  # slots that wait for a run without a cell in them
+_MAX_PREWARMED = 4  # of different bases
+_MAX_IDLE = 16  # slots without an instance
 _LOOP_SECONDS = 0.005
+"""A caller is in a loop if its next run comes this soon after the last one."""
 ANSWER_SECONDS = 10.0
-"""A helper process that runs is given so long for its answer: a host with much to do may keep it from its processor."""
-
-
-class Waiter(Protocol):
-    """Waits for a cell, or has one."""
-
-    @property
-    def gone(self) -> bool:
-        """Whether it waits no more."""
-
-    def adopt(self, slot: CgroupSlot) -> None:
-        """Take the slot, in which the cell is."""
-
-    def refuse(self, message: str) -> None:
-        """There is none."""
-
-    def lost(self, message: str) -> None:
-        """The cell that was taken will end: the process that made it is gone."""
-
-
-class Resources(Protocol):
-    """Uids and groups, which warm slots take as well, and room."""
-
-    def has_slack(self) -> bool:
-        """Return whether there is room for something that no run waits for."""
-
-    def put_back(self, waiter: Any, launch: Launch, message: str) -> bool:
-        """Have a run that could not begin wait for its turn again; return whether it does."""
-
-    def take_uid(self) -> int | None:
-        """Return a host uid that no other run has, where root starts them."""
-
-    def take_group(self) -> cgroups.Group | None:
-        """Return fresh control groups, where there can be any."""
-
-    def release_resources(self, uid: int | None, group: cgroups.Group | None) -> None:
-        """Take back what nothing runs in or under any more."""
+"""Deadline for a helper process that is not stopped: a busy host may give it no processor for a while."""
 
 
 class _Waiting(Record):
     waiter: Waiter
     launch: Launch | None = None
-    """What to begin anew, once, if the process that makes the cell is lost: nothing of the run has begun."""
+    """The launch to begin once more if the spawner is lost. The run has not begun, so a repeat is safe."""
 
 
 class Pool:
-    """Makes slots, has cells made in them, hands them out and takes them back."""
+    """Makes slots, has instances made in them, hands them out and takes them back."""
 
     def __init__(
-        self, events: loop.Loop, home: Resources, disposal: Disposal, *, warden: int, privileged: bool
+        self, events: loop.Loop, resources: Resources, disposal: Disposal, *, warden: int, privileged: bool
     ) -> None:
         """``warden`` is the warden's own pidfd."""
         self._loop = events
-        self._instance_slot = home
+        self._resources = resources
         self._disposal = disposal
         self._self = warden
         self._privileged = privileged
         self._slots: set[CgroupSlot] = set()
-        self._free: list[CgroupSlot] = []
+        self._idle: list[CgroupSlot] = []
         self._prewarmed: list[CgroupSlot] = []
         self._waiting: dict[CgroupSlot, _Waiting] = {}
-        self._takers: dict[CgroupSlot, Waiter] = {}
+        self._adopted_by: dict[CgroupSlot, Waiter] = {}
         self._renewing: dict[CgroupSlot, tuple[bytes, Groups, bool]] = {}
         self._last_end = float("-inf")
 
     # -- runs ------------------------------------------------------------------------------------------------------
 
     def provide(self, run: Run, launch: Launch, *, again: bool = False) -> None:
-        """Give ``run`` a cell, a spare one if it fits, and have the next one made meanwhile. ``again`` says that the
-        run was given one before, and that one was lost."""
+        """Give ``run`` an instance, a prewarmed one if its base fits, and prewarm the next one for a caller in a loop.
+
+        ``again`` means that the first instance for this run was lost.
+        """
         common = launch.own_network and launch.host_uid is None
         waiting = _Waiting(waiter=run, launch=None if again else launch)
         try:
@@ -107,9 +73,9 @@ class Pool:
                 else None
             )
             if prewarmed is not None and prewarmed.instance is not None:
-                self._hand(prewarmed, run)
+                self._hand_over(prewarmed, run)
             elif prewarmed is not None:
-                self._waiting[prewarmed] = waiting  # it is being made
+                self._waiting[prewarmed] = waiting  # the spawner is still making the instance
             else:
                 slot = self.take_slot()
                 self._waiting[slot] = waiting
@@ -125,38 +91,38 @@ class Pool:
                 self.drop(made)
             self._turn_away(waiting, error)
             return
-        # A caller in a loop has its next cell made beside this run; for others that would slow the run down.
+        # Prewarm beside the run only for a caller in a loop; for other callers that would slow the run down.
         if common and time.monotonic() - self._last_end < _LOOP_SECONDS:
             self._prewarm(launch.base, launch.groups, without_namespaces=launch.without_namespaces)
 
     def _turn_away(self, waiting: _Waiting, error: Exception) -> None:
-        """Refuse a run that gets no sandbox, or put it back where the host was short of something."""
+        """Refuse a run that gets no instance, or queue it again if the host was short of something."""
         message = (
             faults.explain("make the sandbox", error) if isinstance(error, OSError) else f"make the sandbox: {error}"
         )
         short = getattr(error, "errno", None) in faults.SHORTAGES
-        if not (short and waiting.launch and self._instance_slot.put_back(waiting.waiter, waiting.launch, message)):
+        if not (short and waiting.launch and self._resources.put_back(waiting.waiter, waiting.launch, message)):
             waiting.waiter.refuse(message)
 
     def shed(self) -> bool:
-        """Give back what no run has or waits for; return whether there was anything."""
-        kept = [*self._prewarmed, *self._free]
+        """End all slots that no run has or waits for; return whether there was any."""
+        kept = [*self._prewarmed, *self._idle]
         for slot in kept:
             if slot not in self._waiting:
                 self.drop(slot)
         return bool(kept)
 
     def expect(self, slot: CgroupSlot, waiter: Waiter) -> None:
-        """Have ``waiter`` told when the cell is there that is asked of ``slot``."""
+        """Tell ``waiter`` when the instance that was requested of ``slot`` is there."""
         self._waiting[slot] = _Waiting(waiter=waiter)
 
-    def _hand(self, slot: CgroupSlot, waiter: Waiter) -> None:
-        self._takers[slot] = waiter
+    def _hand_over(self, slot: CgroupSlot, waiter: Waiter) -> None:
+        self._adopted_by[slot] = waiter
         waiter.adopt(slot)
 
     def release(self, slot: CgroupSlot) -> None:
-        """Take back a slot whose cell is dead and closed. It can be used again when its nursery has reaped that."""
-        self._takers.pop(slot, None)
+        """Take back a slot whose instance is dead and closed. It is idle again once its spawner has reaped the init."""
+        self._adopted_by.pop(slot, None)
         self._last_end = slot.used = time.monotonic()
         if slot.ask_renewal():
             self._renewing[slot] = slot.base, slot.groups, slot.without_namespaces
@@ -165,18 +131,18 @@ class Pool:
             self.drop(slot)
             self._prepare_next(base, groups, without_namespaces)
 
-    # -- what nurseries say ------------------------------------------------------------------------------------------
+    # -- messages of spawners ----------------------------------------------------------------------------------------
 
     def take_slot(self) -> CgroupSlot:
-        """Return a slot that is free, or a new one."""
-        if self._free:
-            return self._free.pop()
+        """Return an idle slot, or a new one."""
+        if self._idle:
+            return self._idle.pop()
         uid, group = None, None
         try:
-            uid, group = self._instance_slot.take_uid(), self._instance_slot.take_group()
+            uid, group = self._resources.take_uid(), self._resources.take_group()
             slot = CgroupSlot(warden=self._self, privileged=self._privileged, uid=uid, group=group)
         except OSError:
-            self._instance_slot.release_resources(uid, group)
+            self._resources.release_resources(uid, group)
             raise
         self._slots.add(slot)
         self._guarded(slot).watch(slot.control.fileno(), loop.READ, partial(self._on_spawner, slot))
@@ -186,7 +152,7 @@ class Pool:
         return loop.Guarded(self._loop, partial(self._lose, slot))
 
     def _on_spawner(self, slot: CgroupSlot, _events: int) -> None:
-        """A nursery has made or reaped a cell, or failed to."""
+        """Handle an answer of a spawner: an instance made, an instance reaped, or a failure."""
         try:
             kind = slot.receive()
         except SlotLostError as error:
@@ -213,22 +179,22 @@ class Pool:
         elif waiting.waiter.gone:
             self.drop(slot)
         else:
-            self._hand(slot, waiting.waiter)
+            self._hand_over(slot, waiting.waiter)
 
     def _on_reaped(self, slot: CgroupSlot) -> None:
         kind = self._renewing.pop(slot, None)
         if kind is None:
             return
-        if slot.renew() and len(self._free) < _FREE:
-            self._free.append(slot)
+        if slot.renew() and len(self._idle) < _MAX_IDLE:
+            self._idle.append(slot)
         else:
             self.drop(slot)
         self._prepare_next(*kind)
 
     def _lose(self, slot: CgroupSlot, message: str) -> None:
-        """The nursery of ``slot`` is gone, or stands still."""
-        waiter = self._takers.get(slot)
-        if waiter is not None:  # its cell dies with the nursery; then the slot comes back, and cannot be renewed
+        """Handle a spawner that is gone or stopped."""
+        waiter = self._adopted_by.get(slot)
+        if waiter is not None:  # the instance dies with its spawner; then the slot comes back and is dropped
             self._loop.forget(slot.control.fileno())
             waiter.lost(f"the process that holds the sandbox's init (pid {slot.pid}) is lost: {message}")
             return
@@ -246,17 +212,17 @@ class Pool:
             waiting.waiter.refuse(message)
 
     def drop(self, slot: CgroupSlot) -> None:
-        """End a slot for good: its nursery, what it made, its groups and its lease."""
+        """End a slot for good: its spawner and instance, then its control groups and its uid."""
         self._waiting.pop(slot, None)
-        self._takers.pop(slot, None)
+        self._adopted_by.pop(slot, None)
         self._renewing.pop(slot, None)
         if slot not in self._slots:
             return
         self._slots.discard(slot)
         if slot in self._prewarmed:
             self._prewarmed.remove(slot)
-        if slot in self._free:
-            self._free.remove(slot)
+        if slot in self._idle:
+            self._idle.remove(slot)
         self._unwatch_instance(slot)
         self._loop.forget(slot.control.fileno())
         slot.end()
@@ -264,31 +230,30 @@ class Pool:
 
     def _on_gone(self, slot: CgroupSlot, gone: bool) -> None:
         if gone:
-            self._instance_slot.release_resources(slot.uid, slot.group)
+            self._resources.release_resources(slot.uid, slot.group)
         else:
-            slot.abandon()  # with its uid and its groups: something may still run there
+            slot.abandon()  # keep its uid and groups from others, because something may still run there
 
     # -- the clock ---------------------------------------------------------------------------------------------------
 
     def tick(self, now: float) -> float:
-        """Give up nurseries that do not answer, and one free slot that nobody has needed for long. Return when to look
-        again."""
+        """Drop slots whose spawner does not answer, and one slot that was idle for long. Return when to check again."""
         asked = [*self._waiting, *self._renewing, *(slot for slot in self._prewarmed if slot.instance is None)]
         for slot in asked:
-            self._look_after(slot, now)
-        due = idle_until(self._free)
+            self._check_answer(slot, now)
+        due = idle_until(self._idle)
         if due <= now:
-            self.drop(self._free[0])
+            self.drop(self._idle[0])
         return min(due, now + LOOK_SECONDS if asked else float("inf"))
 
-    def _look_after(self, slot: CgroupSlot, now: float) -> None:
+    def _check_answer(self, slot: CgroupSlot, now: float) -> None:
         trouble = slot.helper.trouble(now)
         if trouble:
             self._lose(slot, trouble)
         elif now - slot.asked >= ANSWER_SECONDS:
             self._lose(slot, f"it has not answered for {ANSWER_SECONDS:.0f} s")
 
-    # -- spares ------------------------------------------------------------------------------------------------------
+    # -- prewarmed instances -----------------------------------------------------------------------------------------
 
     def _take_prewarmed(self, base: bytes, *, without_namespaces: bool) -> CgroupSlot | None:
         for slot in self._prewarmed:
@@ -303,10 +268,10 @@ class Pool:
             self._prewarm(base, groups, without_namespaces=without_namespaces)
 
     def _prewarm(self, base: bytes, groups: Groups, *, without_namespaces: bool) -> None:
-        """Have a cell ready for the next run of the same kind; the oldest makes room."""
+        """Have an instance ready for the next run with this base; the oldest prewarmed one ends if there are many."""
         if (
             any((slot.base, slot.without_namespaces) == (base, without_namespaces) for slot in self._prewarmed)
-            or not self._instance_slot.has_slack()
+            or not self._resources.has_slack()
         ):
             return
         if len(self._prewarmed) >= _MAX_PREWARMED:
@@ -316,10 +281,10 @@ class Pool:
             slot.request(base, groups, without_namespaces=without_namespaces, own_network=True)
             self._prewarmed.append(slot)
         except (OSError, ValueError, SlotError):
-            return  # no room for a spare; the run that needs a cell will say why
+            return  # a run that needs an instance will report the reason
 
     def _on_prewarmed(self, slot: CgroupSlot, instance: Instance, _events: int) -> None:
-        """A spare says that it is ready; anything else makes it unusable."""
+        """Handle messages of a prewarmed instance: anything unexpected makes it unusable."""
         try:
             messages = [kind for kind, _ in protocol.Decoder().feed(instance.receive(1 << 12))]
             if not messages or not all(map(instance.accept_message, messages)):
@@ -338,13 +303,13 @@ class Pool:
             self._loop.forget(slot.instance.pidfd)
 
     def kill_all(self) -> None:
-        """Kill what is in every slot, all at once."""
+        """Kill the processes of every slot without waiting for any."""
         for slot in self._slots:
             if slot.instance is not None:
                 try:
                     slot.instance.kill()
                 except OSError:
-                    pass  # it dies with its nursery
+                    pass  # the instance dies with its spawner
 
     def close(self) -> None:
         """End all slots."""

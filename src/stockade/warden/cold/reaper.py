@@ -1,11 +1,11 @@
-"""The processes of a cell that has no namespaces: a trusted keeper in the init's place, and the process that becomes
-the guest, or an engine that makes a sandbox of its own.
+"""The processes of an instance without namespaces: a trusted reaper in the place of init, and the process that becomes
+the guest or an engine. An engine builds a sandbox of its own.
 
-The keeper adopts every orphan (PR_SET_CHILD_SUBREAPER), so no descendant of the guest can leave its tree. Where root
-starts the run it keeps the right to kill, and the guest has another uid. Where a user does, both have his: then it
-is for the guest's Landlock domain, or its filter, to refuse signals to processes outside.
+The reaper adopts every orphan (PR_SET_CHILD_SUBREAPER), so no descendant of the guest can leave its tree. If root
+starts the run, the reaper keeps the right to kill, and the guest has another uid. If an ordinary user starts it, both
+have the same uid. Then the guest's Landlock domain or its filter must refuse signals to outside processes.
 
-It takes SIGTERM, from the warden or for the death of its parent, as the word to end everything.
+SIGTERM makes the reaper end everything. The warden sends it, or the kernel does when the reaper's parent dies.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ else:
 _PRIORITY = -10
 _MAX_NOTE_BYTES = 1 << 16
 _UNUSED = 255  # a descriptor
-_KEPT = (processes.CAP_KILL, processes.CAP_DAC_OVERRIDE, processes.CAP_FOWNER)  # the last two to remove what is left
+_KEPT = (processes.CAP_KILL, processes.CAP_DAC_OVERRIDE, processes.CAP_FOWNER)  # the last two remove the run's folder
 
 
 class Reaper(Init):
-    """What such a cell's processes need to know. ``place`` and ``status`` are pipes from the guest-to-be."""
+    """Everything that these processes need to know. ``place`` and ``status`` are pipes from the process to be guest."""
 
     place: tuple[int, int]
-    """Says which folder of the host was made for the run."""
+    """Carries the path of the host folder that was made for the run."""
     status: tuple[int, int]
-    """Whatever an engine has to say about its sandbox."""
+    """Carries the engine's own report about its sandbox."""
 
-    def _notes(self) -> Sequence[int]:
+    def _note_fds(self) -> Sequence[int]:
         return (*self.place, *self.status)
 
     def _prepare(self) -> None:
@@ -51,13 +51,13 @@ class Reaper(Init):
         signal.signal(signal.SIGTERM, self._stop)
         processes.set_dumpable(False)
         if self.privileged:
-            os.setpriority(os.PRIO_PROCESS, 0, _PRIORITY)  # or a guest that takes all CPUs would hold up its own end
+            os.setpriority(os.PRIO_PROCESS, 0, _PRIORITY)  # else a guest that uses all CPUs would delay its own end
             processes.empty_bounding_set()
             processes.keep_capabilities(*_KEPT)
         processes.no_new_privileges()
         processes.die_with(self.parent, by=signal.SIGTERM)
 
-    def _see(self, scratch: str) -> dict[str, Any]:  # noqa: ARG002
+    def _measure(self, scratch: str) -> dict[str, Any]:  # noqa: ARG002
         return {"disk_free": None, "inodes_free": None, "engine": _read(self.status[0])}
 
     def _end_all_others(self) -> None:
@@ -66,8 +66,8 @@ class Reaper(Init):
     def _stop(self, _number: int, _frame: object) -> NoReturn:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         self._end_all_others()
-        self._tell_the_end()  # before what a guest can make last
-        self._wait_for_leave()
+        self._report_end()  # before the folder is removed, which a guest can make slow
+        self._wait_for_release()
         place = _read(self.place[0])
         if place:
             places.remove(os.fsdecode(place))
@@ -76,20 +76,20 @@ class Reaper(Init):
     def _leave(self) -> NoReturn:
         self._stop(0, None)
 
-    def _wait_for_leave(self) -> None:
-        """Wait until the warden, if it lives, has taken out of the run's folder what the caller wants of it."""
+    def _wait_for_release(self) -> None:
+        """Wait until the warden has collected files from the run's folder, or has died."""
         try:
             while self.control.recv(1):
                 pass
         except OSError:
             pass
 
-    def _tell_the_end(self) -> None:
+    def _report_end(self) -> None:
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)
         try:
-            self.control.sendall(exit_message(None, usage, self._see("")))
+            self.control.sendall(exit_message(None, usage, self._measure("")))
         except OSError:
-            pass  # it was said already, or nobody listens any more
+            pass  # the end was reported already, or the warden has closed the socket
 
     def _warm_up(self, stage: Stage) -> None:
         stage.apply([["data", _UNUSED, bytes(200)]])

@@ -1,4 +1,4 @@
-"""The nursery: a process of the warden's that lives in a run's control groups and makes cells there."""
+"""The spawner: a process of the warden that lives in a run's control groups and makes instances there."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 FDS = 6
-"""Descriptors of a cell: its init's pidfd, the control socket, and the warden's end of four pipes."""
+"""Descriptors of an instance: its init's pidfd, the control socket, and the warden's end of four pipes."""
 _NOTE = os.O_CLOEXEC | os.O_NONBLOCK
 _NAMESPACES = processes.NEW_NS | processes.NEW_PID | processes.NEW_IPC | processes.NEW_UTS
 
 
 class Spawner:
-    """Makes cells when told to, and reaps their inits."""
+    """Makes instances on request, and reaps their inits."""
 
     def __init__(self, control: socket.socket, *, privileged: bool, warden: int, cgroup_fds: Sequence[int]) -> None:
         self._control = control
@@ -34,7 +34,7 @@ class Spawner:
         self._without_namespaces = False
 
     def run(self) -> NoReturn:
-        """Serve until the warden ends or lets go."""
+        """Serve requests until the warden ends or closes the socket."""
         try:
             processes.close_all_but((2, self._warden, self._control.fileno(), *self._cgroup_fds))
             processes.die_with(self._warden)
@@ -47,7 +47,7 @@ class Spawner:
                 for kind, fields in decoder.feed(data):
                     self._handle(kind, fields)
         except OSError as error:
-            self._say(
+            self._send(
                 "failed", message=faults.explain("start the process that makes sandboxes", error), errno=error.errno
             )
         os._exit(0)
@@ -56,8 +56,8 @@ class Spawner:
         if kind == "reap":
             os.waitpid(fields["init"], 0)
             if self._without_namespaces:
-                descendants.end_all()  # none, unless somebody outside has killed the keeper
-            self._say("reaped")
+                descendants.end_all()  # finds nothing, unless someone outside has killed the reaper
+            self._send("reaped")
             if self._pin >= 0:
                 os.close(self._pin)
                 self._pin = -1
@@ -75,14 +75,14 @@ class Spawner:
                 uid=fields["uid"],
             )
         except OSError as error:
-            self._say("failed", message=faults.explain("make namespaces", error), errno=error.errno)
+            self._send("failed", message=faults.explain("make namespaces", error), errno=error.errno)
             return
         self._pin = _pin_mounts(init)
         send_with(self._control, protocol.encode("made", init=init), fds)
         for fd in fds:
             os.close(fd)
 
-    def _say(self, kind: str, **fields: Any) -> None:
+    def _send(self, kind: str, **fields: Any) -> None:
         try:
             self._control.sendall(protocol.encode(kind, **fields))
         except OSError:
@@ -90,8 +90,11 @@ class Spawner:
 
 
 def _pin_mounts(pid: int) -> int:
-    """Keep a cell's mount namespace beyond its last process: taking it down, which can take milliseconds, would
-    otherwise hold up the report of that process's end. Only a matter of time; without it all is the same."""
+    """Return a descriptor that keeps an instance's mount namespace beyond its last process, or -1.
+
+    The kernel may need milliseconds to take the mounts down. Without the pin, that delays the report of the process's
+    end. The pin changes nothing else.
+    """
     try:
         return os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -101,9 +104,9 @@ def _pin_mounts(pid: int) -> int:
 def make(
     *, privileged: bool, parent: int, base: bytes, own_network: bool, without_namespaces: bool, uid: int | None
 ) -> tuple[int, list[int]]:
-    """Fork a cell furnished with ``base``; return its init's pid and the warden's descriptors of it.
+    """Fork an instance that applies ``base``; return its init's pid and the warden's descriptors of it.
 
-    ``parent`` is the calling process's own pidfd, ``uid`` the host uid leased where root starts the run.
+    ``parent`` is the calling process's own pidfd. ``uid`` is the leased host uid if root starts the run.
     """
     flags = _NAMESPACES | (processes.NEW_NET if own_network else 0) | (0 if privileged else processes.NEW_USER)
     if without_namespaces:

@@ -87,7 +87,7 @@ class WorkerHandle(CgroupSlot):
             if len(news) <= _MAX_TEMPLATE_BYTES:
                 word = protocol.SET_TEMPLATE + news + word
                 self._template = template
-        self._say(word)
+        self._send(word)
 
     def fits_template(self, launch: Launch) -> bool:
         """Return whether the guest was made for launches of this form, and need be told no more than the source."""
