@@ -80,7 +80,7 @@ def test_a_warden_that_dies_is_125(start, folder: Path):
         (["run", "--limit", "memory", "-c", "1"], "'memory' is not of the form memory=64MiB"),
         (["run", "--limit", "memory=123bogus", "-c", "1"], "limits.memory = '123bogus': expected a size"),
         (["run", "--accept", "syscals=absent", "-c", "1"], "did you mean 'syscalls'?"),
-        (["run", "--accept", "syscalls=maybe", "-c", "1"], "'maybe' is no strength"),
+        (["run", "--accept", "syscalls=maybe", "-c", "1"], "'maybe' is not a strength"),
         (["run", "--env", "1X=2", "-c", "1"], "not a name of an environment variable"),
         (["run", "--env", "X", "-c", "1"], "--inherit-env NAME"),
         (["run", "--read", "../x", "-c", "1"], "leads out of the current folder"),

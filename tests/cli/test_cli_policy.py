@@ -188,7 +188,7 @@ def test_policy_check_knows_places_in_json(stockade, folder: Path):
         ("a.toml", "x = [\n1,\n", "a.toml:2:1: no TOML: "),
         ("a.toml", "a = 1\na = 2\n", "a.toml:2:"),
         ("a.json", '{"limits": {}\n,}', "a.json:2:"),
-        ("a.json", '{"network": "none", "network": "host"}', "a.json: 'network' is there twice"),
+        ("a.json", '{"network": "none", "network": "host"}', "a.json: 'network' appears twice"),
         ("a.json", "[]", "a.json: policy = "),
         ("a.json", "[" * 100000, "a.json: "),
     ],

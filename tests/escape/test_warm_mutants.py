@@ -65,7 +65,7 @@ PROTECTIONS: dict[str, tuple[tuple[Edit, ...], str]] = {
         "test_warm_slots.py::test_memory_that_a_run_leaves_charged_is_no_other_run_s",
     ),
     "limits hold again": (
-        (("linux/cgroups/group.py", "if self._loose and self._limits is not None:", "if False:"),),
+        (("linux/cgroups/group.py", "if self._is_unthrottled and self._limits is not None:", "if False:"),),
         "test_warm_slots.py::test_a_limit_that_was_let_go_of_to_end_a_run_holds_for_the_next_one",
     ),
     "tasks of the keeper alone are left out": (

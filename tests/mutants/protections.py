@@ -94,7 +94,7 @@ RIGHTS = (
     Protection(
         "capabilities dropped",
         ((_STAGE, """        processes.drop_capabilities()
-        self._is_guest = True  # what is made""", "        self._is_guest = True  # what is made"),),
+        self._is_guest = True  # files made""", "        self._is_guest = True  # files made"),),
         ("privileges/as_root_inside", "privileges/capabilities"),
         beside=("empty bounding set",),
     ),

@@ -81,7 +81,7 @@ def test_the_command_line_is_bound_by_it_and_says_so(under):
 @pytest.mark.parametrize(
     ("break_it", "word"),
     [
-        ("echo '[limits' > /etc/stockade/policy.toml", "nothing runs until it is put right"),
+        ("echo '[limits' > /etc/stockade/policy.toml", "nothing runs until it is corrected"),
         ("echo 'limits = 3' > /etc/stockade/policy.toml", "(ceiling /etc/stockade/policy.toml)"),
         ("chmod 666 /etc/stockade/policy.toml", "can be written by others (mode 0666): chmod go-w"),
         (

@@ -540,14 +540,14 @@ def test_errors_name_the_call_and_the_path(world: Callable[[], World]) -> None:
         path = f"/proc/self/fd/{os.pipe()[0]}"
         with pytest.raises(OSError) as failure:
             landlock.restrict(Ruleset(read=(path,)))
-        reason = "landlock_add_rule: not a file that Landlock can name (pipe, socket or memfd)"
+        reason = "landlock_add_rule: Landlock cannot name this kind of file (pipe, socket or memfd)"
         assert str(failure.value) == f"[Errno {errno.EBADFD}] {reason}: '{path}'"
 
     def too_many(_: World) -> None:
         with pytest.raises(OSError) as failure:
             for _turn in range(100):
                 landlock.restrict(Ruleset())
-        reason = "landlock_restrict_self: as many rulesets on this thread as Landlock allows"
+        reason = "landlock_restrict_self: this thread already has as many rulesets as Landlock allows"
         assert str(failure.value) == f"[Errno {errno.E2BIG}] {reason}"
 
     target = world()

@@ -229,7 +229,7 @@ def test_a_thread_started_before_the_filter_is_confined_too() -> None:
 
 
 def test_bytes_that_are_no_program_are_not_loaded() -> None:
-    with pytest.raises(ValueError, match="7 bytes are no seccomp program"):
+    with pytest.raises(ValueError, match="7 bytes are not a seccomp program"):
         install(b"1234567")
 
     def body() -> str:

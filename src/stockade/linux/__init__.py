@@ -1,1 +1,4 @@
-"""One kernel facility a file. Standard library only; runs inside the warden and before the guest starts."""
+"""Kernel facilities, each in a file of its own.
+
+They use the standard library only, and run inside the warden and before the guest starts.
+"""

@@ -1,4 +1,4 @@
-"""Paths below a folder's descriptor that no symbolic link, mount or ``..`` can lead out of (openat2(2))."""
+"""Open paths below a folder's descriptor; no symbolic link, mount or ``..`` can lead outside (openat2(2))."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class _OpenHow(ctypes.Structure):
 
 
 def open_at(folder: int, path: str | bytes, flags: int, mode: int = 0, *, across: bool = False) -> int:
-    """Open ``path`` below ``folder``; an ``OSError`` if any part of it is a link or leads out.
+    """Open ``path`` below ``folder``. Raise ``OSError`` if a part of the path is a link or leads outside.
 
-    Whatever the last part is, it can be opened with ``O_PATH | O_NOFOLLOW`` to be looked at. ``across`` lets the path
-    lead over mount points.
+    With ``O_PATH | O_NOFOLLOW``, the last part may be anything, so that the caller can examine it. ``across`` lets the
+    path cross mount points.
     """
     resolve = _RESOLVE & ~_NO_XDEV if across else _RESOLVE
     how = _OpenHow(flags | os.O_CLOEXEC, mode, resolve)
@@ -34,7 +34,7 @@ def open_at(folder: int, path: str | bytes, flags: int, mode: int = 0, *, across
 
 
 def open_folder(path: str) -> int:
-    """Open the folder at the absolute ``path``, which no link may lead to."""
+    """Open the folder at the absolute ``path``, which must contain no symbolic link."""
     top = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         return open_at(top, path.lstrip("/") or ".", os.O_RDONLY | os.O_DIRECTORY, across=True)
@@ -43,10 +43,10 @@ def open_folder(path: str) -> int:
 
 
 def look(folder: int, path: str | bytes, *, across: bool = False) -> int:
-    """Return a descriptor of whatever is at ``path``, that can be looked at and nothing else."""
+    """Return an O_PATH descriptor of whatever is at ``path``: enough to examine it, and for nothing else."""
     return open_at(folder, path, os.O_PATH | os.O_NOFOLLOW, across=across)
 
 
 def reopen(found: int, flags: int) -> int:
-    """Open what ``look`` has found: the very same file, whatever its name leads to by now."""
+    """Open the very file that ``look`` has found, even if its name leads elsewhere by now."""
     return os.open(f"/proc/self/fd/{found}", flags | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)

@@ -1,7 +1,7 @@
-"""Copies a project into the folder that a guest will work in, and notes what every file was when it began.
+"""Copy a project into the folder of a guest, and record the state of every file at the beginning.
 
-By descriptors, and with the rights of whoever calls. Links stay links; what is neither file, folder nor link is left
-out, and so is what is mounted in the project.
+The copier works by descriptors, with the rights of its caller. Links stay links. Sockets, pipes and devices are left
+out, and so is whatever is mounted inside the project.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _TICK_SECONDS = 0.0005
 
 
 class Copier:
-    """One copy."""
+    """The copy of one project into one folder."""
 
     def __init__(
         self, hidden: frozenset[str], most_bytes: int | None, own: Callable[[int], None] = lambda _fd: None
     ) -> None:
-        """``hidden`` paths are left out; ``own`` gives what was made, by descriptor, to the guest."""
+        """``hidden`` paths are left out. ``own`` gives a copied file or folder, by descriptor, to the guest."""
         self._hidden = hidden
         self._most = most_bytes
         self._copied = 0
@@ -37,10 +37,10 @@ class Copier:
         self._manifest: list[tuple[str, bytes]] = []
 
     def copy(self, source: int, target: int) -> bytes:
-        """Copy what is in one folder into the other, which is empty; return the list of what was copied.
+        """Copy the content of ``source`` into ``target``, which is empty; return the manifest.
 
-        The list has each path and what ``identity`` says of the copy, with NULs between. When it is returned, time has
-        gone on: any change from now on has a later date than the copy itself.
+        The manifest has each path and the ``identity`` of its copy, separated by NULs. This function returns after the
+        next tick of the clock, so any later change of a copy has a later date.
         """
         self._folder(source, target, "", 0)
         self._wait_for_next_tick(target)
@@ -57,7 +57,7 @@ class Copier:
                 found = beneath.look(source, name)
             except OSError as error:
                 if error.errno in (errno.EXDEV, errno.ENOENT):
-                    continue  # mounted there, and nobody has looked for what to hide in it; or gone since it was listed
+                    continue  # a mount, not searched for names to hide; or removed since the listing
                 raise
             try:
                 self._one(found, target, name, inner, depth)
@@ -114,7 +114,7 @@ class Copier:
         while piece := os.read(source, _CHUNK):
             self._copied += len(piece)
             if self._most is not None and self._copied > self._most:
-                raise OSError(errno.ENOSPC, "the project is larger than limits.disk, which a copy of it must fit in")
+                raise OSError(errno.ENOSPC, "the project is larger than limits.disk, but its copy must fit in")
             view = memoryview(piece)
             while view:
                 view = view[os.write(made, view) :]
@@ -125,7 +125,7 @@ class Copier:
         self._manifest.append((path, identity(status)))
 
     def _wait_for_next_tick(self, folder: int) -> None:
-        """File systems keep times as coarse as the kernel's tick (time(7)), so wait for the next one."""
+        """Wait for the kernel's next tick: file systems store times no finer than that (time(7))."""
         name = ".stockade-tick"
         fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
         try:
@@ -138,5 +138,5 @@ class Copier:
 
 
 def identity(status: os.stat_result) -> bytes:
-    """Return what no guest can keep while it changes a file: its number, and when it was last touched at all."""
+    """Return inode number and change time: a guest that changes a file cannot keep both."""
     return b"%d %d" % (status.st_ino, status.st_ctime_ns)

@@ -1,4 +1,4 @@
-"""The processes below one, in a tree that none can leave: to find them, to stop them and to end them."""
+"""Find, stop and end the descendants of a process, in a tree that no process can leave."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _AT_REST = ("T", "t", "Z", "X", "")
 def end_all() -> None:
     """Kill and reap until the caller, which adopts orphans, has no descendant left.
 
-    All are stopped first: a stopped one forks no more and goes on filling its place under a limit, while a killed
-    one would make room for another's child. Only children are killed, for theirs become ours, and their pids cannot
-    have been given to anybody else.
+    All are stopped first. A stopped process forks no more, but still counts against a limit on processes; a killed one
+    would free its place for another fork. Only children are killed. Their own children then become ours, and a pid of
+    our child cannot be reused before we reap it.
     """
     if _are_gone_in_a_moment():
-        return  # the usual case, without a look at /proc
+        return  # the usual case, without reading /proc
     while True:
         stop_all(os.getpid())
         for pid in children(os.getpid()):
@@ -38,7 +38,7 @@ def end_all() -> None:
                 pass
         try:
             if not os.waitpid(-1, os.WNOHANG)[0]:
-                time.sleep(_AGAIN_SECONDS)  # no longer: the list may have missed one (proc(5), children)
+                time.sleep(_AGAIN_SECONDS)  # a short time: the list may have missed one (proc(5), children)
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
         except ChildProcessError:
@@ -46,13 +46,15 @@ def end_all() -> None:
 
 
 def end_namespace() -> None:
-    """Kill and reap until no process is left in this PID namespace but its init, the caller: orphans are its children
-    (kill(2), pid_namespaces(7))."""
+    """Kill and reap until this PID namespace holds only its init, which is the caller and adopts all orphans.
+
+    See kill(2) and pid_namespaces(7).
+    """
     while True:
         try:
             os.kill(-1, signal.SIGKILL)
         except ProcessLookupError:
-            pass  # none but ourselves; some may wait to be reaped
+            pass  # only this process is left; dead ones may wait to be reaped
         try:
             os.waitpid(-1, 0)
             while os.waitpid(-1, os.WNOHANG)[0]:
@@ -62,8 +64,11 @@ def end_namespace() -> None:
 
 
 def stop_all(root: int, rounds: int = _MOST_ROUNDS) -> set[int]:
-    """Stop all below ``root``, until two looks in a row find none that runs, or for so many ``rounds``: one look may
-    miss some (proc(5), children). Return the pids that were stopped."""
+    """Stop all processes below ``root``; return the pids that were stopped.
+
+    The function ends when two searches in a row find no running process, or after ``rounds``. One search may miss some
+    (proc(5), children).
+    """
     calm = 0
     stopped: set[int] = set()
     for _ in range(rounds):
@@ -78,16 +83,16 @@ def stop_all(root: int, rounds: int = _MOST_ROUNDS) -> set[int]:
 
 
 def continue_all(root: int, stopped: set[int]) -> None:
-    """Let those of the ``stopped`` go on that are still below ``root``."""
+    """Continue those of the ``stopped`` processes that are still below ``root``."""
     found = below(root)
     for pid in stopped.intersection(found):
         _send(pid, {root, *found}, signal.SIGCONT)
 
 
 def eldest(root: int, generations: int) -> tuple[int, int] | None:
-    """Return pid and pidfd of the first child of the first child of ``root``, and so on; ``None`` if there is none.
+    """Return pid and pidfd of the first child of the first child of ``root``, and so on, or ``None``.
 
-    A parent's children are listed in the order in which they became its own, and orphans come last.
+    The kernel lists children in the order in which the parent got them, so orphans come last.
     """
     pid, parent = root, 0
     for _ in range(generations):
@@ -99,14 +104,14 @@ def eldest(root: int, generations: int) -> tuple[int, int] | None:
         pidfd = os.pidfd_open(pid)
     except OSError:
         return None
-    if _parent(pid) == parent and not processes.is_dead(pidfd):  # looked up while it lived, so it is no other one
+    if _parent(pid) == parent and not processes.is_dead(pidfd):  # alive after the look-up: not reused
         return pid, pidfd
     os.close(pidfd)
     return None
 
 
 def below(pid: int) -> list[int]:
-    """Return the pids below a process that adopts its orphans: none can leave the tree."""
+    """Return the pids below a process that adopts its orphans, so that none can leave the tree."""
     found: list[int] = []
     waiting = [pid]
     while waiting:
@@ -117,7 +122,7 @@ def below(pid: int) -> list[int]:
 
 
 def children(pid: int) -> list[int]:
-    """Return the children of a process. A child belongs to the thread that made it, so every thread is asked."""
+    """Return the children of a process. A child belongs to the thread that made it, so every thread is read."""
     found: list[int] = []
     try:
         for task in os.listdir(f"/proc/{pid}/task"):
@@ -128,7 +133,7 @@ def children(pid: int) -> list[int]:
 
 
 def _are_gone_in_a_moment() -> bool:
-    """Reap what ends by itself just now, as an engine's PID namespace does: to look for it in /proc takes longer."""
+    """Reap children that end by themselves just now, as an engine's PID namespace does: reading /proc takes longer."""
     until = time.monotonic() + _MOMENT_SECONDS
     try:
         while time.monotonic() < until:
@@ -140,7 +145,7 @@ def _are_gone_in_a_moment() -> bool:
 
 
 def is_stopped(pid: int) -> bool:
-    """Return whether a stop signal holds the process ``pid``; a process that a debugger holds does not count."""
+    """Return whether a stop signal holds the process ``pid``. A process that a debugger holds does not count."""
     return _state(pid) == "T"
 
 
@@ -154,7 +159,7 @@ def _parent(pid: int) -> int:
 
 
 def _send(pid: int, ours: set[int], number: int) -> bool:
-    """Signal a process, unless its pid has become that of another one, whose parent is none of ours."""
+    """Signal a process, unless its pid now belongs to another process, with a parent outside ``ours``."""
     try:
         pidfd = os.pidfd_open(pid)
     except OSError:

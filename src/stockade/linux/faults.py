@@ -1,4 +1,4 @@
-"""What failed while a sandbox was set up, in words: the step, the call, the error, and the remedy."""
+"""Explain a failure of sandbox set-up: the step, the call, the error, and the remedy."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOSPC)
-"""Errors of a call that may work when something else has ended."""
+"""Errors of a call that may succeed after something else has ended."""
 _ARGUMENT, _TEXT = 80, 400
-"""Characters of an argument, and of a text, that are shown."""
+"""Longest argument and longest text that an explanation shows, in characters."""
 _ALLOW = "allow the call in the filter or security module of the container or service that stockade runs in"
 _PATHS = "check that the path exists, and that the calling user may reach it"
 _REMEDIES = {
@@ -50,8 +50,10 @@ _LOADS = {
 
 
 def explain(step: str, error: BaseException) -> str:
-    """Return ``step``, and of the ``error`` the call, what the kernel said, and the remedy. An error that is in words
-    already is told as it is, behind the step."""
+    """Return one text: the step, the failed call, the kernel's error, and a remedy.
+
+    For an ``error`` that is ``Explained`` already, only the step is added in front of its text.
+    """
     if isinstance(error, Explained):
         return f"{step}: {error.strerror}"
     number = error.errno if isinstance(error, OSError) else None
@@ -67,16 +69,16 @@ def explain(step: str, error: BaseException) -> str:
 
 
 class Explained(OSError):
-    """An error whose text says all that there is to say."""
+    """An error whose text is already complete."""
 
 
 def explained(step: str, error: BaseException) -> Explained:
-    """Return the ``error`` as one that is in words."""
+    """Return ``error`` as an ``Explained`` error."""
     return Explained(getattr(error, "errno", None), explain(step, error))
 
 
 def argument(value: Any) -> str:
-    """Return ``value`` on less than a line: bytes as their number."""
+    """Return a short text for ``value``. Long bytes are shown as their count."""
     if isinstance(value, bytes) and len(value) > _ARGUMENT // 2:
         return f"<{len(value)} bytes>"
     text = repr(value[:_ARGUMENT] if isinstance(value, str | bytes | list | tuple) else value)
@@ -84,18 +86,18 @@ def argument(value: Any) -> str:
 
 
 def arguments(values: Sequence[Any]) -> str:
-    """Return the first two of ``values``."""
+    """Return a short text for the first two of ``values``."""
     return ", ".join(map(argument, values[:2]))
 
 
 def shown(text: object) -> str:
-    """Return a text of others on one line, cut where it is long."""
+    """Return a foreign text on one line, cut if it is long."""
     line = " ".join(str(text).split())
     return line if len(line) <= _TEXT else f"{line[: _TEXT - 3]}..."
 
 
 def _call(error: BaseException) -> str:
-    """Return the name of the call that raised ``error``, as the code has it: ``os.open``."""
+    """Return the call that raised ``error`` as the source spells it, such as ``os.open: ``."""
     innermost: TracebackType | None = error.__traceback__
     while innermost is not None and innermost.tb_next is not None:
         innermost = innermost.tb_next
@@ -106,7 +108,10 @@ def _call(error: BaseException) -> str:
 
 
 def _callee(code: Any, at: int) -> Iterator[str]:
-    """Yield the names that a call is spelt with: they are loaded before it, and begin where it begins."""
+    """Yield the names in the spelling of a call.
+
+    The instructions that load them come before the call, and have the same start position in the source.
+    """
     positions = list(code.co_positions())
     begin = positions[at][0], positions[at][2]
     for index in range(at):

@@ -1,4 +1,4 @@
-"""Small files of the kernel's own file systems, read and written whole."""
+"""Read and write small files of the kernel's own file systems, each as a whole."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 
 def read(path: str) -> str:
-    """Return what the file says, an empty text if it cannot be read."""
+    """Return the content of the file; an empty text if it cannot be read."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             return file.read()
@@ -15,7 +15,7 @@ def read(path: str) -> str:
 
 
 def write(path: str, text: str) -> None:
-    """Write ``text`` in one piece; none only opens the file. The ``OSError`` says what could not be written where."""
+    """Write ``text`` in one call; an empty text only opens the file. An ``OSError`` names the text and the path."""
     fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         if text:

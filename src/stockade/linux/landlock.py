@@ -1,12 +1,12 @@
-"""Landlock: a thread gives up, for good, what its ruleset does not name.
+"""Landlock: a thread permanently gives up every right that its ruleset does not name.
 
-A ``Ruleset`` is data and can travel as JSON; ``restrict`` carries it out with the newest ABI that both
-these tables and the kernel know. A right that an older ABI lacks is left out, never emulated:
-``left_open`` says in words what that leaves, and what no ABI here covers.
+A ``Ruleset`` is data and can travel as JSON. ``restrict`` applies it with the newest ABI that both these tables and the
+kernel know. A right that an older ABI lacks is left out, never emulated. ``left_open`` describes what remains allowed
+then, and what no ABI here covers.
 
-Rights come with the file that a path names when the ruleset is built (symbolic links are followed),
-wherever it is later moved. They bind what is opened afterwards: a descriptor that was open before, or
-is received from outside, keeps what it could do. A restricted thread can no longer mount.
+A rule is tied to the file that its path names when the ruleset is built; symbolic links are followed. It stays with
+that file wherever the file is moved. Rules bind later opens only: a descriptor that was open before, or is received
+from outside, keeps its rights. A restricted thread can no longer mount.
 
 https://docs.kernel.org/userspace-api/landlock.html
 """
@@ -19,7 +19,7 @@ import os
 import stat
 from struct import pack
 
-TYPE_CHECKING = False  # importing typing or dataclasses takes 10 to 30 times what this module does
+TYPE_CHECKING = False  # importing typing or dataclasses takes 10 to 30 times as long as this module
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any, Final, Literal, NoReturn, TypeAlias, TypeVar
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
     Ports: TypeAlias = tuple[int, ...] | Literal["all"]
 
-# Each right by name: the ABI that brought it, and its bit.
+# Each right by name: the ABI that introduced it, and its bit.
 FILESYSTEM: Rights = {
     "execute": (1, 1 << 0),
     "write_file": (1, 1 << 1),
@@ -49,12 +49,12 @@ FILESYSTEM: Rights = {
 }
 TCP: Rights = {"bind": (4, 1 << 0), "connect": (4, 1 << 1)}
 SCOPES: Rights = {"abstract_unix_socket": (6, 1 << 0), "signal": (6, 1 << 1)}
-SCOPED_SINCE: Final = 6  # Linux 6.12: abstract sockets and signals can be kept inside
+SCOPED_SINCE: Final = 6  # Linux 6.12: can confine abstract sockets and signals
 LOGGING: Rights = {"same_exec_off": (7, 1 << 0), "new_exec_on": (7, 1 << 1), "subdomains_off": (7, 1 << 2)}
-QUIET: Final = ("same_exec_off", "subdomains_off")  # or a guest could flood the host's audit log
+QUIET: Final = ("same_exec_off", "subdomains_off")  # otherwise a guest could flood the host's audit log
 NEWEST_ABI: Final = 7  # the newest whose every right is in the tables above
 
-# What each list of a ruleset grants. Nothing grants make_char, make_block or ioctl_dev.
+# The rights that each list of a ruleset grants. No list grants make_char, make_block or ioctl_dev.
 READ: Final = ("read_file", "read_dir")
 READ_WRITE: Final = (
     *READ, "write_file", "truncate", "remove_dir", "remove_file", "refer",
@@ -63,7 +63,7 @@ READ_WRITE: Final = (
 EXECUTE: Final = ("execute",)
 ON_FILES: Final = ("execute", "write_file", "read_file", "truncate", "ioctl_dev")
 
-# What stays open until some ABI, and what stays open with all of them.
+# Gaps that an ABI closes, by that ABI, and gaps that no ABI closes.
 _OPEN_BEFORE: Final = (
     (3, "any file that the user may write can be emptied with truncate()"),
     (4, "TCP connections and TCP listening ports are not filtered"),
@@ -79,18 +79,18 @@ _ALWAYS_OPEN: Final = (
     "named unix sockets can be connected to wherever file permissions allow",
     "System V IPC and POSIX message queues are not filtered",
     "priority and resource limits of other processes of the user can be changed",
-    "descriptors opened before, or received from outside, keep what they could do",
+    "descriptors opened before, or received from outside, keep their rights",
     "programs can be run from memory (memfd_create), or loaded from any file that can be read",
 )
 
 _CREATE_VERSION: Final = 1 << 0
 _RULE_PATH, _RULE_PORT = 1, 2
 _PR_SET_NO_NEW_PRIVS: Final = 38
-# One number on every architecture but Alpha and MIPS, which shift it.
+# The numbers are the same on every architecture but Alpha and MIPS, which shift them.
 _NUMBERS: Final = {"landlock_create_ruleset": 444, "landlock_add_rule": 445, "landlock_restrict_self": 446}
-_REASONS: Final = {  # where the errno's own words mislead
-    errno.EBADFD: "not a file that Landlock can name (pipe, socket or memfd)",
-    errno.E2BIG: "as many rulesets on this thread as Landlock allows",
+_REASONS: Final = {  # for errnos whose usual text misleads
+    errno.EBADFD: "Landlock cannot name this kind of file (pipe, socket or memfd)",
+    errno.E2BIG: "this thread already has as many rulesets as Landlock allows",
 }
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -102,21 +102,21 @@ _prctl.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
 
 
 class Ruleset:
-    """What stays allowed; whatever is not named is refused. Frozen, and compared by value."""
+    """Rights that remain allowed; everything else is refused. Frozen, and compared by value."""
 
     __slots__ = ("execute", "read", "read_write", "scopes", "tcp_bind", "tcp_connect")
 
     read: tuple[str, ...]
-    """Files to read, and directories to read and list with all below them."""
+    """Files that may be read, and directories that may be read and listed with all below them."""
     read_write: tuple[str, ...]
-    """The same, and to write, make, move and remove; but no device nodes."""
+    """Files and directories that may also be written, created, moved and removed; device nodes excepted."""
     execute: tuple[str, ...]
-    """Programs that may be started. Says nothing about reading: name the path in both lists."""
+    """Programs that may be executed. Execution does not include reading: name the path in both lists."""
     tcp_bind: Ports
     tcp_connect: Ports
     """Ports, or "all" to leave this side unfiltered. Binding port 0 lets the kernel pick one."""
     scopes: tuple[str, ...]
-    """What may not reach outside (see SCOPES). All of it unless said otherwise."""
+    """Ways to processes outside that are refused (see ``SCOPES``). By default, all of them."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class Ruleset:
         tcp_connect: Iterable[int] | Literal["all"] = (),
         scopes: Iterable[str] = tuple(SCOPES),
     ) -> None:
-        """Check every field; raise ValueError, naming the field."""
+        """Check every field; raise ``ValueError`` with the field's name."""
         store = object.__setattr__
         for name, paths in (("read", read), ("read_write", read_write), ("execute", execute)):
             store(self, name, _validated(name, paths, "an absolute path", _is_path))
@@ -138,14 +138,14 @@ class Ruleset:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Ruleset:
-        """Rebuild from ``to_json``. A missing key allows nothing; an unknown one is an error."""
+        """Rebuild a ruleset from ``to_json``. A missing key allows nothing; an unknown key is an error."""
         unknown = sorted(set(data) - set(cls.__slots__))
         if unknown:
-            raise ValueError(f"unknown in a Landlock ruleset: {', '.join(unknown)}")
+            raise ValueError(f"a Landlock ruleset has no field {', '.join(unknown)}")
         return cls(**data)
 
     def to_json(self) -> dict[str, list[str] | list[int] | str]:
-        """Return lists and strings that JSON carries unchanged."""
+        """Return the fields as lists and strings, for JSON."""
         values = ((name, getattr(self, name)) for name in self.__slots__)
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values}
 
@@ -167,21 +167,21 @@ class Ruleset:
         return f"Ruleset({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__slots__)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle and copy as a call, since field-by-field loading would meet the refusal."""
+        """Pickle and copy as a constructor call, because a frozen object refuses to have its fields set."""
         return Ruleset.from_json, (self.to_json(),)
 
 
 def abi() -> int:
-    """Return the kernel's Landlock ABI; 0 where Landlock is not built in, off, or filtered away."""
+    """Return the kernel's Landlock ABI; 0 if Landlock is not built in, is switched off, or is blocked by a filter."""
     return max(0, int(_syscall(_NUMBERS["landlock_create_ruleset"], None, 0, _CREATE_VERSION, None)))
 
 
 def restrict(ruleset: Ruleset, *, at_most: int = NEWEST_ABI, opened: Mapping[str, int] | None = None) -> None:
-    """Apply ``ruleset`` to the calling thread and what it will start, for good: build, then enforce.
+    """Restrict the calling thread, and everything that it starts, permanently to ``ruleset``.
 
-    ``opened`` has descriptors of paths that are open already, and not to be looked up again.
+    ``opened`` maps paths to open descriptors; these paths are not looked up again.
 
-    Raises OSError naming the path or call; then no restriction holds.
+    Raises ``OSError`` that names the path or call. No restriction holds then.
     """
     descriptor = build(ruleset, at_most=at_most, opened=opened)
     try:
@@ -191,14 +191,14 @@ def restrict(ruleset: Ruleset, *, at_most: int = NEWEST_ABI, opened: Mapping[str
 
 
 def build(ruleset: Ruleset, *, at_most: int = NEWEST_ABI, opened: Mapping[str, int] | None = None) -> int:
-    """Return a new descriptor, close-on-exec, of the ruleset with no right newer than ABI ``at_most``.
+    """Return a new close-on-exec descriptor of the ruleset, without rights newer than ABI ``at_most``.
 
-    It may be enforced any number of times, by any process: built before a fork, it spares the child.
+    Any process may enforce it any number of times. Built before a fork, it saves the child the work.
     """
     level = min(abi(), at_most)
     if level < 1:
-        raise OSError(errno.ENOSYS, "landlock_create_ruleset: no usable Landlock in this kernel")
-    handled = pack("=QQQ", *handled_rights(ruleset, level))  # older kernels take trailing zeros
+        raise OSError(errno.ENOSYS, "landlock_create_ruleset: this kernel has no usable Landlock")
+    handled = pack("=QQQ", *handled_rights(ruleset, level))  # older kernels accept trailing zeros
     descriptor = _call("landlock_create_ruleset", handled, len(handled))
     try:
         for path, rights in path_rights(ruleset, level).items():
@@ -212,21 +212,23 @@ def build(ruleset: Ruleset, *, at_most: int = NEWEST_ABI, opened: Mapping[str, i
 
 
 def enforce(descriptor: int) -> None:
-    """Restrict the calling thread by a built ruleset. Threads that already run are not touched.
+    """Restrict the calling thread by a built ruleset; other running threads keep their rights.
 
-    Sets no_new_privs itself, whoever calls.
+    This function sets no_new_privs itself.
     """
     _check(_prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl(PR_SET_NO_NEW_PRIVS)")
     _call("landlock_restrict_self", descriptor, mask(LOGGING, abi(), QUIET))
 
 
 class Prepared:
-    """A ruleset that is built again and again, each time with other mounts at some of its paths: what is always the
-    same is worked out once. Rules hold for the inode that a path leads to, below what is mounted there later they do
-    not."""
+    """A ruleset that is built repeatedly, while different mounts lie on some of its paths.
+
+    The constructor computes everything that stays the same. A rule applies to the inode that its path leads to. It does
+    not apply below a mount that is added there later.
+    """
 
     def __init__(self, ruleset: Ruleset, later: Iterable[str]) -> None:
-        """``later`` are the paths that are looked up each time, and are folders."""
+        """``later`` are paths of folders that every ``build`` looks up again."""
         level = min(abi(), NEWEST_ABI)
         self._handled = pack("=QQQ", *handled_rights(ruleset, level))
         found = path_rights(ruleset, level)
@@ -251,8 +253,10 @@ class Prepared:
 
 
 def enforcing(descriptor: int) -> tuple[Any, ...]:
-    """Return the arguments of a syscall(2) without types by which a process with no_new_privs is restricted by the
-    built ruleset that will have this ``descriptor``."""
+    """Return the arguments of an untyped syscall(2) that restricts a process with no_new_privs.
+
+    ``descriptor`` is the number that the built ruleset will have.
+    """
     return _NUMBERS["landlock_restrict_self"], descriptor, mask(LOGGING, abi(), QUIET)
 
 
@@ -263,36 +267,36 @@ def _for_descriptor(target: int, rights: int) -> tuple[int, int]:
 
 
 def left_open(abi: int) -> tuple[str, ...]:
-    """Say in plain words what Landlock of this ABI does not hold back, whatever the ruleset."""
+    """Describe what Landlock of this ABI does not restrict, whatever the ruleset."""
     if abi < 1:
-        return ("there is no Landlock: nothing is restricted by it",)
+        return ("this kernel has no Landlock, so it restricts nothing",)
     return (*closed_later(abi), *_ALWAYS_OPEN)
 
 
 def closed_later(abi: int) -> tuple[str, ...]:
-    """Say in plain words what this ABI leaves open and a newer one closes."""
+    """Describe the gaps of this ABI that a newer ABI closes."""
     return tuple(gap for closed_by, gap in _OPEN_BEFORE if abi < closed_by)
 
 
 def mask(rights: Rights, abi: int, names: Iterable[str] | None = None) -> int:
-    """Return the bits of ``names`` (all, if None) that ``abi`` knows."""
+    """Return the bits of ``names`` (all names if ``None``) that ``abi`` knows."""
     chosen = (rights[name] for name in (rights if names is None else names))
     return sum({bit for since, bit in chosen if since <= abi})
 
 
 def handled_rights(ruleset: Ruleset, abi: int) -> tuple[int, int, int]:
-    """Return what is refused unless a rule allows it: file rights, TCP rights, scopes."""
+    """Return the rights that are refused unless a rule allows them: file rights, TCP rights, scopes."""
     return mask(FILESYSTEM, abi), mask(TCP, abi, _filtered(ruleset)), mask(SCOPES, abi, ruleset.scopes)
 
 
 def path_rights(ruleset: Ruleset, abi: int) -> dict[str, int]:
-    """Return the rights of each path, summed over the lists that name it."""
+    """Return the rights of each path, combined over the lists that name it."""
     lists = ((READ, ruleset.read), (READ_WRITE, ruleset.read_write), (EXECUTE, ruleset.execute))
     return _summed((mask(FILESYSTEM, abi, names), paths) for names, paths in lists)
 
 
 def port_rights(ruleset: Ruleset, abi: int) -> dict[int, int]:
-    """Return the rights of each TCP port; none for a side that is not filtered, or before ABI 4."""
+    """Return the rights of each TCP port; nothing for an unfiltered side, or before ABI 4."""
     return _summed((mask(TCP, abi, (name,)), ports) for name, ports in _filtered(ruleset).items())
 
 
@@ -329,7 +333,7 @@ def _check(result: int, call: str, path: str | None = None) -> int:
 
 
 def _validated(field: str, value: Iterable[Any], noun: str, fits: Callable[[Any], bool]) -> tuple[Any, ...]:
-    if isinstance(value, str | bytes) or not hasattr(value, "__iter__"):  # "/etc" is no list of letters
+    if isinstance(value, str | bytes) or not hasattr(value, "__iter__"):  # otherwise "/etc" would be a list of letters
         raise ValueError(f"{field}: not a list: {value!r}")
     items = tuple(value)
     for item in items:

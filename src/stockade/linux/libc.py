@@ -1,4 +1,4 @@
-"""The C library and raw system calls through ctypes, with errors as ``OSError``."""
+"""Call the C library and raw system calls through ctypes. Errors are ``OSError``."""
 
 from __future__ import annotations
 
@@ -32,8 +32,10 @@ _ZEROS = (0, 0, 0, 0)
 _syscall = _libc.syscall
 _syscall.restype = ctypes.c_long
 plain = _libc["syscall"]
-"""syscall(2) without types, which costs half as much: numbers below 2**31, bytes and None are passed as they are, and
-what it returns is an int. Whoever calls it looks for an error (``check``)."""
+"""syscall(2) without argument types, which halves its cost.
+
+Arguments are integers below 2**31, bytes or None; the result is an int. The caller checks for errors (``check``).
+"""
 _mount = _libc.mount
 _mount.argtypes = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p)
 _umount2 = _libc.umount2
@@ -49,7 +51,7 @@ _setns.argtypes = (ctypes.c_int, ctypes.c_int)
 
 
 def check(result: int, what: str) -> int:
-    """Return ``result``, or raise the ``OSError`` that errno tells, naming ``what``."""
+    """Return ``result``, or raise the ``OSError`` of the current errno, with ``what`` in its text."""
     if result < 0:
         code = ctypes.get_errno()
         raise OSError(code, f"{what}: {os.strerror(code)}")
@@ -57,10 +59,10 @@ def check(result: int, what: str) -> int:
 
 
 def syscall(name: str, *args: Any) -> int:
-    """Make the system call ``name``; pointers are bytes or ctypes objects, numbers become longs."""
+    """Make the system call ``name``. Pointers are bytes or ctypes objects; numbers become longs."""
     number = NUMBERS.get(name)
     if number is None:
-        raise OSError(errno.ENOSYS, f"{name}: not known on {os.uname().machine}")
+        raise OSError(errno.ENOSYS, f"{name}: stockade has no number for this system call on {os.uname().machine}")
     native = (ctypes.c_long(arg) if isinstance(arg, int) else arg for arg in args)
     return check(_syscall(ctypes.c_long(number), *native), name)
 
@@ -95,21 +97,21 @@ def setns(namespace: int, kind: int) -> None:
 
 
 def number() -> ctypes.c_int:
-    """Return an int that a call can write to."""
+    """Return an int that a system call can write to."""
     return ctypes.c_int()
 
 
 def address(of: ctypes.c_int) -> int:
-    """Return where it lies."""
+    """Return the address of an int, to pass to a system call."""
     return ctypes.addressof(of)
 
 
 def trim() -> None:
-    """Give unused memory of the heap back, where this C library can (malloc_trim(3), of glibc)."""
+    """Return unused memory of the heap to the kernel, if this C library can do so (malloc_trim(3), glibc only)."""
     if hasattr(_libc, "malloc_trim"):
         _libc.malloc_trim(0)
 
 
 def flush() -> None:
-    """fflush(3), of every stream."""
+    """fflush(3) on every stream."""
     _fflush(None)

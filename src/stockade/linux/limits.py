@@ -21,24 +21,23 @@ BY_NAME: dict[str, int] = {
 
 
 def apply(limits: list[tuple[int, int, int]]) -> None:
-    """Set each ``(resource, soft, hard)``, the hard one cut to what this process may still have."""
+    """Set each ``(resource, soft, hard)``, as ``prepare`` returns them."""
     for number, soft, hard in limits:
         resource.setrlimit(number, (soft, hard))
 
 
 def forbid_cores() -> None:
-    """Let no crash of this process or its children reach a core handler or leave a core file, as far as the kernel
-    allows it.
+    """Keep crashes of this process and its children from core files and core handlers, as far as the kernel allows it.
 
-    With a limit of 1 byte the kernel writes no file and starts no handler that it pipes a core to; with a limit of 0 it
-    starts the handler (core(5), fs/coredump.c). A handler behind a socket hears of a crash under any limit.
+    With a limit of 1 byte, the kernel writes no file and starts no handler that it pipes a core to. With a limit of 0,
+    it starts the handler (core(5), fs/coredump.c). A handler behind a socket learns of a crash under any limit.
     """
     most = core_ceiling()
     resource.setrlimit(resource.RLIMIT_CORE, (most, most))
 
 
 def core_ceiling() -> int:
-    """Return the limit that ``forbid_cores`` can set: 1, or 0 where the hard limit allows no more."""
+    """Return the limit that ``forbid_cores`` can set: 1, or 0 if the hard limit is 0."""
     hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
     return 1 if hard == resource.RLIM_INFINITY else min(1, hard)
 
@@ -54,10 +53,11 @@ def ceilings() -> dict[int, int]:
 
 
 def prepare(wanted: dict[str, tuple[int, int]], present: dict[int, int] | None = None) -> list[tuple[int, int, int]]:
-    """Return what ``apply`` takes, worked out beforehand: under a tight limit there is no memory to think.
+    """Return the arguments of ``apply``, computed in advance: under a tight limit there is no memory left to compute
+    them.
 
-    A hard limit cannot be raised without CAP_SYS_RESOURCE, so a figure is cut to the one in force; ``present`` is what
-    ``ceilings`` returned, if nothing has changed since.
+    A hard limit cannot be raised without CAP_SYS_RESOURCE, so each figure is cut to the limit in force. ``present`` is
+    an earlier result of ``ceilings``, if nothing has changed since.
     """
     present = present or ceilings()
     prepared = []

@@ -1,4 +1,4 @@
-"""Locks on ranges of files: the kernel allocates each of them in nobody's name (proc_locks(5), fcntl(2))."""
+"""Count locks on ranges of files. The kernel charges their memory to no account (proc_locks(5), fcntl(2))."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import time
 from stockade.linux import descendants
 
 EACH = 256
-"""Bytes of a lock."""
+"""Bytes of kernel memory for each lock."""
 MOST = 16_384
-"""More than so many are not looked at: the kernel lists the first ones again for every page of the list."""
+"""Most lines of the list that are read. For every page of the list, the kernel walks it from the start again."""
 _FEW = 1_024
 _CHUNK = 1 << 16
 _FRESH_SECONDS = 0.05
@@ -18,7 +18,9 @@ _last = (float("-inf"), b"")
 
 
 def held(init: int) -> int:
-    """Return how many locks the processes below ``init`` have, up to ``MOST``; few on the whole host count as none."""
+    """Return how many locks the processes below ``init`` hold, at most ``MOST``. The result is 0 if the whole host has
+    few.
+    """
     listed = _listed()
     if listed.count(b"\n") < _FEW:
         return 0
@@ -27,13 +29,13 @@ def held(init: int) -> int:
 
 
 def _owner(words: list[bytes]) -> bytes:
-    """Return the pid in a line of the list: ``1: POSIX ADVISORY WRITE 5 00:2d:1 0 EOF``, with ``->`` if it waits."""
+    """Return the pid in a line such as ``1: POSIX ADVISORY WRITE 5 00:2d:1 0 EOF``; ``->`` marks a lock that waits."""
     at = 5 if words[1:2] == [b"->"] else 4
     return words[at] if len(words) > at else b""
 
 
 def _listed() -> bytes:
-    """Return the host's list, as far as it is looked at: one for all runs of a moment."""
+    """Return the first lines of the host's list. Runs that ask within a short time share one reading."""
     global _last
     now = time.monotonic()
     if now - _last[0] > _FRESH_SECONDS:

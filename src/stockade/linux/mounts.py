@@ -1,8 +1,8 @@
-"""Mounts by descriptor: nothing here follows a path that a guest could have prepared.
+"""Mount by descriptor, so that no call follows a path that a guest could have prepared.
 
-Sources are resolved inside the old root and targets inside the new one with openat2(2); mounts are cloned and
-attached with open_tree(2) and move_mount(2) (Linux 5.2), and restricted with mount_setattr(2) (Linux 5.12), or
-before that by remounting, one mount at a time.
+openat2(2) resolves sources inside the old root and targets inside the new one. open_tree(2) and move_mount(2) clone and
+attach mounts (Linux 5.2). mount_setattr(2) restricts them (Linux 5.12). Before 5.12, a remount restricts one mount at a
+time.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def make_private() -> None:
 
 
 def tmpfs(target: str, size: int, inodes: int, mode: int) -> None:
-    """Mount a tmpfs of at most ``size`` bytes. Size 0 is refused: the kernel reads it as "no limit"."""
+    """Mount a tmpfs of at most ``size`` bytes. Size 0 is an error, because the kernel reads it as "no limit"."""
     if size <= 0 or inodes <= 0:
         raise OSError(errno.EINVAL, f"tmpfs on {target}: size and inodes must be positive")
     options = f"size={size},nr_inodes={inodes},mode={mode:o}"
@@ -78,7 +78,7 @@ def proc(target: str) -> None:
 
 
 def open_beneath(root: int, path: str, *, follow: bool) -> int:
-    """Open ``path`` as O_PATH inside the directory ``root``, which also bounds absolute symbolic links."""
+    """Open ``path`` as O_PATH inside the directory ``root``. Absolute symbolic links cannot leave ``root`` either."""
     resolve = _RESOLVE_IN_ROOT | _RESOLVE_NO_MAGICLINKS | (0 if follow else _RESOLVE_NO_SYMLINKS)
     how = _OpenHow(_O_PATH, 0, resolve)
     try:
@@ -88,16 +88,16 @@ def open_beneath(root: int, path: str, *, follow: bool) -> int:
 
 
 def copy(source: int, *, recursive: bool = True) -> int:
-    """Return a descriptor of a copy of the mounts at ``source`` that is attached nowhere (open_tree(2))."""
+    """Return the descriptor of a detached copy of the mounts at ``source`` (open_tree(2))."""
     flags = OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _AT_EMPTY_PATH | (_AT_RECURSIVE if recursive else 0)
     return libc.syscall("open_tree", source, b"", flags)
 
 
 def bind(source: int, target: int, path: str, attributes: int) -> None:
-    """Attach a copy of the mounts at ``source`` onto ``target``, with ``attributes`` added to all of them.
+    """Attach a copy of the mounts at ``source`` onto ``target``, and add ``attributes`` to all of them.
 
-    ``path`` leads to ``target`` from the current root. Before Linux 5.12 the copy is of one mount only: what is
-    mounted further down stays out of sight, since it could not be restricted before it is seen.
+    ``path`` leads to ``target`` from the current root. Before Linux 5.12, the copy leaves out mounts further down: they
+    could not be restricted before the guest sees them.
     """
     tree = copy(source)
     try:
@@ -114,9 +114,9 @@ def bind(source: int, target: int, path: str, attributes: int) -> None:
 
 
 def attach_for(source: int, target: int, attributes: int, user_namespace: int) -> None:
-    """Attach a copy of the one mount at ``source`` onto ``target``, with its owners as ``user_namespace`` maps them.
+    """Attach a copy of the single mount at ``source`` onto ``target``. ``user_namespace`` maps the owners of its files.
 
-    mount_setattr(2), MOUNT_ATTR_IDMAP: Linux 5.12; not every file system can do it (EINVAL).
+    The attribute is MOUNT_ATTR_IDMAP of mount_setattr(2) (Linux 5.12). A file system that lacks it answers EINVAL.
     """
     tree = copy(source, recursive=False)
     try:
@@ -129,13 +129,13 @@ def attach_for(source: int, target: int, attributes: int, user_namespace: int) -
 
 
 def restrict(mount: int, path: str, attributes: int) -> None:
-    """Add ``attributes`` (``ATTR_*``) to the one mount that ``mount`` stands on and ``path`` leads to."""
+    """Add ``attributes`` (``ATTR_*``) to one mount. ``mount`` is a descriptor on it, and ``path`` leads to it."""
     if not _set_attributes(mount, attributes, recursive=False):
         _remount(path, attributes)
 
 
 def _set_attributes(mount: int, attributes: int, *, recursive: bool) -> bool:
-    """Return whether the kernel knows the call."""
+    """Return whether this kernel has mount_setattr(2)."""
     attr = _MountAttr(attributes, 0, 0, 0)
     flags = _AT_EMPTY_PATH | (_AT_RECURSIVE if recursive else 0)
     try:
@@ -148,7 +148,10 @@ def _set_attributes(mount: int, attributes: int, *, recursive: bool) -> bool:
 
 
 def _remount(path: str, attributes: int) -> None:
-    """Add ``attributes`` to the mount at ``path``. Flags that it has are named again: some may not be dropped."""
+    """Add ``attributes`` to the mount at ``path``.
+
+    A remount names the present flags again, because the kernel refuses to drop some of them.
+    """
     has = os.statvfs(path).f_flag
     kept = ((os.ST_RDONLY, MS_RDONLY), (os.ST_NOSUID, MS_NOSUID), (os.ST_NODEV, MS_NODEV), (os.ST_NOEXEC, MS_NOEXEC))
     times = ((os.ST_NOATIME, _MS_NOATIME), (os.ST_NODIRATIME, _MS_NODIRATIME), (os.ST_RELATIME, _MS_RELATIME))
@@ -158,15 +161,15 @@ def _remount(path: str, attributes: int) -> None:
 
 
 def pivot(old: str) -> None:
-    """Make the current directory, a mount, the root; the old root comes to lie on its folder ``old``."""
+    """Make the current directory, a mount, the root. The old root moves to its folder ``old``."""
     libc.syscall("pivot_root", b".", old.encode())
 
 
 def detach(target: str) -> None:
-    """Take the mount at ``target`` out of the tree, with all below it."""
+    """Detach the mount at ``target`` from the tree, with all mounts below it."""
     libc.umount(target, _MNT_DETACH)
 
 
 def is_directory(fd: int) -> bool:
-    """Return whether the descriptor stands on a directory."""
+    """Return whether the descriptor refers to a directory."""
     return stat.S_ISDIR(os.fstat(fd).st_mode)

@@ -1,8 +1,8 @@
-"""A project of the host with writes going to a folder of the run's own (the kernel's filesystems/overlayfs.rst).
+"""Show a project of the host, while writes go to a folder of the run (the kernel's filesystems/overlayfs.rst).
 
-The lower folder is the project, read-only; the upper one lies on the run's own bounded tmpfs and is what is collected.
-Nothing is redirected, indexed or copied in part, so each name in the upper folder stands for itself: a file or folder
-as it is now, or a device 0/0 for a name that was deleted.
+The lower folder is the project, read-only. The upper folder lies on the run's own bounded tmpfs, and is collected after
+the run. Overlayfs features that redirect, index or copy parts of files are off. So each name in the upper folder stands
+for itself: a file or folder in its present state, or a device 0/0 for a deleted name.
 """
 
 from __future__ import annotations
@@ -17,14 +17,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 INODES = 8
-"""What an overlay takes of the file system that its upper folder lies on, while nothing is written."""
-_OPTIONS = "userxattr,index=off,xino=off"  # with the first, redirections and partial copies are off as well
+"""Inodes of the upper folder's file system that an overlay uses before anything is written."""
+_OPTIONS = "userxattr,index=off,xino=off"  # userxattr also switches off redirections and partial copies
 _FLAGS = mounts.MS_NOSUID | mounts.MS_NODEV
 _EVERYBODY_WRITES = 0o002
 
 
 class Guest:
-    """Whose the files are to be: the host's uid and gid, to which root must map the owner of the project."""
+    """The guest's uid and gid on the host. Root must map the project's owner to them.
+
+    ``proc`` is the descriptor of a writable proc mount.
+    """
 
     def __init__(self, uid: int, gid: int, proc: int) -> None:
         self.uid, self.gid = uid, gid
@@ -32,9 +35,9 @@ class Guest:
 
 
 def mount(source: int, scratch: int, target: int, guest: Guest | None) -> int:
-    """Mount onto ``target`` the project ``source`` with a fresh upper folder in ``scratch``; return that folder.
+    """Mount the project ``source`` onto ``target``, with a fresh upper folder in ``scratch``; return that folder.
 
-    All are descriptors. ``guest`` is ``None`` where nobody else's uid is taken on.
+    All are descriptors. ``guest`` is ``None`` if the guest keeps the caller's uid.
     """
     for name in ("lower", "upper", "work"):
         os.mkdir(name, 0o700, dir_fd=scratch)
@@ -57,19 +60,19 @@ def attach(lower: str, upper: str, work: str, target: str) -> None:
 
 
 def attach_read_only(source: int, scratch: int, target: int) -> None:
-    """Mount onto ``target`` a read-only overlay over the folder ``source`` alone. All are descriptors.
+    """Mount a read-only overlay over the folder ``source`` alone onto ``target``. All are descriptors.
 
-    A file that is no regular one stands for itself in an overlay: no process listens at a socket, nor reads from a
-    named pipe, that was made in the folder below, and it makes no difference when.
+    Sockets and named pipes in an overlay are separate from those in the folder below. No process listens at such a
+    socket or reads from such a pipe, whenever it was made in the folder below.
     """
-    os.mkdir("none", 0o700, dir_fd=scratch)  # an overlay takes two folders at least
+    os.mkdir("none", 0o700, dir_fd=scratch)  # an overlay needs at least two folders
     lower = f"/proc/self/fd/{source}:/proc/self/fd/{scratch}/none"
     flags = _FLAGS | mounts.MS_RDONLY
     libc.mount("overlay", f"/proc/self/fd/{target}", "overlay", flags, f"lowerdir={lower},{_OPTIONS}")
 
 
 def why_no_overlay(folder: str) -> str:
-    """Return why no overlay can be mounted in ``folder``, a fresh tmpfs; an empty text says that one can be."""
+    """Return why an overlay fails in ``folder``, a fresh tmpfs; an empty text means that it works."""
     names: Sequence[str] = [f"{folder}/.{name}" for name in ("lower", "upper", "work", "target")]
     try:
         for name in names:
@@ -82,7 +85,7 @@ def why_no_overlay(folder: str) -> str:
 
 
 def _show(source: int, lower: int, path: str, status: os.stat_result, guest: Guest | None) -> None:
-    """Attach the project; where its owner is not who the guest will be, with that owner mapped to the guest."""
+    """Attach the project. If the guest's uid differs from the owner's, map the owner to the guest."""
     attributes = mounts.ATTR_RDONLY | mounts.ATTR_NOSUID | mounts.ATTR_NODEV
     if guest is None or status.st_uid == guest.uid:
         mounts.bind(source, lower, path, attributes)

@@ -1,10 +1,11 @@
-"""Pages that a fork copies at once, instead of at the first write to each.
+"""Make a fork copy chosen pages at once, instead of at the first write to each.
 
-The first write to a page that a fork has left shared is a fault, and costs several times what it takes to copy the
-page; where it is known which pages a child is going to write to, they had better be copied with the fork. The kernel
-does so for a page that is pinned, since a device may be using it (``copy_present_page`` in mm/memory.c, Linux 5.9).
-What can pin without a device is an io_uring with registered buffers (io_uring_register(2)). Ours is used for nothing
-else: before it is enabled, it is restricted to doing nothing (Linux 5.10).
+The first write to a page that a fork has left shared causes a fault. It costs several times as much as a copy of the
+page. If it is known which pages a child will write to, it is cheaper to copy them with the fork.
+
+The kernel does so for a pinned page, since a device may be using it (``copy_present_page`` in mm/memory.c, Linux 5.9).
+An io_uring with registered buffers can pin pages without a device (io_uring_register(2)). Ours serves no other purpose:
+before it is enabled, it is restricted to doing nothing (Linux 5.10).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     Run = tuple[int, int, bool]
-    """Pages in a row: address, length in bytes, and whether no file lies below them."""
+    """Consecutive pages: address, length in bytes, and whether they belong to no file."""
 
 _mincore = ctypes.CDLL(None)["mincore"]
 _mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)
@@ -34,15 +35,19 @@ _PARAMETERS = struct.Struct("=10I80x")
 _DISABLED = 1 << 6
 _BUFFERS, _RESTRICTIONS, _ENABLE = 0, 11, 12
 _ONLY = struct.pack("=HBxIII", 0, _ENABLE, 0, 0, 0) + struct.pack("=HBxIII", 1, 0, 0, 0, 0)
-"""What may still be registered: that it is enabled, which it is by then. What may be asked for: IORING_OP_NOP."""
+"""The only permitted registration is to enable the ring, which has happened by then. The only permitted operation is
+IORING_OP_NOP.
+"""
 _MOST_RUNS = 1024
-"""Buffers of one ring before Linux 5.13."""
+"""Most buffers of one ring before Linux 5.13."""
 
 
 def own_pages(maps: int, pagemap: int) -> list[Run]:
-    """Return which pages of a process's writable memory are its own by now, and no other's: those that it has written
-    to since it was forked. The descriptors are of its ``maps`` and ``pagemap`` (proc_pid_pagemap(5)); its stack is
-    left out. By ``lseek`` and ``read`` alone, since a filter may hold already."""
+    """Return the writable pages that belong to one process alone: it has written to them since its fork.
+
+    ``maps`` and ``pagemap`` are descriptors of the files of the process (proc_pid_pagemap(5)). Its stack is left out.
+    The function uses only ``lseek`` and ``read``, since a filter may be in force already.
+    """
     runs: list[Run] = []
     for line in _read(maps, 0, None).splitlines():
         words = line.split()
@@ -72,18 +77,22 @@ def _read(fd: int, at: int, length: int | None) -> bytes:
 
 
 def open_ring() -> int:
-    """Return the descriptor of a ring that pages can be pinned by; an ``OSError`` if there is none to be had
-    (``kernel.io_uring_disabled``). What is pinned counts against the locked memory (``RLIMIT_MEMLOCK``) of who is the
-    real user now."""
+    """Return the descriptor of a ring that can pin pages.
+
+    Raises ``OSError`` if the kernel refuses one (``kernel.io_uring_disabled``). Pinned memory counts against the locked
+    memory (``RLIMIT_MEMLOCK``) of the real user at this moment.
+    """
     ring = libc.syscall("io_uring_setup", 1, ctypes.create_string_buffer(_PARAMETERS.pack(0, 0, _DISABLED, *[0] * 7)))
     os.set_inheritable(ring, False)
     return ring
 
 
 def pin(ring: int, runs: Iterable[Run]) -> None:
-    """Have these pages of this process copied by each fork of it, for as long as the ring is open. Whoever else holds
-    it can do nothing with it from now on. What is not mapped is left out, and so is what is more than may be locked:
-    the longest runs come first. An ``OSError`` if that cannot be."""
+    """Make each fork of this process copy these pages, as long as the ring is open.
+
+    Afterwards, no holder of the ring can do anything else with it. Unmapped pages are left out. If the limit on locked
+    memory is too small for all, the longest runs come first. Raises ``OSError`` if no page can be pinned.
+    """
     left = sorted((part for run in runs for part in _mapped(run)), key=lambda run: -run[1])[:_MOST_RUNS]
     while not _register(ring, left):
         left = left[: len(left) // 2]  # half of the runs, and more than half of the pages
@@ -92,7 +101,7 @@ def pin(ring: int, runs: Iterable[Run]) -> None:
 
 
 def _mapped(run: Run) -> Iterator[Run]:
-    """Yield what of a run this process has memory at (mincore(2)), or all of the runs would be refused."""
+    """Yield the mapped parts of a run (mincore(2)): one unmapped page would make the kernel refuse all runs."""
     address, length, anonymous = run
     begin = None
     for at in range(address, address + length, PAGE):
@@ -107,13 +116,13 @@ def _mapped(run: Run) -> Iterator[Run]:
 
 
 def _register(ring: int, runs: list[Run]) -> bool:
-    """Pin ``runs``; return whether there were not too many of them."""
+    """Pin ``runs``; return whether they fit in the limit."""
     vectors = b"".join(struct.pack("@PN", address, length) for address, length, _ in runs)
     try:
         libc.syscall("io_uring_register", ring, _BUFFERS, ctypes.create_string_buffer(vectors), len(runs))
     except OSError as error:
         if error.errno == errno.EOPNOTSUPP and not all(run[2] for run in runs):
-            return _register(ring, [run for run in runs if run[2]])  # older kernels pin no copy of a file's page
+            return _register(ring, [run for run in runs if run[2]])  # older kernels cannot pin a private copy of it
         if error.errno != errno.ENOMEM:
             raise
         return False

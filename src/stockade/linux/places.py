@@ -1,4 +1,4 @@
-"""Folders of the host that stockade makes for a run, and removes whatever a guest has left there."""
+"""Create folders of the host for runs, and remove them with everything that a guest has left there."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ import stat
 FOLDER = "/tmp"
 PREFIX = "stockade-"
 STATE = "/run/stockade"
-"""What callers that are root keep for each other."""
+"""The folder where callers that are root keep shared state."""
 
 
 def name(token: str) -> str:
-    """Return a path for a folder of this process's. The token must be one that nobody can guess."""
+    """Return a path for a folder of this process. The token must be unguessable."""
     return f"{FOLDER}/{PREFIX}{_pids()}-{os.getpid()}-{token}"
 
 
 def own_in(path: str) -> str:
-    """Return which folder of stockade's own lies in ``path``, or holds it; an empty text if none does."""
+    """Return the folder of stockade's own that lies in ``path`` or contains it; an empty text if there is no such
+    folder.
+    """
     if f"{STATE}/".startswith(f"{path}/") or path.startswith(f"{STATE}/"):
         return STATE
     if path == FOLDER:
@@ -30,8 +32,8 @@ def own_in(path: str) -> str:
 def remove(path: str) -> bool:
     """Remove a folder and all below it; return whether it is gone. No process may work there any more.
 
-    Nothing is followed, and no depth or count of what a guest made matters: what lies deeper is first moved to the
-    top, so that one descriptor and no recursion are enough.
+    The function follows no link. Depth and number of the guest's files do not matter: deeper folders first move to the
+    top, so one descriptor is enough and nothing recurses.
     """
     try:
         top = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -50,9 +52,9 @@ def remove(path: str) -> bool:
 
 
 def reclaim(folder: str, owner: int) -> int:
-    """Remove what callers that are gone have left in ``folder``; return how many there were.
+    """Remove the folders in ``folder`` whose callers are gone; return their number.
 
-    The name tells the caller: ``stockade-PIDS-PID-TOKEN``, where PIDS is the number of its PID namespace.
+    The name shows the caller: ``stockade-PIDS-PID-TOKEN``, where PIDS is the number of its PID namespace.
     """
     count, own = 0, f"{PREFIX}{_pids()}-"
     for name in os.listdir(folder):
@@ -63,7 +65,7 @@ def reclaim(folder: str, owner: int) -> int:
             if os.lstat(f"{folder}/{name}").st_uid == owner:
                 count += remove(f"{folder}/{name}")
         except OSError:
-            pass  # somebody else was quicker
+            pass  # another process removed it first
     return count
 
 
@@ -72,7 +74,7 @@ def _pids() -> int:
 
 
 def _empty(top: int) -> None:
-    """Empty the folder; a new round begins whenever one has changed what there is."""
+    """Empty the folder. Each round may move deeper folders to the top, so the next round lists again."""
     moved = 0
     while names := os.listdir(top):
         for name in names:
@@ -88,8 +90,10 @@ def _empty(top: int) -> None:
 
 
 def _open(name: str, folder: int) -> int:
-    """Open a folder that a guest may have closed to its owner. Through a descriptor: its name may lead elsewhere by
-    now, if a process has outlived its run after all."""
+    """Open a folder that a guest may have closed to its owner.
+
+    The function goes through a descriptor: the name may lead elsewhere by now, if a process has outlived its run.
+    """
     found = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     try:
         os.chmod(f"/proc/self/fd/{found}", 0o700)
@@ -103,13 +107,13 @@ def _lift(inner: int, top: int, moved: int) -> int:
         if not stat.S_ISDIR(os.lstat(name, dir_fd=inner).st_mode):
             os.unlink(name, dir_fd=inner)
             continue
-        os.close(_open(name, inner))  # to move a folder its own ".." is written
+        os.close(_open(name, inner))  # a move writes the folder's own "..", so it must be writable
         while True:
             moved += 1
             try:
                 os.rename(name, f".{moved}", src_dir_fd=inner, dst_dir_fd=top)
                 break
-            except OSError:  # a name that a guest has taken with something in it
+            except OSError:  # a guest has already used this name
                 if not os.path.lexists(f"/proc/self/fd/{top}/.{moved}"):
                     raise
     return moved

@@ -1,6 +1,6 @@
-"""What this host offers, found by trying each facility once. Standard library and ``linux/`` only.
+"""Find out what this host offers by trying each facility once. Standard library and ``linux/`` only.
 
-Nothing here decides anything: it reports evidence, as JSON-compatible data, to those who plan.
+The probe decides nothing. It reports evidence, as JSON-compatible data, for planning.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ _SETTINGS = (
     "kernel.unprivileged_userns_clone",
     "kernel.apparmor_restrict_unprivileged_userns",
 )
-"""What decides on user namespaces; not every kernel has them all."""
+"""Settings that allow or forbid user namespaces; not every kernel has them all."""
 _DISKLESS = frozenset((
     "autofs", "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "devtmpfs", "efivarfs",
     "fusectl", "hugetlbfs", "mqueue", "nsfs", "proc", "pstore", "ramfs", "rootfs", "securityfs", "selinuxfs", "sysfs",
     "tmpfs", "tracefs",
 ))  # fmt: skip
-"""File systems of the kernel's own or in memory."""
+"""File systems that the kernel generates or keeps in memory."""
 _OVER_DISKS = frozenset(("btrfs", "overlay"))
-"""Those without a disk of their own that read the disks below in the name of whoever asks."""
+"""File systems without a disk of their own. They read the disks below on the account of the reader."""
 _IDENTITY = 1000
 _TRIAL_STEPS = (
     ("cgroup_namespace",),
@@ -57,14 +57,14 @@ _LAST_TRIAL_STEPS = (
     ("seal_root", True),
     ("identity", _IDENTITY, _IDENTITY),
 )
-"""What every run does, with nothing in its view: whatever refuses a run refuses this."""
+"""The steps of every run, without any folder of the host. A host that refuses a run refuses these steps."""
 
 
 def probe(guest_uid: int) -> dict[str, Any]:
-    """Return the facts. Takes a few milliseconds, leaves nothing behind.
+    """Return the facts. The probe takes a few milliseconds and leaves nothing behind.
 
-    ``guest_uid`` is the host uid that a run started by root would take on.
-    To be called in a warden: under cgroup v2 its caller, the parent process, may be moved into a leaf of its group.
+    ``guest_uid`` is the host uid of a run that root starts. Call this function in a warden: under cgroup v2 it may move
+    its caller, the parent process, into a leaf of the caller's group.
     """
     usable, lost = cgroups.try_controllers(cgroups.find(), os.getppid())
     return {
@@ -91,7 +91,7 @@ def probe(guest_uid: int) -> dict[str, Any]:
 
 
 def _namespaces(guest_uid: int) -> dict[str, Any]:
-    """Try root's way first where it may work, then the way through a user namespace."""
+    """Try to create namespaces as root first, where that may work, and then through a user namespace."""
     flags = 0
     for _, flag in _ALL:
         flags |= flag
@@ -100,7 +100,7 @@ def _namespaces(guest_uid: int) -> dict[str, Any]:
         reasons["root"], trouble = _try(flags, lambda: _try_as_root(guest_uid))
         if not reasons["root"]:
             return {"namespaces": True, "privileged": True, "namespace_reasons": {}, "no_overlay": trouble}
-    uid, gid = os.geteuid(), os.getegid()  # inside, before anything is mapped, they would be 65534
+    uid, gid = os.geteuid(), os.getegid()  # inside, before ids are mapped, both would be 65534
     reasons["user"], trouble = _try(flags | processes.NEW_USER, lambda: _try_as_user(uid, gid))
     if not reasons["user"]:
         return {"namespaces": True, "privileged": False, "namespace_reasons": {}, "no_overlay": trouble}
@@ -112,7 +112,7 @@ def _namespaces(guest_uid: int) -> dict[str, Any]:
         "namespaces": False,
         "privileged": False,
         "namespace_reasons": {name: reason for name, reason in reasons.items() if reason},
-        "no_overlay": "no namespaces can be made",
+        "no_overlay": "this host allows no namespaces",
     }
 
 
@@ -127,7 +127,7 @@ def _try_as_user(uid: int, gid: int) -> str:
 
 
 def _try_steps(stage: Stage) -> str:
-    """Do what a run does; return why it could not have an overlay, if it could not."""
+    """Apply the steps of a run; return why an overlay fails, or an empty text."""
     stage.apply(_TRIAL_STEPS)
     trouble = overlay.why_no_overlay("")
     stage.apply(_LAST_TRIAL_STEPS)
@@ -136,7 +136,9 @@ def _try_steps(stage: Stage) -> str:
 
 
 def _check_fork_limit() -> None:
-    """Raise unless RLIMIT_NPROC binds the guest: the host's root it does not, in whatever namespace (fork(2))."""
+    """Raise ``OSError`` unless RLIMIT_NPROC binds the guest. It never binds the host's root, in any namespace
+    (fork(2)).
+    """
     resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
     try:
         pid = os.fork()
@@ -149,7 +151,7 @@ def _check_fork_limit() -> None:
 
 
 def _settings() -> dict[str, str]:
-    """Return those of the settings that this kernel has."""
+    """Return the value of each setting that this kernel has."""
     found = {}
     for name in _SETTINGS:
         text = files.read(f"/proc/sys/{name.replace('.', '/')}").strip()
@@ -159,19 +161,21 @@ def _settings() -> dict[str, str]:
 
 
 def _is_filtered() -> bool:
-    """Return whether somebody has put a system-call filter around this program, as container engines do."""
+    """Return whether a system-call filter already surrounds this program, as in a container."""
     return "\nSeccomp:\t2\n" in files.read("/proc/self/status")
 
 
 def _covered() -> list[str]:
-    """Return what is mounted over parts of /proc: then the kernel refuses an unprivileged user a fresh one."""
+    """Return the mounts over parts of /proc. They make the kernel refuse a fresh /proc to an unprivileged user."""
     places = [line.split(" ")[4] for line in files.read("/proc/self/mountinfo").splitlines()]
     return sorted({place for place in places if place.startswith("/proc/")})
 
 
 def _off_disk() -> list[str]:
-    """Return where a file system is mounted whose reads no control group slows: a network's, say, or one whose disks
-    are read by threads of the kernel that are in nobody's group."""
+    """Return the mount points of file systems whose reads no control group can slow down.
+
+    Examples are network file systems, and those whose disks are read by kernel threads outside of all groups.
+    """
     found = []
     for line in files.read("/proc/self/mountinfo").splitlines():
         left, _, right = line.partition(" - ")
@@ -182,12 +186,12 @@ def _off_disk() -> list[str]:
 
 
 def _in_child(flags: int, work: Callable[[], str]) -> str:
-    """Return why ``work`` fails in a child cloned with ``flags``; the empty text says that it works."""
+    """Return why ``work`` fails in a child cloned with ``flags``; an empty text means that it works."""
     return _try(flags, work)[0]
 
 
 def _try(flags: int, work: Callable[[], str]) -> tuple[str, str]:
-    """Return why ``work`` fails in a child cloned with ``flags``, and what it has to say if it does not."""
+    """Return why ``work`` fails in a child cloned with ``flags``, and its answer if it succeeds."""
     read, write = os.pipe()
     try:
         pid = processes.clone(flags)
@@ -201,7 +205,7 @@ def _try(flags: int, work: Callable[[], str]) -> tuple[str, str]:
             answer = work()
         except OSError as error:
             reason = error.strerror or os.strerror(error.errno or errno.EIO)
-        except BaseException as error:  # the child must end here, whatever went wrong
+        except BaseException as error:  # the child must end here after any error
             reason = repr(error)
         os.write(write, f"{reason[:500]}\0{answer[:500]}".encode())
         os._exit(0)
@@ -213,7 +217,7 @@ def _try(flags: int, work: Callable[[], str]) -> tuple[str, str]:
 
 
 def _core_handler() -> str:
-    """Return how the kernel hands a core to a handler (core(5)), an empty text where it writes a file."""
+    """Return how the kernel passes a core to a handler (core(5)); an empty text if it writes a file."""
     pattern = files.read("/proc/sys/kernel/core_pattern")
     return {"|": "pipe", "@": "socket"}.get(pattern[:1], "")
 
@@ -223,7 +227,7 @@ def _has_swap() -> bool:
         with open("/proc/swaps", encoding="utf-8") as file:
             return len(file.readlines()) > 1
     except OSError:
-        return True  # unknown, so assume the worse
+        return True  # unknown, so assume that there is swap
 
 
 def _landlock() -> int:
@@ -242,7 +246,7 @@ def _seccomp() -> bool:
 
 
 def _system() -> list[list[str]]:
-    """Return the system's own folders as ``[path, link target or ""]``, and what of /etc tells where things are."""
+    """Return the system's folders as ``[path, link target or ""]``, and the files of /etc that help to find others."""
     found = []
     for path in (*_SYSTEM_FOLDERS, *_SYSTEM_FILES):
         if os.path.islink(path) and path in _SYSTEM_FOLDERS:

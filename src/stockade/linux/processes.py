@@ -1,4 +1,4 @@
-"""Processes: clone with namespaces, pidfds, parent-death signals, credentials, capabilities, descriptors."""
+"""Control processes: clone with namespaces, pidfds, parent-death signals, credentials, capabilities, descriptors."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ CAP_KILL = 5
 
 
 def _count_capabilities() -> int:
-    """Return how many capabilities this kernel knows; asked once, since each question is a system call."""
+    """Return how many capabilities this kernel knows. Each question is a system call, so the result is kept."""
     count = 0
     try:
         while True:
@@ -71,14 +71,14 @@ for _hook in (_before_fork, _after_fork_child, _after_fork_parent):
 
 
 def clone(flags: int) -> int:
-    """Fork into new namespaces (clone(2) without a stack); return 0 in the child, else its pid."""
+    """Fork into new namespaces (clone(2) without a stack). Return 0 in the child, and the child's pid in the parent."""
     return fork_by(lambda: libc.syscall("clone", flags | signal.SIGCHLD, 0, 0, 0, 0))
 
 
 def fork_by(call: Callable[[], int]) -> int:
-    """Fork by ``call``, which returns 0 in the child, else its pid; return the same.
+    """Fork by ``call``, which returns 0 in the child and the child's pid in the parent. Return the same.
 
-    Only for a single-threaded process: the interpreter's own fork hooks are called around it.
+    Only a single-threaded process may use this function. It runs the interpreter's own fork hooks around the call.
     """
     _before_fork()
     try:
@@ -94,9 +94,10 @@ def fork_by(call: Callable[[], int]) -> int:
 
 
 def die_with(parent: int, by: int = signal.SIGKILL) -> None:
-    """Get the signal ``by`` when the parent dies; ``parent`` is its pidfd, to notice that it is dead already.
+    """Have the kernel send this process the signal ``by`` when its parent dies.
 
-    Cleared by any change of credentials (prctl(2), PR_SET_PDEATHSIG), so call it after the last one.
+    ``parent`` is the parent's pidfd, and shows whether it is dead already. Any change of credentials clears the setting
+    (prctl(2), PR_SET_PDEATHSIG), so call this function after the last change.
     """
     libc.prctl(_PR_SET_PDEATHSIG, by)
     if is_dead(parent):
@@ -109,7 +110,7 @@ def adopt_orphans() -> None:
 
 
 def is_dead(pidfd: int) -> bool:
-    """Return whether the process behind ``pidfd`` has ended (pidfd_open(2): readable then)."""
+    """Return whether the process behind ``pidfd`` has ended: its pidfd is readable then (pidfd_open(2))."""
     return wait_for_end(pidfd, 0.0)
 
 
@@ -121,7 +122,7 @@ def wait_for_end(pidfd: int, seconds: float) -> bool:
 
 
 def kill(pidfd: int, by: int = signal.SIGKILL) -> None:
-    """Kill the process behind ``pidfd``, if it still lives."""
+    """Kill the process behind ``pidfd`` if it is alive."""
     try:
         signal.pidfd_send_signal(pidfd, by)
     except ProcessLookupError:
@@ -129,17 +130,17 @@ def kill(pidfd: int, by: int = signal.SIGKILL) -> None:
 
 
 def set_dumpable(dumpable: bool) -> None:
-    """Allow or forbid ptrace and ``/proc/PID`` access by others of the same user (prctl(2))."""
+    """Allow or forbid ptrace and access to ``/proc/PID`` by other processes of the same user (prctl(2))."""
     libc.prctl(PR_SET_DUMPABLE, int(dumpable))
 
 
 def no_new_privileges() -> None:
-    """Make set-user-id and file capabilities void for this process and its children, for good."""
+    """Disable set-user-id and file capabilities permanently, for this process and its children."""
     libc.prctl(PR_SET_NO_NEW_PRIVS, 1)
 
 
 def empty_bounding_set() -> None:
-    """Give up, for good, every capability that could still be gained (capabilities(7)); needs CAP_SETPCAP."""
+    """Permanently give up every capability that this process could still gain (capabilities(7)); needs CAP_SETPCAP."""
     for capability in range(CAPABILITIES):
         libc.prctl(PR_CAPBSET_DROP, capability)
 
@@ -151,31 +152,31 @@ def drop_capabilities() -> None:
 
 
 def keep_capabilities(*kept: int) -> None:
-    """Give up every capability but these, which the caller must have."""
+    """Give up every capability except ``kept``, which the caller must have."""
     libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
     mask = sum(1 << number for number in kept)  # all below 32: the first of two words
     libc.syscall("capset", CAPABILITY_HEADER, (ctypes.c_uint32 * 6)(mask, mask, 0, 0, 0, 0))
 
 
 def become(uid: int, gid: int) -> None:
-    """Give up root for good: no supplementary groups, all three ids of each kind changed."""
+    """Permanently become ``uid`` and ``gid``: drop supplementary groups, and change all three ids of each kind."""
     os.setgroups([])
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
 
 
 def new_session_keyring() -> None:
-    """Leave the caller's session keyring behind (keyctl(2)); ENOSYS means there are no keys to reach."""
+    """Replace the caller's session keyring with a new one (keyctl(2)). ENOSYS means that the kernel has no keys."""
     try:
         libc.syscall("keyctl", KEYCTL_JOIN_SESSION_KEYRING, 0)
     except OSError as error:
-        # A filter around us answers EPERM or ENOSYS: then it keeps the guest from the keys as well.
+        # A filter around stockade answers EPERM or ENOSYS. It keeps the guest from the keys as well.
         if error.errno not in (errno.ENOSYS, errno.EPERM):
             raise
 
 
 def tasks_of(uid: int) -> int:
-    """Return how many tasks the user ``uid`` has now, as RLIMIT_NPROC counts them: by real uid (setrlimit(2))."""
+    """Return how many tasks the user ``uid`` has now. RLIMIT_NPROC counts by real uid as well (setrlimit(2))."""
     count = 0
     for name in os.listdir("/proc"):
         if not name.isdigit():
@@ -187,7 +188,7 @@ def tasks_of(uid: int) -> int:
 
 
 def default_signals() -> None:
-    """Give every signal its default action and unblock all: a caller may have left any of them ignored."""
+    """Give every signal its default action and unblock all signals: a caller may have left any of them ignored."""
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -203,9 +204,9 @@ def close_all_but(keep: Iterable[int]) -> None:
 
 
 def close_on_exec_from(low: int) -> None:
-    """Close every descriptor from ``low`` on at the next execve (close_range(2), Linux 5.11).
+    """Mark every descriptor from ``low`` on to be closed by the next execve (close_range(2), Linux 5.11).
 
-    Before that one by one, as far as the numbers go that a process has which opened a dozen.
+    Before 5.11, the function marks them one by one, up to a number that no process with a dozen descriptors exceeds.
     """
     try:
         libc.syscall("close_range", low, 2**31 - 1, _CLOSE_RANGE_CLOEXEC)
@@ -216,4 +217,4 @@ def close_on_exec_from(low: int) -> None:
             try:
                 os.set_inheritable(fd, False)
             except OSError:
-                pass  # there is none
+                pass  # not open

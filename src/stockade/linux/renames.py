@@ -1,4 +1,4 @@
-"""Renames that never replace: to a free name, or two names exchanged at once (renameat2(2))."""
+"""Rename without replacing: move to a free name, or exchange two names at once (renameat2(2))."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ _EXCHANGE = 2
 
 
 def move(from_folder: int, old: str, to_folder: int, new: str) -> None:
-    """Give a file another name, which must be free."""
+    """Move a file to another name, which must be free."""
     try:
         _rename(from_folder, old, to_folder, new, _NOREPLACE)
     except OSError as error:
         if error.errno not in (errno.EINVAL, errno.ENOSYS):
             raise
-        if _is_there(new, to_folder):  # this file system cannot do both at once
+        if _is_there(new, to_folder):  # this file system cannot check and rename in one step
             raise OSError(errno.EEXIST, os.strerror(errno.EEXIST), new) from None
         os.rename(old, new, src_dir_fd=from_folder, dst_dir_fd=to_folder)
 
 
 def exchange(one_folder: int, one: str, other_folder: int, other: str) -> None:
-    """Exchange two names that are both there."""
+    """Exchange two existing names."""
     try:
         _rename(one_folder, one, other_folder, other, _EXCHANGE)
     except OSError as error:

@@ -1,7 +1,7 @@
-"""Buffers of sockets that no control group counts, summed from the tables of a network namespace (proc_pid_net(5)).
+"""Sum the socket buffers that no control group counts, from the tables of a network namespace (proc_pid_net(5)).
 
-A control group counts the buffers of a TCP connection from when it is accepted (``mem_cgroup_sk_alloc``), and answers
-of netlink never. Where no control group counts sockets at all, the tables are all there is.
+A control group counts the buffers of a TCP connection only after accept (``mem_cgroup_sk_alloc``), and never counts
+answers of netlink. If no control group counts sockets at all, the tables are the only source.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ if TYPE_CHECKING:
 
 _TCP, _DATAGRAMS = ("tcp", "tcp6"), ("udp", "udp6", "udplite", "udplite6", "raw", "raw6")
 _ESTABLISHED, _CLOSE_WAIT, _LISTEN = "01", "08", "0A"
-_NO_INODE = "0"  # nobody has accepted it yet
+_NO_INODE = "0"  # not accepted yet
 _OVERHEAD = 2
-"""The tables of TCP tell the payload of a buffer. Packets of loopback take up to twice as much."""
+"""Factor for TCP. Its tables show payload only, and packets of loopback take up to twice as much memory."""
 _EACH = 4096
-"""Bytes of a connection in the queue, beside its buffers."""
+"""Bytes of a connection that waits for accept, without its buffers."""
 
 
 def uncounted(pid: int, *, all_kinds: bool) -> int:
-    """Return the bytes that buffers in the network namespace of process ``pid`` hold beside what control groups count.
+    """Return the bytes of socket buffers in the network namespace of process ``pid`` that control groups do not count.
 
-    ``all_kinds`` tells that no control group counts sockets. A table that cannot be read adds nothing.
+    ``all_kinds`` means that no control group counts sockets. A table that cannot be read adds nothing.
     """
     used = _in_use(pid)
     if not used:
         return 0
     held = sum(int(words[4]) + int(words[5]) for words in _rows(pid, "netlink"))
-    for table in used.intersection(_TCP):  # such a table takes the kernel milliseconds, however few sockets are ours
+    for table in used.intersection(_TCP):  # each table costs milliseconds, even for few sockets
         held += sum(_of_connection(words, all_kinds) for words in _rows(pid, table))
     for table in used.intersection(_DATAGRAMS) if all_kinds else ():
         held += sum(sum(_queues(words)) for words in _rows(pid, table))
@@ -38,7 +38,7 @@ def uncounted(pid: int, *, all_kinds: bool) -> int:
 
 
 def _in_use(pid: int) -> set[str]:
-    """Return the kinds that have a socket, by the names of their tables; ``sockets`` are those of any kind."""
+    """Return the socket kinds in use, by the names of their tables; ``sockets`` stands for any kind."""
     text = files.read(f"/proc/{pid}/net/sockstat")
     if text.startswith("sockets: used 0\n"):
         return set()
@@ -55,7 +55,7 @@ def _of_connection(words: list[str], all_kinds: bool) -> int:
 
 
 def _queues(words: list[str]) -> tuple[int, int]:
-    """Return what waits to be sent and what waits to be read."""
+    """Return the bytes that wait to be sent, and those that wait to be read."""
     sent, _, received = words[4].partition(":")
     return int(sent, 16), int(received, 16)
 

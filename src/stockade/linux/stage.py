@@ -1,24 +1,25 @@
-"""The steps between fork and exec: a launch's list is carried out here, in its order, in one small loop.
+"""Apply the steps between fork and exec: one small loop carries out the list of a launch, in its order.
 
-The order matters, and this is why it is what it is:
+The order has these reasons:
 
- 1. ``cgroup_namespace``  the groups it was born in become the root of what it sees of them;
- 2. ``root``      the new root is mounted and pivoted into, so that the host's ``/tmp`` is not hidden as a source;
- 3. ``bind``, ``link``, ``file``, ``folder``, ``scratch``, ``hostname``, ``loopback``   while capabilities are there;
- 4. ``proc``      a writable mount below a read-only one: ids are mapped through the lower, the guest sees the upper;
-    ``low_ports`` is written through the lower as well;
- 5. ``leave_host``  the old root is detached when no source is needed any more, and ``seal_root``;
- 6. ``identity``  a uid that is not root's, then a user namespace that owns nothing, then no capability at all;
- 7. ``landlock``   when nothing is mounted any more, since a restricted process cannot; then one of the filters;
- 8. ``job_file``   what differs from job to job can come this late, through a descriptor kept for it;
- 9. ``limits``    last: under a limit of one process or few bytes, nothing else could be done.
+ 1. ``cgroup_namespace``  makes the groups in which the process was born the root of its view of groups.
+ 2. ``root``      mounts a new root and pivots into it, so that the host's ``/tmp`` remains available as a source.
+ 3. ``bind``, ``link``, ``file``, ``folder``, ``scratch``, ``hostname``, ``loopback``   need capabilities.
+ 4. ``proc``      puts a read-only mount over a writable one. Ids are mapped through the lower mount, and the guest
+    sees the upper one. ``low_ports`` writes through the lower one as well.
+ 5. ``leave_host``  detaches the old root when no step needs a source any more; then comes ``seal_root``.
+ 6. ``identity``  takes on a uid that is not root's, enters a user namespace that owns nothing, and drops capabilities.
+ 7. ``landlock``  comes after the last mount, since a restricted process cannot mount; then one of the filters.
+ 8. ``job_file``  writes what differs from job to job. It can come this late, through a descriptor kept for it.
+ 9. ``limits``    comes last: no other step works under a limit of one process or few bytes.
 
-In a cell without namespaces: ``session``; ``place``, ``folder`` and ``file`` while they can still be given to the
-guest; ``become``; then as from 7 on. What an engine is handed (``data``, ``status``) comes before ``become``.
+In an instance without namespaces, the list begins with ``session``. Then ``place``, ``folder`` and ``file`` follow,
+while files can still be given to the guest. Then come ``become``, and the steps from 7 on. Steps that hand something to
+an engine (``data``, ``status``) come before ``become``.
 
-In copies of a warm interpreter: ``cgroup_namespace`` and ``proc_again`` in the one that keeps a PID namespace; it lays
-out the room of its guests by ``scratch``, ``job_room``, ``chdir`` and ``landlock``. The one that becomes a guest does
-``own_ipc`` and then as from 6 on; but see ``warden/warm`` for all of these.
+In workers, ``cgroup_namespace`` and ``proc_again`` belong to the worker, which is PID 1 of a PID namespace. The worker
+prepares the mounts of its guests with ``scratch``, ``job_folder``, ``chdir`` and ``landlock``. The process that becomes
+a guest takes ``own_ipc`` and then the steps from 6 on. ``warden/warm`` describes all of these.
 """
 
 from __future__ import annotations
@@ -41,14 +42,14 @@ if TYPE_CHECKING:
 
 
 WARM_UP_FILE = ".warm_up"
-"""The file of a job that is run before there is any; see ``warden/warm/keeper``."""
+"""The file of a source that a worker runs before its first job, to warm up; see ``warden/warm/worker``."""
 
 
 class Stage(RootSteps, WorkspaceSteps, HostSteps, WarmSteps):
-    """Carries out steps: those of the classes it is made of, and the last ones, which every kind of cell takes."""
+    """Applies steps: those of its base classes, and the last steps, which every kind of instance takes."""
 
     def apply(self, steps: Sequence[Sequence[Any]]) -> None:
-        """Carry out ``steps``; an ``OSError`` names the step that failed."""
+        """Apply ``steps``; an ``OSError`` names the step that failed."""
         for name, *arguments in steps:
             step: Callable[..., None] = getattr(self, f"do_{name}")
             try:
@@ -57,13 +58,15 @@ class Stage(RootSteps, WorkspaceSteps, HostSteps, WarmSteps):
                 raise faults.explained(f"step {name} ({faults.arguments(arguments)})", error) from None
 
     def remember_limits(self) -> None:
-        """Take notice of the limits in force, for who is forked and sets the next ones: asking takes time."""
+        """Cache the current rlimits before forking, so that children need not query them."""
         self._ceilings = rlimits.ceilings()
         self._present = rlimits.prepare(rlimits.present(), self._ceilings)
 
     def prepare_template(self, steps: Sequence[Sequence[Any]]) -> str:
-        """Work out what can be of the ``steps`` that a process forked from this one is most likely going to take.
-        Return the name of the file in the job's folder that the source is to be in."""
+        """Prepare the ``steps`` that a process forked from this one will most likely take.
+
+        Return the name of the source's file in the job's folder.
+        """
         self.apply([step for step in steps if step[0] == "limits"])
         self._template_limits, self._limits = self._limits, []
         self._template_steps = [step for step in steps if step[0] != "limits"]
@@ -73,24 +76,26 @@ class Stage(RootSteps, WorkspaceSteps, HostSteps, WarmSteps):
         return str(name)
 
     def apply_template(self, source: bytes) -> None:
-        """Carry out the steps that were foreseen, with this ``source``; an ``OSError`` names the step that failed."""
+        """Apply the prepared steps with this ``source``; an ``OSError`` names the step that failed."""
         self._limits = self._template_limits
         self._template_steps[self._source_at] = (*self._template_steps[self._source_at], source)
         self.apply(self._template_steps)
 
     def seal(self) -> None:
-        """Set the limits that were worked out; only execve may come after."""
+        """Set the limits that the ``limits`` step has computed; only execve may come after."""
         rlimits.apply(self._limits)
 
     def warm_up(self, source: bytes) -> str:
-        """Take steps like those of a launch, which change nothing that ``end_warm_up`` does not undo. Return the name
-        of the file in the job's folder that the ``source`` is in."""
+        """Apply steps like those of a launch; ``end_warm_up`` undoes their changes.
+
+        Return the name of the file in the job's folder that holds the ``source``.
+        """
         name, _ = self._source_file
         self.apply([("job_file", name or WARM_UP_FILE, source)])
         return name or WARM_UP_FILE
 
     def end_warm_up(self) -> None:
-        """Undo it."""
+        """Undo the changes of ``warm_up``."""
         rlimits.apply(self._present)
         name, fd = self._source_file
         if name:
@@ -102,7 +107,7 @@ class Stage(RootSteps, WorkspaceSteps, HostSteps, WarmSteps):
     def do_landlock(self, ruleset: dict[str, Any], exact: Sequence[str] = ()) -> None:
         """Give up every right to files, and every way to processes outside, that the ruleset does not name.
 
-        The ``exact`` paths of it are not reached through any symbolic link: a guest may be planting one right now.
+        The ``exact`` paths are opened without following symbolic links: a guest may be planting one right now.
         """
         root = os.open("/", os.O_PATH | os.O_CLOEXEC)
         opened = {path: mounts.open_beneath(root, path, follow=False) for path in exact}
@@ -111,17 +116,19 @@ class Stage(RootSteps, WorkspaceSteps, HostSteps, WarmSteps):
             os.close(fd)
 
     def do_filter(self, program: bytes) -> None:
-        """Load the system-call filter; it lets through what the last steps need."""
+        """Load the system-call filter, which allows the calls of the last steps."""
         seccomp.install(program)
 
     def do_listening_filter(self, program: bytes) -> None:
-        """Load a filter that asks about refusals, and hand its listener on at once: until that is done nobody
-        would answer, and the guest must never hold it."""
+        """Load a filter that asks the warden about refusals, and hand over its listener at once.
+
+        Until then nobody would answer, and the guest must never hold the listener.
+        """
         listener = seccomp.install_with_listener(program)
         if self._supervise is not None:
             self._supervise(listener)
         os.close(listener)
 
     def do_limits(self, wanted: dict[str, Sequence[int]]) -> None:
-        """Work out the limits now; they are set after the last step."""
+        """Compute the limits now; ``seal`` sets them after the last step."""
         self._limits = rlimits.prepare({name: (soft, hard) for name, (soft, hard) in wanted.items()}, self._ceilings)

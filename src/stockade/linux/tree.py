@@ -1,4 +1,4 @@
-"""The processes of one run, read from /proc: for hosts without a control group to count them (proc(5))."""
+"""Measure the processes of one run through /proc, on hosts without a control group to count them (proc(5))."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Sample(Record):
-    """What a tree of processes holds and has spent at one moment."""
+    """Resources of a process tree at one moment."""
 
     memory: int
     cpu_seconds: float
@@ -21,8 +21,9 @@ class Sample(Record):
 def sample(init: int, bound: int | None) -> Sample:
     """Return memory, CPU time and tasks below ``init``.
 
-    Memory is what is resident and not a file's, and page tables, summed; pages shared by a fork count once for each
-    process, so a sum above ``bound`` is measured again by proportional share, which costs more and is exact.
+    Memory is the sum of resident pages that belong to no file, and of page tables. Pages that a fork shares count once
+    for each process. If the sum exceeds ``bound``, it is measured again by proportional share, which is exact but costs
+    more.
     """
     pids = descendants.below(init)
     found = [_memory(pid) for pid in pids]
@@ -36,8 +37,10 @@ def sample(init: int, bound: int | None) -> Sample:
 
 
 def _memory(pid: int) -> tuple[int, int]:
-    """Return the bytes that are resident and not a file's, and those of page tables: a mapping that is only read has
-    such tables, and no page of its own."""
+    """Return the resident bytes that belong to no file, and the bytes of page tables.
+
+    A mapping that a process has only read has page tables, but no page of its own.
+    """
     fields = dict(line.split(":", 1) for line in _read(f"/proc/{pid}/status").splitlines())
     anonymous, shared, tables = (
         int(fields.get(kind, "0").split()[0]) * 1024 for kind in ("RssAnon", "RssShmem", "VmPTE")

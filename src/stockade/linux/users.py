@@ -1,4 +1,4 @@
-"""User namespaces: whose ids are whose inside of one (user_namespaces(7))."""
+"""User namespaces: which ids of the host stand behind the ids inside (user_namespaces(7))."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def map_identity(proc: int, inside_uid: int, uid: int, inside_gid: int, gid: int) -> None:
-    """Map one uid and one gid into the user namespace just entered (user_namespaces(7)).
+    """Map one uid and one gid into the user namespace that this process has just entered (user_namespaces(7)).
 
-    ``proc`` is the descriptor of a writable proc mount. ``setgroups`` is closed first: the kernel demands it
-    of unprivileged writers.
+    ``proc`` is the descriptor of a writable proc mount. ``setgroups`` is denied first: the kernel demands this of
+    unprivileged writers.
     """
     for name, text in (
         ("setgroups", "deny"),
@@ -37,22 +37,22 @@ _SHARES = (
     ("max_fanotify_groups", b"16"),
     ("max_fanotify_marks", b"1024"),
 )
-"""What a guest may take of its account: an eighth of the least that Linux allows an account by default."""
+"""Limits of one guest: an eighth of the smallest limit that Linux gives an account by default."""
 
 
 def bound_namespace(proc: int) -> None:
-    """Bound what the user namespace just entered may hold (namespaces(7)); needs CAP_SYS_RESOURCE in it.
+    """Limit the resources of the user namespace that this process has just entered; needs CAP_SYS_RESOURCE in it.
 
-    No user namespace may be made below it: a guest that makes one would have every capability in it, could mount, and
-    could reach much of the kernel. Instances and watches of inotify and fanotify, which the kernel counts for the
-    account as well, are bounded to a share.
+    The limits are those of namespaces(7). No user namespace may be created below this one. A guest in a namespace of
+    its own would have every capability there, could mount, and could reach much of the kernel. The kernel also counts
+    instances and watches of inotify and fanotify for each account, so a guest gets only a share of them.
     """
     _bound(proc, "max_user_namespaces", b"0")
     for name, share in _SHARES:
         try:
             _bound(proc, name, share)
         except FileNotFoundError:
-            pass  # this kernel does not have the call, or does not count it by namespace
+            pass  # this kernel lacks the call, or does not count it by namespace
 
 
 def _bound(proc: int, name: str, most: bytes) -> None:
@@ -63,12 +63,14 @@ def _bound(proc: int, name: str, most: bytes) -> None:
         os.close(fd)
 
 
-def nobodys(proc: int, inside: tuple[int, int], uid: int) -> int:
-    """Return the descriptor of a user namespace that owns nothing and nobody is in. ``inside``, a uid and a gid, are
-    ``uid`` there, or who the caller is where that is 0.
+def empty_user_namespace(proc: int, inside: tuple[int, int], uid: int) -> int:
+    """Return the descriptor of a user namespace that owns nothing and holds no process.
 
-    A child makes it as a guest would that has one of its own. Who enters it has every capability, as that guest would,
-    over what the namespace owns. ``proc`` is the descriptor of a writable proc mount. Raises ``OSError``.
+    ``inside`` is a uid and a gid of the namespace. They stand for the host's ``uid``, or for the caller's ids if
+    ``uid`` is 0. ``proc`` is the descriptor of a writable proc mount.
+
+    A child creates the namespace, as a guest would create its own. A process that enters it has every capability over
+    what the namespace owns, as that guest would have. Raises ``OSError``.
     """
     ours, theirs = socket.socketpair()
     pid = processes.clone(0)
@@ -76,14 +78,14 @@ def nobodys(proc: int, inside: tuple[int, int], uid: int) -> int:
         try:
             ours.close()
             theirs.sendall(bytes((_enter_own(proc, inside, uid),)))
-            theirs.recv(1)  # nothing: it is held for as long as the parent takes
+            theirs.recv(1)  # waits for the parent's end of file, to keep the namespace alive
         finally:
             os._exit(0)
     theirs.close()
     try:
         failed = int.from_bytes(ours.recv(1) or bytes((errno.ECHILD,)), "little")
         if failed:
-            raise OSError(failed, f"a user namespace for guests: {os.strerror(failed)}")
+            raise OSError(failed, f"cannot create a user namespace for guests: {os.strerror(failed)}")
         return os.open(f"{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc)
     finally:
         ours.close()
@@ -91,11 +93,11 @@ def nobodys(proc: int, inside: tuple[int, int], uid: int) -> int:
 
 
 def _enter_own(proc: int, inside: tuple[int, int], uid: int) -> int:
-    """Do so, and return the number of the error, or 0."""
+    """Enter a user namespace of the caller's own; return the errno, or 0."""
     try:
         if uid:
             processes.become(uid, uid)
-        processes.set_dumpable(True)  # or /proc/self belongs to root and ids cannot be mapped
+        processes.set_dumpable(True)  # otherwise /proc/self belongs to root, and no id can be mapped
         libc.unshare(processes.NEW_USER)
         map_identity(proc, inside[0], uid, inside[1], uid)
         bound_namespace(proc)
@@ -105,9 +107,9 @@ def _enter_own(proc: int, inside: tuple[int, int], uid: int) -> int:
 
 
 def user_namespace(proc: int, uids: Sequence[tuple[int, int]], gids: Sequence[tuple[int, int]]) -> int:
-    """Return the descriptor of a user namespace with these uids and gids mapped, ``(inside, outside)``; needs root.
+    """Return the descriptor of a user namespace that maps these uids and gids, ``(inside, outside)``; needs root.
 
-    ``proc`` is the descriptor of a writable proc mount. A child holds the namespace for as long as it takes.
+    ``proc`` is the descriptor of a writable proc mount. A child keeps the namespace alive meanwhile.
     """
     read, write = os.pipe2(os.O_CLOEXEC)
     pid = processes.clone(processes.NEW_USER)
@@ -130,7 +132,7 @@ def user_namespace(proc: int, uids: Sequence[tuple[int, int]], gids: Sequence[tu
 
 
 def enter_users(proc: int, ids: Sequence[int]) -> None:
-    """Enter a user namespace, as its root, in which uid and gid 0, 1, ... are ``ids`` of the host; needs root."""
+    """Enter a user namespace as its root; needs root. Uid and gid 0, 1, ... inside are ``ids`` of the host."""
     pairs = list(enumerate(ids))
     namespace = user_namespace(proc, pairs, pairs)
     libc.setns(namespace, processes.NEW_USER)

@@ -1,4 +1,4 @@
-"""The most that a policy may ask for. What lies above it is lowered or refused, last of all, whoever asked."""
+"""Bound a policy by a ceiling. After all other sources, values above the ceiling are lowered or refused."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from stockade.policy.rules import RULES
 from stockade.policy.stricter import effective_access, lies_in
 
 Given = Policy | Mapping[str, Any] | str | os.PathLike[str]
-"""What a caller may name as a ceiling: a policy, its fields, a profile's name, or a file's path as a ``Path``."""
+"""A ceiling as a caller may give it: a policy, its fields, a profile's name, or a file's path as a ``Path``."""
 
 
 @dataclass(frozen=True)
 class Ceiling:
-    """The fields that are bounded, by their names with dots; what is not among them is left as it is."""
+    """The bounded fields, by their names with dots. All other fields stay as they are."""
 
     name: str
     fields: Mapping[str, Any]
 
 
 def applied(policy: Policy, given: Given | None = None, trust: str | None = None) -> Policy:
-    """Return ``policy`` under the ceiling that the caller gives and the administrator's, unchanged where it is lower.
+    """Return ``policy`` under the caller's ceiling and the administrator's; a policy below both stays unchanged.
 
-    Raises ``PolicyError`` for what cannot be lowered, and if a ceiling cannot be read or trusted.
+    Raises ``PolicyError`` for fields that cannot be lowered, and for a ceiling that cannot be read or trusted.
     """
     for ceiling in ceilings(given):
         policy, _ = under(policy, ceiling, trust)
@@ -36,7 +36,7 @@ def applied(policy: Policy, given: Given | None = None, trust: str | None = None
 
 
 def ceilings(given: Given | None = None) -> list[Ceiling]:
-    """Return what bounds every policy here: the caller's ceiling if there is one, then the administrator's.
+    """Return the ceilings for every policy here: the caller's, if given, then the administrator's.
 
     Raises ``PolicyError`` if one cannot be read or trusted, or sets no field.
     """
@@ -45,15 +45,15 @@ def ceilings(given: Given | None = None) -> list[Ceiling]:
     if text is not None:
         found.append(_from_text(ceiling_file.SYSTEM, text))
     for ceiling in found:
-        if not ceiling.fields:  # an empty one would be taken for a bound and be none
+        if not ceiling.fields:  # an empty ceiling would look like a bound, but bound nothing
             raise ceiling_file.unusable(ceiling.name, "sets no field, so it bounds nothing")
     return found
 
 
 def under(policy: Policy, ceiling: Ceiling, trust: str | None = None) -> tuple[Policy, tuple[str, ...]]:
-    """Return ``policy`` under ``ceiling``, and the fields that had to be lowered for it.
+    """Return ``policy`` under ``ceiling``, and the fields that were lowered.
 
-    Raises ``PolicyError`` with every field that cannot be: each names its own value and the ceiling's.
+    Raises ``PolicyError`` with every field that cannot be lowered, with its own value and the ceiling's.
     """
     changes: dict[str, Any] = {}
     problems = []
@@ -72,7 +72,7 @@ def under(policy: Policy, ceiling: Ceiling, trust: str | None = None) -> tuple[P
 
 
 def value_of(policy: Policy, path: str) -> Any:
-    """Return the value of the field that ``path`` names with dots."""
+    """Return the value of the field ``path``, written with dots."""
     value: Any = policy
     for name in path.split("."):
         value = getattr(value, name)
@@ -80,7 +80,7 @@ def value_of(policy: Policy, path: str) -> Any:
 
 
 def of(policy: Policy, name: str) -> Ceiling:
-    """Return the ceiling that the fields of ``policy`` make that were set, by whoever built it."""
+    """Return a ceiling of the fields that were explicitly set in ``policy``."""
     found = {}
     for path in RULES:
         part, _, field = path.rpartition(".")
@@ -111,8 +111,9 @@ def _from_text(path: str, text: str) -> Ceiling:
 
 
 def _bounded(policy: Policy, ceiling: Ceiling, trust: str | None) -> Mapping[str, Any]:
-    """Return the fields to look at. Unset, the isolation of untrusted code is the strongest there is: a word for less,
-    the ceiling's too, would lower it.
+    """Return the fields that the ceiling bounds.
+
+    For untrusted code, an unset isolation is the strongest one. Any value, even the ceiling's, would lower it.
     """
     if policy.isolation is None and trust == "untrusted":
         return {path: most for path, most in ceiling.fields.items() if path != "isolation"}
@@ -120,7 +121,10 @@ def _bounded(policy: Policy, ceiling: Ceiling, trust: str | None) -> Mapping[str
 
 
 def _reading(policy: Policy, ceiling: Ceiling) -> list[FieldProblem]:
-    """Find what would be read outside of the paths to read: whatever can be written or started in is read as well."""
+    """Find paths that would be readable although the ceiling does not allow reading them.
+
+    A path that can be written, and a workspace, can be read as well.
+    """
     if "filesystem.read" not in ceiling.fields:
         return []
     readable = _places(ceiling, "read", "write", "workspace")
@@ -136,7 +140,7 @@ def _reading(policy: Policy, ceiling: Ceiling) -> list[FieldProblem]:
 
 
 def _writing(policy: Policy, ceiling: Ceiling) -> list[FieldProblem]:
-    """Find a workspace that would be written to, where the ceiling names the paths to write."""
+    """Find a workspace that would be writable, if the ceiling names the paths to write."""
     files, most = policy.filesystem, ceiling.fields
     if "filesystem.write" not in most or files.workspace == "empty" or effective_access(policy) != "write":
         return []
@@ -156,7 +160,7 @@ def _places(ceiling: Ceiling, *names: str) -> list[str]:
 
 
 def _own_filter(policy: Policy, ceiling: Ceiling) -> list[FieldProblem]:
-    """Find a filter of the policy's own that would allow more than the ceiling's word on system calls."""
+    """Find a custom filter that would allow more than the ceiling's fields on system calls."""
     ours, most = policy.security, ceiling.fields
     words = [name for name in ("syscalls", "syscalls_file", "syscalls_mode") if f"security.{name}" in most]
     if ours.syscalls_file is None or not words:
@@ -181,7 +185,7 @@ def _plain(value: Any) -> Any:
 
 
 def _changed(policy: Policy, changes: Mapping[str, Any], ceiling: Ceiling) -> Policy:
-    """Return the policy with some fields changed, checked once more: fields may depend on one another."""
+    """Return the policy with some fields changed, and validate it again, since fields may depend on one another."""
     data = policy.model_dump()
     for path, value in changes.items():
         part, _, field = path.rpartition(".")

@@ -1,4 +1,4 @@
-"""Reading a ceiling's file, and whether it can be trusted. A file that is there and cannot be read stops everything."""
+"""Read the file of a ceiling, and check that it can be trusted. An existing but unreadable file stops every run."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from pathlib import Path
 from stockade.core.errors import FieldProblem, PolicyError
 
 SYSTEM = "/etc/stockade/policy.toml"
-"""The administrator's ceiling. Nothing names another place, or whoever sets it could look away from this one."""
+"""The administrator's ceiling. The path is fixed: a caller that could change it could avoid the ceiling."""
 _MOST_LINKS = 40  # as many as the kernel follows: path_resolution(7)
 
 
 def administrators() -> str | None:
-    """Return what the administrator's ceiling says, ``None`` if there is none. Only root may be able to change it."""
+    """Return the text of the administrator's ceiling, or ``None``. Only root may be able to change the file."""
     try:
         Path(SYSTEM).lstat()
     except FileNotFoundError:
         return None
     except OSError:
-        pass  # whether it is there cannot be told, so it counts as there and unreadable
+        pass  # its existence is unknown, so it counts as existing and unreadable
     return _read(SYSTEM, {0})
 
 
 def callers(path: str) -> str:
-    """Return what the ceiling says that a caller names; root or the caller himself may be able to change it."""
+    """Return the text of the ceiling that a caller names. Only root or this caller may be able to change the file."""
     return _read(path if path.startswith("/") else f"{Path.cwd()}/{path}", {0, os.geteuid()})
 
 
 def unusable(path: str, reason: str) -> PolicyError:
     """Return the error about a ceiling that cannot be used."""
-    return PolicyError([FieldProblem("ceiling", path, f"{reason}; nothing runs until it is put right")])
+    return PolicyError([FieldProblem("ceiling", path, f"{reason}; nothing runs until it is corrected")])
 
 
 def _read(path: str, owners: set[int]) -> str:
@@ -47,7 +47,7 @@ def _read(path: str, owners: set[int]) -> str:
 
 
 def _check(name: Path, path: str, owners: set[int]) -> None:
-    """Refuse what others than the owners can change: the file, or a folder or link on the way to it."""
+    """Refuse a file, or a folder or link on the way to it, that users other than the owners can change."""
     status = name.lstat()
     whose = "root" if owners == {0} else "root or the caller"
     if status.st_uid not in owners:
@@ -60,7 +60,7 @@ def _check(name: Path, path: str, owners: set[int]) -> None:
 
 
 def _passed(path: str) -> Iterator[Path]:
-    """Yield every folder, link and file that opening ``path`` goes through."""
+    """Yield every folder, link and file that a process passes when it opens ``path``."""
     at, left, links = Path("/"), path.split("/")[::-1], 0
     while left:
         name = left.pop()

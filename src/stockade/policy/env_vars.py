@@ -1,7 +1,7 @@
-"""Environment variables that set fields of a policy: one name for each, by one rule. Pure functions.
+"""Environment variables that set fields of a policy, each named by one rule. Pure functions.
 
-``limits.memory`` is STOCKADE_LIMIT_MEMORY, and any other field is STOCKADE_ and its name with ``_`` for the dot:
-STOCKADE_NETWORK, STOCKADE_FILESYSTEM_READ, STOCKADE_ACCEPT_SWAP. A list has ``:`` between its items.
+``limits.memory`` is STOCKADE_LIMIT_MEMORY. Any other field is STOCKADE_ and its name, with ``_`` for the dot:
+STOCKADE_NETWORK, STOCKADE_FILESYSTEM_READ, STOCKADE_ACCEPT_SWAP. ``:`` separates the items of a list.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ OTHERS = (
     "STOCKADE_MUST_RUN", "STOCKADE_SOAK", "STOCKADE_STREAM_BYTES", "STOCKADE_PYTHONS",
     "STOCKADE_HOSTS_CACHE",  # of the project's own tests
 )  # fmt: skip
-"""Names that say nothing of a policy. A name that is neither here nor a field's is wrong and stops everything."""
+"""Variables that set no field. Any other name that is not a field's variable is an error, and nothing runs."""
 
 _FLAGS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
 def name_of(path: str) -> str:
-    """Return the variable of the field ``path``; what it ends with is a key where the field goes by keys."""
+    """Return the variable of the field ``path``. A field with keys has its key appended to the name."""
     return _PREFIX + path.replace("limits.", "limit.").replace(".", "_").upper()
 
 
 def layers(variables: Mapping[str, str]) -> list[Layer]:
-    """Return a layer for each of our variables that is set, also to an empty text.
+    """Return a layer for each variable of stockade that is set, even to an empty text.
 
-    Raises ``PolicyError`` for any other whose name begins as ours do.
+    Raises ``PolicyError`` for an unknown name that begins with ``STOCKADE_``.
     """
     fields = {name_of(path): path for path in RULES if not RULES[path].by_key}
     found, problems = [], []
@@ -59,7 +59,7 @@ def layers(variables: Mapping[str, str]) -> list[Layer]:
 
 
 def _by_key(name: str) -> tuple[str, str]:
-    """Return the field that goes by keys, and the key: guarantees are in lower case, variables as they are."""
+    """Return a field with keys, and the key: guarantees in lower case, variables unchanged."""
     for path in (path for path in RULES if RULES[path].by_key):
         start = name_of(path) + "_"
         if name.startswith(start) and name != start:
@@ -86,10 +86,10 @@ def _meant(name: str, fields: Mapping[str, str]) -> str:
     near = nearest(name.removeprefix(_PREFIX), (known.removeprefix(_PREFIX) for known in (*fields, PROFILE, POLICY)))
     ends = [known for known in fields if known.endswith("_" + name.removeprefix(_PREFIX))]
     meant = ends[0] if ends else _PREFIX + near if near else ""
-    return f"; did you mean {meant}?" if meant else "; 'stockade policy show --help' tells how they are named"
+    return f"; did you mean {meant}?" if meant else "; 'stockade policy show --help' shows how they are named"
 
 
 def described() -> Iterator[tuple[str, str]]:
-    """Yield each field and its variable."""
+    """Yield each field and the name of its variable."""
     for path, rule in RULES.items():
         yield path, name_of(path) + ("_NAME" if rule.by_key else "")

@@ -1,4 +1,4 @@
-"""What a sandbox can promise, and how strongly a promise is held."""
+"""Guarantees of a sandbox, and the strength with which each is held."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum, StrEnum
 
 
 class Guarantee(StrEnum):
-    """A promise about a run: a limit that it cannot pass, or a wall that it cannot look over."""
+    """A promise about a run: a limit that it cannot exceed, or a wall that it cannot cross."""
 
     CPU_TIME = "cpu_time"
     CPU_RATE = "cpu_rate"
@@ -36,11 +36,11 @@ class Guarantee(StrEnum):
 
 
 LIMITS: tuple[Guarantee, ...] = tuple(Guarantee)[: tuple(Guarantee).index(Guarantee.FILESYSTEM_READ)]
-"""The guarantees that are figures in ``Policy.limits``."""
+"""The guarantees with a figure in ``Policy.limits``."""
 
 
 class Strength(StrEnum):
-    """Who holds a guarantee, weakest first."""
+    """The kind of component that enforces a guarantee, weakest first."""
 
     ABSENT = "absent"
     COOPERATIVE = "cooperative"
@@ -58,7 +58,7 @@ _ORDER = {strength: rank for rank, strength in enumerate(Strength)}
 
 
 class Isolation(Enum):
-    """What stands between the guest and the host, weakest first."""
+    """The wall between guest and host, weakest first."""
 
     INTERPRETER = "interpreter"
     PROCESS = "process"
@@ -68,17 +68,17 @@ class Isolation(Enum):
 
     @property
     def rank(self) -> int:
-        """Return the place in this order."""
+        """Return the position in the order of strength."""
         return tuple(Isolation).index(self)
 
     def at_least(self, floor: Isolation) -> bool:
-        """Return whether this is as strong as ``floor``."""
+        """Return whether this isolation is at least as strong as ``floor``."""
         return self.rank >= floor.rank
 
 
 @dataclass(frozen=True)
 class Enforcement:
-    """One line of a receipt: which mechanism holds a guarantee, how strongly, and what to know about it."""
+    """A line of a receipt: the mechanism that holds a guarantee, its strength, and a note."""
 
     mechanism: str
     strength: Strength
@@ -90,15 +90,15 @@ class Enforcement:
 
     @classmethod
     def absent(cls, why: str) -> Enforcement:
-        """Return the entry of a guarantee that nothing holds, with the reason and the way to get it."""
+        """Return the entry of a guarantee that nothing holds. ``why`` gives the reason and the remedy."""
         return cls("none", Strength.ABSENT, why)
 
 
 FLOORS: dict[Guarantee, Strength] = dict.fromkeys(Guarantee, Strength.KERNEL) | {
-    # Watched by nature: a timer, a counter that is read, and bytes that are counted as they pass.
+    # A supervisor must enforce these: with a timer, a counter that it reads, and bytes that it counts.
     Guarantee.CPU_TIME: Strength.SUPERVISOR,
     Guarantee.WALL_TIME: Strength.SUPERVISOR,
     Guarantee.OUTPUT: Strength.SUPERVISOR,
     Guarantee.OPERATIONS: Strength.COOPERATIVE,  # counted where the guest's own code runs
 }
-"""The weakest strength that satisfies a policy which says nothing else (``Policy.accept`` lowers it)."""
+"""The weakest strength that satisfies a policy by default (``Policy.accept`` lowers it)."""

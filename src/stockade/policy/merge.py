@@ -1,4 +1,4 @@
-"""Merging layers of a policy: the later wins, field by field, and each field remembers who set it. Pure functions."""
+"""Merge the layers of a policy: the later wins, and each field keeps the name of its layer. Pure functions."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from stockade.policy import profiles
 from stockade.policy.rules import PARTS, RULES
 
 Path = tuple[str, ...]
-"""A field by its names: ``("limits", "memory")``, ``("network",)``, ``("environment", "set", "LANG")``."""
+"""A field as a tuple of names: ``("limits", "memory")``, ``("network",)``, ``("environment", "set", "LANG")``."""
 
 DEFAULT = "default"
-"""The origin of a field that nobody set."""
+"""The origin of a field that no layer has set."""
 
 
 class Layer(NamedTuple):
-    """What one source says: who it is, and some of the fields of a policy, nested as in a file."""
+    """The name of one source, and the fields that it sets, nested as in a file."""
 
     name: str
     values: Mapping[Any, Any]
     adds: bool = False
-    """Whether its lists go behind those of earlier layers, in place of replacing them."""
+    """Whether its lists are appended to those of earlier layers, instead of replacing them."""
 
 
 @dataclass
 class Merged:
-    """Fields that were set, and by which layer."""
+    """The fields that are set, and the layer that set each."""
 
     values: dict[Path, Any] = field(default_factory=dict)
     origins: dict[Path, str] = field(default_factory=dict)
 
     def data(self) -> dict[str, Any]:
-        """Return the fields nested, as ``Policy.parse`` takes them."""
+        """Return the fields nested, as ``Policy.parse`` expects them."""
         nested: dict[str, Any] = {}
-        for path in sorted(self.values, key=len, reverse=True):  # a table that is none comes last, and is complained of
+        for path in sorted(self.values, key=len, reverse=True):  # an invalid table comes last, so that it is reported
             table = nested
             for name in path[:-1]:
                 table = table.setdefault(name, {})
@@ -43,7 +43,7 @@ class Merged:
         return nested
 
     def origin(self, name: str) -> str:
-        """Return who set the field, or the part of one, that ``name`` says with dots."""
+        """Return the origin of the field ``name``, written with dots; a name inside a field works as well."""
         path = tuple(name.split("."))
         for length in range(len(path), 0, -1):
             if path[:length] in self.origins:
@@ -52,10 +52,10 @@ class Merged:
 
 
 def merge(layers: Iterable[Layer]) -> Merged:
-    """Return what ``layers`` say together, the later winning over the earlier.
+    """Return the fields of all ``layers`` together; a later layer wins over an earlier one.
 
-    What a layer leaves out, or gives as ``None`` where that stands for unset, it inherits. Nothing is looked at twice:
-    whether the values make sense is for ``Policy.parse`` to say.
+    A layer inherits the fields that it leaves out, or sets to ``None`` where that means unset. This function validates
+    nothing; ``Policy.parse`` does.
     """
     merged = Merged()
     for layer in layers:
@@ -70,14 +70,14 @@ def merge(layers: Iterable[Layer]) -> Merged:
 
 
 def profile(name: str) -> list[Layer]:
-    """Return the layers of the profile ``name``: its own on top of the default one."""
+    """Return the layers of the profile ``name``: its own above the default profile."""
     found = profiles.find(name)
     base = Layer(DEFAULT, profiles.PROFILES["default"].fields)
     return [base, Layer(f"profile {name}", found.fields)]
 
 
 def leaves(values: Mapping[Any, Any]) -> Iterator[tuple[Path, Any]]:
-    """Yield each field that nested ``values`` set; what is no field is yielded as it is, to be complained of."""
+    """Yield each field that the nested ``values`` set, even an unknown one, so that a later check reports it."""
     for key, value in values.items():
         name = key if isinstance(key, str) else repr(key)
         inner = _table(value) if name in PARTS else None
@@ -89,7 +89,7 @@ def leaves(values: Mapping[Any, Any]) -> Iterator[tuple[Path, Any]]:
 
 
 def nested(name: str, value: Any) -> dict[str, Any]:
-    """Return ``value`` as the field that ``name`` says with dots, as a file has it."""
+    """Return ``value`` nested as in a file, for the field ``name``, written with dots."""
     part, _, field = name.rpartition(".")
     return nested(part, {field: value}) if part else {field: value}
 
@@ -103,7 +103,7 @@ def _leaf(path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
 
 
 def _table(value: Any) -> Mapping[Any, Any] | None:
-    """Return the fields that a part sets, be it a mapping or a part of a policy that was built already."""
+    """Return the fields that a part sets; the part is a mapping or an object of a policy."""
     if isinstance(value, Mapping):
         return value
     names = getattr(value, "model_fields_set", None)

@@ -1,4 +1,4 @@
-"""The policy: what a run may use and touch. Data that validates itself when it is built."""
+"""The policy: what a run may use and touch. The data validates itself when it is built."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from stockade.policy.profiles import DEFAULT_ACCEPT
 
 def _table(value: Any) -> Any:
     if not isinstance(value, Mapping):
-        raise ValueError("expected a table of guarantee to the weakest strength that is enough")
+        raise ValueError("expected a table that maps each guarantee to the weakest strength that is enough")
     return dict(value)
 
 
@@ -37,7 +37,7 @@ def _member(kind: Any, word: str) -> BeforeValidator:
         except ValueError:
             near = nearest(str(value), kind)
             hint = f"did you mean {near!r}?" if near else f"there are: {', '.join(kind)}"
-            raise ValueError(f"{value!r} is no {word}; {hint}") from None
+            raise ValueError(f"{value!r} is not a {word}; {hint}") from None
 
     return BeforeValidator(check)
 
@@ -49,38 +49,38 @@ _Accept = Annotated[
 ]
 
 _UNSET: Any = object()
-"""What was not given, so that ``model_fields_set`` tells what was."""
+"""Marks an argument that was not given, so that ``model_fields_set`` holds only the others."""
 
 
 class Policy(Part):
-    """What a run may use and touch. Immutable; every mistake in it is reported at once, as ``PolicyError``.
+    """Limits and permissions of a run. Immutable; ``PolicyError`` reports every mistake at once.
 
-    Nested parts may be given as mappings: ``Policy(limits={"memory": "64MiB", "wall_time": 2})``.
-    An unset field has the default profile's figure; an empty list means nothing, never everything.
+    Nested parts may be given as mappings: ``Policy(limits={"memory": "64MiB", "wall_time": 2})``. An unset field has
+    the default profile's figure. An empty list means nothing, never everything.
     """
 
-    limits: Limits = Field(default=Limits(), description="resources and how much of each")
+    limits: Limits = Field(default=Limits(), description="resources, and the most of each")
     filesystem: Filesystem = Field(default=Filesystem(), description="files of the host")
     network: Literal["none", "host"] = Field(
         default="none",
-        description="'none': a network of its own with nothing but its own loopback; 'host': the host's, "
-        "which reaches services on its loopback and cloud metadata addresses",
+        description="'none': a separate network with only a loopback interface; 'host': the host's network, "
+        "which includes services on its loopback and cloud metadata addresses",
     )
     environment: Environment = Field(default=Environment(), description="environment variables")
     security: Security = Field(default=Security(), description="identity and privileges")
-    commands: Commands = Field(default=Commands(), description="commands that may be passed on")
-    languages: Languages = Field(default=Languages(), description="what interpreters bound by themselves")
+    commands: Commands = Field(default=Commands(), description="commands that callers may run")
+    languages: Languages = Field(default=Languages(), description="bounds that interpreters apply to themselves")
     isolation: Literal["process", "namespaces", "wasm", "own_kernel"] | None = Field(
         default=None,
-        description="the least that may stand between guest and host; unset: a process, or what the trust asks for",
+        description="weakest allowed isolation between guest and host; unset: a process, or what the trust requires",
     )
     on_output: Literal["truncate", "kill"] = Field(
         default="truncate",
-        description="past the output limit: keep head and tail and discard the rest, or end the run",
+        description="past the output limit: 'truncate' keeps head and tail and discards the rest; 'kill' ends the run",
     )
     accept: _Accept = Field(
         default_factory=FrozenDict,
-        description="guarantee to the weakest strength that is enough, where the usual floor is too high",
+        description="weakest strength that is enough for a guarantee, if the usual floor is too high",
     )
 
     def __init__(
@@ -120,16 +120,16 @@ class Policy(Part):
     def profile(cls, name: str, **fields: Any) -> Policy:
         """Return the profile ``name`` with ``fields`` on top: ``Policy.profile("strict", limits={"memory": "1GiB"})``.
 
-        A field, a single limit as well, that is not given is the profile's. ``stockade.resolve`` merges more than that.
-        Raises ``PolicyError`` if there is no such profile, or for whatever makes no sense in the fields.
+        A field that is not given, even a single limit, is the profile's. ``stockade.resolve`` merges more sources.
+        Raises ``PolicyError`` for an unknown profile, and for invalid fields.
         """
-        from stockade.policy import merge  # which a plain policy has no use for
+        from stockade.policy import merge  # a plain policy does not need it
 
         return cls.parse(merge.merge([*merge.profile(name), merge.Layer("argument", fields)]).data())
 
     @classmethod
     def named(cls, policy: Policy | str | None) -> Policy:
-        """Return the policy itself, the profile of that name, or the default profile."""
+        """Return ``policy`` itself, the profile of that name, or the default profile for ``None``."""
         if policy is None:
             return _default()
         if isinstance(policy, str):
@@ -140,12 +140,12 @@ class Policy(Part):
 
     @classmethod
     def parse(cls, data: Mapping[str, Any]) -> Policy:
-        """Return the policy that ``data`` (as read from TOML or JSON) describes."""
+        """Return the policy that ``data``, as read from TOML or JSON, describes."""
         if not isinstance(data, Mapping):
             raise PolicyError([FieldProblem("policy", repr(data)[:80], "expected a table of fields")])
         odd = [key for key in data if not isinstance(key, str)]
         if odd:
-            raise PolicyError([FieldProblem(repr(odd[0]), "", "a field's name is text")])
+            raise PolicyError([FieldProblem(repr(odd[0]), "", "a field's name must be text")])
         return cls(**data)
 
     @classmethod
@@ -167,7 +167,7 @@ class Policy(Part):
         return Strength(accepted) if accepted else FLOORS[guarantee]
 
     def asks(self, guarantee: Guarantee) -> bool:
-        """Return whether this policy asks for ``guarantee``: a lifted limit and ``network="host"`` do not."""
+        """Return whether this policy asks for ``guarantee``. A lifted limit and ``network="host"`` ask for none."""
         if guarantee in LIMITS:
             return self.limits.figure(guarantee) is not None
         return not (guarantee is Guarantee.NETWORK and self.network == "host")
@@ -175,12 +175,12 @@ class Policy(Part):
 
 @lru_cache(maxsize=1)
 def _default() -> Policy:
-    """Return the policy of all who name none: one object, so that what is worked out of it is worked out once."""
+    """Return the default policy. All users share one object, so anything computed from it is computed once."""
     return Policy()
 
 
 def read(text: str, *, as_json: bool) -> Any:
-    """Return what a file says, as data; ``ValueError`` where it is no TOML or JSON, or says one thing twice."""
+    """Return the data of a file. Raise ``ValueError`` for invalid TOML or JSON, and for a duplicate key."""
     return json.loads(text, object_pairs_hook=_once) if as_json else tomllib.loads(text)
 
 
@@ -189,7 +189,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(table) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{twice!r} is there twice")
+        raise ValueError(f"{twice!r} appears twice")
     return table
 
 
@@ -207,11 +207,11 @@ def _problem(item: Any) -> FieldProblem:
 
 
 _NO_NAMES = ("int", "float", "literal['unlimited']", "[key]")
-"""What pydantic puts into a place beside the names of fields."""
+"""Parts of pydantic's locations that are not names of fields."""
 
 
 def _meant(place: Sequence[Any]) -> str:
-    """Return which field was probably meant: of that name elsewhere, or of a like name, in the same table first."""
+    """Return a hint with the probable field: the same name elsewhere, or a similar name, in the same table first."""
     from stockade.policy.rules import PARTS, RULES
 
     *inside, last = map(str, place)

@@ -1,4 +1,4 @@
-"""The profiles as data, and the default one as what a field that nobody set means."""
+"""The profiles as data. The default profile gives the value of every field that is not set."""
 
 from __future__ import annotations
 
@@ -25,48 +25,50 @@ DEFAULT_LIMITS: Final[dict[str, int | float | None]] = {
     "operations": None,
     "stack": 8 * MIB,
 }
-"""Bytes, seconds, cores or counts; ``None`` is ``"unlimited"``, which only this table and a caller may say."""
+"""Bytes, seconds, cores or counts; ``None`` is ``"unlimited"``. Only this table and a caller may lift a limit."""
 
 DEFAULT_HIDDEN: Final = (
     ".env", ".env.*", ".envrc", ".netrc", ".npmrc", ".pypirc", ".git-credentials", ".ssh", ".gnupg", ".aws", ".azure",
     ".config/gcloud", ".kube", ".docker/config.json", "id_rsa*", "id_ed25519*", "*.pem", "*.key", "*.p12", "*.pfx",
     "*.kdbx", "credentials.json", "secrets.*", ".terraform", "terraform.tfstate*",
 )  # fmt: skip
-"""What lies in projects and is nobody's business: fnmatch(3) patterns, of a name at any depth or of a whole path."""
+"""Private files that projects often contain: fnmatch(3) patterns of a name at any depth, or of a whole path."""
 
 DEFAULT_ACCEPT: Final[dict[str, str]] = {
-    "memory": "supervisor",  # hosts without a memory cgroup: every process bounded, the tree sampled
-    "swap": "absent",  # without a memory cgroup nothing bounds swap on a host that has some
+    "memory": "supervisor",  # without a memory cgroup, every process is bounded and the tree is sampled
+    "swap": "absent",  # without a memory cgroup, nothing bounds swap on a host that has some
 }
-"""Where every profile is content with less than the usual floor."""
+"""Guarantees for which every profile accepts less than the usual floor."""
 
 
 @dataclass(frozen=True)
 class Profile:
-    """A policy by name: the fields that it sets and what to know of them. What it leaves out is the default one's."""
+    """A named policy: its fields, and notes on them. A field that it leaves out is the default profile's."""
 
     about: str
     fields: Mapping[str, Any]
     notes: Mapping[str, str] = field(default_factory=dict)
-    """Field to a sentence, where a host may hold less than the figure says or the field says more than it seems to."""
+    """Notes by field, for a host that may hold less than the figure, or for a field with an unexpected effect."""
 
 
 _NOTES = {
-    "limits.memory": "where no control group counts memory, a sampled total of the tree is enough",
-    "limits.swap": "where no control group counts memory, nothing need hold it on a host that has swap",
+    "limits.memory": "if no control group counts memory, a sampled total of the tree is enough",
+    "limits.swap": "if no control group counts memory, the limit may be absent on a host that has swap",
 }
-_CPU_RATE = {"limits.cpu_rate": "where no control group bounds it, nothing need hold it; cpu_time is held as ever"}
-_ISOLATION = {"isolation": "says that namespaces are enough for code that is run with trust='untrusted', too"}
+_CPU_RATE = {"limits.cpu_rate": "if no control group bounds it, the limit may be absent; cpu_time still holds"}
+_ISOLATION = {"isolation": "also makes namespaces enough for code that runs with trust='untrusted'"}
 _BOUND = {
-    "limits.disk": "nothing need bound what is written below the project, which is there for real; other places are "
-    "held to it",
-    "filesystem.workspace": "the folder that is current when the profile is taken",
+    "limits.disk": "writes to the project itself may be unbounded, since the project is real; the limit holds for "
+    "all other places",
+    "filesystem.workspace": "the current folder at the time when the profile is loaded",
 }
-_PACKAGES = {"filesystem.protected": "packages go into the project (.venv, node_modules); no cache of yours is there"}
+_PACKAGES = {
+    "filesystem.protected": "packages go into the project (.venv, node_modules); the guest sees none of your caches"
+}
 
 PROFILES: Final[dict[str, Profile]] = {
     "default": Profile(
-        "what holds where nothing else is said",
+        "the values of all fields that are not set",
         {
             "limits": {name: UNLIMITED if figure is None else figure for name, figure in DEFAULT_LIMITS.items()},
             "filesystem": {"hidden": DEFAULT_HIDDEN},
@@ -74,7 +76,7 @@ PROFILES: Final[dict[str, Profile]] = {
         _NOTES,
     ),
     "strict": Profile(
-        "a short answer from code of which nothing is known",
+        "a short answer from unknown code",
         {
             "limits": {
                 "memory": "64MiB", "cpu_time": 5, "wall_time": 10, "processes": 1, "open_files": 64,
@@ -87,7 +89,7 @@ PROFILES: Final[dict[str, Profile]] = {
         _NOTES | _ISOLATION,
     ),
     "conservative": Profile(
-        "small programs of a language model, counted in operations",
+        "small programs of a language model, with a limit on operations",
         {
             "limits": {
                 "memory": "128MiB", "cpu_rate": 0.5, "wall_time": 5, "processes": 5, "open_files": 100,
@@ -101,7 +103,7 @@ PROFILES: Final[dict[str, Profile]] = {
         _NOTES | _CPU_RATE | _ISOLATION,
     ),
     "moderate": Profile(
-        "programs that compute something and write files",
+        "programs that compute and write files",
         {
             "limits": {
                 "memory": "256MiB", "cpu_rate": 1, "wall_time": 30, "processes": 10, "open_files": 200,
@@ -114,7 +116,7 @@ PROFILES: Final[dict[str, Profile]] = {
         _NOTES | _CPU_RATE | _ISOLATION,
     ),
     "generous": Profile(
-        "programs that also fetch something from the network",
+        "programs that also use the network",
         {
             "limits": {
                 "memory": "512MiB", "cpu_rate": 2, "wall_time": 60, "processes": 20, "open_files": 500,
@@ -169,11 +171,11 @@ PROFILES: Final[dict[str, Profile]] = {
         _NOTES | _BOUND,
     ),
 }  # fmt: skip
-"""Only data: nothing is looked up before a profile is taken, the current folder neither."""
+"""Plain data. Nothing is looked up before a profile is loaded, not even the current folder."""
 
 
 def find(name: str) -> Profile:
-    """Return the profile ``name``; raise ``PolicyError`` if there is none."""
+    """Return the profile ``name``. Raise ``PolicyError`` if its name is unknown."""
     if name in PROFILES:
         return PROFILES[name]
     near = nearest(name, PROFILES)

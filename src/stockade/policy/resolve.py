@@ -1,4 +1,4 @@
-"""Merging by one rule: profile, then file, then environment variables, then arguments, and the ceiling at last."""
+"""Combine the sources of a policy: profile, file, environment variables, arguments, and finally the ceiling."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ from stockade.policy.rules import RULES
 
 @dataclass(frozen=True)
 class Resolved:
-    """A policy, and where each of its fields came from."""
+    """A policy, and the origin of each of its fields."""
 
     policy: Policy
     origins: Mapping[str, str]
-    """Field, by its name with dots, to ``"profile strict"``, ``"file p.toml"``, ``"environment STOCKADE_NETWORK"``,
-    ``"argument"``, ``"ceiling /etc/stockade/policy.toml"`` or ``"default"``; fields that are tables, key by key too."""
+    """Origins by field, written with dots: ``"profile strict"``, ``"file p.toml"``, ``"environment STOCKADE_NETWORK"``,
+    ``"argument"``, ``"ceiling /etc/stockade/policy.toml"`` or ``"default"``. A field that is a table has an origin for
+    each key.
+    """
 
 
 def resolve(
@@ -36,13 +38,14 @@ def resolve(
     trust: str | None = None,
     **fields: Any,
 ) -> Resolved:
-    """Return the policy that all sources say together, and who said what.
+    """Return the policy of all sources together, and the origin of each field.
 
-    A later source wins over an earlier one, field by field: ``profile``, ``file``, ``variables`` (this process's
-    environment unless given; they may name profile and file as well), ``fields`` (as ``Policy`` takes them). What none
-    of them sets is the default profile's. ``ceiling`` and the administrator's own in /etc/stockade/policy.toml bound
-    the outcome, as ``stockade.select`` says.
-    Give ``trust`` here too where it is given to the sandbox: a ceiling's ``isolation`` reads differently by it.
+    A later source wins over an earlier one, field by field: ``profile``, ``file``, ``variables``, ``fields`` (as
+    ``Policy`` takes them). ``variables`` is this process's environment by default, and may name a profile and a file as
+    well. A field that no source sets is the default profile's.
+
+    ``ceiling`` and the administrator's own in /etc/stockade/policy.toml bound the result, as in ``stockade.select``.
+    Pass the same ``trust`` here and to the sandbox, because it changes how a ceiling's ``isolation`` applies.
 
     Raises ``PolicyError`` with every mistake of every source, each with its origin.
     """
@@ -60,7 +63,7 @@ def resolved(
     ceiling: _ceiling.Given | None = None,
     trust: str | None = None,
 ) -> Resolved:
-    """Return what ``resolve`` does, from arguments of which each is a layer of its own."""
+    """Return the result of ``resolve`` for arguments that each form a layer of their own."""
     profile = profile if profile is not None else variables.get(env_vars.PROFILE)
     file = file if file is not None else variables.get(env_vars.POLICY)
     layers = merge.profile(profile) if profile is not None else merge.profile("default")[:1]
@@ -88,7 +91,7 @@ def _table(file: str | os.PathLike[str]) -> Mapping[str, Any]:
 
 
 def _checked(layers: Sequence[Layer]) -> tuple[Policy, merge.Merged]:
-    """Return the policy that the layers make. A mistake counts also where a later layer says something better."""
+    """Return the policy of the layers. A mistake is reported even if a later layer overrides it."""
     merged = merge.merge(layers)
     problems, policy = _parsed(merged)
     for layer in layers:
@@ -126,7 +129,7 @@ def _origins(policy: Policy, merged: merge.Merged) -> dict[str, str]:
 def _lowered_origins(
     before: Policy, after: Policy, lowered: Sequence[str], name: str, origins: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the origins of what a ceiling lowered; a list that it made longer keeps its first origin as well."""
+    """Return the origins of fields that a ceiling lowered. A list that became longer keeps its first origin as well."""
     found: dict[str, str] = {}
     for path in lowered:
         ours, value = _ceiling.value_of(before, path), _ceiling.value_of(after, path)

@@ -1,4 +1,4 @@
-"""How each field of a policy is merged, and how it is held under a ceiling: one line for each, in one table."""
+"""Rules for merging each field of a policy and for bounding it by a ceiling: one table, one line for each field."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 from stockade.policy import stricter
 
 TakeStricter = Callable[[Any, Any, Any], Any]
-"""A field's value, the ceiling's, and the whole policy that the first is from, to the stricter value.
+"""A function from a field's value, the ceiling's value and the whole policy to the stricter value.
 
-Raises ``ValueError`` with the reason where the ceiling forbids the value and nothing sensible lies between the two.
+It raises ``ValueError`` with the reason if the ceiling forbids the value and no stricter value makes sense.
 """
 
 
 class Written(Enum):
-    """How a value is written as one text, as environment variables have it."""
+    """The notation of a value in one text, such as an environment variable."""
 
     TEXT = "text"
     NUMBER = "a whole number"
@@ -27,13 +27,13 @@ class Written(Enum):
 
 @dataclass(frozen=True)
 class Rule:
-    """One field. Of two layers that set it the later wins, whole; with ``by_key``, key by key."""
+    """The rule of a field. The later of two layers wins: the whole value, or with ``by_key``, key by key."""
 
     take_stricter: TakeStricter
     written: Written = Written.TEXT
     by_key: bool = False
     optional: bool = False
-    """Whether ``None`` stands for unset, which inherits."""
+    """Whether ``None`` means unset, so that the value is inherited."""
 
 
 _LIMIT = Rule(stricter.smaller)
@@ -82,7 +82,7 @@ RULES: Mapping[str, Rule] = {
     "on_output": Rule(stricter.first_of("kill", "truncate")),
     "accept": Rule(stricter.accept, by_key=True),
 }
-"""A field that is not here can neither be merged nor held under a ceiling; a test names it."""
+"""A field without a rule can neither be merged nor bounded; a test reports it."""
 
 PARTS = tuple(dict.fromkeys(path.partition(".")[0] for path in RULES if "." in path))
-"""The fields of a policy that have fields of their own."""
+"""The fields of a policy that contain fields."""

@@ -106,7 +106,7 @@ def test_a_missing_key_allows_nothing() -> None:
 @pytest.mark.parametrize(
     ("field", "message"),
     [
-        ({"paths": []}, "unknown in a Landlock ruleset: paths"),
+        ({"paths": []}, "a Landlock ruleset has no field paths"),
         ({"read": "/etc"}, "read: not a list: '/etc'"),
         ({"read": None}, "read: not a list: None"),
         ({"read": ["etc"]}, "read: not an absolute path: 'etc'"),
@@ -174,4 +174,4 @@ def test_what_no_abi_covers_is_always_said(abi: int) -> None:
 
 
 def test_no_landlock_at_all_is_one_plain_sentence() -> None:
-    assert landlock.left_open(0) == ("there is no Landlock: nothing is restricted by it",)
+    assert landlock.left_open(0) == ("this kernel has no Landlock, so it restricts nothing",)

@@ -200,8 +200,7 @@ def test_building_twice_gives_the_same_bytes() -> None:
 
 def test_explain_says_what_a_call_does_and_why_it_is_refused() -> None:
     assert explain(165, Arch.X86_64) == (
-        "mount: attaches a file system; refused because the mount view is what hides the host's files, and it must "
-        "stay as it was set up"
+        "mount: attaches a file system; refused because the mount view hides the host's files, and must stay unchanged"
     )
     assert explain(40, Arch.AARCH64) == explain(165, Arch.X86_64)
     assert explain(57, Arch.X86_64, TIGHT).endswith("a program that only computes does not need it (tight filter)")

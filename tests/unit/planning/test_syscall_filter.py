@@ -88,7 +88,7 @@ class TestPrograms:
         for mode in ("add", "replace"):
             made = planned(hosts.USER, syscalls_file=file, syscalls_mode=mode)
             (denial,) = denied(made, "memfd_create")
-            assert "counted by no process's own limits" in denial.explanation
+            assert "no process's own limits count" in denial.explanation
             assert denial.allowed_by == "limits.memory='unlimited'"
 
     @pytest.mark.parametrize("mode", ["add", "replace"])
@@ -221,7 +221,7 @@ class TestPolicyFields:
             ({"syscalls_file": ""}, "security.syscalls_file = '': a path must not be empty"),
             ({"syscalls_file": 3}, "security.syscalls_file = 3: expected a path"),
             ({"syscalls_file": "a\0b"}, "NUL byte"),
-            ({"syscalls_mode": "replace"}, "security.syscalls_mode = 'replace': there is nothing in its place"),
+            ({"syscalls_mode": "replace"}, "security.syscalls_mode = 'replace': 'replace' needs a file"),
             ({"syscalls_file": "/x", "syscalls_mode": "both"}, "security.syscalls_mode = 'both'"),
             ({"explain_denials": "yes"}, "security.explain_denials = 'yes'"),
         ],

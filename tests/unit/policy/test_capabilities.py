@@ -1,4 +1,4 @@
-"""Which capabilities can be kept: one, for the rest a reason each."""
+"""A policy can keep one capability; each other one is refused with a reason."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from stockade.policy.capabilities import refusal
 from tests.unit import facts as hosts
 
 # include/uapi/linux/capability.h
-KERNELS = [
+KERNEL_NAMES = [
     "CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP",
     "LINUX_IMMUTABLE", "NET_BIND_SERVICE", "NET_BROADCAST", "NET_ADMIN", "NET_RAW", "IPC_LOCK", "IPC_OWNER",
     "SYS_MODULE", "SYS_RAWIO", "SYS_CHROOT", "SYS_PTRACE", "SYS_PACCT", "SYS_ADMIN", "SYS_BOOT", "SYS_NICE",
@@ -24,7 +24,7 @@ KERNELS = [
 KEPT = {"capabilities": ["CAP_NET_BIND_SERVICE"]}
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", KERNEL_NAMES)
 def test_each_of_the_kernels_capabilities_is_kept_or_refused_with_a_reason(name):
     said = refusal(f"CAP_{name}")
     assert (said == "") is (name == "NET_BIND_SERVICE")
@@ -33,7 +33,7 @@ def test_each_of_the_kernels_capabilities_is_kept_or_refused_with_a_reason(name)
 
 @pytest.mark.parametrize("names", [["CAP_SYS_ADMIN"], ["CAP_NET_BIND_SERVICE", "net_bind_service"], [""], ["ALL"]])
 def test_a_policy_refuses_by_name_and_says_what_there_is(names):
-    with pytest.raises(PolicyError, match=r"security\.capabilities\.\d = .*there is: CAP_NET_BIND_SERVICE"):
+    with pytest.raises(PolicyError, match=r"security\.capabilities\.\d = .*available: CAP_NET_BIND_SERVICE"):
         Policy(security={"capabilities": names})
 
 

@@ -1,4 +1,4 @@
-"""One case for each kind of decision; that no policy gets past a ceiling is in tests/property."""
+"""Each kind of decision of a ceiling, with one case. ``tests/property`` checks that no policy exceeds a ceiling."""
 
 import pytest
 
@@ -90,7 +90,7 @@ FILTER = {"syscalls_file": "/f.json"}
         ({"workspace": "/etc"}, {"workspace": "empty"}, ("'/etc' is not allowed", "workspace = 'empty'")),
         ({"workspace": "/etc"}, {"workspace": "/srv"}, ("'/etc' is not allowed",)),
         ({"workspace": "/etc", "access": "write"}, {"write": []}, ("to be written", "filesystem.write = []")),
-        ({"workspace": "/srv/a", "write": ["/srv"]}, {"access": "copy"}, ("lies in what 'write' opens",)),
+        ({"workspace": "/srv/a", "write": ["/srv"]}, {"access": "copy"}, ("lies in a path of 'write'",)),
     ],
 )
 def test_paths_outside_are_refused_and_both_are_named(policy, ceiling, words):

@@ -1,4 +1,4 @@
-"""Whose file a ceiling is. The real /etc/stockade/policy.toml is in tests/system/test_ceiling.py."""
+"""The owner and mode of a ceiling's file. ``tests/system/test_ceiling.py`` tests the real /etc/stockade/policy.toml."""
 
 import os
 
@@ -10,7 +10,7 @@ from stockade.policy import ceiling_file
 
 @pytest.fixture
 def file(tmp_path, monkeypatch):
-    """A ceiling in the place of the administrator's, where the caller counts as root does."""
+    """Return a file in place of the administrator's ceiling; the caller is trusted as root is."""
     path = tmp_path / "etc" / "policy.toml"
     path.parent.mkdir(mode=0o755)
     path.write_text('[limits]\nmemory = "64MiB"\n')
@@ -26,7 +26,7 @@ def read(path):
 def refusal(path):
     with pytest.raises(PolicyError) as caught:
         read(path)
-    assert "nothing runs until it is put right" in str(caught.value)
+    assert "nothing runs until it is corrected" in str(caught.value)
     return str(caught.value)
 
 
@@ -50,7 +50,7 @@ def test_a_folder_that_others_can_write(file, tmp_path):
     assert f"{file.parent} can be written by others" in refusal(file)
     (tmp_path / "link").symlink_to("etc")
     assert "can be written by others" in refusal(tmp_path / "link" / "policy.toml")
-    file.parent.chmod(0o1777)  # where only the owner of a file can put another in its place
+    file.parent.chmod(0o1777)  # only the owner of a file can replace it there
     assert read(file)
 
 
@@ -104,7 +104,7 @@ def test_there_and_unreadable_is_not_none(monkeypatch, tmp_path):
 @pytest.mark.parametrize("text", ["[limits", "limits = 3", '[limits]\nmemry = "64MiB"\n', "memory = true"])
 def test_what_makes_no_sense_stops_everything(file, text, monkeypatch):
     file.write_text(text)
-    monkeypatch.setattr(ceiling_file, "SYSTEM", str(file.with_name("none")))  # or its owner might be what is refused
+    monkeypatch.setattr(ceiling_file, "SYSTEM", str(file.with_name("none")))  # otherwise its owner might be the reason
     with pytest.raises(PolicyError, match="ceiling") as caught:
         resolve(variables={}, ceiling=file)
     assert "belongs to" not in str(caught.value)

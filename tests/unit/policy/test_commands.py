@@ -1,4 +1,4 @@
-"""The first filter on commands: words, not texts; what is refused wins; empty means nothing."""
+"""The first filter on commands matches words, not text. ``refuse`` wins, and an empty list means nothing."""
 
 import pytest
 from hypothesis import given
@@ -33,7 +33,7 @@ def test_patterns(pattern, argv, expected):
 def test_what_is_refused_wins_and_empty_means_nothing():
     assert commands.refusal(["git", "push"], ["git *"], ["git push *"]).startswith("commands.refuse: 'git push'")
     assert not commands.refusal(["git", "log"], ["git *"], ["git push *"])
-    assert "allowed: nothing" in commands.refusal(["ls"], [], [])
+    assert "allowed pattern: nothing" in commands.refusal(["ls"], [], [])
     assert not commands.refusal(["anything"], None, [])
 
 
@@ -48,7 +48,7 @@ def test_allowing_less_never_allows_more(argv, patterns):
 
 def _is_pattern(text):
     try:
-        commands.words_of(text)
+        commands.split_pattern(text)
     except ValueError:
         return False
     return True

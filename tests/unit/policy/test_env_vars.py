@@ -1,3 +1,5 @@
+"""Environment variables set fields of a policy, and a wrong name or value is an error."""
+
 import pytest
 
 from stockade import Guarantee, PolicyError, Strength, resolve

@@ -1,4 +1,4 @@
-"""Limits beside the default ones: what a policy takes, what a launch carries, what a look and a verdict say."""
+"""Optional limits: the values that a policy takes, and their effect on launch, meter and verdict."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _refusal(**fields: Any) -> str:
 @pytest.mark.parametrize("fields", [{"soft_memory": "256MiB"}, {"soft_memory": "65MiB", "memory": "65MiB"}])
 def test_a_soft_limit_must_lie_below_the_one_that_ends_the_run(fields):
     figure = fields.get("memory", "256MiB").replace("MiB", " MiB")
-    assert _refusal(**fields) == f"limits.soft_memory: must be below limits.memory, {figure}: there the run is ended"
+    assert _refusal(**fields) == f"limits.soft_memory: must be below limits.memory, {figure}, at which the run ends"
 
 
 def test_without_a_hard_limit_any_soft_one_will_do():

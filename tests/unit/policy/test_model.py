@@ -1,3 +1,5 @@
+"""A policy validates itself, and survives pickle, copy and JSON."""
+
 import copy
 import json
 import math

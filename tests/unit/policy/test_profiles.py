@@ -35,7 +35,7 @@ def test_figures(name, memory, cpu, wall, processes, files, operations, network,
         operations,
         output,
     )
-    # An unset isolation is a process at least; the word itself would also say that one is enough for untrusted code.
+    # An unset isolation is at least a process. The explicit word would also make a process enough for untrusted code.
     assert (policy.network, policy.isolation, policy.on_output) == (network, isolation, on_output)
     in_columns = {"memory", "cpu_time", "cpu_rate", "wall_time", "processes", "open_files", "operations", "output"}
     for limit in DEFAULT_LIMITS.keys() - in_columns:

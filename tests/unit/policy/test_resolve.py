@@ -1,4 +1,4 @@
-"""What merging says of mistakes. That it merges as it should is in tests/property."""
+"""Mistakes that merging reports. ``tests/property`` checks that merging is correct."""
 
 from pathlib import Path
 
@@ -67,7 +67,7 @@ def test_a_file_that_says_one_thing_twice(tmp_path):
     file = tmp_path / "p.json"
     file.write_text('{"network": "none", "network": "host"}')
     (found,) = problems(file=file)
-    assert "'network' is there twice" in found
+    assert "'network' appears twice" in found
     with pytest.raises(PolicyError, match="twice"):
         Policy.load(file)
 

@@ -1,4 +1,4 @@
-"""Somebody who adds a field to the policy decides how it is merged, and what a ceiling makes of it."""
+"""Every field of the policy needs a rule for merging and for ceilings."""
 
 import re
 from pathlib import Path
@@ -52,5 +52,5 @@ def test_every_variable_that_the_project_reads_is_known():
             if path.suffix in (".py", ".sh") and path.parent.name not in ("unit", "property", "cli"):
                 used |= set(re.findall(r"environ(?:\.get\(|\[)\"(STOCKADE_\w+)", path.read_text()))
                 used |= set(re.findall(r"^_VARIABLE = \"(STOCKADE_\w+)", path.read_text(), re.MULTILINE))
-    used -= {"STOCKADE_TEST_TOKEN"}  # a secret for guests to look for, in a process that reads no policy
+    used -= {"STOCKADE_TEST_TOKEN"}  # a secret that guests look for; the process with it reads no policy
     assert used == set(env_vars.OTHERS)

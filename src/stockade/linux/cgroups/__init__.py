@@ -1,8 +1,8 @@
-"""Control groups, v1 and v2, below the caller's own group and nowhere else.
+"""Control groups, v1 and v2, only below the caller's own group.
 
-Sources: Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/{memory,pids}.rst of the kernel.
-A tree of groups belongs to one warden: it holds a lock on the folder, so that whoever comes later can tell an
-abandoned tree from a living one, in whatever PID namespace either of them runs.
+Sources: Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/{memory,pids}.rst of the kernel. Each tree of groups
+belongs to one warden, which holds a lock on the folder. The lock distinguishes a living tree from an abandoned one,
+whatever PID namespaces the wardens run in.
 """
 
 from stockade.linux.cgroups.counters import Counters

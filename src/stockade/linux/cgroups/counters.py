@@ -1,4 +1,4 @@
-"""What the control groups of one run have counted, and the files that say so."""
+"""Counters of one run's control groups, and the kernel's files that hold them."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from stockade.linux.cgroups.places import Hierarchy
 
 
 class Counters(Record):
-    """What the groups of one run have counted; ``None`` where nothing counts it."""
+    """Counts of one run's groups; ``None`` if no group counts that resource."""
 
     cpu_seconds: float | None = None
     peak_memory: int | None = None
     peak_sockets: int | None = None
-    """Buffers of TCP and UDP, as far as ``peak_memory`` is without them."""
+    """Buffers of TCP and UDP that ``peak_memory`` does not include."""
     oom_kills: int | None = None
-    """Tasks that the kernel has killed at the group's own limit."""
+    """Tasks that the kernel killed at the group's own limit."""
     oom_outside: int | None = None
-    """Those that it has killed at the limit of a group above, or for want of memory on the host."""
+    """Tasks that the kernel killed at the limit of a parent group, or because the host ran out of memory."""
     forks_refused: int | None = None
     peak_processes: int | None = None
 
 
 class Files:
-    """The files of one run's groups, by controller and version; those that are read stay open."""
+    """The files of one run's groups, by controller and version. Files that were read stay open."""
 
     def __init__(self, places: list[tuple[Hierarchy, str]]) -> None:
         self._paths = {name: path for hierarchy, path in places for name in hierarchy.controllers}
@@ -35,13 +35,13 @@ class Files:
         self._versions = [(path, hierarchy.version) for hierarchy, path in places]
         self._readers: dict[str, int] = {}
 
-    def _begin_anew(self, name: str, word: bytes) -> None:
+    def _reset(self, name: str, word: bytes) -> None:
         if name not in self._readers:
             self._readers[name] = os.open(f"{self._paths['memory']}/{name}", os.O_RDWR | os.O_CLOEXEC)
         os.pwrite(self._readers[name], word, 0)
 
     def close(self) -> None:
-        """Close the descriptors; whoever made the group removes it."""
+        """Close the descriptors. ``Tree.remove`` removes the groups."""
         for fd in self._readers.values():
             os.close(fd)
         self._readers = {}

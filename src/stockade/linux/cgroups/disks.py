@@ -1,9 +1,9 @@
-"""How fast a group may read: a rate for each disk, since the kernel knows no other.
+"""Limit how fast a group may read. The kernel only knows a rate for each disk.
 
-Every disk of the host is bounded, whatever lies on it: a path need not tell which disk its bytes come from (overlays,
-file systems on several disks). There is no rate of writes: what goes through the page cache is written later, in
-version 1 in nobody's name and in version 2 in the name of the group that wrote to that file before.
-Sources: cgroup-v2.rst (``io.max``), cgroup-v1/blkio-controller.rst of the kernel.
+The rate applies to every disk of the host, because a path does not reveal the disk behind it (overlays, file systems on
+several disks). There is no rate for writes, because the page cache writes later. Version 1 charges such writes to no
+group, and version 2 charges the group that wrote to that file before. Sources: cgroup-v2.rst (``io.max``),
+cgroup-v1/blkio-controller.rst of the kernel.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ def found() -> list[str]:
 
 
 def setting(version: int, disk: str, rate: int | None) -> tuple[str, str]:
-    """Return the file of a group and what to write into it for so many bytes a second; ``None`` is no bound."""
+    """Return a group's file, and the text to write into it for ``rate`` bytes a second; ``None`` lifts the limit."""
     if version == 1:
         return "blkio.throttle.read_bps_device", f"{disk} {rate or 0}"
     return "io.max", f"{disk} rbps={rate or 'max'}"
 
 
 def try_all(group: str, version: int) -> str:
-    """Return why not every disk can be slowed down for ``group``; the empty text says that they can."""
+    """Return why ``group`` cannot slow down every disk; an empty text means that it can."""
     there = found()
     if not there:
-        return "there is no disk in sight to slow down"
+        return "no disk to slow down was found"
     try:
         for disk in there:
             for rate in (_A_RATE, None):

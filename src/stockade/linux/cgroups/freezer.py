@@ -1,7 +1,7 @@
-"""A group whose processes stand still together: cgroup v2 alone (cgroup-v2.rst, ``cgroup.freeze``; Linux 5.2).
+"""Freeze and thaw all processes of a group: cgroup v2 only (cgroup-v2.rst, ``cgroup.freeze``; Linux 5.2).
 
-The freezer of v1 is left alone: what it has frozen does not even die of SIGKILL until it is thawed, so a warden that is
-killed would leave processes behind that nobody can end.
+The freezer of v1 is not used. A process that it has frozen does not die of SIGKILL before it is thawed. If the warden
+were killed, such processes would remain, and nothing could end them.
 """
 
 from __future__ import annotations
@@ -16,25 +16,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 FROZEN = "frozen"
-"""The name of such a group below a run's own."""
+"""The name of this group below a run's own group."""
 _MOST_ROUNDS = 100
 
 
 class Freezer:
-    """A group of its own for the guest's processes: whoever watches over them must not be frozen with them."""
+    """A separate group for the guest's processes, so that their init is not frozen with them."""
 
     def __init__(self, path: str) -> None:
-        """Make the group ``path``, if it is not there; the ``OSError`` says why it cannot be had. Whoever has the group
-        around it removes it."""
+        """Make the group ``path`` unless it exists; raise ``OSError`` if this kernel cannot freeze it.
+
+        The owner of the parent group removes it.
+        """
         self._path = path
         if not os.path.isdir(path):
             os.mkdir(path)
         if not os.path.exists(f"{path}/cgroup.freeze"):
             files.remove_folder(path)
-            raise OSError(errno.EOPNOTSUPP, f"{path}: this kernel freezes no groups")
+            raise OSError(errno.EOPNOTSUPP, f"{path}: this kernel cannot freeze control groups")
 
     def freeze(self, tree: Callable[[], Iterable[int]]) -> None:
-        """Freeze the processes that ``tree`` finds. One that enters stops, so each look finds fewer newcomers."""
+        """Freeze the processes that ``tree`` finds. Each process stops on entry, so each round finds fewer new ones."""
         files.write(f"{self._path}/cgroup.freeze", "1")
         inside: set[int] = set()
         for _ in range(_MOST_ROUNDS):
@@ -47,8 +49,8 @@ class Freezer:
                 except ProcessLookupError:
                     pass  # it has ended
             inside |= outside
-        raise OSError(errno.EAGAIN, "the guest makes processes faster than they can be frozen")
+        raise OSError(errno.EAGAIN, "the guest creates processes faster than they can be frozen")
 
     def thaw(self) -> None:
-        """Let them go on; they stay in the group."""
+        """Continue all processes; they stay in the group."""
         files.write(f"{self._path}/cgroup.freeze", "0")

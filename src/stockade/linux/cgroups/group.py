@@ -1,4 +1,4 @@
-"""One run's control groups: limits set, use read."""
+"""Set the limits of one run's control groups, and read their counters."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import os
 
 from stockade.linux import files
 from stockade.linux.cgroups import disks, weights
-from stockade.linux.cgroups.counters import Counters, Files
+from stockade.linux.cgroups.counters import Counters
 from stockade.linux.cgroups.freezer import FROZEN
 from stockade.linux.cgroups.places import SOCKETS_V1
+from stockade.linux.cgroups.raw_counters import RawCounters
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,16 +17,15 @@ if TYPE_CHECKING:
     from stockade.linux.cgroups.places import Hierarchy
 
 RENEWABLE = 8 << 20
-"""Bytes that an earlier run may leave charged: they count for the next one as well."""
-PEAK_SOCKETS_V1 = "memory.kmem.tcp.max_usage_in_bytes"
+"""Bytes that an earlier run may leave charged. They count for the next run as well."""
 _FEW_TASKS = 16
-_HEADROOM = 16 << 20  # bytes: what a keeper touches when it ends a guest, many times over
-_ABOUT = 1 << 20  # bytes: what the kernel charges in one go stays that far below a limit that it cannot meet
+_HEADROOM = 16 << 20  # bytes: many times the memory that init or worker touches to end a guest
+_ONE_CHARGE = 1 << 20  # bytes: one charge of the kernel, by which the peak may stay below the limit
 _CPU_PERIOD = 100_000  # microseconds, the kernel's default period for bandwidth control
 
 
-class Group(Files):
-    """One run's groups, a folder in each hierarchy."""
+class Group(RawCounters):
+    """The groups of one run, a folder in each hierarchy."""
 
     def __init__(self, places: list[tuple[Hierarchy, str]]) -> None:
         super().__init__(places)
@@ -34,18 +34,18 @@ class Group(Files):
         self._least_tasks = 0
         self._limits: Groups | None = None
         self._throttled = False
-        self._slowed: list[str] = []
+        self._slowed_disks: list[str] = []
         self._memory: tuple[int, int | None] | None = None
-        self._roomy = self._loose = False
+        self._has_headroom = self._is_unthrottled = False
         self.weight = weights.Weight(self._paths, self._version)
 
     def open_cgroup_fds(self) -> list[int]:
-        """Return a descriptor for each folder; whoever writes ``0`` to it enters the group."""
+        """Return a descriptor for each folder. A process that writes ``0`` to it enters the group."""
         return [os.open(f"{path}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for path in self.folders]
 
     def limit(self, groups: Groups) -> None:
-        """Set the limits of this run; ``None`` leaves a resource without one."""
-        self._limits, self._loose, self._roomy = groups, False, False
+        """Set the limits of this run; ``None`` leaves a resource unlimited."""
+        self._limits, self._is_unthrottled, self._has_headroom = groups, False, False
         memory, swap, processes, cores = groups.memory, groups.swap, groups.processes, groups.cores
         self._memory = None if memory is None or "memory" not in self._paths else (memory, swap)
         if self._memory is not None:
@@ -64,19 +64,19 @@ class Group(Files):
             self._slow_down(groups.io_read)
 
     def _slow_down(self, rate: int) -> None:
-        self._slowed = disks.found()
-        for disk in self._slowed:
+        self._slowed_disks = disks.found()
+        for disk in self._slowed_disks:
             self._set("io", *disks.setting(self._version["io"], disk, rate))
 
     def _lift_rates(self) -> None:
-        slowed, self._slowed = self._slowed, []
+        slowed, self._slowed_disks = self._slowed_disks, []
         for disk in slowed:
             self._set("io", *disks.setting(self._version["io"], disk, None))
 
     def _limit_memory(self, memory: int, swap: int | None) -> None:
         if self._version["memory"] == 2:
-            # Not memory.oom.group: the nursery and the cell's init stand in the group too, and would be killed with
-            # the guest before either could say what happened.
+            # Not memory.oom.group: the spawner and the instance's init live in the group too. They would be killed with
+            # the guest before either could report what happened.
             self._set("memory", "memory.max", memory)
             if swap is not None and "swap" in self._paths:
                 self._set("memory", "memory.swap.max", swap)
@@ -88,13 +88,16 @@ class Group(Files):
                 self._set("memory", SOCKETS_V1, memory)
 
     def begin(self, own_tasks: int) -> None:
-        """A run begins: readings are differences to now, and the limits that were set hold again, where the last one
-        was let go of them for its end. ``own_tasks`` in the group are not the run's."""
-        if self._loose and self._limits is not None:
+        """Begin a run: later readings are differences to this moment.
+
+        If limits were lifted for the end of the last run, they apply again. ``own_tasks`` is the number of tasks in the
+        group that do not belong to the run.
+        """
+        if self._is_unthrottled and self._limits is not None:
             self.limit(self._limits)
         self.weight.restore()
         self._least_tasks = own_tasks + 1
-        # What the last reading needs is opened here: later no descriptor may be free.
+        # Files for the last reading are opened here: later, no descriptor may be free.
         held = 0 if self._forget_peak() else self._peak_memory() or 0
         self._hidden_peak = held if self._before else 0
         self._before = {
@@ -107,7 +110,7 @@ class Group(Files):
         self._most_processes = 0
 
     def read(self) -> Counters:
-        """Return what has been counted for this run."""
+        """Return the counts of this run."""
         kills = self._since("oom_kills", self._oom_kills())
         return Counters(
             cpu_seconds=self.cpu_seconds(),
@@ -120,45 +123,34 @@ class Group(Files):
         )
 
     def look(self) -> int | None:
-        """Sample what has no peak that could be begun anew; return how many tasks there are now."""
+        """Sample counters whose peak cannot be reset; return the number of tasks now."""
         tasks = self._number("pids", {1: "pids.current", 2: "pids.current"})
         self._most_processes = max(self._most_processes, tasks or 0)
         return tasks
 
     def cpu_seconds(self) -> float | None:
-        """Return the CPU time of every task of this run, the dead included."""
+        """Return the CPU time of every task of this run, including dead ones."""
         spent = self._cpu()
         return None if spent is None else spent - self._before.get("cpu", 0.0)
 
     def oom_kills(self) -> int:
-        """Return how many tasks the kernel has killed because the group's own memory was used up."""
+        """Return how many tasks the kernel killed because the group had used up its own memory."""
         kills = self._since("oom_kills", self._oom_kills()) or 0
         return kills if kills and self._has_met_limit() else 0
 
     def oom_outside(self) -> int:
-        """Return how many it has killed while the group was below its own limit: memory was used up outside of it."""
+        """Return how many tasks the kernel killed while the group was below its limit: memory outside of it was used
+        up.
+        """
         kills = self._since("oom_kills", self._oom_kills()) or 0
         return 0 if kills and self._has_met_limit() else kills
 
-    @property
-    def counts_memory(self) -> bool:
-        """Whether memory is counted here."""
-        return "memory" in self._paths
-
-    @property
-    def counts_sockets(self) -> bool:
-        """Whether buffers of TCP and UDP are counted here."""
-        return "sockets" in self._paths
-
-    @property
-    def counts_cpu(self) -> bool:
-        """Whether CPU time is counted here."""
-        return "cpuacct" in self._paths
-
     def memory_held(self, concern: int) -> int:
-        """Return the bytes charged now without pages of files, which the kernel takes back when others need them
-        (cgroup-v1/memory.rst, cgroup-v2.rst: ``active_file``, ``inactive_file``). Less than ``concern`` in all is
-        returned as it is, with them: that costs one read less."""
+        """Return the bytes charged now, without file pages, which the kernel takes back when others need memory.
+
+        Sources: cgroup-v1/memory.rst, cgroup-v2.rst: ``active_file``, ``inactive_file``. If all charges together are
+        below ``concern``, they are returned with the file pages, which saves one read.
+        """
         charged = self._charged() or 0
         if charged < concern:
             return charged
@@ -168,9 +160,11 @@ class Group(Files):
         return max(0, charged - pages)
 
     def left_behind(self, least: int) -> int:
-        """Return the bytes charged now that are no process's own memory, and so can outlive who has asked for them:
-        pages of files that were read or made, shared memory and buffers that the kernel has not taken down yet. Less
-        than ``least`` in all is returned as it is: that costs one read less."""
+        """Return the bytes charged now that are not private memory of a process, and so can outlive every process.
+
+        Examples are pages of files that were read or made, shared memory, and buffers that the kernel has not freed
+        yet. If all charges together are below ``least``, they are returned unchanged, which saves one read.
+        """
         charged = self._charged() or 0
         if charged < least:
             return charged
@@ -178,19 +172,14 @@ class Group(Files):
         return max(0, charged - (self._field("memory", {1: "memory.stat", 2: "memory.stat"}, own) or 0))
 
     def forks_refused(self) -> int:
-        """Return how often a task more was asked for than the group may have."""
+        """Return how often the kernel refused a new task because of the group's limit."""
         return self._since("forks_refused", self._forks_refused()) or 0
 
-    @property
-    def unified(self) -> str | None:
-        """The folder of the group in the v2 hierarchy, if it has one there."""
-        return next((path for path, version in self._versions if version == 2), None)
-
     def renew(self, residents: set[int]) -> bool:
-        """Make the group ready for another run; return whether it can be.
+        """Prepare the group for another run; return whether it can be used again.
 
-        Nothing but the ``residents`` may be left in it, and little charged: file pages that a run has read stay
-        charged, and would count for the next one. Its peak of memory must be one that can be begun anew.
+        The group may contain only the ``residents``, and little charged memory. File pages that a run has read stay
+        charged, and would count for the next run. The kernel must be able to reset the memory peak.
         """
         try:
             if not self.is_empty_but_for(residents):
@@ -199,7 +188,7 @@ class Group(Files):
             if charged is not None and charged > RENEWABLE:
                 return False
             if (self._peak_processes() or 0) > _FEW_TASKS:
-                return False  # its peak would hide the next run's
+                return False  # this peak would hide the next run's peak
             if self.unified is not None and not files.remove_folder(f"{self.unified}/{FROZEN}"):
                 return False
             self.lift_limits()
@@ -207,19 +196,10 @@ class Group(Files):
             return False
         return self._forget_peak()
 
-    def is_empty_but_for(self, residents: set[int]) -> bool:
-        """Return whether the group holds these processes and no others."""
-        try:
-            return all(
-                set(map(int, files.read(f"{folder}/cgroup.procs").split())) == residents for folder in self.folders
-            )
-        except (OSError, ValueError):
-            return False
-
     def lift_limits(self) -> None:
-        """Set no limit any more."""
+        """Lift all limits."""
         self._memory = self._limits = None
-        self._roomy = self._loose = False
+        self._has_headroom = self._is_unthrottled = False
         if self._version.get("memory") == 2:
             self._set("memory", "memory.max", "max")
             if "swap" in self._paths:
@@ -236,10 +216,14 @@ class Group(Files):
         self._lift_rates()
 
     def unthrottle(self) -> bool:
-        """Let what is left in the group have what it needs to end with: CPU, what a call has asked of a disk already,
-        for which even a killed process waits, and some memory. Return whether to do so again while it lasts."""
-        slowed = self._slowed
-        self._loose = True
+        """Lift limits that would slow down the end of the remaining processes; return whether to repeat this until they
+        end.
+
+        They get CPU time, some memory, and their pending reads from a disk at full speed: even a killed process waits
+        for those.
+        """
+        slowed = self._slowed_disks
+        self._is_unthrottled = True
         try:
             self.weight.restore()
             if self._throttled:
@@ -247,19 +231,24 @@ class Group(Files):
             self._add_headroom()
             self._lift_rates()
         except OSError:
-            pass  # a matter of time only
-        self._slowed = slowed
+            pass  # they only take longer to end
+        self._slowed_disks = slowed
         return bool(slowed)
 
     def _add_headroom(self) -> None:
-        """Where the guest is being killed for all of the memory, and still holds it, whoever is to see to its end would
-        be the next to be killed for a page more."""
-        if self._memory is None or self._roomy:
+        """Add headroom to the memory limit.
+
+        While a guest that has used up all memory is being killed, it still holds that memory. The process that ends it
+        would be killed next, for one more page.
+        """
+        if self._memory is None or self._has_headroom:
             return
         memory, swap = self._memory
-        self._roomy = True
+        self._has_headroom = True
         if self._version["memory"] == 1 and swap is not None and "swap" in self._paths:
-            self._set("memory", "memory.memsw.limit_in_bytes", memory + _HEADROOM + swap)  # never below the other
+            self._set(
+                "memory", "memory.memsw.limit_in_bytes", memory + _HEADROOM + swap
+            )  # never below the limit on memory
         name = "memory.max" if self._version["memory"] == 2 else "memory.limit_in_bytes"
         self._set("memory", name, memory + _HEADROOM)
 
@@ -273,55 +262,20 @@ class Group(Files):
     def _since(self, name: str, value: int | None) -> int | None:
         return None if value is None else value - int(self._before.get(name, 0))
 
-    def _oom_kills(self) -> int | None:
-        return self._field("memory", {1: "memory.oom_control", 2: "memory.events"}, "oom_kill")
-
-    def _limit_hits(self) -> int | None:
-        return self._field("memory", {2: "memory.events"}, "oom")
-
     def _has_met_limit(self) -> bool:
-        """Return whether a charge could not be met at the group's own limit. In version 2 the kernel counts that; in
-        version 1 such a charge leaves the peak at the limit."""
+        """Return whether a charge failed at the group's own limit.
+
+        Version 2 counts such charges. In version 1, such a charge leaves the peak at the limit.
+        """
         if self._memory is None:
             return False
         if self._version["memory"] == 2:
             return self._since("limit_hits", self._limit_hits()) != 0
         peak = self._peak_memory()
-        return peak is None or peak >= self._memory[0] - _ABOUT
-
-    def _forks_refused(self) -> int | None:
-        return self._field("pids", {1: "pids.events", 2: "pids.events"}, "max")
-
-    def _cpu(self) -> float | None:
-        if self._version.get("cpuacct") == 1:
-            spent = self._number("cpuacct", {1: "cpuacct.usage"})
-            return None if spent is None else spent / 1e9
-        spent = self._field("cpuacct", {2: "cpu.stat"}, "usage_usec")
-        return None if spent is None else spent / 1e6
-
-    def _peak_memory(self) -> int | None:
-        return self._number("memory", {1: "memory.max_usage_in_bytes", 2: "memory.peak"})
-
-    def _charged(self) -> int | None:
-        """Return the bytes charged now, with the buffers that version 1 counts apart."""
-        charged = self._number("memory", {1: "memory.usage_in_bytes", 2: "memory.current"})
-        return None if charged is None else charged + self.uncounted_sockets()
-
-    def uncounted_sockets(self) -> int:
-        """Return the bytes that buffers of TCP and UDP hold now beside the group's other memory: none in version 2."""
-        return (self._number("memory", {1: "memory.kmem.tcp.usage_in_bytes"}) or 0) if "sockets" in self._paths else 0
-
-    def _peak_sockets(self) -> int | None:
-        """Return the most that those buffers have held; ``None`` where nothing counts them."""
-        if "sockets" not in self._paths:
-            return None
-        return self._number("memory", {1: PEAK_SOCKETS_V1}) if self._version["memory"] == 1 else 0
-
-    def _peak_processes(self) -> int | None:
-        return self._number("pids", {1: "pids.peak", 2: "pids.peak"})
+        return peak is None or peak >= self._memory[0] - _ONE_CHARGE
 
     def _since_peak(self) -> int | None:
-        """Return the most tasks of this run by the kernel's peak, ``None`` where that cannot be told."""
+        """Return the most tasks of this run by the kernel's peak; ``None`` if an earlier run may hide it."""
         peak = self._peak_processes()
         before = self._before.get("peak_processes", 0)
         if peak is None:
@@ -331,21 +285,6 @@ class Group(Files):
         return int(before) if before <= self._least_tasks else None  # hidden by an earlier run's peak
 
     def _own_peak(self) -> int | None:
-        """Return the most memory of this run, ``None`` where an earlier one's peak may hide it."""
+        """Return the peak memory of this run; ``None`` if an earlier run's peak may hide it."""
         peak = self._peak_memory()
         return None if peak is None or peak <= self._hidden_peak else peak
-
-    def _forget_peak(self) -> bool:
-        """Begin the peak of memory anew, where the kernel lets us: v1 always, v2 since Linux 6.12."""
-        if "memory" not in self._paths:
-            return True
-        try:
-            if self._version["memory"] == 2:  # it counts from now on for whoever reads through the same descriptor
-                self._begin_anew("memory.peak", b"reset")
-            else:
-                self._begin_anew("memory.max_usage_in_bytes", b"0")
-                if "sockets" in self._paths:
-                    self._begin_anew(PEAK_SOCKETS_V1, b"0")
-        except OSError:
-            return False
-        return True

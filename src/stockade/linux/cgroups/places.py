@@ -1,4 +1,4 @@
-"""Where control groups can be made: the caller's own group in each hierarchy, and what may be controlled there."""
+"""Find the places for new control groups: the caller's own group in each hierarchy, and its usable controllers."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 PREFIX = "stockade-"
 SOCKETS_V1 = "memory.kmem.tcp.limit_in_bytes"
-"""Bounds the buffers of TCP and UDP, which version 1 counts apart from all other memory."""
+"""The file that limits buffers of TCP and UDP, which version 1 counts separately from all other memory."""
 _KERNEL_V1 = "memory.kmem.usage_in_bytes"
 _SWAP = {1: "memory.memsw.limit_in_bytes", 2: "memory.swap.max"}
 _OPTION = "cgroup.memory="
 
 
 class Hierarchy(Record):
-    """One mounted hierarchy: where the caller's own group lies, and what may be controlled there."""
+    """A mounted hierarchy: the caller's own group, and the controllers that can be used there."""
 
     version: int
     path: str
@@ -30,7 +30,7 @@ class Hierarchy(Record):
 
 
 def find() -> list[Hierarchy]:
-    """Return the caller's own group in each hierarchy that is mounted here (cgroups(7))."""
+    """Return the caller's own group in each mounted hierarchy (cgroups(7))."""
     own = {}
     for line in files.read("/proc/self/cgroup").splitlines():
         _, names, path = line.split(":", 2)
@@ -54,9 +54,9 @@ def find() -> list[Hierarchy]:
 
 
 def try_controllers(hierarchies: list[Hierarchy], caller: int) -> tuple[list[Hierarchy], dict[str, str]]:
-    """Return the hierarchies in which groups can be made and set, and for each controller lost the reason.
+    """Return the usable hierarchies, and for each lost controller the reason.
 
-    ``caller`` is the process that the groups are made for: under v2 it may have to be moved (see ``_find_parent``).
+    ``caller`` is the process that needs the groups. Under v2, it may have to be moved (see ``_find_parent``).
     """
     usable: list[Hierarchy] = []
     lost: dict[str, str] = {}
@@ -84,7 +84,7 @@ _WANTED = ("memory", "pids", "cpu", "cpuacct", "io")
 _WANTED_V2 = ("memory", "pids", "cpu", "io")
 _NAMES_V1 = {"blkio": "io"}
 _CALLERS = "callers.stockade"
-"""The leaf that callers are moved into. Not our prefix: trees of that are swept."""
+"""The leaf that callers are moved into. Its name lacks ``PREFIX``, because trees with the prefix are removed."""
 _DELEGATION_MARKS = ("user.delegate", "trusted.delegate")
 _UNLIMITED = {
     "memory.max": "max",
@@ -99,7 +99,7 @@ _UNLIMITED = {
 
 
 def _wanted(hierarchy: Hierarchy) -> list[str]:
-    """Return what could be had here. A v2 group may have no controller yet, and still be given some from above."""
+    """Return the controllers that may be usable. A v2 group may have none yet, and still get some from above."""
     if hierarchy.version == 1:
         names = (_NAMES_V1.get(name, name) for name in hierarchy.controllers)
         return [name for name in names if name in _WANTED]
@@ -129,7 +129,7 @@ def _try_v2(hierarchy: Hierarchy, wanted: list[str], caller: int) -> tuple[Hiera
 
 
 def _kept(names: list[str], files_there: set[str], slow: str, *, version: int) -> tuple[str, ...]:
-    """Return what can be controlled, with what the memory controller counts here beyond memory of processes."""
+    """Return the usable controllers, and the kinds of memory that the memory controller counts here."""
     kept = tuple(name for name in names if name != "io" or not slow)
     if "memory" not in names:
         return kept
@@ -143,13 +143,13 @@ def _kept(names: list[str], files_there: set[str], slow: str, *, version: int) -
 
 
 def boot_options() -> set[str]:
-    """Return the values of ``cgroup.memory=`` that the kernel was started with (kernel-parameters.txt)."""
+    """Return the values of the kernel's boot option ``cgroup.memory=`` (kernel-parameters.txt)."""
     words = files.read("/proc/cmdline").split()
     return {value for word in words if word.startswith(_OPTION) for value in word.removeprefix(_OPTION).split(",")}
 
 
 def _try_folder(path: str, names_of_files: Sequence[str], names: list[str], *, version: int) -> tuple[set[str], str]:
-    """Make a group and remove it; return which files it has, and why it cannot slow down reads and writes."""
+    """Create a group and remove it; return which of the files it has, and why it cannot slow down reads."""
     probe = f"{path}/{PREFIX}probe-{os.getpid()}"
     os.mkdir(probe)
     try:
@@ -161,16 +161,16 @@ def _try_folder(path: str, names_of_files: Sequence[str], names: list[str], *, v
 
 
 def _find_parent(own: str, wanted: list[str], caller: int) -> str:
-    """Return the v2 group below which groups can be made, with the controllers switched on for them.
+    """Return the v2 group that can be the parent of new groups, with the controllers enabled for them.
 
-    A group that hands controllers down holds no processes of its own, the root apart (cgroup-v2.rst, "No Internal
-    Process Constraint"), so nobody who stands in a group can simply make limited groups below it. In this order:
+    A group that hands controllers down cannot hold processes, except the root (cgroup-v2.rst, "No Internal Process
+    Constraint"). So a process cannot simply create limited groups below its own group. The order is:
 
-    1. the caller's own group, if it is the root, or hands them down already;
-    2. the group around it, if that is the one that was handed to us and the caller's own sets no limit of its own:
-       then nothing need be moved, and a run escapes nothing by lying beside the caller instead of below it;
-    3. the caller's own group, after moving all that is in it into a leaf below it, if it holds the caller, its
-       children and us alone, or was handed to us whole.
+    1. The caller's own group, if it is the root, or hands controllers down already.
+    2. Its parent group, if that one was delegated to us and the caller's own group sets no limit. Then no process
+       moves, and a run escapes no limit by lying beside the caller instead of below it.
+    3. The caller's own group, after moving all its processes into a leaf below it. It must hold only the caller, its
+       children and us, or have been delegated to us as a whole.
     """
     try:
         _switch_on(own, wanted)
@@ -191,15 +191,17 @@ def _find_parent(own: str, wanted: list[str], caller: int) -> str:
 
 
 def _switch_on(path: str, wanted: list[str]) -> None:
-    """Have the groups below ``path`` controlled, by as many of ``wanted`` as there are; raise if by none."""
+    """Enable the ``wanted`` controllers that exist for groups below ``path``; raise ``OSError`` if none works."""
     there = [name for name in files.read(f"{path}/cgroup.controllers").split() if name in wanted]
     missing = [name for name in there if name not in files.read(f"{path}/cgroup.subtree_control").split()]
     if not there:
         raise OSError(errno.ENOENT, "no controllers are handed down to this group")
     if missing and os.path.exists(f"{path}/cgroup.type") and _processes(path):
-        # Asked for here, "pids" and "cpu" alone would be granted, and make of every group below one that nobody can
+        # The kernel would grant "pids" and "cpu" alone here, and turn every group below into one that no process can
         # enter (cgroup-v2.rst, "Threads").
-        files.write(f"{path}/cgroup.subtree_control", "")  # opens for writing, so that what we may not do is said first
+        files.write(
+            f"{path}/cgroup.subtree_control", ""
+        )  # opens for writing, so a lack of permission is reported first
         raise OSError(errno.EBUSY, "there are processes in this group")
     refused = None
     for name in missing:
@@ -223,7 +225,7 @@ def _move_into_leaf(own: str, wanted: list[str], caller: int) -> None:
     except FileExistsError:
         pass
     try:
-        for _ in range(10):  # somebody may fork meanwhile
+        for _ in range(10):  # a process may fork meanwhile
             _move(pids, leaf)
             pids = _processes(own)
             if not pids:
@@ -244,7 +246,7 @@ def _move(pids: list[int], group: str) -> None:
 
 
 def _processes(group: str) -> list[int]:
-    """Return the processes of a group; 0 stands for one that our PID namespace does not show."""
+    """Return the processes of a group; 0 stands for a process that our PID namespace does not show."""
     return [int(line) for line in files.read(f"{group}/cgroup.procs").split()]
 
 
@@ -254,10 +256,10 @@ def _names(pids: list[int]) -> str:
 
 
 def _is_handed_over(path: str) -> bool:
-    """Return whether ``path`` is the very group that was delegated to us, not one above or below it.
+    """Return whether ``path`` is exactly the group that was delegated to us, not one above or below it.
 
-    systemd marks what it delegates; a cgroup namespace ends at what its maker delegates (cgroup-v2.rst, "Model of
-    Delegation"); and to an ordinary user a group is handed over by making it his.
+    systemd marks groups that it delegates. A cgroup namespace ends at the group that its creator delegates
+    (cgroup-v2.rst, "Model of Delegation"). An ordinary user gets a group by becoming its owner.
     """
     for mark in _DELEGATION_MARKS:
         try:
@@ -266,13 +268,13 @@ def _is_handed_over(path: str) -> bool:
         except OSError:
             continue
     if _is_top(path):
-        return os.path.exists(f"{path}/cgroup.type")  # which only the root of all lacks
+        return os.path.exists(f"{path}/cgroup.type")  # only the root of the whole hierarchy lacks this file
     user = os.geteuid()
     return user != 0 and os.stat(path).st_uid == user != os.stat(os.path.dirname(path)).st_uid
 
 
 def _is_top(path: str) -> bool:
-    """Return whether ``path`` is where its hierarchy is mounted."""
+    """Return whether its hierarchy is mounted at ``path``."""
     return os.stat(path).st_dev != os.stat(os.path.dirname(path)).st_dev
 
 
@@ -285,14 +287,14 @@ def _is_unlimited(path: str) -> bool:
 
 
 def hand_down(path: str, controllers: Sequence[str]) -> None:
-    """Switch the controllers of a v2 group on for the groups below it."""
+    """Enable the controllers of a v2 group for the groups below it."""
     for name in controllers:
         if name in _WANTED_V2:
             files.write(f"{path}/cgroup.subtree_control", f"+{name}")
 
 
 def _inside(mountpoint: str, root: str, group: str) -> str:
-    """Return where ``group`` lies below a mount that shows only what is below ``root``, or an empty text."""
+    """Return the path of ``group`` in a mount that shows only groups below ``root``, or an empty text."""
     if root == "/":
         relative = group
     elif group == root or group.startswith(root + "/"):

@@ -1,4 +1,4 @@
-"""The groups of one warden: a tree with a lock on it, so that whoever comes later can tell an abandoned one."""
+"""The tree of one warden's groups, with a lock that shows other wardens whether the tree is abandoned."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Tree:
         return Group(places)
 
     def weigh(self, *, light: bool) -> None:
-        """Let the rest of the host go first on a processor, or let all runs together count as one ordinary task."""
+        """Set the weight of all runs together: light beside the rest of the host, or that of one ordinary task."""
         if light == self._is_light:
             return
         self._is_light = light
@@ -60,13 +60,16 @@ class Tree:
                 files.write(f"{hierarchy.path}/{self._name}/{name}", value)
 
     def remove(self, group: Group) -> None:
-        """Remove ``group``; one that is still busy is tried again later."""
+        """Remove ``group``. A group that is still busy is removed at a later call."""
         group.close()
         self._leftovers += group.folders
         self._sweep()
 
     def close(self) -> None:
-        """Remove the tree. What was killed a moment ago may still be ending; it is given two seconds."""
+        """Remove the tree.
+
+        Processes killed a moment ago may still be ending, so the removal retries for two seconds.
+        """
         deadline = time.monotonic() + _END_SECONDS
         self._leftovers = [path for hierarchy in self._hierarchies for path in self._groups(hierarchy)]
         self._sweep()
@@ -76,10 +79,10 @@ class Tree:
         for hierarchy, lock in zip(self._hierarchies, self._locks, strict=False):
             files.remove_folder(f"{hierarchy.path}/{self._name}")
             os.close(lock)
-            reclaim(hierarchy.path)  # what still had processes in it when this tree was made
+            reclaim(hierarchy.path)  # trees that still held processes when this tree was made
 
     def _groups(self, hierarchy: Hierarchy) -> list[str]:
-        """Return all that lies in the tree: also what nobody has handed back, since its run was cut short."""
+        """Return all groups in the tree, even those of runs that were cut short."""
         tree = f"{hierarchy.path}/{self._name}"
         return [f"{tree}/{entry}" for entry in os.listdir(tree) if entry.isdigit()] if os.path.isdir(tree) else []
 
@@ -88,7 +91,7 @@ class Tree:
 
 
 def reclaim(path: str) -> int:
-    """Remove the trees below ``path`` whose warden is gone; return how many there were.
+    """Remove the trees below ``path`` whose warden is gone; return their number.
 
     Only empty groups can be removed, and a living warden holds the lock on its tree.
     """
@@ -123,7 +126,7 @@ def _remove(path: str) -> bool:
 def _own(path: str) -> int:
     """Make the folder ``path`` and return a descriptor that holds its lock.
 
-    Somebody's ``reclaim`` may find the folder before it is locked, and take it for an abandoned one.
+    Another warden's ``reclaim`` may remove the folder before it is locked, because it looks abandoned. Then retry.
     """
     for _ in range(100):
         try:
@@ -138,9 +141,9 @@ def _own(path: str) -> int:
                 return lock
         except (BlockingIOError, FileNotFoundError):
             pass
-        except OSError:  # no descriptor is free, say
+        except OSError:  # for example, no descriptor is free
             files.remove_folder(path)
             raise
         if lock >= 0:
             os.close(lock)
-    raise OSError(errno.EBUSY, f"{path}: cannot be locked")
+    raise OSError(errno.EBUSY, f"{path}: cannot lock this folder, because other processes keep taking the lock")

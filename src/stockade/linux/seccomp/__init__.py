@@ -1,11 +1,11 @@
-"""System-call filters: tight, standard and permissive; built as bytes by one side, loaded by the other.
+"""System-call filters: tight, standard and permissive. One side builds them as bytes, the other side loads them.
 
-The caller builds (`build`) and explains (`explain`). The side inside the sandbox imports only the module
-`install` and loads the bytes; the supervisor of a filter with notifications imports `notify`. The names of
-this package are looked up lazily, so that importing it costs those sides nothing.
+The caller builds (`build`) and explains (`explain`). The side inside the sandbox imports only the module `install` and
+loads the bytes. The supervisor of a filter with notifications imports `notify`. Names of this package are looked up
+lazily, so that importing the package costs those sides nothing.
 """
 
-TYPE_CHECKING = False  # as type checkers know it; importing typing would take longer than all the rest
+TYPE_CHECKING = False  # known to type checkers; importing typing would take longer than everything else here
 if TYPE_CHECKING:
     from stockade.linux.seccomp.docker import load_profile
     from stockade.linux.seccomp.filters import build, table_of
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Arch", "Filter", "Table", "build", "compile_table", "explain", "load_profile", "table_of"]
 
-_HOMES = {
+_MODULES = {
     "Arch": "syscalls",
     "Filter": "groups",
     "Table": "table",
@@ -30,8 +30,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

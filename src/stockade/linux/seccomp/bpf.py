@@ -1,9 +1,8 @@
 """Classic BPF: a decision graph, and its layout as a seccomp program.
 
-A program is a graph of nodes that share equal tails. Nodes are numbered in the order in which they are
-made, so a node's successors are always older. The layout writes them from the oldest, which is the end
-of the program, to the newest, its start: every jump goes forward, so its distance is known when it is
-written.
+A program is a graph of nodes that share equal tails. Nodes are numbered in the order of their creation, so a node's
+successors are always older. The layout writes the oldest node first, which is the end of the program, and the newest
+last, which is its start. Every jump goes forward, so its distance is known when it is written.
 """
 
 import struct
@@ -33,7 +32,7 @@ class _Spec(NamedTuple):
 
 
 class Graph:
-    """Builds nodes; equal nodes are the same node."""
+    """Build nodes; equal nodes become the same node."""
 
     def __init__(self) -> None:
         """Start without nodes."""
@@ -45,19 +44,19 @@ class Graph:
         return self._node(_Spec(RETURN, action))
 
     def load(self, offset: int, then: Node) -> Node:
-        """Load a word of the call's data, then go on."""
+        """Load a word of the call's data, then continue with ``then``."""
         return self._node(_Spec(LOAD, offset, then))
 
     def mask(self, mask: int, then: Node) -> Node:
-        """Keep only some bits of the loaded word, then go on."""
+        """Keep only some bits of the loaded word, then continue with ``then``."""
         return self._node(_Spec(AND, mask, then))
 
     def branch(self, code: int, k: int, yes: Node, no: Node) -> Node:
-        """Compare the loaded word with `k`; a branch with one outcome is that outcome."""
+        """Compare the loaded word with `k`. A branch whose two outcomes are equal becomes that outcome."""
         return yes if yes == no else self._node(_Spec(code, k, yes, no))
 
     def assemble(self, root: Node) -> bytes:
-        """The program that starts at `root`."""
+        """Return the program that starts at `root`."""
         layout = _Layout(self._specs)
         for node in self._reachable(root):
             layout.write(node)
@@ -81,7 +80,7 @@ class Graph:
 
 
 class _Layout:
-    """Writes instructions from the last to the first; a position counts from the end."""
+    """Write instructions from the last to the first; a position counts from the end."""
 
     def __init__(self, specs: list[_Spec]) -> None:
         self.instructions: list[tuple[int, int, int, int]] = []
@@ -96,7 +95,7 @@ class _Layout:
             self._bring_near(yes, 0)
             self._put(node, (code, 0, 0, k))
         else:
-            self._bring_near(yes, _REACH - 1)  # bringing the other near may push this one by one
+            self._bring_near(yes, _REACH - 1)  # a stand-in for the other may push this one further by one
             self._bring_near(no, _REACH)
             self._put(node, (code, self._distance(yes), self._distance(no), k))
 

@@ -35,7 +35,7 @@ _Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class _Host:
-    """What a profile's conditions are about."""
+    """The host properties that a profile's conditions test."""
 
     arch: Arch
     kernel: tuple[int, int]
@@ -50,11 +50,11 @@ def load_profile(
     kernel: tuple[int, int],
     capabilities: frozenset[str] = frozenset(),
 ) -> Table:
-    """The table of a profile for a guest on `kernel` (major, minor) that holds `capabilities`.
+    """Return the table of a profile for a guest on `kernel` (major, minor) that holds `capabilities`.
 
-    `added_to` is a table of ours, which the profile then narrows (a call must be allowed by both), or
-    None: the profile replaces ours, and may allow what ours never would. In either case numbers that
-    stockade does not know are answered with ENOSYS, and calls of another architecture kill the process.
+    `added_to` is one of stockade's tables, which the profile then narrows: both must allow a call. With None, the
+    profile replaces it, and may allow calls that stockade's tables never allow. In either case, unknown system calls
+    get ENOSYS, and calls of another architecture kill the process.
     """
     document = _object("profile", json.loads(profile))
     own = _read(document, _Host(Arch(arch), kernel, capabilities))
@@ -90,7 +90,7 @@ def _entry(where: str, entry: _Json, host: _Host, default: int) -> Iterator[tupl
 
 
 def _append(where: str, clauses: list[Clause], clause: Clause) -> None:
-    """Add a clause, unless an unconditional one before it makes it redundant or contradicts it."""
+    """Add a clause, unless an unconditional clause before it makes it redundant or contradicts it."""
     final = clauses[-1] if clauses and not clauses[-1].conditions else None
     if final is None:
         clauses.append(clause)
@@ -139,7 +139,7 @@ def _applies(where: str, entry: _Json, host: _Host) -> bool:
 
 
 def _met(where: str, raw: object, host: _Host) -> list[bool]:
-    """Whether each condition holds; an entry needs all of its ``includes`` and none of its ``excludes``."""
+    """Return whether each condition holds; an entry needs all of its ``includes`` and none of its ``excludes``."""
     conditions = _object(where, {} if raw is None else raw)
     _only(where, conditions, ("arches", "caps", "minKernel"))
     arches = [_text(where + ".arches", each) for each in _list(where + ".arches", conditions.get("arches"))]

@@ -1,4 +1,4 @@
-"""The three filters: tables made from the groups and the rules, and their bytes."""
+"""Build the three filters: tables from the groups and the rules, and their bytes."""
 
 import errno
 from collections.abc import Iterator, Mapping
@@ -23,67 +23,69 @@ from stockade.linux.seccomp.tree import compile_table
 
 GROUPS = (*ALLOWED_FROM_TIGHT, *ALLOWED_FROM_STANDARD, *REFUSED_BY_STANDARD, *REFUSED_BY_ALL)
 _NEW_LISTENER = 1 << 3  # SECCOMP_FILTER_FLAG_NEW_LISTENER
-_NO_LISTENER = refuse_if((any_bit(1, _NEW_LISTENER),), action=answer(errno.EBUSY))  # as if ours were there still
+_NO_LISTENER = refuse_if((any_bit(1, _NEW_LISTENER),), action=answer(errno.EBUSY))  # as if ours still existed
 GROUP_OF = {name: group for group in GROUPS for name in group.names}
 
 
 @cache
 def build(which: Filter, arch: Arch, *, notify: bool = False, refuse_shared_memory: bool = False) -> bytes:
-    """The seccomp program of a filter, ready for `install`.
+    """Return the seccomp program of a filter, ready for `install`.
 
-    With `notify`, a refusal asks the supervisor that holds the listener instead, so that it can name the call.
-    With `refuse_shared_memory`, memory shared without a file is refused.
+    With `notify`, a refused call goes to the supervisor that holds the listener, so that it can name the call. With
+    `refuse_shared_memory`, the program refuses memory that is shared without a file.
     """
     rules = table_of(which, arch, refuse_shared_memory=refuse_shared_memory)
     return compile_table(listening(rules) if notify else rules)
 
 
 def listening(table: Table) -> Table:
-    """The same decisions, with a supervisor asked about refusals; the guest can have no listener of its own.
+    """Return the same decisions, but ask a supervisor about refusals, and allow the guest no listener of its own.
 
-    The kernel lets the newest of two filters that ask answer, and its supervisor may say "continue": once
-    ours had closed its listener, a guest could load such a filter over it and allow itself every refused call.
+    Of two filters that ask, the kernel lets the newest answer, and its supervisor may say "continue". After our
+    supervisor has closed its listener, a guest could otherwise load such a filter and allow itself every refused call.
     """
     return closing(table.arch, {"seccomp": _NO_LISTENER}).narrowed_by(table.with_notify())
 
 
 def closing(arch: Arch, closed: Mapping[str, Rule]) -> Table:
-    """A table that allows all but what the rules of `closed` refuse: to be `narrowed_by` what decides the rest."""
+    """Return a table that allows everything except what the rules of `closed` refuse; another table is `narrowed_by`
+    it.
+    """
     numbers = syscalls.numbers(arch)
     rules = {number: closed.get(name, always(ALLOW)) for name, number in numbers.items()}
     return Table(arch, rules, unknown=ALLOW)
 
 
 def table_of(which: Filter, arch: Arch, *, refuse_shared_memory: bool = False) -> Table:
-    """What a filter decides about every known system call of `arch`.
+    """Return the decisions of a filter about every known system call of `arch`.
 
-    `refuse_shared_memory` is for hosts without a memory cgroup. It cannot see through descriptors: where
-    ``/dev/zero`` can be opened for writing, mapping it shared makes the same memory, so leave it out there.
+    `refuse_shared_memory` is for hosts without a memory cgroup. A filter cannot see through descriptors: a shared
+    mapping of a writable ``/dev/zero`` creates the same memory, so leave the device out there.
     """
     table = Table(Arch(arch), dict(_rules(Filter(which), Arch(arch))))
     return without_shared_memory(table) if refuse_shared_memory else table
 
 
 def without_shared_memory(table: Table) -> Table:
-    """The same table, with memory refused that is shared without a file."""
+    """Return the same table, but refuse memory that is shared without a file."""
     return closing(table.arch, SHARED_MEMORY).narrowed_by(table)
 
 
 def without_watching(table: Table) -> Table:
-    """The same table, with inotify refused: the kernel counts its instances and watches for the whole account."""
+    """Return the same table, but refuse inotify: the kernel counts its instances and watches for the whole account."""
     return closing(table.arch, WATCHING).narrowed_by(table)
 
 
 def without_uncounted_memory(table: Table) -> Table:
-    """The same table, which refuses memory that no limit counts."""
+    """Return the same table, but refuse memory that no limit counts."""
     return closing(table.arch, UNCOUNTED).narrowed_by(table)
 
 
 def on_shared_host(table: Table, *, network: bool, own_uid: bool, scoped_signals: bool) -> Table:
-    """The same table for a guest without namespaces.
+    """Return the same table for a guest without namespaces.
 
-    `network` tells that it may use the host's; `own_uid` that nobody else has its uid; `scoped_signals` that a
-    Landlock domain holds back its signals.
+    `network` allows the host's network. `own_uid` means that no other process has the guest's uid. `scoped_signals`
+    means that a Landlock domain confines its signals.
     """
     closed = dict(SHARED_HOST)
     closed |= {} if network else NO_NETWORK
@@ -92,7 +94,7 @@ def on_shared_host(table: Table, *, network: bool, own_uid: bool, scoped_signals
 
 
 def without_unix_sockets(table: Table) -> Table:
-    """The same table, with every Unix socket refused but pairs that are connected from the start."""
+    """Return the same table, but refuse every Unix socket except connected pairs."""
     return closing(table.arch, NO_UNIX_SOCKETS).narrowed_by(table)
 
 

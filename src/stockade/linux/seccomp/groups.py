@@ -1,7 +1,7 @@
-"""Which filter allows which system call, as data: groups with a reason each.
+"""The system calls that each filter allows, as data: groups with a reason each.
 
-Every system call in `syscalls.py` is in exactly one group (a test says so). `rules.py` narrows some of the
-allowed ones by their arguments.
+Every system call in `syscalls.py` belongs to exactly one group, and a test checks it. `rules.py` narrows some of the
+allowed calls by their arguments.
 """
 
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from stockade.linux.seccomp.table import REFUSE
 
 
 class Filter(StrEnum):
-    """The filters, strictest first; each allows all that the ones before it allow, and more."""
+    """The filters, strictest first. Each allows everything that stricter ones allow, and more."""
 
     TIGHT = "tight"
     STANDARD = "standard"
     PERMISSIVE = "permissive"
 
     def includes(self, since: "Filter | None") -> bool:
-        """Whether this filter allows what `since` is the strictest filter to allow."""
+        """Return whether this filter allows a group whose strictest allowing filter is `since`."""
         order = tuple(Filter)
         return since is not None and order.index(self) >= order.index(since)
 
@@ -27,8 +27,8 @@ class Filter(StrEnum):
 class Group:
     """System calls that are allowed, or refused, for one reason.
 
-    `since` is the strictest filter that allows them, None if none does. `why` says why the tight or the
-    standard filter allows them, or, for the groups of `refusals.py`, why the standard filter refuses them.
+    `since` is the strictest filter that allows them, or None. `why` is the reason why the tight or the standard filter
+    allows them. In the groups of `refusals.py`, it is the reason why the standard filter refuses them.
     """
 
     does: str
@@ -39,7 +39,7 @@ class Group:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the group's system calls."""
+        """Return the names of the group's system calls."""
         return tuple(self.calls.split())
 
 
@@ -47,7 +47,7 @@ ALLOWED_FROM_TIGHT = (
     Group(
         "works with files",
         Filter.TIGHT,
-        "which files there are is for the mount view and Landlock to say",
+        "the mount view and Landlock decide which files exist",
         """
         read write open close stat fstat lstat lseek pread64 pwrite64 readv writev preadv pwritev
         preadv2 pwritev2 access faccessat faccessat2 dup dup2 dup3 fcntl flock fsync fdatasync
@@ -86,7 +86,7 @@ ALLOWED_FROM_TIGHT = (
     Group(
         "sends or handles signals",
         Filter.TIGHT,
-        "runtimes need signals, and the process view limits whom they reach",
+        "runtimes need signals, and the process view limits their targets",
         """
         rt_sigaction rt_sigprocmask rt_sigreturn rt_sigpending rt_sigtimedwait rt_sigsuspend
         rt_sigqueueinfo rt_tgsigqueueinfo sigaltstack kill tkill tgkill pause signalfd signalfd4
@@ -112,7 +112,7 @@ ALLOWED_FROM_TIGHT = (
         """,
     ),
     Group(
-        "asks about the process and the machine",
+        "reads facts about the process and the machine",
         Filter.TIGHT,
         "it changes nothing",
         """
@@ -125,7 +125,7 @@ ALLOWED_FROM_TIGHT = (
     Group(
         "uses sockets",
         Filter.TIGHT,
-        "the family is decided when the socket is made",
+        "the filter decides about the family when the socket is made",
         """
         socket socketpair bind listen accept accept4 connect getsockname getpeername getsockopt
         setsockopt sendto recvfrom sendmsg recvmsg sendmmsg recvmmsg shutdown
@@ -134,13 +134,13 @@ ALLOWED_FROM_TIGHT = (
     Group(
         "changes the execution domain",
         Filter.TIGHT,
-        "asking is harmless, and few domains may be set",
+        "a query is harmless, and few domains may be set",
         "personality",
     ),
     Group(
         "is the kernel's own trampoline for tracing",
         Filter.TIGHT,
-        "tracing the program from outside makes the kernel enter it; called by hand it is only a fault",
+        "the kernel enters it when the program is traced from outside; called by hand, it only faults",
         "uretprobe uprobe",
     ),
 )
@@ -165,7 +165,7 @@ ALLOWED_FROM_STANDARD = (
     Group(
         "changes the caller's own identity",
         Filter.STANDARD,
-        "without a capability and with no_new_privs it can only give rights up",
+        "without a capability and with no_new_privs it can only drop rights",
         "setuid setgid setreuid setregid setresuid setresgid setfsuid setfsgid setgroups capset",
     ),
     Group(

@@ -1,7 +1,7 @@
 """Load a seccomp program into the calling process.
 
-This is the only module that the side inside the sandbox needs: it imports no tables, so that it starts at
-once. Programs are built by the caller (`filters.build`) and arrive here as bytes.
+The side inside the sandbox needs only this module. It imports no tables, so that it starts at once. The caller builds
+programs (`filters.build`), and passes them here as bytes.
 """
 
 from __future__ import annotations
@@ -36,29 +36,31 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def install(program: bytes) -> None:
-    """Confine every thread of this process, and all it starts, to `program`, for good.
+    """Permanently confine every thread of this process, and all it starts, to `program`.
 
-    Sets no_new_privs first: without it the kernel lets only the privileged load a filter, and a setuid
+    This function sets no_new_privs first. Without it, only a privileged process may load a filter, because a setuid
     program would run under a filter that it does not expect.
     """
     unwilling = _load(program, _FLAG_TSYNC)
     if unwilling:
-        raise OSError(errno.ESRCH, f"thread {unwilling} runs under a filter of its own; nothing was loaded")
+        raise OSError(errno.ESRCH, f"thread {unwilling} runs under another filter; nothing was loaded")
 
 
 def install_with_listener(program: bytes) -> int:
-    """Like `install`; returns the descriptor on which a supervisor receives NOTIFY calls.
+    """Do the same as `install`; return the descriptor on which a supervisor receives NOTIFY calls.
 
-    The descriptor is close-on-exec. While it is open, a call that the program answers with NOTIFY waits
-    for the supervisor; once all copies are closed, such a call fails with ENOSYS. A process can have one
-    listener only (EBUSY). Needs Linux 5.7.
+    The descriptor is close-on-exec. While it is open, a call that the program answers with NOTIFY waits for the
+    supervisor. Once all copies are closed, such a call fails with ENOSYS. A process can have one listener only (EBUSY).
+    Needs Linux 5.7.
     """
     return _load(program, _FLAG_TSYNC | _FLAG_TSYNC_ESRCH | _FLAG_NEW_LISTENER)
 
 
 def loading(program: bytes, *, listening: bool = False) -> tuple[Any, ...]:
-    """The arguments of syscall(2) with which `install`, or `install_with_listener`, confines a process that has one
-    thread and no_new_privs set."""
+    """Return the arguments of syscall(2) by which `install`, or `install_with_listener`, confines a process.
+
+    The process must have one thread, and no_new_privs set.
+    """
     length = len(program) // _INSTRUCTION_SIZE
     flags = _FLAG_NEW_LISTENER if listening else 0
     number = _SECCOMP_NUMBER[os.uname().machine]
@@ -67,7 +69,7 @@ def loading(program: bytes, *, listening: bool = False) -> tuple[Any, ...]:
 
 
 def notification_sizes() -> tuple[int, int]:
-    """The kernel's sizes of struct seccomp_notif and struct seccomp_notif_resp."""
+    """Return the kernel's sizes of struct seccomp_notif and struct seccomp_notif_resp."""
     sizes = _Sizes()
     _seccomp(_GET_NOTIF_SIZES, 0, ctypes.byref(sizes))
     return sizes.notice, sizes.reply
@@ -76,7 +78,7 @@ def notification_sizes() -> tuple[int, int]:
 def _load(program: bytes, flags: int) -> int:
     length, rest = divmod(len(program), _INSTRUCTION_SIZE)
     if rest or not length:
-        raise ValueError(f"{len(program)} bytes are no seccomp program")
+        raise ValueError(f"{len(program)} bytes are not a seccomp program")
     if _libc.prctl(_PR_SET_NO_NEW_PRIVS, *map(ctypes.c_ulong, (1, 0, 0, 0))):
         raise _error("prctl(PR_SET_NO_NEW_PRIVS)")
     return _seccomp(_SET_MODE_FILTER, flags, ctypes.byref(_Program(length, program)))

@@ -1,7 +1,7 @@
 """The supervisor's side of a filter built with ``notify=True``: learn which call was refused, and refuse it.
 
-The supervisor only ever answers with an errno. It never lets a call continue: what the call's pointers
-point to can change between the look and the call, so "continue" would be no check at all.
+The supervisor always answers with an errno. It never lets a call continue: memory behind the call's pointers may change
+between the check and the call, so "continue" would be no check at all.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _sizes: list[tuple[int, int]] = []
 
 
 def receive(listener: int) -> Notification | None:
-    """Wait for the next call; None if the caller was killed or interrupted in the meantime.
+    """Wait for the next call; return None if its caller was killed or interrupted in the meantime.
 
     The listener polls readable when a call waits, and reports a hang-up once no process uses the filter.
     """
@@ -55,7 +55,7 @@ def receive(listener: int) -> Notification | None:
 
 
 def is_waiting(listener: int, notification: Notification) -> bool:
-    """Whether the call still waits, so that what was read about `pid` since was about the same process."""
+    """Return whether the call still waits. If so, anything read about `pid` until now belongs to the same process."""
     try:
         fcntl.ioctl(listener, _IS_VALID, struct.pack("<Q", notification.id))
     except FileNotFoundError:
@@ -64,7 +64,7 @@ def is_waiting(listener: int, notification: Notification) -> bool:
 
 
 def refuse(listener: int, notification: Notification, code: int = errno.EPERM) -> bool:
-    """Make the call fail with errno `code`; False if the caller is gone or was interrupted."""
+    """Make the call fail with errno `code`; return False if the caller is gone or was interrupted."""
     if code <= 0:
         raise ValueError(f"a refusal needs an errno above zero, not {code}")
     buffer = bytearray(_struct_sizes()[1])
@@ -77,7 +77,7 @@ def refuse(listener: int, notification: Notification, code: int = errno.EPERM) -
 
 
 def _struct_sizes() -> tuple[int, int]:
-    """The sizes of a notice and of a reply, which the kernel is asked for once."""
+    """Return the sizes of a notice and of a reply. The kernel is asked only once."""
     if not _sizes:
         notice, reply = notification_sizes()
         _sizes.append((max(notice, _NOTICE.size), max(reply, _REPLY.size)))

@@ -1,4 +1,4 @@
-"""A filter of the user's own: added to one of ours, or in its place."""
+"""Combine a filter of the user's own with one of stockade's: in addition to it, or in its place."""
 
 from stockade.linux.seccomp import syscalls
 from stockade.linux.seccomp.filters import closing
@@ -16,8 +16,8 @@ _SCHEDULING = (
     "ioprio_set",
 )
 _PERMISSIVE = ("ioctl", "prlimit64", "setrlimit", "socket", "socketpair", *_SCHEDULING)
-# What leads around a filter, or past another guarantee: nobody adds it by a list of names. The queue's calls
-# and the flags in memory are never shown to a filter, so to allow these is to allow what stays closed here.
+# Calls that lead around a filter or past another guarantee, so an added file cannot allow them. A filter never sees
+# calls in an io_uring queue, nor flags in memory; to allow these would allow everything that stays closed here.
 _STAYS_CLOSED = {
     **{name: ARGUMENT_RULES[name].rules[Filter.PERMISSIVE] for name in _PERMISSIVE},
     "clone": ARGUMENT_RULES["clone"].rules[Filter.STANDARD],
@@ -26,7 +26,7 @@ _STAYS_CLOSED = {
     **dict.fromkeys(("io_uring_setup", "io_uring_enter", "io_uring_register"), always(REFUSE)),
 }
 
-# What the last steps before the guest's program need, and to start a program at all.
+# Calls that the last steps before the guest's program need, and that every program start needs.
 _NEEDED = """
 sendto sendmsg recvfrom openat mkdir mkdirat chmod fchmodat write read close stat fstat newfstatat mmap munmap mremap
 mprotect brk futex prlimit64 getrusage clock_gettime rt_sigaction rt_sigprocmask execve exit_group
@@ -34,17 +34,17 @@ mprotect brk futex prlimit64 getrusage clock_gettime rt_sigaction rt_sigprocmask
 
 
 def added(ours: Table, own: Table) -> Table:
-    """Allow what either allows, but of `own` nothing that stays closed."""
+    """Return a table that allows what either table allows, except for calls of `own` that stay closed."""
     return ours.widened_by(closing(ours.arch, _STAYS_CLOSED).narrowed_by(own))
 
 
 def stays_closed(table: Table, nr: int, args: tuple[int, ...]) -> bool:
-    """Whether no file that is added could allow this call."""
+    """Return whether this call stays refused whatever file is added."""
     return closing(table.arch, _STAYS_CLOSED).decide(nr, args) not in PASSING
 
 
 def lacking(table: Table) -> list[str]:
-    """The calls that a sandbox cannot start a program without, and that `table` refuses whatever the arguments."""
+    """Return the calls that every sandbox start needs, and that `table` refuses for all arguments."""
     numbers = syscalls.numbers(table.arch)
     return [
         name for name in _NEEDED.split() if name in numbers and not table.rules[numbers[name]].actions & set(PASSING)

@@ -1,7 +1,7 @@
 """The groups that the tight and the standard filter refuse.
 
-`why` reads after "refused because". A group with ``since=PERMISSIVE`` is allowed by that filter: for
-debuggers, nested sandboxes and container tools, inside namespaces of their own.
+`why` completes a sentence after "refused because". The permissive filter allows groups with ``since=PERMISSIVE``, for
+debuggers, nested sandboxes and container tools inside their own namespaces.
 """
 
 from stockade.linux.seccomp.groups import Filter, Group
@@ -18,7 +18,7 @@ REFUSED_BY_STANDARD = (
     Group(
         "changes what is mounted and where the root is",
         Filter.PERMISSIVE,
-        "the mount view is what hides the host's files, and it must stay as it was set up",
+        "the mount view hides the host's files, and must stay unchanged",
         """
         mount umount2 fsopen fsconfig fsmount fspick move_mount open_tree open_tree_attr mount_setattr
         pivot_root chroot
@@ -36,7 +36,7 @@ REFUSED_BY_STANDARD = (
     Group(
         "makes file handles",
         Filter.PERMISSIVE,
-        "a handle names a file outside any mount view and serves only those who may open handles",
+        "a handle names a file outside any mount view, and only programs that may open handles need it",
         "name_to_handle_at",
     ),
     Group(
@@ -65,14 +65,14 @@ REFUSED_BY_ALL = (
     Group(
         "runs the old asynchronous file interface",
         None,
-        "a guest could take all of the places that the whole machine has (fs.aio-max-nr); hardly any program uses it, "
-        "those that do fall back, and it is kernel code with a long list of bugs",
+        "a guest could use up the whole machine's limit on requests (fs.aio-max-nr); hardly any program uses it, "
+        "those that do can fall back, and its kernel code has a long list of bugs",
         "io_setup io_destroy io_submit io_cancel io_getevents io_pgetevents",
     ),
     Group(
         "loads programs into the kernel or counts its events",
         None,
-        "verifier and event code are a large attack surface, and what they observe is the whole machine",
+        "verifier and event code are a large attack surface, and they observe the whole machine",
         "bpf perf_event_open",
     ),
     Group(
@@ -88,7 +88,7 @@ REFUSED_BY_ALL = (
         "keyctl add_key request_key",
     ),
     Group(
-        "makes memory that nobody else can read",
+        "makes memory that no other process can read",
         None,
         "it is locked, hidden even from the kernel, and stops the machine from hibernating",
         "memfd_secret",
@@ -118,27 +118,27 @@ REFUSED_BY_ALL = (
         "open_by_handle_at",
     ),
     Group(
-        "watches or vetoes the file accesses of others",
+        "watches or vetoes file accesses of other processes",
         None,
-        "it sees accesses on whole mounts, also those that other processes make",
+        "it sees accesses on whole mounts, including those of other processes",
         "fanotify_init fanotify_mark",
     ),
     Group(
         "sets security-module attributes",
         None,
-        "confinement is set up before the guest starts and is not the guest's to change",
+        "confinement is set up before the guest starts, and the guest may not change it",
         "lsm_set_self_attr",
     ),
     Group(
         "reaches hardware and old processor modes",
         None,
-        "programs of today have no use for it, and it opens rarely tested kernel code",
+        "modern programs do not need it, and it exposes rarely tested kernel code",
         "iopl ioperm modify_ldt",
     ),
     Group(
         "is obsolete",
         None,
-        "no program of today needs it, and old code is where old bugs are",
+        "no modern program needs it, and old kernel code has old bugs",
         "uselib ustat sysfs remap_file_pages",
     ),
     Group(

@@ -1,9 +1,8 @@
 """Rules on the arguments of calls that a filter allows in part.
 
-Only registers can be judged: what an argument points to may change after the filter has looked.
-Where the kernel takes an ``int``, only the low 32 bits are compared, because only they reach it: with all
-64 compared, TIOCSTI with a high bit set is "not TIOCSTI" to the filter and TIOCSTI to the kernel
-(CVE-2019-10063).
+A filter can judge registers only: memory behind a pointer may change after the check. If the kernel takes an ``int``,
+only the low 32 bits are compared, because only they reach it. With all 64 compared, TIOCSTI with a high bit set is "not
+TIOCSTI" to the filter, and TIOCSTI to the kernel (CVE-2019-10063).
 """
 
 import errno
@@ -31,7 +30,7 @@ from stockade.linux.seccomp.table import (
 
 @dataclass(frozen=True, slots=True)
 class ArgumentRule:
-    """The rule of each filter that narrows a call; `why` reads after "except"."""
+    """The rule of each filter that narrows a call. `why` completes a sentence after "except"."""
 
     why: str
     rules: Mapping[Filter, Rule]
@@ -39,7 +38,7 @@ class ArgumentRule:
 
 _NO_FAMILY = answer(errno.EAFNOSUPPORT)
 
-# CLONE_NEW{NS,CGROUP,UTS,IPC,USER,PID,NET}; CLONE_NEWTIME cannot be asked of clone.
+# CLONE_NEW{NS,CGROUP,UTS,IPC,USER,PID,NET}; clone does not take CLONE_NEWTIME.
 _NEW_NAMESPACES = 0x7E02_0000
 _CLONE_PARENT = 0x8000
 _CLONE_THREAD = 0x1_0000
@@ -64,7 +63,7 @@ def _netlink(protocol: int) -> tuple[Condition, ...]:
 
 
 def _socket(*netlink_protocols: int) -> Rule:
-    """UNIX, IPv4 and IPv6 and some netlink; AF_INET with SOCK_PACKET is AF_PACKET by its old name."""
+    """Allow UNIX, IPv4, IPv6 and some netlink. AF_INET with SOCK_PACKET is the old name of AF_PACKET."""
     packet = Clause((low(0, _AF_INET), bits(1, _SOCK_TYPE_MASK, _SOCK_PACKET)), _NO_FAMILY)
     families = ((low(0, family),) for family in (_AF_UNIX, _AF_INET, _AF_INET6))
     allowed = allow_if(*families, *map(_netlink, netlink_protocols), otherwise=_NO_FAMILY)
@@ -108,13 +107,13 @@ _PRETEND = answer(0)  # the call returns 0 and changes nothing
 # limit to 0 for their own safety give up if that fails, so the filter answers them with success.
 # A call that also asks for the old limit is refused: the answer would leave the caller's buffer unfilled.
 _PRLIMIT = ArgumentRule(
-    "for another process, whose limits are not the guest's to change; the limit on core files stays as it is, and "
-    "the answer to a plain change of it is success",
+    "for another process, whose limits the guest may not change; the limit on core files stays unchanged, and "
+    "a plain change of it gets success as the answer",
     dict.fromkeys(
         Filter,
         Rule(
             (
-                Clause((Condition(0, Op.NE, 0),), REFUSE),  # both halves: nothing but zero
+                Clause((Condition(0, Op.NE, 0),), REFUSE),  # all 64 bits: only zero is allowed
                 Clause((low(1, _RLIMIT_CORE), Condition(2, Op.NE, 0), Condition(3, Op.NE, 0)), REFUSE),
                 Clause((low(1, _RLIMIT_CORE), Condition(2, Op.NE, 0)), _PRETEND),
             ),
@@ -123,7 +122,7 @@ _PRLIMIT = ArgumentRule(
     ),
 )
 _SETRLIMIT = ArgumentRule(
-    "for the limit on core files, which stays as it is: the answer is success",
+    "for the limit on core files, which stays unchanged: the answer is success",
     dict.fromkeys((Filter.STANDARD, Filter.PERMISSIVE), refuse_if((low(0, _RLIMIT_CORE),), action=_PRETEND)),
 )
 
@@ -132,10 +131,10 @@ _PRIO_USER, _IOPRIO_WHO_USER = 2, 3
 
 
 def _protect_init(*others: tuple[Condition, ...], pid: int) -> ArgumentRule:
-    """The init may have the guest's uid, which is all that the kernel asks for; each spelling of its pid is refused."""
+    """Refuse every spelling of init's pid. Init may have the guest's uid, and the kernel asks for no more."""
     rule = refuse_if((low(pid, _INIT),), *others)
     return ArgumentRule(
-        "for the sandbox's own init: one that hardly runs cannot end the guest in time",
+        "for the sandbox's own init, because an init that hardly runs cannot end the guest in time",
         {Filter.STANDARD: rule, Filter.PERMISSIVE: rule},
     )
 
@@ -145,30 +144,31 @@ def _protect_init(*others: tuple[Condition, ...], pid: int) -> ArgumentRule:
 _PLAIN_PRCTLS = (2, 3, 15, 16, 21, 23, 38, 39, 0x5356_4D41)
 
 _PRCTL = ArgumentRule(
-    "what a plain program does not need: the tight filter allows names, no_new_privs and questions",
+    "for options that a plain program does not need: the tight filter allows names, no_new_privs and queries",
     {Filter.TIGHT: allow_if(*((low(0, option),) for option in _PLAIN_PRCTLS))},
 )
 
-# PER_LINUX, the question, and ADDR_NO_RANDOMIZE: it weakens only the caller's own address space, and
-# sanitizers and debuggers run themselves again with it.
-_QUESTION = 0xFFFF_FFFF
-_PERSONALITIES = (0, _QUESTION, 0x0004_0000)
+# PER_LINUX, the query, and ADDR_NO_RANDOMIZE. The last one weakens only the caller's own address space, and sanitizers
+# and debuggers use it to run themselves again.
+_QUERY = 0xFFFF_FFFF
+_PERSONALITIES = (0, _QUERY, 0x0004_0000)
 _OLD_NAMES = (0x8, 0x2_0000, 0x2_0008)  # PER_LINUX32, UNAME26 and both: setarch
 
 _PERSONALITY = ArgumentRule(
     "domains that make memory executable or map page zero, which turns small kernel bugs into large ones",
     {
-        Filter.TIGHT: allow_if((low(0, _QUESTION),)),
+        Filter.TIGHT: allow_if((low(0, _QUERY),)),
         Filter.STANDARD: allow_if(*((low(0, value),) for value in _PERSONALITIES)),
         Filter.PERMISSIVE: allow_if(*((low(0, value),) for value in (*_PERSONALITIES, *_OLD_NAMES))),
     },
 )
 
 _SETUID_BITS = 0o6000  # S_ISUID | S_ISGID
-_CREATING = 0o100 | 0o20000000  # O_CREAT | __O_TMPFILE; without them the mode is not looked at
+_CREATING = 0o100 | 0o20000000  # O_CREAT | __O_TMPFILE; without them the kernel ignores the mode
 _FILE_TYPE, _CHARACTER_DEVICE, _BLOCK_DEVICE = 0o170000, 0o020000, 0o060000
 _SETUID_WHY = (
-    "with setuid or setgid bits, because a file that outlives the run would lend its owner's rights to whoever runs it"
+    "with setuid or setgid bits, because a file that outlives the run would give its owner's rights to everyone who "
+    "runs it"
 )
 
 
@@ -187,7 +187,7 @@ def _plain_node(mode: int) -> Rule:
 
 
 def _strict(why: str, rule: Rule) -> ArgumentRule:
-    """The same rule in the tight and the standard filter."""
+    """Return the same rule for the tight and the standard filter."""
     return ArgumentRule(why, {Filter.TIGHT: rule, Filter.STANDARD: rule})
 
 
@@ -217,7 +217,7 @@ ARGUMENT_RULES: Mapping[str, ArgumentRule] = {
     "mknodat": _strict(_SETUID_WHY + ", and devices", _plain_node(2)),
 }
 
-# System V IPC and message queues have no owner but a user; the others look into other processes.
+# System V IPC and message queues are separated by user only; the other calls look into other processes.
 _OF_THE_HOST = """
 shmget shmat shmctl semget semop semctl semtimedop msgget msgsnd msgrcv msgctl mq_open mq_unlink keyctl add_key
 request_key ptrace process_vm_readv process_vm_writev pidfd_getfd kcmp perf_event_open move_pages migrate_pages
@@ -233,7 +233,7 @@ getxattr lgetxattr fgetxattr getxattrat listxattr llistxattr flistxattr listxatt
 _WATCHING = "inotify_init inotify_init1 inotify_add_watch"
 _MOUNTS = "statmount listmount"
 _CONNECTING = "bind listen connect accept accept4"
-# F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE, F_NOTIFY: signals to others by way of a pipe, and news of other files
+# F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE, F_NOTIFY: signals to others through a pipe, and events of other files
 _FCNTL_OF_OTHERS = (8, 10, 15, 1024, 1026)
 _SCHEDULING = "sched_setscheduler sched_setparam sched_setattr sched_setaffinity"
 _SIGNALLING = "tkill tgkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_send_signal"
@@ -245,17 +245,17 @@ def _each(names: str, rule: Rule) -> dict[str, Rule]:
     return dict.fromkeys(names.split(), rule)
 
 
-# For a guest without namespaces of its own: what Landlock and file permissions leave open of the host.
+# For a guest without namespaces: refuse the access to the host that Landlock and file permissions leave open.
 SHARED_HOST: Mapping[str, Rule] = {
     **_each(_OF_THE_HOST, always(REFUSE)),
     **_each(_SCHEDULING, _ONLY_ITSELF),
-    **_each(_METADATA, always(REFUSE)),  # times and some attributes take no more than leave to write
-    # As on a file system that has none of these, or a kernel that does not know the call: programs ask often.
+    **_each(_METADATA, always(REFUSE)),  # write permission is enough for times and some attributes
+    # The answer of a file system without them, or of a kernel without the call: programs ask often.
     **_each(_ATTRIBUTES, always(answer(errno.EOPNOTSUPP))),
     **_each(_MOUNTS, always(UNIMPLEMENTED)),
     **_each(_WATCHING, always(REFUSE)),
     "fcntl": refuse_if(*((low(1, command),) for command in _FCNTL_OF_OTHERS)),
-    "ioctl": allow_if(*((low(1, request),) for request in _PLAIN_IOCTLS)),  # of files there are many, attributes too
+    "ioctl": allow_if(*((low(1, request),) for request in _PLAIN_IOCTLS)),  # files have many, even for attributes
     "prlimit64": allow_if((Condition(0, Op.EQ, 0),)),
     "setpriority": allow_if((low(0, 0), low(1, 0))),  # PRIO_PROCESS, itself
     "ioprio_set": allow_if((low(0, 1), low(1, 0))),  # IOPRIO_WHO_PROCESS, itself
@@ -270,24 +270,26 @@ NO_NETWORK: Mapping[str, Rule] = {
         otherwise=answer(errno.EACCES),
     ),
 }
-"""A network namespace would leave the families; here none is left but pairs of sockets without a name."""
+"""Without a network namespace, only connected pairs of unnamed sockets remain. A namespace would keep the families."""
 NO_UNIX_SOCKETS: Mapping[str, Rule] = {
     "socket": refuse_if((low(0, _AF_UNIX),), action=answer(errno.EACCES)),
     "socketpair": NO_NETWORK["socketpair"],
     **_each("io_uring_setup io_uring_enter io_uring_register", always(REFUSE)),  # a queue can make and connect sockets
 }
-"""For a guest that sees folders of the host: a read-only mount refuses no connection to a socket in one of them, and a
-filter cannot see the address in a connection."""
+"""For a guest that sees folders of the host. A read-only mount refuses no connection to a socket in such a folder, and
+a filter cannot see the address of a connection.
+"""
 NO_SIGNALS: Mapping[str, Rule] = {**_each(_SIGNALLING, always(REFUSE)), "kill": _ONLY_ITSELF}
-"""For a guest that has the caller's own uid, where no Landlock domain holds back its signals: its own group is left."""
+"""For a guest with the caller's own uid, without a Landlock domain that confines signals: only its own group remains.
+"""
 
 WATCHING: Mapping[str, Rule] = _each(_WATCHING, always(REFUSE))
-"""For a guest with its caller's uid in a user namespace whose counts cannot be bounded: one that an engine makes."""
+"""For a guest with its caller's uid, in a user namespace that an engine makes and whose counts cannot be bounded."""
 
 _MAP_SHARED, _MAP_ANONYMOUS = 0x01, 0x20  # MAP_SHARED_VALIDATE has the bit of MAP_SHARED
 
-# For hosts without a memory cgroup: memory that no process's own limits count.
-SHARED_MEMORY_WHY = "memory shared without a file is counted by no process's own limits"
+# For hosts without a memory cgroup: refuse memory that no process's own limits count.
+SHARED_MEMORY_WHY = "no process's own limits count memory that is shared without a file"
 SHARED_MEMORY: Mapping[str, Rule] = {
     "mmap": refuse_if((bits(3, _MAP_SHARED | _MAP_ANONYMOUS, _MAP_SHARED | _MAP_ANONYMOUS),)),
     "memfd_create": always(REFUSE),
@@ -297,11 +299,11 @@ SHARED_MEMORY: Mapping[str, Rule] = {
 _OFD_SETLK, _OFD_SETLKW = 37, 38
 _MAP_HUGETLB, _MFD_HUGETLB, _SHM_HUGETLB = 0x4_0000, 0x4, 0o4000
 
-# The pool of huge pages is the host's, and no control group for memory counts what is taken from it. Each call gets the
-# answer of a host without a pool, so programs fall back to ordinary pages. Transparent huge pages need none of this.
-# Nothing counts a memory policy either, and a process may have one for each of its mappings. Locks of an open file
-# description belong to no process in the kernel's list, so the warden could not tell whose they are; fcntl answers as
-# before Linux 3.15.
+# The pool of huge pages belongs to the host, and no memory control group counts what is taken from it. Each call gets
+# the answer of a host without a pool, so programs fall back to ordinary pages. Transparent huge pages need no rule. No
+# limit counts memory policies either, and a process may have one for each of its mappings. In the kernel's list, locks
+# of an open file description belong to no process, so the warden could not attribute them. fcntl answers as before
+# Linux 3.15.
 UNCOUNTED_WHY = (
     "no limit counts what it takes: huge pages that the host has reserved, policies for NUMA nodes, or locks that "
     "belong to no process"

@@ -1,8 +1,8 @@
 """System-call numbers of x86_64 and aarch64, up to Linux 6.18.
 
-Each architecture is a few runs of consecutive numbers, written as the names in order. A number
-outside them is unknown, and every filter answers it with ENOSYS. Unit tests compare the x86_64
-numbers with the kernel headers of the machine.
+Each architecture consists of a few runs of consecutive numbers, written as the names in order. A number outside of the
+runs is unknown, and every filter answers it with ENOSYS. Unit tests compare the x86_64 numbers with the kernel headers
+of the machine.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ class Arch(StrEnum):
 
     @property
     def audit(self) -> int:
-        """The AUDIT_ARCH_* value that the kernel reports for a native 64-bit system call."""
+        """Return the AUDIT_ARCH_* value that the kernel reports for a native 64-bit system call."""
         return {Arch.X86_64: 0xC000003E, Arch.AARCH64: 0xC00000B7}[self]
 
 

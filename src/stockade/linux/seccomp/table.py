@@ -1,7 +1,7 @@
-"""A filter as data: which system call, with which arguments, gets which answer.
+"""A filter as data: the answer to each system call with its arguments.
 
-A `Table` is the meaning of a filter; the BPF bytes built from it (`tree.py`) must agree with
-`Table.decide` for every input, and tests hold them to it.
+A `Table` defines the meaning of a filter. The BPF bytes built from it (`tree.py`) must agree with `Table.decide` for
+every input, and tests check this.
 """
 
 import errno
@@ -28,7 +28,7 @@ MAX_ERRNO = 4095
 
 
 def answer(code: int) -> int:
-    """The action that makes a system call fail with errno `code`, without running it."""
+    """Return the action that makes a system call fail with errno `code`, without running it."""
     if not 0 <= code <= MAX_ERRNO:
         raise ValueError(f"errno {code} is outside 0..{MAX_ERRNO}")
     return ERRNO | code
@@ -39,7 +39,7 @@ UNIMPLEMENTED = answer(errno.ENOSYS)
 
 
 class Op(StrEnum):
-    """How an argument is compared, always as an unsigned 64-bit number."""
+    """The comparison of an argument, always as an unsigned 64-bit number."""
 
     EQ = "=="
     NE = "!="
@@ -69,7 +69,7 @@ class Condition:
     mask: int = ALL_BITS
 
     def __post_init__(self) -> None:
-        """Reject what no program can compare."""
+        """Reject values that no program can compare."""
         if not 0 <= self.arg <= 5:
             raise ValueError(f"a system call has arguments 0 to 5, not {self.arg}")
         if not (0 <= self.value <= ALL_BITS and 0 <= self.mask <= ALL_BITS):
@@ -78,28 +78,28 @@ class Condition:
             raise ValueError(f"only == and != take a mask: {self}")
 
     def holds(self, args: Sequence[int]) -> bool:
-        """Whether the test is true of these six arguments."""
+        """Return whether the condition holds for these six arguments."""
         return _COMPARE[self.op](args[self.arg] & self.mask, self.value)
 
 
 def low(arg: int, value: int) -> Condition:
-    """The low 32 bits equal `value`: what the kernel sees of an ``int`` argument."""
+    """Return a condition: the low 32 bits, which are all that the kernel sees of an ``int`` argument, equal `value`."""
     return Condition(arg, Op.EQ, value, LOW_HALF)
 
 
 def bits(arg: int, mask: int, value: int) -> Condition:
-    """The bits under `mask` equal `value`."""
+    """Return a condition: the bits under `mask` equal `value`."""
     return Condition(arg, Op.EQ, value, mask)
 
 
 def any_bit(arg: int, mask: int) -> Condition:
-    """At least one of the bits under `mask` is set."""
+    """Return a condition: at least one of the bits under `mask` is set."""
     return Condition(arg, Op.NE, 0, mask)
 
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """If every condition holds, the action is taken."""
+    """Conditions and an action: the action is taken if every condition holds."""
 
     conditions: tuple[Condition, ...]
     action: int
@@ -107,38 +107,38 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Clauses in order, the first that holds wins; `otherwise` if none does."""
+    """Clauses in order. The first clause that holds decides; `otherwise` applies if none holds."""
 
     clauses: tuple[Clause, ...]
     otherwise: int
 
     def decide(self, args: Sequence[int]) -> int:
-        """The action for these six arguments."""
+        """Return the action for these six arguments."""
         for clause in self.clauses:
             if all(condition.holds(args) for condition in clause.conditions):
                 return clause.action
         return self.otherwise
 
     def map(self, change: Callable[[int], int]) -> "Rule":
-        """The same rule with every action changed."""
+        """Return the same rule with every action changed."""
         clauses = tuple(replace(c, action=change(c.action)) for c in self.clauses)
         return Rule(clauses, change(self.otherwise))
 
     def narrowed_by(self, other: "Rule") -> "Rule":
-        """Ask this rule first and, where it allows, let `other` decide."""
+        """Return a rule that asks this rule first and, if it allows the call, lets `other` decide."""
         whole = (*self.clauses, Clause((), self.otherwise))
         clauses = tuple(part for clause in whole for part in _narrow(clause, other))
         return Rule(clauses[:-1], clauses[-1].action)
 
     def widened_by(self, other: "Rule") -> "Rule":
-        """Ask this rule first and, where it refuses, allow what `other` allows."""
+        """Return a rule that asks this rule first and, if it refuses the call, allows what `other` allows."""
         whole = (*self.clauses, Clause((), self.otherwise))
         clauses = tuple(part for clause in whole for part in _widen(clause, other))
         return Rule(clauses[:-1], clauses[-1].action)
 
     @property
     def actions(self) -> frozenset[int]:
-        """Every action that the rule may take: nothing comes after a clause without a condition."""
+        """Return every action that the rule may take. A clause without a condition hides all later ones."""
         found = []
         for clause in (*self.clauses, Clause((), self.otherwise)):
             found.append(clause.action)
@@ -164,27 +164,27 @@ def _widen(clause: Clause, other: Rule) -> tuple[Clause, ...]:
 
 
 def always(action: int) -> Rule:
-    """A rule that does not look at the arguments."""
+    """Return a rule that ignores the arguments."""
     return Rule((), action)
 
 
 def allow_if(*alternatives: tuple[Condition, ...], otherwise: int = REFUSE) -> Rule:
-    """Allow when every condition of one alternative holds."""
+    """Return a rule that allows a call if every condition of one alternative holds."""
     return Rule(tuple(Clause(conditions, ALLOW) for conditions in alternatives), otherwise)
 
 
 def refuse_if(*alternatives: tuple[Condition, ...], action: int = REFUSE) -> Rule:
-    """Refuse when every condition of one alternative holds."""
+    """Return a rule that refuses a call if every condition of one alternative holds."""
     return Rule(tuple(Clause(conditions, action) for conditions in alternatives), ALLOW)
 
 
 @dataclass(frozen=True)
 class Table:
-    """The whole decision of one filter on one architecture.
+    """All decisions of one filter on one architecture.
 
-    `rules` has the numbers that somebody decided about; any other number gets `unknown`, which
-    covers new system calls and the x32 range. A call through another architecture's entry
-    (``int 0x80`` on x86_64) gets `foreign`: its numbers mean different calls.
+    `rules` has the numbers with an explicit decision. Any other number gets `unknown`, which covers new system calls
+    and the x32 range. A call through another architecture's entry (``int 0x80`` on x86_64) gets `foreign`, because its
+    numbers mean different calls.
     """
 
     arch: Arch
@@ -193,38 +193,40 @@ class Table:
     foreign: int = KILL_PROCESS
 
     def decide(self, nr: int, args: Sequence[int] = (0,) * 6, audit: int | None = None) -> int:
-        """The action for one call: `nr` as unsigned 32 bits, six unsigned 64-bit arguments."""
+        """Return the action for one call: `nr` as unsigned 32 bits, six unsigned 64-bit arguments."""
         if audit is not None and audit != self.arch.audit:
             return self.foreign
         rule = self.rules.get(nr)
         return self.unknown if rule is None else rule.decide(args)
 
     def map(self, change: Callable[[int], int]) -> "Table":
-        """The same table with every action changed, also those of unknown and foreign calls."""
+        """Return the same table with every action changed, including those of unknown and foreign calls."""
         rules = {nr: rule.map(change) for nr, rule in self.rules.items()}
         return Table(self.arch, rules, change(self.unknown), change(self.foreign))
 
     def refusals(self) -> dict[int, int]:
-        """The errno that each refused call gets, by number; the lowest, where a call's arguments decide which.
+        """Return the errno of each refused call, by number. If it depends on the arguments, the lowest one counts.
 
-        ENOSYS is no refusal in this sense: programs take the call for missing, and use another.
+        ENOSYS does not count as a refusal: programs assume that the call is missing, and use another.
         """
         found = {nr: [a - ERRNO for a in rule.actions if _refuses(a)] for nr, rule in self.rules.items()}
         return {nr: min(codes) for nr, codes in found.items() if codes}
 
     def with_notify(self) -> "Table":
-        """Ask a supervisor about each call of `refusals`, so that it can name it and refuse it in our stead."""
+        """Return a table that asks a supervisor about each call of `refusals`, so that the supervisor can name and
+        refuse it.
+        """
         codes = self.refusals()
         rules = {nr: rule.map(_asking(codes[nr])) if nr in codes else rule for nr, rule in self.rules.items()}
         return replace(self, rules=rules)
 
     def widened_by(self, other: "Table") -> "Table":
-        """Allow what either table allows; where both refuse, this one's answer stands."""
+        """Return a table that allows what either table allows. If both refuse, this table's answer stands."""
         rules = {nr: rule.widened_by(other.rules.get(nr, always(other.unknown))) for nr, rule in self.rules.items()}
         return replace(self, rules=rules)
 
     def narrowed_by(self, other: "Table") -> "Table":
-        """Allow only what both tables allow; where this one refuses, its answer stands."""
+        """Return a table that allows only what both tables allow. If this table refuses, its answer stands."""
         if other.arch != self.arch:
             raise ValueError(f"cannot combine a table for {self.arch} with one for {other.arch}")
         rules = {nr: rule.narrowed_by(other.rules.get(nr, always(other.unknown))) for nr, rule in self.rules.items()}

@@ -1,7 +1,7 @@
-"""From a table to a program: a balanced binary search over ranges of system-call numbers.
+"""Compile a table to a program: a balanced binary search over ranges of system-call numbers.
 
-The kernel runs the program once for every number while it loads it (to learn which calls are always
-allowed), so a chain of comparisons costs its length several hundred times over; a tree costs its depth.
+While loading, the kernel runs the program once for every number, to learn which calls are always allowed. A chain of
+comparisons would cost its length several hundred times over; a tree costs only its depth.
 """
 
 from stockade.linux.seccomp import bpf
@@ -18,7 +18,7 @@ _Span = tuple[int, Node]  # the first number of a range, and where the range goe
 
 
 def compile_table(table: Table) -> bytes:
-    """The seccomp program for `table`; equal tables give equal bytes."""
+    """Return the seccomp program for `table`; equal tables give equal bytes."""
     graph = Graph()
     spans = _spans(graph, table)
     native = graph.load(_NR, _search(graph, spans))
@@ -28,7 +28,7 @@ def compile_table(table: Table) -> bytes:
 
 
 def _spans(graph: Graph, table: Table) -> list[_Span]:
-    """All numbers as ranges with one target each, in order, the first from 0."""
+    """Return all numbers as ranges with one target each, in order, the first from 0."""
     unknown = always(table.unknown)
     edges = {0} | {edge for nr in table.rules for edge in (nr, nr + 1)}
     spans: list[_Span] = []
@@ -52,7 +52,7 @@ def _search(graph: Graph, spans: list[_Span]) -> Node:
 
 
 def _is_exception(spans: list[_Span]) -> bool:
-    """One number between two ranges that go to the same place."""
+    """Return whether the spans are a single number between two ranges with the same target."""
     (_, before), (number, _), (end, after) = spans
     return before == after and end == number + 1
 
@@ -91,7 +91,7 @@ def _equal(graph: Graph, condition: Condition, yes: Node, no: Node) -> Node:
 
 
 def _equal_half(graph: Graph, condition: Condition, shift: int, yes: Node, no: Node) -> Node:
-    """Compare 32 of the 64 bits; a half that the mask leaves out is not looked at."""
+    """Compare 32 of the 64 bits; a half that the mask leaves out needs no comparison."""
     mask, value = condition.mask >> shift & LOW_HALF, condition.value >> shift & LOW_HALF
     if mask == 0:
         return yes
@@ -102,7 +102,7 @@ def _equal_half(graph: Graph, condition: Condition, shift: int, yes: Node, no: N
 
 
 def _ordered(graph: Graph, condition: Condition, code: int, yes: Node, no: Node) -> Node:
-    """Compare the high halves; where they are equal, the low halves decide by `code`."""
+    """Compare the high halves; if they are equal, the low halves decide by `code`."""
     offset = _ARGS + 8 * condition.arg
     high, low = condition.value >> 32, condition.value & LOW_HALF
     equal = graph.load(offset, graph.branch(code, low, yes, no))

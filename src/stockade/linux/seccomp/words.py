@@ -1,4 +1,4 @@
-"""Plain words for a system call that a filter met: what it does, and why it is allowed or refused."""
+"""Describe a system call in plain words: its effect, and why a filter allows or refuses it."""
 
 from stockade.linux.seccomp import syscalls
 from stockade.linux.seccomp.filters import GROUP_OF
@@ -10,11 +10,11 @@ from stockade.linux.seccomp.table import UNIMPLEMENTED
 
 
 def explain(nr: int, arch: Arch, which: Filter = Filter.STANDARD) -> str:
-    """Say what system call `nr` does and why the filter allows or refuses it, in one line."""
+    """Describe the effect of system call `nr`, and why the filter allows or refuses it, in one line."""
     name = syscalls.names(Arch(arch)).get(nr)
     if name is None:
         return (
-            f"system call {nr}: unknown; refused because a call that nobody has looked at is answered as if "
+            f"system call {nr}: unknown; refused because stockade has no rule for this call, so it is answered as if "
             "the kernel did not have it (ENOSYS), and libraries fall back"
         )
     group = GROUP_OF[name]
@@ -24,7 +24,7 @@ def explain(nr: int, arch: Arch, which: Filter = Filter.STANDARD) -> str:
 
 
 def describe(nr: int, arch: Arch) -> tuple[str, str]:
-    """Return the name of system call `nr` and what it does."""
+    """Return the name and the effect of system call `nr`."""
     name = syscalls.names(Arch(arch)).get(nr)
     if name is None:
         return f"system call {nr}", "unknown"
@@ -32,7 +32,7 @@ def describe(nr: int, arch: Arch) -> tuple[str, str]:
 
 
 def why_refused(nr: int, arch: Arch, which: str) -> str:
-    """Say why a filter refuses a known system call, with the arguments that it had."""
+    """Explain why a filter refuses a known system call with some of its arguments."""
     name = syscalls.names(Arch(arch))[nr]
     group = GROUP_OF[name]
     if Filter(which).includes(group.since):
@@ -59,7 +59,7 @@ def _refused(group: Group, which: Filter) -> str:
     return f"refused because {group.why}{answered}"
 
 
-# What a call does, where its group's words are too general to name it.
+# Descriptions of calls whose group has too general a description.
 _LINES = """
 clone: starts a thread or a process
 clone3: starts a thread or a process, with the flags in memory
@@ -83,7 +83,7 @@ io_uring_setup: makes a queue of system calls
 io_uring_enter: runs a queue of system calls
 io_uring_register: changes a queue of system calls
 userfaultfd: handles page faults in user space
-memfd_secret: makes memory that nobody else can read
+memfd_secret: makes memory that no other process can read
 open_by_handle_at: opens a file by its handle
 settimeofday: sets the clock
 clock_settime: sets a clock

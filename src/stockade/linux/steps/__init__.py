@@ -1,1 +1,1 @@
-"""The steps of a launch, by theme: each is a method ``do_NAME`` of a class that ``Stage`` is made of."""
+"""The steps of a launch, by topic. Each step is a method ``do_NAME`` of a base class of ``Stage``."""

@@ -1,4 +1,4 @@
-"""What every step has at hand, and the making of files and folders."""
+"""State that all steps share, and functions that write files and folders."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 STAGING = ("/tmp", "/run", "/mnt", "/dev/shm")
-"""Where something may be mounted for a moment: one of them is on every host."""
+"""Folders for a short-lived mount: every host has at least one of them."""
 
 
 class Steps:
-    """What differs from run to run and is no business of the launch, and what one step leaves for the next."""
+    """The state of one run that its launch does not contain, and results that one step leaves for the next."""
 
     def __init__(
         self,
@@ -28,12 +28,13 @@ class Steps:
         place: int = -1,
         status: int = -1,
     ) -> None:
-        """``uid`` and ``gid`` are the host's, as seen here; ``privileged`` tells that they must be taken on.
+        """``uid`` and ``gid`` are the guest's ids on the host; ``privileged`` means that a step must switch to them.
 
-        ``supervise`` hands a filter's listener to who answers there, ``hand_out`` the folder to collect from to who
-        collects, by descriptor: before the guest starts, so that no path of its making leads there. ``place`` and
-        ``status`` are descriptors to the keeper of a bare cell: for the name of the folder made for the run, and for
-        what an engine says of itself.
+        ``supervise`` passes a filter's listener to the warden. ``hand_out`` passes descriptors of the folder to collect
+        from. Both happen before the guest starts, so no path that the guest has made leads there.
+
+        ``place`` and ``status`` are descriptors to the reaper of an instance without namespaces. One carries the name
+        of the folder made for the run, the other carries an engine's status.
         """
         self._supervise = supervise
         self._hand_out = hand_out
@@ -53,7 +54,7 @@ class Steps:
         self._is_guest = False
 
     def do_folder(self, path: str, mode: int, owned: bool) -> None:
-        """Make a folder, with its parents; the guest's own if ``owned``."""
+        """Make a folder and its parents; ``owned`` gives the folder to the guest."""
         make_parents(path)
         os.mkdir(path)
         self._set_owner(path, mode, owned)
@@ -64,7 +65,7 @@ class Steps:
         os.symlink(target, path)
 
     def do_file(self, path: str, content: bytes, mode: int, owned: bool) -> None:
-        """Write a file; the guest's own if ``owned``."""
+        """Write a file; ``owned`` gives it to the guest."""
         make_parents(path)
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         write_all(fd, content)
@@ -86,7 +87,7 @@ class Steps:
 
 
 def write_all(fd: int, content: bytes) -> None:
-    """Write all of ``content`` to ``fd``, and close it."""
+    """Write all of ``content`` to ``fd``, and close ``fd``."""
     try:
         write_on(fd, content)
     finally:
@@ -110,7 +111,7 @@ def write_below(folder: int, name: str, content: bytes) -> None:
 
 
 def make_parents(path: str) -> None:
-    """Make the folders on the way to ``path`` that are not there."""
+    """Make the missing parent folders of ``path``."""
     parent = os.path.dirname(path)
     if parent not in ("", "/") and not os.path.isdir(parent):
         make_parents(parent)

@@ -1,4 +1,4 @@
-"""The steps of a cell without namespaces, and of one that an engine makes the sandbox of."""
+"""Steps of an instance without namespaces, and of one whose sandbox an engine builds."""
 
 from __future__ import annotations
 
@@ -12,25 +12,27 @@ _NAMES_BYTES, _NOTES_BYTES, _NOTES = 1 << 16, 1 << 24, 4096
 
 
 class HostSteps(Steps):
-    """The guest's place on the host, its identity there, and what an engine is handed."""
+    """Steps for the guest's folder on the host, its identity there, and its engine's descriptors."""
 
     def do_session(self) -> None:
-        """Leave the caller's session and keyring, and be the first to go when memory runs out."""
+        """Leave the caller's session and keyring, and become the first process that the kernel kills when memory runs
+        out.
+        """
         os.setsid()
         os.umask(0o022)
         processes.new_session_keyring()
         files.write("/proc/self/oom_score_adj", "1000")
 
     def do_place(self, path: str) -> None:
-        """Make a folder of the host for this run. The keeper, who removes it, is told first."""
+        """Make a folder of the host for this run. The reaper, which removes it, learns its name first."""
         os.write(self._place_note, os.fsencode(path))
         os.mkdir(path, 0o700)
-        if self._privileged:  # the guest may go in by its group, and nobody else
+        if self._privileged:  # the guest may enter by its group; no other user may
             os.chown(path, -1, self._gid)
             os.chmod(path, 0o710)
 
     def do_become(self) -> None:
-        """Take on the run's uid and give up every capability and the way to new ones, for good."""
+        """Take on the run's uid, and permanently give up every capability and every way to gain one."""
         if self._privileged:
             processes.empty_bounding_set()
             processes.become(self._uid, self._gid)
@@ -39,10 +41,10 @@ class HostSteps(Steps):
         self._is_guest = True
 
     def do_account(self, notes: str) -> None:
-        """Enter a mount namespace in which the run's uid has an account, for an engine that serves nobody else.
+        """Enter a mount namespace in which the run's uid has an account, for an engine that insists on one.
 
-        Its home is the root folder, which is always there (passwd(5)). The engine finds its own folder ``notes`` empty:
-        what it leaves there when it is killed goes with the namespace.
+        The account's home is the root folder, which always exists (passwd(5)). The engine's own folder ``notes`` is
+        empty here. Files that a killed engine leaves there vanish with the namespace.
         """
         libc.unshare(processes.NEW_NS)
         mounts.make_private()
@@ -62,30 +64,32 @@ class HostSteps(Steps):
         mounts.tmpfs(notes, _NOTES_BYTES, _NOTES, 0o755)
 
     def do_sized_folder(self, path: str, size: int, inodes: int) -> None:
-        """Lay a file system of its own over the run's folder: one size bounds all that is written there."""
+        """Mount a separate file system over the run's folder, so that one size bounds all files there."""
         mounts.tmpfs(path, size, inodes, 0o710)
         os.chown(path, -1, self._gid)
 
     def do_become_for_engine(self) -> None:
-        """Take on the run's uid and leave open the way to new privileges: for a set-user-id engine, which closes it."""
+        """Take on the run's uid, but leave the way to new privileges open. A set-user-id engine needs it, and closes
+        it.
+        """
         if self._privileged:
             processes.become(self._uid, self._gid)
         self._is_guest = True
 
     def do_data(self, number: int, content: bytes) -> None:
-        """Leave ``content`` to be read at the descriptor ``number``."""
+        """Provide ``content`` for reading at the descriptor ``number``."""
         fd = os.memfd_create("stockade", os.MFD_CLOEXEC)
         write_all(os.dup(fd), content)
         os.lseek(fd, 0, os.SEEK_SET)
         _hand_on(fd, number)
 
     def do_status(self, number: int) -> None:
-        """Leave the engine's way to say how its sandbox fares at the descriptor ``number``."""
+        """Provide the descriptor ``number``, on which the engine reports its status."""
         _hand_on(os.dup(self._status), number)
 
     def do_task_limit(self, count: int) -> None:
-        """Bound processes where nothing counts those of this run alone: that many beyond what the user has now."""
-        task_limit = processes.tasks_of(self._uid) - 1 + count  # this one will be the guest's first
+        """Limit processes if nothing counts those of this run alone: ``count`` more than the user has now."""
+        task_limit = processes.tasks_of(self._uid) - 1 + count  # the calling process becomes the guest's first
         self._limits += rlimits.prepare({"nproc": (task_limit, task_limit)})
 
 

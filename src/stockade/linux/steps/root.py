@@ -1,4 +1,4 @@
-"""The steps of a new root and of whoever lives in it."""
+"""Steps for a new root and for the guest that lives in it."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _IFF_UP_RUNNING = 0x41
 
 
 class RootSteps(Steps):
-    """A root of the guest's own, what is shown there, and the guest's identity: in a cell with namespaces."""
+    """Steps for a separate root, for its content and for the guest's identity, in an instance with namespaces."""
 
     def do_root(self, size: int, inodes: int) -> None:
-        """Pivot into a fresh tmpfs; the old root waits in a hidden folder of it."""
+        """Pivot into a fresh tmpfs. The old root stays in a hidden folder until ``leave_host``."""
         mounts.make_private()
         self._host = os.open("/", os.O_PATH | os.O_CLOEXEC)
         staging = next(place for place in STAGING if os.path.isdir(place))
@@ -42,8 +42,8 @@ class RootSteps(Steps):
     def do_bind(self, source: str, target: str, attributes: Sequence[str]) -> None:
         """Attach the host's ``source`` at ``target``; both are resolved inside their own root.
 
-        No symbolic link is followed to the source unless ``follow`` is among the attributes: a guest may have
-        planted one in a folder that an earlier run could write.
+        Symbolic links to the source are followed only if ``follow`` is among the attributes. A guest may have planted
+        one in a folder that an earlier run could write to.
         """
         flags = 0
         for name in attributes:
@@ -59,9 +59,9 @@ class RootSteps(Steps):
             os.close(origin)
 
     def do_scratch(self, size: int, inodes: int, mount_targets: Sequence[tuple[str, int]]) -> None:
-        """Mount one tmpfs and show a folder of it at each of ``mount_targets``: one size bounds them together.
+        """Mount one tmpfs, and show a folder of it at each of ``mount_targets``: one size bounds them together.
 
-        The first face is laid over the tmpfs itself: hidden for good, it need not be unmounted, which is dear.
+        The first target covers the tmpfs itself. The tmpfs stays hidden for good, which saves an expensive unmount.
         """
         base = mount_targets[0][0]
         os.close(self._place(base, directory=True))
@@ -78,9 +78,10 @@ class RootSteps(Steps):
             os.close(place)
 
     def do_proc(self) -> None:
-        """Mount a fresh /proc, read-only for the guest; ids are mapped through the writable mount below it.
+        """Mount a fresh /proc, read-only for the guest. Ids are mapped through the writable mount below it.
 
-        The guest is also made the first to go when memory runs out: in its group, and on the host.
+        This step also makes the guest the first process that the kernel kills when memory runs out, in its group and on
+        the host.
         """
         os.mkdir("/proc")
         mounts.proc("/proc")
@@ -91,21 +92,21 @@ class RootSteps(Steps):
         os.close(place)
 
     def do_leave_host(self) -> None:
-        """Let go of the old root: nothing of the host can be shown after this."""
+        """Detach the old root. No later step can show anything of the host."""
         mounts.detach(_OLD)
         os.rmdir(_OLD)
         os.close(self._host)
         self._host = -1
 
     def do_seal_root(self, read_only: bool) -> None:
-        """Make the new root read-only, or the guest's own."""
+        """Make the new root read-only, or give it to the guest."""
         if read_only:
             mounts.restrict(self._root, "/", mounts.ATTR_RDONLY)
         else:
             self._set_owner("/", 0o755, owned=True)
 
     def do_hostname(self, name: str) -> None:
-        """Name the machine that the guest sees."""
+        """Set the host name that the guest sees."""
         socket.sethostname(name)
 
     def do_loopback(self) -> None:
@@ -115,26 +116,29 @@ class RootSteps(Steps):
         control.close()
 
     def do_low_ports(self) -> None:
-        """Let whoever is in the guest's own network use ports below 1024 (ip-sysctl.rst): in place of a capability,
-        which could be over another network only. The one who owns the network may write it."""
+        """Allow ports below 1024 to every process in the guest's own network (ip-sysctl.rst).
+
+        A capability cannot replace this setting: the guest's would not apply to this network. Only the owner of the
+        network may write the setting.
+        """
         write_below(self._proc, "sys/net/ipv4/ip_unprivileged_port_start", b"0")
 
     def do_cgroup_namespace(self) -> None:
-        """Enter a namespace in which the run's own control groups are the root (cgroup_namespaces(7))."""
+        """Enter a cgroup namespace whose root is the run's own control groups (cgroup_namespaces(7))."""
         libc.unshare(processes.NEW_CGROUP)
 
     def do_identity(self, uid: int, gid: int) -> None:
-        """Become the guest: nobody's root, in a user namespace that owns nothing, without any capability."""
+        """Become the guest: an ordinary uid in a user namespace that owns nothing, without any capability."""
         os.setsid()
         os.umask(0o022)
         processes.new_session_keyring()
         if self._privileged:
             processes.become(self._uid, self._gid)
-            processes.set_dumpable(True)  # or /proc/self belongs to root and ids cannot be mapped
+            processes.set_dumpable(True)  # otherwise /proc/self belongs to root, and no id can be mapped
         libc.unshare(processes.NEW_USER)
         users.map_identity(self._proc, uid, self._uid, gid, self._gid)
         users.bound_namespace(self._proc)
         processes.no_new_privileges()
         processes.empty_bounding_set()
         processes.drop_capabilities()
-        self._is_guest = True  # what is made from now on is the guest's own
+        self._is_guest = True  # files made from now on belong to the guest

@@ -1,4 +1,4 @@
-"""The steps of copies of a warm interpreter: its root is theirs, and each lays over it what is to be its own."""
+"""Steps of workers: each shares the root of its zygote, and mounts over it what must be its own."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _FAR = 30_000
-"""A process number that hardly any run gets to, below the least pid_max of all (proc(5))."""
+"""A pid that few runs reach, below the smallest possible pid_max (proc(5))."""
 
 _MOVING = ("arch_status", "stat", "statm", "status", "sched", "schedstat")
-"""Files of proc(5) that anybody may read of a process, and that go on telling of it; ``task`` has them as well."""
+"""Files of proc(5) that any process may read about another, and that keep changing; ``task`` holds them as well."""
 
 
 class WarmSteps(Steps):
-    """What a warm interpreter and each of its keepers do once; what their guests do is in ``warden/warm``."""
+    """Steps that a zygote and each of its workers take once; the steps of their guests are in ``warden/warm``."""
 
     _last_pid = -1
 
@@ -28,19 +28,22 @@ class WarmSteps(Steps):
     ) -> None:
         """Continue as a guest, with the descriptors of its scratch space and of its job's folder.
 
-        ``source_file`` is the name of an existing file and a descriptor of it; the name is empty if there is none.
+        ``source_file`` is the name of an existing file and its descriptor; an empty name means that no such file
+        exists.
         """
         self._scratch, self._job, self._source_file, self._hand_out = scratch, job, source_file, hand_out
         self._is_guest = True
 
     @property
     def proc(self) -> int:
-        """A descriptor of a /proc that can be written."""
+        """Return the descriptor of a /proc that can be written."""
         return self._proc
 
     def forget_pids(self) -> None:
-        """Have the next process of this PID namespace numbered as the first one beside its init was (proc(5),
-        ns_last_pid): a number would tell how many there have been."""
+        """Give the next process of this PID namespace the first number after init's (proc(5), ns_last_pid).
+
+        Otherwise the number would reveal how many processes there have been.
+        """
         self._number_next(2)
 
     def _number_next(self, pid: int) -> None:
@@ -49,37 +52,44 @@ class WarmSteps(Steps):
                 self._last_pid = os.open("sys/kernel/ns_last_pid", os.O_WRONLY | os.O_CLOEXEC, dir_fd=self._proc)
             os.pwrite(self._last_pid, b"%d" % (pid - 1), 0)
         except OSError:
-            pass  # a kernel without it: the numbers go on
+            pass  # this kernel lacks the file, so the numbers continue
 
     def do_own_proc(self) -> None:
-        """Mount a fresh /proc that no guest will see, with nothing laid over it: in a user namespace below, another
-        one can be mounted only if this one is there, whole (mount_namespaces(7))."""
+        """Mount a fresh /proc that no guest will see, with nothing mounted over it.
+
+        A user namespace below can mount another /proc only if this one is completely visible (mount_namespaces(7)).
+        """
         os.mkdir("/proc")
         mounts.proc("/proc")
         self._proc = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
-        self._number_next(_FAR)  # what waits to be copied forks once, and no copy may have its number
+        self._number_next(_FAR)  # the zygote's one fork gets a pid that no worker's guest will have
 
     def do_own_users(self, ids: Sequence[int]) -> None:
-        """Give up the host's root for that of a user namespace, in which ``ids`` of the host are 0, 1, ..., and have
-        mounts that belong to it."""
+        """Become root of a user namespace instead of the host's, and own the mounts of a new mount namespace.
+
+        ``ids`` of the host are 0, 1, ... inside.
+        """
         users.enter_users(self._proc, ids)
         processes.set_dumpable(True)
         libc.unshare(processes.NEW_NS)
 
     def do_proc_again(self) -> None:
-        """Lay the /proc of a PID namespace just entered over the one that is there, as ``proc`` does."""
+        """Mount the /proc of the PID namespace just entered over the existing one, as ``proc`` does."""
         mounts.proc("/proc")
         self._proc = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
         _mount_over("/proc", self._proc)
 
     def do_still(self, space: str) -> None:
-        """Have what /proc tells of this process stand still: a keeper's times are those of all its guests, and how
-        often it has slept is how many there were. ``space`` is a folder that no guest will see."""
+        """Freeze what /proc shows of this process, a worker.
+
+        Its times are those of all its guests, and its count of sleeps reveals their number. ``space`` is a folder that
+        no guest will see.
+        """
         for name in _MOVING:
             path = f"/proc/1/{name}"
             content = files.read(path)
             if content:  # not every kernel has all of them
-                copy = f"{space}/{os.stat('/proc/1/ns/pid').st_ino}"  # a name that no other keeper has
+                copy = f"{space}/{os.stat('/proc/1/ns/pid').st_ino}"  # a name that no other worker uses
                 fd = os.open(copy, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444)
                 os.write(fd, content.encode())
                 _mount_over(path, fd)

@@ -1,4 +1,4 @@
-"""The steps of a workspace: the job's own files, a project of the host, and the way out for what is made there."""
+"""Steps of a workspace: the job's own files, a project of the host, and the descriptors for collection."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class WorkspaceSteps(Steps):
-    """Where the guest works, and what of it is handed out to be collected."""
+    """Steps that show a workspace to the guest and hand out the folders to collect."""
 
     def do_overlay(self, source: str) -> None:
-        """Show the host's folder ``source`` at its own place, with writes going to the scratch space."""
+        """Show the host's folder ``source`` at its own path, while writes go to the scratch space."""
         origin = mounts.open_beneath(self._host, source, follow=False)
         place = self._place(source, directory=True)
         guest = overlay.Guest(self._uid, self._gid, self._proc) if self._privileged else None
@@ -27,7 +27,7 @@ class WorkspaceSteps(Steps):
             os.close(fd)
 
     def do_read_overlay(self, source: str) -> None:
-        """Show the host's folder ``source`` at its own place, to be read, without its sockets and named pipes."""
+        """Show the host's folder ``source`` read-only at its own path, without its sockets and named pipes."""
         origin = mounts.open_beneath(self._host, source, follow=False)
         place = self._place(source, directory=True)
         try:
@@ -42,8 +42,11 @@ class WorkspaceSteps(Steps):
             os.close(place)
 
     def do_copy(self, source: str, target: str, hidden: Sequence[str], most_bytes: int | None) -> None:
-        """Copy the host's folder ``source``, but for what is ``hidden``: into the scratch space, shown at ``target``,
-        or to ``target`` itself in a cell that has no root of its own."""
+        """Copy the host's folder ``source`` without the ``hidden`` paths.
+
+        The copy goes into the scratch space and is shown at ``target``. In an instance without a root of its own, it
+        goes to ``target`` itself.
+        """
         top = self._host if self._host >= 0 else os.open("/", os.O_PATH | os.O_CLOEXEC)
         found = mounts.open_beneath(top, source, follow=False)
         origin = os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -59,7 +62,7 @@ class WorkspaceSteps(Steps):
             os.close(fd)
 
     def do_hide(self, folder: str, names: Sequence[tuple[str, bool]]) -> None:
-        """Lay something empty over each of ``names`` (and whether it is a folder) in ``folder``."""
+        """Cover each of ``names`` in ``folder`` with something empty. Each name comes with whether it is a folder."""
         place = "/" if self._scratch < 0 else f"/proc/self/fd/{self._scratch}"
         os.close(os.open(f"{place}/.file", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444))
         os.mkdir(f"{place}/.folder", 0o555)
@@ -72,13 +75,15 @@ class WorkspaceSteps(Steps):
                 finally:
                     os.close(target)
             except FileNotFoundError:
-                continue  # gone since it was found: nothing can be mounted on what has no name any more
+                continue  # removed since the search: nothing can be mounted on a name that is gone
         for fd in covers:
             os.close(fd)
 
     def do_protect(self, folder: str, names: Sequence[str]) -> None:
-        """Make each of ``names`` in ``folder`` read-only. The folders on the way become mounts as well: what is none
-        could be renamed, and another one made in its place."""
+        """Make each of ``names`` in ``folder`` read-only.
+
+        Parent folders become mounts as well. Otherwise the guest could rename one, and create another in its place.
+        """
         on_the_way = {part for name in names for part in _parents(name)}
         for name in (*sorted(on_the_way), *names):
             path = f"{folder}/{name}" if name else folder
@@ -91,7 +96,7 @@ class WorkspaceSteps(Steps):
         os.chdir(path)
 
     def do_job_folder(self, path: str) -> None:
-        """Make the folder of the job's own files, and keep a writable mount of it that the guest never sees."""
+        """Create the folder of the job's own files, and keep a writable mount of it that the guest never sees."""
         os.mkdir(path)
         self._set_owner(path, 0o755, owned=True)
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
@@ -111,9 +116,9 @@ class WorkspaceSteps(Steps):
         write_all(fd, content)
 
     def do_collect_from(self, path: str, on_host: bool = False) -> None:
-        """Hand out the folder at ``path``: what is in it when the guest is gone is what comes out.
+        """Hand out the folder at ``path``. Its content at the end of the guest is collected.
 
-        A folder of the host is taken as it is there: what is laid over parts of it for the guest is not the host's.
+        ``on_host`` takes the folder as it is on the host, without the mounts that cover parts of it for the guest.
         """
         if on_host and self._host >= 0:
             folder = mounts.open_beneath(self._host, path, follow=False)

@@ -1,4 +1,4 @@
-"""The parts of a policy, from limits to languages. Each refuses what makes no sense in it."""
+"""The parts of a policy, from limits to languages. Each rejects invalid values of its fields."""
 
 from stockade.policy.parts.base import Part, frozen
 from stockade.policy.parts.filesystem import Filesystem

@@ -1,4 +1,4 @@
-"""What all parts have in common."""
+"""The base class of all parts."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from stockade.core.frozen import FrozenDict
 
 
 class Part(BaseModel):
-    """What every part has in common: frozen, strict, and nothing unknown in it."""
+    """A part of a policy: frozen, strict, and without unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 def as_tuple(value: Any) -> Any:
-    """Return a list as a tuple, and leave all else to be refused."""
+    """Return a list as a tuple. Other values pass unchanged, and validation rejects them."""
     return tuple(value) if isinstance(value, list) else value
 
 
 def frozen(value: dict[Any, Any]) -> dict[Any, Any]:
-    """Return the mapping, unchangeable."""
+    """Return the mapping in an immutable form."""
     return FrozenDict(value)

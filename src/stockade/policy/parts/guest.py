@@ -1,4 +1,4 @@
-"""Who the guest is: its environment, its rights, and the commands that it may be given."""
+"""The guest's environment and rights, and the commands that callers may run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 def _env_name(value: str) -> str:
     if not _ENV_NAME.fullmatch(value):
-        raise ValueError("not a name of an environment variable (letters, digits and _, no digit first)")
+        raise ValueError("not the name of an environment variable (letters, digits and _, no digit first)")
     return value
 
 
@@ -36,10 +36,10 @@ _EnvTable = Annotated[dict[_EnvName, _EnvValue], AfterValidator(frozen)]
 
 
 class Environment(Part):
-    """Environment variables of the guest. Nothing of the host's is there unless it is named."""
+    """Environment variables of the guest. A variable of the host is present only if it is named."""
 
-    inherit: _EnvNames = Field(default=(), description="names taken over from the caller's environment")
-    set: _EnvTable = Field(default_factory=FrozenDict, description="names and values to set")
+    inherit: _EnvNames = Field(default=(), description="names of variables to copy from the caller's environment")
+    set: _EnvTable = Field(default_factory=FrozenDict, description="variables to set, by name")
 
 
 def _kept(value: str) -> str:
@@ -77,41 +77,41 @@ def _profile(value: Any) -> Any:
 
 def _mode(value: str, info: ValidationInfo) -> str:
     if value == "replace" and info.data.get("syscalls_file", "") is None:
-        raise ValueError("there is nothing in its place: syscalls_file is not set")
+        raise ValueError("'replace' needs a file: syscalls_file is not set")
     return value
 
 
 class Security(Part):
-    """Who the guest is and what it may become."""
+    """Identity and privileges of the guest."""
 
     capabilities: _Capabilities = Field(
         default=(),
-        description="Linux capabilities that the guest keeps the use of: none, or CAP_NET_BIND_SERVICE (ports below "
+        description="Linux capabilities that the guest may use: none, or CAP_NET_BIND_SERVICE (ports below "
         "1024 of its own network)",
     )
-    uid: int = Field(default=1000, ge=0, le=65533, description="user and group id as the guest sees itself")
+    uid: int = Field(default=1000, ge=0, le=65533, description="user and group id that the guest sees as its own")
     host_uid: int | None = Field(
         default=None,
         ge=1,
         lt=2**32 - 1,
-        description="the host's uid and gid behind it when root starts the run, never 0; unset: one leased "
+        description="the guest's uid and gid on the host when root starts the run, never 0; unset: one leased "
         "for this run from STOCKADE_UID_RANGE",
     )
     syscalls: Literal["tight", "standard", "permissive"] = Field(
         default="standard",
-        description="which system calls the kernel takes: 'standard' runs ordinary programs, 'tight' one process "
-        "without a network, 'permissive' also what makes sandboxes of its own",
+        description="system calls that the kernel allows: 'standard' for ordinary programs, 'tight' for one process "
+        "without a network, 'permissive' also for programs that build sandboxes",
     )
     syscalls_file: Annotated[str | None, BeforeValidator(_profile)] = Field(
-        default=None, description="a filter of your own in Docker's JSON form, read once for each plan"
+        default=None, description="a custom filter in Docker's JSON format, read once for each plan"
     )
     syscalls_mode: Annotated[Literal["add", "replace"], AfterValidator(_mode)] = Field(
         default="add",
-        description="'add': what that file allows is allowed beside what 'syscalls' allows; 'replace': the file "
-        "decides alone",
+        description="'add': the file's calls are allowed in addition to those of 'syscalls'; 'replace': the file "
+        "alone decides",
     )
     explain_denials: bool = Field(
-        default=False, description="name the system calls that the filter refuses, in 'denials' of the result"
+        default=False, description="list the system calls that the filter refuses, in 'denials' of the result"
     )
     read_only_root: bool = Field(default=True, description="only the workspace, /tmp and /dev/shm are writable")
     no_new_privileges: Annotated[bool, AfterValidator(_always)] = Field(
@@ -120,7 +120,7 @@ class Security(Part):
 
 
 def _pattern(value: str) -> str:
-    commands.words_of(value)
+    commands.split_pattern(value)
     return value
 
 
@@ -128,11 +128,11 @@ _Patterns = Annotated[tuple[Annotated[str, AfterValidator(_pattern)], ...], Befo
 
 
 class Commands(Part):
-    """Which commands may be passed on: a first filter, not a wall, since a program that is allowed may run others."""
+    """Commands that callers may run: a first filter, not a wall, since an allowed program may run others."""
 
     allow: _Patterns | None = Field(
         default=None,
-        description="patterns on the words of a command, one of which must match: 'git status', 'git log *' (a '*' as "
-        "the last word stands for any more); unset: any command, empty: none",
+        description="patterns of allowed commands; one must match: 'git status', 'git log *' (a '*' as "
+        "the last word stands for any further words); unset: any command, empty: none",
     )
     refuse: _Patterns = Field(default=(), description="patterns of commands to refuse, even if they are allowed")

@@ -1,4 +1,4 @@
-"""The figures of a policy: how much of each resource, and what interpreters bound by themselves."""
+"""The figures of a policy: resource limits, and limits that interpreters apply to themselves."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _written(kind: str, *examples: str | float) -> WithJsonSchema:
 def _below_memory(value: Any, info: ValidationInfo) -> Any:
     memory = info.data.get("memory", UNLIMITED)
     if UNLIMITED not in (value, memory) and value >= memory:
-        raise ValueError(f"must be below limits.memory, {format_size(memory)}: there the run is ended")
+        raise ValueError(f"must be below limits.memory, {format_size(memory)}, at which the run ends")
     return value
 
 
@@ -56,67 +56,68 @@ _Cores = Annotated[float | Unlimited, BeforeValidator(parse_cores), _written("nu
 
 
 class Limits(Part):
-    """How much of each resource the whole tree of processes may use. Unset means the default profile."""
+    """Resource limits of the whole process tree. An unset field has the default profile's figure."""
 
     cpu_time: Annotated[_Seconds, _at_least(0.01, "10 ms")] = _limit(
-        "cpu_time", "CPU seconds of the whole tree of processes"
+        "cpu_time", "CPU seconds of the whole process tree"
     )
     cpu_rate: Annotated[_Cores, _at_least(0.01, "0.01 cores")] = _limit(
-        "cpu_rate", "cores that the tree may use at a time"
+        "cpu_rate", "cores that the tree may use at the same time"
     )
     wall_time: Annotated[_Seconds, _at_least(0.01, "10 ms")] = _limit(
-        "wall_time", "seconds on the clock from the start of the program"
+        "wall_time", "seconds of real time from the start of the program"
     )
-    memory: Annotated[_Size, _at_least(4 * 2**20, "4 MiB: a process needs as much to start")] = _limit(
-        "memory", "bytes of memory of the whole tree, files in memory included"
+    memory: Annotated[_Size, _at_least(4 * 2**20, "4 MiB: a process needs that much to start")] = _limit(
+        "memory", "bytes of memory of the whole tree, including files in memory"
     )
-    swap: _Size = _limit("swap", "bytes of swap beside the memory")
+    swap: _Size = _limit("swap", "bytes of swap, in addition to the memory")
     processes: Annotated[_Count, _at_least(1, "1")] = _limit(
-        "processes", "processes and threads at a time, the program's own first one included"
+        "processes", "processes and threads at the same time, including the program's first one"
     )
     open_files: Annotated[_Count, _at_least(4, "4: three are standard input and output")] = _limit(
-        "open_files", "file descriptors a process may have open"
+        "open_files", "open file descriptors of each process"
     )
-    file_size: _Size = _limit("file_size", "bytes of the largest file that may be written")
+    file_size: _Size = _limit("file_size", "bytes of the largest file that the guest may write")
     disk: Annotated[_Size, _at_least(2**16, "64 KiB")] = _limit(
-        "disk", "bytes in all writable places that the sandbox makes, taken together"
+        "disk", "bytes in all writable folders of the sandbox together"
     )
-    output: _Size = _limit("output", "bytes kept of standard output, and as many of standard error")
+    output: _Size = _limit("output", "bytes of standard output that are kept, and as many of standard error")
     operations: Annotated[_Operations, _at_least(1, "1")] = _limit(
-        "operations", "lines and turns of loops of the job's own code, in Python and Ruby"
+        "operations", "executed lines and loop iterations of the job's own code, in Python and Ruby"
     )
     stack: Annotated[_Size, _at_least(2**16, "64 KiB")] = _limit("stack", "bytes of the main thread's stack")
     soft_memory: Annotated[_Size, _at_least(2**16, "64 KiB"), AfterValidator(_below_memory)] = Field(
         default=UNLIMITED,
-        description="bytes of memory of the whole tree, below 'memory', past which the run is told of and goes on",
+        description="bytes of memory of the whole tree, below 'memory'; a run that passes it continues, with an event",
     )
-    address_space: Annotated[_Size, _at_least(2**24, "16 MiB: a process maps as much to start")] = Field(
+    address_space: Annotated[_Size, _at_least(2**24, "16 MiB: a process maps that much to start")] = Field(
         default=UNLIMITED,
-        description="bytes of address space of each process (RLIMIT_AS), used or not; breaks what reserves much and "
-        "uses little: V8, the JVM, Go, wasm engines",
+        description="bytes of address space of each process (RLIMIT_AS), used or not; breaks programs that reserve "
+        "much and use little: V8, the JVM, Go, wasm engines",
     )
-    data: Annotated[_Size, _at_least(2**22, "4 MiB: a process needs as much to start")] = Field(
+    data: Annotated[_Size, _at_least(2**22, "4 MiB: a process needs that much to start")] = Field(
         default=UNLIMITED,
         description="bytes of private writable memory of each process (RLIMIT_DATA): heap, mappings, threads' stacks",
     )
 
     io_read: Annotated[_Size, _at_least(2**16, "64 KiB a second")] = Field(
-        default=UNLIMITED, description="bytes a second that the tree may read from each disk, past the page cache"
+        default=UNLIMITED,
+        description="bytes per second that the tree may read from each disk, not counting the page cache",
     )
 
     def figure(self, guarantee: Guarantee) -> float | None:
-        """Return the figure of one limit, ``None`` where it was lifted with ``"unlimited"``."""
+        """Return the figure of one limit, or ``None`` if ``"unlimited"`` lifted it."""
         value = getattr(self, guarantee.value)
         return None if value == UNLIMITED else value
 
     @property
     def soft(self) -> int | None:
-        """Bytes past which the run is told of, ``None`` where that was not asked for."""
+        """Return the bytes of the soft memory limit, or ``None`` if it is not set."""
         return None if self.soft_memory == UNLIMITED else self.soft_memory
 
 
 class Languages(Part):
-    """What interpreters bound by themselves: help for code that means well, and no guarantee."""
+    """Limits that interpreters apply to themselves: help for well-meaning code, not a guarantee."""
 
     regexp_timeout: Annotated[_Seconds, _at_least(0.001, "1 ms")] = Field(
         default=UNLIMITED, description="seconds that one match of a regular expression may take, in Ruby 3.2 or newer"
@@ -124,5 +125,5 @@ class Languages(Part):
 
     @property
     def seconds(self) -> float | None:
-        """The figure of ``regexp_timeout``, ``None`` where it is unlimited."""
+        """Return the figure of ``regexp_timeout``, or ``None`` if it is unlimited."""
         return None if self.regexp_timeout == UNLIMITED else self.regexp_timeout

@@ -72,7 +72,7 @@ class GuestSetup:
         self._add("new keyring", _C.syscall, keyctl, join, None, harmless=_HARMLESS)
         if self._uid:
             self._add("no groups", _C.setgroups, 0, None)
-        namespace = users.nobodys(self._proc, (uid, gid), self._uid)
+        namespace = users.empty_user_namespace(self._proc, (uid, gid), self._uid)
         self._add("the guests' user namespace", _C.setns, namespace, processes.NEW_USER)
         if self._uid:
             self._add("change gid", _C.setresgid, gid, gid, gid)
