@@ -20,17 +20,17 @@ def machine() -> Iterator[Machine]:
         yield booted_machine
 
 
-def test_every_kind_is_expected_somewhere():
+def test_every_kind_of_caller_has_an_expectation():
     assert {*expected.BELOW, *expected.WHY_NOT} == set(KINDS)
 
 
-def test_this_is_another_kernel_with_cgroup_v2_alone(machine):
+def test_machine_has_only_cgroup_v2(machine):
     answer = machine.run("root", ["sh", "-c", "grep -c cgroup /proc/self/mountinfo; cat /proc/self/cgroup"])
     assert answer.output == "1\n0::/\n"
     assert {"memory", "pids", "cpu"} <= set(machine.controllers.split())
 
 
-def test_status_output_and_time_of_a_command_come_back(machine):
+def test_machine_returns_status_output_and_time(machine):
     answer = machine.run("none", ["sh", "-c", "id -u; echo to stderr >&2; exit 7"])
     assert (answer.status, answer.output, answer.timed_out) == (7, "1000\nto stderr\n", False)
     answer = machine.run("none", ["sleep", "100"], seconds=1)
@@ -38,11 +38,11 @@ def test_status_output_and_time_of_a_command_come_back(machine):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_held_is_what_must_hold(machine, kind):
+def test_limits_hold_as_expected(machine, kind):
     assert expected.mistakes(suite.hold(machine, kind)) == []
 
 
 @pytest.mark.parametrize("kind", suite.MAIN)
-def test_the_projects_own_tests(machine, kind):
+def test_project_tests_pass(machine, kind):
     answer = suite.test(machine, kind, suite.SELECTED + (suite.UNIT if kind == "root" else ()))
     assert (answer.status, answer.left) == (0, ()), answer.output

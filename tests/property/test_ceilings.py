@@ -34,7 +34,7 @@ def lowered(policy, ceiling, trust=None):
 
 
 @given(policies(), ceilings())
-def test_no_field_exceeds_the_ceiling(policy, most):
+def test_bounded_policy_never_exceeds_ceiling(policy, most):
     ceiling = of(most, "c")
     found, _ = lowered(policy, ceiling)
     if found is not None:
@@ -45,7 +45,7 @@ def test_no_field_exceeds_the_ceiling(policy, most):
 
 
 @given(policies(), ceilings())
-def test_a_ceiling_never_loosens(policy, most):
+def test_ceiling_never_loosens_policy(policy, most):
     found, _ = lowered(policy, of(most, "c"))
     if found is not None:
         assert effective_access(found) <= effective_access(policy)
@@ -56,7 +56,7 @@ def test_a_ceiling_never_loosens(policy, most):
 
 
 @given(policies(), ceilings())
-def test_what_the_ceiling_leaves_out_stays_as_it_was(policy, most):
+def test_fields_outside_ceiling_stay_unchanged(policy, most):
     ceiling = of(most, "c")
     found, changed = lowered(policy, ceiling)
     if found is not None:
@@ -66,21 +66,21 @@ def test_what_the_ceiling_leaves_out_stays_as_it_was(policy, most):
 
 
 @given(policies(), ceilings())
-def test_a_second_time_changes_nothing(policy, most):
+def test_ceiling_applied_twice_changes_nothing(policy, most):
     found, _ = lowered(policy, of(most, "c"))
     if found is not None:
         assert under(found, of(most, "c")) == (found, ())
 
 
 @given(ceilings())
-def test_the_ceiling_itself_lies_below_it(most):
+def test_ceiling_satisfies_itself(most):
     with contextlib.suppress(PolicyError):  # a ceiling may name paths to write that it does not name to read
         found, _ = under(most, of(most, "c"))
         assert found == most
 
 
 @given(policies(), ceilings(), ceilings())
-def test_two_ceilings_in_either_order(policy, first, second):
+def test_two_ceilings_give_same_in_either_order(policy, first, second):
     one, other = (of(each, "c") for each in (first, second))
     found, _ = lowered(policy, one)
     found, _ = lowered(found, other) if found else (None, ())
@@ -97,7 +97,7 @@ WALLS = st.sampled_from(["process", "namespaces", "wasm", "own_kernel"])
 
 
 @given(st.none() | WALLS, WALLS, st.sampled_from([None, *Trust]))
-def test_no_trust_is_content_with_less_for_a_ceiling(ours, most, trust):
+def test_ceiling_never_lowers_required_isolation(ours, most, trust):
     policy = Policy(isolation=ours)
     found, _ = under(policy, of(Policy(isolation=most), "c"), trust)
     assert _floor(found, trust)[0].at_least(_floor(policy, trust)[0])
@@ -105,7 +105,7 @@ def test_no_trust_is_content_with_less_for_a_ceiling(ours, most, trust):
 
 
 @given(st.sampled_from(sorted(PROFILES)), fields(), fields(), ceilings())
-def test_no_layers_get_past_a_ceiling(profile, values, more, most):
+def test_layers_never_exceed_ceiling(profile, values, more, most):
     ceiling = of(most, "argument")
     assume(ceiling.fields)
     try:
@@ -127,12 +127,12 @@ COMMANDS = st.lists(st.sampled_from(["a", "b", "ab", "/x/a", "/y/a", ""]), min_s
 
 
 @given(PATTERNS, PATTERNS, st.lists(COMMANDS, max_size=30))
-def test_what_covers_a_pattern_matches_all_that_it_matches(wide, narrow, commands):
+def test_covering_pattern_matches_all_of_narrower(wide, narrow, commands):
     if covers(wide, narrow):
         assert all(matches(argv, wide) for argv in commands if matches(argv, narrow))
 
 
-def test_policies_of_both_kinds_are_tried():
+def test_examples_include_allowed_and_refused():
     assert under(Policy(), of(Policy(limits={"memory": "8MiB"}), "c"))[1] == ("limits.memory",)
     assert lowered(Policy(network="host"), of(Policy(network="none"), "c"))[0].network == "none"
     assert lowered(Policy(filesystem={"read": ["/srv"]}), of(Policy(filesystem={"read": []}), "c")) == (None, ())

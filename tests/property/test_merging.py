@@ -14,30 +14,30 @@ from stockade.policy.rules import RULES, Written
 from tests.property.policies import VALUES, all_fields, fields, layers
 
 
-def test_there_are_values_for_every_field():
+def test_every_field_has_sample_values():
     assert set(VALUES) == set(RULES)
 
 
 @given(layers())
-def test_every_merge_of_sensible_layers_is_a_policy(given_layers):
+def test_valid_layers_merge_to_a_policy(given_layers):
     Policy.parse(merge(given_layers).data())
 
 
 @given(layers(), fields())
-def test_the_last_layer_wins_in_every_field_that_it_sets(given_layers, last):
+def test_last_layer_wins_in_its_fields(given_layers, last):
     merged = merge([*given_layers, Layer("last", last)])
     for path, value in leaves(last):
         assert (merged.values[path], merged.origins[path]) == (value, "last")
 
 
 @given(layers())
-def test_merging_once_more_changes_nothing(given_layers):
+def test_merging_again_changes_nothing(given_layers):
     once, twice = merge(given_layers), merge([*given_layers, *given_layers])
     assert (once.values, once.origins) == (twice.values, twice.origins)
 
 
 @given(layers(), layers(), layers())
-def test_layers_that_were_merged_before_are_as_good_as_the_layers(first, second, third):
+def test_merging_is_associative(first, second, third):
     whole = merge([*first, *second, *third]).values
     left = Layer("merged", merge([*first, *second]).data())
     right = Layer("merged", merge([*second, *third]).data())
@@ -46,7 +46,7 @@ def test_layers_that_were_merged_before_are_as_good_as_the_layers(first, second,
 
 
 @given(layers())
-def test_what_no_layer_sets_is_inherited(given_layers):
+def test_unset_field_is_inherited(given_layers):
     policy = Policy.parse(merge(given_layers).data())
     set_here = {".".join(path[:2] if path[0] != "accept" else path[:1]) for each in given_layers for path, _ in leaves(each.values)}  # fmt: skip
     usual = all_fields(Policy())
@@ -55,7 +55,7 @@ def test_what_no_layer_sets_is_inherited(given_layers):
 
 
 @given(layers())
-def test_an_origin_names_a_layer_that_really_set_the_value(given_layers):
+def test_origin_names_layer_that_set_the_value(given_layers):
     merged = merge(given_layers)
     said = {(each.name, path): value for each in given_layers for path, value in leaves(each.values)}
     for path, origin in merged.origins.items():
@@ -63,7 +63,7 @@ def test_an_origin_names_a_layer_that_really_set_the_value(given_layers):
 
 
 @given(st.lists(st.lists(st.sampled_from(["/a", "/b", "/c"]), max_size=2), max_size=4))
-def test_what_adds_to_a_list_names_everyone_who_did(given_lists):
+def test_origin_of_added_list_names_all_layers(given_lists):
     adding = [Layer(f"layer {n}", {"filesystem": {"read": each}}, adds=True) for n, each in enumerate(given_lists)]
     merged = merge(adding)
     together = [path for each in given_lists for path in each]
@@ -73,7 +73,7 @@ def test_what_adds_to_a_list_names_everyone_who_did(given_lists):
 
 
 @given(st.sampled_from(sorted(PROFILES)), fields(), fields())
-def test_profile_variables_and_arguments_in_their_order(profile, outer, inner):
+def test_profile_variables_arguments_apply_in_order(profile, outer, inner):
     variables = _as_variables(inner)
     try:
         found = resolve(profile=profile, variables=variables, **outer)
@@ -107,12 +107,12 @@ def _text(value):
 
 
 @given(fields())
-def test_a_policy_in_environment_variables_is_the_same_policy(values):
+def test_policy_survives_environment_variables(values):
     assert resolve(variables=_as_variables(values)).policy == Policy.parse(values)
 
 
 @given(st.sampled_from(sorted(PROFILES)), fields())
-def test_what_is_shown_as_toml_is_read_back_as_the_same_policy(profile, values):
+def test_policy_survives_toml(profile, values):
     found = resolve(profile=profile, variables={}, **values)
     text = policy_as_toml(found)
     assert Policy.parse(tomllib.loads(text)) == found.policy

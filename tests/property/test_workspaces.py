@@ -67,7 +67,7 @@ def _checked(packed: bytes) -> None:
 
 
 @given(st.lists(st.tuples(NAME, KINDS, CONTENT), max_size=4))
-def test_an_archive_unpacks_inside_or_is_refused(entries: list[Any]) -> None:
+def test_archive_unpacks_inside_or_is_refused(entries: list[Any]) -> None:
     _checked(_tar(entries))
     try:
         packed = _zip(entries)
@@ -77,7 +77,7 @@ def test_an_archive_unpacks_inside_or_is_refused(entries: list[Any]) -> None:
 
 
 @given(st.lists(st.tuples(NAME, KINDS, CONTENT), max_size=3), st.data())
-def test_a_damaged_archive_unpacks_inside_or_is_refused(entries: list[Any], data: st.DataObject) -> None:
+def test_damaged_archive_unpacks_inside_or_is_refused(entries: list[Any], data: st.DataObject) -> None:
     packed = bytearray(_tar(entries))
     for _ in range(data.draw(st.integers(1, 4))):
         packed[data.draw(st.integers(0, min(len(packed), 2048) - 1))] = data.draw(st.integers(0, 255))
@@ -85,7 +85,7 @@ def test_a_damaged_archive_unpacks_inside_or_is_refused(entries: list[Any], data
 
 
 @given(st.binary(max_size=600))
-def test_any_bytes_are_an_archive_or_are_refused(raw: bytes) -> None:
+def test_any_bytes_are_an_archive_or_refused(raw: bytes) -> None:
     for mark in (b"", b"PK\x03\x04", b"\x1f\x8b\x08", b"BZh9", b"\xfd7zXZ\x00"):
         _checked(mark + raw)
 
@@ -211,7 +211,7 @@ class Guest:
 
 @settings(max_examples=25, deadline=None)
 @given(before=STEPS, steps=STEPS)
-def test_changes_applied_to_the_project_give_the_tree_they_were_made_from(before: list[Any], steps: list[Any]) -> None:
+def test_applied_changes_reproduce_guest_tree(before: list[Any], steps: list[Any]) -> None:
     with _project(before) as project, _project([*before, *steps]) as after:
         was = _tree(project)
         found = scan.scan_project(str(project), "copy", (), ())
@@ -227,7 +227,7 @@ def test_changes_applied_to_the_project_give_the_tree_they_were_made_from(before
 
 
 @given(st.lists(st.sampled_from([".env", "x.pem", "sub", "a.txt", ".ssh", "deep/.env"]), unique=True))
-def test_whatever_is_hidden_is_never_compared_nor_written(names: list[str]) -> None:
+def test_hidden_names_are_never_compared_or_written(names: list[str]) -> None:
     with tempfile.TemporaryDirectory() as top:
         for name in names:
             Path(top, name).parent.mkdir(exist_ok=True)

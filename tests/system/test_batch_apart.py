@@ -98,12 +98,12 @@ PASSING = {
 
 
 @pytest.mark.parametrize("name", PASSING)
-def test_right_answer_passes_apart(name):
+def test_right_answer_passes_isolated(name):
     found = judged(*PASSING[name])
     assert found.passed, found.reason
 
 
-def test_numbers_of_numpy_cross_as_plain_numbers():
+def test_numpy_numbers_cross_as_plain_numbers():
     if not stockade.run("import numpy").ok:
         pytest.skip("the interpreter of the sandboxes has no numpy")
     answer = "import numpy as np\ndef f(xs): return [np.mean(xs), np.int64(3), np.bool_(True)]"
@@ -127,13 +127,13 @@ UNCROSSED = {
 
 
 @pytest.mark.parametrize("name", UNCROSSED)
-def test_value_that_cannot_cross_is_not_judged(name):
+def test_uncrossable_value_is_not_judged(name):
     answer, test, words = UNCROSSED[name]
     found = judged(answer, test)
     assert found.verdict == "not_judged" and words in found.reason and "tests='shared'" in found.reason, found
 
 
-def test_value_that_cannot_cross_is_no_error_to_a_test():
+def test_uncrossable_value_does_not_satisfy_raises():
     """Or an answer that returns an object would pass a test which expects an error."""
     found = judged("def f(): return print", "try:\n f()\n assert 0\nexcept BaseException: pass")
     assert found.verdict == "not_judged"
@@ -156,7 +156,7 @@ WRONG = {
 
 @pytest.mark.parametrize("tests", ["apart", "shared"])
 @pytest.mark.parametrize("name", NOTHING)
-def test_test_that_calls_nothing_has_its_own_verdict(name, tests):
+def test_test_without_calls_is_not_tested(name, tests):
     test, words = NOTHING[name]
     found = judged("def f(n): return n * 3", test, tests)
     assert found.verdict == "not_tested" and words in found.reason, found
@@ -164,13 +164,13 @@ def test_test_that_calls_nothing_has_its_own_verdict(name, tests):
 
 @pytest.mark.parametrize("tests", ["apart", "shared"])
 @pytest.mark.parametrize("name", WRONG)
-def test_tests_that_are_only_defined_are_run(name, tests):
+def test_defined_tests_are_found_and_run(name, tests):
     assert judged("def f(n): return n * 3", WRONG[name], tests).verdict == "wrong_output"
     assert judged("def f(n): return n * 2", WRONG[name], tests).verdict == "passed"
 
 
 @pytest.mark.parametrize("end", ["unittest.main()", "import sys; sys.exit()", "raise SystemExit(0)"])
-def test_test_that_exits_by_itself_is_judged(end):
+def test_test_that_exits_is_judged(end):
     case = f"import unittest\nclass T(unittest.TestCase):\n def test_a(self): self.assertEqual(f(2), 4)\n{end}"
     assert judged("def f(n): return n * 2", case).verdict == "passed"
     assert judged("def f(n): return n * 3", case).verdict == "wrong_output"
@@ -178,14 +178,14 @@ def test_test_that_exits_by_itself_is_judged(end):
 
 
 @pytest.mark.parametrize("tests", ["apart", "shared"])
-def test_assertion_without_words_is_shown(tests):
+def test_bare_assertion_is_shown_in_reason(tests):
     found = judged(
         "def f(n): return n", "def check_it(n):\n    assert (\n        f(n)\n        == n * 2)\ncheck_it(3)", tests
     )
     assert found.verdict == "wrong_output" and found.reason.endswith("AssertionError: assert ( f(n) == n * 2)")
 
 
-def test_answer_that_prints_too_much_meets_its_limit():
+def test_answer_output_flood_meets_limit():
     policy = stockade.Policy(limits={"output": 10_000}, on_output="kill")
     for size, verdict in ((9_000, "passed"), (100_000, "limit_exceeded")):
         program = {"id": "x", "answer": f"def f(): print('x' * {size})", "test": "f()", "functions": ["f"]}
@@ -217,7 +217,7 @@ def test_forged_reply_never_passes(name):
     assert found.verdict in ("failed", "wrong_output"), found
 
 
-def test_samples_that_say_nothing_are_not_counted():
+def test_unjudged_samples_not_counted_in_pass_at_k():
     from stockade.batch.summary import Summary
 
     summary = Summary()

@@ -28,7 +28,7 @@ BOMB = "#include <string>\ntemplate<int N> struct A { using t = A<N + 1>; typena
 
 
 @pytest.mark.parametrize("language", COMPILED)
-def test_a_compiled_program_is_compiled_once_and_run_for_each_case(language, monkeypatch):
+def test_program_compiled_once_runs_each_case(language, monkeypatch):
     compiled = []
     once = judge.compiling.program_of
     monkeypatch.setattr(judge.compiling, "program_of", lambda *made: compiled.append(1) or once(*made))
@@ -78,7 +78,7 @@ BADLY = [
     ("language", "source", "word", "told"),
     [pytest.param(*each, marks=pytest.mark.needs(TOOLS[each[0]])) for each in BADLY],
 )
-def test_compilers_are_bounded_and_their_words_kept(language, source, word, told):
+def test_compiler_bounded_and_its_messages_kept(language, source, word, told):
     program = {"id": "x", "language": language, "source": source, "limits": {"cpu_time": 1}}
     (found,) = stockade.evaluate([program], policy=POLICY)
     assert found.verdict in ({word} if isinstance(word, str) else word), found
@@ -99,7 +99,7 @@ func main() { n := 0; kept := make([][]byte, 105)
 
 
 @pytest.mark.parametrize("language", [pytest.param(name, marks=pytest.mark.needs(TOOLS[name])) for name in COLLECTED])
-def test_a_collector_goes_by_the_limit_on_memory(language):
+def test_garbage_collector_obeys_memory_limit(language):
     """600 MiB go through 200: a collector that goes by the machine's memory would take more."""
     program = {"id": "x", "language": language, "source": COLLECTED[language], "expected": "600"}
     (found,) = stockade.evaluate([program | {"limits": {"memory": "200MiB"}}], policy=POLICY)
@@ -112,7 +112,7 @@ def test_a_collector_goes_by_the_limit_on_memory(language):
     ["process", pytest.param("landlock", marks=pytest.mark.needs("landlock")),
      pytest.param("bubblewrap", marks=pytest.mark.needs("bwrap"))],
 )  # fmt: skip
-def test_compiled_programs_run_under_other_backends(backend, language):
+def test_compiled_program_runs_under_other_backends(backend, language):
     accept = {"process_view": "absent", "disk": "absent", "no_survivors": "supervisor", "memory": "supervisor"}
     policy = stockade.Policy(limits={"memory": "128MiB"}, accept=accept)
     program = {"id": "x", "language": language, "source": SQUARE[language], "stdin": "3", "expected": "9"}
@@ -121,7 +121,7 @@ def test_compiled_programs_run_under_other_backends(backend, language):
 
 
 @pytest.mark.parametrize("language", COMPILED)
-def test_one_process_is_what_the_program_itself_is(language):
+def test_processes_one_runs_compiled_program(language):
     """Neither a shell before it nor the threads of its runtime count."""
     limits = {"processes": 1}
     program = {"id": "x", "language": language, "source": SQUARE[language], "stdin": "3", "expected": "9"}
@@ -129,7 +129,7 @@ def test_one_process_is_what_the_program_itself_is(language):
     assert found.verdict == "passed", found
 
 
-def test_a_compiler_that_is_not_there_is_told():
+def test_missing_compiler_is_reported():
     bad: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compiling, "_PATH", "/nowhere")
@@ -157,26 +157,26 @@ REASONS = [
     ("language", "source", "word", "words"),
     [pytest.param(*each, marks=pytest.mark.needs(TOOLS[each[0]])) for each in REASONS],
 )
-def test_reason_holds_the_last_words_of_a_program(language, source, word, words):
+def test_reason_holds_last_line_of_program(language, source, word, words):
     (found,) = stockade.evaluate([{"id": "x", "language": language, "source": source}])
     assert found.verdict == word and words in found.reason, found
 
 
 @pytest.mark.needs("gcc")
-def test_another_fault_is_not_a_used_up_stack():
+def test_other_crash_not_reported_as_stack_overflow():
     source = "int main(void) { *(volatile int *)0 = 1; }"
     (found,) = stockade.evaluate([{"id": "x", "language": "c", "source": source}])
     assert (found.verdict, found.reason) == ("crashed", "crashed by SIGSEGV")
 
 
-def test_reason_of_a_script_is_its_last_line():
+def test_reason_of_script_is_its_last_line():
     source = "echo one >&2; echo two >&2; exit 3"
     (found,) = stockade.evaluate([{"id": "x", "language": "shell", "source": source}])
     assert found.reason == "failed with exit status 3: two"
 
 
 @pytest.mark.needs("gcc")
-def test_compiler_elsewhere_is_named_and_shown(tmp_path):
+def test_named_compiler_elsewhere_is_shown(tmp_path):
     """A compiler in a folder of its own: it only works where its folder is shown to the sandbox."""
     for path in (tmp_path, *list(tmp_path.parents)[:1]):
         path.chmod(0o755)
@@ -204,6 +204,6 @@ def test_compiler_elsewhere_is_named_and_shown(tmp_path):
         ({"rust": "/bin/false"}, "does not say where it is installed"),
     ],
 )
-def test_compiler_that_cannot_be_used_is_refused(named, words):
+def test_unusable_compiler_is_refused(named, words):
     with pytest.raises(stockade.JobError, match=words):
         stockade.evaluate([], compilers=named)

@@ -28,7 +28,7 @@ HOSTILE = {
 }
 
 
-def test_hostile_programs_have_their_verdicts_and_neighbours_theirs():
+def test_hostile_batch_gets_right_verdicts():
     """One program in five is hostile here; how much it slows the others is measured by bench/hostile.py."""
     kind = list(HOSTILE)
     programs = []
@@ -49,7 +49,7 @@ def test_hostile_programs_have_their_verdicts_and_neighbours_theirs():
     assert host.eventually(lambda: not host.descendants(), 5)
 
 
-def test_attacks_of_the_corpus_end_as_told_and_their_neighbours_are_not_slowed():
+def test_corpus_attacks_do_not_slow_neighbours():
     """Six attacks among fifty-four neighbours; python -m bench.hostile does it with all of them."""
     found = hostile.compare(hostile.SMALL)
     assert found["wrong"] == [] and found["attacks"] == 6
@@ -57,7 +57,7 @@ def test_attacks_of_the_corpus_end_as_told_and_their_neighbours_are_not_slowed()
     assert found["factors"]["median"] < 5  # on a machine that others use; what it costs is for the bench to say
 
 
-def test_what_the_bench_of_hostile_programs_calls_wrong():
+def test_hostile_bench_finds_wrong_verdicts():
     def ended(name, word, status, attempts=1):
         cases = (CaseVerdict("1", word, exit_code=status),)
         return Verdict(name, word, limit="memory" if status is None else None, cases=cases, attempts=attempts)

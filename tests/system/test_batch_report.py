@@ -63,14 +63,14 @@ def page(tmp_path_factory):
 
 
 @pytest.mark.parametrize("payload", [PAYLOADS[0], PAYLOADS[3]])
-def test_the_payloads_work_in_a_page_that_does_not_escape(tmp_path, payload):
+def test_payload_in_unescaped_page_works(tmp_path, payload):
     """Or that nothing happens in ours proves nothing."""
     naive = tmp_path / "naive.html"
     naive.write_text(f"<!doctype html><title>mine</title><p>{payload}</p>")
     assert title(seen(naive, tmp_path)) == "FORGED"
 
 
-def test_the_pages_policy_alone_holds_as_well(tmp_path, page):
+def test_content_policy_alone_stops_payloads(tmp_path, page):
     """The second wall: as if a payload had slipped through into the markup."""
     text = page.read_text().replace('<section class="figures">', f'<section class="figures">{PAYLOADS[0]}{PAYLOADS[3]}')
     (tmp_path / "slipped.html").write_text(text)
@@ -80,7 +80,7 @@ def test_the_pages_policy_alone_holds_as_well(tmp_path, page):
     assert title(seen(tmp_path / "allowed.html", tmp_path)) == "FORGED"
 
 
-def test_hostile_text_is_text(page, tmp_path):
+def test_hostile_text_is_shown_as_text(page, tmp_path):
     document = seen(page, tmp_path, "#verdict=failed&open")
     assert title(document).startswith(PAYLOADS[0])  # as text, and the title is still the page's own
     assert title(document).endswith(": verdicts")
@@ -89,7 +89,7 @@ def test_hostile_text_is_text(page, tmp_path):
     assert not re.search(r"<(img|svg)[^>]*on(error|load)", document)
 
 
-def test_the_table_is_filtered(page, tmp_path):
+def test_report_table_is_filtered(page, tmp_path):
     def rows(choice: str) -> int:
         return seen(page, tmp_path, choice).count('<tr class="program">')
 

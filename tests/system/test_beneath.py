@@ -40,13 +40,13 @@ def folder(place):
         ("real/../../outside/canary", errno.EXDEV),
     ],
 )
-def test_no_path_leads_out_or_over_a_link(folder, path, expected):
+def test_path_never_leads_out_or_over_link(folder, path, expected):
     with pytest.raises(OSError) as caught:
         beneath.open_at(folder, path, os.O_RDONLY)
     assert caught.value.errno == expected
 
 
-def test_no_path_leads_over_a_magic_link_or_a_mount():
+def test_path_never_crosses_magic_link_or_mount():
     root = os.open("/", os.O_RDONLY)
     with pytest.raises(OSError):
         beneath.open_at(root, "proc/self/status", os.O_RDONLY)
@@ -57,7 +57,7 @@ def test_no_path_leads_over_a_magic_link_or_a_mount():
     os.close(proc)
 
 
-def test_what_is_looked_at_is_what_is_opened(place, folder):
+def test_checked_file_is_the_opened_file(place, folder):
     found = beneath.look(folder, "real/file")
     (place / "real" / "file").unlink()
     (place / "real" / "file").symlink_to(place.parent / "outside" / "canary")
@@ -66,7 +66,7 @@ def test_what_is_looked_at_is_what_is_opened(place, folder):
     os.close(found)
 
 
-def test_a_link_can_be_looked_at_and_nothing_more(folder):
+def test_link_can_be_examined_but_not_opened(folder):
     found = beneath.look(folder, "leaf")
     assert os.readlink("", dir_fd=found).endswith("canary")
     with pytest.raises(OSError):
@@ -74,7 +74,7 @@ def test_a_link_can_be_looked_at_and_nothing_more(folder):
     os.close(found)
 
 
-def test_renames_never_replace(place, folder):
+def test_rename_never_replaces(place, folder):
     (place / "one").write_text("1")
     (place / "two").write_text("2")
     with pytest.raises(FileExistsError):
@@ -86,7 +86,7 @@ def test_renames_never_replace(place, folder):
 
 
 @pytest.mark.parametrize("path", ["link/made", "leaf", "within/made", "real/file"])
-def test_nothing_lands_on_what_is_there_or_behind_a_link(place, folder, path):
+def test_write_never_replaces_or_follows_link(place, folder, path):
     with pytest.raises(OSError):
         extract.land(folder, path, b"evil")
     assert sorted(entry.name for entry in (place.parent / "outside").iterdir()) == ["canary"]
@@ -94,7 +94,7 @@ def test_nothing_lands_on_what_is_there_or_behind_a_link(place, folder, path):
     assert (place / "real" / "file").read_text() == "mine"
 
 
-def test_what_lands_is_plain(place, folder):
+def test_written_file_has_plain_mode(place, folder):
     extract.land(folder, "new/deep/run", b"#!", 0o6755)
     extract.land(folder, "new/deep/data", b"x", 0o666)
     modes = [(place / "new" / "deep" / name).stat().st_mode & 0o7111 for name in ("run", "data")]

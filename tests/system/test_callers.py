@@ -29,7 +29,7 @@ def ran(script: str, *, path: Path | None = None) -> subprocess.CompletedProcess
 
 
 @pytest.mark.needs("gevent")
-def test_gevent_caller_runs_again_feeds_and_streams() -> None:
+def test_gevent_caller_runs_feeds_and_streams() -> None:
     script = """
         from gevent import monkey; monkey.patch_all()
         import gevent, stockade
@@ -46,7 +46,7 @@ def test_gevent_caller_runs_again_feeds_and_streams() -> None:
     assert ran(script).stdout.split() == ["True", "True", "900000", "True"]
 
 
-def test_child_that_unwinds_leaves_its_parents_run_alone() -> None:
+def test_unwinding_child_leaves_parent_run_alone() -> None:
     """A child leaves a stream's context, calls the run off, and drops a stream: the parent's runs go on."""
     script = """
         import os, stockade
@@ -74,7 +74,7 @@ def test_child_that_unwinds_leaves_its_parents_run_alone() -> None:
     assert said.count("completed alive") == 2
 
 
-def test_fork_beside_a_first_run_leaves_no_lock_taken() -> None:
+def test_fork_beside_first_run_holds_no_lock() -> None:
     script = """
         import os, signal, threading, time, stockade
         late = float(os.environ["LATE"])
@@ -95,7 +95,7 @@ def test_fork_beside_a_first_run_leaves_no_lock_taken() -> None:
 
 
 @pytest.mark.parametrize("begun", ["", "stockade.Runner;", "stockade.run('1');"])
-def test_package_removed_under_a_caller_is_named(begun: str, tmp_path: Path) -> None:
+def test_removed_package_is_named(begun: str, tmp_path: Path) -> None:
     """What is loaded goes on, or an error of ours says what is missing; never a bare ModuleNotFoundError."""
     copy = tmp_path / "site"
     shutil.copytree(Path(stockade.__file__).parent, copy / "stockade", ignore=shutil.ignore_patterns("__pycache__"))
@@ -131,7 +131,7 @@ def test_daemon_threads_end_quietly_at_exit() -> None:
         assert ran(script).stderr == ""
 
 
-def test_zombies_of_past_wardens_are_reaped_by_a_subreaper() -> None:
+def test_subreaper_reaps_zombies_of_past_wardens() -> None:
     """Those of a killed warden's helpers and of a child's warden; a child of the caller's own is left to the caller."""
     script = """
         import ctypes, os, signal, subprocess, time, stockade

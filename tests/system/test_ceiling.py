@@ -48,7 +48,7 @@ def under(tmp_path):
     return run
 
 
-def test_the_library_is_bound_by_it_whoever_built_the_policy(under):
+def test_ceiling_bounds_library_policies(under):
     done = under(f'exec "{sys.executable}" - <<"END"\n{LIBRARY}\nEND')
     assert done.returncode == 0, done.stderr
     *limits, named, outcome, refused = done.stdout.splitlines()
@@ -59,13 +59,13 @@ def test_the_library_is_bound_by_it_whoever_built_the_policy(under):
     assert "(ceiling /etc/stockade/policy.toml)" in refused
 
 
-def test_without_it_the_same_code_runs(tmp_path):
+def test_same_code_without_ceiling_runs(tmp_path):
     import stockade
 
     assert stockade.run("x = bytearray(100 << 20)", policy=stockade.Policy(limits={"memory": "1GiB"})).ok
 
 
-def test_the_command_line_is_bound_by_it_and_says_so(under):
+def test_ceiling_bounds_command_line_and_says_so(under):
     done = under(f"{STOCKADE} policy show --limit memory=unlimited --json")
     data = json.loads(done.stdout)
     assert data["policy"]["limits"]["memory"] == 2**26
@@ -93,13 +93,13 @@ def test_the_command_line_is_bound_by_it_and_says_so(under):
         ("rm /etc/stockade/policy.toml; mkdir /etc/stockade/policy.toml", "Is a directory"),
     ],
 )
-def test_a_ceiling_that_cannot_be_trusted_stops_everything(under, break_it, word):
+def test_untrusted_ceiling_file_stops_every_run(under, break_it, word):
     done = under(f"{break_it}\n{STOCKADE} run -- echo ran")
     assert (done.returncode, done.stdout) == (2, "")
     assert word in done.stderr
 
 
-def test_doctor_tells_of_it(under):
+def test_doctor_reports_ceiling(under):
     done = under(f"{STOCKADE} doctor")
     assert "/etc/stockade/policy.toml bounds limits.wall_time, limits.memory, filesystem.write." in done.stdout
     done = under(f"chmod 666 /etc/stockade/policy.toml; {STOCKADE} doctor --json")

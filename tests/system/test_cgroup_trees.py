@@ -35,7 +35,7 @@ def busy(memory: cgroups.Hierarchy) -> Iterator[tuple[Path, subprocess.Popen[byt
             group.rmdir()
 
 
-def test_a_tree_that_is_busy_at_the_start_goes_at_the_end(
+def test_busy_tree_is_removed_at_warden_end(
     memory: cgroups.Hierarchy, busy: tuple[Path, subprocess.Popen[bytes]]
 ) -> None:
     left, process = busy
@@ -47,7 +47,7 @@ def test_a_tree_that_is_busy_at_the_start_goes_at_the_end(
     assert not left.exists()
 
 
-def test_a_tree_that_is_empty_goes_at_the_start(
+def test_empty_tree_is_removed_at_warden_start(
     memory: cgroups.Hierarchy, busy: tuple[Path, subprocess.Popen[bytes]]
 ) -> None:
     left, process = busy
@@ -58,7 +58,7 @@ def test_a_tree_that_is_empty_goes_at_the_start(
     tree.close()
 
 
-def test_a_tree_whose_warden_lives_stays(memory: cgroups.Hierarchy, busy: tuple[Path, subprocess.Popen[bytes]]) -> None:
+def test_tree_of_living_warden_stays(memory: cgroups.Hierarchy, busy: tuple[Path, subprocess.Popen[bytes]]) -> None:
     held, process = busy
     process.kill()
     process.wait()

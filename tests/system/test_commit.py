@@ -32,7 +32,7 @@ def contents(folder):
     return {str(path.relative_to(folder)): path.is_file() and path.read_text() for path in folder.rglob("*")}
 
 
-def test_a_step_that_fails_takes_all_others_back(project, monkeypatch):
+def test_commit_failed_step_undoes_others(project, monkeypatch):
     found, before = scan_project(project), contents(project)
     modes = {path: path.stat().st_mode for path in project.rglob("*")}
     changes = [
@@ -59,7 +59,7 @@ def test_a_step_that_fails_takes_all_others_back(project, monkeypatch):
     assert {path: path.stat().st_mode for path in project.rglob("*")} == modes
 
 
-def test_a_file_that_is_written_while_its_commit_runs_is_not_lost(project, monkeypatch):
+def test_commit_keeps_file_written_meanwhile(project, monkeypatch):
     found = scan_project(project)
     really = renames.exchange
 
@@ -87,7 +87,7 @@ def test_a_file_that_is_written_while_its_commit_runs_is_not_lost(project, monke
         (lambda p: (p / "b").unlink(), Change("b", "deleted", "file"), "was deleted on the host"),
     ],
 )
-def test_conflicts(project, happens, change, words):
+def test_commit_conflict_is_refused(project, happens, change, words):
     found = scan_project(project)
     happens(project)
     before = contents(project)
@@ -96,7 +96,7 @@ def test_conflicts(project, happens, change, words):
     assert contents(project) == before
 
 
-def test_a_folder_in_which_the_host_has_put_something_stays(project):
+def test_commit_keeps_folder_with_new_host_file(project):
     found = scan_project(project)
     (project / "d" / "hosts").write_text("x")
     before = contents(project)
@@ -106,7 +106,7 @@ def test_a_folder_in_which_the_host_has_put_something_stays(project):
     assert contents(project) == before
 
 
-def test_a_folder_and_a_file_change_places(project):
+def test_commit_swaps_folder_and_file(project):
     found = scan_project(project)
     changes = [
         Change("a", "changed", "folder", 0o755),
@@ -118,7 +118,7 @@ def test_a_folder_and_a_file_change_places(project):
     assert contents(project) == {"a": False, "a/inner": "new", "b": "b", "d": "new"}
 
 
-def test_hidden_and_protected_paths_are_left_out(project):
+def test_commit_leaves_out_hidden_and_protected(project):
     (project / ".env").write_text("secret")
     found = scan_project(project, hidden=(".env", "*.key"), protected=("d/c",))
     wanted = [file(".env"), file("d/c"), file("made.key", "added"), Change("d", "deleted", "folder"), file("a")]
@@ -128,12 +128,12 @@ def test_hidden_and_protected_paths_are_left_out(project):
     assert (project / ".env").read_text() == "secret" and not (project / "made.key").exists()
 
 
-def test_no_bit_that_gives_rights_away_is_written(project):
+def test_commit_drops_set_user_id_bits(project):
     commit.commit(scan_project(project), [file("a", mode=0o6777), file("n", "added", mode=0o4755)], (), None)
     assert [(project / name).stat().st_mode & 0o7000 for name in "an"] == [0, 0]
 
 
-def test_the_search_is_bounded(project, monkeypatch):
+def test_project_scan_is_bounded(project, monkeypatch):
     monkeypatch.setattr(scan, "MOST_NAMES", 3)
     with pytest.raises(JobError, match="more than 3 names"):
         scan_project(project)
@@ -143,7 +143,7 @@ def test_the_search_is_bounded(project, monkeypatch):
         scan_project(project, hidden=("a", "b"))
 
 
-def test_a_link_hides_what_it_leads_to(project):
+def test_hidden_link_hides_its_target(project):
     (project / ".env").symlink_to("d/c")
     (project / "id_rsa").symlink_to("/etc/hostname")
     assert scan_project(project, hidden=(".env", "id_rsa*")).hidden == {"d/c": False}

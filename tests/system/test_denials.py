@@ -57,7 +57,7 @@ def warden_cpu() -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def test_refused_calls_are_named_and_counted_with_their_own_errno() -> None:
+def test_refused_calls_named_counted_with_own_errno() -> None:
     code = f"""
 m, s, c, p = {NR["mount"]}, {NR["socket"]}, {NR["clone3"]}, {NR["prlimit64"]}
 [call(m, 0, 0, 0, 0, 0), call(m, 0, 0, 0, 0, 0), call(s, 40, 1, 0), call(c, 0, 0), call(p, 1, 7, 0, 0)]
@@ -75,20 +75,20 @@ m, s, c, p = {NR["mount"]}, {NR["socket"]}, {NR["clone3"]}, {NR["prlimit64"]}
 
 
 @pytest.mark.parametrize("which", ["tight", "standard", "permissive"])
-def test_a_program_that_is_refused_nothing_has_no_denials(which: str) -> None:
+def test_program_without_refusals_has_no_denials(which: str) -> None:
     for _ in range(3):  # the first cell is made for it, the later ones ahead
         result = stockade.run_command(["true"], policy=policy(syscalls=which))
         assert (result.outcome, result.denials, result.denials_truncated) == ("completed", (), False)
 
 
-def test_a_cell_that_was_ready_ahead_is_heard_as_well() -> None:
+def test_prewarmed_instance_reports_denials() -> None:
     for _ in range(4):
         result = run(f"call({NR['mount']}, 0, 0, 0, 0, 0)")
         assert [(denial.call, denial.count) for denial in result.denials] == [("mount", 1)]
         time.sleep(0.4)  # until the next cell has said that it is ready
 
 
-def test_a_filter_that_is_loaded_late_is_heard_as_well(tmp_path: Path) -> None:
+def test_filter_loaded_late_reports_denials(tmp_path: Path) -> None:
     """Files shown to a command keep the cell from being finished ahead, so the listener comes after the launch."""
     tmp_path.chmod(0o755)
     (tmp_path / "shown").write_text("x")
@@ -106,7 +106,7 @@ def test_a_filter_that_is_loaded_late_is_heard_as_well(tmp_path: Path) -> None:
     assert [(denial.call, denial.count) for denial in result.denials] == [("unshare", 1)]
 
 
-def test_a_flood_costs_the_warden_a_budget_and_no_more() -> None:
+def test_flood_costs_warden_only_its_budget() -> None:
     run("1")
     before = warden_cpu()
     result = run(FLOOD)
@@ -117,7 +117,7 @@ def test_a_flood_costs_the_warden_a_budget_and_no_more() -> None:
     assert spent < 1.0, spent
 
 
-def test_other_runs_are_unharmed_by_floods() -> None:
+def test_flood_leaves_other_runs_unharmed() -> None:
     async def main() -> tuple[float, list[stockade.Result], list[stockade.Result]]:
         floods = [asyncio.create_task(stockade.AsyncRunner(policy()).run(CALL + FLOOD)) for _ in range(3)]
         slowest, results = 0.0, []
@@ -133,7 +133,7 @@ def test_other_runs_are_unharmed_by_floods() -> None:
     assert all(flood.denials_truncated for flood in floods)
 
 
-def test_a_flood_does_not_put_off_its_own_end() -> None:
+def test_flood_does_not_delay_its_end() -> None:
     code = CALL + f"while True: call({NR['mount']}, 0, 0, 0, 0, 0)"
     limits = {"wall_time": 0.5}
     result = stockade.run(code, policy=stockade.Policy(security={"explain_denials": True}, limits=limits))
@@ -141,7 +141,7 @@ def test_a_flood_does_not_put_off_its_own_end() -> None:
     assert result.usage.wall_seconds < 0.7
 
 
-def test_calls_that_signals_interrupt_are_within_the_budget_too() -> None:
+def test_interrupted_calls_count_in_budget() -> None:
     code = f"""
 import signal, time
 signal.signal(signal.SIGALRM, lambda *_: None)
@@ -185,7 +185,7 @@ if listener >= 0:
 
 
 @pytest.mark.parametrize("which", ["standard", "permissive"])
-def test_a_guest_cannot_answer_for_itself_once_the_budget_is_spent(which: str, tmp_path: Path) -> None:
+def test_guest_past_budget_cannot_answer_itself(which: str, tmp_path: Path) -> None:
     expected = {"standard": [16, 38], "permissive": [16, 0]}[which]  # the permissive filter allows unshare
     assert run(TAKE_OVER, syscalls=which).value == expected
     everything = tmp_path / "all.json"
@@ -194,7 +194,7 @@ def test_a_guest_cannot_answer_for_itself_once_the_budget_is_spent(which: str, t
     assert run(TAKE_OVER, syscalls_file=str(everything), syscalls_mode="replace").value == [16, 38]
 
 
-def test_the_listener_is_the_wardens_alone() -> None:
+def test_guest_holds_no_listener() -> None:
     listed = run("import os\n[os.readlink(f'/proc/self/fd/{n}') for n in os.listdir('/proc/self/fd') if int(n) != 4]")
     assert not any(LISTENER in name for name in listed.value)
     sleeping = threading.Thread(target=run, args=("import time; time.sleep(2)",))
@@ -209,7 +209,7 @@ def test_the_listener_is_the_wardens_alone() -> None:
         sleeping.join()
 
 
-def test_a_run_leaves_no_listener_behind() -> None:
+def test_run_leaves_no_listener_behind() -> None:
     for _ in range(20):
         run("1")
     spares = listeners()
@@ -224,7 +224,7 @@ def listeners() -> int:
 
 
 @pytest.mark.needs("numpy")
-def test_numpy_under_a_listening_filter() -> None:
+def test_numpy_runs_under_listening_filter() -> None:
     code = "import numpy\nfloat(numpy.linalg.inv(numpy.eye(200) * 2)[0][0])"
     result = stockade.run(code, policy=policy(), interpreter=sys.prefix)
     assert result.value == 0.5, result.stderr

@@ -58,7 +58,7 @@ def engine(request, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     engines._tried.cache_clear()
 
 
-def test_asked_for_it_is_refused_with_the_reason(engine: tuple[str, str]) -> None:
+def test_broken_engine_by_name_is_refused(engine: tuple[str, str]) -> None:
     begin = time.monotonic()
     backend, how = engine
     with pytest.raises(stockade.BackendUnavailable, match=SENTENCES[how]):
@@ -66,7 +66,7 @@ def test_asked_for_it_is_refused_with_the_reason(engine: tuple[str, str]) -> Non
     assert time.monotonic() - begin < 2
 
 
-def test_not_asked_for_it_is_no_matter(engine: tuple[str, str]) -> None:
+def test_broken_engine_is_not_chosen(engine: tuple[str, str]) -> None:
     begin = time.monotonic()
     assert stockade.select().backend.name == "native"
     assert stockade.run_command(["true"]).ok
@@ -74,7 +74,7 @@ def test_not_asked_for_it_is_no_matter(engine: tuple[str, str]) -> None:
 
 
 @pytest.mark.needs("bwrap")
-def test_one_that_fails_later_is_a_failure_of_the_sandbox_not_of_the_guest(tmp_path: Path) -> None:
+def test_bwrap_failing_later_is_sandbox_failed(tmp_path: Path) -> None:
     broken = tmp_path / "bwrap"
     broken.write_text("#!/bin/sh\necho 'bwrap: Creating new namespace failed' >&2\nexit 1")
     for folder in (broken, tmp_path, *tmp_path.parents):
@@ -87,7 +87,7 @@ def test_one_that_fails_later_is_a_failure_of_the_sandbox_not_of_the_guest(tmp_p
 
 
 @pytest.mark.needs("bwrap")
-def test_arguments_of_the_users_own_open_what_they_say(tmp_path: Path) -> None:
+def test_bwrap_own_arguments_are_passed_on(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     (tmp_path / "a").write_text("seen")
     for folder in tmp_path.parents:
@@ -100,7 +100,7 @@ def test_arguments_of_the_users_own_open_what_they_say(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("bwrap", "root")
-def test_one_that_is_set_user_id_is_refused(tmp_path: Path) -> None:
+def test_set_user_id_bwrap_is_refused(tmp_path: Path) -> None:
     copy = tmp_path / "bwrap"
     copy.write_bytes(Path(REAL).read_bytes())
     copy.chmod(0o4755)
@@ -110,7 +110,7 @@ def test_one_that_is_set_user_id_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("unprivileged")
-def test_firejail_serves_accounts_only_and_says_so() -> None:
+def test_firejail_without_account_is_refused() -> None:
     found = Firejail().availability(warden_process.host_facts())
     if shutil.which("firejail") is None:
         assert found.remedy == "apt install firejail"
@@ -123,7 +123,7 @@ def test_firejail_serves_accounts_only_and_says_so() -> None:
 
 
 @pytest.mark.needs("firejail")
-def test_a_firejail_that_fails_later_is_a_failure_of_the_sandbox_not_of_the_guest(tmp_path: Path) -> None:
+def test_firejail_failing_later_is_sandbox_failed(tmp_path: Path) -> None:
     broken = tmp_path / "firejail"
     broken.write_text("#!/bin/sh\necho 'Error: cannot mount' >&2\nexit 1")
     for folder in (broken, tmp_path, *tmp_path.parents):

@@ -27,7 +27,7 @@ def table() -> dict[Instance, Found]:
 
 @pytest.mark.needs("root")  # to shut down the sockets of others
 @pytest.mark.parametrize("cell", fault_cells.all_cells(), ids=lambda cell: "-".join(vars(cell).values()))
-def test_fault_in_one_helper_costs_its_run_alone(table: dict[Instance, Found], cell: Instance) -> None:
+def test_fault_in_one_helper_costs_only_its_run(table: dict[Instance, Found], cell: Instance) -> None:
     found = table.pop(cell, None) or fault_cells.try_row((cell.kind, cell.role), cell)[0]  # a second try is a fresh one
     assert found.outcome in cell.expected, found
     assert found.outcome != FAILED or found.reason, found

@@ -36,12 +36,12 @@ def _run(source: str) -> stockade.Result:
     return stockade.run(source, policy=POLICY, backend="firejail", interpreter="/usr/bin/python3")
 
 
-def test_there_is_nothing_to_write_to_but_the_runs_own_folders() -> None:
+def test_guest_writes_only_to_run_folders() -> None:
     result = _run(_WRITABLE)
     assert result.stdout == "[]\n", result.stderr
 
 
-def test_what_lies_beside_the_system_is_closed(tmp_path: Path) -> None:
+def test_folders_beside_the_system_are_closed(tmp_path: Path) -> None:
     shown = ("/usr", "/etc", "/dev", "/proc", "/run", "/tmp", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
     hidden = [str(path) for path in Path("/").iterdir() if str(path) not in shown and not path.is_symlink()]
     tmp_path.chmod(0o755)
@@ -51,25 +51,25 @@ def test_what_lies_beside_the_system_is_closed(tmp_path: Path) -> None:
     assert result.stdout == "/tmp/.\n", result.stderr
 
 
-def test_the_guest_holds_no_descriptor_and_no_variable_of_firejails() -> None:
+def test_guest_inherits_nothing_of_firejail() -> None:
     result = _run("import os; print(sorted(map(int, os.listdir('/proc/self/fd')))[:-1], *sorted(os.environ))")
     pools = "MKL_NUM_THREADS OMP_NUM_THREADS OPENBLAS_NUM_THREADS"
     assert result.stdout == f"[0, 1, 2, 3] HOME LANG {pools} PATH TMPDIR\n"
 
 
-def test_the_first_process_inside_cannot_be_looked_into() -> None:
+def test_first_process_cannot_be_inspected() -> None:
     code = "import os\nfor name in ('fd', 'exe', 'mem'):\n    try: os.open('/proc/1/' + name, 0); print('open')\n    except OSError: print('refused')"
     assert _run(code).stdout == "refused\n" * 3
 
 
-def test_firejail_inside_firejail_has_no_privilege() -> None:
+def test_nested_firejail_has_no_privilege() -> None:
     inner = ["firejail", "--noprofile", "--quiet", "id", "-u"]
     result = stockade.run_command(inner, policy=POLICY, backend="firejail")
     assert result.stdout.strip() not in ("", "0"), result
 
 
 @pytest.mark.needs("root")
-def test_nothing_is_noted_on_the_host_of_a_run_that_was_killed() -> None:
+def test_killed_run_leaves_no_note_on_host() -> None:
     before = set(NOTES.iterdir()) if NOTES.exists() else set()
     policy = stockade.Policy(limits={"wall_time": 1})
     result = stockade.run_command(["sleep", "60"], policy=policy, backend="firejail")
@@ -78,13 +78,13 @@ def test_nothing_is_noted_on_the_host_of_a_run_that_was_killed() -> None:
 
 
 @pytest.mark.needs("root")
-def test_the_account_is_the_runs_own_and_not_the_hosts() -> None:
+def test_account_exists_only_in_the_run() -> None:
     result = stockade.run_command(["id", "-un"], policy=POLICY, backend="firejail")
     assert result.stdout == "guest\n", result.stderr
     assert subprocess.run(["getent", "passwd", "guest"], check=False, capture_output=True).returncode != 0
 
 
-def test_a_folder_that_is_not_the_guests_can_still_be_written_where_its_mode_allows(tmp_path: Path) -> None:
+def test_shared_folder_is_writable_by_its_mode(tmp_path: Path) -> None:
     for folder in (tmp_path, *tmp_path.parents):
         if str(folder).startswith("/tmp/") and os.access(folder, os.W_OK):
             folder.chmod(0o777 if folder == tmp_path else 0o755)
@@ -94,13 +94,13 @@ def test_a_folder_that_is_not_the_guests_can_still_be_written_where_its_mode_all
     assert (result.stdout, (tmp_path / "a").read_text()) == ("no\n", "x"), result.stderr
 
 
-def test_limits_are_cut_to_what_may_be_had() -> None:
+def test_limits_are_cut_to_hard_limits() -> None:
     number, (soft, hard) = _cut(7, 1 << 40, 1 << 40)  # RLIMIT_NOFILE
     assert number == 7
     assert soft == hard <= 1 << 40
 
 
-def test_the_devices_are_the_plain_ones() -> None:
+def test_devices_are_the_plain_ones() -> None:
     plain = {
         "fd",
         "full",

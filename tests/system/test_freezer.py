@@ -54,7 +54,7 @@ def family(process):
     return lambda: [process.pid, *descendants.below(process.pid)]
 
 
-def test_what_forks_all_the_time_is_frozen_and_goes_on(tree, busy):
+def test_forking_tree_is_frozen_and_resumes(tree, busy):
     group = tree.make()
     freezer = cgroups.Freezer(group.folders[0])
     assert runs(busy.pid)
@@ -68,7 +68,7 @@ def test_what_forks_all_the_time_is_frozen_and_goes_on(tree, busy):
     tree.remove(group)
 
 
-def test_the_frozen_die_when_they_are_killed(tree, busy):
+def test_frozen_tree_dies_when_killed(tree, busy):
     group = tree.make()
     cgroups.Freezer(group.folders[0]).freeze(family(busy))
     time.sleep(0.1)
@@ -77,7 +77,7 @@ def test_the_frozen_die_when_they_are_killed(tree, busy):
     tree.remove(group)
 
 
-def test_below_a_runs_own_group_it_goes_with_it(tree, busy):
+def test_freezer_below_run_group_goes_with_it(tree, busy):
     group = tree.make()
     assert group.unified == group.folders[0]
     freezer = cgroups.Freezer(f"{group.unified}/frozen")
@@ -97,13 +97,13 @@ def test_below_a_runs_own_group_it_goes_with_it(tree, busy):
     assert not Path(group.folders[0]).exists()
 
 
-def test_a_hierarchy_that_cannot_freeze_is_told(tmp_path):
+def test_hierarchy_without_freezer_is_reported(tmp_path):
     with pytest.raises(OSError, match="cannot freeze control groups"):
         cgroups.Freezer(str(tmp_path / "group"))
     assert not (tmp_path / "group").exists()
 
 
-def test_a_tree_goes_with_what_was_never_handed_back():
+def test_tree_with_unreturned_group_is_removed():
     tree = cgroups.Tree(bare(), os.urandom(8).hex())
     group = tree.make()
     group.close()

@@ -28,13 +28,13 @@ print("own", os.nice(0))
 
 
 @pytest.mark.parametrize("syscalls", ["standard", "permissive"])
-def test_the_inits_scheduling_is_out_of_reach_and_ones_own_is_not(syscalls):
+def test_init_scheduling_is_out_of_reach(syscalls):
     result = run(CALLS, policy=Policy(security={"syscalls": syscalls}))
     assert result.stdout == "own 1\n", result.stderr
 
 
 @pytest.mark.needs("root")  # an ordinary user has no group for it
-def test_a_small_share_of_the_cpu_does_not_delay_the_end():
+def test_small_cpu_share_does_not_delay_end():
     policy = Policy(limits={"wall_time": 1, "cpu_rate": 0.01})
     result = run("import os\nfor _ in range(3): os.fork()\nwhile True: pass", policy=policy)
     assert (result.outcome, result.limit) == (Outcome.LIMIT_EXCEEDED, "wall_time")

@@ -83,7 +83,7 @@ def _seconds(backend: str, way: str, path: Path, **limits: Any) -> float:
 @pytest.mark.needs("cgroup-io")
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("way", WAYS)
-def test_reads_are_slowed_whichever_way_and_whoever_makes_them(backend: str, way: str, big: Path) -> None:
+def test_io_read_slows_every_kind_of_read(backend: str, way: str, big: Path) -> None:
     free = _seconds(backend, WAYS[way], big)
     held = _seconds(backend, WAYS[way], big, io_read=RATE)
     assert free < 1.0 * SLOWER
@@ -92,7 +92,7 @@ def test_reads_are_slowed_whichever_way_and_whoever_makes_them(backend: str, way
 
 @pytest.mark.needs("cgroup-io")
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_the_next_runs_have_nothing_of_it(backend: str, big: Path) -> None:
+def test_io_read_does_not_slow_next_runs(backend: str, big: Path) -> None:
     """Groups are used again, not always by the run that comes right after."""
     _seconds(backend, DIRECT, big, io_read=RATE)
     assert max(_seconds(backend, DIRECT, big) for _ in range(6)) < 1.0 * SLOWER
@@ -100,7 +100,7 @@ def test_the_next_runs_have_nothing_of_it(backend: str, big: Path) -> None:
 
 @pytest.mark.needs("cgroup-io")
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_read_under_way_does_not_outlast_a_kill(backend: str, big: Path) -> None:
+def test_read_under_way_ends_with_kill(backend: str, big: Path) -> None:
     """A killed process waits for what it has asked of a disk, so the rate is lifted then."""
     code = f"import mmap, os\nos.preadv(os.open({str(big)!r}, os.O_RDONLY | os.O_DIRECT), [mmap.mmap(-1, 6 << 20)], 0)"
     policy = _policy(backend, big, limits={"io_read": "64KiB", "wall_time": 0.5})

@@ -280,7 +280,7 @@ def visitors(listeners: Listeners) -> int:
 
 
 @pytest.mark.parametrize("attack", OUTSIDE_ATTACKS)
-def test_nothing_outside_is_reached(attack: str, world: Callable[[], World], listeners: Listeners) -> None:
+def test_listeners_outside_are_not_reached(attack: str, world: Callable[[], World], listeners: Listeners) -> None:
     abi, refusal, action = OUTSIDE_ATTACKS[attack]
     need(abi)
 
@@ -291,7 +291,7 @@ def test_nothing_outside_is_reached(attack: str, world: Callable[[], World], lis
     assert visitors(listeners) == 0
 
 
-def test_another_process_cannot_be_traced(world: Callable[[], World]) -> None:
+def test_other_process_cannot_be_traced(world: Callable[[], World]) -> None:
     victim = os.fork()
     if victim == 0:
         libc.prctl(0x59616D61, ctypes.c_ulong(-1 & 2**64 - 1), 0, 0, 0)  # where Yama asks for leave to trace
@@ -319,7 +319,7 @@ def mount(world: World) -> None:
             raise OSError(ctypes.get_errno(), "mount")
 
 
-def test_nothing_can_be_mounted(world: Callable[[], World]) -> None:
+def test_mount_is_refused(world: Callable[[], World]) -> None:
     target = world()
     if (unconfined := attempt(mount, target)) != "done":
         pytest.skip(f"no mount namespace to try it in: {unconfined}")
@@ -363,7 +363,7 @@ ALLOWED: dict[str, Action] = {
 
 
 @pytest.mark.parametrize("act", ALLOWED)
-def test_what_the_ruleset_names_still_works(act: str, world: Callable[[], World]) -> None:
+def test_named_paths_still_work(act: str, world: Callable[[], World]) -> None:
     need(2)
     target = world()
 
@@ -455,20 +455,20 @@ def test_documented_limit_stays_open(limit: str, world: Callable[[], World]) -> 
         (5, "signal a process"),
     ],
 )
-def test_older_abi_leaves_open_what_it_says(abi: int, attack: str, world: Callable[[], World]) -> None:
+def test_older_abi_leaves_documented_gaps(abi: int, attack: str, world: Callable[[], World]) -> None:
     need(abi + 1)
     target = world()
 
     assert attempt((FILE_ATTACKS | OUTSIDE_ATTACKS)[attack][2], target, target.rules(), at_most=abi) == "done"
 
 
-def test_abi_1_refuses_every_move_across_directories(world: Callable[[], World]) -> None:
+def test_abi_1_refuses_moves_across_directories(world: Callable[[], World]) -> None:
     target = world()
 
     assert attempt(ALLOWED["move"], target, target.rules(), at_most=1) == "EXDEV"
 
 
-def test_a_ruleset_built_before_the_fork_holds_in_the_child(world: Callable[[], World]) -> None:
+def test_ruleset_built_before_fork_holds_in_child(world: Callable[[], World]) -> None:
     target = world()
     descriptor = landlock.build(target.rules())
 
@@ -487,7 +487,7 @@ def test_a_ruleset_built_before_the_fork_holds_in_the_child(world: Callable[[], 
         os.close(descriptor)
 
 
-def test_only_the_calling_thread_is_restricted(world: Callable[[], World]) -> None:
+def test_only_calling_thread_is_restricted(world: Callable[[], World]) -> None:
     def two_threads(w: World) -> None:
         go, seen = threading.Event(), []
 
@@ -507,14 +507,14 @@ def test_only_the_calling_thread_is_restricted(world: Callable[[], World]) -> No
     assert attempt(two_threads, world()) == "EACCES"
 
 
-def test_no_new_privs_is_set_whoever_calls(world: Callable[[], World]) -> None:
+def test_no_new_privs_is_always_set(world: Callable[[], World]) -> None:
     def check(_: World) -> None:
         assert libc.prctl(39, 0, 0, 0, 0) == 1
 
     assert attempt(check, world(), Ruleset()) == "done"
 
 
-def test_no_descriptor_is_left_behind(world: Callable[[], World]) -> None:
+def test_restriction_leaves_no_descriptor(world: Callable[[], World]) -> None:
     def check(w: World) -> None:
         before = os.listdir("/proc/self/fd")
         with pytest.raises(FileNotFoundError):
@@ -525,7 +525,7 @@ def test_no_descriptor_is_left_behind(world: Callable[[], World]) -> None:
     assert attempt(check, world()) == "done"
 
 
-def test_a_missing_path_is_named_and_nothing_is_restricted(world: Callable[[], World]) -> None:
+def test_missing_path_named_and_nothing_restricted(world: Callable[[], World]) -> None:
     def check(w: World) -> None:
         with pytest.raises(FileNotFoundError) as failure:
             landlock.restrict(Ruleset(read=(w / "missing",)))
@@ -535,7 +535,7 @@ def test_a_missing_path_is_named_and_nothing_is_restricted(world: Callable[[], W
     assert attempt(check, world()) == "done"
 
 
-def test_errors_name_the_call_and_the_path(world: Callable[[], World]) -> None:
+def test_error_names_call_and_path(world: Callable[[], World]) -> None:
     def pipe(_: World) -> None:
         path = f"/proc/self/fd/{os.pipe()[0]}"
         with pytest.raises(OSError) as failure:

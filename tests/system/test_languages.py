@@ -106,13 +106,13 @@ def environment(packages):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 class TestPackages:
-    def test_a_virtual_environment(self, backend, environment):
+    def test_python_imports_from_virtual_environment(self, backend, environment):
         source = "import only_here, sys\n[only_here.VALUE, sys.prefix]"
         result = stockade.run(source, packages=environment, backend=backend, policy=policy(backend))
         assert result.value == [7, str(environment)], result.stderr
 
     @pytest.mark.needs("gem")
-    def test_a_gem_folder(self, backend, gems):
+    def test_ruby_requires_from_gem_folder(self, backend, gems):
         source = "gem 'only_here', '~> 1.2'\nrequire 'only_here'\nOnlyHere::VALUE"
         result = stockade.run(source, language="ruby", packages=gems, backend=backend, policy=policy(backend))
         assert result.value == [7], result.stderr
@@ -120,7 +120,7 @@ class TestPackages:
         assert without.error.type == "Gem::MissingSpecError"
 
     @pytest.mark.needs("npm")
-    def test_node_modules(self, backend, modules):
+    def test_javascript_requires_from_node_modules(self, backend, modules):
         for source, value in (
             ("require('only-here')", 7),
             ("import('only-modern').then(found => found.default)", 8),
@@ -132,7 +132,7 @@ class TestPackages:
             without = stockade.run(source, language="js", backend=backend, policy=policy(backend))
             assert "only-" in without.error.message
 
-    def test_packages_cannot_be_written_and_show_nothing_else(self, backend, environment, packages):
+    def test_packages_read_only_and_nothing_else_shown(self, backend, environment, packages):
         packages.joinpath("beside.txt").write_text("secret")
         environment.chmod(0o777)  # nothing of the host's own permissions is in the way
         source = (
@@ -148,13 +148,13 @@ class TestPackages:
 @pytest.mark.parametrize(("language", "kind"), [
     ("python", "virtual environment"), ("ruby", "gem folder"), ("javascript", "node_modules"), ("shell", "the shell"),
 ])  # fmt: skip
-def test_a_folder_of_another_kind_is_refused_with_how_to_make_one(language, kind, tmp_path):
+def test_wrong_package_folder_refused_with_remedy(language, kind, tmp_path):
     with pytest.raises(stockade.JobError, match=kind):
         stockade.run("1", language=language, packages=tmp_path)
 
 
 @pytest.mark.parametrize("path", ["/", "/proc/self", "../elsewhere", "", "x\0y"])
-def test_paths_of_packages_are_checked_as_the_policys(path):
+def test_package_paths_checked_like_policy_paths(path):
     with pytest.raises(stockade.JobError, match="packages"):
         stockade.run("1", packages=path)
 
@@ -167,20 +167,20 @@ def test_packages_behind_a_link_are_refused(environment, packages):
     link.unlink()
 
 
-def test_an_interpreter_beside_a_virtual_environment_is_one_too_many(environment):
+def test_interpreter_with_virtual_environment_refused(environment):
     with pytest.raises(stockade.JobError, match="interpreter of its own"):
         stockade.run("1", packages=environment, interpreter="/usr/bin/python3")
 
 
 @pytest.mark.parametrize(("language", "command"), [("ruby", "apt install ruby"), ("javascript", "apt install nodejs")])
-def test_a_missing_interpreter_says_what_to_install(language, command, monkeypatch):
+def test_missing_interpreter_names_what_to_install(language, command, monkeypatch):
     monkeypatch.setenv("PATH", "/no/such/folder")
     with pytest.raises(stockade.JobError, match=command):
         registry.find(language).interpreter()
 
 
 @pytest.mark.needs("node")
-def test_the_tasks_of_node_are_the_same_on_any_number_of_cpus():
+def test_node_tasks_same_on_any_cpu_count():
     ask = "from stockade.languages import registry; print(registry.find('javascript').interpreter().own_tasks)"
     found = registry.find("javascript").interpreter().own_tasks
     assert found > 1
@@ -194,7 +194,7 @@ def test_the_tasks_of_node_are_the_same_on_any_number_of_cpus():
 
 
 @pytest.mark.needs("node", "cgroup-pids", "native")
-def test_the_kernel_counts_what_a_strict_node_is_refused():
+def test_strict_node_refusal_is_counted():
     strict = Policy(limits={"processes": 1})
     calm = stockade.run("1 + 1", language="js", policy=strict)
     assert calm.value == 2
@@ -208,7 +208,7 @@ def test_the_kernel_counts_what_a_strict_node_is_refused():
 
 
 @pytest.mark.needs("node", "cgroup-pids", "native")
-def test_the_environment_of_a_job_gives_node_no_more_tasks():
+def test_job_environment_adds_no_node_tasks():
     source = (
         "process.env.UV_THREADPOOL_SIZE = '64'\nfor (let n = 0; n < 64; n++) require('fs').stat('/', () => {})\n"
         "require('fs').readdirSync('/proc/self/task').length"
@@ -220,7 +220,7 @@ def test_the_environment_of_a_job_gives_node_no_more_tasks():
 
 
 @pytest.mark.needs("node", "native")
-def test_limits_of_one_language_do_not_stay_for_the_next():
+def test_limits_of_one_language_do_not_stay():
     box = stockade.Runner(Policy(limits={"processes": 1}))
     for _ in range(2):
         assert box.run("require('fs').readdirSync('/proc/self/task').length", language="js").value > 1
@@ -229,7 +229,7 @@ def test_limits_of_one_language_do_not_stay_for_the_next():
 
 
 @pytest.mark.needs("ruby", "native")
-def test_ruby_is_as_its_own_interpreter():
+def test_ruby_behaves_like_plain_interpreter():
     source = (
         "require_relative 'lib/helper'\nat_exit { puts 'exit' }\nputs __FILE__ == $0, __dir__ == Dir.pwd, X, DATA.read\n"
         "puts defined?(StockadeAgent).inspect, local_variables.inspect\n__END__\nda☃ta\n"
@@ -240,7 +240,7 @@ def test_ruby_is_as_its_own_interpreter():
 
 @pytest.mark.needs("ruby", "native")
 @pytest.mark.parametrize("warm", [False, True])
-def test_a_lack_of_memory_that_leaves_none_to_tell_of_it_is_told_all_the_same(warm):
+def test_ruby_out_of_memory_is_still_reported(warm):
     source = "class NoMemoryError\n  def full_message(**) = raise(NoMemoryError)\nend\nraise NoMemoryError\n"
     result = stockade.run(source, language="ruby", warm=warm)
     assert (result.error and result.error.type, result.exit_code) == ("NoMemoryError", 1), result.stderr
@@ -254,7 +254,7 @@ def test_a_lack_of_memory_that_leaves_none_to_tell_of_it_is_told_all_the_same(wa
     ("a.js", "const x = await import('./lib/x.mjs')\nexport default x.default", 1),
     ("a.js", "if (require.main === module) [__filename, typeof exports]", ["/job/a.js", "object"]),
 ])  # fmt: skip
-def test_scripts_and_modules(name, source, value, tmp_path):
+def test_javascript_scripts_and_modules_run(name, source, value, tmp_path):
     (tmp_path / name).write_text(source)
     files = {"lib/x.mjs": "export default 1", "lib/y.js": "module.exports = 2"}
     result = stockade.run(tmp_path / name, files=files)
@@ -272,13 +272,13 @@ def test_scripts_and_modules(name, source, value, tmp_path):
     ("import x from 'no-such-package'", 1, "Error"),
     ("const a = 1; a.cjs = await 1; return", 1, "SyntaxError"),
 ])  # fmt: skip
-def test_how_a_javascript_job_fails(source, code, error):
+def test_javascript_failure_is_reported(source, code, error):
     result = stockade.run(source, language="js")
     assert (result.exit_code, result.error and result.error.type) == (code, error), result.stderr
 
 
 @pytest.mark.needs("ruby", "native")
-def test_a_time_for_regular_expressions_is_had_or_refused_by_name():
+def test_regexp_timeout_applied_or_refused_by_name():
     bounded = Policy(languages={"regexp_timeout": "0.2s"}, limits={"wall_time": 10})
     attack = "/^(a?){40}a{40}$(?<=(b|a+)+c)/.match('a' * 40)"
     if registry.find("ruby").interpreter().version < (3, 2):
@@ -290,7 +290,7 @@ def test_a_time_for_regular_expressions_is_had_or_refused_by_name():
 
 
 @pytest.mark.needs("numpy", "native")
-def test_numpy_starts_no_thread_that_the_policy_has_no_room_for():
+def test_numpy_threads_stay_within_processes():
     code = "import numpy, os\nnumpy.linalg.inv(numpy.eye(200) * 2)\nprint(len(os.listdir('/proc/self/task')))"
     result = stockade.run(code, policy=Policy(limits={"processes": 1}), interpreter=sys.prefix, backend="native")
     assert (result.stdout, result.stderr) == ("1\n", ""), result
@@ -307,7 +307,7 @@ _OWN_FILE = {
 @pytest.mark.needs("native")
 @pytest.mark.parametrize("warm", [True, False])
 @pytest.mark.parametrize("language", _OWN_FILE)
-def test_a_file_by_the_channel_s_number_is_the_job_s(language: str, warm: bool) -> None:
+def test_job_file_on_channel_number_stays_intact(language: str, warm: bool) -> None:
     """Neither a report nor the announcement of the end gets into it."""
     box = stockade.Runner(backend="native", warm=warm and language != "javascript")
     result = box.run(_OWN_FILE[language], language=language, artifacts=["out"])

@@ -10,7 +10,7 @@ from stockade import Policy, PolicyError
 CEILING = {"limits": {"memory": "96MiB", "wall_time": 20}}
 
 
-def test_a_name_and_a_ceiling_are_taken_everywhere():
+def test_profile_name_and_ceiling_work_everywhere():
     def bounded(policy):
         return (policy.limits.memory, policy.limits.wall_time, policy.limits.processes) == (96 << 20, 20, 10)
 
@@ -30,7 +30,7 @@ def test_a_name_and_a_ceiling_are_taken_everywhere():
     assert asyncio.run(main()).ok
 
 
-def test_a_ceiling_ends_what_a_policy_would_let_run():
+def test_ceiling_limit_ends_run_under_policy():
     policy = Policy(limits={"wall_time": 30})
     result = stockade.run("import time; time.sleep(5)", policy=policy, ceiling={"limits": {"wall_time": 0.5}})
     assert (result.outcome, result.limit) == ("limit_exceeded", "wall_time")
@@ -38,7 +38,7 @@ def test_a_ceiling_ends_what_a_policy_would_let_run():
 
 
 @pytest.mark.parametrize("call", [stockade.run, stockade.Runner, stockade.plan, stockade.select])
-def test_what_is_no_policy_is_refused(call):
+def test_invalid_policy_argument_is_refused(call):
     first = ("1",) if call is stockade.run else ()
     for policy in ("strct", "policy.toml", {"limits": {}}):
         with pytest.raises(PolicyError, match=r"policy|profile"):
@@ -47,7 +47,7 @@ def test_what_is_no_policy_is_refused(call):
         call(*first, ceiling={"limit": {}})
 
 
-def test_a_ceiling_does_not_make_untrusted_code_easier_to_run():
+def test_ceiling_does_not_ease_untrusted_code():
     with pytest.raises(stockade.BackendUnavailable):
         stockade.select(trust="untrusted")
     with pytest.raises(stockade.BackendUnavailable):

@@ -44,20 +44,20 @@ def this_kernel():
 
 
 @pytest.mark.parametrize("facilities", [*older_kernel.FACILITIES, EVERYTHING])
-def test_the_guest_sees_the_same_mounts_and_can_write_no_more(facilities, this_kernel):
+def test_old_kernel_guest_sees_same_mounts(facilities, this_kernel):
     old = as_on(facilities)
     assert (old["outcome"], old["stdout"]) == (this_kernel["outcome"], this_kernel["stdout"]), old["stderr"]
     assert "/usr/x 30" in old["stdout"]
     assert "/workspace/x open" in old["stdout"]
 
 
-def test_the_receipt_says_that_landlock_is_missing():
+def test_receipt_says_landlock_is_missing():
     mechanism, note = as_on("landlock")["write"]
     assert "Landlock" not in mechanism
     assert "no Landlock" in note
 
 
-def test_the_simulation_hides_what_it_says():
+def test_simulation_hides_named_calls():
     code = "import ctypes; c = ctypes.CDLL(None, use_errno=True); c.syscall(442, -1, b'', 0, None, 0); print(ctypes.get_errno())"
     command = [sys.executable, "-m", "tests.support.older_kernel", "mount_setattr", sys.executable, "-c", code]
     assert int(subprocess.run(command, capture_output=True, check=True).stdout) == errno.ENOSYS
@@ -66,7 +66,7 @@ def test_the_simulation_hides_what_it_says():
     assert ctypes.get_errno() != errno.ENOSYS  # or the test above would compare a kernel with itself
 
 
-def test_a_filter_around_us_that_refuses_filters_is_noticed():
+def test_outer_filter_refusing_filters_is_noticed():
     code = "from stockade import _probe; print(_probe._seccomp())"
     command = [sys.executable, "-m", "tests.support.older_kernel", "seccomp", sys.executable, "-c", code]
     assert subprocess.run(command, capture_output=True, check=True, text=True).stdout == "False\n"

@@ -79,7 +79,7 @@ def _answers(path):
 
 
 @pytest.mark.parametrize(("language", "source"), CASES)
-def test_what_never_ends_is_ended_by_its_turns(language, source):
+def test_endless_loop_ends_by_operations(language, source):
     result = stockade.run(source, language=language, files=HELPERS, policy=bounded(2000))
     assert (result.outcome, result.limit) == (Outcome.LIMIT_EXCEEDED, Guarantee.OPERATIONS), result
     assert result.limits_met[Guarantee.OPERATIONS].evidence == "agent: 2000 of 2000 lines and loop turns"
@@ -88,7 +88,7 @@ def test_what_never_ends_is_ended_by_its_turns(language, source):
 
 
 @pytest.mark.parametrize("name", ENDLESS["python"])
-def test_the_same_in_every_python_that_is_installed(name):
+def test_every_installed_python_counts_alike(name):
     for interpreter in others():
         result = stockade.run(ENDLESS["python"][name], interpreter=interpreter, files=HELPERS, policy=bounded(2000))
         assert result.limit is Guarantee.OPERATIONS, (interpreter, result)
@@ -101,7 +101,7 @@ def test_the_same_in_every_python_that_is_installed(name):
     ("n = 0\nwhile n < 100:\n    n += 1", 200, 205),
     ("import json, re, decimal\njson.dumps([1] * 1000)", 2, 4),
 ])  # fmt: skip
-def test_python_counts_the_jobs_own_lines_and_turns(source, least, most):
+def test_python_counts_own_lines_and_turns(source, least, most):
     for interpreter in (None, *others()):
         result = stockade.run(source, interpreter=interpreter, policy=bounded(10_000))
         assert result.ok
@@ -118,14 +118,14 @@ def test_python_counts_the_jobs_own_lines_and_turns(source, least, most):
     ("n = 0\nn += 1 while n < 100", 100, 105),
     ("require 'set'; require 'optparse'; require 'json'; JSON.generate([1] * 1000)", 1, 3),
 ])  # fmt: skip
-def test_ruby_counts_the_jobs_own_lines_and_turns(source, least, most):
+def test_ruby_counts_own_lines_and_turns(source, least, most):
     result = stockade.run(source, language="ruby", policy=bounded(10_000))
     assert result.ok, result.stderr
     count = int(result.limits_met[Guarantee.OPERATIONS].evidence.split()[1])
     assert least <= count <= most
 
 
-def test_what_was_reached_by_then_is_there():
+def test_output_before_the_limit_is_kept():
     result = stockade.run("print('a')\nprint('b', end='')\nwhile True: pass", policy=bounded(50))
     assert (result.stdout, result.limit) == ("a\nb", Guarantee.OPERATIONS)
     late = "import threading, time\ndef f():\n    time.sleep(0.1)\n    while True: pass\nthreading.Thread(target=f).start()\n7"
@@ -138,7 +138,7 @@ def test_what_was_reached_by_then_is_there():
     ("python", "import os\npid = os.fork()\nwhile pid == 0: pass\nos.waitpid(pid, 0)[1] >> 8"),
     ("ruby", "pid = fork { loop {} }; Process.wait(pid); $?.exitstatus"),
 ])  # fmt: skip
-def test_a_forked_copy_that_has_used_up_its_count_ends_alone(language, source):
+def test_forked_child_past_its_count_ends_alone(language, source):
     result = stockade.run(source, language=language, policy=bounded(500))
     assert (result.outcome, result.value) == (Outcome.COMPLETED, EXHAUSTED)
 
@@ -148,7 +148,7 @@ def test_a_forked_copy_that_has_used_up_its_count_ends_alone(language, source):
     "import os, subprocess, sys\nsubprocess.run([sys.executable, '-c', 'for n in range(9999): pass'], check=True)",
     "sum(range(10 ** 6))",
 ])  # fmt: skip
-def test_it_is_cooperative_and_other_programs_and_calls_do_not_count(source):
+def test_other_programs_are_not_counted(source):
     result = stockade.run(source, policy=bounded(1000))
     assert (result.outcome, result.limits_met[Guarantee.OPERATIONS].state) == (Outcome.COMPLETED, Met.NOT_MET)
 
@@ -157,19 +157,19 @@ def test_it_is_cooperative_and_other_programs_and_calls_do_not_count(source):
     ("os._exit(0)", Outcome.COMPLETED), ("os._exit(1)", Outcome.FAILED), ("os.abort()", Outcome.CRASHED),
     ("os.close(3); os._exit(0)", Outcome.COMPLETED),
 ])  # fmt: skip
-def test_a_forged_word_changes_no_other_end(end, outcome):
+def test_forged_report_changes_no_other_end(end, outcome):
     forged = "import os\nos.write(3, b'{\"operations\": 1000}\\n')\n"
     assert stockade.run(forged + end, policy=bounded(1000)).outcome is outcome
 
 
-def test_a_forged_word_cannot_hide_a_limit_of_the_kernels():
+def test_forged_report_cannot_hide_kernel_limit():
     source = "import os\nos.write(3, b'{\"operations\": 1000}\\n')\nx = bytearray(500 << 20)\nos._exit(122)"
     result = stockade.run(source, policy=bounded(1000, memory="64MiB"))
     assert result.limit in (Guarantee.MEMORY, None)
     assert not result.ok
 
 
-def test_the_figure_is_no_argument_of_the_job():
+def test_job_does_not_see_the_figure():
     for source in ("import sys; sys.argv[1:]", "ARGV"):
         language = "ruby" if source == "ARGV" else "python"
         if shutil.which(language) or language == "python":
@@ -182,7 +182,7 @@ def test_the_figure_is_no_argument_of_the_job():
     (partial(stockade.run, "1", language="javascript"), "javascript source"),
     (partial(stockade.run_command, ["echo", "1"]), "a command"),
 ])  # fmt: skip
-def test_where_nothing_counts_the_run_is_refused_or_says_so(what, kind):
+def test_uncounted_job_is_refused_or_reported(what, kind):
     with pytest.raises(PlanError) as caught:
         what(policy=bounded(10))
     assert kind in caught.value.missing["operations"]
@@ -196,7 +196,7 @@ def test_where_nothing_counts_the_run_is_refused_or_says_so(what, kind):
     assert result.limits_met[Guarantee.OPERATIONS].state is Met.UNKNOWN
 
 
-def test_the_agents_say_the_status_that_the_verdict_knows():
+def test_agents_and_verdict_share_exit_status():
     assert python_agent._EXHAUSTED == EXHAUSTED
     ruby = Path(python_agent.__file__).with_name("ruby_agent.rb").read_text(encoding="utf-8")
     assert f"EXHAUSTED = {EXHAUSTED} " in ruby

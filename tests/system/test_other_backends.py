@@ -32,7 +32,7 @@ def their_package(tmp_path, monkeypatch):
 
 
 @pytest.mark.needs("native")
-def test_found_by_its_entry_point(their_package):
+def test_backend_found_by_entry_point_runs(their_package):
     assert stockade.run_command(["echo", "x"], backend="mine").stdout == "x\n"
     assert registry.others() == ["mine"]
     assert (

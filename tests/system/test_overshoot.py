@@ -28,29 +28,29 @@ def _load() -> ModuleType:
 overshoot = _load()
 
 
-def test_wall_time_within_50_ms() -> None:
+def test_wall_time_overshoot_within_50_ms() -> None:
     line = overshoot.wall_time(RUNS)
     assert line.ok, line
 
 
-def test_cpu_time_within_100_ms() -> None:
+def test_cpu_time_overshoot_within_100_ms() -> None:
     line = overshoot.cpu_time(RUNS)
     assert line.ok, line
 
 
 @pytest.mark.parametrize("size", [64 * MIB, 256 * MIB, 1024 * MIB])
-def test_memory_not_at_all(size) -> None:
+def test_memory_is_not_exceeded(size) -> None:
     line = overshoot.memory(size, 3)
     assert line.ok, line
 
 
 @pytest.mark.needs("unprivileged")
-def test_sampled_memory_within_the_stated_worst_case() -> None:
+def test_sampled_memory_within_stated_worst_case() -> None:
     line = overshoot.sampled_memory(RUNS)
     assert line.ok, line
 
 
-def test_output_exactly() -> None:
+def test_output_is_exact() -> None:
     line = overshoot.output(RUNS)
     assert line.ok, line
 
@@ -63,6 +63,6 @@ def test_output_exactly() -> None:
         ("disk", "bytes", overshoot.FILL, 8 * MIB),
     ],
 )
-def test_counts_exactly(name, unit, code, limit) -> None:
+def test_counts_are_exact(name, unit, code, limit) -> None:
     line = overshoot.counted(name, unit, code, limit, RUNS)
     assert line.ok, line

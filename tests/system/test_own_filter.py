@@ -56,14 +56,14 @@ def value(code: str, **security: Any) -> Any:
 UNSHARE = f"call({NR.get('unshare')}, {CLONE_FILES})"
 
 
-def test_what_is_added_is_allowed_beside_ours(write: Write) -> None:
+def test_added_call_is_allowed_beside_ours(write: Write) -> None:
     file = write(allow("unshare"))
     assert value(UNSHARE) == EPERM
     assert value(UNSHARE, syscalls_file=file) == 0
     assert value(f"call({NR['mount']}, 0, 0, 0, 0, 0)", syscalls_file=file) == EPERM
 
 
-def test_what_stays_closed_cannot_be_added(write: Write) -> None:
+def test_closed_call_cannot_be_added(write: Write) -> None:
     code = f"""
 [call({NR["unshare"]}, {NEW_USER}), call({NR["clone"]}, {NEW_USER | CHILD}, 0, 0, 0, 0),
  call({NR["clone3"]}, 0, 0), call({NR["ioctl"]}, 0, 0x5412, 0), call({NR["ioctl"]}, 0, 1 << 40 | 0x5412, 0),
@@ -77,7 +77,7 @@ def test_what_stays_closed_cannot_be_added(write: Write) -> None:
     assert EPERM not in replaced[3:6]
 
 
-def test_a_file_in_the_place_of_ours_decides_alone(write: Write) -> None:
+def test_replacing_file_decides_alone(write: Write) -> None:
     getpid = f"call({NR['getppid']})"
     assert value(getpid) == 0
     file = write({"names": ["getppid"], "action": "SCMP_ACT_ERRNO", "errnoRet": 77}, default="SCMP_ACT_ALLOW")
@@ -98,13 +98,13 @@ ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(address)(20)
 @pytest.mark.needs("ia32")
 @pytest.mark.parametrize("mode", ["add", "replace"])
 @pytest.mark.parametrize("explain", [False, True])
-def test_the_32_bit_entry_is_killed_whatever_the_file_allows(mode: str, explain: bool, write: Write) -> None:
+def test_32_bit_entry_kills_under_any_file(mode: str, explain: bool, write: Write) -> None:
     security = {"syscalls_file": write(default="SCMP_ACT_ALLOW"), "syscalls_mode": mode, "explain_denials": explain}
     result = stockade.run(CALL + ENTER_32_BIT, policy=stockade.Policy(security=security))
     assert (result.outcome, result.signal) == ("crashed", 31)
 
 
-def test_the_least_that_a_file_must_allow_is_enough_to_start_a_program(write: Write) -> None:
+def test_minimal_file_starts_a_program(write: Write) -> None:
     from stockade.linux.seccomp import own
 
     loader = "access arch_prctl set_tid_address set_robust_list rseq pread64 getrandom"
@@ -118,7 +118,7 @@ def test_the_least_that_a_file_must_allow_is_enough_to_start_a_program(write: Wr
             assert (result.outcome, result.denials) == ("completed", ()), (result.summary(), result.denials)
 
 
-def test_a_plan_holds_the_file_as_it_was(write: Write) -> None:
+def test_plan_keeps_file_content(write: Write) -> None:
     file = write(allow("unshare"))
     box = stockade.Runner(stockade.Policy(security={"syscalls_file": file}))
     Path(file).unlink()
@@ -126,7 +126,7 @@ def test_a_plan_holds_the_file_as_it_was(write: Write) -> None:
     assert box.plan.enforcement["syscalls"].mechanism == f"seccomp filter of {file}, in addition to 'standard'"
 
 
-def test_denials_name_the_file(write: Write) -> None:
+def test_denial_names_the_file(write: Write) -> None:
     file = write(allow("unshare"))
     security = {"syscalls_file": file, "explain_denials": True}
     result = stockade.run(CALL + f"call({NR['acct']}, 0)", policy=stockade.Policy(security=security))

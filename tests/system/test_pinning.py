@@ -113,23 +113,23 @@ def said(code: str, *arguments: str) -> list[str]:
     return done[-1].stdout.splitlines()
 
 
-def test_a_child_finds_its_own_copies() -> None:
+def test_child_has_own_pages_after_fork() -> None:
     (shared, kept), (copied, as_kept) = said(_FAULTS), said(_FAULTS, "pinned")
     assert (kept, as_kept) == ("77", "77")  # what the child has written is not the parent's
     assert int(shared) >= 256 and int(copied) < 100
 
 
-def test_no_more_is_pinned_than_may_be_locked() -> None:
+def test_pinning_stays_within_memlock() -> None:
     allowed = 1 << 18
     limit = f"import resource\nresource.setrlimit(resource.RLIMIT_MEMLOCK, ({allowed}, {allowed}))\n"
     some = said(limit + _LESS)
     assert 16 <= int(some[0]) <= allowed // 1024
 
 
-def test_what_a_process_has_written_to_since_it_was_forked_is_known() -> None:
+def test_written_pages_since_fork_are_known() -> None:
     assert said(_OWN) == ["[(3, 3, True), (9, 1, True)]"]
 
 
-def test_nothing_can_be_read_or_written_by_what_pins() -> None:
+def test_pinning_io_uring_is_useless_to_holder() -> None:
     assert said(_WRITE) == ["8", "let go"]
     assert said(_WRITE, "pinned") == ["-13", "13"]

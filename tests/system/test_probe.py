@@ -81,7 +81,7 @@ def lose_rights_of_root():
 
 
 @pytest.mark.needs("root", "namespaces")
-def test_a_proc_that_is_partly_covered_is_refused_and_reported_as_such():
+def test_partly_covered_proc_is_reported():
     facts, seconds = probed(cover_part_of_proc)
     assert not facts.namespaces
     assert "/proc/sys/kernel" in facts.covered
@@ -91,20 +91,20 @@ def test_a_proc_that_is_partly_covered_is_refused_and_reported_as_such():
 
 
 @pytest.mark.needs("root", "namespaces")
-def test_root_without_its_rights_is_refused_for_the_guest_would_be_the_hosts_root():
+def test_root_without_rights_is_refused():
     facts, _ = probed(lose_rights_of_root)
     assert not facts.namespaces
     assert "the guest would be the host's root" in Native().availability(facts).reason
 
 
 @pytest.mark.needs("namespaces")
-def test_root_of_a_user_namespace_alone_goes_an_ordinary_users_way():
+def test_user_namespace_root_counts_as_ordinary_user():
     facts, _ = probed(enter_user_namespace)
     assert (facts.uid, facts.namespaces, facts.privileged) == (0, True, False)
 
 
 @pytest.mark.needs("namespaces")
-def test_the_setting_that_closes_user_namespaces_is_named():
+def test_setting_closing_user_namespaces_is_named():
     facts, seconds = probed(close_user_namespaces)
     assert not facts.namespaces
     assert Native().availability(facts).reason == (
@@ -114,6 +114,6 @@ def test_the_setting_that_closes_user_namespaces_is_named():
 
 
 @pytest.mark.needs("namespaces")
-def test_an_ordinary_user_is_found_to_be_one():
+def test_ordinary_user_is_recognized():
     facts, _ = probed(as_ordinary_user)
     assert (facts.namespaces, facts.privileged) == (True, False)

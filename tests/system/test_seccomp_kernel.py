@@ -122,13 +122,13 @@ def swept_numbers() -> list[int]:
 
 @pytest.mark.skipif(MACHINE != "x86_64", reason="only x86 has calls for its trampolines")
 @pytest.mark.parametrize("name", ["uretprobe", "uprobe"])
-def test_the_trampolines_called_by_hand_are_only_a_fault(name: str) -> None:
+def test_trampolines_called_by_hand_only_fault(name: str) -> None:
     assert confined(lambda: call(NR[name]), Filter.TIGHT) in {"SIGILL", "SIGSEGV", errno.ENXIO, errno.ENOSYS}
 
 
 @pytest.mark.parametrize("refuse_shared_memory", [False, True])
 @pytest.mark.parametrize("which", Filter)
-def test_the_kernel_decides_every_number_as_the_table_does(which: Filter, refuse_shared_memory: bool) -> None:
+def test_kernel_decides_every_number_as_table(which: Filter, refuse_shared_memory: bool) -> None:
     table = table_of(which, ARCH, refuse_shared_memory=refuse_shared_memory)
     meant = {ALLOW: ALLOWED} | CODES
     expected = {
@@ -149,7 +149,7 @@ def enter_32_bit(nr: int) -> int:
 
 
 @pytest.mark.skipif(MACHINE != "x86_64", reason="int 0x80 is of x86")
-def test_the_32_bit_entry_kills_and_is_swept() -> None:
+def test_32_bit_entry_kills_every_number() -> None:
     if in_child(lambda: enter_32_bit(20) > 0) is not True:
         pytest.skip("this kernel has no 32-bit entry")
     assert confined(lambda: enter_32_bit(20)) == "SIGSYS"
@@ -191,13 +191,13 @@ REFUSALS: dict[str, tuple[Callable[[], int], int, int]] = {
 
 
 @pytest.mark.parametrize("name", REFUSALS)
-def test_attacks_work_without_the_filter_and_meet_the_exact_errno_under_it(name: str) -> None:
+def test_attack_meets_exact_errno_under_filter(name: str) -> None:
     attack, unconfined, refused = REFUSALS[name]
     assert in_child(attack) == unconfined
     assert confined(attack) == refused
 
 
-def test_shared_memory_is_refused_on_request() -> None:
+def test_shared_memory_refused_on_request() -> None:
     shared = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS
     mapping = (NR["mmap"], 0, 4096, 3, shared, 2**64 - 1, 0)
     attacks = [mapping, (NR["memfd_create"], 0, 0), (NR["shmget"], 0, 4096, 0o600)]
@@ -209,7 +209,7 @@ def test_shared_memory_is_refused_on_request() -> None:
     assert confined(body, refuse_shared_memory=True) == [True, True, True]
 
 
-def test_a_thread_started_before_the_filter_is_confined_too() -> None:
+def test_thread_started_before_filter_is_confined() -> None:
     go, done = threading.Event(), threading.Event()
     seen: list[int] = []
 
@@ -228,7 +228,7 @@ def test_a_thread_started_before_the_filter_is_confined_too() -> None:
     assert in_child(body) == [errno.EPERM]
 
 
-def test_bytes_that_are_no_program_are_not_loaded() -> None:
+def test_invalid_filter_bytes_are_not_loaded() -> None:
     with pytest.raises(ValueError, match="7 bytes are not a seccomp program"):
         install(b"1234567")
 
@@ -240,7 +240,7 @@ def test_bytes_that_are_no_program_are_not_loaded() -> None:
     assert in_child(body) == "[Errno 22] seccomp: Invalid argument"
 
 
-def test_a_supervisor_learns_which_call_was_refused_and_answers_it() -> None:
+def test_supervisor_learns_refused_call_and_answers() -> None:
     ours, theirs = socket.socketpair()
     program = build(Filter.STANDARD, ARCH, notify=True)
     child = os.fork()

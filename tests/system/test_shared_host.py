@@ -32,7 +32,7 @@ def _open_up(folder: Path, mode: int = 0o755) -> None:
 
 
 @pytest.mark.needs("bwrap", "gcc")
-def test_bwrap_itself_never_has_the_guests_environment(tmp_path):
+def test_bwrap_has_no_guest_environment(tmp_path):
     _open_up(tmp_path, 0o777)
     (tmp_path / "evil.c").write_text(
         f'#include <fcntl.h>\n__attribute__((constructor)) void f() {{ open("{tmp_path}/outside", O_CREAT, 0666); }}'
@@ -49,7 +49,7 @@ def test_bwrap_itself_never_has_the_guests_environment(tmp_path):
 
 
 @pytest.mark.parametrize("backend", ["process", "bubblewrap", "native"])
-def test_a_named_backend_is_held_to_isolation_and_trust(backend):
+def test_named_backend_held_to_isolation_and_trust(backend):
     with pytest.raises(stockade.PlanError, match="own_kernel"):
         stockade.run_command(["true"], policy=stockade.Policy(accept=ACCEPT, isolation="own_kernel"), backend=backend)
     with pytest.raises(stockade.PlanError, match="untrusted code"):
@@ -65,17 +65,17 @@ def test_a_named_backend_is_held_to_isolation_and_trust(backend):
     "import fcntl; fcntl.fcntl(open('/usr/bin/env'), 1024, 0)",
     "import fcntl; f = open('f', 'w'); fcntl.ioctl(f, 0x80086601, bytes(8))",
 ])  # fmt: skip
-def test_what_would_reach_the_host_is_refused(code):
+def test_calls_reaching_the_host_are_refused(code):
     result = _run(f"try:\n    {code}\n    print('done')\nexcept OSError: print('refused')")
     assert result.stdout == "refused\n", result.stderr
 
 
-def test_nobody_else_can_look_into_the_folder_of_a_run():
+def test_run_folder_is_closed_to_others():
     result = _run("import os; print(oct(os.stat('..').st_mode)[-3:])")
     assert result.stdout.strip() == ("710" if os.geteuid() == 0 else "700")
 
 
-def test_the_verdict_does_not_wait_for_the_removal_of_what_was_made():
+def test_verdict_does_not_wait_for_removal():
     code = "import os, itertools\nfor n in itertools.count(): os.mkdir(str(n))"
     begin = time.monotonic()
     result = _run(code, limits={"wall_time": 2})
@@ -85,7 +85,7 @@ def test_the_verdict_does_not_wait_for_the_removal_of_what_was_made():
 
 
 @pytest.mark.parametrize("backend", ["native", "process"])
-def test_a_dead_nursery_fails_its_run_and_no_other(backend):
+def test_killed_spawner_fails_only_its_run(backend):
     host.stop_warden()
     results = {}
 
@@ -107,7 +107,7 @@ def test_a_dead_nursery_fails_its_run_and_no_other(backend):
     assert stockade.run_command(["true"], policy=POLICY, backend=backend).ok
 
 
-def test_a_link_planted_while_the_rules_are_made_opens_nothing(tmp_path):
+def test_link_planted_during_set_up_opens_nothing(tmp_path):
     """The path is swapped for a link to a hidden folder, over and over, while runs name it."""
     project, hidden = tmp_path / "project", tmp_path / "hidden"
     (project / "sub").mkdir(parents=True)
@@ -141,7 +141,7 @@ def test_a_link_planted_while_the_rules_are_made_opens_nothing(tmp_path):
 
 
 @pytest.mark.needs("bwrap")
-def test_bwrap_is_not_shown_what_lies_in_a_writable_folder(tmp_path):
+def test_bwrap_in_writable_folder_is_not_used(tmp_path):
     (tmp_path / "sub").mkdir()
     _open_up(tmp_path, 0o777)
     policy = stockade.Policy(filesystem={"write": [tmp_path], "workspace": tmp_path / "sub"}, accept={"disk": "absent"})

@@ -139,7 +139,7 @@ async def _all(count: int) -> list[str]:
     return wrong
 
 
-def test_many_runs_of_every_outcome() -> None:
+def test_many_runs_get_right_verdicts_and_leave_nothing() -> None:
     host.adopt_orphans()
     host.stop_warden()
     before = host.Snapshot.take()

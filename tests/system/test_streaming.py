@@ -34,7 +34,7 @@ def resident(pid):
 
 
 @pytest.mark.parametrize("size", [int(os.environ.get("STOCKADE_STREAM_BYTES", 400 * MIB))])
-def test_memory_stays_flat_whatever_the_guest_writes(size):
+def test_stream_of_much_output_keeps_memory_flat(size):
     Runner(UNLIMITED).run_command(["true"])
     pids = os.getpid(), warden_process.current().pid
     before = [resident(pid) for pid in pids]
@@ -54,7 +54,7 @@ def test_memory_stays_flat_whatever_the_guest_writes(size):
     assert run.result.usage.output == size
 
 
-def test_a_slow_reader_makes_the_guest_wait():
+def test_slow_reader_makes_guest_wait():
     code = "import os\nn = 0\nwhile n < 64 << 20: n += os.write(1, bytes(65536))\nos.write(2, b'done')"
     with Runner(UNLIMITED).stream(code) as run:
         first = next(event for event in run if isinstance(event, Output))
@@ -70,7 +70,7 @@ def test_a_slow_reader_makes_the_guest_wait():
         assert run.result.usage.wall_seconds > 1
 
 
-def test_what_nobody_reads_stays_with_the_guest():
+def test_unread_output_stays_with_guest():
     """The warden holds a bounded part of it, and the guest sleeps."""
     with Runner(UNLIMITED).stream_command(["cat", "/dev/zero"]) as run:
         next(event for event in run if isinstance(event, Output))
@@ -80,7 +80,7 @@ def test_what_nobody_reads_stays_with_the_guest():
         assert resident(warden_process.current().pid) - begin < 4 * MIB
 
 
-def test_a_byte_comes_within_five_milliseconds():
+def test_byte_arrives_within_five_milliseconds():
     """Nine of ten, in the best of three: others may want the processor."""
     assert min(ninth_delay() for _ in range(3)) < 0.005 * SLOWER
 
@@ -98,7 +98,7 @@ def ninth_delay():
     return ninth
 
 
-def test_a_hundred_streams_on_one_thread():
+def test_hundred_streams_share_one_thread():
     async def follow(box, number):
         code = f"import os, time\nfor i in range(20): os.write(1 + i % 2, b'{number}.%d ' % i); time.sleep(0.02)"
         events = [event async for event in box.stream(code, report_seconds=0.1)]
@@ -120,7 +120,7 @@ def test_a_hundred_streams_on_one_thread():
     assert max(asyncio.run(main())) <= 6
 
 
-def test_no_descriptor_is_left_of_many_streams():
+def test_many_streams_leave_no_descriptor():
     box = Runner()
 
     def some():
@@ -140,7 +140,7 @@ def test_no_descriptor_is_left_of_many_streams():
 
 @pytest.mark.parametrize("backend", ["native", "process"])
 @pytest.mark.parametrize("victim", ["caller", "warden"])
-def test_nothing_of_a_paused_run_outlives_its_caller_or_its_warden(backend, victim):
+def test_paused_run_dies_with_caller_or_warden(backend, victim):
     code = (
         "import sys, time, stockade\n"
         "from stockade.client import wardens\n"
@@ -163,7 +163,7 @@ def test_nothing_of_a_paused_run_outlives_its_caller_or_its_warden(backend, vict
         caller.stdout.close()
 
 
-def test_a_pause_before_the_program_runs_waits_for_it():
+def test_pause_before_start_takes_effect():
     with Runner().stream_command(["sh", "-c", "sleep 0.2; echo x"]) as run:
         run.pause()
         threading.Timer(0.5, run.resume).start()
@@ -172,7 +172,7 @@ def test_a_pause_before_the_program_runs_waits_for_it():
     assert time.monotonic() - begin > 0.4
 
 
-def test_processes_that_could_not_be_made_are_told():
+def test_refused_processes_are_reported():
     code = "import os, time\nfor _ in range(6):\n    try:\n        if os.fork() == 0: time.sleep(60)\n    except OSError: pass\ntime.sleep(0.5)"
     run = Runner(Policy(limits={"processes": 4})).stream(code)
     met = [event for event in run if isinstance(event, LimitReached) and event.guarantee == "processes"]

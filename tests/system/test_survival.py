@@ -74,7 +74,7 @@ def alive(pids: list[int]) -> list[int]:
     return [pid for pid in pids if host.state(pid) not in {"", "Z", "X"}]
 
 
-def test_a_caller_killed_in_the_middle_takes_everything_with_it(caller: subprocess.Popen[str]) -> None:
+def test_killed_caller_leaves_nothing(caller: subprocess.Popen[str]) -> None:
     tree = host.descendants(caller.pid)
     assert len(tree) >= 9  # its warden, and an init and a guest for each run
     caller.send_signal(signal.SIGKILL)
@@ -82,7 +82,7 @@ def test_a_caller_killed_in_the_middle_takes_everything_with_it(caller: subproce
     assert host.eventually(lambda: not alive(tree), 1), [host.name(pid) for pid in alive(tree)]
 
 
-def test_a_warden_killed_in_the_middle_is_the_sandboxs_failure_and_the_next_run_works() -> None:
+def test_killed_warden_fails_run_and_next_works() -> None:
     results, threads = in_threads(4)
     assert host.eventually(lambda: len(host.guests(os.getpid())) == 4, 10)
     tree = host.descendants()
@@ -95,7 +95,7 @@ def test_a_warden_killed_in_the_middle_is_the_sandboxs_failure_and_the_next_run_
     assert stockade.run("print(1)").stdout == "1\n"
 
 
-def test_processes_that_wait_for_a_run_may_be_killed() -> None:
+def test_idle_helpers_killed_lose_no_run() -> None:
     """By the host's memory killer, say. No run is lost by it, and none waits for one of them."""
     threads = [threading.Thread(target=stockade.run, args=("1",), kwargs={"warm": False}) for _ in range(4)]
     for thread in threads:
@@ -115,7 +115,7 @@ def test_processes_that_wait_for_a_run_may_be_killed() -> None:
 
 
 @pytest.mark.needs("cgroup-memory")
-def test_groups_of_a_killed_warden_are_reclaimed_at_the_next_start(caller: subprocess.Popen[str]) -> None:
+def test_groups_of_killed_warden_are_reclaimed(caller: subprocess.Popen[str]) -> None:
     before = host.abandoned_groups()
     warden = next(
         pid for pid in host.descendants(caller.pid) if "/warden/__main__.py" in host.read(f"/proc/{pid}/cmdline")
@@ -129,7 +129,7 @@ def test_groups_of_a_killed_warden_are_reclaimed_at_the_next_start(caller: subpr
     assert not left & host.abandoned_groups()
 
 
-def test_both_killed_at_once(caller: subprocess.Popen[str]) -> None:
+def test_caller_and_warden_killed_leave_nothing(caller: subprocess.Popen[str]) -> None:
     tree = host.descendants(caller.pid)
     for pid in (caller.pid, tree[0]):
         os.kill(pid, signal.SIGKILL)
@@ -138,7 +138,7 @@ def test_both_killed_at_once(caller: subprocess.Popen[str]) -> None:
     assert stockade.run("print(1)").ok  # takes what they left behind
 
 
-def test_a_child_of_the_caller_that_keeps_the_sockets_does_not_keep_the_runs() -> None:
+def test_child_holding_sockets_does_not_keep_runs() -> None:
     script = f"""
         import os, threading, time, stockade
         stockade.plan()
@@ -169,7 +169,7 @@ def test_a_child_of_the_caller_that_keeps_the_sockets_does_not_keep_the_runs() -
         process.stdout.close()
 
 
-def test_a_forked_child_gets_a_warden_of_its_own() -> None:
+def test_forked_child_gets_own_warden() -> None:
     mine = warden_process.current().pid
     assert stockade.run("print(1)").ok
     read, write = os.pipe()
@@ -189,7 +189,7 @@ def test_a_forked_child_gets_a_warden_of_its_own() -> None:
     assert stockade.run("print(3)").stdout == "3\n"  # the parent's is untouched
 
 
-def test_a_child_forked_in_the_middle_of_a_run_does_not_disturb_it() -> None:
+def test_fork_during_run_does_not_disturb_it() -> None:
     policy = stockade.Policy(limits={"wall_time": 1})
     results: list[stockade.Result] = []
     thread = threading.Thread(target=lambda: results.append(stockade.run(SLEEP, policy=policy)))
@@ -207,7 +207,7 @@ def test_a_child_forked_in_the_middle_of_a_run_does_not_disturb_it() -> None:
     assert results[0].limit == "wall_time"
 
 
-def test_threaded_callers() -> None:
+def test_threads_run_side_by_side() -> None:
     results: list[str] = []
 
     def work(number: int) -> None:
@@ -222,7 +222,7 @@ def test_threaded_callers() -> None:
     assert sorted(results) == sorted(f"{number} {turn}\n" for number in range(8) for turn in range(5))
 
 
-def test_a_cancelled_task_ends_its_run() -> None:
+def test_cancelled_task_ends_its_run() -> None:
     async def cancel() -> None:
         task = asyncio.create_task(stockade.AsyncRunner().run(SLEEP))
         while not host.guests(os.getpid()):
@@ -237,7 +237,7 @@ def test_a_cancelled_task_ends_its_run() -> None:
     assert stockade.run("print(1)").ok
 
 
-def test_an_interrupted_caller_ends_its_run() -> None:
+def test_interrupted_caller_ends_its_run() -> None:
     def interrupt() -> None:
         while not host.guests(os.getpid()):
             time.sleep(0.01)
@@ -252,7 +252,7 @@ def test_an_interrupted_caller_ends_its_run() -> None:
 
 
 @pytest.mark.parametrize("spare", [0, 1, 2, 3, 5, 8])
-def test_a_caller_without_descriptors_is_told_so(spare: int) -> None:
+def test_caller_without_descriptors_gets_clear_error(spare: int) -> None:
     """Whatever is missing, the answer is a clear error of ours or a run that worked, and the next run works."""
     assert stockade.run("print(1)").ok
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -277,7 +277,7 @@ def test_a_caller_without_descriptors_is_told_so(spare: int) -> None:
 
 
 @pytest.mark.parametrize("limit", [12, 20, 30, 45])
-def test_a_warden_without_descriptors_fails_as_a_sandbox_does(limit: int) -> None:
+def test_warden_without_descriptors_fails_as_sandbox(limit: int) -> None:
     """The warden inherits the limit; every answer is a right verdict or the sandbox's own failure."""
     script = f"""
         import resource, threading, stockade
@@ -302,7 +302,7 @@ def test_a_warden_without_descriptors_fails_as_a_sandbox_does(limit: int) -> Non
     assert set(said) <= {"completed", "sandbox_failed", "SetupError", "PlanError", "BackendUnavailable"}, said
 
 
-def test_a_step_that_fails_half_way_leaves_nothing(tmp_path: Path) -> None:
+def test_step_failing_half_way_leaves_nothing(tmp_path: Path) -> None:
     """The folder is there when the policy is checked and gone when it is to be bound."""
     folder = tmp_path / "gone"
     folder.mkdir()
@@ -321,7 +321,7 @@ def test_a_step_that_fails_half_way_leaves_nothing(tmp_path: Path) -> None:
     assert box.run("print(1)").ok
 
 
-def test_a_stopped_guest_and_a_stopped_init_do_not_outlive_their_caller(caller: subprocess.Popen[str]) -> None:
+def test_stopped_guest_and_init_die_with_caller(caller: subprocess.Popen[str]) -> None:
     tree = host.descendants(caller.pid)
     inits = [int(host.read(f"/proc/{pid}/stat").rpartition(") ")[2].split()[1]) for pid in host.guests(caller.pid)]
     for pid in [*host.guests(caller.pid), *inits]:

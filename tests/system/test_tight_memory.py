@@ -62,7 +62,7 @@ def _crowd(group: Path, count: int, mib: int) -> list[list[str | None]]:
     return answers
 
 
-def test_tight_group_around_the_caller_blames_no_guest(group: Path) -> None:
+def test_tight_outer_group_blames_no_guest(group: Path) -> None:
     """Runs of 30 MiB under a limit of 256 MiB each: some are killed before fewer run at a time, and say by whom."""
     told = _crowd(group, 24, 30)
     outcomes = Counter((outcome, limit) for outcome, limit, _ in told)

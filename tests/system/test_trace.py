@@ -39,7 +39,7 @@ def noted(*, warm, source="print(1)"):
     return found[2]
 
 
-def test_a_warm_run_comes_to_all_steps_in_their_order():
+def test_warm_run_has_all_steps_in_order():
     found = noted(warm=True)
     assert found.keys() | {trace.ALONE} == trace.STEPS.keys() - {trace.CALLED, trace.RETURNED}
     steps = [step for step in trace.STEPS if step in found.keys() - BESIDE]
@@ -49,19 +49,19 @@ def test_a_warm_run_comes_to_all_steps_in_their_order():
     assert found[trace.COMPLETION_SEEN] < found[trace.REAPED] < found[trace.EMPTY] < found[trace.SET_UP]
 
 
-def test_a_cold_run_comes_to_those_that_it_has():
+def test_cold_run_has_its_steps_in_order():
     found = noted(warm=False)
     assert found.keys() == trace.STEPS.keys() - OF_A_COPY - {trace.CALLED, trace.RETURNED}
     assert found[trace.APPLIED] < found[trace.REAPED] < found[trace.EMPTY] < found[trace.ANSWERED]
 
 
-def test_a_guest_cannot_speak_for_others():
+def test_guest_cannot_write_steps_of_others():
     forged = 'import os\nos.write(3, b\'{"trace": [["answered", 1], ["begun", 2]]}\\n\')\nprint(1)'
     found = noted(warm=True, source=forged)
     assert found[trace.ANSWERED] > 1 and found[trace.BEGUN] > 2  # its last word counts, as for all that it reports
 
 
-def test_nothing_is_noted_unless_it_is_asked_for():
+def test_untraced_run_has_no_steps():
     trace.take()
     assert Runner(backend="native", warm=True).run("print(1)").ok
     assert trace.take() == []

@@ -123,7 +123,7 @@ def warm():
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_program_runs_as_in_a_fresh_interpreter(name, fresh, warm):
+def test_program_runs_as_in_fresh_interpreter(name, fresh, warm):
     options = {"stdin": "first\nrest", "arguments": ["a", "b"]}
     assert seen(warm.run(PROGRAMS[name], **options)) == seen(fresh.run(PROGRAMS[name], **options))
 
@@ -132,7 +132,7 @@ def is_warm(result):
     return bool(result.shared)
 
 
-def test_a_kind_that_is_wanted_again_is_kept_warm():
+def test_repeated_kind_is_kept_warm():
     with stockade.Runner(stockade.Policy(limits={"disk": "41MiB"}), backend="native") as box:
         assert not is_warm(box.run("1"))
         assert wait_for(lambda: is_warm(box.run("1")))
@@ -149,14 +149,14 @@ def wait_for(condition, seconds=20.0):
     return True
 
 
-def test_a_fresh_interpreter_shares_nothing(fresh, warm):
+def test_fresh_interpreter_shares_nothing(fresh, warm):
     assert fresh.run("1").shared == ""
     assert "hash seed" in warm.run("1").shared
     assert fresh.run("hash('x')").value != fresh.run("hash('x')").value
     assert warm.run("hash('x')").value == warm.run("hash('x')").value
 
 
-def test_what_is_preloaded_is_there_and_is_no_other_job_s():
+def test_preloaded_modules_are_not_shared_between_jobs():
     with stockade.Runner(backend="native", preload=["decimal", "json"]) as box:
         loaded = "import sys\n[name in sys.modules for name in ('decimal', 'json', 'fractions')]"
         assert box.run(loaded).value == [True, True, False]
@@ -172,30 +172,30 @@ def test_what_is_preloaded_is_there_and_is_no_other_job_s():
         (["antigravity_"], "antigravity_"),
     ],
 )
-def test_what_cannot_be_preloaded_is_named(preload, reason):
+def test_preload_failure_names_the_module(preload, reason):
     result = stockade.run("1", backend="native", preload=preload)
     assert result.outcome is stockade.Outcome.SANDBOX_FAILED
     assert reason in result.error.message
 
 
 @pytest.mark.parametrize("preload", ["numpy", b"numpy", ["a b"], [1], ["a..b"], [""]])
-def test_a_list_of_modules_is_what_is_preloaded(preload):
+def test_preload_other_than_module_list_is_refused(preload):
     with pytest.raises(stockade.JobError, match="preload"):
         stockade.Runner(preload=preload)
 
 
-def test_what_contradicts_itself_is_refused():
+def test_preload_with_warm_false_is_refused():
     with pytest.raises(stockade.JobError, match="warm=False"):
         stockade.Runner(preload=["json"], warm=False)
 
 
 @pytest.mark.parametrize("options", [{"environment": {"LD_DEBUG": "1"}}, {"environment": {"PYTHONPATH": "/x"}}])
-def test_a_job_that_needs_a_fresh_interpreter_says_why(options, warm):
+def test_job_needing_fresh_interpreter_says_why(options, warm):
     with pytest.raises(stockade.JobError, match="warm: a fresh interpreter is needed"):
         warm.run("1", **options)
 
 
-def test_a_tight_filter_is_no_obstacle():
+def test_tight_filter_runs_warm():
     box = stockade.Runner(stockade.Policy(security={"syscalls": "tight"}), backend="native", warm=True)
     result = box.run("import os\ntry:\n    os.fork()\nexcept OSError as e:\n    print(e.errno)")
     assert (result.stdout, is_warm(result)) == ("1\n", True)
@@ -211,7 +211,7 @@ FILES = {"helper.py": "x = 5", "deep/er/data.txt": "text" * 999, "empty": b""}
     "import os\ns = os.statvfs('.')\nprint(s.f_blocks, s.f_bfree, s.f_files, s.f_ffree)",
     "with open('fill', 'wb') as f:\n    try:\n        while True: f.write(bytes(4096)); f.flush()\n    except OSError as e:\n        print(e.errno, f.tell())",
 ])  # fmt: skip
-def test_files_in_the_workspace_are_as_in_a_fresh_sandbox(source):
+def test_workspace_files_are_as_in_fresh_sandbox(source):
     policy = stockade.Policy(limits={"disk": "2MiB"})
     fresh, warm = (stockade.Runner(policy, backend="native", warm=warm) for warm in (False, True))
     ends = [box.run(source, files=FILES, artifacts=["fill*", "d/**"]) for box in (fresh, warm)]
@@ -220,7 +220,7 @@ def test_files_in_the_workspace_are_as_in_a_fresh_sandbox(source):
     assert ends[0].limits_met[Guarantee.DISK] == ends[1].limits_met[Guarantee.DISK]
 
 
-def test_a_backend_without_one_says_so():
+def test_backend_without_warm_runs_says_so():
     box = stockade.Runner(
         stockade.Policy(accept={"process_view": "absent", "disk": "absent", "no_survivors": "supervisor"}),
         backend="process",
@@ -230,7 +230,7 @@ def test_a_backend_without_one_says_so():
         box.run("1", interpreter="/usr/bin/python3")
 
 
-def test_many_at_a_time_are_each_alone():
+def test_many_concurrent_runs_are_each_alone():
     async def main():
         async with stockade.AsyncRunner(backend="native", warm=True) as box:
             one = "import os, time\nopen('/tmp/mine', 'x').write('{0}'); time.sleep(0.02)\n[{0}, os.listdir('/tmp'), len([n for n in os.listdir('/proc') if n.isdigit()])]"
@@ -240,20 +240,20 @@ def test_many_at_a_time_are_each_alone():
     asyncio.run(main())
 
 
-def test_random_numbers_are_each_run_s_own():
+def test_random_numbers_differ_between_runs():
     with stockade.Runner(backend="native", preload=["random", "uuid"]) as box:
         drawn = {box.run("import random, uuid; str(random.random()) + str(uuid.uuid4())").value for _ in range(20)}
     assert len(drawn) == 20
 
 
-def test_the_end_of_a_run_that_leaves_nothing_is_answered_before_it_is_reaped(warm):
+def test_run_that_leaves_nothing_is_answered_early(warm):
     # On a busy machine the proof may be there first; what is never there is an answer without one where one is needed.
     assert any(is_pending(warm.run("1")) for _ in range(10)) == counts_memory()
     assert not is_pending(warm.run("import os, time\nif not os.fork(): time.sleep(9)"))
     assert not is_pending(warm.run("open('a', 'w')", artifacts=["*"]))
 
 
-def test_who_follows_a_run_is_told_of_its_end_when_nothing_of_it_is_left(warm):
+def test_stream_finishes_when_nothing_is_left(warm):
     for _ in range(20):
         with warm.stream("1") as run:
             *_, last = run
@@ -264,7 +264,7 @@ def is_pending(result):
     return result.enforcement[stockade.Guarantee.NO_SURVIVORS].note.startswith("pending")
 
 
-def test_copies_that_are_too_many_are_given_back():
+def test_surplus_workers_are_released():
     """Of as many as were at work at one time, two are left when nobody has needed the others for some seconds."""
     host.stop_warden()
     at_once = 6

@@ -20,18 +20,18 @@ def said():
     return ask
 
 
-def test_the_hash_seed_is_that_of_other_runs(said):
+def test_hash_seed_is_shared(said):
     one, two, fresh, other = said("print(hash('text'))")
     assert one == two and len({one, fresh, other}) == 3
 
 
-def test_the_layout_of_memory_is_that_of_other_runs(said):
+def test_memory_layout_is_shared(said):
     where = "print(next(line for line in open('/proc/self/maps') if '[stack]' in line).split()[0])"
     one, two, fresh, other = said(where)
     assert one == two and len({one, fresh, other}) == 3
 
 
-def test_the_kernel_shows_the_command_line_without_the_arguments_of_the_job(said):
+def test_proc_cmdline_lacks_job_arguments(said):
     one, two, fresh, _ = said("print(open('/proc/self/cmdline').read().split(chr(0))[-3:])", arguments=["x"])
     assert one == two == "['0', '/job/main.py', '']"
     assert fresh == "['/job/main.py', 'x', '']"
@@ -39,7 +39,7 @@ def test_the_kernel_shows_the_command_line_without_the_arguments_of_the_job(said
     assert set(told) == {"['/job/main.py', 'x'] ['/job/.agent/agent.py', '0', '/job/main.py', 'x']"}
 
 
-def test_the_kernel_shows_the_environment_without_the_variables_of_the_job(said):
+def test_proc_environ_lacks_job_variables(said):
     one, two, fresh, _ = said("print(sorted(open('/proc/self/environ').read().split(chr(0))))", environment={"A": "b"})
     assert one == two and "A=b" not in one and "LD_BIND_NOW=1" in one
     assert "A=b" in fresh and "LD_BIND_NOW" not in fresh
@@ -51,19 +51,19 @@ def test_the_kernel_shows_the_environment_without_the_variables_of_the_job(said)
     assert set(told) == {"0 None False"}
 
 
-def test_the_frames_of_the_agent_have_no_lines_of_source(said):
+def test_agent_frames_have_no_source_lines(said):
     one, _, fresh, _ = said("import inspect\nprint([bool(frame.code_context) for frame in inspect.stack()[1:]])")
     assert set(one[1:-1].split(", ")) == {"False"}
     assert set(fresh[1:-1].split(", ")) == {"True"}
 
 
-def test_inode_numbers_begin_anew_with_each_run():
+def test_inode_numbers_restart_with_each_run():
     warm = stockade.Runner(backend="native", warm=True)
     number = "import os\nopen('new', 'w').close()\nos.stat('new').st_ino"
     assert len({warm.run(number).check().value for _ in range(12)}) == 1
 
 
-def test_the_list_of_mounts_is_another(said):
+def test_mount_list_differs(said):
     one, _, fresh, _ = said("print(*[line.split()[4] for line in open('/proc/self/mountinfo')])")
     assert one.split() != fresh.split()
     assert {"/", "/usr", "/proc", "/tmp", "/workspace"} <= set(one.split()) & set(fresh.split())

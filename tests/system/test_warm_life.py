@@ -62,20 +62,20 @@ def together(count: int, run) -> list[stockade.Result]:
         return list(pool.map(run, range(count)))
 
 
-def test_more_kinds_at_once_than_are_kept() -> None:
+def test_more_kinds_than_kept_all_run() -> None:
     results = together(8, lambda number: keeping(number).run("import os; os.environ['N']"))
     assert [result.value for result in results] == list("01234567")
     assert len(waiting()) <= 4
 
 
-def test_kinds_that_take_turns() -> None:
+def test_kinds_taking_turns_all_run() -> None:
     boxes = [keeping(number) for number in range(7)]
     for _ in range(3):
         assert [box.run("import os; os.environ['N']").value for box in boxes] == list("0123456")
     assert len(waiting()) <= 4
 
 
-def test_more_runs_at_once_than_there_are_copies() -> None:
+def test_more_runs_than_workers_all_complete() -> None:
     """Of an interpreter that is not there yet, and of one that is."""
     box = keeping()
     for _ in range(2):
@@ -83,7 +83,7 @@ def test_more_runs_at_once_than_there_are_copies() -> None:
         assert [result.value for result in results] == list(range(60)), Counter(r.summary() for r in results)
 
 
-def test_one_that_is_killed_takes_its_runs_along_and_no_others() -> None:
+def test_killed_zygote_fails_only_its_runs() -> None:
     box, other = keeping(1), keeping(2)
     box.run("1")
     (killed,) = waiting()
@@ -101,7 +101,7 @@ def test_one_that_is_killed_takes_its_runs_along_and_no_others() -> None:
     assert [each.run("1").value for each in (box, other, box, other)] == [1] * 4
 
 
-def test_one_that_is_killed_while_runs_come_and_go() -> None:
+def test_zygotes_killed_under_load_are_replaced() -> None:
     box = keeping()
     seen: Counter[Outcome] = Counter()
     over = threading.Event()
@@ -124,7 +124,7 @@ def test_one_that_is_killed_while_runs_come_and_go() -> None:
     assert host.eventually(lambda: box.run("1").value == 1, seconds=2)  # it has to be noticed
 
 
-def test_a_keeper_that_is_killed_takes_its_run_along_and_no_other() -> None:
+def test_killed_worker_fails_only_its_run() -> None:
     box = keeping()
     box.run("1")
     with ThreadPoolExecutor(2) as pool:
@@ -156,7 +156,7 @@ def keepers() -> set[int]:
     }
 
 
-def test_a_run_that_has_ended_past_its_output_does_not_take_its_keeper_along() -> None:
+def test_run_past_output_limit_keeps_its_worker() -> None:
     box = stockade.Runner(Policy(limits={"output": 1000}, on_output="kill"), backend="native", warm=True)
 
     def lost() -> int:
@@ -184,7 +184,7 @@ def test_folders_are_fresh_for_each_guest() -> None:
     assert len(made) == 10
 
 
-def test_a_guest_is_the_first_to_go_for_want_of_memory_and_its_keeper_is_not() -> None:
+def test_out_of_memory_kills_guest_not_worker() -> None:
     box = keeping()
     assert {box.run("open('/proc/self/oom_score_adj').read()").value for _ in range(8)} == {"1000\n"}
     own = host.read("/proc/self/oom_score_adj")
@@ -196,7 +196,7 @@ def test_a_guest_is_the_first_to_go_for_want_of_memory_and_its_keeper_is_not() -
 @pytest.mark.parametrize(
     "fill", ["n = 0\nwhile True: n += 1; open(str(n), 'w').close()", "open('all', 'w').write('x' * (1 << 21))"]
 )
-def test_a_guest_that_fills_its_folders_leaves_its_keeper_alone(fill: str) -> None:
+def test_guest_filling_folders_keeps_its_worker(fill: str) -> None:
     box = stockade.Runner(Policy(limits={"disk": "1MiB"}), backend="native", warm=True)
     for _ in range(4):
         box.run("1").check()
@@ -207,7 +207,7 @@ def test_a_guest_that_fills_its_folders_leaves_its_keeper_alone(fill: str) -> No
     assert before & keepers() == before
 
 
-def test_a_caller_that_dies_while_it_waits(tmp_path: Path) -> None:
+def test_caller_dying_while_waiting_leaves_nothing(tmp_path: Path) -> None:
     code = "import stockade; stockade.run('import time; time.sleep(20)', backend='native', warm=True)"
     for wait in (0.1, 0.2, 0.4, 0.8):
         caller = subprocess.Popen(
@@ -219,7 +219,7 @@ def test_a_caller_that_dies_while_it_waits(tmp_path: Path) -> None:
         assert host.eventually(lambda: not host.descendants(), seconds=5)
 
 
-def test_a_warden_that_is_killed_leaves_no_process() -> None:
+def test_killed_warden_leaves_no_process() -> None:
     box = keeping()
     box.run("1")
     with ThreadPoolExecutor(2) as pool:
@@ -233,7 +233,7 @@ def test_a_warden_that_is_killed_leaves_no_process() -> None:
     assert box.run("1").value == 1  # by another one, which removes the groups that the first has left
 
 
-def test_nothing_is_lost_over_many_runs() -> None:
+def test_many_runs_leak_nothing() -> None:
     box = keeping()
 
     def look() -> tuple[int, int]:
@@ -291,7 +291,7 @@ KILLED = (
 )
 
 
-def test_a_copy_that_is_killed_while_it_is_made_has_no_run_wait_for_it() -> None:
+def test_worker_killed_at_start_blocks_no_run() -> None:
     assert told(KILLED, "6") == [f"completed {number} cold None" for number in range(6)]
     (line,) = told(KILLED, "1", "insist")
     assert line.startswith("sandbox_failed None cold no ") and "killed while it was made" in line
@@ -300,29 +300,29 @@ def test_a_copy_that_is_killed_while_it_is_made_has_no_run_wait_for_it() -> None
 UNCOMPILED = (("languages/agents/python_start.py", "    enter_package()\n    from stockade import _trace", "    os._exit(1)\n    from stockade import _trace"),)  # fmt: skip
 
 
-def test_where_nothing_can_be_compiled_all_runs_are_cold_and_who_insists_is_told() -> None:
+def test_compile_failure_makes_runs_cold() -> None:
     assert told(UNCOMPILED, "4") == [f"completed {number} cold None" for number in range(4)]
     (line,) = told(UNCOMPILED, "1", "insist")
     assert line.startswith("sandbox_failed None cold no ") and "could not be compiled" in line
 
 
 @pytest.mark.parametrize("count", [12])
-def test_where_no_copy_can_be_furnished_all_runs_are_cold(count: int) -> None:
+def test_guest_setup_failure_makes_runs_cold(count: int) -> None:
     assert told(UNFIT, str(count)) == [f"completed {number} cold None" for number in range(count)]
 
 
-def test_where_no_copy_can_be_furnished_who_insists_is_told() -> None:
+def test_guest_setup_failure_with_warm_true_is_reported() -> None:
     (line,) = told(UNFIT, "1", "insist")
     assert line.startswith("sandbox_failed None cold no ") and "no room" in line
 
 
-def test_one_that_has_been_used_often_makes_room_for_another() -> None:
+def test_much_used_zygote_is_replaced() -> None:
     lines = told((("warden/warm/interpreter.py", "_MOST_USES = 100_000", "_MOST_USES = 3"),), "20", "insist")
     assert [line.split()[:2] for line in lines] == [["completed", str(number)] for number in range(20)]
     assert all(" warm " in line for line in lines)
 
 
-def test_one_that_has_died_is_replaced_when_it_is_wanted_again() -> None:
+def test_dead_zygote_is_replaced_on_demand() -> None:
     box = stockade.Runner(Policy.parse({"environment": {"set": {_KIND: "died"}}}), backend="native")
     assert host.eventually(lambda: box.run("1").shared, seconds=10)
     for pid in waiting():
@@ -340,20 +340,20 @@ def faults(box: stockade.Runner, runs: int, pause: float) -> list[int]:
     return found
 
 
-def test_only_who_leaves_time_for_it_gets_copies_that_have_rehearsed() -> None:
+def test_guests_warm_up_only_after_a_pause() -> None:
     box = stockade.Runner(backend="native", warm=True)  # the rehearsal has some faults of its own
     in_a_loop, paced = (statistics.median(faults(box, *how)[5:]) for how in ((40, 0), (15, 0.05)))
     assert paced > in_a_loop + 20
 
 
-def test_a_kernel_that_tells_nothing_of_pages_is_no_obstacle() -> None:
+def test_kernel_without_pagemap_still_runs_warm() -> None:
     lines = told((("warden/warm/prefault.py", '("maps", "pagemap")', '("maps", "no_such_file")'),), "6", "insist")
     assert [line.split()[:2] for line in lines] == [["completed", str(number)] for number in range(6)]
     assert all(" warm " in line for line in lines)
 
 
 @pytest.mark.needs("io_uring")
-def test_what_all_copies_write_to_is_copied_as_they_are_forked() -> None:
+def test_prefault_saves_page_faults() -> None:
     without = faults_where("resource.setrlimit(resource.RLIMIT_MEMLOCK, (0, 0))")
 
     def happens() -> bool:
@@ -362,7 +362,7 @@ def test_what_all_copies_write_to_is_copied_as_they_are_forked() -> None:
     assert host.eventually(happens, 20)  # an ordinary user's memory may still count as locked that is no longer
 
 
-def test_no_copy_collects_what_its_keeper_has_left() -> None:
+def test_guest_collects_no_garbage_of_its_worker() -> None:
     box = keeping("left")
     found = [box.run("import gc\ngc.collect()").check().value for _ in range(30)]  # in a loop: none has rehearsed
     assert max(found) == 0, found  # as in a fresh interpreter

@@ -122,7 +122,7 @@ def warm():
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_program_runs_as_in_a_fresh_interpreter(name, fresh, warm):
+def test_program_runs_as_in_fresh_interpreter(name, fresh, warm):
     options = {"language": "ruby", "stdin": "first\nrest", "arguments": ["a", "b"]}
     one, other = (box.run(PROGRAMS[name], **options) for box in (warm, fresh))
     assert seen(one) == seen(other)
@@ -139,7 +139,7 @@ for _ in range(14):
 
 
 @pytest.mark.parametrize("_time", range(6))
-def test_copies_that_are_wanted_at_once_end_in_order(_time: int) -> None:
+def test_concurrent_ruby_runs_end_in_order(_time: int) -> None:
     """It took some luck to find what was overwritten: half of the times."""
     done = subprocess.run([sys.executable, "-c", _AT_ONCE], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.splitlines() == ["0 None 42"] * 14

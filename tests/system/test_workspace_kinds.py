@@ -40,7 +40,7 @@ def tree(folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("access", ["overlay", "copy"])
-def test_commit_each_kind_by_each_other_is_exact(access: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_commit_replacing_any_kind_is_exact(access: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     project = tmp_path_factory.mktemp("kinds")
     (project / "target" / "in").mkdir(parents=True)  # a link to a folder that has the names that the new folder has
     (project / "target" / "in" / "file").write_text("of the target\n")

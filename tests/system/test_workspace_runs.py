@@ -25,17 +25,17 @@ def beside(code: str, **options: object) -> float:
     return taken
 
 
-def test_a_guest_that_closes_its_streams_holds_up_nobody() -> None:
+def test_guest_closing_streams_delays_no_other() -> None:
     assert beside("import os, time; os.close(1); os.close(2); time.sleep(5)") < 2
 
 
-def test_a_caller_in_no_hurry_holds_up_nobody_and_gets_it_all() -> None:
+def test_slow_caller_delays_no_other_and_gets_all() -> None:
     policy = stockade.Policy(limits={"file_size": "unlimited"})
     result = stockade.run("open('big', 'wb').write(bytes(15 << 20))", policy=policy, artifacts=["big"])
     assert len(result.artifacts["big"]) == 15 << 20
 
 
-def test_runs_that_bring_much_out_do_so_side_by_side() -> None:
+def test_large_artifacts_are_collected_concurrently() -> None:
     results: list[stockade.Result] = []
 
     def once(number: int) -> None:
@@ -53,7 +53,7 @@ def test_runs_that_bring_much_out_do_so_side_by_side() -> None:
         assert len(set(b"".join(result.artifacts.values()))) == 1, "files of another run"
 
 
-def test_a_run_that_is_cancelled_leaves_no_collector() -> None:
+def test_cancelled_run_leaves_no_collector() -> None:
     import asyncio
 
     async def once() -> None:

@@ -40,7 +40,7 @@ def _left() -> list[Path]:
     return list(Path(places.FOLDER).glob(f"{places.PREFIX}*-{os.getpid()}-*"))
 
 
-def test_nothing_is_left_of_a_hostile_folder() -> None:
+def test_hostile_folder_is_removed() -> None:
     result = stockade.run(HOSTILE, policy=POLICY, backend="process", interpreter="/usr/bin/python3")
     assert result.stdout == "True\n", result.stderr
     deadline = time.monotonic() + 10
@@ -51,7 +51,7 @@ def test_nothing_is_left_of_a_hostile_folder() -> None:
 
 
 @pytest.mark.needs("node", "cgroup-memory")
-def test_who_removes_the_folder_outlives_a_guest_that_takes_all_of_the_memory() -> None:
+def test_reaper_survives_guest_using_all_memory() -> None:
     """Node takes long to die, and holds all of it meanwhile: what its keeper touched then cost the keeper its life."""
     policy = stockade.Policy(accept=ACCEPT, limits={"memory": "128MiB", "wall_time": 30, "cpu_time": 30})
     for _ in range(12):
@@ -63,7 +63,7 @@ def test_who_removes_the_folder_outlives_a_guest_that_takes_all_of_the_memory() 
     assert _left() == []
 
 
-def test_removing_follows_no_link(tmp_path: Path) -> None:
+def test_removal_follows_no_link(tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "kept").write_text("x")
     folder = tmp_path / "run"
@@ -78,7 +78,7 @@ def test_removing_follows_no_link(tmp_path: Path) -> None:
     assert places.remove(str(tmp_path / "never"))
 
 
-def test_what_a_killed_caller_left_is_reclaimed(tmp_path: Path) -> None:
+def test_folders_of_killed_caller_are_reclaimed(tmp_path: Path) -> None:
     dead = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
     pids = Path("/proc/self/ns/pid").stat().st_ino
     stale = tmp_path / f"{places.PREFIX}{pids}-{int(dead.stdout)}-00ff"
@@ -90,7 +90,7 @@ def test_what_a_killed_caller_left_is_reclaimed(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([alive.name, elsewhere.name, "other"])
 
 
-def test_a_keeper_killed_from_outside_leaves_no_process() -> None:
+def test_killed_reaper_leaves_no_process() -> None:
     mark = "86396.25"
     box = stockade.Runner(POLICY, backend="process")
     import threading

@@ -45,7 +45,7 @@ def expected(number: int, *, files: int = 64, kind: str = "a", arguments: tuple[
     return f"{given} {['0', '/job/main.py', *given]} {kind} {files} {number}\n"
 
 
-def test_what_is_foreseen_is_what_a_fresh_interpreter_finds() -> None:
+def test_templated_launch_equals_fresh_interpreter() -> None:
     cold, box = sandbox(warm=False), sandbox()
     for number in range(12):
         assert seen(box, number) == seen(cold, number) == expected(number)
@@ -53,14 +53,14 @@ def test_what_is_foreseen_is_what_a_fresh_interpreter_finds() -> None:
 
 @pytest.mark.parametrize("in_a_row", [1, 2, 5])
 @pytest.mark.parametrize("other", [{_FILES: 32}, {_KIND: "b"}, {_FILES: 128, _KIND: "b"}])
-def test_a_launch_that_was_not_foreseen_is_its_own(other: Mapping[str, Any], in_a_row: int) -> None:
+def test_launch_without_template_keeps_own_values(other: Mapping[str, Any], in_a_row: int) -> None:
     boxes = [(sandbox(), {}), (sandbox(**other), other)]
     for number, (box, own) in enumerate(itertools.chain(*([each] * in_a_row for _ in range(4) for each in boxes))):
         assert seen(box, number) == expected(number, **own)
 
 
 @pytest.mark.parametrize("in_a_row", [1, 2, 5])
-def test_arguments_of_one_run_are_none_of_the_next(in_a_row: int) -> None:
+def test_arguments_do_not_reach_next_run(in_a_row: int) -> None:
     box = sandbox()
     numbers = itertools.count()
     for _ in range(4):
@@ -69,7 +69,7 @@ def test_arguments_of_one_run_are_none_of_the_next(in_a_row: int) -> None:
                 assert seen(box, number, arguments) == expected(number, arguments=arguments)
 
 
-def test_callers_of_two_kinds_at_a_time_get_their_own() -> None:
+def test_concurrent_kinds_get_their_own_values() -> None:
     async def runs(box: stockade.AsyncRunner, files: int) -> None:
         for number in range(25):
             result = await box.run(_SEEN.replace("{n}", str(number)))
@@ -85,13 +85,13 @@ def test_callers_of_two_kinds_at_a_time_get_their_own() -> None:
     asyncio.run(all_of_them())
 
 
-def test_a_form_too_long_to_be_told_ahead_is_told_each_time() -> None:
+def test_oversized_template_is_sent_each_time() -> None:
     box = sandbox(kind="x" * 40_000)
     for number in range(6):
         assert seen(box, number) == expected(number, kind="x" * 40_000)
 
 
-def test_sources_of_any_length_come_through_as_text_and_as_bytes() -> None:
+def test_source_of_any_length_arrives_intact() -> None:
     box = sandbox()
     for number in range(4):
         for text in ("", "#" * 100_000, "s = '\N{SNOWMAN}'"):
@@ -99,7 +99,7 @@ def test_sources_of_any_length_come_through_as_text_and_as_bytes() -> None:
             assert [box.run(each).check().stdout for each in (source, source.encode())] == [f"{number}\n"] * 2
 
 
-def test_files_of_one_run_are_none_of_the_next() -> None:
+def test_files_do_not_reach_next_run() -> None:
     box = sandbox()
     for number in range(4):
         assert seen(box, number) == expected(number)

@@ -41,7 +41,7 @@ def linked(project: Path) -> Path:
 
 
 @pytest.mark.parametrize("access", ["overlay", "copy"])
-def test_what_a_link_hides_is_not_among_what_is_compared(linked: Path, access: str) -> None:
+def test_link_target_hidden_is_not_compared(linked: Path, access: str) -> None:
     found = scan.scan_project(str(linked), access, HIDDEN, ())
     assert dict(found.hidden) == {"a/inner/secret": False, "z/inner": True}
     assert set(found.entries) == {"a", "a/inner", "a/open", "z", "z/open"}
@@ -49,7 +49,7 @@ def test_what_a_link_hides_is_not_among_what_is_compared(linked: Path, access: s
 
 @pytest.mark.parametrize("access", ["overlay", "copy"])
 @pytest.mark.needs("native")
-def test_what_a_link_hides_is_in_no_list_of_changes(linked: Path, access: str) -> None:
+def test_link_target_hidden_is_in_no_changes(linked: Path, access: str) -> None:
     policy = stockade.Policy(filesystem={"workspace": linked, "access": access})
     code = (
         "import os, shutil\nprint(os.path.exists('a/inner/secret') and open('a/inner/secret').read())\n"
@@ -65,7 +65,7 @@ def test_what_a_link_hides_is_in_no_list_of_changes(linked: Path, access: str) -
 
 @pytest.mark.parametrize("access", ["read", "overlay", "copy"])
 @pytest.mark.needs("native")
-def test_a_file_that_comes_and_goes_fails_no_run(project: Path, access: str) -> None:
+def test_file_that_comes_and_goes_fails_no_run(project: Path, access: str) -> None:
     for number in range(200):
         (project / f"stays-{number}").touch()
     stop = threading.Event()
@@ -107,7 +107,7 @@ def mounted(project: Path) -> Iterator[Path]:
 
 @pytest.mark.parametrize("backend", ["native", "process", "bubblewrap"])
 @pytest.mark.needs("native", "bwrap", "root")
-def test_a_copy_leaves_out_what_is_mounted(mounted: Path, backend: str) -> None:
+def test_copy_leaves_out_mounts(mounted: Path, backend: str) -> None:
     (mounted / "file").write_text("file")
     policy = stockade.Policy(
         filesystem={"workspace": mounted, "access": "copy"}, accept=dict.fromkeys(stockade.Guarantee, "absent")
@@ -119,7 +119,7 @@ def test_a_copy_leaves_out_what_is_mounted(mounted: Path, backend: str) -> None:
 
 
 @pytest.mark.needs("native", "root")
-def test_an_overlay_leaves_out_what_is_mounted(mounted: Path) -> None:
+def test_overlay_leaves_out_mounts(mounted: Path) -> None:
     policy = stockade.Policy(filesystem={"workspace": mounted, "access": "overlay"})
     result = stockade.run("import os; print(os.listdir('mounted')); os.utime('mounted')", policy=policy)
     assert (result.stdout, len(result.changes)) == ("[]\n", 0), result
