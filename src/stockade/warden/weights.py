@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from functools import partial
 
     from stockade.linux.cgroups import Group, Tree
-    from stockade.warden.run.ending import Ending
+    from stockade.warden.run.meter import Meter
+    from stockade.warden.run.run import Run
 else:
     from _functools import partial
 
@@ -41,19 +42,18 @@ class Weights:
     def __init__(self) -> None:
         self.tree: Tree | None = None
         """The tree of all groups, as soon as there is one."""
-        self._starting: set[Ending] = set()
-        self._windows: dict[Ending, _Window] = {}
-        self._light: set[Ending] = set()
+        self._starting: set[Run] = set()
+        self._windows: dict[Run, _Window] = {}
+        self._light: set[Run] = set()
 
-    def enter(self, run: Ending) -> None:
+    def enter(self, run: Run) -> None:
         """Count ``run`` as starting."""
         self._starting.add(run)
         self._weigh_tree()
 
-    def look(self, run: Ending, now: float) -> None:
-        """Weigh ``run`` by what its group has used until ``now``. The meter of the run must have been read."""
-        meter, group = run.meter, None if run.slot is None else run.slot.group
-        if meter is None or group is None or run in self._light:
+    def look(self, run: Run, meter: Meter, group: Group | None, now: float) -> None:
+        """Weigh ``run`` by the use of its ``group`` until ``now``. ``meter`` must have been read just before."""
+        if group is None or run in self._light:
             return
         if self._is_bad_neighbour(run, group, meter.cpu_seconds):
             self._light.add(run)
@@ -63,14 +63,14 @@ class Weights:
         self._starting.discard(run)
         self._weigh_tree()
 
-    def leave(self, run: Ending) -> None:
+    def leave(self, run: Run) -> None:
         """Forget ``run``, which is over."""
         self._starting.discard(run)
         self._light.discard(run)
         self._windows.pop(run, None)
         self._weigh_tree()
 
-    def _is_bad_neighbour(self, run: Ending, group: Group, cpu: float) -> bool:
+    def _is_bad_neighbour(self, run: Run, group: Group, cpu: float) -> bool:
         window = self._windows.get(run)
         if window is not None and cpu - window.cpu < _WINDOW:
             return False

@@ -58,10 +58,14 @@ class OutputCapture:
         self._paused = not at_once
         self._on_head, self._on_limit, self._on_end, self._on_completed = on_head, on_limit, on_end, on_completed
         self._completed = False
+        self._has_channel = channel
         self._all = (instance.stdout, instance.stderr, instance.channel)
-        if channel:  # or we would be woken for its end just when the guest starts
-            self._loop.watch(instance.channel, loop.READ, self._on_channel)
-        if at_once:
+
+    def start(self) -> None:
+        """Begin to read the result channel, and the streams unless that waits for ``begin``."""
+        if self._has_channel:  # a guest without one closes it just as it starts, which must not wake the warden
+            self._loop.watch(self._channel_fd, loop.READ, self._on_channel)
+        if not self._paused:
             self._watch()
 
     @property

@@ -272,7 +272,7 @@ class WorkerPool:
         """The keeper is dead, and with it, by the kernel's word, all that was in its PID namespace."""
         self._loop.forget(slot.pidfd)
         if slot.run is not None:
-            slot.run.on_death(0)
+            slot.run.on_death()
         else:
             self._on_trouble(slot, "it has ended")
 
