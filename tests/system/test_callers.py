@@ -145,10 +145,10 @@ def test_subreaper_reaps_zombies_of_past_wardens() -> None:
                     stat = Path(f"/proc/{child}/stat").read_text()
                     found += [int(child)] if stat.rpartition(") ")[2][0] in state else []
             return found
-        from stockade.client import wardens
+        from stockade.client import warden_process
         for _ in range(3):
             assert stockade.run("1", warm=False).ok
-            os.kill(wardens.current().pid, signal.SIGKILL)
+            os.kill(warden_process.current().pid, signal.SIGKILL)
             time.sleep(0.3)
         child = os.fork()
         if child == 0:

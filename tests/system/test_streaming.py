@@ -143,13 +143,13 @@ def test_many_streams_leave_no_descriptor():
 def test_paused_run_dies_with_caller_or_warden(backend, victim):
     code = (
         "import sys, time, stockade\n"
-        "from stockade.client import wardens\n"
+        "from stockade.client import warden_process\n"
         "policy = stockade.Policy(accept={'process_view': 'absent', 'disk': 'absent', 'no_survivors': 'supervisor'})\n"
         f"run = stockade.Runner(policy, backend={backend!r}).stream_command(\n"
         f"    ['sh', '-c', 'sleep {SLEEP} & sleep {SLEEP} & echo ready; wait'])\n"
         "for event in run:\n"
         "    if isinstance(event, stockade.Output):\n"
-        "        time.sleep(0.5); run.pause(); print(wardens.current().pid, flush=True); time.sleep(60)\n"
+        "        time.sleep(0.5); run.pause(); print(warden_process.current().pid, flush=True); time.sleep(60)\n"
     )
     caller = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
     try:
