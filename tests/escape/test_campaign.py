@@ -99,7 +99,7 @@ def test_a_missing_wall_is_seen() -> None:
 
 def test_those_that_others_would_disturb_are_tried_apart() -> None:
     class Told(Campaign):
-        def _carried_out(self, attacks, jobs):
+        def _run_attacks(self, attacks, jobs):
             told.append(({attack.alone for attack in attacks}, jobs))
             return iter(())
 

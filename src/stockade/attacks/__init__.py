@@ -1,1 +1,1 @@
-"""Attacks on stockade's own sandboxes: a corpus of programs, and what tries them."""
+"""Attacks on stockade's own sandboxes: a corpus of programs, and the code that runs them."""

@@ -1,4 +1,4 @@
-"""What was brought out of what a program has left: by a careless collector after a control, as artifacts of a run."""
+"""Observations of the files that an attack leaves: a careless collector takes them, or a run returns artifacts."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from collections.abc import Callable, Mapping
 from stockade.workspace.artifacts import ArtifactLimits
 
 _ANSWER = "answer"
-"""How the names of those files begin that attacks leave to be brought out."""
+"""The prefix of the names of files that attacks leave to be collected."""
 
 
 def questions(sizes: Mapping[str, int]) -> dict[str, Callable[[], bool]]:
-    """Return what can be asked of the files that came out, by path with their bytes: were there any, or too much?"""
+    """Return the observations of collected files: whether there were any, and whether they exceed the limits.
+
+    ``sizes`` maps the path of each file to its size in bytes.
+    """
     found = [size for path, size in sizes.items() if path.rpartition("/")[2].startswith(_ANSWER)]
-    caps = ArtifactLimits()
-    too_much = len(found) > caps.files or max(found, default=0) > caps.file_bytes or sum(found) > caps.total_bytes
+    limits = ArtifactLimits()
+    too_much = len(found) > limits.files or max(found, default=0) > limits.file_bytes or sum(found) > limits.total_bytes
     return {"brought_out": lambda: bool(found), "too_much": lambda: too_much}

@@ -1,4 +1,4 @@
-"""Programs in C, compiled when they are wanted: static, so that they need nothing where they run."""
+"""Compiles attacks in C on demand. The programs are static, so they need no libraries where they run."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _SECONDS = 60
 
 
 class BuildError(Exception):
-    """There is no compiler, or it could not do it."""
+    """No compiler is installed, or the compiler failed."""
 
 
 @lru_cache(maxsize=64)
 def program(source: str) -> bytes:
-    """Return the program that ``source`` becomes; raise ``BuildError`` with the compiler's last words."""
+    """Return the compiled program; raise ``BuildError`` with the last line of the compiler's output."""
     compiler = next(filter(None, map(shutil.which, _COMPILERS)), None)
     if compiler is None:
         raise BuildError(f"no C compiler: none of {', '.join(_COMPILERS)} is installed")
@@ -35,6 +35,6 @@ def program(source: str) -> bytes:
         except (OSError, subprocess.SubprocessError) as error:
             raise BuildError(f"{compiler}: {error}") from None
         if done.returncode != 0:
-            last_line = (done.stderr.strip().splitlines() or ["no word"])[-1]
+            last_line = (done.stderr.strip().splitlines() or ["no message"])[-1]
             raise BuildError(f"{compiler} cannot make a static program: {last_line}")
         return made.read_bytes()

@@ -1,4 +1,4 @@
-"""A campaign: many attacks on several backends, carried out by worker processes, each trial bounded in time."""
+"""A campaign: many attacks on several backends. Worker processes run the trials, and each trial has a deadline."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from stockade.attacks.trial import Trial, Verdict
 from stockade.core.strict_json import dumps
 
 _TRIAL_SECONDS = 90.0
-"""For one attack on one backend, its control included: three times what the slowest needs."""
+"""The deadline for one attack on one backend, with its control: three times the time of the slowest attack."""
 _END_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
 class Campaign:
-    """What to try, and how."""
+    """The attacks and backends to try, and the settings for it."""
 
     attacks: Sequence[Attack]
     backends: Sequence[str]
@@ -35,16 +35,16 @@ class Campaign:
     controls: bool = True
     jobs: int = 1
     name: str = field(default_factory=lambda: secrets.token_hex(4))
-    """By which its temporary folders are known."""
+    """The mark in the names of the campaign's temporary folders."""
 
     def trials(self) -> Generator[Trial, None, None]:
-        """Yield each trial as it comes. What was neither a success nor the expected refusal is tried once more, alone;
-        so is what was not tried since its control did not succeed.
+        """Yield each trial as it ends.
 
-        Closing the iterator ends what is being tried, and takes down what was set up for it.
+        Two kinds of trials get a second attempt, alone: those with neither a success nor the expected refusal, and
+        those whose control did not succeed. Closing the iterator ends the trials that run, and removes their stages.
         """
         again: list[Trial] = []
-        for tried in self._in_turn():
+        for tried in self._first_attempts():
             if tried.verdict is Verdict.OTHERWISE or tried.lacks_proof:
                 again.append(tried)
             else:
@@ -52,23 +52,23 @@ class Campaign:
         for tried in again:
             attack = next(item for item in self.attacks if item.id == tried.attack)
             alone = replace(self, backends=(tried.backend,))
-            for second in alone._carried_out([attack], 1):
+            for second in alone._run_attacks([attack], 1):
                 yield replace(second, attempts=2)
 
-    def _in_turn(self) -> Iterator[Trial]:
-        """Yield the trials at the first attempt; those apart that are to have the machine to themselves."""
-        yield from self._carried_out([attack for attack in self.attacks if not attack.alone], self.jobs)
-        yield from self._carried_out([attack for attack in self.attacks if attack.alone], 1)
+    def _first_attempts(self) -> Iterator[Trial]:
+        """Yield the first attempts; attacks that need the machine to themselves come last, one at a time."""
+        yield from self._run_attacks([attack for attack in self.attacks if not attack.alone], self.jobs)
+        yield from self._run_attacks([attack for attack in self.attacks if attack.alone], 1)
 
-    def _carried_out(self, attacks: Sequence[Attack], jobs: int) -> Iterator[Trial]:
+    def _run_attacks(self, attacks: Sequence[Attack], jobs: int) -> Iterator[Trial]:
         waiting: queue.SimpleQueue[Attack] = queue.SimpleQueue()
         for attack in attacks:
             waiting.put(attack)
         done: queue.SimpleQueue[Trial | BaseException | None] = queue.SimpleQueue()
-        hands = [_Hand(self, waiting, done) for _ in range(max(1, min(jobs, len(attacks))))]
-        for hand in hands:
-            hand.start()
-        left = len(hands)
+        threads = [_WorkerThread(self, waiting, done) for _ in range(max(1, min(jobs, len(attacks))))]
+        for thread in threads:
+            thread.start()
+        left = len(threads)
         try:
             while left:
                 item = done.get()
@@ -79,12 +79,12 @@ class Campaign:
                 else:
                     yield item
         finally:
-            for hand in hands:
-                hand.stop()
+            for thread in threads:
+                thread.stop()
 
 
-class _Hand(threading.Thread):
-    """Feeds one worker, and starts another when a trial took it along."""
+class _WorkerThread(threading.Thread):
+    """Sends attacks to one worker process, and starts a new one if a trial ends the old one."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class _Hand(threading.Thread):
         self._name = ""
 
     def run(self) -> None:
-        """Take attacks until there are none."""
+        """Take attacks from the queue until it is empty."""
         try:
             while not self._stopping.is_set():
                 try:
@@ -115,7 +115,7 @@ class _Hand(threading.Thread):
             self._done.put(error)
 
     def stop(self) -> None:
-        """End the worker, now; it takes down what it has set up."""
+        """End the worker now. The worker removes its stages first."""
         self._stopping.set()
         worker = self._worker
         if worker is not None and worker.poll() is None:
@@ -125,7 +125,7 @@ class _Hand(threading.Thread):
             worker.kill()
 
     def _try(self, attack: Attack, backends: list[str]) -> None:
-        """Try the attack on each backend; one that takes the worker along counts as a success, and the rest go on."""
+        """Try the attack on each backend. A trial that ends the worker counts as a success; the others continue."""
         while backends and not self._stopping.is_set():
             worker = self._worker or self._begin()
             assert worker.stdin is not None and worker.stdout is not None
@@ -164,7 +164,7 @@ class _Hand(threading.Thread):
             worker.wait(_END_SECONDS)
         worker.kill()
         if worker.wait() != 0:
-            outside.clear_up(self._name)  # it could not do so itself
+            outside.clear_up(self._name)  # the worker could not do so itself
         worker.stdout.close()
 
 
@@ -176,12 +176,12 @@ def _start(campaign: str) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), outside.CAMPAIGN: campaign},
-        start_new_session=True,  # Ctrl-C is ours to pass on
+        start_new_session=True,  # the campaign decides what Ctrl-C does
     )
 
 
 def _line_within(worker: subprocess.Popen[str], seconds: float) -> tuple[str, bool]:
-    """Return the worker's next line, and whether it was ended for taking too long."""
+    """Return the worker's next line, and whether the worker was ended because it took too long."""
     assert worker.stdout is not None
     late = threading.Event()
 
@@ -198,7 +198,9 @@ def _line_within(worker: subprocess.Popen[str], seconds: float) -> tuple[str, bo
 
 
 def _lost(attack: Attack, backend: str, worker: subprocess.Popen[str], *, late: bool) -> Trial:
-    """Return the trial of an attack that nobody came back from."""
-    what = f"not over after {_TRIAL_SECONDS:g} s" if late else f"it took its supervisor along (status {worker.poll()})"
+    """Return the trial of an attack whose worker gave no answer."""
+    what = (
+        f"not over after {_TRIAL_SECONDS:g} s" if late else f"the attack ended its supervisor (status {worker.poll()})"
+    )
     half = Half(good=False, what=what, succeeded=not late)
     return Trial(attack.id, attack.guarantee, backend, control=None, confined=half)

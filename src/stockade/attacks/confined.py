@@ -1,4 +1,4 @@
-"""The confined run: an attack in a sandbox, and what came of it, by the verdict and by what was seen from outside."""
+"""The confined run: an attack in a sandbox, judged by the verdict and by observations from outside."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from stockade.runs.job import Job
 
 KNOWN = ("native", "bubblewrap", "landlock", "process")
-"""Backends whose refusals the headers know: under any other, whatever is no success is a refusal."""
+"""Backends whose refusals the headers know. Under any other backend, every end but a success is a refusal."""
 NOT_BEGUN = "refused before it began"
 _SHOWN = 800
 _ALL_WORKSPACES = "native"
-"""The backend that can have every kind; others may refuse some before anything begins."""
+"""The backend that supports every kind of workspace. Others can refuse some before a run begins."""
 
 
 def run(attack: Attack, backend: Backend, base: Mapping[str, Any] | None = None, *, is_warm: bool = False) -> Half:
-    """Run the attack on ``backend``, its policy laid over ``base``, and compare what came of it with its refusal.
-    ``is_warm`` has a copy of a warm interpreter run it.
+    """Run the attack on ``backend`` and compare the result with the expected refusal.
 
-    Raises ``StageError`` where its surroundings cannot be set up, ``StockadeError`` where nothing can be started.
+    The attack's policy overrides ``base``. ``is_warm`` requires a warm interpreter. Raises ``StageError`` if a stage
+    cannot be set up, and ``StockadeError`` if the run cannot start.
     """
     with staged(attack.stage, beside=backend) as world:
         if world.no_walls:
@@ -53,7 +53,7 @@ def run(attack: Attack, backend: Backend, base: Mapping[str, Any] | None = None,
 
 
 def mechanism(attack: Attack, plan: Plan) -> Enforcement | None:
-    """Return what holds the guarantee under attack; ``None`` where it is the answer itself."""
+    """Return the enforcement of the guarantee under attack, or ``None`` if the attack is on the answer itself."""
     return plan.enforcement.get(attack.guarantee)  # type: ignore[call-overload, no-any-return]
 
 
@@ -81,12 +81,12 @@ def _program(attack: Attack, world: World, backend: Backend, *, is_warm: bool) -
         program = build.program(attack.path.read_text(encoding="utf-8"))
         return job_from_command(policies.executing(backend), files={"attack": program}, environment=environment)
     source = attack.path.read_bytes()
-    # Nothing is laid into a folder of the host: there the kit lies elsewhere.
+    # Job files are not written into a folder of the host, so a stage shows the kit in another folder.
     kit = None if world.filesystem else attack.kit
     files = {kit.name: kit.read_bytes()} if kit is not None else {}
     if attack.language in {"ruby", "javascript"} and not is_warm:
         command = {"ruby": "ruby", "javascript": "node"}[attack.language]
-        environment |= {"OPENSSL_CONF": "/dev/null"}  # Node reads the system's own, which need not be in its view
+        environment |= {"OPENSSL_CONF": "/dev/null"}  # Node reads the system's own file, which the sandbox may not show
         name = f"program{attack.path.suffix}"
         return job_from_command([command, name], files={**files, name: source}, environment=environment)
     own = policies.interpreter(backend) if attack.language == "python" else None
@@ -116,7 +116,7 @@ def _judged(attack: Attack, world: World, box: Runner, result: Result, seconds: 
 
 
 def _seen(attack: Attack, world: World, result: Result, shown: str) -> list[str]:
-    """Return what was seen from outside that must not be."""
+    """Return the observations from outside that came true and must not."""
     world.seen["secret"] = lambda: world.secret in shown
     world.seen["victim_killed"] = lambda: result.exit_code == corpus.SUCCEEDED
     always = [name for name in ("survivors", "secret") if name in world.seen]
@@ -124,8 +124,8 @@ def _seen(attack: Attack, world: World, result: Result, shown: str) -> list[str]
 
 
 def _is_admitted(held: Enforcement | None, attack: Attack, backend: Backend) -> bool:
-    """Return whether the receipt says that this is not held: the guarantee is absent, or its note has the words."""
+    """Return whether the receipt says that the attack is not held: by strength, or in the guarantee's note."""
     if held is None:
         return False
-    words = attack.admitted.get(backend.name)
-    return held.strength is Strength.ABSENT or (words is not None and words in held.note)
+    text = attack.admitted.get(backend.name)
+    return held.strength is Strength.ABSENT or (text is not None and text in held.note)

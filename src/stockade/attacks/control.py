@@ -1,11 +1,16 @@
-"""The control: an attack with nothing but a throw-away place around it, where it must succeed.
+"""The control run: an attack without the protection, in an enclosure that it cannot leave. There it must succeed.
 
-What ``control.success`` may say: ``exit`` (the sentinel for success; the default), ``alive`` (still running when its
-time is up), ``delayed SECONDS`` (whoever waits for its output waits that long), ``bytes STREAM COUNT``, ``status N``
-(a judge that goes by exit codes is taken in), ``signal NAME``.
+Values of ``control.success``:
 
-``control.collector`` has a careless supervisor go through what the program left: it will ``write`` to, ``chmod`` or
-``read`` the file ``answer``, or ``take`` all files that there are.
+``exit``                the program exits with the sentinel for success (the default)
+``alive``               the program still runs when its time is up
+``delayed SECONDS``     a reader of the program's output has to wait at least that long
+``bytes STREAM COUNT``  the program writes that many bytes to the stream
+``status N``            the program exits with this status, which deceives a judge that trusts exit codes
+``signal NAME``         the program dies of this signal
+
+``control.collector`` makes a careless supervisor process the files that the program left. It uses ``write``, ``chmod``
+or ``read`` on the file ``answer``, or it uses ``take`` to read all files.
 """
 
 from __future__ import annotations
@@ -34,7 +39,7 @@ _END_SECONDS = 5.0
 
 
 def run(attack: Attack) -> Half:
-    """Run the attack unconfined and return how it went; whatever it leaves is killed."""
+    """Run the attack unconfined and return how it went. Processes that it leaves are killed."""
     with staged(attack.stage) as world:
         report = _enclosed(attack, world)
         if "error" in report:
@@ -42,16 +47,16 @@ def run(attack: Attack) -> Half:
         missing = _unlike(attack.control.get("success", "exit"), report)
         if missing:
             return Half(good=False, what=f"{missing} {report['stdout'][-300:]} {report['stderr'][-600:]}")
-        _look(attack, world, report)
+        _add_observations(attack, world, report)
         unseen = [name for name in attack.observe if not world.seen[name]()]
         if unseen:
-            what = f"nothing was seen from outside: {', '.join(unseen)}; {report['stdout'][:300]}"
+            what = f"not observed from outside: {', '.join(unseen)}; {report['stdout'][:300]}"
             return Half(good=False, what=what)
     return Half(good=True, what=report["stdout"].strip()[:200])
 
 
-def _look(attack: Attack, world: World, report: Mapping[str, Any]) -> None:
-    """Answer those questions that only the enclosure could look into."""
+def _add_observations(attack: Attack, world: World, report: Mapping[str, Any]) -> None:
+    """Add the observations that only the enclosure could make."""
     world.seen["victim_killed"] = lambda: report["victim_killed"]
     if attack.control.get("inside_victim"):
         world.seen["reniced"] = lambda: report["victim_reniced"]
@@ -66,7 +71,7 @@ def _enclosed(attack: Attack, world: World) -> dict[str, Any]:
     order = {
         "argv": _write_program(attack, world.folder / "work"),
         "folder": str(world.folder / "work"),
-        "environment": {**os.environ, **_places(world.folder / "work"), **world.environment},
+        "environment": {**os.environ, **_folders(world.folder / "work"), **world.environment},
         "namespaces": _namespaces(attack),
         "readonly": world.environment["ATTACK_READONLY"] if attack.control.get("readonly") else None,
         "address": attack.control.get("address"),
@@ -86,22 +91,22 @@ def _enclosed(attack: Attack, world: World) -> dict[str, Any]:
     return report
 
 
-def _places(folder: Path) -> dict[str, str]:
-    """Return what keeps a program that goes by its environment in its throw-away place."""
+def _folders(folder: Path) -> dict[str, str]:
+    """Return the variables that point a program to folders inside its enclosure."""
     (folder / "tmp").mkdir(mode=0o700)
     return {"HOME": str(folder), "TMPDIR": str(folder / "tmp")}
 
 
 @contextlib.contextmanager
 def _process(order: Mapping[str, Any]) -> Iterator[subprocess.Popen[bytes]]:
-    """Yield the enclosure at work; it takes all that runs in it along when it is told to end."""
+    """Yield the process of the enclosure. On SIGTERM it kills everything that runs in it, then ends."""
     process = subprocess.Popen(
         [sys.executable, "-I", str(_ENCLOSURE), dumps(order)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         pass_fds=order["pass_fds"],
-        start_new_session=True,  # Ctrl-C is ours to pass on
+        start_new_session=True,  # the campaign decides what Ctrl-C does
     )
     try:
         yield process
@@ -118,7 +123,7 @@ def _process(order: Mapping[str, Any]) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _write_program(attack: Attack, folder: Path) -> list[str]:
-    """Lay the program into ``folder`` and return the command that runs it."""
+    """Write the program into ``folder`` and return the command that runs it."""
     folder.mkdir()
     if attack.kit is not None:
         (folder / attack.kit.name).write_bytes(attack.kit.read_bytes())
@@ -139,7 +144,7 @@ def _write_program(attack: Attack, folder: Path) -> list[str]:
 
 
 def _namespaces(attack: Attack) -> list[str]:
-    """Root gets a mount namespace of its own; others make a user namespace first where any is needed."""
+    """Return the namespaces to create: always a mount namespace for root, and a user namespace first for others."""
     wanted = list(attack.control.get("namespaces", ()))
     if os.geteuid() == 0:
         return [*wanted, *([] if "mount" in wanted else ["mount"])]
@@ -147,8 +152,8 @@ def _namespaces(attack: Attack) -> list[str]:
 
 
 def _unlike(success: str, report: Mapping[str, Any]) -> str:
-    """Return how a control's end differs from ``success``; an empty text where it does not."""
-    word, *rest = success.split()
+    """Return how the end of the control run differs from ``success``, or an empty text."""
+    kind, *rest = success.split()
     status = report["status"]
     good = {
         "exit": lambda: status == corpus.SUCCEEDED,
@@ -157,5 +162,5 @@ def _unlike(success: str, report: Mapping[str, Any]) -> str:
         "bytes": lambda: status == corpus.SUCCEEDED and report["counts"][rest[0]] >= int(rest[1]),
         "status": lambda: status == int(rest[0]),
         "signal": lambda: status == -signal.Signals[rest[0]],
-    }[word]()
+    }[kind]()
     return "" if good else f"wanted {success!r}, got status {status} after {report['seconds']:.2f} s:"

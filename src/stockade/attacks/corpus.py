@@ -1,26 +1,26 @@
-"""The corpus as data: each attack is one small file below ``programs/``, with a header of TOML in comments.
+"""The attack corpus as data: each attack is one small file below ``programs/``, with a TOML header in comments.
 
 The header stands between ``# /// attack`` and ``# ///`` (``//`` in C and JavaScript):
 
-``guarantee``   what it attacks; or ``verdict``: the answer itself
-``summary``     what it tries, in a sentence
+``guarantee``   the guarantee under attack; ``verdict`` if the attack is on the answer itself
+``summary``     the attempt, in a sentence
 ``reference``   manual page, CVE or commit
-``success``     what success looks like
-``stage``       what it needs around it, by the names in ``stages/``
-``observe``     what is seen from outside, and must be seen after the control and never after the confined run
+``success``     how success looks
+``stage``       the stages that the attack needs, by the names in ``stages/``
+``observe``     observations from outside; each must come true after the control run, and never after the confined run
 ``needs``       facilities of the host, by the names in ``needs.py``
-``alone``       true where it measures speed, or its limit counts all that the user runs: no other is tried meanwhile
-``policy``      a table: what the policy says beyond the default profile
-``artifacts``   patterns of files to bring out when it is over
+``alone``       true if no other attack may run meanwhile: it measures speed, or its limit counts the user's processes
+``policy``      a table: the fields that differ from the default profile
+``artifacts``   patterns of files to collect after the run
 ``control``     a table: ``namespaces`` to make first, ``success`` and ``collector`` (see ``control.py``), ``address``,
-                ``readonly``, ``cover`` (a folder to lay an empty file system over), and ``touches``: what it does to
-                the host itself, beyond its own throw-away place
-``confined``    a table of environment variables that differ in the sandbox
-``refusal``     a table: a backend, an isolation or a part of the mechanism's name to the refusal expected under it
-                (see ``refusals.py``); ``default`` for the rest
-``admitted``    a table: a backend to words in its receipt's note, which say that this attack is not held there
+                ``readonly``, ``cover`` (a folder to mount an empty file system over), and ``touches``: the effects on
+                the host itself, outside the enclosure
+``confined``    a table: environment variables that differ in the sandbox
+``refusal``     a table: from a backend, an isolation or a part of the mechanism's name to the refusal expected there
+                (see ``refusals.py``); ``default`` for all others
+``admitted``    a table: from a backend to text of its receipt's note, which says that this attack is not held there
 
-Adding an attack is adding a file. What programs share, sentinel exit codes above all, is in ``programs/kit.*``.
+To add an attack, add a file. Code that programs share, above all the sentinel exit codes, is in ``programs/kit.*``.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from typing import Any
 
 FOLDER = Path(__file__).parent / "programs"
 SUCCEEDED, REFUSED, COULD_NOT_RUN = 42, 43, 44
-"""Sentinel exit codes; the same in every kit."""
+"""Sentinel exit codes. Every kit uses the same."""
 VERDICT = "verdict"
-"""What is attacked where it is no guarantee: the answer itself."""
+"""The ``guarantee`` of attacks on the answer itself."""
 _LANGUAGES = {".py": "python", ".sh": "shell", ".c": "c", ".rb": "ruby", ".js": "javascript"}
 _COMMENT = {"python": "#", "shell": "#", "c": "//", "ruby": "#", "javascript": "//"}
 _NEEDED = {"c": "cc", "ruby": "ruby", "javascript": "node"}
@@ -43,7 +43,7 @@ _NEEDED = {"c": "cc", "ruby": "ruby", "javascript": "node"}
 
 @dataclass(frozen=True)
 class Attack:
-    """One attack."""
+    """An attack of the corpus. The fields are those of its header."""
 
     name: str
     language: str
@@ -65,23 +65,23 @@ class Attack:
 
     @property
     def id(self) -> str:
-        """What it is asked for by."""
+        """The name on the command line: guarantee and file."""
         return f"{self.guarantee}/{self.name}"
 
     @property
     def kit(self) -> Path | None:
-        """The file that must lie beside the program."""
+        """The file that must be in the same folder as the program, if there is one."""
         path = FOLDER / f"kit{self.path.suffix}"
         return path if self.language in {"python", "ruby", "javascript"} else None
 
-    def is_called(self, word: str) -> bool:
-        """Return whether ``word`` names this attack, or its guarantee."""
-        return word in {self.guarantee, self.id, self.name}
+    def is_called(self, name: str) -> bool:
+        """Return whether ``name`` is the name of this attack or of its guarantee."""
+        return name in {self.guarantee, self.id, self.name}
 
     def refusal_under(self, mechanism: str, *names: str) -> str:
-        """Return the refusal that is expected where ``mechanism`` holds the guarantee.
+        """Return the expected refusal if ``mechanism`` holds the guarantee.
 
-        ``names`` (the backend's, its isolation's) come first.
+        ``names``, those of the backend and of its isolation, take precedence.
         """
         for name in names:
             if name in self.refusal:
@@ -93,18 +93,18 @@ class Attack:
 
 
 def load() -> list[Attack]:
-    """Return every attack, by guarantee and name."""
+    """Return every attack, sorted by guarantee and name."""
     return [parse(path) for path in sorted(FOLDER.glob("*/*")) if path.suffix in _LANGUAGES]
 
 
 def parse(path: Path) -> Attack:
-    """Return the attack in the file ``path``; raise ``ValueError`` when its header is none."""
+    """Return the attack in the file ``path``; raise ``ValueError`` if its header is invalid."""
     language = _LANGUAGES[path.suffix]
     header = tomllib.loads(_header(path.read_text(encoding="utf-8"), _COMMENT[language], path))
     for name in ("stage", "observe", "needs", "artifacts"):
         header[name] = tuple(header.get(name, ()))
     if header["guarantee"] != path.parent.name:
-        raise ValueError(f"{path}: lies in another guarantee's folder")
+        raise ValueError(f"{path}: the folder is not that of its guarantee, {header['guarantee']}")
     if language in _NEEDED:
         header["needs"] += (_NEEDED[language],)
     try:
@@ -119,5 +119,5 @@ def _header(text: str, mark: str, path: Path) -> str:
         begin = lines.index(f"{mark} /// attack")
         end = lines.index(f"{mark} ///", begin)
     except ValueError:
-        raise ValueError(f"{path}: has no header between '{mark} /// attack' and '{mark} ///'") from None
+        raise ValueError(f"{path}: no header between '{mark} /// attack' and '{mark} ///'") from None
     return "\n".join(line.removeprefix(mark).removeprefix(" ") for line in lines[begin + 1 : end])

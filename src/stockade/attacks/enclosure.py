@@ -1,10 +1,10 @@
-"""Runs one program unconfined in a place that it cannot harm, and tells what came of it. For controls.
+"""Runs one program without the protection under attack, and reports how it went. Control runs use it.
 
-``python enclosure.py JSON``: the program gets what its caller has, but for a mount namespace of its own (root) or
-those namespaces that are asked for, bounds on its time and its memory, and an end: whatever it leaves is reported, then
-killed. The same happens when the caller dies or tells us to end.
+``python enclosure.py JSON``: the program has the caller's rights, with three exceptions. Root's program gets its own
+mount namespace; others get only the namespaces that the order names. Time and memory are bounded. At the end, the
+processes that the program left are reported and killed; the same happens if the caller dies or sends SIGTERM.
 """
-# Runs beside hostile programs, in as little Python as it takes: no pathlib.
+# This process runs beside hostile programs, so it needs few modules: no pathlib.
 # ruff: noqa: PTH101, PTH123, PTH208
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 32, 0x1000, 0x4000, 1 <<
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 KEPT = 1 << 16
 TAKING_SECONDS = 5.0
-BOUNDS = (  # soft ones: programs that try their own limits may still raise them
-    (resource.RLIMIT_CORE, 1),  # with 0 a crash would start a core handler of the host (core(5))
+BOUNDS = (  # soft limits: programs that attack a limit can still raise them
+    (resource.RLIMIT_CORE, 1),  # 0 would let a crash start a core handler of the host (core(5))
     (resource.RLIMIT_CPU, 30),
     (resource.RLIMIT_DATA, 1 << 30),
     (resource.RLIMIT_FSIZE, 512 << 20),
@@ -45,7 +45,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def main(order: dict[str, Any]) -> None:
-    """Carry out the order and print the report."""
+    """Run the program of the order and print the report."""
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.signal(signal.SIGTERM, give_up)
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
@@ -65,20 +65,20 @@ def main(order: dict[str, Any]) -> None:
     report["victim_reniced"] = (
         victim is not None and alive and os.getpriority(os.PRIO_PROCESS, victim.pid) != order["nice"]
     )
-    # As the first process of a PID namespace we take everything in it with us, and /proc is another's.
+    # PID 1 of a PID namespace takes all of the namespace's processes along, and /proc is not that namespace's.
     report["survivors"] = end_all() if os.getpid() > 1 else []
     print(json.dumps(report, allow_nan=False))
 
 
 def give_up(_number: int, _frame: object) -> NoReturn:
-    """End with all that runs here: the caller is gone, or says so."""
-    if os.getpid() > 1:  # as the first process of a PID namespace we take everything in it with us
+    """Kill everything that runs here and end, because the caller died or sent SIGTERM."""
+    if os.getpid() > 1:  # PID 1 of a PID namespace takes all of the namespace's processes along
         end_all()
     os._exit(1)
 
 
 def enter(order: dict[str, Any]) -> None:
-    """Enter the namespaces that are asked for, and furnish them."""
+    """Create and enter the namespaces of the order, and set them up."""
     names = order["namespaces"]
     if not names:
         return
@@ -106,7 +106,7 @@ def enter(order: dict[str, Any]) -> None:
 
 
 def fork_into_pid_namespace() -> None:
-    """Go on as the first process of the new namespace; the outer one waits."""
+    """Continue as PID 1 of the new namespace, while the outer process waits."""
     pid = os.fork()
     if pid:
         os._exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) & 255)
@@ -114,7 +114,7 @@ def fork_into_pid_namespace() -> None:
 
 
 def answer_on(address: str) -> None:
-    """Give the loopback of our own network ``address`` and answer on port 80 there."""
+    """Give the loopback of the new network namespace ``address``, and answer on port 80 there."""
     control = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     fcntl.ioctl(control, 0x8914, struct.pack("16sh14x", b"lo", 0x41))  # SIOCSIFFLAGS
     inner = struct.pack("H2x4s8x", socket.AF_INET, socket.inet_aton(address))
@@ -123,7 +123,8 @@ def answer_on(address: str) -> None:
 
     def serve() -> None:
         while True:
-            select.select([server], [], [])  # accept(2) holds a number while it waits, and 3 is the channel's
+            # Accept(2) occupies a descriptor while it waits, and 3 must stay the channel's.
+            select.select([server], [], [])
             connection, _ = server.accept()
             connection.sendall(b"heard")
             connection.close()
@@ -132,7 +133,7 @@ def answer_on(address: str) -> None:
 
 
 def run(order: dict[str, Any]) -> dict[str, Any]:
-    """Run the program to its end, or to the end of its time."""
+    """Run the program until it ends or its time is up."""
     channel_read, channel_write = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 100) for fd in os.pipe())
     os.dup2(channel_write, 3)
     os.close(channel_write)
@@ -167,8 +168,10 @@ def run(order: dict[str, Any]) -> dict[str, Any]:
 
 
 def collect(how: str | None, folder: str) -> dict[str, Any]:
-    """Do with what the program left what a careless supervisor does; return whether that takes too long, and what was
-    taken: the bytes of each file, and how its text begins."""
+    """Process the program's files as a careless supervisor does.
+
+    Return whether that takes too long, the size of each file that was taken, and the beginning of their text.
+    """
     taken: dict[str, int] = {}
     text = bytearray()
 
@@ -189,7 +192,7 @@ def collect(how: str | None, folder: str) -> dict[str, Any]:
 
 
 def take_all(folder: str, taken: dict[str, int], text: bytearray) -> None:
-    """Read every file below ``folder``, wherever a link leads."""
+    """Read every file below ``folder``, and follow every link."""
     for place, _, names in os.walk(folder, followlinks=True):
         for name in names:
             path = os.path.join(place, name)  # noqa: PTH118
@@ -201,7 +204,7 @@ def take_all(folder: str, taken: dict[str, int], text: bytearray) -> None:
 
 
 def pump(fd: int, name: str, kept: dict[str, bytearray], counts: dict[str, int]) -> None:
-    """Read a stream to its end; keep its beginning."""
+    """Read a stream to its end, and keep its beginning."""
     while True:
         try:
             data = os.read(fd, 1 << 16)
@@ -214,13 +217,13 @@ def pump(fd: int, name: str, kept: dict[str, bytearray], counts: dict[str, int])
 
 
 def end_all() -> list[str]:
-    """Kill whatever is left below us; return the names of what was still alive."""
+    """Kill every descendant, and return the names of those that were still alive."""
     names: list[str] = []
     quiet = 0
     for _ in range(200):
         alive = [pid for pid in below(os.getpid()) if state(pid) not in "ZX"]
         quiet = 0 if alive else quiet + 1
-        if quiet == 5:  # one look can miss what is just being born
+        if quiet == 5:  # one look can miss a process that is just being forked
             break
         for pid in alive:
             try:
@@ -240,7 +243,7 @@ def end_all() -> list[str]:
 
 
 def below(pid: int) -> list[int]:
-    """Return every descendant."""
+    """Return every descendant of ``pid``."""
     found: list[int] = []
     try:
         for task in os.listdir(f"/proc/{pid}/task"):
@@ -262,7 +265,7 @@ def state(pid: int) -> str:
 
 
 def mount(source: str | None, target: str, kind: str | None, flags: int) -> None:
-    """mount(2)."""
+    """Call mount(2)."""
     encoded = [None if part is None else part.encode() for part in (source, target, kind)]
     check(libc.mount(*encoded, ctypes.c_ulong(flags), None), f"mount on {target}")
 

@@ -1,4 +1,4 @@
-"""How one half of a trial went."""
+"""The result of one half of a trial."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Half:
-    """How one of the two runs went: as it must (``good``), and what was seen."""
+    """The result of the control run or of the confined run: ``good`` if it went as it must."""
 
     good: bool
     what: str
     succeeded: bool = False
-    """The confined run: what the attack set out to do was done."""
+    """The confined run achieved the aim of the attack."""
     admitted: bool = False
-    """It succeeded, and the receipt says that this is not held."""
+    """The attack succeeded, and the receipt says that it is not held."""

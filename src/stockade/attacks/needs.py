@@ -1,4 +1,4 @@
-"""What an attack may need of the host, each found by trying. ``None`` means that it is there, else the reason."""
+"""Facilities of the host that attacks need. Each is found by trying; a check returns ``None`` or what is missing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stockade.attacks.stages import memory
 from stockade.client import warden_process
 
 GUEST_PATH = "/usr/local/bin:/usr/bin:/bin"
-"""Where a guest finds programs."""
+"""The folders in which a guest finds programs."""
 _X32 = "#include <unistd.h>\nint main(void) { return syscall(0x40000000 | 39) > 0 ? 0 : 1; }"
 _IOPERM = "#include <sys/io.h>\nint main(void) { return ioperm(0x80, 1, 0) ? 1 : 0; }"
 _LDT = """#include <errno.h>
@@ -28,22 +28,22 @@ BY_NATURE: dict[str, Callable[[], bool]] = {
     "root": lambda: os.geteuid() == 0,
     "unprivileged": lambda: os.geteuid() != 0,
 }
-"""What a host is or is not: nothing that could be installed."""
+"""Needs that no installation can change."""
 
 
 def why_not(names: Iterable[str]) -> str:
-    """Return why an attack that needs ``names`` cannot be tried here; an empty text where it can."""
+    """Return why an attack that needs ``names`` cannot be tried here, or an empty text."""
     found = {name: missing(name) for name in names}
     return "; ".join(reason for reason in found.values() if reason)
 
 
 @lru_cache
 def missing(name: str) -> str | None:
-    """Return why ``name`` is missing here, or ``None``; raise ``ValueError`` if nothing is called that."""
+    """Return why ``name`` is missing here, or ``None``; raise ``ValueError`` if the name is unknown."""
     if name in BY_NATURE:
         return None if BY_NATURE[name]() else f"not started by {'root' if name == 'root' else 'an ordinary user'}"
     if name not in CHECKS:
-        raise ValueError(f"no such facility: {name}; there are: {', '.join((*BY_NATURE, *CHECKS))}")
+        raise ValueError(f"unknown facility {name!r}; known are: {', '.join((*BY_NATURE, *CHECKS))}")
     return CHECKS[name]()
 
 
@@ -110,7 +110,7 @@ def _cgroup_v1() -> str | None:
 
 
 def _answers(source: str, what: str) -> Callable[[], str | None]:
-    """Try a call of a few lines; its exit status says whether the kernel knows it."""
+    """Return a check that compiles and runs ``source``; exit status 0 means that the kernel has the facility."""
 
     def check() -> str | None:
         try:
@@ -149,7 +149,7 @@ def _raised_limits() -> str | None:
 
 
 def _typing() -> str | None:
-    """TIOCSTI is only for administrators where the setting, of Linux 6.2, is off."""
+    """Check for TIOCSTI. If the setting of Linux 6.2 is off, only administrators can use it."""
     allowed = os.geteuid() == 0 or _setting("dev/tty/legacy_tiocsti") != "0"
     return None if allowed else "the kernel lets only root type into a terminal"
 

@@ -1,4 +1,4 @@
-"""What is seen of the host from outside the sandboxes: who runs, and what is there after a run that was not before."""
+"""Observes the host from outside the sandboxes: its processes, and what a run left behind."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from stockade.client import warden_process
 from stockade.linux import cgroups, places
 
 MADE = ("stockade-attack-", "stockade-test-")
-"""What temporary files of attacks and tests are called; the library makes none, and guests' files have their owner."""
+"""Prefixes of the temporary files of attacks and tests. The library makes none; guests' files show by their owner."""
 CAMPAIGN = "ATTACK_CAMPAIGN"
-"""The environment variable by which a campaign's workers know it."""
+"""The environment variable that names the campaign to its worker processes."""
 _PR_SET_CHILD_SUBREAPER = 36
 _DYING_SECONDS = 5.0
 
 
 def prefix(campaign: str | None = None) -> str:
-    """Return what the temporary folders of a campaign, of this process's own by default, are called."""
-    word = campaign or os.environ.get(CAMPAIGN, "")
-    return f"{MADE[0]}{word}-" if word else MADE[0]
+    """Return the name prefix of the temporary folders of ``campaign``, by default of this process's own."""
+    mark = campaign or os.environ.get(CAMPAIGN, "")
+    return f"{MADE[0]}{mark}-" if mark else MADE[0]
 
 
 def adopt_orphans() -> None:
-    """Make orphans of our descendants our own children, so that nothing can leave the tree unseen."""
+    """Make orphaned descendants children of this process, so that no process leaves the tree unseen."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def descendants(pid: int | None = None) -> list[int]:
-    """Return the living processes below ``pid`` (ourselves); zombies are dead."""
+    """Return the living processes below ``pid``, by default this process. Zombies do not count."""
     found: list[int] = []
     waiting = [pid or os.getpid()]
     while waiting:
@@ -46,7 +46,7 @@ def descendants(pid: int | None = None) -> list[int]:
 
 
 def state(pid: int) -> str:
-    """Return the state letter of a process (proc(5)), or an empty text where there is none."""
+    """Return the state letter of a process (proc(5)), or an empty text if the process is gone."""
     return read(f"/proc/{pid}/stat").rpartition(") ")[2][:1]
 
 
@@ -56,7 +56,7 @@ def name(pid: int) -> str:
 
 
 def named(word: str) -> list[int]:
-    """Return every living process of the host whose name or command line holds ``word``."""
+    """Return every living process of the host whose name or command line contains ``word``."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
@@ -67,7 +67,7 @@ def named(word: str) -> list[int]:
 
 
 def descriptors(pid: int | None = None) -> dict[str, str]:
-    """Return the open descriptors of a process, the one that lists them apart."""
+    """Return the open descriptors of a process, without the one that lists them."""
     found = {}
     for entry in _list(f"/proc/{pid or os.getpid()}/fd"):
         try:
@@ -78,7 +78,7 @@ def descriptors(pid: int | None = None) -> dict[str, str]:
 
 
 def abandoned_groups() -> set[str]:
-    """Return control groups of wardens that are gone: a living one holds the lock on its tree."""
+    """Return the control groups of dead wardens: a living warden holds a lock on its tree."""
     found = set()
     for hierarchy in cgroups.find():
         for entry in _list(hierarchy.path):
@@ -100,7 +100,7 @@ def abandoned_groups() -> set[str]:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All of the host that a run could have changed and that can be told apart from other people's doings."""
+    """Everything on the host that a run can change and that is distinguishable from other users' changes."""
 
     processes: frozenset[int]
     mounts: tuple[str, ...]
@@ -112,7 +112,7 @@ class Snapshot:
 
     @classmethod
     def take(cls) -> Snapshot:
-        """Look now."""
+        """Take a snapshot of the present state."""
         pids = descendants()
         return cls(
             processes=frozenset(pids),
@@ -125,7 +125,7 @@ class Snapshot:
         )
 
     def more_than(self, before: Snapshot) -> dict[str, list[str]]:
-        """Return, for each kind, what is here and was not there ``before``."""
+        """Return, for each kind, the items that are new since ``before``."""
         found = {}
         for kind in self.__dataclass_fields__:
             new = set(getattr(self, kind)) - set(getattr(before, kind))
@@ -138,7 +138,7 @@ class Snapshot:
 
 
 def left_behind(before: Snapshot, campaign: str) -> list[str]:
-    """Return what a campaign has left on the host: processes, mounts, temporary folders; waits a moment."""
+    """Return processes, mounts and temporary folders that a campaign left. Wait until dying processes are gone."""
 
     def found() -> list[str]:
         new = Snapshot.take().more_than(before)
@@ -151,13 +151,13 @@ def left_behind(before: Snapshot, campaign: str) -> list[str]:
 
 
 def clear_up(campaign: str) -> None:
-    """Remove the temporary folders of a campaign's worker that was killed."""
+    """Remove the temporary folders of a campaign's worker process that was killed."""
     for folder in Path(tempfile.gettempdir()).glob(f"{prefix(campaign)}*"):
         places.remove(str(folder))
 
 
 def stop_warden() -> None:
-    """End this process's warden, so that only what it should not have left is left."""
+    """End this process's warden, so that everything that remains is a leak."""
     if warden_process._current is not None:
         warden_process._current.stop()
 
@@ -173,7 +173,7 @@ def eventually(check: Callable[[], object], seconds: float = 1.0) -> bool:
 
 
 def read(path: str | os.PathLike[str]) -> str:
-    """Return a file's text, an empty one where it cannot be read."""
+    """Return the text of a file, or an empty text if the file cannot be read."""
     try:
         return Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -185,8 +185,10 @@ def _ours(folder: str) -> list[str]:
 
 
 def _is_ours(path: str, named: bool) -> bool:
-    """Return whether we, or a guest of ours, have made this. What is ``named`` like ours may be another user's, who
-    attacks at the same time."""
+    """Return whether this user or one of its guests made ``path``.
+
+    A path with our prefix (``named``) can belong to another user who runs attacks at the same time.
+    """
     try:
         owner = Path(path).lstat().st_uid
     except OSError:

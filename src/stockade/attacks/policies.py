@@ -1,4 +1,4 @@
-"""The policy that an attack meets, and the interpreter that runs it."""
+"""The policy under which an attack runs, and the interpreter that runs it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from stockade.policy.model import Policy
 
 WALL_SECONDS = 20.0
-"""For attacks that say nothing else: longer than any control takes."""
+"""The default limit on wall time: longer than any control run takes."""
 _SYSTEM_PYTHON = "/usr/bin/python3"
 _NATIVE = "native"
 
@@ -26,10 +26,10 @@ def attacked(
     write: Sequence[str] = (),
     files: Mapping[str, Any] | None = None,
 ) -> Policy:
-    """Return an attack's ``own`` policy laid over ``base``, with the paths ``read`` and ``write``, and what ``files``
-    says, in its view.
+    """Return the policy ``base``, overridden by an attack's ``own`` fields, with the paths ``read`` and ``write``.
 
-    It accepts whatever there is, on every guarantee: the receipt says how much that is, and is held to it.
+    ``files`` overrides other fields of ``filesystem``. The policy accepts any strength for every guarantee, because the
+    trial compares the attack's result with what the receipt claims.
     """
     from stockade.policy.model import Policy
 
@@ -46,7 +46,7 @@ def attacked(
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``base`` with what ``over`` says in its place, table by table."""
+    """Return ``base`` with the values of ``over``, table by table."""
     made = {key: dict(value) if isinstance(value, Mapping) else value for key, value in base.items()}
     for key, value in over.items():
         made[key] = {**made.get(key, {}), **value} if isinstance(value, Mapping) else value
@@ -59,16 +59,16 @@ def _is_there(path: str) -> bool:
 
 
 def interpreter(backend: Backend) -> str | None:
-    """Return the Python to run attacks with, where it must not be our own: another uid may not get to that."""
+    """Return the Python for attacks on ``backend``, or ``None`` for this one, which other uids may not reach."""
     return _SYSTEM_PYTHON if backend.name != _NATIVE and _is_there(_SYSTEM_PYTHON) else None
 
 
 def executing(backend: Backend) -> list[str]:
-    """Return the command that makes the file ``attack`` a program and becomes it."""
+    """Return the command that makes the file ``attack`` executable and executes it."""
     python = interpreter(backend)
     if python is None:
         return ["/bin/sh", "-c", "chmod 700 attack && exec ./attack"]
-    return [python, "-c", _EXECUTE]  # where no mode can be changed, one is given at birth
+    return [python, "-c", _EXECUTE]  # this way works without chmod: the file is created with the right mode
 
 
 _EXECUTE = (

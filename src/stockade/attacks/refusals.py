@@ -1,15 +1,15 @@
-"""What a refusal may be, and whether a run met it.
+"""The kinds of refusals, and whether a run met one.
 
-``errno [NAME]``        the program met the errno that it names, and said so by its sentinel
-``denied NAME``         the program met that errno where it expected none, and fell over
-``limit GUARANTEE``     the run was ended before the program could say that it succeeded; the verdict names it
-``crash SIGNAL``        the program died of that signal
-``cut STREAM``          the program wrote all it wanted, and exactly the limit was kept
-``prompt SECONDS``      the verdict is there by then, completed
-``verdict WORDS``       the outcome is this, and the limit, exit code or signal that may follow
-``says WORDS``          the program could not go on, and these words tell why
+``errno [NAME]``        the program got this errno, and exited with the sentinel for a refusal
+``denied NAME``         the program got this errno where it expected none, and failed
+``limit GUARANTEE``     the run ended before the program could report success, and the verdict names this limit
+``crash SIGNAL``        the program died of this signal
+``cut STREAM``          the program wrote all its output, and exactly the limit was kept
+``prompt SECONDS``      the run completed within this time
+``verdict TEXT``        the outcome, then the limit, the exit code or the signal if there is one
+``says TEXT``           the program failed, and its output contains this text
 ``A | B``               either of the two
-``admitted WORD``       it is not refused, and the receipt says so: the enforcement's note has that word in it
+``admitted WORD``       the attack succeeds, and the receipt says so: the guarantee's note contains this word
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from stockade.runs.result import Outcome, Result
 
 
 def met(refusals: str, result: Result, seconds: float, attack: Attack) -> tuple[str, str]:
-    """Return the refusal that was met out of ``refusals``, or how the result differs from all of them."""
+    """Return the one of ``refusals`` that the run met, or how its result differs from all of them."""
     differences = []
     for refusal in refusals.split(" | "):
         difference = _unlike(refusal, result, seconds, attack)
@@ -36,25 +36,25 @@ def met(refusals: str, result: Result, seconds: float, attack: Attack) -> tuple[
 
 
 def has_succeeded(result: Result, seconds: float, attack: Attack) -> bool:
-    """Return whether the confined run shows what the control's success looks like."""
-    word, *rest = attack.control.get("success", "exit").split()
-    done = result.exit_code == SUCCEEDED or _says_so(result)
-    if word == "alive":
+    """Return whether the confined run shows the same success as the control run must show."""
+    kind, *rest = attack.control.get("success", "exit").split()
+    done = result.exit_code == SUCCEEDED or _reports_success(result)
+    if kind == "alive":
         return seconds >= WALL_SECONDS - 1
-    if word == "delayed":
+    if kind == "delayed":
         return done and seconds >= float(rest[0])
-    if word == "bytes":
+    if kind == "bytes":
         return done and len(getattr(result, f"{rest[0]}_bytes", b"")) >= int(rest[1])
-    if word in {"status", "signal"}:
+    if kind in {"status", "signal"}:
         return result.limit is None and result.ok
     return done
 
 
 def _unlike(refusal: str, result: Result, seconds: float, attack: Attack) -> str:
-    """Return how the result differs from one refusal; an empty text where it does not."""
-    word, *rest = refusal.split()
+    """Return how the result differs from ``refusal``, or an empty text."""
+    kind, *rest = refusal.split()
     outcome = result.outcome
-    if word == "errno":
+    if kind == "errno":
         refused_line = next((line for line in result.stdout.splitlines() if line.startswith("REFUSED")), "")
         good = (
             outcome is Outcome.FAILED
@@ -62,35 +62,35 @@ def _unlike(refusal: str, result: Result, seconds: float, attack: Attack) -> str
             and refused_line != ""
             and all(x in refused_line for x in rest)
         )
-    elif word == "denied":
-        good = outcome is Outcome.FAILED and _fell_over(result, rest[0])
-    elif word == "says":
+    elif kind == "denied":
+        good = outcome is Outcome.FAILED and _failed_with(result, rest[0])
+    elif kind == "says":
         good = outcome is Outcome.FAILED and refusal.partition(" ")[2] in f"{result.stdout}{result.stderr}"
-    elif word == "limit":
-        good = outcome is Outcome.LIMIT_EXCEEDED and result.limit == rest[0] and not _says_so(result)
-    elif word == "crash":
+    elif kind == "limit":
+        good = outcome is Outcome.LIMIT_EXCEEDED and result.limit == rest[0] and not _reports_success(result)
+    elif kind == "crash":
         good = outcome is Outcome.CRASHED and result.signal == signal.Signals[rest[0]] and result.limit is None
-    elif word == "cut":
+    elif kind == "cut":
         good = _is_cut(result, rest[0], attack)
-    elif word == "prompt":
+    elif kind == "prompt":
         good = outcome is Outcome.FAILED and result.exit_code == SUCCEEDED and seconds < float(rest[0])
-    elif word == "verdict":
-        return "" if _words(result) == rest else f"the verdict is {' '.join(_words(result))}"
-    elif word == "admitted":
+    elif kind == "verdict":
+        return "" if _verdict(result) == rest else f"the verdict is {' '.join(_verdict(result))}"
+    elif kind == "admitted":
         held = result.enforcement[Guarantee(attack.guarantee)]
         good = result.exit_code == SUCCEEDED and rest[0] in held.note
         return "" if good else f"not admitted in the note: {held.note!r}"
     else:
-        raise ValueError(f"{attack.id}: no such refusal: {refusal}")
+        raise ValueError(f"{attack.id}: unknown refusal: {refusal}")
     return "" if good else f"exit {result.exit_code}, {seconds:.2f} s"
 
 
-def _says_so(result: Result) -> bool:
-    """Return whether the program got to its end: a limit that is told of afterwards has held nothing."""
+def _reports_success(result: Result) -> bool:
+    """Return whether the program reported success: a limit that ends a run only afterwards has held nothing."""
     return "ATTACK SUCCEEDED" in result.stdout
 
 
-def _fell_over(result: Result, name: str) -> bool:
+def _failed_with(result: Result, name: str) -> bool:
     if result.exit_code == COULD_NOT_RUN:
         return f"unexpected {name}" in result.stdout
     if result.error is not None and f"[Errno {getattr(errno, name)}]" in result.error.message:
@@ -104,12 +104,12 @@ def _is_cut(result: Result, stream: str, attack: Attack) -> bool:
     return len(kept) == limit and omitted > 0 and result.exit_code == SUCCEEDED
 
 
-def _words(result: Result) -> list[str]:
-    words = [result.outcome.value]
+def _verdict(result: Result) -> list[str]:
+    parts = [result.outcome.value]
     if result.limit is not None:
-        words.append(result.limit.value)
+        parts.append(result.limit.value)
     elif result.signal is not None:
-        words.append(signal.Signals(result.signal).name)
+        parts.append(signal.Signals(result.signal).name)
     elif result.exit_code:
-        words.append(str(result.exit_code))
-    return words
+        parts.append(str(result.exit_code))
+    return parts

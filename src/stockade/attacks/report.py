@@ -1,4 +1,4 @@
-"""What a campaign found, counted and spelled: guarantee by backend, as a table, as Markdown, as JUnit's XML."""
+"""The findings of a campaign, by guarantee and backend: as a table, as Markdown, and as JUnit's XML."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Findings:
 
     trials: tuple[Trial, ...]
     left: tuple[str, ...] = ()
-    """What was on the host afterwards and not before."""
+    """Items that the campaign left on the host."""
 
     def of(self, *verdicts: Verdict) -> list[Trial]:
         """Return the trials with one of these verdicts."""
@@ -30,19 +30,19 @@ class Findings:
 
     @property
     def failures(self) -> list[Trial]:
-        """What a receipt claims and was not shown to hold."""
+        """The trials in which a guarantee that the receipt claims was not shown to hold."""
         return [tried for tried in self.trials if tried.verdict.fails]
 
     @property
     def held(self) -> bool:
-        """Whether all that ran was refused, or admitted by the receipt; something was refused; and nothing is left."""
+        """Whether all attacks were refused or admitted by the receipt, one was refused, and nothing is left."""
         refused = self.of(Verdict.REFUSED, Verdict.UNPROVED)
         return bool(refused) and not self.failures and not self.left
 
     def summary(self) -> str:
         """Return the counts in a sentence."""
         count = Counter(tried.verdict for tried in self.trials)
-        parts = [f"{count[verdict]} {words}" for verdict, words in _COUNTED.items() if count[verdict]]
+        parts = [f"{count[verdict]} {text}" for verdict, text in _COUNTED.items() if count[verdict]]
         late = sum(tried.attempts > 1 for tried in self.trials)
         parts += [f"{late} at the second attempt"] if late else []
         return f"{len(self.trials)} trials: {', '.join(parts) or 'none'}."
@@ -59,16 +59,16 @@ _COUNTED = {
 
 
 def matrix(trials: Sequence[Trial], backends: Sequence[str]) -> list[list[str]]:
-    """Return a row for each guarantee that was attacked: its name, and a cell for each backend."""
+    """Return a row for each attacked guarantee: its name, and a table cell for each backend."""
     found: dict[tuple[str, str], list[Trial]] = {}
     for tried in trials:
         found.setdefault((tried.guarantee, tried.backend), []).append(tried)
     rows = sorted({guarantee for guarantee, _ in found}, key=_ORDER.index)
-    return [[row, *(_cell(found.get((row, backend), [])) for backend in backends)] for row in rows]
+    return [[row, *(_table_cell(found.get((row, backend), [])) for backend in backends)] for row in rows]
 
 
-def _cell(tried: Sequence[Trial]) -> str:
-    """Return strength, and refusals of the attacks that ran."""
+def _table_cell(tried: Sequence[Trial]) -> str:
+    """Return the strength, and how many of the attacks that ran were refused."""
     count = Counter(item.verdict for item in tried)
     ran = len(tried) - count[Verdict.NOT_RUN]
     strength = next((item.strength for item in tried if item.strength), "")
@@ -83,7 +83,7 @@ def _cell(tried: Sequence[Trial]) -> str:
 
 
 def mechanisms(trials: Sequence[Trial], backends: Sequence[str]) -> list[list[str]]:
-    """Return a row for each guarantee: what holds it on each backend, for a policy that asks for nothing unusual."""
+    """Return a row for each guarantee: its most common mechanism on each backend."""
     found: dict[tuple[str, str], Counter[str]] = {}
     for tried in trials:
         if tried.mechanism:
@@ -94,7 +94,7 @@ def mechanisms(trials: Sequence[Trial], backends: Sequence[str]) -> list[list[st
 
 
 def reasons(trials: Iterable[Trial]) -> list[tuple[str, list[str]]]:
-    """Return what was not run, by its reason."""
+    """Return the attacks that were not run, by reason."""
     found: dict[str, list[str]] = {}
     for tried in trials:
         if tried.verdict is Verdict.NOT_RUN:
@@ -105,7 +105,7 @@ def reasons(trials: Iterable[Trial]) -> list[tuple[str, list[str]]]:
 
 
 def command(tried: Trial, more: Sequence[str] = ()) -> str:
-    """Return the command line that tries this again."""
+    """Return the command line that repeats ``tried``."""
     return shlex.join(["stockade", "attack", "--backend", tried.backend, "--only", tried.attack, *more])
 
 
@@ -132,7 +132,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def junit(findings: Findings, backends: Sequence[str]) -> bytes:
-    """Return the trials in the XML that build servers read."""
+    """Return the trials as JUnit's XML, which build servers read."""
     root = ElementTree.Element("testsuites", name="stockade attack")
     for backend in backends:
         own = [tried for tried in findings.trials if tried.backend == backend]
@@ -162,5 +162,5 @@ def _case(suite: ElementTree.Element, tried: Trial) -> None:
 
 
 def _xml(text: str) -> str:
-    """Return ``text`` without what no XML document may hold: guests have written some of it."""
+    """Return ``text`` without characters that XML forbids, because guests wrote some of it."""
     return "".join(c if c.isprintable() or c in "\n\t" else "?" for c in text)

@@ -1,4 +1,4 @@
-"""One attack, tried: first unconfined, where it must succeed, then confined, where it must meet its exact refusal."""
+"""The trial of one attack: the control run, which must succeed, then the confined run, which must be refused."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from stockade.backends.base import Backend, planned
 from stockade.client import warden_process
 
 _controls: dict[str, Half] = {}
-"""Controls that were run, by the attack's id: one proves all confined runs."""
+"""Results of control runs, by the attack's id. One control run serves for all backends."""
 _OF_THE_ANSWER = ("read by the warden, judged by the caller", "supervisor")
 
 
 class Verdict(StrEnum):
-    """What a trial shows."""
+    """The finding of a trial."""
 
     REFUSED = "refused"
     UNPROVED = "refused, with no control to prove it"
@@ -31,13 +31,13 @@ class Verdict(StrEnum):
 
     @property
     def fails(self) -> bool:
-        """Whether a guarantee that the receipt claims has not been shown to hold."""
+        """Whether a guarantee that the receipt claims was not shown to hold."""
         return self in {Verdict.OTHERWISE, Verdict.SUCCEEDED}
 
 
 @dataclass(frozen=True)
 class Trial:
-    """An attack, its control and its confined run, and what held it."""
+    """An attack on one backend, its control run and its confined run, and the mechanism under attack."""
 
     attack: str
     guarantee: str
@@ -47,13 +47,13 @@ class Trial:
     mechanism: str = ""
     strength: str = ""
     reason: str = ""
-    """Why it was not run."""
+    """Why the attack was not run."""
     seconds: float = 0.0
     attempts: int = 1
 
     @property
     def verdict(self) -> Verdict:
-        """What it shows."""
+        """The finding, from the two halves."""
         if self.confined is None:
             return Verdict.NOT_RUN
         if self.confined.admitted:
@@ -64,7 +64,7 @@ class Trial:
 
     @property
     def lacks_proof(self) -> bool:
-        """Whether it was not run because its control did not succeed."""
+        """Whether the confined run was left out because the control run did not succeed."""
         return self.control is not None and not self.control.good
 
     def as_json(self) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class Trial:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Trial:
-        """Return the trial that ``as_json`` gave."""
+        """Return the trial from the data of ``as_json``."""
         halves = {name: Half(**data[name]) if data[name] else None for name in ("control", "confined")}
         return cls(**{key: value for key, value in data.items() if key != "verdict"} | halves)
 
@@ -85,10 +85,10 @@ def attempt(
     base: Mapping[str, Any] | None = None,
     controls: bool = True,
 ) -> Trial:
-    """Try ``attack`` on ``backend``, or from a warm interpreter (``warm.NAME``), its policy laid over ``base``.
+    """Try ``attack`` on ``backend``, or in a warm interpreter (``warm.NAME``). The attack's policy overrides ``base``.
 
-    The confined run proves nothing unless the control succeeds, and is then left out. Without ``controls`` it is run
-    all the same, and the verdict says what that is worth.
+    If the control run does not succeed, the confined run would prove nothing and is left out. Without ``controls``,
+    only the confined run takes place, and the verdict says that it has no proof.
     """
     found, is_warm = warm.meant(backend)
     begin = time.monotonic()
@@ -108,7 +108,7 @@ def attempt(
             reason = f"the control did not succeed here: {control_half.what}"
             return Trial(**fields, control=control_half, confined=None, reason=reason)
         confined_half = confined.run(attack, found, base, is_warm=is_warm)
-    except Exception as error:  # of ours or of the host: nothing was proved
+    except Exception as error:  # a fault of stockade or of the host: the trial proves nothing
         return Trial(**fields, control=control_half, confined=None, reason=f"{type(error).__name__}: {error}")
     return Trial(**fields, control=control_half, confined=confined_half, seconds=time.monotonic() - begin)
 

@@ -1,4 +1,4 @@
-"""Attacks from a warm interpreter, in the languages that have one: on ``native``, which has another name then."""
+"""Attacks in a warm interpreter, for the languages that have one. ``native`` then has another name."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     from stockade.backends.base import Backend
 
 NAME = "native (warm)"
-"""What the backend is called where each run must be a copy of an interpreter that is kept warm."""
+"""The name of the backend ``native`` if each run must be warm."""
 _COLD = "native"
 _KEPT = ("python", "ruby")
 
 
 def meant(backend: str | Backend) -> tuple[Backend, bool]:
-    """Return the backend that is called ``backend``, and whether its runs must be warm; see ``registry.find``."""
+    """Return the backend of this name, and whether its runs must be warm. See ``registry.find``."""
     return (registry.find(_COLD), True) if backend == NAME else (registry.find(backend), False)
 
 
 def why_not(attack: Attack) -> str:
-    """Return why no warm interpreter can run ``attack``; an empty text where one may."""
+    """Return why no warm interpreter can run ``attack``, or an empty text."""
     return "" if attack.language in _KEPT else f"no interpreter is kept warm for {attack.language}"

@@ -1,4 +1,4 @@
-"""A run on a host that has nothing to build a wall of: it must be refused before anything is started."""
+"""A run on a host that offers no isolation at all. The run must be refused before anything starts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NOTHING = {
 
 
 def run(backend: Backend, job: Job) -> Half:
-    """Try to run ``job`` under the default policy, which accepts no missing wall."""
+    """Try to run ``job`` under the default policy, which accepts no missing guarantee."""
     poor = replace(warden_process.host_facts(), **_NOTHING)  # type: ignore[arg-type]
     if isinstance(backend, Bubblewrap):
         backend = Bubblewrap(engine=engines.Engine(trouble="bwrap cannot be executed"))

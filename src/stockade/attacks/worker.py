@@ -1,7 +1,7 @@
-"""``python -m stockade.attacks.worker``: carries out trials, one line of JSON in and one out for each.
+"""``python -m stockade.attacks.worker``: a campaign's worker process. It reads orders and writes trials, as JSON lines.
 
-A process of its own, since a trial may hit whoever carries it out; it has a warden of its own, and ends when its caller
-does or tells it to, with all that it has set up.
+A trial can hit the process that runs it, so this is a process of its own, with its own warden. The worker removes its
+stages and ends when its caller ends or sends SIGTERM.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from stockade.core.strict_json import dumps
 
 
 def main() -> None:
-    """Serve until the caller closes our standard input."""
+    """Serve until the caller closes standard input."""
     signal.signal(signal.SIGTERM, _leave)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the caller's to pass on
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the caller decides what Ctrl-C does
     outside.adopt_orphans()
     try:
         for line in sys.stdin:
-            _carry_out(json.loads(line))
+            _run_order(json.loads(line))
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the caller is gone
     finally:
         outside.stop_warden()
 
 
-def _carry_out(order: dict[str, Any]) -> None:
-    """Try one attack on each backend that the order names; answer after each."""
+def _run_order(order: dict[str, Any]) -> None:
+    """Try one attack on each backend of the order, and print each trial as it ends."""
     attack = corpus.parse(Path(order["path"]))
     for backend in order["backends"]:
         tried = trial.attempt(attack, backend, base=order["base"], controls=order["controls"])
@@ -40,7 +40,7 @@ def _carry_out(order: dict[str, Any]) -> None:
 
 
 def _leave(_number: int, _frame: object) -> NoReturn:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once: what was set up is being taken down
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second signal must not interrupt the removal of the stages
     raise SystemExit(0)
 
 

@@ -1,8 +1,8 @@
-"""What attacks need around them, made afresh for each trial: canaries, listeners, victims, and who saw what.
+"""The surroundings of an attack, made anew for each trial: canaries, listeners, victims, and observations.
 
-A stage is a function of a ``World`` that yields once; what it puts into ``environment``, ``read`` and ``write``, and
-``fresh_warden`` goes to the program, to the policy and to the driver, and what it puts into ``seen`` is a question to
-ask when the trial is over. The stages there are lie in ``stages/``.
+A stage (``stages/``) is a generator that gets a ``World`` and yields once. It fills in ``environment`` for the program,
+``read`` and ``write`` for the policy, ``fresh_warden`` for the driver, and observations in ``seen``. The driver calls
+the observations after the run.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ libc.syscall.restype = ctypes.c_long
 
 
 class StageError(StockadeError):
-    """What an attack needs around it could not be set up."""
+    """A stage could not be set up."""
 
 
 class World:
-    """One trial's surroundings."""
+    """The state that the stages of one trial share with its driver."""
 
     def __init__(self, folder: Path, beside: Backend | None) -> None:
-        """``beside`` is the backend of the confined run; ``None`` stands for the control."""
+        """Make an empty world. ``beside`` is the backend of the confined run, or ``None`` for the control run."""
         self.folder = folder
         self.beside = beside
         self.secret = f"CANARY-{secrets.token_hex(16)}"
@@ -42,26 +42,26 @@ class World:
         self.write: list[str] = []
         self.pass_fds: list[int] = []
         self.filesystem: dict[str, Any] = {}
-        """What the policy says of files beyond ``read`` and ``write``: a project as the workspace."""
+        """Fields of the policy's ``filesystem`` other than ``read`` and ``write``, such as the workspace."""
         self.fresh_warden = False
         self.no_walls = False
-        """Whether the confined run is to find a host on which no wall can be built."""
+        """Whether the confined run must see a host that offers no isolation."""
         self.seen: dict[str, Callable[[], bool]] = {"survivors": lambda: bool(outside.named(self.marker))}
 
 
 def _remove(folder: Path) -> None:
-    """Remove what programs may have made too deep for functions that call themselves."""
+    """Remove ``folder`` with rm(1), because programs can nest folders too deep for a recursive function."""
     subprocess.run(["rm", "-rf", "--", folder], check=False, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 @contextmanager
 def staged(names: Sequence[str], beside: Backend | None = None) -> Iterator[World]:
-    """Yield a world in which the stages ``names`` are set, for the control or for a run on the backend ``beside``."""
+    """Yield a world with the stages ``names``, for the control run or for a confined run on ``beside``."""
     from stockade.attacks.stages import STAGES
 
     with ExitStack() as stack:
         folder = Path(tempfile.mkdtemp(prefix=outside.prefix()))
-        folder.chmod(0o755)  # nothing but the sandbox stands between a guest and what lies here
+        folder.chmod(0o755)  # only the sandbox must stop a guest from reaching these files
         stack.callback(_remove, folder)
         world = World(folder, beside)
         for name in names:

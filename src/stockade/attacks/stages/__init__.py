@@ -1,4 +1,4 @@
-"""The stages there are, by the names that headers use."""
+"""All stages, by the names that headers use."""
 
 from __future__ import annotations
 

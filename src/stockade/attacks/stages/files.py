@@ -1,4 +1,4 @@
-"""Files, folders, descriptors and devices: canaries that must neither be read nor changed."""
+"""Stages of files, folders, descriptors and devices: a guest must neither read nor change these canaries."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PRINTS_ITS_UID = '#include <stdio.h>\n#include <unistd.h>\nint main(void) { pri
 
 
 def canary(world: World) -> Iterator[None]:
-    """A file that anyone could read and write who could reach it."""
+    """Make a file that anyone can read and write who can reach it."""
     folder = world.folder / "outside"
     folder.mkdir()
     folder.chmod(0o777)
@@ -36,7 +36,7 @@ def canary(world: World) -> Iterator[None]:
 
 
 def readonly(world: World) -> Iterator[None]:
-    """A folder bound read-only, whose files would let anyone write."""
+    """Make a folder that is bound read-only, though the modes of its files let anyone write."""
     folder = world.folder / "readonly"
     folder.mkdir()
     (folder / "file").write_text("untouched\n", encoding="utf-8")
@@ -51,7 +51,7 @@ def readonly(world: World) -> Iterator[None]:
 
 
 def project(**filesystem: Any) -> Callable[[World], Iterator[None]]:
-    """Return the stage of a project with a secret, hooks and a file in it, bound as the workspace."""
+    """Return the stage of a project with a secret, hooks and a file, which is bound as the workspace."""
 
     def stage(world: World) -> Iterator[None]:
         folder = world.folder / "project"
@@ -63,7 +63,7 @@ def project(**filesystem: Any) -> Callable[[World], Iterator[None]]:
         for path in (folder, *folder.rglob("*")):
             path.chmod(0o777 if path.is_dir() else 0o666)
         world.filesystem = {"workspace": str(folder), **filesystem}
-        (world.folder / "kit").mkdir()  # nothing is laid into a folder of the host
+        (world.folder / "kit").mkdir()  # job files are not written into a folder of the host, so the kit needs its own
         shutil.copy(corpus.FOLDER / "kit.py", world.folder / "kit")
         world.read.append(str(world.folder / "kit"))
         world.environment["PYTHONPATH"] = str(world.folder / "kit")
@@ -77,7 +77,7 @@ def project(**filesystem: Any) -> Callable[[World], Iterator[None]]:
 
 
 def project_private(world: World) -> Iterator[None]:
-    """A project that is written in place, with a file in it that nobody but the caller may read."""
+    """Make a project that the guest writes to directly, with a file that only the caller may read."""
     for _ in project(access="write", hidden=["nothing"])(world):
         file = Path(world.environment["ATTACK_PROJECT"]) / "answer"
         file.write_text(world.secret, encoding="utf-8")
@@ -90,7 +90,7 @@ def _contents(folder: Path) -> dict[Path, bytes]:
 
 
 def shared(world: World) -> Iterator[None]:
-    """A folder that the guest may write and the host looks into."""
+    """Make a folder that the guest may write to and that the host then reads."""
     folder = world.folder / "shared"
     folder.mkdir()
     folder.chmod(0o777)
@@ -115,7 +115,7 @@ def _begins(path: Path, mark: bytes) -> bool:
 
 
 def setuid(world: World) -> Iterator[None]:
-    """A set-user-id program of a third user, bound read-only; it prints its effective uid."""
+    """Make a set-user-id program of a third user, bound read-only. It prints its effective uid."""
     folder = world.folder / "setuid"
     folder.mkdir()
     program = folder / "euid"
@@ -129,7 +129,7 @@ def setuid(world: World) -> Iterator[None]:
 
 
 def leak(world: World) -> Iterator[None]:
-    """Descriptors that the caller has open and inheritable: a folder of the host, and a file with a secret."""
+    """Open inheritable descriptors in the caller: of folders of the host, and of a file with a secret."""
     file = world.folder / "leaked"
     file.write_text(world.secret + "\n", encoding="utf-8")
     fds = [os.open("/", os.O_RDONLY), os.open(world.folder, os.O_RDONLY), os.open(file, os.O_RDONLY)]
@@ -147,7 +147,7 @@ def leak(world: World) -> Iterator[None]:
 
 
 def handle(world: World) -> Iterator[None]:
-    """A file handle (open_by_handle_at(2)) of the canary, as if it had been guessed."""
+    """Give the program a file handle (open_by_handle_at(2)) of the canary, as if it had guessed the handle."""
     buffer = ctypes.create_string_buffer(8 + 128)
     ctypes.c_uint.from_buffer(buffer).value = 128
     mount = ctypes.c_int()
@@ -159,14 +159,14 @@ def handle(world: World) -> Iterator[None]:
 
 
 def device(world: World) -> Iterator[None]:
-    """The number of the disk that the root file system lies on."""
+    """Give the program the device number of the disk that holds ``/usr``."""
     number = Path("/usr").stat().st_dev
     world.environment["ATTACK_DEVICE"] = f"{os.major(number)}:{os.minor(number)}"
     yield
 
 
 def device_node(world: World) -> Iterator[None]:
-    """A folder shown read-only, with a harmless device node in it that anyone may read."""
+    """Show a read-only folder with a harmless device node that anyone may read."""
     folder = world.folder / "devices"
     folder.mkdir(mode=0o755)
     os.mknod(folder / "zero", 0o666 | stat.S_IFCHR, os.makedev(1, 5))
@@ -177,7 +177,7 @@ def device_node(world: World) -> Iterator[None]:
 
 
 def private_file(world: World) -> Iterator[None]:
-    """A folder shown read-only, with a file in it that nobody but the caller may read."""
+    """Show a read-only folder with a file that only the caller may read."""
     folder = world.folder / "private"
     folder.mkdir(mode=0o755)
     file = folder / "key"
@@ -189,14 +189,14 @@ def private_file(world: World) -> Iterator[None]:
 
 
 def device_times(world: World) -> Iterator[None]:
-    """The times of a device node of the host."""
+    """Watch the times of a device node of the host."""
     before = Path("/dev/zero").stat().st_mtime_ns
     world.seen["changed"] = lambda: Path("/dev/zero").stat().st_mtime_ns != before
     yield
 
 
 def _moved(fd: int) -> int:
-    """Move ``fd`` out of the way of those numbers that a program has of its own."""
+    """Move ``fd`` to a number that no program uses by itself."""
     try:
         return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 50)
     finally:

@@ -1,4 +1,4 @@
-"""Memory of the host that it keeps for programs that ask for it by name."""
+"""The stage of memory that the host reserves: huge pages."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ _WANTED = 8
 
 
 def free_huge_pages() -> int:
-    """Return how many huge pages the host has reserved that nobody uses."""
+    """Return how many reserved huge pages of the host are free."""
     found = re.search(r"^HugePages_Free:\s+(\d+)", Path("/proc/meminfo").read_text(encoding="utf-8"), re.MULTILINE)
     return int(found[1]) if found else 0
 
 
 def huge_pages(world: World) -> Iterator[None]:
-    """Huge pages in the host's pool. The stage reserves some where none is free, and gives them back."""
+    """Make sure that the host's pool has free huge pages.
+
+    The stage reserves some if needed, and restores the setting.
+    """
     del world
     if free_huge_pages():
         yield
@@ -28,7 +31,7 @@ def huge_pages(world: World) -> Iterator[None]:
     try:
         _RESERVED.write_text(str(int(before) + _WANTED), encoding="utf-8")
         if not free_huge_pages():
-            raise OSError("the kernel finds no room for a huge page")
+            raise OSError("the kernel has no memory for a huge page")
         yield
     finally:
         _RESERVED.write_text(before, encoding="utf-8")

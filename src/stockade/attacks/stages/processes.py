@@ -1,4 +1,4 @@
-"""Other processes: victims, neighbours, and what a caller has about itself."""
+"""Stages of other processes: victims, neighbouring runs, the warden, and the caller's environment."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from stockade.client import warden_process
 from stockade.runs.result import Result
 
 HOARD = 16 << 20
-"""More than anybody keeps who bounds what he keeps."""
+"""More bytes than any reader keeps that bounds its memory."""
 _STANDS_SECONDS = 0.5
 _PRIORITY = 10
 
 
 def victim(world: World) -> Iterator[None]:
-    """A process of the caller's own, with a secret in its environment and a canary open."""
+    """Start a process of the caller's user, with a secret in its environment and a canary open."""
     file = world.folder / "held"
     file.write_text(world.secret + "\n", encoding="utf-8")
     script = f"import sys, time; held = open({str(file)!r}); print('ready', flush=True); time.sleep(60)"
@@ -43,7 +43,7 @@ def victim(world: World) -> Iterator[None]:
     world.seen["killed"] = lambda: process.poll() is not None or outside.state(process.pid) in {"T", "t"}
     nice = os.getpriority(os.PRIO_PROCESS, process.pid)
     world.seen["reniced"] = lambda: os.getpriority(os.PRIO_PROCESS, process.pid) != nice
-    world.seen.pop("survivors")  # the victim bears the marker
+    world.seen.pop("survivors")  # the victim's own command line contains the marker
     try:
         yield
     finally:
@@ -54,7 +54,7 @@ def victim(world: World) -> Iterator[None]:
 
 
 def warden(world: World) -> Iterator[None]:
-    """The warden of the confined run; beside the control, a process in its place."""
+    """Take the warden of the confined run as the victim; in the control run, another process."""
     if world.beside is None:
         yield from victim(world)
         return
@@ -69,27 +69,29 @@ def warden(world: World) -> Iterator[None]:
 
 
 def reader(world: World) -> Iterator[None]:
-    """Whoever reads what the run says of its result, and how much of it he keeps in memory: the warden, or beside the
-    control somebody who keeps it all."""
+    """Watch how much memory the reader of the result channel uses.
+
+    The reader is the warden. In the control run it is the enclosure, which counts the bytes of the channel.
+    """
     if world.beside is None:
         yield
         return
     pid = warden_process.current().pid
     with suppress(OSError):
-        Path(f"/proc/{pid}/clear_refs").write_text("5", encoding="ascii")  # the peak starts afresh (proc(5))
+        Path(f"/proc/{pid}/clear_refs").write_text("5", encoding="ascii")  # resets the peak (proc(5))
     before = _peak(pid)
     world.seen["hoarded"] = lambda: _peak(pid) - before > HOARD
     yield
 
 
 def _peak(pid: int) -> int:
-    """Return the most memory that a process has had, in bytes; 0 when it is gone."""
+    """Return the peak memory of a process in bytes, or 0 if the process is gone."""
     fields = dict(line.partition(":")[::2] for line in outside.read(f"/proc/{pid}/status").splitlines())
     return int(fields.get("VmHWM", "0 kB").split()[0]) << 10
 
 
 def real_time_for_all(world: World) -> Iterator[None]:
-    """A host that lets ordinary processes have real time."""
+    """Let ordinary processes use real-time scheduling on this host."""
     before = resource.getrlimit(resource.RLIMIT_RTPRIO)
     most = max(before[1], _PRIORITY) if before[1] != resource.RLIM_INFINITY else before[1]
     resource.setrlimit(resource.RLIMIT_RTPRIO, (most, most))
@@ -126,7 +128,7 @@ finally:
 
 
 def neighbour(world: World) -> Iterator[None]:
-    """Another run at the same time: a sandbox beside the confined one, an ordinary process beside the control."""
+    """Start another run at the same time: in a sandbox, or for the control run as an ordinary process."""
     environment = {"ATTACK_MARKER": world.marker, "ATTACK_HIDDEN": world.secret}
     if world.beside is not None:
         yield from _neighbour_sandbox(environment, world)
@@ -164,7 +166,7 @@ def _neighbour_sandbox(environment: dict[str, str], world: World) -> Iterator[No
             os.close(write)
             thread.join()
     if not (results and results[0].ok and "ready" in results[0].stdout):
-        raise StageError(f"the neighbour did not stand: {results}")
+        raise StageError(f"the neighbouring run failed: {results}")
 
 
 _PREDECESSOR = """
@@ -179,7 +181,7 @@ for folder in ("/tmp", "/dev/shm", os.environ.get("TMPDIR", "/tmp"), "."):
 
 
 def predecessor(world: World) -> Iterator[None]:
-    """A run that is over: in a sandbox before the confined one, an ordinary process before the control."""
+    """Complete a run beforehand: in a sandbox, or for the control run as an ordinary process."""
     environment = {"ATTACK_MARKER": world.marker, "ATTACK_HIDDEN": world.secret}
     if world.beside is not None:
         box = Runner(policies.attacked({}), backend=world.beside)
@@ -199,19 +201,19 @@ def predecessor(world: World) -> Iterator[None]:
 
 
 def host_name(world: World) -> Iterator[None]:
-    """The host's name."""
+    """Give the program the host's name."""
     world.environment["ATTACK_HOST_NAME"] = os.uname().nodename
     yield
 
 
 def no_walls(world: World) -> Iterator[None]:
-    """A host on which no wall can be built."""
+    """Make the confined run see a host that offers no isolation."""
     world.no_walls = world.beside is not None
     yield
 
 
 def caller_proxy(world: World) -> Iterator[None]:
-    """A proxy with its password, and an agent's socket, in the caller's environment."""
+    """Put a proxy with its password and the socket of an SSH agent into the caller's environment."""
     made = {"https_proxy": f"http://user:{world.secret}@127.0.0.1:9", "SSH_AUTH_SOCK": f"/run/{world.secret}"}
     before = {name: os.environ.get(name) for name in made}
     os.environ.update(made)
@@ -227,7 +229,7 @@ def caller_proxy(world: World) -> Iterator[None]:
 
 
 def caller_secret(world: World) -> Iterator[None]:
-    """A secret in the caller's own environment."""
+    """Put a secret into the caller's own environment."""
     os.environ["ATTACKED_TOKEN"] = world.secret
     world.fresh_warden = True
     try:

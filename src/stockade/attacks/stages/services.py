@@ -1,4 +1,4 @@
-"""Services of the host, on loopback or without any address: who listens there must hear nothing."""
+"""Stages of services of the host. No message of a guest may reach them."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def listener(family: int, kind: int, address: Any) -> Callable[[World], Iterator
 
 
 def shown(kind: int, *, writable: bool = False) -> Callable[[World], Iterator[None]]:
-    """Return the stage of a service at a Unix socket in a folder that the guest sees, as agents and engines have one.
+    """Return the stage of a service with a Unix socket in a shown folder, as SSH agents and container engines have.
 
-    The service starts again and again meanwhile, with a new socket each time.
+    The service restarts all the time, with a new socket each time.
     """
 
     def stage(world: World) -> Iterator[None]:
@@ -102,7 +102,7 @@ def _answer(server: socket.socket, received: threading.Event, stop: threading.Ev
 
 
 def vsock(world: World) -> Iterator[None]:
-    """A listening VM socket: its family knows no network namespaces."""
+    """Listen on a VM socket, whose family ignores network namespaces."""
     with socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM) as server:
         server.bind((socket.VMADDR_CID_ANY, socket.VMADDR_PORT_ANY))
         server.listen(1)
@@ -111,7 +111,7 @@ def vsock(world: World) -> Iterator[None]:
 
 
 def usersock(world: World) -> Iterator[None]:
-    """A process that listens on a netlink family for messages between users."""
+    """Listen on the netlink family for messages between user processes."""
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_USERSOCK) as server:
         server.bind((0, 0))
         server.setblocking(False)
@@ -128,7 +128,7 @@ def usersock(world: World) -> Iterator[None]:
 
 
 def interface(world: World) -> Iterator[None]:
-    """The name of an interface of the host."""
+    """Give the program the names of the host's network interfaces."""
     names = [name for _, name in socket.if_nameindex() if name != "lo"]
     world.environment["ATTACK_INTERFACES"] = ",".join(names)
     yield

@@ -1,4 +1,4 @@
-"""What processes of one host share: keys, System V and POSIX memory and queues."""
+"""Stages of objects that all processes of a host share: keys, memory segments, message queues, terminals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _IPC_CREAT, _IPC_EXCL, _IPC_RMID = 0o1000, 0o2000, 0
 
 
 def key(world: World) -> Iterator[None]:
-    """A key in the caller's session keyring, joined before the warden starts."""
+    """Put a key into the caller's session keyring, before the warden starts."""
     libc.syscall(_KEYCTL, _JOIN, 0)
     payload = world.secret.encode()
     serial = libc.syscall(_ADD_KEY, b"user", world.marker.encode(), payload, len(payload), _SESSION_KEYRING)
@@ -33,7 +33,7 @@ def key(world: World) -> Iterator[None]:
 
 
 def segment(world: World) -> Iterator[None]:
-    """A System V shared memory segment, a message queue and a semaphore of the host, open to all."""
+    """Make a System V shared memory segment, a message queue and a semaphore on the host, open to all."""
     key = secrets.randbelow(1 << 30) + 1
     segment = libc.shmget(key, 4096, _IPC_CREAT | _IPC_EXCL | 0o666)
     queue = libc.msgget(key, _IPC_CREAT | _IPC_EXCL | 0o666)
@@ -49,7 +49,7 @@ def segment(world: World) -> Iterator[None]:
 
 
 def queue(world: World) -> Iterator[None]:
-    """A POSIX message queue of the host."""
+    """Make a POSIX message queue on the host."""
     name = f"/{world.marker}".encode()
     umask = os.umask(0)
     fd = libc.mq_open(name, os.O_CREAT | os.O_RDWR, 0o666, None)
@@ -64,7 +64,7 @@ def queue(world: World) -> Iterator[None]:
 
 
 def terminal(world: World) -> Iterator[None]:
-    """A terminal of the host, open to all."""
+    """Open a terminal on the host that anyone may use."""
     ours, theirs = pty.openpty()
     path = os.ttyname(theirs)
     Path(path).chmod(0o666)
@@ -87,7 +87,7 @@ def terminal(world: World) -> Iterator[None]:
 
 
 def shared_file(world: World) -> Iterator[None]:
-    """A file in the host's /dev/shm, as POSIX shared memory is."""
+    """Make a file in the host's /dev/shm, as POSIX shared memory does."""
     path = Path("/dev/shm") / world.marker
     path.write_text(world.secret, encoding="utf-8")
     path.chmod(0o666)
