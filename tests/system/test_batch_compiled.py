@@ -1,4 +1,4 @@
-"""Compiled languages in a batch: compiled once and run for each case, both bounded, on the real kernel."""
+"""Compiled languages in a batch on the real kernel: one bounded compilation, and one bounded run for each case."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ func main() { n := 0; kept := make([][]byte, 105)
 
 @pytest.mark.parametrize("language", [pytest.param(name, marks=pytest.mark.needs(TOOLS[name])) for name in COLLECTED])
 def test_garbage_collector_obeys_memory_limit(language):
-    """600 MiB go through 200: a collector that goes by the machine's memory would take more."""
+    """The program allocates 600 MiB in all under 200: a collector that looks at the machine's memory would take more."""
     program = {"id": "x", "language": language, "source": COLLECTED[language], "expected": "600"}
     (found,) = stockade.evaluate([program | {"limits": {"memory": "200MiB"}}], policy=POLICY)
     assert found.verdict == "passed", found
@@ -122,7 +122,7 @@ def test_compiled_program_runs_under_other_backends(backend, language):
 
 @pytest.mark.parametrize("language", COMPILED)
 def test_processes_one_runs_compiled_program(language):
-    """Neither a shell before it nor the threads of its runtime count."""
+    """Neither a shell in front of the program nor the threads of its runtime count."""
     limits = {"processes": 1}
     program = {"id": "x", "language": language, "source": SQUARE[language], "stdin": "3", "expected": "9"}
     (found,) = stockade.evaluate([program | {"limits": limits}], policy=POLICY)
@@ -177,7 +177,7 @@ def test_reason_of_script_is_its_last_line():
 
 @pytest.mark.needs("gcc")
 def test_named_compiler_elsewhere_is_shown(tmp_path):
-    """A compiler in a folder of its own: it only works where its folder is shown to the sandbox."""
+    """The compiler is in a folder of its own, and works only if the sandbox shows that folder."""
     for path in (tmp_path, *list(tmp_path.parents)[:1]):
         path.chmod(0o755)
     installed = tmp_path / "tools"

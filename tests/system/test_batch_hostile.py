@@ -29,7 +29,7 @@ HOSTILE = {
 
 
 def test_hostile_batch_gets_right_verdicts():
-    """One program in five is hostile here; how much it slows the others is measured by bench/hostile.py."""
+    """One program in five is hostile here; bench/hostile.py measures how much it slows the others."""
     kind = list(HOSTILE)
     programs = []
     for n in range(50):
@@ -50,7 +50,7 @@ def test_hostile_batch_gets_right_verdicts():
 
 
 def test_corpus_attacks_do_not_slow_neighbours():
-    """Six attacks among fifty-four neighbours; python -m bench.hostile does it with all of them."""
+    """The test has six attacks among fifty-four neighbours; python -m bench.hostile runs all attacks."""
     found = hostile.compare(hostile.SMALL)
     assert found["wrong"] == [] and found["attacks"] == 6
     assert found["verdicts on attacks"] == {"limit_exceeded": 3, "failed": 3}

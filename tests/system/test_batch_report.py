@@ -32,7 +32,7 @@ ALL = "\n".join(PAYLOADS)
 
 
 def seen(page: Path, place: Path, choice: str = "") -> str:
-    """Return the document as the browser has it once scripts have run."""
+    """Return the browser's document after its scripts have run."""
     done = subprocess.run(
         ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={place}/profile",
          "--virtual-time-budget=2000", "--dump-dom", f"file://{page}{choice}"],
@@ -64,14 +64,14 @@ def page(tmp_path_factory):
 
 @pytest.mark.parametrize("payload", [PAYLOADS[0], PAYLOADS[3]])
 def test_payload_in_unescaped_page_works(tmp_path, payload):
-    """Or that nothing happens in ours proves nothing."""
+    """Without this control, a quiet report would prove nothing."""
     naive = tmp_path / "naive.html"
     naive.write_text(f"<!doctype html><title>mine</title><p>{payload}</p>")
     assert title(seen(naive, tmp_path)) == "FORGED"
 
 
 def test_content_policy_alone_stops_payloads(tmp_path, page):
-    """The second wall: as if a payload had slipped through into the markup."""
+    """The content policy is the second wall, in case a payload gets into the markup."""
     text = page.read_text().replace('<section class="figures">', f'<section class="figures">{PAYLOADS[0]}{PAYLOADS[3]}')
     (tmp_path / "slipped.html").write_text(text)
     assert "FORGED" not in title(seen(tmp_path / "slipped.html", tmp_path)).splitlines()

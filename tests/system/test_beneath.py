@@ -1,4 +1,4 @@
-"""Paths below a descriptor, on the real kernel: whatever lies there, nothing leads out."""
+"""Paths below a descriptor, on the real kernel: no name below the folder leads outside."""
 
 import errno
 import os

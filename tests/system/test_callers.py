@@ -1,4 +1,4 @@
-"""Callers that are not a plain program: greenlets, forks, an uninstalled package, daemon threads, the first process."""
+"""Unusual callers: greenlets, forks, a removed package, daemon threads, a subreaper."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SECONDS = 60
 
 
 def ran(script: str, *, path: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run ``script`` as a caller of its own; ``path`` is where it finds stockade."""
+    """Run ``script`` as a caller of its own, which finds stockade in ``path``."""
     environment = {**os.environ, **({"PYTHONPATH": str(path)} if path else {})}
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(script)],
@@ -47,7 +47,7 @@ def test_gevent_caller_runs_feeds_and_streams() -> None:
 
 
 def test_unwinding_child_leaves_parent_run_alone() -> None:
-    """A child leaves a stream's context, calls the run off, and drops a stream: the parent's runs go on."""
+    """A child leaves a stream's context, cancels the run, and drops a stream; the parent's runs go on."""
     script = """
         import os, stockade
         box = stockade.Runner()
@@ -96,7 +96,7 @@ def test_fork_beside_first_run_holds_no_lock() -> None:
 
 @pytest.mark.parametrize("begun", ["", "stockade.Runner;", "stockade.run('1');"])
 def test_removed_package_is_named(begun: str, tmp_path: Path) -> None:
-    """What is loaded goes on, or an error of ours says what is missing; never a bare ModuleNotFoundError."""
+    """Loaded code goes on, or an error of ours names the missing package; never a bare ModuleNotFoundError."""
     copy = tmp_path / "site"
     shutil.copytree(Path(stockade.__file__).parent, copy / "stockade", ignore=shutil.ignore_patterns("__pycache__"))
     script = f"""
@@ -132,7 +132,7 @@ def test_daemon_threads_end_quietly_at_exit() -> None:
 
 
 def test_subreaper_reaps_zombies_of_past_wardens() -> None:
-    """Those of a killed warden's helpers and of a child's warden; a child of the caller's own is left to the caller."""
+    """The zombies are helpers of a killed warden and of a child's warden. The caller's own children stay."""
     script = """
         import ctypes, os, signal, subprocess, time, stockade
         from pathlib import Path

@@ -1,6 +1,6 @@
-"""The administrator's ceiling in its real place, /etc/stockade/policy.toml, seen by one process alone.
+"""The administrator's ceiling in its real file, /etc/stockade/policy.toml, seen by one process only.
 
-A mount namespace of the test's own has an overlay over /etc, so nobody else on this machine is bound by it.
+The test has a mount namespace with an overlay over /etc, so the ceiling bounds nobody else on this machine.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Trees of groups that a warden has left: removed by the next one, at its start or, where they are busy, at its end."""
+"""Cgroup trees that a warden left: the next one removes them at its start or, if they are busy, at its end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def memory() -> cgroups.Hierarchy:
 
 @pytest.fixture
 def busy(memory: cgroups.Hierarchy) -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
-    """A tree that nobody holds, and a process in a group of it."""
+    """Return a tree that nobody holds, and a process in one of its groups."""
     tree = Path(memory.path, cgroups.PREFIX + os.urandom(8).hex())
     (tree / "1").mkdir(parents=True)
     process = subprocess.Popen(["sleep", "60"])

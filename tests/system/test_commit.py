@@ -1,4 +1,4 @@
-"""Commits into a real folder: what stands in their way, and that half of one never stays."""
+"""Commits into a real folder: conflicts are refused, and no commit stays half done."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Refused calls, named by the kernel and the warden together: counted, bounded, and never a way out."""
+"""Refused calls, which kernel and warden name together: counted, bounded, and never a way out."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_prewarmed_instance_reports_denials() -> None:
 
 
 def test_filter_loaded_late_reports_denials(tmp_path: Path) -> None:
-    """Files shown to a command keep the cell from being finished ahead, so the listener comes after the launch."""
+    """Files shown to a command keep the instance from being prewarmed, so the listener comes after the launch."""
     tmp_path.chmod(0o755)
     (tmp_path / "shown").write_text("x")
     from stockade.api.job_arguments import job_from_command

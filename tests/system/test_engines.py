@@ -1,4 +1,4 @@
-"""An engine that is missing, too old, or broken: the right choice or the right error, within two seconds."""
+"""An engine that is missing, too old or broken leads to the right choice or the right error within two seconds."""
 
 import os
 import shutil
@@ -44,7 +44,7 @@ SENTENCES = {
 
 @pytest.fixture(params=[(backend, how) for backend in PROGRAMS for how in BROKEN])
 def engine(request, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, str]]:
-    """Put an engine of that kind in front of, or instead of, the real one."""
+    """Put a broken engine before the real one on the path, or in its place."""
     for folder in (tmp_path, *tmp_path.parents):
         if str(folder).startswith("/tmp/") and os.access(folder, os.W_OK):
             folder.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Each fault of stockade's own processes costs the runs in it at most, in time, and says why. See docs/faults.md."""
+"""A fault of stockade's own processes costs at most the runs in it, and the error says why. See docs/faults.md."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from tests.support import faults, host
-from tests.system import fault_cells
-from tests.system.fault_cells import DONE, FAILED, MARGIN, WALL, Found, Instance
+from tests.system import fault_table
+from tests.system.fault_table import DONE, FAILED, MARGIN, WALL, Case, Found
 
 import stockade
 from stockade import Outcome
@@ -21,18 +21,18 @@ pytestmark = [pytest.mark.needs("native"), pytest.mark.timing]
 
 
 @pytest.fixture(scope="module")
-def table() -> dict[Instance, Found]:
-    return fault_cells.try_all()
+def table() -> dict[Case, Found]:
+    return fault_table.try_all()
 
 
 @pytest.mark.needs("root")  # to shut down the sockets of others
-@pytest.mark.parametrize("cell", fault_cells.all_cells(), ids=lambda cell: "-".join(vars(cell).values()))
-def test_fault_in_one_helper_costs_only_its_run(table: dict[Instance, Found], cell: Instance) -> None:
-    found = table.pop(cell, None) or fault_cells.try_row((cell.kind, cell.role), cell)[0]  # a second try is a fresh one
-    assert found.outcome in cell.expected, found
+@pytest.mark.parametrize("case", fault_table.all_cases(), ids=lambda case: "-".join(vars(case).values()))
+def test_fault_in_one_helper_costs_only_its_run(table: dict[Case, Found], case: Case) -> None:
+    found = table.pop(case, None) or fault_table.try_row((case.kind, case.role), case)[0]  # a second try is a fresh one
+    assert found.outcome in case.expected, found
     assert found.outcome != FAILED or found.reason, found
     assert found.seconds < WALL + MARGIN, found
-    assert found.next_outcome == DONE or (cell.moment == "after" and found.outcome == DONE), found  # it cost one run
+    assert found.next_outcome == DONE or (case.moment == "after" and found.outcome == DONE), found  # it cost one run
     assert found.next_seconds < WALL + MARGIN, found
     assert not found.left, found
 
@@ -43,12 +43,12 @@ def nothing_left() -> Iterator[None]:
         yield
 
 
-def test_faults_page_has_a_row_for_every_cell() -> None:
-    text = fault_cells.PAGE.read_text(encoding="utf-8")
-    for cell in fault_cells.all_cells():
-        row = next(line for line in text.splitlines() if line.startswith(f"| {cell.kind} | {cell.role} | {cell.way} |"))
-        column = row.split(" | ")[3 + fault_cells.MOMENTS.index(cell.moment)]
-        assert column.strip(" |").startswith(" or ".join(sorted(cell.expected))), row
+def test_faults_page_has_a_row_for_every_case() -> None:
+    text = fault_table.PAGE.read_text(encoding="utf-8")
+    for case in fault_table.all_cases():
+        row = next(line for line in text.splitlines() if line.startswith(f"| {case.kind} | {case.role} | {case.way} |"))
+        column = row.split(" | ")[3 + fault_table.MOMENTS.index(case.moment)]
+        assert column.strip(" |").startswith(" or ".join(sorted(case.expected))), row
 
 
 @pytest.mark.usefixtures("nothing_left")

@@ -1,4 +1,4 @@
-"""Ways around firejail's walls that were tried, and what it must not leave behind."""
+"""Attempts to get around firejail's walls, and leftovers that it must not have."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import stockade
-from stockade.backends.firejail.inside import _cut
+from stockade.backends.firejail.inside import _lowered
 
 pytestmark = pytest.mark.needs("firejail")
 
@@ -95,7 +95,7 @@ def test_shared_folder_is_writable_by_its_mode(tmp_path: Path) -> None:
 
 
 def test_limits_are_cut_to_hard_limits() -> None:
-    number, (soft, hard) = _cut(7, 1 << 40, 1 << 40)  # RLIMIT_NOFILE
+    number, (soft, hard) = _lowered(7, 1 << 40, 1 << 40)  # RLIMIT_NOFILE
     assert number == 7
     assert soft == hard <= 1 << 40
 

@@ -1,4 +1,4 @@
-"""A group that is frozen: who is in it stands still, whoever forks ends up in it, and it can still be killed."""
+"""A frozen group: its processes stand still, forked children stay in it, and SIGKILL still ends them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def bare():
 
 @pytest.fixture
 def tree():
-    """The groups of a warden in the v2 hierarchy, without any controller."""
+    """Return a warden's groups in the v2 hierarchy, without any controller."""
     tree = cgroups.Tree(bare(), os.urandom(8).hex())
     yield tree
     tree.close()

@@ -1,4 +1,4 @@
-"""The sandbox's init may have the guest's own uid: every way to its scheduling is closed, in any spelling."""
+"""The sandbox's init may have the guest's uid, so every call that could change its scheduling is refused."""
 
 import pytest
 

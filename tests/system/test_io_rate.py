@@ -1,4 +1,4 @@
-"""The rate of reads, from a real disk: slowed whichever way it is tried, and no longer than the run."""
+"""The rate of reads from a real disk: every kind of read is slowed, and only during the run."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ WAYS = {"direct": DIRECT, "cold": COLD, "mapped": MAPPED, "together": TOGETHER}
 
 @pytest.fixture
 def big() -> Iterator[Path]:
-    """A file on a disk that no page cache holds, to be read by anybody."""
+    """Return a world-readable file on a disk, outside the page cache."""
     for folder in ("/var/tmp", "/tmp"):  # the second is often in memory
         if os.major(Path(folder).stat().st_dev):
             path = Path(folder) / f"stockade-test-{os.getpid()}"
@@ -93,7 +93,7 @@ def test_io_read_slows_every_kind_of_read(backend: str, way: str, big: Path) -> 
 @pytest.mark.needs("cgroup-io")
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_io_read_does_not_slow_next_runs(backend: str, big: Path) -> None:
-    """Groups are used again, not always by the run that comes right after."""
+    """Cgroup slots are reused, though not always by the next run."""
     _seconds(backend, DIRECT, big, io_read=RATE)
     assert max(_seconds(backend, DIRECT, big) for _ in range(6)) < 1.0 * SLOWER
 
@@ -101,7 +101,7 @@ def test_io_read_does_not_slow_next_runs(backend: str, big: Path) -> None:
 @pytest.mark.needs("cgroup-io")
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_read_under_way_ends_with_kill(backend: str, big: Path) -> None:
-    """A killed process waits for what it has asked of a disk, so the rate is lifted then."""
+    """A killed process waits for its outstanding reads, so the warden lifts the rate before it kills."""
     code = f"import mmap, os\nos.preadv(os.open({str(big)!r}, os.O_RDONLY | os.O_DIRECT), [mmap.mmap(-1, 6 << 20)], 0)"
     policy = _policy(backend, big, limits={"io_read": "64KiB", "wall_time": 0.5})
     begin = time.monotonic()

@@ -37,7 +37,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True)
 class World:
-    """A tree with a read-only, two writable, a programs' and an outside place; and what listens outside."""
+    """A tree with a read-only, two writable, a programs' and an outside folder, and listeners outside."""
 
     root: Path
     port: int = 0
@@ -62,7 +62,7 @@ Listeners = tuple[socket.socket, socket.socket, socket.socket]
 
 @pytest.fixture
 def listeners(tmp_path: Path) -> Iterator[Listeners]:
-    """A TCP, an abstract and a named unix listener, all outside."""
+    """Return a TCP, an abstract and a named Unix listener, all outside."""
     with (
         socket.socket() as tcp,
         socket.socket(socket.AF_UNIX) as hidden,
@@ -79,7 +79,7 @@ def listeners(tmp_path: Path) -> Iterator[Listeners]:
 
 @pytest.fixture
 def world(tmp_path: Path, listeners: Listeners) -> Iterator[Callable[[], World]]:
-    """Make worlds; each has a directory and a file of the outside waiting as sent descriptors."""
+    """Make worlds; in each, descriptors of an outside directory and file are waiting."""
     need(1)
     ends: list[socket.socket] = []
 
@@ -105,7 +105,7 @@ def world(tmp_path: Path, listeners: Listeners) -> Iterator[Callable[[], World]]
 
 
 def attempt(action: Action, world: World, rules: Ruleset | None = None, at_most: int = NEWEST_ABI) -> str:
-    """Run ``action`` in a child, under ``rules`` if given: "done", or the name of its errno."""
+    """Run ``action`` in a child, under ``rules`` if given; return "done" or the name of its errno."""
     near, far = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -267,7 +267,7 @@ OUTSIDE_ATTACKS: dict[str, tuple[int, str, Action]] = {
 
 
 def visitors(listeners: Listeners) -> int:
-    """Accept and count what waits at the listeners."""
+    """Accept and count the connections that wait at the listeners."""
     count = 0
     for listener in listeners:
         while True:

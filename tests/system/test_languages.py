@@ -1,4 +1,4 @@
-"""Languages beyond the suite that every backend is held to: packages, missing interpreters, own tasks, odd sources."""
+"""Languages, beyond the contract suite: packages, missing interpreters, own tasks, odd sources."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def tool(*words, cwd=None):
 
 @pytest.fixture(scope="session")
 def packages():
-    """One package for each language, made and installed by its own tools; nothing is fetched."""
+    """Make and install one package for each language with its own tools, without a network."""
     place = Path(tempfile.mkdtemp(prefix="stockade-packages-"))
     place.chmod(0o755)
     yield place
@@ -308,7 +308,7 @@ _OWN_FILE = {
 @pytest.mark.parametrize("warm", [True, False])
 @pytest.mark.parametrize("language", _OWN_FILE)
 def test_job_file_on_channel_number_stays_intact(language: str, warm: bool) -> None:
-    """Neither a report nor the announcement of the end gets into it."""
+    """Neither a report nor the completion marker gets into the job's file."""
     box = stockade.Runner(backend="native", warm=warm and language != "javascript")
     result = box.run(_OWN_FILE[language], language=language, artifacts=["out"])
     assert result.ok, result.summary() + result.stderr

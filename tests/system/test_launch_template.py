@@ -1,5 +1,5 @@
-"""Guests that know all of their launch but the source, since most launches are like the one before; and those whose
-launch is another."""
+"""Guests that hold the template of their launch ahead and get only the source, and guests whose launch
+differs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FILES, _KIND = "files", "kind"
 
 @pytest.fixture(autouse=True)
 def own_warden() -> Iterator[None]:
-    """Each test has a warden of its own, of which nothing is left."""
+    """Give each test a warden of its own, and check that nothing is left of it."""
     with host.as_before():
         yield
 

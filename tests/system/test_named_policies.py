@@ -1,4 +1,4 @@
-"""A profile's name and a ceiling wherever a policy is taken."""
+"""A profile's name and a ceiling work wherever a policy is accepted."""
 
 import asyncio
 

@@ -1,6 +1,6 @@
-"""Two sandboxes want the same processors: which part of the processors each gets, by what the first one does.
+"""The shares of two sandboxes that compete for the same processors.
 
-Parts are compared, not times: load from outside slows both sandboxes alike.
+The tests compare shares, not times, since load from outside slows both sandboxes alike.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _shell(program: str) -> list[str]:
 
 
 class Neighbour:
-    """A run that goes on, and the CPU time that it has used by now."""
+    """A run in progress, and the CPU time that it has used so far."""
 
     def __init__(self) -> None:
         self.cpu_seconds = 0.0
@@ -47,7 +47,7 @@ class Neighbour:
         self._news = threading.Condition()
 
     def follow(self, states: Iterator[float]) -> None:
-        """Take readings of the CPU time until there are no more."""
+        """Take readings of the CPU time until the run ends."""
         for seconds in states:
             with self._news:
                 self.cpu_seconds = seconds
@@ -55,12 +55,12 @@ class Neighbour:
                 self._news.notify_all()
 
     def wait_until(self, seconds: float) -> None:
-        """Return when the run has used so much."""
+        """Wait until the run has used that much CPU time."""
         with self._news:
             assert self._news.wait_for(lambda: self.cpu_seconds >= seconds, 30), self.cpu_seconds
 
     def read(self) -> float:
-        """Return the CPU time by now: a reading that was on its way already is not it."""
+        """Return the CPU time so far, from a reading that is taken after the call."""
         with self._news:
             last = self._readings
             assert self._news.wait_for(lambda: self._readings >= last + 2, 30), self.cpu_seconds
@@ -101,7 +101,7 @@ def _following(states: Iterator[float]) -> Iterator[Neighbour]:
 
 
 def _part(neighbour: Neighbour) -> float:
-    """Return the neighbour's CPU time while a new run works, as a part of what the new run uses."""
+    """Return the neighbour's CPU time while a new run works, as a multiple of the new run's."""
     neighbour.wait_until(1.5)
     before = neighbour.read()
     result = Runner(POLICY).run_command(_shell(WORK)).check()

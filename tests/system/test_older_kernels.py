@@ -1,4 +1,4 @@
-"""Kernels that lack a facility: simulated by a filter around the whole library, see ``tests.support.older_kernel``."""
+"""Kernels that lack a facility, simulated by a filter around the whole library: see ``tests.support.older_kernel``."""
 
 import ctypes
 import errno

@@ -1,4 +1,4 @@
-"""Lines and turns of loops, counted by the agents in real interpreters, and what a guest can make of that."""
+"""Lines and turns of loops that the agents count in real interpreters, and a guest's attempts to forge the count."""
 
 import os
 import shutil
@@ -65,7 +65,7 @@ def bounded(most, **more):
 
 @lru_cache(maxsize=1)
 def others():
-    """Return one interpreter of each version of Python that is installed beside ours, or those that a variable names."""
+    """Return one interpreter of each Python version installed beside ours, or those that a variable names."""
     found = (shutil.which(f"python3.{minor}") for minor in range(8, 16))
     named = os.environ.get("STOCKADE_PYTHONS", "").split(":")
     return [path for path in (*found, *named) if path and _answers(path)]

@@ -1,4 +1,4 @@
-"""Backends that other packages bring: found by their entry point, chosen and run like the built-in ones."""
+"""Backends of other packages are found by their entry point, and chosen and run like the built-in ones."""
 
 import sys
 

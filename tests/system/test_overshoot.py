@@ -1,4 +1,4 @@
-"""No limit is passed by more than its stated bound; ``bench/overshoot.py`` measures the same with more runs."""
+"""No run exceeds a limit by more than the stated bound; ``bench/overshoot.py`` measures the same with more runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A filter of the user's own on the real kernel: what it opens, what it cannot, and what it is told."""
+"""A user's own filter on the real kernel: the calls that it opens, and those that stay refused."""
 
 from __future__ import annotations
 

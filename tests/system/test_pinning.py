@@ -1,4 +1,4 @@
-"""Pages that are pinned are copied by a fork, and what pins them is good for nothing else."""
+"""A fork copies pinned pages, and the io_uring that pins them is useless for anything else."""
 
 from __future__ import annotations
 
@@ -95,13 +95,13 @@ except OSError as error:
 
 @pytest.fixture(autouse=True)
 def nothing_pinned() -> Iterator[None]:
-    """What an ordinary user has pinned elsewhere counts here as well."""
+    """Wait until nothing is pinned: an ordinary user's other pinned pages count here as well."""
     with host.as_before():
         yield
 
 
-def said(code: str, *arguments: str) -> list[str]:
-    """What is let go of is not counted any more some time later: so it is tried again."""
+def printed(code: str, *arguments: str) -> list[str]:
+    """Run ``code`` and return its lines. Unpinned pages stop counting only after a while, so retry."""
     done: list[subprocess.CompletedProcess[str]] = []
 
     def runs() -> bool:
@@ -114,7 +114,7 @@ def said(code: str, *arguments: str) -> list[str]:
 
 
 def test_child_has_own_pages_after_fork() -> None:
-    (shared, kept), (copied, as_kept) = said(_FAULTS), said(_FAULTS, "pinned")
+    (shared, kept), (copied, as_kept) = printed(_FAULTS), printed(_FAULTS, "pinned")
     assert (kept, as_kept) == ("77", "77")  # what the child has written is not the parent's
     assert int(shared) >= 256 and int(copied) < 100
 
@@ -122,14 +122,14 @@ def test_child_has_own_pages_after_fork() -> None:
 def test_pinning_stays_within_memlock() -> None:
     allowed = 1 << 18
     limit = f"import resource\nresource.setrlimit(resource.RLIMIT_MEMLOCK, ({allowed}, {allowed}))\n"
-    some = said(limit + _LESS)
+    some = printed(limit + _LESS)
     assert 16 <= int(some[0]) <= allowed // 1024
 
 
 def test_written_pages_since_fork_are_known() -> None:
-    assert said(_OWN) == ["[(3, 3, True), (9, 1, True)]"]
+    assert printed(_OWN) == ["[(3, 3, True), (9, 1, True)]"]
 
 
 def test_pinning_io_uring_is_useless_to_holder() -> None:
-    assert said(_WRITE) == ["8", "let go"]
-    assert said(_WRITE, "pinned") == ["-13", "13"]
+    assert printed(_WRITE) == ["8", "let go"]
+    assert printed(_WRITE, "pinned") == ["-13", "13"]

@@ -1,6 +1,6 @@
-"""The probe on hosts that refuse: what it says is what a run would meet, and it takes no time.
+"""The probe on hosts that refuse a facility reports what a run would meet, and is fast.
 
-Each host is made in a child of this process, by namespaces and credentials; nothing outside it is changed.
+A child of this process becomes each host, by namespaces and credentials; nothing outside it changes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OF_A_CONTAINER = 0xA80425FB
 
 
 def probed(become) -> tuple[HostFacts, float]:
-    """Return what the probe finds in a child that has called ``become``, and the seconds that it took."""
+    """Return the probe's result in a child that has called ``become``, and its seconds."""
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -74,7 +74,7 @@ def close_user_namespaces():
 
 
 def lose_rights_of_root():
-    """Be root as in a container: with what is harmless to others, without CAP_SYS_ADMIN."""
+    """Become root as in a container: with the harmless capabilities, without CAP_SYS_ADMIN."""
     header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0)
     data = (ctypes.c_uint32 * 6)(*[OF_A_CONTAINER, OF_A_CONTAINER, 0, 0, 0, 0])
     libc.syscall("capset", header, data)

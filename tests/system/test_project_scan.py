@@ -1,4 +1,4 @@
-"""Projects that make the search before a run difficult: links by hidden names, files that come and go, mounts."""
+"""Projects that are difficult to scan before a run: links with hidden names, files that come and go, mounts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def linked(project: Path) -> Path:
-    """Two places that links hide: one is met before its link, the other behind it."""
+    """Return a project with two targets of hidden links: the scan meets one before its link, the other after it."""
     for folder in ("a", "z"):
         (project / folder / "inner").mkdir(parents=True)
         (project / folder / "inner" / "secret").write_text(SECRET)
@@ -93,7 +93,7 @@ def test_file_that_comes_and_goes_fails_no_run(project: Path, access: str) -> No
 
 @pytest.fixture
 def mounted(project: Path) -> Iterator[Path]:
-    """A project with a file system of its own in it."""
+    """Return a project with a file system mounted in it."""
     place = project / "mounted"
     place.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", place], check=True)

@@ -1,4 +1,4 @@
-"""What a result holds of a guest's words: plain values, whole characters, and the reasons of the interpreter."""
+"""A guest's data in a result: plain values, whole characters, and the interpreter's reasons."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_omission_is_between_two_characters(letter, on_output):
 
 
 def test_omission_leaves_bytes_that_are_not_text():
-    """The control: what was no UTF-8 before the cut is shown as such."""
+    """The control shows that bytes which were not UTF-8 before the cut stay visible as such."""
     code = "import sys\nsys.stdout.buffer.write(b'\\xff' * 9000)"
     assert "\ufffd" in stockade.run(code, policy=stockade.Policy(limits={"output": 1000})).stdout
 

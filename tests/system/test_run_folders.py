@@ -1,4 +1,4 @@
-"""Folders of the host that a run had: removed whatever a guest has made of them, and reclaimed when nobody did."""
+"""A run's folders on the host are removed whatever a guest did to them, and reclaimed if nobody removed them."""
 
 import os
 import subprocess
@@ -52,7 +52,7 @@ def test_hostile_folder_is_removed() -> None:
 
 @pytest.mark.needs("node", "cgroup-memory")
 def test_reaper_survives_guest_using_all_memory() -> None:
-    """Node takes long to die, and holds all of it meanwhile: what its keeper touched then cost the keeper its life."""
+    """Node takes long to die and holds all memory meanwhile; the reaper must not need more."""
     policy = stockade.Policy(accept=ACCEPT, limits={"memory": "128MiB", "wall_time": 30, "cpu_time": 30})
     for _ in range(12):
         result = stockade.run(FILLS, policy=policy, backend="process", language="javascript")

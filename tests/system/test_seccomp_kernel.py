@@ -1,4 +1,4 @@
-"""The filters on the real kernel: every number swept, refusals met, notifications heard, programs run.
+"""The filters on the real kernel: every number swept, refusals, notifications, programs.
 
 The sweep runs no call at all. Two filters are loaded: a guard that answers every call whose sixth argument
 is MAGIC with an errno of its own, and over it the filter under test with distinctive errnos in place of its
@@ -43,14 +43,14 @@ CODES = {action: 4002 + i for i, action in enumerate([answer(0), answer(1), answ
 
 
 def call(nr: int, *args: int) -> int:
-    """Make a system call; the errno, or 0."""
+    """Make a system call; return its errno, or 0."""
     LIBC.syscall.restype = ctypes.c_long
     result = LIBC.syscall(ctypes.c_long(nr), *(ctypes.c_ulong(arg) for arg in args))
     return ctypes.get_errno() if result == -1 else 0
 
 
 def in_child(body: Callable[[], object]) -> Any:
-    """What `body` returns in a forked child that has two seconds, or the signal that ended it."""
+    """Run `body` in a forked child with two seconds; return its result, or the signal that ended it."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -99,7 +99,7 @@ def probes(rule: Rule) -> Iterator[tuple[int, ...]]:
 
 
 def sweep(table: Table) -> dict[str, int]:
-    """Each probe of each number, and the errno that the kernel gave."""
+    """Return each probe of each number, with the kernel's errno."""
     caught = Rule((Clause((Condition(5, Op.EQ, MAGIC),), answer(ALLOWED)),), ALLOW)
     guard = compile_table(Table(ARCH, dict.fromkeys(range(700), caught), ALLOW, ALLOW))
     tested = compile_table(table.map(lambda action: answer(CODES[action]) if action != ALLOW else ALLOW))
@@ -115,7 +115,7 @@ def sweep(table: Table) -> dict[str, int]:
 
 
 def swept_numbers() -> list[int]:
-    """All but the kernel's own trampolines for tracing: newer kernels let them pass every filter unasked."""
+    """Return all numbers except the kernel's own tracing trampolines, which pass every filter on newer kernels."""
     trampolines = {NR.get("uretprobe"), NR.get("uprobe")}
     return [*(set(range(600)) - trampolines), *(X32 + nr for nr in range(600)), 2**31 - 1]
 
@@ -140,7 +140,7 @@ def test_kernel_decides_every_number_as_table(which: Filter, refuse_shared_memor
 
 
 def enter_32_bit(nr: int) -> int:
-    """``int 0x80`` with zero arguments; what it leaves in eax."""
+    """Execute ``int 0x80`` with zero arguments; return eax."""
     code = bytes.fromhex("53 89f8 31db 31c9 31d2 31f6 31ff cd80 5b c3")
     page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
     page.write(code)

@@ -1,4 +1,4 @@
-"""Real programs run under the filters, loaded as stockade loads them: `-I -S`, bytes, exec."""
+"""Real programs run under the filters, which are loaded as stockade loads them: `-I -S`, bytes, exec."""
 
 import os
 import shutil

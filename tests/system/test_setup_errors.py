@@ -1,4 +1,4 @@
-"""What a caller reads when a sandbox cannot be set up: the step, the call, the error and the remedy, on one short line."""
+"""If a sandbox cannot be set up, the error has step, call, errno and remedy on one short line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ways around the walls of ``process``, ``landlock`` and ``bubblewrap`` that were found by trying."""
+"""Attempts to get around the walls of ``process``, ``landlock`` and ``bubblewrap``."""
 
 import os
 import signal
@@ -108,7 +108,7 @@ def test_killed_spawner_fails_only_its_run(backend):
 
 
 def test_link_planted_during_set_up_opens_nothing(tmp_path):
-    """The path is swapped for a link to a hidden folder, over and over, while runs name it."""
+    """A thread swaps the path for a link to a hidden folder, over and over, while runs name it."""
     project, hidden = tmp_path / "project", tmp_path / "hidden"
     (project / "sub").mkdir(parents=True)
     hidden.mkdir()
@@ -141,7 +141,7 @@ def test_link_planted_during_set_up_opens_nothing(tmp_path):
 
 
 @pytest.mark.needs("bwrap")
-def test_bwrap_in_writable_folder_is_not_used(tmp_path):
+def test_bwrap_workspace_below_written_folder_refused(tmp_path):
     (tmp_path / "sub").mkdir()
     _open_up(tmp_path, 0o777)
     policy = stockade.Policy(filesystem={"write": [tmp_path], "workspace": tmp_path / "sub"}, accept={"disk": "absent"})

@@ -1,4 +1,4 @@
-"""A folder of the host in the guest's view is no way to a Unix socket of the host."""
+"""A folder of the host in the guest's view does not lead to a Unix socket of the host."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ print(server.accept()[0].recv(3))
 
 
 class Folder:
-    """A folder of the host in which a service listens; it keeps what it hears."""
+    """A folder of the host in which a service listens and keeps all data that it receives."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.socket = path, str(path / "agent")

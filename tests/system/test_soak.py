@@ -1,4 +1,4 @@
-"""Many runs, 16 at a time, of every outcome mixed: no wrong verdict, and nothing left afterwards.
+"""Many runs with mixed outcomes, 16 at a time: no wrong verdict, and nothing left afterwards.
 
 ``STOCKADE_SOAK`` sets how many; 2000 is the figure that the documentation names.
 """
@@ -24,8 +24,8 @@ RUNS = int(os.environ.get("STOCKADE_SOAK") or "200")
 AT_A_TIME = 16
 MIB = 1 << 20
 KEPT = 4 * (4 + 2 * 2) + 4 * 3 + 2
-"""Processes that a warden keeps at most when there has been nothing to do for some seconds: for each of four kinds a warm
-interpreter, its parent and its cell, and two slots, each a keeper and a copy; four spare cells; and two slots that are free."""
+"""The most processes that an idle warden keeps: for each of four kinds a zygote, its parent and its instance, and two
+workers with a guest each; four prewarmed instances; and two free cgroup slots."""
 GIVEN_BACK = 15.0
 
 pytestmark = [pytest.mark.needs("native"), pytest.mark.timeout(max(120, RUNS)), pytest.mark.timing]
@@ -165,7 +165,7 @@ def test_many_runs_get_right_verdicts_and_leave_nothing() -> None:
 
 
 def _idle(warden: int) -> bool:
-    """No program is left, and beside that a few processes."""
+    """Return whether no guest and only a few processes are left."""
     return not host.guests(warden) and len(host.descendants(warden)) <= KEPT
 
 

@@ -1,4 +1,4 @@
-"""What a stream costs and what it leaves: memory that stays flat, bytes that come at once, and nothing behind."""
+"""A stream keeps memory flat, delivers bytes at once, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_slow_reader_makes_guest_wait():
 
 
 def test_unread_output_stays_with_guest():
-    """The warden holds a bounded part of it, and the guest sleeps."""
+    """The warden holds a bounded part of the output, and the guest sleeps."""
     with Runner(UNLIMITED).stream_command(["cat", "/dev/zero"]) as run:
         next(event for event in run if isinstance(event, Output))
         time.sleep(0.5)
@@ -81,7 +81,7 @@ def test_unread_output_stays_with_guest():
 
 
 def test_byte_arrives_within_five_milliseconds():
-    """Nine of ten, in the best of three: others may want the processor."""
+    """Nine of ten bytes arrive in time in the best of three rounds, since others may use the processor."""
     assert min(ninth_delay() for _ in range(3)) < 0.005 * SLOWER
 
 
@@ -200,7 +200,7 @@ def sleepers():
 
 
 def stands_still(pid):
-    """Frozen, by its group's word, or stopped."""
+    """Return whether the process is stopped, or frozen by its group."""
     try:
         stopped = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] == "T"
         unified = Path(f"/proc/{pid}/cgroup").read_text().splitlines()[-1].partition("::")[2]

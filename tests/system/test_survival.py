@@ -1,4 +1,4 @@
-"""Callers and wardens that die, fork, run out of descriptors or change their mind in the middle of runs."""
+"""Callers and wardens that die, fork, run out of descriptors or cancel in the middle of runs."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ MANY = stockade.Policy(limits={"wall_time": 60})
 
 @pytest.fixture(autouse=True)
 def nothing_left() -> Iterator[None]:
-    """Whatever a test does, a second later nothing of it is there."""
+    """Check that a second after each test nothing is left of it."""
     with host.as_before():
         yield
 
 
 @pytest.fixture
 def caller() -> Iterator[subprocess.Popen[str]]:
-    """Another process with four runs going, by threads. It stays when they end."""
+    """Start another process with four runs on threads; the process stays when they end."""
     script = f"""
         import threading, time, stockade
         stockade.plan()
@@ -96,7 +96,7 @@ def test_killed_warden_fails_run_and_next_works() -> None:
 
 
 def test_idle_helpers_killed_lose_no_run() -> None:
-    """By the host's memory killer, say. No run is lost by it, and none waits for one of them."""
+    """The host's out-of-memory killer may do this. No run is lost, and none waits for a killed helper."""
     threads = [threading.Thread(target=stockade.run, args=("1",), kwargs={"warm": False}) for _ in range(4)]
     for thread in threads:
         thread.start()
@@ -253,7 +253,7 @@ def test_interrupted_caller_ends_its_run() -> None:
 
 @pytest.mark.parametrize("spare", [0, 1, 2, 3, 5, 8])
 def test_caller_without_descriptors_gets_clear_error(spare: int) -> None:
-    """Whatever is missing, the answer is a clear error of ours or a run that worked, and the next run works."""
+    """Each call gives a clear error of ours or works, and the next run works."""
     assert stockade.run("print(1)").ok
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     held = []
@@ -278,7 +278,7 @@ def test_caller_without_descriptors_gets_clear_error(spare: int) -> None:
 
 @pytest.mark.parametrize("limit", [12, 20, 30, 45])
 def test_warden_without_descriptors_fails_as_sandbox(limit: int) -> None:
-    """The warden inherits the limit; every answer is a right verdict or the sandbox's own failure."""
+    """The warden inherits the limit; every result is a right verdict or `sandbox_failed`."""
     script = f"""
         import resource, threading, stockade
         resource.setrlimit(resource.RLIMIT_NOFILE, ({limit}, {limit}))
@@ -303,7 +303,7 @@ def test_warden_without_descriptors_fails_as_sandbox(limit: int) -> None:
 
 
 def test_step_failing_half_way_leaves_nothing(tmp_path: Path) -> None:
-    """The folder is there when the policy is checked and gone when it is to be bound."""
+    """The folder exists when the policy is checked, and is gone when it would be mounted."""
     folder = tmp_path / "gone"
     folder.mkdir()
     policy = stockade.Policy(filesystem={"read": [str(folder)]})

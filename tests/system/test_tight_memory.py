@@ -1,4 +1,4 @@
-"""A caller in a control group with little memory: no guest is blamed for what all of them together take."""
+"""A caller in a control group with little memory: no guest is blamed for the memory of all of them."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _crowd(group: Path, count: int, mib: int) -> list[list[str | None]]:
 
 
 def test_tight_outer_group_blames_no_guest(group: Path) -> None:
-    """Runs of 30 MiB under a limit of 256 MiB each: some are killed before fewer run at a time, and say by whom."""
+    """Runs use 30 MiB under a limit of 256 MiB; some are killed before fewer run at a time, and their errors say why."""
     told = _crowd(group, 24, 30)
     outcomes = Counter((outcome, limit) for outcome, limit, _ in told)
     assert set(outcomes) <= {("completed", "None"), ("sandbox_failed", "None")}, outcomes

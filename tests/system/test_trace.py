@@ -1,4 +1,4 @@
-"""The steps of real runs, as every process notes them: all there, and none before its cause."""
+"""The steps of real runs, as every process notes them: all are there, and none before its cause."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OF_A_COPY = {
 
 
 def noted(*, warm, source="print(1)"):
-    """Return step to nanoseconds for the second of some runs: what comes behind its answer is told with a later one."""
+    """Return step to nanoseconds for the second of some runs, since a later run reports the steps after its answer."""
     box = Runner(backend="native", warm=warm)
     last = trace.SET_UP if warm else trace.RELEASED
     trace.take()

@@ -1,5 +1,5 @@
-"""Runs from a warm interpreter: nothing that a program can see tells them from those of a fresh one, but for what is
-written down."""
+"""Runs from a warm interpreter look to a program like runs from a fresh one, except for the documented
+differences."""
 
 from __future__ import annotations
 
@@ -265,23 +265,23 @@ def is_pending(result):
 
 
 def test_surplus_workers_are_released():
-    """Of as many as were at work at one time, two are left when nobody has needed the others for some seconds."""
+    """When nobody has needed the others for some seconds, two workers of many are left."""
     host.stop_warden()
     at_once = 6
 
     async def main():
         async with stockade.AsyncRunner(backend="native", warm=True) as box:
             await asyncio.gather(*(box.run("import time; time.sleep(1)") for _ in range(at_once)))
-            assert host.eventually(lambda: copies() >= 2 * at_once, 5)
-            assert host.eventually(lambda: copies() <= 2 * 2, 20), copies()
+            assert host.eventually(lambda: processes() >= 2 * at_once, 5)
+            assert host.eventually(lambda: processes() <= 2 * 2, 20), processes()
             results = await asyncio.gather(*(box.run("1") for _ in range(at_once)))
             assert all(is_warm(result) for result in results)
 
     asyncio.run(main())
 
 
-def copies():
-    """Return how many processes there are of a warm interpreter, beside itself and its parent."""
+def processes():
+    """Return how many processes a warm interpreter has, beside itself and its parent."""
     own = host.descendants(warden_process.current().pid)
     return sum("/job/" in host.read(f"/proc/{pid}/cmdline") for pid in own) - 2
 

@@ -1,4 +1,4 @@
-"""How warm interpreters come and go: what runs notice of it, and that nothing of them is left."""
+"""Starts and ends of warm interpreters: their effect on runs, and that nothing is left of them."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _KIND = "N"
 
 @pytest.fixture(autouse=True)
 def own_warden() -> Iterator[None]:
-    """Each test has a warden of its own, of which nothing is left."""
+    """Give each test a warden of its own, and check that nothing is left of it."""
     with host.as_before():
         yield
 
 
-def keeping(kind: object = "") -> stockade.Runner:
-    """A sandbox of a kind of its own."""
+def runner(kind: object = "") -> stockade.Runner:
+    """Return a runner whose runs are of a kind of their own."""
     policy = Policy.parse({"environment": {"set": {_KIND: str(kind)}}})
     return stockade.Runner(policy, backend="native", warm=True)
 
@@ -48,8 +48,8 @@ def _parent(pid: int) -> int:
     return int(host.read(f"/proc/{pid}/stat").rpartition(") ")[2].split()[1])
 
 
-def waiting() -> list[int]:
-    """Return the warm interpreters: those that were started by executing one, and have copies below them."""
+def zygotes() -> list[int]:
+    """Return the zygotes: interpreters whose parent is not an interpreter."""
     return [pid for pid in host.descendants() if _is_interpreter(pid) and not _is_interpreter(_parent(pid))]
 
 
@@ -63,30 +63,30 @@ def together(count: int, run) -> list[stockade.Result]:
 
 
 def test_more_kinds_than_kept_all_run() -> None:
-    results = together(8, lambda number: keeping(number).run("import os; os.environ['N']"))
+    results = together(8, lambda number: runner(number).run("import os; os.environ['N']"))
     assert [result.value for result in results] == list("01234567")
-    assert len(waiting()) <= 4
+    assert len(zygotes()) <= 4
 
 
 def test_kinds_taking_turns_all_run() -> None:
-    boxes = [keeping(number) for number in range(7)]
+    boxes = [runner(number) for number in range(7)]
     for _ in range(3):
         assert [box.run("import os; os.environ['N']").value for box in boxes] == list("0123456")
-    assert len(waiting()) <= 4
+    assert len(zygotes()) <= 4
 
 
 def test_more_runs_than_workers_all_complete() -> None:
-    """Of an interpreter that is not there yet, and of one that is."""
-    box = keeping()
+    """The zygote does not exist yet in the first round, and exists in the second."""
+    box = runner()
     for _ in range(2):
         results = together(60, lambda number: box.run(f"import time; time.sleep(0.1); {number}"))
         assert [result.value for result in results] == list(range(60)), Counter(r.summary() for r in results)
 
 
 def test_killed_zygote_fails_only_its_runs() -> None:
-    box, other = keeping(1), keeping(2)
+    box, other = runner(1), runner(2)
     box.run("1")
-    (killed,) = waiting()
+    (killed,) = zygotes()
     other.run("1")
     with ThreadPoolExecutor(12) as pool:
         doomed = [pool.submit(box.run, "import time; time.sleep(20)") for _ in range(4)]
@@ -102,7 +102,7 @@ def test_killed_zygote_fails_only_its_runs() -> None:
 
 
 def test_zygotes_killed_under_load_are_replaced() -> None:
-    box = keeping()
+    box = runner()
     seen: Counter[Outcome] = Counter()
     over = threading.Event()
 
@@ -115,7 +115,7 @@ def test_zygotes_killed_under_load_are_replaced() -> None:
         each.start()
     for _ in range(5):
         time.sleep(0.3)
-        for pid in waiting():
+        for pid in zygotes():
             os.kill(pid, signal.SIGKILL)
     over.set()
     for each in threads:
@@ -125,7 +125,7 @@ def test_zygotes_killed_under_load_are_replaced() -> None:
 
 
 def test_killed_worker_fails_only_its_run() -> None:
-    box = keeping()
+    box = runner()
     box.run("1")
     with ThreadPoolExecutor(2) as pool:
         safe = pool.submit(box.run, "import time; time.sleep(1); 1")
@@ -141,14 +141,14 @@ def test_killed_worker_fails_only_its_run() -> None:
 
 
 def guests() -> set[int]:
-    """Return the copies that run a job: those that sleep in it."""
+    """Return the guests that sleep in their job."""
     return {
         pid for pid in host.descendants() if _is_interpreter(pid) and "nanosleep" in host.read(f"/proc/{pid}/wchan")
     }
 
 
-def keepers() -> set[int]:
-    """Return the copies that are the init of a namespace."""
+def workers() -> set[int]:
+    """Return the workers: interpreters that are PID 1 of a namespace."""
     return {
         pid
         for pid in host.descendants()
@@ -165,8 +165,8 @@ def test_run_past_output_limit_keeps_its_worker() -> None:
         for _ in range(12):
             assert box.run("import os\nos.write(1, b'x' * 5000)").limit == "output"
             time.sleep(0.02)
-            gone += len(before - keepers())
-            before = keepers()
+            gone += len(before - workers())
+            before = workers()
         assert before
         return gone
 
@@ -175,7 +175,7 @@ def test_run_past_output_limit_keeps_its_worker() -> None:
 
 
 def test_folders_are_fresh_for_each_guest() -> None:
-    box = keeping()
+    box = runner()
     look = "import os; print(os.stat('/tmp').st_ctime_ns)"
     made = set()
     for _ in range(10):
@@ -184,12 +184,12 @@ def test_folders_are_fresh_for_each_guest() -> None:
     assert len(made) == 10
 
 
-def test_out_of_memory_kills_guest_not_worker() -> None:
-    box = keeping()
+def test_oom_score_prefers_guest_over_worker() -> None:
+    box = runner()
     assert {box.run("open('/proc/self/oom_score_adj').read()").value for _ in range(8)} == {"1000\n"}
     own = host.read("/proc/self/oom_score_adj")
     assert host.eventually(
-        lambda: keepers() and {host.read(f"/proc/{pid}/oom_score_adj") for pid in keepers()} == {own}
+        lambda: workers() and {host.read(f"/proc/{pid}/oom_score_adj") for pid in workers()} == {own}
     )
 
 
@@ -200,11 +200,11 @@ def test_guest_filling_folders_keeps_its_worker(fill: str) -> None:
     box = stockade.Runner(Policy(limits={"disk": "1MiB"}), backend="native", warm=True)
     for _ in range(4):
         box.run("1").check()
-    before = keepers()
+    before = workers()
     for _ in range(8):
         assert not box.run(fill).ok
         assert box.run("import os; os.listdir()").value == []
-    assert before & keepers() == before
+    assert before & workers() == before
 
 
 def test_caller_dying_while_waiting_leaves_nothing(tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_caller_dying_while_waiting_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_killed_warden_leaves_no_process() -> None:
-    box = keeping()
+    box = runner()
     box.run("1")
     with ThreadPoolExecutor(2) as pool:
         runs = [pool.submit(box.run, "import time; time.sleep(20)") for _ in range(2)]
@@ -234,7 +234,7 @@ def test_killed_warden_leaves_no_process() -> None:
 
 
 def test_many_runs_leak_nothing() -> None:
-    box = keeping()
+    box = runner()
 
     def look() -> tuple[int, int]:
         host.eventually(lambda: False, seconds=0.3)
@@ -259,7 +259,7 @@ def test_many_runs_leak_nothing() -> None:
     assert files <= before[0] + 40 and processes <= before[1] + 8, (before, files, processes)  # three slots more
 
 
-TELLS = """
+_PRINTS = """
 import sys, stockade
 warm = True if "insist" in sys.argv else None
 box = stockade.Runner(backend="native", warm=warm)
@@ -269,11 +269,11 @@ for number in range(int(sys.argv[1])):
 """
 
 
-def told(edits: tuple[Edit, ...], *arguments: str) -> list[str]:
-    """Return what runs of a copy of the source tell, in which something is otherwise."""
+def output_of(edits: tuple[Edit, ...], *arguments: str) -> list[str]:
+    """Return the lines of runs from a copy of the source with ``edits``."""
     with tree.mutated([Protection("", edits, ())]) as place:
         done = subprocess.run(
-            [sys.executable, "-c", TELLS, *arguments],
+            [sys.executable, "-c", _PRINTS, *arguments],
             env={**os.environ, "PYTHONPATH": str(place / "src")}, capture_output=True, text=True, timeout=60, check=True,
         )  # fmt: skip
     return done.stdout.splitlines()
@@ -292,8 +292,8 @@ KILLED = (
 
 
 def test_worker_killed_at_start_blocks_no_run() -> None:
-    assert told(KILLED, "6") == [f"completed {number} cold None" for number in range(6)]
-    (line,) = told(KILLED, "1", "insist")
+    assert output_of(KILLED, "6") == [f"completed {number} cold None" for number in range(6)]
+    (line,) = output_of(KILLED, "1", "insist")
     assert line.startswith("sandbox_failed None cold no ") and "killed while it was made" in line
 
 
@@ -301,23 +301,23 @@ UNCOMPILED = (("languages/agents/python_start.py", "    enter_package()\n    fro
 
 
 def test_compile_failure_makes_runs_cold() -> None:
-    assert told(UNCOMPILED, "4") == [f"completed {number} cold None" for number in range(4)]
-    (line,) = told(UNCOMPILED, "1", "insist")
+    assert output_of(UNCOMPILED, "4") == [f"completed {number} cold None" for number in range(4)]
+    (line,) = output_of(UNCOMPILED, "1", "insist")
     assert line.startswith("sandbox_failed None cold no ") and "could not be compiled" in line
 
 
 @pytest.mark.parametrize("count", [12])
 def test_guest_setup_failure_makes_runs_cold(count: int) -> None:
-    assert told(UNFIT, str(count)) == [f"completed {number} cold None" for number in range(count)]
+    assert output_of(UNFIT, str(count)) == [f"completed {number} cold None" for number in range(count)]
 
 
 def test_guest_setup_failure_with_warm_true_is_reported() -> None:
-    (line,) = told(UNFIT, "1", "insist")
+    (line,) = output_of(UNFIT, "1", "insist")
     assert line.startswith("sandbox_failed None cold no ") and "no room" in line
 
 
 def test_much_used_zygote_is_replaced() -> None:
-    lines = told((("warden/warm/interpreter.py", "_MOST_USES = 100_000", "_MOST_USES = 3"),), "20", "insist")
+    lines = output_of((("warden/warm/interpreter.py", "_MOST_USES = 100_000", "_MOST_USES = 3"),), "20", "insist")
     assert [line.split()[:2] for line in lines] == [["completed", str(number)] for number in range(20)]
     assert all(" warm " in line for line in lines)
 
@@ -325,14 +325,14 @@ def test_much_used_zygote_is_replaced() -> None:
 def test_dead_zygote_is_replaced_on_demand() -> None:
     box = stockade.Runner(Policy.parse({"environment": {"set": {_KIND: "died"}}}), backend="native")
     assert host.eventually(lambda: box.run("1").shared, seconds=10)
-    for pid in waiting():
+    for pid in zygotes():
         os.kill(pid, signal.SIGKILL)
-    assert host.eventually(lambda: not waiting(), seconds=5)
+    assert host.eventually(lambda: not zygotes(), seconds=5)
     assert host.eventually(lambda: box.run("1").shared, seconds=10)
 
 
 def faults(box: stockade.Runner, runs: int, pause: float) -> list[int]:
-    """Return the page faults of each copy by when its job begins."""
+    """Return each guest's page faults at the start of its job."""
     found = []
     for _ in range(runs):
         found.append(int(box.run("import resource\nresource.getrusage(resource.RUSAGE_SELF).ru_minflt").value))
@@ -347,7 +347,7 @@ def test_guests_warm_up_only_after_a_pause() -> None:
 
 
 def test_kernel_without_pagemap_still_runs_warm() -> None:
-    lines = told((("warden/warm/prefault.py", '("maps", "pagemap")', '("maps", "no_such_file")'),), "6", "insist")
+    lines = output_of((("warden/warm/prefault.py", '("maps", "pagemap")', '("maps", "no_such_file")'),), "6", "insist")
     assert [line.split()[:2] for line in lines] == [["completed", str(number)] for number in range(6)]
     assert all(" warm " in line for line in lines)
 
@@ -363,13 +363,13 @@ def test_prefault_saves_page_faults() -> None:
 
 
 def test_guest_collects_no_garbage_of_its_worker() -> None:
-    box = keeping("left")
+    box = runner("left")
     found = [box.run("import gc\ngc.collect()").check().value for _ in range(30)]  # in a loop: none has rehearsed
     assert max(found) == 0, found  # as in a fresh interpreter
 
 
 def faults_where(given: str) -> list[int]:
-    """Return what ``faults`` does, of a program that begins with ``given``."""
+    """Return the page faults of guests in a program that begins with ``given``."""
     code = (
         "import resource, stockade\n"
         f"{given}\n"

@@ -1,4 +1,4 @@
-"""Ruby from a warm interpreter: what a program can see is what it sees in a fresh one, but for what is written down."""
+"""Warm Ruby looks to a program like a fresh Ruby, except for the documented differences."""
 
 from __future__ import annotations
 
@@ -140,6 +140,6 @@ for _ in range(14):
 
 @pytest.mark.parametrize("_time", range(6))
 def test_concurrent_ruby_runs_end_in_order(_time: int) -> None:
-    """It took some luck to find what was overwritten: half of the times."""
+    """The overwritten memory showed in only half of the rounds, so there are several."""
     done = subprocess.run([sys.executable, "-c", _AT_ONCE], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.splitlines() == ["0 None 42"] * 14

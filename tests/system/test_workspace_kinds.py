@@ -1,4 +1,4 @@
-"""Each kind of name in a project replaced by each other kind, in one run for each access: changes, diff and commit."""
+"""A run replaces each kind of name in a project by each other kind: changes, diff and commit are exact."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ elif os.path.isdir(name): shutil.rmtree(name)
 
 
 def tree(folder: Path) -> dict[str, Any]:
-    """Return what lies below ``folder``."""
+    """Return the tree below ``folder``."""
     found: dict[str, Any] = {}
     for path in folder.rglob("*"):
         kind = str(path.readlink()) if path.is_symlink() else ["folder"] if path.is_dir() else [path.read_text()]
@@ -74,7 +74,7 @@ def test_commit_replacing_any_kind_is_exact(access: str, tmp_path_factory: pytes
 
 
 def assert_is_shown(diff: str, name: str, what: str, kind: str) -> None:
-    """Check that ``diff`` names the path with the kind that it had, or has."""
+    """Check that ``diff`` names the path with its old or new kind."""
     sections = {
         "nothing": "",
         "file": f"diff --git a/{name} b/{name}\n{'new' if what == 'added' else 'deleted'} file mode 100644\n",

@@ -1,4 +1,4 @@
-"""Runs beside each other: what one guest does, or leaves to be brought out, holds up no other."""
+"""Concurrent runs: no guest delays another by its actions or by the files that it leaves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.needs("native")
 
 
 def beside(code: str, **options: object) -> float:
-    """Return how long another run takes that begins while ``code`` runs."""
+    """Return the duration of another run that begins while ``code`` runs."""
     stockade.run_command(["true"])
     thread = threading.Thread(target=lambda: stockade.run(code, **options))
     thread.start()
