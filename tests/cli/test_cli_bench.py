@@ -29,7 +29,7 @@ def test_as_a_table(stockade):
 def test_a_trace_in_text_and_as_a_picture(stockade, folder):
     done = stockade("bench", "--trace", "--runs", "3", "--svg", "trace.svg")
     assert done.returncode == 0, done.stderr
-    assert b"the launch is encoded, and sent to the warden" in done.stdout
+    assert b"the launch is encoded and sent to the warden" in done.stdout
     assert b"behind the answer" in done.stdout
     assert b"3 runs" in done.stdout
     assert ElementTree.fromstring((folder / "trace.svg").read_text()).tag.endswith("svg")

@@ -10,7 +10,7 @@ from stockade.client.collected_files import CollectedFiles
 from stockade.client.stream_buffer import StreamBuffer
 from stockade.core import trace as _trace
 from stockade.core.errors import JobError, ProtocolError
-from stockade.core.launch import Launch, news
+from stockade.core.launch import Launch, changed_fields
 from stockade.core.report import Report
 from stockade.planning import syscall_filter
 from stockade.planning.plan import Plan
@@ -47,12 +47,12 @@ def introduction(
     if live or report_seconds is not None:
         fields["watch"] |= {"live": live, "report_seconds": report_seconds}
     own = {"source": launch.source} if launch.repeats else {"steps": launch.steps}
-    return protocol.encode("launch", **own, **_traced(trace), **news(fields, before)), fields
+    return protocol.encode("launch", **own, **_traced(trace), **changed_fields(fields, before)), fields
 
 
 def repetition(source: bytes, fields: Mapping[str, Any], before: Mapping[str, Any], trace: int) -> bytes:
     """Return the words with which a run begins of which all but the ``source`` is ``fields``."""
-    return protocol.encode("launch", source=source, **_traced(trace), **news(fields, before))
+    return protocol.encode("launch", source=source, **_traced(trace), **changed_fields(fields, before))
 
 
 def _traced(trace: int) -> dict[str, Any]:

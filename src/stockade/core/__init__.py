@@ -1,1 +1,1 @@
-"""Plain records, units and errors that every other room uses."""
+"""Errors, units, records and the launch: plain modules that every other room uses."""

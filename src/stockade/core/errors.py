@@ -1,8 +1,8 @@
-"""The errors a caller can meet. A sandbox that failed is never reported as code that failed."""
+"""The errors that a caller can meet. A failed sandbox is never reported as failed code."""
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # loaded with the face itself: when its files are gone, this is what says so
+TYPE_CHECKING = False  # this module loads with the public face, so that it can report when stockade's files are gone
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
@@ -12,36 +12,36 @@ class StockadeError(Exception):
     """Base of every error that stockade raises on purpose."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the error as JSON-compatible data: at least ``error`` (its class) and ``message``."""
+        """Return the error as JSON-compatible data: at least ``error`` (the class) and ``message``."""
         return {"error": type(self).__name__, "message": str(self)}
 
 
 class FieldProblem:
-    """One mistake in a policy: where, with which value, and why; ``origin`` is who set it, where several may have."""
+    """One mistake in a policy: the field, its value and the reason. ``origin`` is the layer that set the value."""
 
     def __init__(self, field: str, value: str, reason: str, origin: str = "") -> None:
         self.field, self.value, self.reason, self.origin = field, value, reason, origin
 
     def __eq__(self, other: object) -> bool:
-        """Return whether both are the same mistake."""
+        """Return whether both describe the same mistake."""
         return vars(self) == vars(other) if isinstance(other, FieldProblem) else NotImplemented
 
     def __hash__(self) -> int:
-        """Return a number for sets."""
+        """Return the hash of all fields."""
         return hash(tuple(vars(self).values()))
 
     def __repr__(self) -> str:
-        """Return how it is made."""
+        """Return the call that makes the problem."""
         return f"FieldProblem({', '.join(map(repr, vars(self).values()))})"
 
     def __str__(self) -> str:
-        """Return ``field = value: reason``, and the origin."""
+        """Return ``field = value: reason``, with the origin in parentheses."""
         text = f"{self.field} = {self.value}: {self.reason}"
         return f"{text} ({self.origin})" if self.origin else text
 
 
 class PolicyError(StockadeError):
-    """The policy makes no sense. ``problems`` holds every mistake that was found, not only the first."""
+    """The policy is invalid. ``problems`` holds every mistake that was found, not only the first."""
 
     def __init__(self, problems: Sequence[FieldProblem]) -> None:
         self.problems = tuple(problems)
@@ -53,18 +53,18 @@ class PolicyError(StockadeError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the one of ``known`` that was probably meant by ``name``, an empty text if none is near."""
-    import difflib  # only where something is wrong
+    """Return the name in ``known`` that is closest to ``name``; an empty text if none is close."""
+    import difflib  # imported only after a mistake
 
     return next(iter(difflib.get_close_matches(name, list(map(str, known)), n=1)), "")
 
 
 class JobError(StockadeError):
-    """What was asked to run makes no sense: no such language, an empty command, a NUL in an argument."""
+    """The job is invalid: an unknown language, an empty command, or a NUL in an argument, for example."""
 
 
 class PlanError(StockadeError):
-    """A guarantee that the policy asks for cannot be enforced here. Nothing was started.
+    """The policy asks for a guarantee that cannot be enforced here. Nothing was started.
 
     ``missing`` maps each guarantee to a sentence: what is missing, and what to install or loosen.
     """
@@ -81,7 +81,7 @@ class PlanError(StockadeError):
 
 
 class BackendUnavailable(StockadeError):
-    """The backend cannot be used on this host at all; the message says what to install or enable."""
+    """The backend cannot be used on this host at all. The message says what to install or enable."""
 
 
 class SetupError(StockadeError):
@@ -93,9 +93,9 @@ class ProtocolError(StockadeError):
 
 
 class CommitError(StockadeError):
-    """Changes could not be brought into the project; nothing of it was changed.
+    """The changes of a run could not be committed, and the project is unchanged.
 
-    ``conflicts`` has a path and a reason for each.
+    Each of ``conflicts`` has a path and a reason.
     """
 
     def __init__(self, conflicts: Sequence[Any]) -> None:

@@ -1,4 +1,4 @@
-"""A dictionary that cannot change: picklable and JSON-ready, unlike ``types.MappingProxyType``."""
+"""An immutable dictionary that can be pickled and written as JSON, unlike ``types.MappingProxyType``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _V = TypeVar("_V")
 
 
 class FrozenDict(dict[_K, _V]):
-    """A ``dict`` whose methods that would change it raise ``TypeError``."""
+    """A ``dict`` whose mutating methods raise ``TypeError``."""
 
     def _refuse(self, *_args: Any, **_kwargs: Any) -> NoReturn:
         raise TypeError("this mapping is frozen")
@@ -18,9 +18,9 @@ class FrozenDict(dict[_K, _V]):
     clear = pop = popitem = setdefault = update = _refuse
 
     def __reduce__(self) -> Any:
-        """Pickle as a call, since item-by-item loading would meet the refusal."""
+        """Pickle as a constructor call, because loading item by item would call a refused method."""
         return type(self), (dict(self),)
 
     def __deepcopy__(self, memo: Any) -> FrozenDict[_K, _V]:
-        """Return itself: its keys and values are plain immutable data."""
+        """Return itself: keys and values are plain immutable data."""
         return self

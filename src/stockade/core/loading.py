@@ -1,8 +1,7 @@
-"""Imports of parts of stockade when a caller first needs them: safe beside threads that fork, and clear when the files
-are gone.
+"""Late imports of stockade's own modules: safe beside threads that fork, with a clear error if the files are gone.
 
-A module that one thread is importing while another one forks stays half imported in the child, and its lock stays
-taken there. So every late import holds the gate, and a fork waits for the gate.
+If one thread forks while another imports a module, the module stays half imported in the child and its lock stays
+taken there. So every late import holds one lock, the gate, and a fork waits for the gate.
 """
 
 from __future__ import annotations
@@ -20,25 +19,25 @@ if TYPE_CHECKING:
     from typing import Any
 
 _FORK_WAITS_SECONDS = 10.0
-"""Past this a fork goes on: the import may itself wait for a module that the forking thread is importing."""
+"""A fork waits no longer than this: the import may itself wait for a module that the forking thread is importing."""
 _FOLDER = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib is slow to import
 
 
 class Loading:
-    """The gate, as a context manager around late imports. Raises ``SetupError`` where stockade's own files are gone."""
+    """The gate: a context manager around late imports. Raises ``SetupError`` if stockade's own files are gone."""
 
     def __init__(self) -> None:
         self._lock = _thread.RLock()
         self._held: dict[int, bool] = {}
 
     def __enter__(self) -> None:
-        """Take the gate."""
+        """Acquire the gate."""
         self._lock.acquire()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Let go of the gate."""
+        """Release the gate."""
         self._lock.release()
         missing = error.name if isinstance(error, ImportError) else None
         if missing is not None and missing.partition(".")[0] == "stockade":
@@ -51,16 +50,16 @@ class Loading:
             ) from error
 
     def before_fork(self) -> None:
-        """Wait for the imports of other threads."""
+        """Wait for the imports of other threads to finish."""
         self._held[_thread.get_ident()] = self._lock.acquire(timeout=_FORK_WAITS_SECONDS)
 
     def after_fork_in_parent(self) -> None:
-        """Let them go on."""
+        """Let the imports of other threads continue."""
         if self._held.pop(_thread.get_ident(), False):
             self._lock.release()
 
     def after_fork_in_child(self) -> None:
-        """Let go of the gate, or make a new one if a thread that is not here holds it."""
+        """Release the gate, or make a new one if a thread of the parent holds it."""
         held = self._held.pop(_thread.get_ident(), False)
         self._held.clear()
         if held:
@@ -70,7 +69,7 @@ class Loading:
 
 
 def removed(step: str) -> Exception:
-    """Return the error of a ``step`` that needs a file of stockade's own, which is not there any more."""
+    """Return the error for a ``step`` that needs one of stockade's own files, which is gone."""
     return SetupError(
         f"{step}: stockade's files in {_FOLDER} were removed or replaced while this process runs; install stockade "
         f"again and restart the process"
@@ -86,11 +85,11 @@ os.register_at_fork(
 
 
 def load(place: str) -> Any:
-    """Return what ``place`` names, ``module:attribute`` or ``module``; import the module if need be."""
+    """Return the object that ``place`` names as ``module:attribute`` or ``module``; import the module if needed."""
     module, _, attribute = place.partition(":")
     with loading:
         found = sys.modules.get(module)
-        if found is None:  # or no descriptor need be free
+        if found is None:  # a loaded module needs no import, so no free descriptor either
             from importlib import import_module
 
             found = import_module(module)

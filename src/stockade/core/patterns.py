@@ -1,7 +1,7 @@
-"""Patterns on paths, matched in time that no name can blow up: no backtracking beyond one star.
+"""Patterns on paths, matched in bounded time for any name: the matcher backtracks to the last star only.
 
-``*`` and ``?`` stand for what is in one name, ``[a-z]`` and ``[!a-z]`` for one letter of it, and ``**`` as a whole part
-for any number of folders, none included. A pattern without a slash is about the top of the workspace only.
+``*`` and ``?`` match within one name, and ``[a-z]`` and ``[!a-z]`` match one letter of it. ``**`` as a whole part
+matches any number of folders, including none. A pattern without a slash matches only at the top of the workspace.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ _MOST_PARTS = 64
 
 
 def problem(pattern: str) -> str:
-    """Return what is wrong with ``pattern``, an empty text if nothing is."""
+    """Return the reason why ``pattern`` is invalid; an empty text if it is valid."""
     parts = pattern.split("/")
     if not pattern or "\0" in pattern or pattern.startswith("/"):
         return "a pattern is relative to the workspace, such as '*.png' or 'out/**'"
@@ -41,7 +41,7 @@ def _part_matches(name: str, pattern: str) -> bool:
 def _match(items, wanted, is_star, fits) -> bool:  # type: ignore[no-untyped-def]
     """Match a sequence against a pattern in which a star stands for any number of items.
 
-    Only the last star is ever tried again, so the time is at most the product of the two lengths.
+    Only the last star is tried again, so the time is at most the product of the two lengths.
     """
     at = here = 0
     star = again = -1
@@ -61,7 +61,7 @@ def _match(items, wanted, is_star, fits) -> bool:  # type: ignore[no-untyped-def
 
 
 def _letters(pattern: str) -> list[str]:
-    """Take a pattern apart: single letters, and bracketed sets as one; a bracket that is not closed is a letter."""
+    """Split a pattern into letters and bracketed sets. A bracket that is never closed is a letter."""
     found, at = [], 0
     while at < len(pattern):
         end = pattern.find("]", at + 3 if pattern[at + 1 : at + 2] == "!" else at + 2) if pattern[at] == "[" else -1

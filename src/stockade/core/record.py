@@ -1,6 +1,6 @@
-"""Frozen records for the modules that must start in milliseconds: ``dataclasses`` alone would cost ten.
+"""Frozen records for the modules that must start in milliseconds: importing ``dataclasses`` alone takes ten.
 
-``class Point(Record): x: int; y: int = 0`` takes its fields as keywords, compares and prints by value.
+``class Point(Record): x: int; y: int = 0`` takes its fields as keywords, and compares and prints by value.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ else:
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 class Record:
-    """Base of records; fields are the annotations of the class, defaults its attributes."""
+    """Base class of records. The annotations of a class are its fields, and its attributes are their defaults."""
 
     _fields: tuple[str, ...] = ()
     _names: frozenset[str] = frozenset()
 
     def __init_subclass__(cls) -> None:
-        """Collect the fields, a base record's first."""
+        """Collect the fields, those of a base record first."""
         cls._fields = (*cls._fields, *vars(cls).get("__annotations__", ()))
         cls._names = frozenset(cls._fields)
 
@@ -37,7 +37,7 @@ class Record:
             raise TypeError(f"{type(self).__name__} has no {', '.join(values)}")
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Refuse: a record does not change."""
+        """Refuse every assignment: a record is immutable."""
         raise AttributeError(f"{type(self).__name__} is frozen")
 
     def __eq__(self, other: object) -> bool:
@@ -45,15 +45,15 @@ class Record:
         return type(other) is type(self) and self.as_dict() == other.as_dict()
 
     def __hash__(self) -> int:
-        """Hash by fields, where all of them can be hashed."""
+        """Hash by type and fields; every field must be hashable."""
         return hash((type(self), *self.as_dict().values()))
 
     def __repr__(self) -> str:
-        """Return the call that makes it."""
+        """Return the call that makes the record."""
         return f"{type(self).__name__}({', '.join(f'{key}={value!r}' for key, value in self.as_dict().items())})"
 
     def adding(self, **values: Any) -> Self:
-        """Return the same with other values for some fields; raises ``TypeError`` on a name that is none of them."""
+        """Return a copy with other values for some fields. Raises ``TypeError`` for a name that is not a field."""
         if not self._names.issuperset(values):
             raise TypeError(f"{type(self).__name__} has no {', '.join(values.keys() - self._names)}")
         other = object.__new__(type(self))

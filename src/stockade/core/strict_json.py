@@ -1,4 +1,4 @@
-"""JSON as every reader takes it: the one function by which this package writes it."""
+"""JSON that every reader accepts. The package writes all its JSON with the one function here."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _ESCAPES = re.compile(r"\\\\|\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|(\\ud[89a
 
 
 def dumps(data: Any, *, indent: int | None = None, compact: bool = False, sort_keys: bool = False) -> str:
-    """Return ``data`` as JSON in plain ASCII. Raises ``ValueError`` for infinities and for what is not a number.
+    """Return ``data`` as JSON in plain ASCII. Raises ``ValueError`` for infinities and NaN.
 
-    Half of a surrogate pair is no character, and strict readers refuse it: U+FFFD takes its place.
+    Strict readers refuse half of a surrogate pair, because it is not a character. U+FFFD replaces it.
     """
     separators = (",", ":") if compact else None
     text = json.dumps(data, allow_nan=False, indent=indent, separators=separators, sort_keys=sort_keys)

@@ -1,15 +1,15 @@
-"""Text of a stream whose middle was left out: the cut is between two characters."""
+"""Text of a stream whose middle was left out, cut between two characters."""
 
 from __future__ import annotations
 
 _LONGEST = 4
-"""Bytes of the longest character in UTF-8."""
+"""The most bytes that a character takes in UTF-8."""
 
 
 def joined(head: bytes, tail: bytes, omitted: int) -> str:
-    """Return head and tail as text with a mark between them that tells how many bytes are missing.
+    """Return head and tail as text, with a mark between them that shows how many bytes are missing.
 
-    A character that the cut has split is left out as well, and counted.
+    A character that the cut has split is left out as well, and its bytes are counted as missing.
     """
     end, begin = whole_end(head), whole_begin(tail)
     missing = omitted + len(head) - end + begin
@@ -18,15 +18,15 @@ def joined(head: bytes, tail: bytes, omitted: int) -> str:
 
 
 def whole_head(head: bytes) -> str:
-    """Return the beginning of a stream as text, without the part of a character at its end."""
+    """Return the head of a stream as text, without a partial character at its end."""
     return head[: whole_end(head)].decode("utf-8", "replace")
 
 
 def whole_end(data: bytes) -> int:
-    """Return where the last whole character ends, if the last one is the beginning of one."""
+    """Return the end of the last whole character. A partial character may follow it."""
     for back in range(1, min(_LONGEST, len(data) + 1)):
         begin = data[-back]
-        if 0xC2 <= begin <= 0xF4:  # the first byte of a character: it tells the length
+        if 0xC2 <= begin <= 0xF4:  # the first byte of a character encodes its length
             length = 2 if begin < 0xE0 else 3 if begin < 0xF0 else 4
             return len(data) - back if length > back else len(data)
         if not 0x80 <= begin < 0xC0:
@@ -35,7 +35,7 @@ def whole_end(data: bytes) -> int:
 
 
 def whole_begin(data: bytes) -> int:
-    """Return where the first whole character begins, if the data begins in the middle of one."""
+    """Return the start of the first whole character. The rest of a split character may come before it."""
     at = 0
     while at < min(_LONGEST - 1, len(data)) and 0x80 <= data[at] < 0xC0:
         at += 1

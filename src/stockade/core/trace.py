@@ -1,6 +1,7 @@
-"""Where one run's time goes: steps that caller, warden, guest and keeper note as they come to them, for runs that are
-traced. What takes a word to another process is noted before that is sent, so a step never seems to come before its
-cause. All clocks are one: CLOCK_MONOTONIC is the same for every process of a machine.
+"""Time stamps of one traced run: caller, warden, guest and worker note each step that they reach.
+
+A process notes a step before it sends the message that causes the next one, so no step seems to precede its cause. All
+processes share one clock: CLOCK_MONOTONIC is the same everywhere on a machine.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     Note = tuple[int, str, int]
-    """Number of the run, step, nanoseconds."""
+    """The number of the run, the step, and the time in nanoseconds."""
 
 CALLED, PLANNED, SENT = "called", "planned", "sent"
 READ, TAKEN, HANDED_OVER = "read", "taken", "handed over"
@@ -25,42 +26,42 @@ RELEASED, REAPED, EMPTY, SET_UP = "released", "reaped", "empty", "set up"
 STEPS = {
     CALLED: ("caller", "the public function is called"),
     PLANNED: ("caller", "the job is a launch: plan, files, limits"),
-    SENT: ("caller", "the launch is encoded, and sent to the warden"),
+    SENT: ("caller", "the launch is encoded and sent to the warden"),
     READ: ("warden", "the launch is read"),
-    TAKEN: ("warden", "a place for the guest is there"),
-    HANDED_OVER: ("warden", "counters run, limits are set; the guest is sent its launch"),
+    TAKEN: ("warden", "a worker or an instance is assigned"),
+    HANDED_OVER: ("warden", "counters run, limits are set; the launch is sent to the guest"),
     WOKEN: ("guest", "the launch is read"),
-    APPLIED: ("guest", "its files lie there, its limits hold"),
+    APPLIED: ("guest", "its files are written, its limits hold"),
     SEALED: ("guest", "other descriptors are closed, the filter holds"),
     BEGUN: ("guest", "arguments, environment and modules are those of a fresh interpreter"),
     ENDED: ("guest", "the source was read, compiled and run"),
-    COMPLETED: ("guest", "exit handlers are through, streams flushed; the end is announced"),
-    STARTED: ("warden", "it is known that the code runs; beside the guest, nobody waits for it"),
-    COMPLETION_SEEN: ("warden", "the end is announced; the guest is killed"),
-    ALONE: ("warden", "its group was asked: there is no other process to wait for"),
+    COMPLETED: ("guest", "exit handlers have run, streams are flushed; the completion marker is written"),
+    STARTED: ("warden", "the warden knows that the code runs; this overlaps with the guest"),
+    COMPLETION_SEEN: ("warden", "the completion marker is read; the guest is killed"),
+    ALONE: ("warden", "the control group was read: no other process is left to wait for"),
     ANSWERED: ("warden", "pipes, counters and limits are read; the answer is sent"),
     RECEIVED: ("caller", "the answer is read"),
     RETURNED: ("caller", "the result is made and returned"),
-    RELEASED: ("warden", "the place is given back, and the next guest is asked for"),
+    RELEASED: ("warden", "the worker is released and asked for the next guest"),
     REAPED: ("worker", "nothing of the guest is left"),
-    EMPTY: ("warden", "that is known"),
-    SET_UP: ("warden", "the next guest is there, and furnished"),
+    EMPTY: ("warden", "the warden knows that nothing of the guest is left"),
+    SET_UP: ("warden", "the next guest exists and is set up"),
 }
-"""Each step: whose it is, and what is done by then since the step before it. In the order of a warm run."""
+"""For each step: the process that notes it, and what was done since the step before. In the order of a warm run."""
 _GUESTS = frozenset(step for step, (process, _) in STEPS.items() if process == "guest")
 
 notes: list[Note] = []
-"""What this process has noted, or was told by others, and not yet handed on."""
+"""The steps that this process noted or received and has not passed on yet."""
 
 
 def note(number: int, step: str, at: int | None = None) -> None:
-    """Note that run ``number`` has come to ``step``, now or ``at`` its time; 0 is a run that is not traced."""
+    """Note that run ``number`` reached ``step``, now or at the time ``at``. Number 0 is a run without a trace."""
     if number:
         notes.append((number, step, monotonic_ns() if at is None else at))
 
 
 def take() -> list[Note]:
-    """Return what was noted, and forget it."""
+    """Return the noted steps, and forget them."""
     taken = notes[:]
     notes.clear()
     return taken
@@ -72,7 +73,7 @@ def encode_notes(taken: Iterable[Note]) -> str:
 
 
 def reported_notes(number: int, reported: Any) -> list[Note]:
-    """Return what the guest of run ``number`` claims to have noted: its own word, like all that it reports."""
+    """Return the steps that the guest of run ``number`` claims to have noted: untrusted, as all its reports."""
     if not isinstance(reported, list):
         return []
     pairs = (each for each in reported if isinstance(each, list) and len(each) == 2)

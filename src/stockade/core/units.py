@@ -1,4 +1,4 @@
-"""Sizes, durations and counts: the forms a person writes, as numbers. Nonsense gets a ``ValueError``."""
+"""Sizes, durations and counts, as a person writes them, parsed to numbers. Invalid input raises ``ValueError``."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def parse_count(value: Any) -> int | Literal["unlimited"]:
 
 
 def parse_operations(value: Any) -> int | Literal["unlimited"]:
-    """Return ``value`` (an int, ``"1000000"``, ``"unlimited"``) as a count of lines and turns of loops."""
+    """Return ``value`` (an int, ``"1000000"``, ``"unlimited"``) as a count of lines and loop turns."""
     if value == UNLIMITED:
         return UNLIMITED
     number = _parse(value, {"": 1}, "a whole number such as 1000000, or 'unlimited'")
@@ -66,7 +66,7 @@ def parse_cores(value: Any) -> float | Literal["unlimited"]:
 
 
 def format_size(size: float) -> str:
-    """Return ``size`` bytes the way a person writes it, exact where a binary unit divides it."""
+    """Return ``size`` bytes as a person writes it: exact if a binary unit divides it, otherwise rounded."""
     for unit in ("TiB", "GiB", "MiB", "KiB"):
         factor = _SIZE_UNITS[unit.upper()]
         if size >= factor:
@@ -88,7 +88,7 @@ def _parse(value: Any, units: dict[str, Any], expected: str) -> float:
         factor = units[match[2].upper()]
         number = float(match[1]) * factor if "." in match[1] else int(match[1]) * factor
         if isinstance(factor, int) and factor > 1:
-            number = int(number)  # of 1.1 MiB, the last fraction of a byte
+            number = int(number)  # drop the fraction of a byte that 1.1 MiB has
     if isinstance(number, float) and not math.isfinite(number):
         raise ValueError("must be a finite number")
     if number < 0:
