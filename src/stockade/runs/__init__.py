@@ -1,1 +1,1 @@
-"""One run as data: its job, its events, its limit states and its verdict."""
+"""One run as data: its job, events, limit states and verdict."""

@@ -1,8 +1,7 @@
-"""What happens in a run, as it happens.
+"""The events of a run, reported while it happens.
 
-The order: ``Started`` first, if the program was executed at all; ``Output`` of each stream in the order of ``at``;
-``Finished`` last, exactly once. Between the two streams, and between output and the rest, the order is that in which
-the warden saw them.
+``Started`` comes first, if the program was executed at all. ``Output`` of each stream comes in the order of ``at``, and
+``Finished`` comes last, exactly once. All other order is that in which the warden saw the events.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ from stockade.runs.result import Result
 
 @dataclass(frozen=True)
 class Started:
-    """The program was executed; the clock runs."""
+    """The program was executed, and the clock runs."""
 
 
 @dataclass(frozen=True)
 class Output:
-    """A piece of standard output (``stream`` 1) or standard error (2), beginning at byte ``at`` of it.
+    """A piece of standard output (``stream`` 1) or standard error (2), which begins at byte ``at`` of the stream.
 
-    A piece that begins past the end of the one before tells how much was left out in between.
+    If ``at`` lies past the end of the piece before, the bytes in between were left out.
     """
 
     stream: Literal[1, 2]
@@ -34,13 +33,13 @@ class Output:
 
 @dataclass(frozen=True)
 class UsageReport:
-    """What the run has used up to now. Seconds and bytes; ``None`` where nothing counts it."""
+    """What the run has used so far, in seconds and bytes; ``None`` where nothing counts it."""
 
     cpu_seconds: float
     wall_seconds: float
-    """Without the time for which it was paused."""
+    """Wall time without pauses."""
     memory: int | None
-    """What the whole tree holds now, pages of files left out."""
+    """Memory of the whole process tree now, without pages of files."""
     processes: int | None
     """Tasks (processes and threads) now."""
     output: int
@@ -49,10 +48,10 @@ class UsageReport:
 
 @dataclass(frozen=True)
 class LimitReached:
-    """A limit is ``near`` (four fifths used) or ``met``, each told once. ``used`` and ``figure`` are in the limit's own
-    unit: seconds, bytes, tasks.
+    """A limit is ``near`` (four fifths used) or ``met``; each is reported once.
 
-    ``soft`` is told of memory past its soft limit, which is then the ``figure``; it ends nothing.
+    ``used`` and ``figure`` are in the limit's own unit: seconds, bytes or tasks. The state ``soft`` means that memory
+    passed its soft limit, which is then the ``figure``; the run continues.
     """
 
     guarantee: Guarantee
@@ -62,17 +61,17 @@ class LimitReached:
 
     @property
     def is_warning(self) -> bool:
-        """Whether the limit itself is not met yet."""
+        """Whether the event only warns: the limit itself is not met yet."""
         return self.state != "met"
 
 
 @dataclass(frozen=True)
 class Finished:
-    """The run is over and nothing of it is left."""
+    """The run is over, and nothing of it is left."""
 
     result: Result
 
 
 Event = Started | Output | UsageReport | LimitReached | Finished
 OnWarning = Callable[[LimitReached], object]
-"""Is called with each ``LimitReached`` that is a warning."""
+"""A callback that receives each ``LimitReached`` that is a warning."""

@@ -12,80 +12,80 @@ from stockade.core.errors import JobError
 from stockade.workspace.artifacts import ArtifactLimits
 from stockade.workspace.project import Project
 
-_LONGEST_NAME, _LONGEST_PATH = 255, 3000  # NAME_MAX; PATH_MAX, with room for where it is laid
-_LONGEST_WORD = 32 * os.sysconf("SC_PAGE_SIZE")  # MAX_ARG_STRLEN, the NUL at its end included
+_LONGEST_NAME, _LONGEST_PATH = 255, 3000  # NAME_MAX; PATH_MAX, less what the workspace's own path may take
+_LONGEST_WORD = 32 * os.sysconf("SC_PAGE_SIZE")  # MAX_ARG_STRLEN, which includes the NUL at the end
 STDIN_TYPES = bytes | BinaryIO | None
 
 
 @dataclass(frozen=True)
 class Job:
-    """One thing to run. Either ``argv`` is given, or ``source`` with a ``language``."""
+    """One thing to run: either the command ``argv``, or ``source`` in a ``language``."""
 
     argv: tuple[str, ...] = ()
     source: bytes | None = None
     language: str = ""
     name: str = ""
-    """The file name that the source goes by inside the sandbox and in tracebacks."""
+    """The source's file name inside the sandbox and in tracebacks."""
     arguments: tuple[str, ...] = ()
     interpreter: str | None = None
     """An interpreter or a virtual environment to use instead of the language's default."""
     packages: str | None = None
-    """Absolute path of a folder of installed packages, of the language's own kind, to show and to import from."""
+    """Absolute path of a folder of installed packages, of the language's own kind, to show and import from."""
     stdin: bytes | BinaryIO | None = None
-    """Bytes, or an open binary file that is read as the guest takes it."""
+    """Bytes, or an open binary file that is read as the guest reads."""
     files: Mapping[str, bytes] = field(default_factory=dict)
-    """Files to lay into an empty workspace, by relative name."""
+    """Files to write into an empty workspace: relative name to content."""
     executables: frozenset[str] = frozenset()
-    """Which of ``files`` may be executed."""
+    """The names in ``files`` that may be executed."""
     inputs: tuple[str, ...] = ()
     """Files or folders of the host, below the current folder, to show read-only in an empty workspace."""
     environment: Mapping[str, str] = field(default_factory=dict)
     artifacts: tuple[str, ...] = ()
-    """Patterns of files to bring out of the workspace when the run is over."""
+    """Patterns of files to collect from the workspace after the run."""
     caps: ArtifactLimits = field(default_factory=ArtifactLimits)
-    """Bounds on what comes out."""
+    """Bounds on the collected artifacts."""
     preload: tuple[str, ...] = ()
-    """Modules that a warm interpreter has imported before the job is there."""
+    """Modules that a warm interpreter imports before the job arrives."""
     warm: bool | None = None
-    """Whether a copy of a warm interpreter must run the job, or may not; ``None`` where both will do."""
+    """Whether a warm interpreter must run the job (``True``) or must not (``False``); ``None`` permits both."""
     project: Project | None = None
-    """The folder of the host behind the workspace, as it was found just before the run."""
+    """The host folder behind the workspace, as scanned just before the run."""
 
     def mode_of(self, name: str) -> int:
         """Return the permissions of one of ``files``."""
         return 0o755 if name in self.executables else 0o644
 
     def __post_init__(self) -> None:
-        """Refuse what cannot run."""
+        """Refuse a job that cannot run."""
         if bool(self.argv) == (self.source is not None):
             raise JobError("a job is either a command or source text")
         _check_words((*self.argv, *self.arguments), self.environment)
         if not _can_be_read(self.stdin):
-            raise JobError(f"stdin: text, bytes or an open binary file are taken, not {type(self.stdin).__name__}")
+            raise JobError(f"stdin must be text, bytes or an open binary file, not {type(self.stdin).__name__}")
         for name, content in self.files.items():
             if not isinstance(content, bytes):
-                raise JobError(f"files: the content of {name!r} is text or bytes, not {type(content).__name__}")
+                raise JobError(f"files: the content of {name!r} must be text or bytes, not {type(content).__name__}")
         if self.argv and not self.argv[0]:
             raise JobError("the command is empty")
         for name in (*self.files, *self.inputs):
             _check_name(name)
         inner = next((each for each in self.files for part in _parents(each) if part in self.files), None)
         if inner is not None:
-            raise JobError(f"{inner!r}: another file has the name of the folder that this one lies in")
+            raise JobError(f"{inner!r}: another file has the name of the folder that contains this one")
 
 
 def _check_words(words: tuple[str, ...], environment: Mapping[str, str]) -> None:
     for word in (*words, *environment, *environment.values()):
         if not isinstance(word, str) or "\0" in word:
-            raise JobError(f"{word!r:.80}: arguments and environment are text without NUL bytes")
+            raise JobError(f"{word!r:.80}: arguments and environment must be text without NUL bytes")
     for name in environment:
         if not name or "=" in name:
-            raise JobError(f"environment: {name!r} is no name of a variable: it is empty or holds '='")
+            raise JobError(f"environment: {name!r} is not a variable name: it is empty or contains '='")
     for word in (*words, *map("=".join, environment.items())):
         if len(_encoded(word)) >= _LONGEST_WORD:
             raise JobError(
                 f"{word[:40]!r}...: an argument or a variable has {_LONGEST_WORD:,} bytes or more, and Linux takes "
-                "fewer (execve(2), MAX_ARG_STRLEN); hand it over as a file or on standard input"
+                "fewer (execve(2), MAX_ARG_STRLEN); pass it as a file or on standard input"
             )
 
 
@@ -93,7 +93,7 @@ def _encoded(text: str) -> bytes:
     try:
         return os.fsencode(text)
     except UnicodeEncodeError as error:
-        raise JobError(f"{text!r:.80}: cannot be encoded, as names and arguments have to be: {error.reason}") from None
+        raise JobError(f"{text!r:.80}: cannot be encoded, and names and arguments must be: {error.reason}") from None
 
 
 def _check_name(name: str) -> None:
@@ -117,7 +117,7 @@ def _can_be_read(stdin: object) -> bool:
 
 @dataclass(frozen=True)
 class Command:
-    """What a language makes of a job: a command, and what it needs to be there."""
+    """The command that a language makes of a job, and what the command needs in the sandbox."""
 
     argv: tuple[str, ...]
     files: Mapping[str, bytes] = field(default_factory=dict)
@@ -125,31 +125,31 @@ class Command:
     agent: tuple[tuple[str, bytes], ...] = ()
     """Files that are the same for every job of the language: absolute path in the sandbox, and content."""
     readable: tuple[str, ...] = ()
-    """Files and folders of the host that the interpreter itself consists of."""
+    """Files and folders of the host that make up the interpreter."""
     packages: tuple[str, ...] = ()
-    """Folders of the host with packages that the caller named: shown like what the policy lets be read."""
+    """Host folders with packages that the caller named. They are shown like the paths that the policy lets be read."""
     environment: Mapping[str, str] = field(default_factory=dict)
     channel: bool = False
     """Whether the command reports a value on descriptor 3."""
     own_tasks: int = 1
-    """Tasks that the interpreter needs for itself, its main one included: what comes on top is the job's."""
+    """Tasks that the interpreter needs for itself, its main one included. All further tasks are the job's."""
     template: Template | None = None
-    """How to have the interpreter started already; ``None`` where this job needs a fresh one."""
+    """How to start a warm interpreter for the job; ``None`` if the job needs a fresh one."""
 
     @property
     def all_files(self) -> Mapping[str, bytes]:
-        """What is to be there before the command is executed: absolute path in the sandbox to content."""
+        """Every file that must exist before the command is executed: absolute path in the sandbox to content."""
         return {**self.files, **dict(self.agent)}
 
 
 @dataclass(frozen=True)
 class Template:
-    """An interpreter that waits to be copied: how it is started, as a command in a sandbox of its own."""
+    """A warm interpreter: the command that starts it, in an instance of its own."""
 
     argv: tuple[str, ...]
     shown: tuple[tuple[str, str], ...] = ()
-    """Files of the host to show, and the absolute path of each in the sandbox."""
+    """Host files to show, each with its absolute path in the sandbox."""
     files: tuple[tuple[str, bytes], ...] = ()
     """Absolute path in the sandbox, and content."""
     environment: tuple[tuple[str, str], ...] = ()
-    """Variables that it is started with and its copies are not."""
+    """Variables of the interpreter that its forks do not get."""

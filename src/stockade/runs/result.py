@@ -1,4 +1,4 @@
-"""The verdict of one run."""
+"""The result of one run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Outcome(StrEnum):
 
 
 class Met(StrEnum):
-    """Whether a limit was reached. ``UNKNOWN``: the refusal leaves no trace that could be read."""
+    """Whether a limit was reached. ``UNKNOWN`` means that the kernel's refusal leaves no trace to read."""
 
     MET = "met"
     NOT_MET = "not met"
@@ -40,32 +40,32 @@ class Met(StrEnum):
 
 @dataclass(frozen=True)
 class LimitState:
-    """Whether one limit was reached, and the counter that says so."""
+    """Whether one limit was reached, and the counter that shows it."""
 
     state: Met
     evidence: str
 
     def as_json(self) -> dict[str, str]:
-        """Return it as JSON-compatible data."""
+        """Return the state as JSON-compatible data."""
         return {"state": self.state.value, "evidence": self.evidence}
 
 
 @dataclass(frozen=True)
 class Usage:
-    """What the run used. Seconds and bytes; ``None`` where nothing counted it."""
+    """What the run used, in seconds and bytes; ``None`` where nothing counted it."""
 
     cpu_seconds: float = 0.0
     wall_seconds: float = 0.0
     peak_memory: int | None = None
     processes: int | None = None
-    """The most tasks at a time."""
+    """The most tasks at one time."""
     output: int = 0
     """Bytes written to standard output and standard error, kept or not."""
 
 
 @dataclass(frozen=True)
 class GuestError:
-    """What went wrong, as the guest's own interpreter tells it, or why the sandbox failed."""
+    """The error that the guest's own interpreter reported, or the reason why the sandbox failed."""
 
     type: str
     message: str
@@ -76,9 +76,9 @@ class GuestError:
 class Result:
     """What happened, which limit was hit, and what held each guarantee.
 
-    ``outcome``, ``limit`` and ``usage`` come from the kernel and the supervisor, a limit on operations from the guest's
-    own interpreter. ``stdout``, ``stderr``, ``exit_code``, ``value``, ``value_repr`` and ``error`` are what the guest
-    chose to say.
+    ``outcome``, ``limit`` and ``usage`` come from the kernel and the warden; only a limit on operations comes from the
+    guest's own interpreter. The guest chooses ``stdout``, ``stderr``, ``exit_code``, ``value``, ``value_repr`` and
+    ``error``.
     """
 
     outcome: Outcome
@@ -87,14 +87,14 @@ class Result:
     limit: Guarantee | None = None
     limits_met: Mapping[Guarantee, LimitState] = field(default_factory=FrozenDict)
     soft_memory: LimitState | None = None
-    """Whether the run went past ``limits.soft_memory``; ``None`` where the policy sets none, or nothing ran."""
+    """Whether the run passed ``limits.soft_memory``; ``None`` if the policy sets none, or nothing ran."""
     stdout_bytes: bytes = b""
     stderr_bytes: bytes = b""
     stdout_omitted: int = 0
     """Bytes left out between the head and the tail that were kept."""
     stderr_omitted: int = 0
     stdout_head: int = 0
-    """Where in ``stdout_bytes`` the omitted bytes would be."""
+    """The place in ``stdout_bytes`` where bytes were left out."""
     stderr_head: int = 0
     value: Any = None
     value_repr: str | None = None
@@ -103,15 +103,15 @@ class Result:
     backend: str = ""
     enforcement: Mapping[Guarantee, Enforcement] = field(default_factory=FrozenDict)
     shared: str = ""
-    """What the run had in common with other runs of its kind; empty where its interpreter was started for it alone."""
+    """What the run shared with other runs of its kind; empty if its interpreter was started for it alone."""
     denials: tuple[Denial, ...] = ()
     """System calls that the filter refused; always empty unless ``security.explain_denials`` is set."""
     denials_truncated: bool = False
-    """Whether more were refused than were counted."""
+    """Whether the filter refused more calls than were counted."""
     artifacts: Mapping[str, bytes] = field(default_factory=FrozenDict)
-    """Path in the workspace to content, of the files that ``artifacts=[...]`` asked for."""
+    """The files that ``artifacts=[...]`` asked for: path in the workspace to content."""
     artifacts_refused: tuple[Refused, ...] = ()
-    """What matched and was not brought out, with the reasons."""
+    """Files that matched a pattern but were not collected, with the reasons."""
     artifacts_error: str | None = None
     """Why files may be missing altogether."""
     artifact_modes: Mapping[str, int] = field(default_factory=FrozenDict)
@@ -119,10 +119,10 @@ class Result:
     changes: ChangeSet = field(default_factory=ChangeSet)
     """What the run changed in its project; the host has none of it until ``changes.commit()``."""
 
-    if not TYPE_CHECKING:  # or any name would pass for an attribute
+    if not TYPE_CHECKING:  # a type checker would accept any attribute name
 
         def __getattr__(self, name):
-            """Put ``limits_met`` into words."""
+            """Compute ``limits_met`` when it is first read."""
             tell = vars(self).get("_limits_met") if name == "limits_met" else None
             if tell is None:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -135,12 +135,12 @@ class Result:
 
     @property
     def ok(self) -> bool:
-        """Whether the program ran to its end and exited with 0."""
+        """Whether the program ended by itself with exit status 0."""
         return self.outcome is Outcome.COMPLETED
 
     @property
     def stdout(self) -> str:
-        """Standard output as text: bytes that are no UTF-8 replaced, an omission marked in its place."""
+        """Standard output as text, with invalid UTF-8 replaced and a mark in the place of omitted bytes."""
         return _text(self.stdout_bytes, self.stdout_head, self.stdout_omitted)
 
     @property
@@ -150,16 +150,16 @@ class Result:
 
     @property
     def stdout_truncated(self) -> bool:
-        """Whether more came on standard output than was kept."""
+        """Whether standard output had more bytes than were kept."""
         return self.stdout_omitted > 0
 
     @property
     def stderr_truncated(self) -> bool:
-        """Whether more came on standard error than was kept."""
+        """Whether standard error had more bytes than were kept."""
         return self.stderr_omitted > 0
 
     def check(self) -> Result:
-        """Return this result if it is ``ok``; raise what it amounts to otherwise.
+        """Return this result if it is ``ok``; otherwise raise the error for its outcome.
 
         Raises ``ResourceExhausted``, ``GuestFailed``, ``Cancelled`` (all with ``.result``) or ``SetupError``.
         """
@@ -175,7 +175,7 @@ class Result:
         raise GuestFailed(self.summary(), self)
 
     def summary(self) -> str:
-        """Return what happened in a sentence."""
+        """Describe the outcome in a sentence."""
         match self.outcome:
             case Outcome.COMPLETED:
                 return "completed"
@@ -248,9 +248,9 @@ _DEFAULTS = {
 
 
 def deferring(limits_met: Callable[[], Mapping[Guarantee, LimitState]], **others: Any) -> Result:
-    """Return a result whose ``limits_met`` is put into words when somebody asks for it: most callers never do.
+    """Return a result that computes ``limits_met`` when it is first read: most callers never read it.
 
-    ``others`` are the fields that differ from their defaults, and are not looked at.
+    ``others`` are the fields that differ from their defaults. They are not checked.
     """
     result = object.__new__(Result)
     vars(result).update(_DEFAULTS)

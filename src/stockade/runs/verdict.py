@@ -1,6 +1,6 @@
-"""The verdict: outcome and limits met, from what the kernel and the supervisor have read. Pure functions.
+"""The verdict: pure functions that compute outcome and limits from the readings of kernel and warden.
 
-What the guest says about itself is carried along, bounded and parsed with care, and decides nothing.
+What the guest reports about itself is bounded, parsed with care and passed on. It decides nothing.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from stockade.runs.result import GuestError, Outcome, Result, Usage, deferring
 _MOST_WORDS = 8
 _RAW_SURROGATE = re.compile("[\ud800-\udfff]")
 _DEEPEST = 1000
-"""Brackets within brackets that are followed: a caller may have set its recursion limit past what its stack holds."""
+"""The most levels of brackets that are parsed. A caller may have set a recursion limit that its stack does not hold."""
 _DEEPEST_VALUE = 100
-"""Nesting of a value that is kept: copies, pickles and JSON of a result all reach its bottom."""
+"""The most levels of a value that is kept, so that copies, pickles and JSON of a result can handle it."""
 _SHARED = (
-    "a copy of an interpreter that is kept warm: hash seed, address layout and the modules that it had imported are "
-    "those of other runs of this kind"
+    "a copy of an interpreter that is kept warm: other runs of this kind have the same hash seed, address layout and "
+    "imported modules"
 )
 _ENDING = (Guarantee.MEMORY, Guarantee.CPU_TIME, Guarantee.WALL_TIME, Guarantee.OPERATIONS)
-_PENDING = "pending: its only process was killed before the answer, and is reaped behind it"
+_PENDING = "pending: the only process was killed before the answer, and is reaped after it"
 
 
 def sandbox_failed(plan: Plan, message: str, **streams: Any) -> Result:
@@ -52,7 +52,7 @@ def sandbox_failed(plan: Plan, message: str, **streams: Any) -> Result:
 
 
 def cancelled(plan: Plan, **streams: Any) -> Result:
-    """Return the result of a run that was called off before it began."""
+    """Return the result of a run that was cancelled before it began."""
     return Result(Outcome.CANCELLED, backend=plan.backend, enforcement=plan.enforcement, **streams)
 
 
@@ -103,7 +103,7 @@ def verdict(plan: Plan, report: Report, stdout: bytes, stderr: bytes, denials: t
 
 @lru_cache(maxsize=64)
 def _while_reaped(plan: Plan) -> Mapping[Guarantee, Enforcement]:
-    """Return the receipt of a run that was answered when its only process was killed, and not reaped yet."""
+    """Return the receipt of a run whose answer was sent after its only process was killed, but before it was reaped."""
     held = plan.enforcement[Guarantee.NO_SURVIVORS]
     return FrozenDict({**plan.enforcement, Guarantee.NO_SURVIVORS: replace(held, note=_PENDING)})
 
@@ -113,8 +113,8 @@ def _starved(plan: Plan, report: Report) -> str:
     peak = format_size(report.peak_memory or 0)
     own = f"its peak was {peak} of its own limit of {format_size(limit)}" if limit else f"its peak was {peak}"
     return (
-        f"the kernel killed a process of the run for want of memory outside of the sandbox: {own}; give the control "
-        f"group of the calling process, or the host, more memory, or run less at a time"
+        f"the kernel killed a process of the run because memory ran short outside of the sandbox: {own}; give the "
+        f"control group of the calling process, or the host, more memory, or run less at a time"
     )
 
 
@@ -129,7 +129,7 @@ def _outcome(cause: str | None, limit: Guarantee | None, exit_code: int | None) 
 
 
 def _ended_by(states: LimitStates, cause: str | None, signal_number: int | None, plan: Plan) -> Guarantee | None:
-    """Return the limit that ended the run, or that no program may outlive: the guest cannot deny it."""
+    """Return the limit that ended the run, or that no program outlives. The guest cannot hide such a limit."""
     if cause in LIMITS:
         return Guarantee(cause)
     for limit in _ENDING:
@@ -141,7 +141,7 @@ def _ended_by(states: LimitStates, cause: str | None, signal_number: int | None,
 
 
 def _status(status: int | None) -> tuple[int | None, int | None]:
-    if status is None:  # the init was killed with its namespace
+    if status is None:  # init was killed together with its namespace
         return None, int(signal.SIGKILL)
     if os.WIFSIGNALED(status):
         return None, os.WTERMSIG(status)
@@ -160,7 +160,7 @@ def _streams(report: Report, stdout: bytes, stderr: bytes) -> dict[str, Any]:
 
 
 def words(report: Report) -> dict[str, Any]:
-    """Parse what came over the result channel, an object a line: untrusted, at most a mebibyte, what is odd dropped."""
+    """Parse the result channel: untrusted, at most a mebibyte, one object on each line. Malformed lines are dropped."""
     everything: dict[str, Any] = {}
     if report.channel_overflow:
         return everything
@@ -184,7 +184,7 @@ def _escaped(surrogate: re.Match[str]) -> str:
 
 
 def _decoded(text: str) -> Any:
-    """Return the JSON value of ``text``. Numbers that are none, or too long to be read, become infinite."""
+    """Return the JSON value of ``text``. Numbers that are invalid or too long become infinite."""
     try:
         return _WORDS.decode(text)
     except json.JSONDecodeError:
@@ -194,7 +194,7 @@ def _decoded(text: str) -> Any:
 
 
 def _is_plain(value: Any) -> bool:
-    """Return whether strict JSON can hold ``value``, and whoever copies it gets to its bottom."""
+    """Return whether strict JSON can hold ``value``, and its nesting is within bounds."""
     level = [value]
     for _ in range(_DEEPEST_VALUE + 1):
         level = [
@@ -217,7 +217,7 @@ def _is_plain(value: Any) -> bool:
 def _whole_number(text: str) -> float:
     try:
         return int(text)
-    except ValueError:  # more digits than the interpreter reads
+    except ValueError:  # more digits than the interpreter parses
         return math.inf
 
 
@@ -226,7 +226,7 @@ def _nests_deeper(line: bytes, most: int) -> bool:
         return False
     unquoted = b"".join(
         line.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2]
-    )  # without what stands in strings
+    )  # without the contents of strings
     steps = ((byte in b"[{") - (byte in b"]}") for byte in unquoted)
     return max(accumulate(steps), default=0) > most
 
@@ -241,7 +241,7 @@ def _guest_error(reported: Any) -> GuestError | None:
 
 
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 _WORDS = json.JSONDecoder(parse_constant=_refuse_constant)

@@ -66,7 +66,7 @@ def test_outcomes(fields, outcome, exit_code, number, limit):
 def test_kill_for_memory_outside_blames_the_sandbox(fields):
     result = judged(oom_outside=1, **fields)
     assert (result.outcome, result.limit) == (Outcome.SANDBOX_FAILED, None)
-    assert "for want of memory outside of the sandbox: its peak was 1 MiB" in result.error.message
+    assert "because memory ran short outside of the sandbox: its peak was 1 MiB" in result.error.message
 
 
 def test_a_guest_that_sends_itself_sigxfsz_hides_no_other_limit():
@@ -224,7 +224,7 @@ def test_a_count_that_is_none_or_too_low_ends_nothing(said):
 @pytest.mark.parametrize("said", [b'{"operations": -5}', b'{"operations": 9e9}', b'{"operations": 10000000000}'])
 def test_the_evidence_is_never_a_figure_of_the_guests_making(said):
     assert counted(channel=said)[2].evidence in (
-        "agent: 0 of 100 lines and loop turns", "agent: 100 of 100 lines and loop turns", "the agent said nothing",
+        "agent: 0 of 100 lines and loop turns", "agent: 100 of 100 lines and loop turns", "the agent reported nothing",
     )  # fmt: skip
 
 
