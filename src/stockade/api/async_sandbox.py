@@ -93,7 +93,7 @@ class AsyncRunner(Streaming["AsyncStream"]):
             return await self._run_once(inner, job, on_warning)
 
     async def _run_once(self, inner: Runner, job: Job, on_warning: OnWarning | None, *, final: bool = True) -> Result:
-        with inner.open_exchange(job, final=final, place=await _entered()) as (send_queue, connection):
+        with inner.open_exchange(job, final=final, slot=await _entered()) as (send_queue, connection):
             return await _held(send_queue, connection, job.stdin, on_warning)
 
     def stream_job(
@@ -104,7 +104,7 @@ class AsyncRunner(Streaming["AsyncStream"]):
 
         async def open_exchange(*, final: bool) -> OpenExchange:
             inner = await self._ready()
-            return inner.open_exchange(job, final=final, place=await _entered(), **how)
+            return inner.open_exchange(job, final=final, slot=await _entered(), **how)
 
         return AsyncStream(open_exchange, job.stdin)
 
@@ -181,22 +181,22 @@ async def _followed(
 async def _entered() -> RunSlot:
     """Wait for room for one more run, without holding up the event loop. The task has it."""
     loop, holder, there = asyncio.get_running_loop(), asyncio.current_task(), run_slots.slots
-    place = there.attempt(holder)
-    if place is None:
+    slot = there.attempt(holder)
+    if slot is None:
         called = asyncio.Event()
         call = partial(loop.call_soon_threadsafe, called.set)
         there.queue(call)
         try:
-            while place is None:
+            while slot is None:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(called.wait(), AGAIN_SECONDS)
-                place = there.attempt(holder)
-                if place is None and called.is_set():
+                slot = there.attempt(holder)
+                if slot is None and called.is_set():
                     called.clear()
                     there.queue(call, first=True)
         finally:
-            there.leave_queue(call, has_place=place is not None)
-    return place
+            there.leave_queue(call, has_slot=slot is not None)
+    return slot
 
 
 async def _held(

@@ -19,7 +19,7 @@ from stockade.client.connection import Connection
 from stockade.client.exchange import Exchange, introduction, repetition
 from stockade.client.run_slots import RunSlot
 from stockade.client.send_queue import SendQueue
-from stockade.client.sending import send_now
+from stockade.client.sockets import send_now
 from stockade.core import trace
 from stockade.core.errors import JobError
 from stockade.core.launch import Launch
@@ -58,12 +58,12 @@ class Launcher:
         interactive: bool = False,
         keep: int | None = None,
         final: bool = True,
-        place: RunSlot | None = None,
+        slot: RunSlot | None = None,
         **how: Any,
     ) -> Iterator[Opened]:
         """Open a line and a conversation about ``job``. Leaving ends the run.
 
-        ``place`` is the room for the run, taken before. ``interactive``, ``keep`` and ``final`` are for
+        ``slot`` is the room for the run, taken before. ``interactive``, ``keep`` and ``final`` are for
         ``Exchange``, ``how`` for ``introduction``."""
         silent = job.stdin is None and not interactive
         plain = silent and not how
@@ -71,7 +71,7 @@ class Launcher:
         replays = job.stdin is None or isinstance(job.stdin, bytes)
         more: Any = {"silent": silent, "interactive": interactive, "keep": keep, "final": final, "replays": replays}
         # The line first: the warden wakes up while the launch is put together.
-        with warden_process.connect(place) as connection:
+        with warden_process.connect(slot) as connection:
             plan = _for_job(self._backend, self._plan, job)
             warmed = replace(job, **self._warmth) if self._warmth and job.source is not None else job
             with prepared(self._backend, plan, warmed) as launch:

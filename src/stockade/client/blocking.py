@@ -1,4 +1,4 @@
-"""The blocking face: one run, driven by poll(2)."""
+"""The blocking driver: one run over poll(2)."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ _CHUNK = 1 << 16
 
 
 Attend = Mapping[int, Callable[[], object]]
-"""Descriptors to wait for besides the run's own, and what to call when one can be read."""
+"""Descriptors to wait for besides the run's own, each with a function to call when it becomes readable."""
 
 
 def events(
     send_queue: SendQueue, connection: Connection, stdin: bytes | BinaryIO | None, *, attend: Attend | None = None
 ) -> Generator[Event, None, None]:
-    """Hold the conversation over ``connection`` and yield what happens.
+    """Hold the exchange over ``connection`` to its end and yield its events.
 
-    Only who has something to ``attend`` to may use the ``send_queue`` meanwhile; others sleep on the socket alone.
+    Other threads may use the ``send_queue`` meanwhile only if ``attend`` holds a descriptor that wakes this one.
+    Without ``attend``, this thread sleeps on the socket alone.
     """
     source, exchange = Source(stdin), send_queue.exchange
     liveness = Liveness(connection.warden, send_queue)
@@ -38,11 +39,11 @@ def events(
                 send_queue.send_input(source.read())
             send_queue.flush()
             if exchange.wants_input and source.ready_now:
-                continue  # all of it went out, and there is more
+                continue  # the socket took all of it, and more input is ready
             waits_for_input = exchange.wants_input and source.fd is not None
             if waits_for_input or exchange.outgoing or attend:
                 yield from _wait(send_queue, connection, source if waits_for_input else None, attend or {}, liveness)
-            elif liveness.wait(connection.sock):  # nothing left to do but to listen
+            elif liveness.wait(connection.sock):  # nothing to send, so only receive
                 yield from _receive(send_queue, connection, liveness)
     finally:
         send_queue.close()
@@ -84,7 +85,7 @@ def _receive(send_queue: SendQueue, connection: Connection, liveness: Liveness) 
 
 
 class Source:
-    """Where a guest's standard input comes from: bytes, an open file, or nothing."""
+    """The source of a guest's standard input: bytes, an open file, or nothing."""
 
     def __init__(self, stdin: bytes | BinaryIO | None) -> None:
         self._file: BinaryIO | None = None
@@ -102,20 +103,20 @@ class Source:
         return self.fd is None
 
     def read(self) -> bytes | None:
-        """Return the next piece; empty at the end, ``None`` if there is nothing now."""
+        """Return the next piece of input: empty at the end, ``None`` if nothing is ready."""
         if self.fd is not None:
             try:
                 return os.read(self.fd, _CHUNK)
             except BlockingIOError:
-                return None  # somebody else's reading was faster
+                return None  # another reader of the descriptor was faster
         assert self._file is not None
         return self._file.read(_CHUNK)
 
 
 def _is_plain_stream(file: BinaryIO) -> bool:
-    """Return whether reading ``file`` may block, and gives what its descriptor gives: a pipe, a terminal, a socket.
+    """Return whether ``file`` is a pipe, a terminal or a socket: reading may block, and its descriptor has all bytes.
 
-    What was read ahead into the buffer of such a stream is not seen.
+    Bytes that the buffer of such a stream has read ahead are lost.
     """
     raw = file.raw if isinstance(file, io.BufferedReader) else file
     return isinstance(raw, io.FileIO | socket.SocketIO) and not raw.seekable()

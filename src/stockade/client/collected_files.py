@@ -1,4 +1,4 @@
-"""What a collector has found, put together from the bytes that it wrote."""
+"""The files of a run, decoded from the collector's bytes and checked again."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from stockade.workspace.artifacts import Refused, shown
 
 
 class CollectedFiles:
-    """Takes bytes and keeps what they say, within the bounds that the order has set."""
+    """Decodes the collector's records and keeps the files, within the bounds of the order."""
 
     def __init__(self, order: Collect) -> None:
         self._order = order
-        # What was asked for by pattern, and all that was changed, are bounded each by itself.
+        # Files that patterns asked for and changed files have a bound each, so together twice the bound.
         self._unpacker = collector_records.Unpacker(order.file_bytes, 2 * order.total_bytes)
-        self._left = 2 * order.names + 2  # those that are there, and those that were
+        self._left = 2 * order.names + 2  # names that exist now, and names that existed before
         self._broken = ""
         self._ended = False
         self.files: dict[str, tuple[int, bytes]] = {}
@@ -22,32 +22,32 @@ class CollectedFiles:
         self.links: dict[str, str] = {}
         self.folders: dict[str, int] = {}
         self.fresh: set[str] = set()
-        """Folders that have nothing of what lay below their names before."""
+        """New folders: everything that lay below these names before is gone."""
         self.deleted: set[str] = set()
         self.refused: list[Refused] = []
         self.error: str | None = None
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes; what is wrong with them is said in ``error`` at the end."""
+        """Take the next bytes. A fault in them is reported in ``error`` after ``close``."""
         if self._broken:
             return
         try:
             for kind, path, mode, body in self._unpacker.feed(data):
                 self._take(kind, path, mode, body)
         except (collector_records.RecordError, UnicodeDecodeError) as error:
-            self._broken = f"what the process that brings files out has sent is nonsense: {error}"
+            self._broken = f"the collector sent malformed data: {error}"
 
     def close(self, trouble: str) -> None:
-        """The collector is gone; ``trouble`` is what the warden has to say about it."""
+        """Note that the collector is gone. ``trouble`` is the warden's report of what went wrong."""
         wrong = self._broken or trouble or self.error
         if not (wrong or self._ended):
-            wrong = "the process that brings files out ended early"
+            wrong = "the collector ended early"
         self.error = wrong or None
 
     def _take(self, kind: bytes, path: bytes, mode: int, body: bytes) -> None:
         self._left -= 1
         if self._left < 0:
-            raise collector_records.RecordError("more records than names were asked for")
+            raise collector_records.RecordError("more records than the order permits")
         if kind == collector_records.END:
             self._ended = True
             self.error = body.decode() or None
@@ -60,7 +60,7 @@ class CollectedFiles:
 
     def _keep(self, kind: bytes, path: str, mode: int, body: bytes) -> None:
         if path.startswith("/") or {"", ".", ".."} & set(path.split("/")) or "\0" in path:
-            raise collector_records.RecordError(f"a path {path!r:.80}")
+            raise collector_records.RecordError(f"the path {path!r:.80} is not relative and plain")
         if kind == collector_records.FILE:
             self.files[path] = (mode, body)
         elif kind == collector_records.LINK:

@@ -1,4 +1,4 @@
-"""A socket to the warden, on which one run after another is held."""
+"""A socket to the warden, which serves one run after another."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 
 class Connection:
-    """A socket to the warden for one run. Leaving the context ends the run, unless all was said and done."""
+    """A socket to the warden for one run. Leaving the context ends the run, unless the exchange is complete."""
 
     def __init__(self, warden: WardenProcess, sock: socket.socket, remembered: Mapping[str, Any]) -> None:
-        self.place: RunSlot | None = None
-        """The room that this process has for the run."""
+        self.slot: RunSlot | None = None
+        """The run slot of this process that the run takes."""
         self.warden = warden
         self.sock = sock
         self.remembered = remembered
-        """What the warden was told of the last launch over this socket."""
+        """The fields of the last launch that was sent over this socket."""
         self.reusable = False
-        """Set by whoever held a conversation to its end: the socket can serve another run."""
+        """Whether the socket can serve another run. The driver sets it after a complete exchange."""
 
     def __enter__(self) -> Connection:
         """Return itself."""
@@ -33,9 +33,9 @@ class Connection:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Give the socket back."""
+        """Return the socket to the warden process, and release the slot."""
         try:
             self.warden.take_back(self)
         finally:
-            if self.place is not None:
-                self.place.leave()
+            if self.slot is not None:
+                self.slot.leave()

@@ -1,4 +1,4 @@
-"""One run as the caller sees it: bytes to send, bytes that came, events. No I/O here."""
+"""One run as the caller sees it: bytes to send, bytes received, events. This module does no I/O."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from stockade.warden.run.stdin import ENOUGH
 
 Translate = Callable[[Report, bytes], Report]
 Finish = Callable[[Result, Launch, "CollectedFiles | None"], Result]
-_WINDOW = ENOUGH // 2  # bytes of input on the way: the warden never stops listening, and hears what else is asked
+_WINDOW = ENOUGH // 2  # bytes of unacknowledged input: below the warden's limit, so it keeps reading other messages
 _PIECE = 1 << 16
 
 
@@ -37,11 +37,11 @@ def introduction(
     report_seconds: float | None = None,
     silent: bool = False,
 ) -> tuple[bytes, Mapping[str, Any]]:
-    """Return the words with which a run begins, and what the warden then knows for the next one over the same socket.
+    """Return the message that begins a run, and the fields that the warden then remembers for the next one.
 
-    ``before`` is what it knows already, and need not be told. ``caller`` and ``trace`` are numbers: see ``Launch``.
-    ``live`` and ``report_seconds`` are for who reads along: see ``Watch``. ``silent`` tells that nothing comes for
-    standard input.
+    ``before`` are the fields that it remembers already, which the message leaves out. ``caller`` and ``trace`` are
+    numbers: see ``Launch``. ``live`` and ``report_seconds`` are for callers that follow the run: see ``Watch``.
+    ``silent`` means that standard input stays empty.
     """
     fields = launch.as_wire() | {"caller": caller, "stdin": not silent}
     if live or report_seconds is not None:
@@ -51,7 +51,7 @@ def introduction(
 
 
 def repetition(source: bytes, fields: Mapping[str, Any], before: Mapping[str, Any], trace: int) -> bytes:
-    """Return the words with which a run begins of which all but the ``source`` is ``fields``."""
+    """Return the message that begins a run with a new ``source`` and the launch ``fields`` of an earlier run."""
     return protocol.encode("launch", source=source, **_traced(trace), **changed_fields(fields, before))
 
 
@@ -60,11 +60,11 @@ def _traced(trace: int) -> dict[str, Any]:
 
 
 class LaunchLost(Exception):
-    """The warden is gone, and nothing of the run has begun: it can be asked for once more."""
+    """The warden is gone before the run began, so the launch can be sent again."""
 
 
 class Exchange:
-    """Says what to send and takes what comes, for one run."""
+    """The protocol of one run at the caller's end: what to send, and what each message means."""
 
     def __init__(
         self,
@@ -81,13 +81,13 @@ class Exchange:
         final: bool = True,
         replays: bool = True,
     ) -> None:
-        """``outgoing`` is what has not been sent yet of the words with which the run begins (see ``introduction``).
-        ``translate`` works in what an engine says of the guest's end, ``finish`` what was brought out.
-        ``interactive`` takes standard input by ``write``; ``silent`` is for a run without any. At most
-        ``keep`` bytes of each stream are held where the launch sets no limit on output; ``None`` holds all.
-        ``trace`` is a number under which the run's steps are noted: see ``_trace``.
-        A conversation that is not ``final`` raises ``LaunchLost`` where the warden is gone and the run has not begun;
-        ``replays`` tells that its standard input can be had once more.
+        """``outgoing`` is the unsent rest of the message that begins the run (see ``introduction``).
+
+        ``translate`` merges an engine's own report, and ``finish`` adds the collected files. ``interactive`` takes
+        standard input through ``write``; ``silent`` means that there is none. ``keep`` bounds the bytes kept of each
+        stream if the launch sets no limit on output; ``None`` keeps all. ``trace`` is the number under which steps
+        are noted: see ``core.trace``. An exchange that is not ``final`` raises ``LaunchLost`` if the warden is gone
+        before the run began; ``replays`` means that its standard input can be sent again.
         """
         self._final, self._replays = final, replays
         self._unsent = bool(outgoing)
@@ -108,37 +108,37 @@ class Exchange:
         self.collected = CollectedFiles(launch.collect) if launch.collect else None
         self.cancelled = False
         self.result: Result | None = None
-        """The verdict, once it is there."""
+        """The verdict, after the end of the run."""
 
     @property
     def outgoing(self) -> bytearray:
-        """The bytes to send; the sender deletes what is sent."""
+        """The bytes to send; the sender deletes those that it has sent."""
         return self._outgoing
 
     @property
     def wants_input(self) -> bool:
-        """Whether more of the guest's standard input should be read and handed over now."""
+        """Whether the driver should read more of the guest's standard input and pass it on."""
         return self._stdin_open and not self._interactive and self._window_open
 
     @property
     def finished(self) -> bool:
-        """Whether the last message has come."""
+        """Whether the last message was received."""
         return self.result is not None
 
     @property
     def reusable(self) -> bool:
-        """Whether the run has ended by itself and all was said, so that its socket can be used again."""
+        """Whether the run ended by itself and the exchange is complete, so that its socket can be used again."""
         return self._ended_in_order and not (self.cancelled or self._outgoing)
 
     @property
     def seconds(self) -> float:
-        """How long it has lasted."""
+        """The time since the exchange began."""
         return time.monotonic() - self._begin
 
-    # -- what the caller wants -----------------------------------------------------------------------------------
+    # -- requests of the caller ----------------------------------------------------------------------------------
 
     def send_input(self, data: bytes | None) -> None:
-        """Hand over a piece of standard input; an empty one ends it, ``None`` is nothing yet."""
+        """Send a piece of standard input. An empty piece ends it, and ``None`` means that nothing is ready."""
         if self._stdin_open and data is not None:
             self._stdin_open = bool(data)
             self._sent += len(data)
@@ -147,56 +147,56 @@ class Exchange:
 
     @property
     def input_waiting(self) -> int:
-        """Bytes of standard input that were handed over or written, and that the guest is not known to have taken."""
+        """Bytes of standard input that the warden has not reported as taken by the guest."""
         return len(self._written) + self._sent - self._fed
 
     def write(self, data: bytes) -> None:
-        """Take a piece of standard input, and send it on as the guest takes what was before it."""
+        """Queue a piece of standard input. It is sent when the guest has taken the input before it."""
         if not self._interactive:
             raise JobError("standard input is not open for writing: ask for it with interactive=True")
         if self._closing:
-            raise JobError("standard input was closed; nothing can be written to it any more")
+            raise JobError("standard input was closed, so nothing more can be written to it")
         self._written += data
         self._pump()
 
     def close_input(self) -> None:
-        """End standard input behind what was written."""
+        """End standard input after everything that was written."""
         self._closing = True
         if self._interactive:
             self._pump()
 
     def ask(self, kind: Literal["signal", "pause", "resume"], **fields: int) -> None:
-        """Ask something of the warden."""
+        """Send a control request to the warden."""
         if not self.cancelled:
             self._beyond = self._asked = True
             self._outgoing += protocol.encode(kind, **fields)
 
     def ping(self) -> None:
-        """Ask the warden for an answer."""
-        if not (self.cancelled or self._outgoing):  # or it will say when it takes that
+        """Ask the warden for a sign of life."""
+        if not (self.cancelled or self._outgoing):  # reading those bytes is a sign of life as well
             self._beyond = True
             self._outgoing += protocol.encode("ping")
 
     def all_sent(self) -> None:
-        """Take notice that nothing is left to send."""
+        """Note that everything was sent."""
         self._unsent = False
 
     def cut_off(self) -> None:
-        """Take notice that nothing can be sent any more."""
+        """Note that nothing more can be sent."""
         self._unsent = self._unsent and not self._beyond
         self._outgoing.clear()
 
     def is_accepted(self, *, reset: bool) -> bool:
-        """Return whether the warden may have begun the run, now that it is gone.
+        """Return whether the warden, which is gone now, may have begun the run.
 
-        A launch is accepted when the warden has read all of it, unless it answers ``waiting``: then when it says
-        ``accepted``. ``reset`` tells that it has left something unread, by the kernel's word: that is the launch if
-        nothing else was sent.
+        A launch is accepted when the warden has read all of it. If the warden answered ``waiting``, the launch is
+        accepted at ``accepted``. ``reset`` means that the warden left bytes unread, as the kernel reports: they are the
+        launch if nothing else was sent.
         """
         return not (self._waits or self._unsent or (reset and not self._beyond))
 
     def cancel(self) -> None:
-        """Ask for the run to be ended: whoever sends shuts down that direction, and the verdict still comes."""
+        """Cancel the run: the sender shuts down its direction of the socket, and the verdict still arrives."""
         self.cancelled = True
         self._stdin_open = False
         self._written.clear()
@@ -213,11 +213,13 @@ class Exchange:
         if self._closing and not self._written:
             self.send_input(b"")
 
-    # -- what the warden says ------------------------------------------------------------------------------------
+    # -- messages of the warden ----------------------------------------------------------------------------------
 
     def feed(self, data: bytes, *, reset: bool = False, why: str = "") -> Iterator[Event]:
-        """Take bytes from the warden (none at its end) and yield what happened. ``why`` it has ended is for the
-        verdict, ``reset`` as for ``is_accepted``."""
+        """Take bytes from the warden, none at its end, and yield the events in them.
+
+        ``why`` is the reason for its end, for the verdict. ``reset`` has the meaning of ``is_accepted``.
+        """
         if not data and not self.finished:
             why = why or "the warden ended in the middle of the run"
             repeats = not (self._final or self.cancelled or self._asked or self._written or self._closing)
@@ -229,7 +231,7 @@ class Exchange:
                 if not self.finished:
                     yield from self._take(kind, fields)
         except (protocol.WireError, KeyError, TypeError, ValueError) as error:
-            raise ProtocolError(f"the warden sent nonsense: {error!r}") from error
+            raise ProtocolError(f"the warden sent malformed data: {error!r}") from error
 
     def _take(self, kind: str, fields: dict[str, Any]) -> Iterator[Event]:
         match kind:
@@ -258,7 +260,7 @@ class Exchange:
             case "refused":
                 yield from self._refused(fields["message"])
             case _:
-                raise ProtocolError(f"no such message: {kind!r}")
+                raise ProtocolError(f"the warden sent an unknown message: {kind!r}")
 
     def _collect_notes(self, report: Report, fields: Mapping[str, Any]) -> None:
         if self.trace:
@@ -267,7 +269,7 @@ class Exchange:
             _trace.notes.extend(_trace.reported_notes(self.trace, words(report).get("trace")))
 
     def _exited(self, report: Report) -> Iterator[Event]:
-        """What was kept of the end of the output comes last, and then the verdict."""
+        """Yield the kept end of the output, and then the verdict."""
         for number, count, tail in zip((1, 2), report.output, report.tails, strict=True):
             at, rest = self._streams[number].rest(count, tail)
             if rest:
@@ -288,7 +290,7 @@ class Exchange:
             self.result = cancelled(self._plan, stdout_bytes=stdout, stderr_bytes=stderr)
         else:
             self.result = sandbox_failed(self._plan, message, stdout_bytes=stdout, stderr_bytes=stderr)
-        self.result = self._finished_with(self.result, "the run did not end in order")
+        self.result = self._finished_with(self.result, "the run ended before its files were collected")
         yield Finished(self.result)
 
     def _finished_with(self, result: Result, trouble: str) -> Result:

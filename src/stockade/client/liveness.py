@@ -1,5 +1,4 @@
-"""How long a caller waits for its warden: as long as that lives and does its work, which is looked at from outside
-while nothing comes."""
+"""Checks of the warden while a caller waits for it: the caller waits only as long as the warden lives and works."""
 
 from __future__ import annotations
 
@@ -15,18 +14,18 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 0.5
 _AGAIN_SECONDS = 0.5
-"""A warden that a stop signal holds at two looks so far apart is ended."""
+"""A warden that a stop signal holds at two checks with this pause between them is killed."""
 _QUIET_SECONDS = 5.0
-"""Where nothing has come for so long the warden is asked for an answer;"""
+"""After so long without a message, the caller asks the warden for a sign of life."""
 _ANSWER_SECONDS = 30.0
-"""one that gives none in this time is ended. A host with much to do may keep it from its processor for seconds."""
+"""A warden that gives none in this time is killed. A busy host may keep it from running for seconds."""
 
 
 class Liveness:
-    """One caller's, with one run. The warden is ended where it is lost: then all who wait for it hear so."""
+    """One caller's check of its warden during one run. It kills a lost warden, so that every waiter sees its end."""
 
     def __init__(self, warden: WardenProcess, send_queue: SendQueue | None = None) -> None:
-        """``send_queue`` is where an answer can be asked for."""
+        """``send_queue`` sends the request for a sign of life."""
         self._warden = warden
         self._send_queue = send_queue
         self._kinds_seen = time.monotonic()
@@ -35,15 +34,15 @@ class Liveness:
 
     @property
     def seconds(self) -> float:
-        """How long to wait for something to come before ``look`` is called."""
+        """How long to wait for a message before a call of ``look``."""
         return _AGAIN_SECONDS if self._stopped else LOOK_SECONDS
 
     def note_message(self) -> None:
-        """Take notice that something has come."""
+        """Note that a message arrived."""
         self._kinds_seen, self._asked, self._stopped = time.monotonic(), None, False
 
     def wait(self, sock: socket.socket, events: int = select.POLLIN) -> bool:
-        """Wait until ``sock`` is ready for ``events``; return ``False`` after a look at the warden instead."""
+        """Wait until ``sock`` is ready for ``events``. If time runs out, check the warden and return ``False``."""
         poll = select.poll()
         poll.register(sock, events)
         if poll.poll(self.seconds * 1000):
@@ -52,7 +51,7 @@ class Liveness:
         return False
 
     def look(self) -> None:
-        """Look at the warden, of which nothing has come for ``seconds``, and end it if it is lost."""
+        """Check the warden after ``seconds`` without a message, and kill it if it is lost."""
         now = time.monotonic()
         if self._warden.is_stopped:
             if self._stopped:

@@ -1,7 +1,7 @@
-"""Zombies of earlier wardens: those of children, and the helpers of one that was killed.
+"""Zombies of earlier wardens: children of this process, and helpers of a warden that was killed.
 
-The kernel hands an orphan to the first process of its PID namespace, or to a subreaper above it. Where the caller is
-that process, nobody else takes notice of a warden's end.
+The kernel gives an orphan to the first process of its PID namespace, or to a subreaper above it. If the caller is that
+process, nobody else reaps the orphan.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PR_GET_CHILD_SUBREAPER = 37
 
 
 def reap(current: int | None) -> None:
-    """Reap every zombie that was a warden or one of its helpers, and no other process; ``current`` is left alone."""
+    """Reap every zombie that was a warden or one of its helpers, except ``current``. Other processes stay."""
     if not _adopts_orphans():
         return
     for pid in _children():

@@ -1,5 +1,5 @@
-"""How many runs of this process go on at a time: each takes descriptors here, and in the warden while it waits there.
-The others wait for one to end, in their order.
+"""A bound on the runs of this process at one time. A run takes descriptors here, and in the warden while it waits.
+The other runs wait in order until one ends.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from contextlib import suppress
 from stockade.core.errors import SetupError
 
 _LEAST = 4
-"""So many runs go on whatever the limits are."""
+"""At least so many runs proceed, whatever the limits are."""
 _SHARE = 8
-"""The part of the hard limit that the warden's sockets of waiting runs may take; runs themselves need the rest."""
+"""The divisor of the hard limit for the warden's sockets of waiting runs; the runs themselves need the rest."""
 _PER_RUN = 4
 """Descriptors of this process that a run takes while its socket is made."""
 AGAIN_SECONDS = 1.0
-"""A look for descriptors that others have closed is taken so often."""
+"""The interval at which a waiting run checks whether others have closed descriptors."""
 
 
 class RunSlot:
-    """Room for one run, until it leaves."""
+    """The permission for one run, until ``leave``."""
 
     def __init__(self, slots: RunSlots, holder: Hashable) -> None:
         self._slots = slots
         self._holder: Hashable | None = holder
 
     def leave(self) -> None:
-        """Give it to the next that waits."""
+        """Release the slot to the next waiting run."""
         holder, self._holder = self._holder, None
         if holder is not None:
             self._slots.leave(holder)
 
 
 class RunSlots:
-    """Counts the runs that go on, and has the others wait. Thread-safe."""
+    """Counts the runs of this process, and queues the others. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -47,36 +47,36 @@ class RunSlots:
         self._waiting: deque[Callable[[], object]] = deque()
 
     def enter(self) -> RunSlot:
-        """Return a place, as soon as there is one. The thread has it."""
+        """Wait for a slot and return it. The calling thread holds it."""
         holder = threading.get_ident()
-        place = self.attempt(holder)
-        if place is None:
+        slot = self.attempt(holder)
+        if slot is None:
             called = threading.Event()
             self.queue(called.set)
             try:
-                while place is None:
+                while slot is None:
                     if called.wait(AGAIN_SECONDS):
                         called.clear()
-                        place = self.attempt(holder)
-                        if place is None:
+                        slot = self.attempt(holder)
+                        if slot is None:
                             self.queue(called.set, first=True)
                     else:
-                        place = self.attempt(holder)
+                        slot = self.attempt(holder)
             finally:
-                self.leave_queue(called.set, has_place=place is not None)
-        return place
+                self.leave_queue(called.set, has_slot=slot is not None)
+        return slot
 
     def enter_at_once(self) -> RunSlot:
-        """Return a place for a run that takes no descriptor which is not open already."""
+        """Return a slot for a run that opens no new descriptor."""
         holder = threading.get_ident()
         with self._lock:
             self._held[holder] += 1
         return RunSlot(self, holder)
 
     def leave(self, holder: Hashable) -> None:
-        """Take a place back."""
+        """Take back a slot of ``holder``."""
         if self._owner != os.getpid():
-            return  # it is the parent's, and a thread of the parent's may have held the lock
+            return  # the slot belongs to the parent process, of which a thread may have held the lock
         with self._lock:
             self._held[holder] -= 1
             if not self._held[holder]:
@@ -84,14 +84,14 @@ class RunSlots:
         self._call_next()
 
     def attempt(self, holder: Hashable) -> RunSlot | None:
-        """Return a place if there is one. Raises ``SetupError`` where all that there are is held by who asks."""
+        """Return a slot if there is one. Raises ``SetupError`` if ``holder`` already holds all of them."""
         with self._lock:
             held = self._held.total()
             short = held and _shortage(held)
             if short and self._held[holder] == held:
                 raise SetupError(
-                    f"ask the warden for a run: {short}, and the {held} runs that go on were begun by the one that "
-                    f"asks for another, which would wait for itself; end one of them, or raise the limit on open files "
+                    f"ask the warden for a run: {short}, and the thread or task that asks began all {held} runs "
+                    f"that go on, so it would wait for itself; end one of them, or raise the limit on open files "
                     f"(ulimit -n)"
                 )
             if short:
@@ -100,32 +100,32 @@ class RunSlots:
         return RunSlot(self, holder)
 
     def queue(self, call: Callable[[], object], *, first: bool = False) -> None:
-        """Have ``call`` called, from any thread, when it is its turn; ``first`` if it was, and another was faster."""
+        """Queue ``call``, which any thread may call at its turn. ``first`` queues it again at the front."""
         with self._lock:
             if first:
                 self._waiting.appendleft(call)
             else:
                 self._waiting.append(call)
 
-    def leave_queue(self, call: Callable[[], object], *, has_place: bool) -> None:
-        """Wait no more. Whoever was called and has no place hands the call on."""
+    def leave_queue(self, call: Callable[[], object], *, has_slot: bool) -> None:
+        """Leave the queue. If ``call`` was called without success, the next one in the queue is called."""
         with self._lock:
             waits = call in self._waiting
             if waits:
                 self._waiting.remove(call)
-        if not (waits or has_place):
+        if not (waits or has_slot):
             self._call_next()
 
     def _call_next(self) -> None:
         with self._lock:
             call = self._waiting.popleft() if self._waiting else None
         if call is not None:
-            with suppress(RuntimeError):  # its event loop is closed
+            with suppress(RuntimeError):  # the event loop of the waiter is closed
                 call()
 
 
 def _shortage(held: int) -> str:
-    """Return what is too little for another run beside the ``held`` ones, an empty text if nothing is."""
+    """Return what is too scarce for another run beside ``held`` ones; an empty text if nothing is."""
     soft, hard = (
         1 << 20 if limit == resource.RLIM_INFINITY else limit for limit in resource.getrlimit(resource.RLIMIT_NOFILE)
     )
@@ -133,7 +133,7 @@ def _shortage(held: int) -> str:
     if held >= most:
         return f"under a limit of {hard} open files {most} runs go on at a time"
     if held * 32 < soft:
-        return ""  # far from it, whatever else is open
+        return ""  # far below the limit, whatever else is open
     unused = max(8, min(64, soft // 4))
     opened = os.stat("/proc/self/fd").st_size or len(os.listdir("/proc/self/fd"))  # noqa: PTH116, PTH208 - on a hot path
     return f"{opened} of {soft} descriptors are open" if opened + _PER_RUN + unused > soft else ""

@@ -1,4 +1,4 @@
-"""The sending half of a run's socket: whatever thread has something to say, all goes out whole and in order."""
+"""The sending half of a run's socket: messages of any thread are sent whole and in order."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from stockade.client.exchange import Exchange
-from stockade.client.sending import send_now
+from stockade.client.sockets import send_now
 from stockade.core import trace
 from stockade.core.errors import JobError
 from stockade.runs.events import Event
 
 
 class SendQueue:
-    """Guards the conversation and sends what it has to say, never waiting: what the socket has no room for stays, and
-    whoever waits on the socket is woken to see to it."""
+    """Guards an exchange and sends its messages without waiting. If the socket takes only a part, the queue wakes the
+    thread that waits on the socket, which sends the rest."""
 
     def __init__(self, exchange: Exchange, sock: socket.socket) -> None:
         self.exchange = exchange
@@ -27,12 +27,14 @@ class SendQueue:
         self._closed = False
         self._owner = os.getpid()
         self.wake: Callable[[], object] = lambda: None
-        """Wakes up whoever waits on the socket; called from any thread, and never once this is closed."""
+        """Wakes the waiter on the socket. Any thread may call it, but nobody calls it after ``close``."""
 
     @contextmanager
     def locked(self) -> Iterator[Exchange | None]:
-        """Hold the conversation while something is put into it, then send; ``None`` is one that is over, or the parent
-        process's."""
+        """Lock the exchange while the caller changes it, then send.
+
+        Yields ``None`` if the exchange is over or belongs to the parent process.
+        """
         if self.is_inherited:
             yield None
             return
@@ -43,40 +45,40 @@ class SendQueue:
 
     @property
     def is_inherited(self) -> bool:
-        """Whether this process was forked from the one whose run it is, and must leave the run alone."""
+        """Whether this process was forked from the owner of the run, and so must leave the run alone."""
         return self._owner != os.getpid()
 
     def check_owner(self) -> None:
-        """Raise ``JobError`` in a process that was forked meanwhile: what comes is for its parent to read."""
+        """Raise ``JobError`` in a process that was forked meanwhile: only its parent may read the messages."""
         if self.is_inherited:
             raise JobError(f"the run is process {self._owner}'s: a process forked from that one cannot follow it")
 
     def flush(self) -> bool:
-        """Send what the socket takes now; return whether something is left."""
+        """Send as much as the socket takes now; return whether something is left."""
         with self._lock:
             return self._flush()
 
     def feed(self, data: bytes, *, reset: bool = False, why: str = "") -> list[Event]:
-        """Take what came from the warden; see ``Exchange.feed``."""
+        """Take bytes from the warden; see ``Exchange.feed``."""
         with self._lock:
             return list(self.exchange.feed(data, reset=reset, why=why))
 
     def ping(self) -> None:
-        """Ask the warden for an answer."""
+        """Ask the warden for a sign of life."""
         with self._lock:
             if not self._closed:
                 self.exchange.ping()
                 self._flush()
 
     def send_input(self, data: bytes | None) -> None:
-        """Hand over a piece of standard input."""
+        """Send a piece of standard input."""
         with self._lock:
             self.exchange.send_input(data)
 
     def close(self) -> None:
-        """Say nothing more: the socket may be another run's from now on."""
+        """Send nothing more: the socket may serve another run from now on."""
         if self.is_inherited:
-            return  # a thread of the parent's may have held the lock
+            return  # a thread of the parent process may have held the lock
         with self._lock:
             self._closed = True
 
@@ -92,7 +94,7 @@ class SendQueue:
         except BlockingIOError:
             return True
         except (BrokenPipeError, ConnectionResetError):
-            self.exchange.cut_off()  # the end comes by reading
+            self.exchange.cut_off()  # the reader will see the end
         else:
             self.exchange.all_sent()
         return False
@@ -105,20 +107,20 @@ class SendQueue:
 
 
 class WakeupPipe:
-    """A descriptor that any thread can make readable (eventfd(2))."""
+    """An eventfd(2) descriptor that any thread can make readable."""
 
     def __init__(self) -> None:
         self.fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
     def ring(self) -> None:
-        """Make it readable."""
+        """Make the descriptor readable."""
         os.eventfd_write(self.fd, 1)
 
     def clear(self) -> None:
-        """Take notice."""
+        """Make the descriptor unreadable again."""
         with suppress(BlockingIOError):
             os.eventfd_read(self.fd)
 
     def close(self) -> None:
-        """Close it."""
+        """Close the descriptor."""
         os.close(self.fd)

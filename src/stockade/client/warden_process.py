@@ -1,10 +1,9 @@
-"""Starting wardens: one for each process that calls, so a caller that forks gets one of its own."""
+"""The warden process of this process: how it is started, connected to and ended. A forked caller gets its own."""
 
 from __future__ import annotations
 
 import atexit
 import errno
-import fcntl
 import os
 import select
 import signal
@@ -18,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from stockade.client import reaping, run_slots
+from stockade.client import reaping, run_slots, sockets
 from stockade.client.connection import Connection
 from stockade.client.liveness import Liveness
 from stockade.client.run_slots import RunSlot
@@ -34,13 +33,13 @@ _STOP_SECONDS = 5.0
 _START = "start the warden"
 _RETIRED_SECONDS = 0.5
 _MOMENT_SECONDS = 0.2
-"""From the end of a process's sockets to its own."""
+"""The time from the end of a process's sockets to the end of the process."""
 _GONE = (errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN)
-_IDLE = 16  # sockets kept for the next runs
+_IDLE = 16  # sockets kept for later runs
 
 
 class WardenGoneError(SetupError):
-    """The warden is gone, and a new one may do."""
+    """The warden is gone; a new one may work."""
 
 
 class WardenProcess:
@@ -50,13 +49,13 @@ class WardenProcess:
         self._lock = threading.Lock()
         self._ending = threading.Lock()
         self._ended = ""
-        """Why it was killed, if it was."""
+        """The reason why this process killed it; empty if it did not."""
         self._lost = False
         self._facts: HostFacts | None = None
         self._owner = os.getpid()
         self._idle: list[tuple[socket.socket, Mapping[str, Any]]] = []
         _check_program()
-        self._control, theirs = _pair()
+        self._control, theirs = sockets.make_pair()
         command = [_interpreter(), "-I", "-S", str(_PROGRAM), str(theirs.fileno()), str(os.getpid())]
         try:
             self._process = subprocess.Popen(
@@ -80,23 +79,25 @@ class WardenProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs, and can be spoken to."""
+        """Whether the warden runs and can be reached."""
         return not (self._ended or self._lost) and self._process.poll() is None and not self._is_hung_up()
 
     def _is_hung_up(self) -> bool:
-        """Return whether the other end of the control socket is closed: a warden that is dying can be found so before
-        it can be reaped. It says nothing on that socket after its first word."""
+        """Return whether the warden has closed the control socket, which happens before a dying warden can be reaped.
+
+        After its first message, the warden sends nothing on that socket, so a readable socket is a closed one.
+        """
         if self._facts is None:
             return False
-        return _has_ended(self._control)
+        return sockets.is_hung_up(self._control)
 
     @property
     def is_stopped(self) -> bool:
-        """Whether a stop signal holds it."""
+        """Whether a stop signal holds the warden."""
         return self._process.returncode is None and descendants.is_stopped(self.pid)
 
     def end_now(self, why: str) -> None:
-        """Kill it, and with it, by the kernel's doing, all that it started: it does not do its work any more."""
+        """Kill a warden that does not work any more. The kernel ends everything that it started."""
         with self._ending:
             if not self._ended:
                 self._ended = why
@@ -105,7 +106,7 @@ class WardenProcess:
                     self._process.wait(_STOP_SECONDS)
 
     def why_gone(self) -> str:
-        """Return why a conversation with it has ended too early."""
+        """Return the reason why an exchange with the warden ended too early."""
         if self._ended:
             return f"the warden (pid {self.pid}) did not answer: {self._ended}"
         try:
@@ -118,42 +119,42 @@ class WardenProcess:
         return f"the warden ended in the middle of the run: pid {self.pid} {how}"
 
     def facts(self) -> HostFacts:
-        """Return what the warden found on this host; waits for its first word."""
+        """Return what the warden found on this host. Waits for its first message."""
         with self._lock:
             if self._facts is None:
                 self._facts = HostFacts.from_probe(self._hello())
             return self._facts
 
     def connect(self) -> Connection:
-        """Return a line to the warden for one run; a context manager."""
+        """Return a connection to the warden for one run; a context manager."""
         return self.idle() or Connection(self, self._connect(), {})
 
     def idle(self) -> Connection | None:
-        """Return one over which there was a run before, if there is any."""
+        """Return a connection that has served an earlier run; ``None`` if there is none."""
         while True:
             try:
                 sock, remembered = self._idle.pop()
             except IndexError:
                 return None
-            if not _has_ended(sock):
+            if not sockets.is_hung_up(sock):
                 return Connection(self, sock, remembered)
             sock.close()
 
     def take_back(self, connection: Connection) -> None:
-        """Keep a line's socket for the next run, or close it."""
+        """Keep the connection's socket for the next run, or close it."""
         if self._owner != os.getpid():
-            connection.sock.close()  # the run goes on in the parent of this process
+            connection.sock.close()  # the run continues in the parent of this process
         elif connection.reusable and len(self._idle) < _IDLE:
-            if connection.sock.gettimeout() is not None:  # asyncio had it
+            if connection.sock.gettimeout() is not None:  # asyncio has used it
                 connection.sock.setblocking(True)
             self._idle.append((connection.sock, connection.remembered))
         else:
             with suppress(OSError):
-                connection.sock.shutdown(socket.SHUT_RDWR)  # a process that was forked meanwhile holds a copy
+                connection.sock.shutdown(socket.SHUT_RDWR)  # a process forked meanwhile may hold a copy
             connection.sock.close()
 
     def _connect(self) -> socket.socket:
-        ours, theirs = _pair()
+        ours, theirs = sockets.make_pair()
         liveness = Liveness(self)
         try:
             while not self._sent(theirs.fileno()):
@@ -172,11 +173,11 @@ class WardenProcess:
         try:
             socket.send_fds(self._control, [protocol.NEW_RUN], [fd], socket.MSG_DONTWAIT)
         except BlockingIOError:
-            return False  # it has many to take before
+            return False  # the socket is full of earlier requests
         return True
 
     def stop(self, seconds: float = _STOP_SECONDS) -> None:
-        """End the warden; it kills and reaps what it started, and is killed itself if it takes longer."""
+        """End the warden, which kills and reaps everything it started. Kill it if that takes more than ``seconds``."""
         self._hang_up()
         if self.is_stopped:
             self._process.kill()
@@ -187,9 +188,9 @@ class WardenProcess:
             self._process.wait()
 
     def abandon(self) -> None:
-        """Forget it without touching it: it belongs to the parent of this process."""
+        """Forget the warden without touching it, because it belongs to the parent of this process."""
         self._hang_up()
-        self._process.returncode = 0  # or the interpreter would warn about, and wait for, another's child
+        self._process.returncode = 0  # otherwise the interpreter warns about another process's child and waits for it
 
     def _hang_up(self) -> None:
         self._control.close()
@@ -215,7 +216,7 @@ class WardenProcess:
         except (OSError, protocol.WireError) as error:
             end_if_exiting()
             raise WardenGoneError(faults.explain(f"{_START}: wait for its answer", error)) from error
-        self.end_now(f"it was not there after {_START_SECONDS:.0f} s")
+        self.end_now(f"it had not answered {_START_SECONDS:.0f} s after its start")
         raise WardenGoneError(self.why_gone())
 
     def _ended_at_start(self) -> WardenGoneError:
@@ -224,7 +225,7 @@ class WardenProcess:
             return WardenGoneError(self.why_gone())
         return WardenGoneError(
             f"{_START}: {_interpreter()} -I -S {_PROGRAM} {self._how_it_ended()} before it answered; standard error of "
-            f"this process has what it said: give it what it lacked (memory, descriptors, its standard library)"
+            f"this process has its message: provide what it lacked (memory, descriptors, its standard library)"
         )
 
     def _how_it_ended(self) -> str:
@@ -234,75 +235,47 @@ class WardenProcess:
         return f"was ended by {signal.Signals(-status).name}"
 
 
-def _has_ended(sock: socket.socket) -> bool:
-    """Return whether the other end of ``sock`` is closed, where it has nothing to say now."""
-    poll = select.poll()
-    poll.register(sock, select.POLLIN)
-    return bool(poll.poll(0))
-
-
-def _pair() -> tuple[socket.socket, socket.socket]:
-    """Return two joined sockets, neither on the number of a standard stream: the warden's are laid over those.
-
-    Raises ``SetupError`` if no descriptor is free.
-    """
-    made: list[socket.socket] = []
-    pair: tuple[socket.socket, ...] = ()
-    try:
-        pair = socket.socketpair()
-        for end in pair:
-            made.append(socket.socket(fileno=fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 3)))
-    except OSError as error:
-        for end in made:
-            end.close()
-        raise SetupError(faults.explain("make a socket to the warden", error)) from error
-    finally:
-        for end in pair:
-            end.close()
-    ours, theirs = made
-    ours.setblocking(True)  # whatever the caller has made the default (socket.setdefaulttimeout)
-    return ours, theirs
-
-
 _current: WardenProcess | None = None
 _guard = threading.Lock()
 _exiting = False
 
 
 def end_if_exiting() -> None:
-    """End the calling thread without a word, if it is a daemon thread of a process that exits: its warden is gone."""
+    """End the calling thread silently if it is a daemon thread of an exiting process, whose warden is gone."""
     if _exiting and threading.current_thread().daemon:
         raise SystemExit
 
 
 def current() -> WardenProcess:
-    """Return this process's warden, started if there is none or the last one died."""
+    """Return this process's warden. Start one if there is none, or if the last one died."""
     global _current
     end_if_exiting()
     with _guard:
         if _current is not None and not _current.alive:
-            _current.stop(_RETIRED_SECONDS)  # it is dead, or ends since it cannot be spoken to
+            _current.stop(_RETIRED_SECONDS)  # dead, or about to end because it cannot be reached
             _current = None
         if _current is None:
             _current = WardenProcess()
         return _current
 
 
-def connect(place: RunSlot | None = None) -> Connection:
-    """Return a line to this process's warden for one run; to a new one if the last one turns out to be gone. ``place``
-    is the room for it, for which others wait."""
+def connect(slot: RunSlot | None = None) -> Connection:
+    """Return a connection to this process's warden for one run, or to a new warden if the last one is gone.
+
+    ``slot`` is the run slot; without it, the call waits for one.
+    """
     end_if_exiting()
-    place = place or run_slots.slots.enter()
+    slot = slot or run_slots.slots.enter()
     try:
-        found = _line()
+        found = _new_connection()
     except BaseException:
-        place.leave()
+        slot.leave()
         raise
-    found.place = place
+    found.slot = slot
     return found
 
 
-def _line() -> Connection:
+def _new_connection() -> Connection:
     try:
         return current().connect()
     except WardenGoneError:
@@ -310,16 +283,18 @@ def _line() -> Connection:
 
 
 def idle_connection() -> Connection | None:
-    """Return a line to this process's warden over which there was a run before, if there is any; its other end may be
-    gone."""
+    """Return a connection to this process's warden that has served an earlier run; ``None`` if there is none.
+
+    The warden may be gone all the same.
+    """
     found = None if _current is None else _current.idle()
     if found is not None:
-        found.place = run_slots.slots.enter_at_once()
+        found.slot = run_slots.slots.enter_at_once()
     return found
 
 
 def host_facts() -> HostFacts:
-    """Return what this host offers, found once by trying and kept for the life of the process."""
+    """Return the facts about this host, which the warden found by trying. They are kept until the process ends."""
     try:
         return current().facts()
     except WardenGoneError:
@@ -327,7 +302,7 @@ def host_facts() -> HostFacts:
 
 
 def _reap_after_fork() -> None:
-    if _current is not None:  # or a child that was forked before has had none that it could leave behind
+    if _current is not None:  # without a warden, an earlier forked child cannot have left one behind
         reaping.reap(_current.pid)
 
 
@@ -356,7 +331,7 @@ def _check_program() -> None:
 
 
 def _interpreter() -> str:
-    # The real executable: in a virtual environment it is a link, behind a version manager it is not a shim.
+    # The real executable: it is a link in a virtual environment, and a shim behind a version manager.
     executable = getattr(sys, "_base_executable", None) or sys.executable
     if not executable:
         raise SetupError("this program has no Python executable to start a warden with (sys.executable is empty)")

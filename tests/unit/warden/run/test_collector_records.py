@@ -44,7 +44,7 @@ def test_what_is_larger_than_was_asked_for_is_refused_by_its_header():
     collected = CollectedFiles(Collect(file_bytes=10, total_bytes=10))
     collected.feed(collector_records.pack(collector_records.FILE, b"a", 0, b"x" * 11)[:20])
     collected.close("")
-    assert "nonsense" in collected.error
+    assert "malformed" in collected.error
 
 
 @pytest.mark.parametrize("path", [b"/etc/x", b"../x", b"a/../b", b"a//b", b"a\0b", b""])
@@ -52,11 +52,11 @@ def test_a_path_that_leads_out_is_nonsense(path):
     collected = CollectedFiles(Collect())
     collected.feed(collector_records.pack(collector_records.FILE, path) + collector_records.pack(collector_records.END))
     collected.close("")
-    assert "nonsense" in collected.error and not collected.files
+    assert "malformed" in collected.error and not collected.files
 
 
 def test_a_collector_that_ends_early_is_said():
     collected = CollectedFiles(Collect())
     collected.feed(collector_records.pack(collector_records.FILE, b"a", 0o644, b"x"))
     collected.close("")
-    assert collected.error == "the process that brings files out ended early"
+    assert collected.error == "the collector ended early"
