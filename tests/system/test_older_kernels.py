@@ -67,6 +67,6 @@ def test_simulation_hides_named_calls():
 
 
 def test_outer_filter_refusing_filters_is_noticed():
-    code = "from stockade import _probe; print(_probe._seccomp())"
+    code = "from stockade.linux import probe; print(probe._seccomp())"
     command = [sys.executable, "-m", "tests.support.older_kernel", "seccomp", sys.executable, "-c", code]
     assert subprocess.run(command, capture_output=True, check=True, text=True).stdout == "False\n"

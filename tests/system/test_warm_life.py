@@ -297,7 +297,7 @@ def test_worker_killed_at_start_blocks_no_run() -> None:
     assert line.startswith("sandbox_failed None cold no ") and "killed while it was made" in line
 
 
-UNCOMPILED = (("languages/agents/python_start.py", "    enter_package()\n    from stockade import _trace", "    os._exit(1)\n    from stockade import _trace"),)  # fmt: skip
+UNCOMPILED = (("languages/agents/python_start.py", "    enter_package()\n    from stockade.core import trace", "    os._exit(1)\n    from stockade.core import trace"),)  # fmt: skip
 
 
 def test_compile_failure_makes_runs_cold() -> None:
