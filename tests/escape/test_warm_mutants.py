@@ -16,8 +16,8 @@ pytestmark = [pytest.mark.needs("native"), pytest.mark.needs("root")]
 
 _SECONDS = 120
 _FAILED = 1  # what pytest ends with if tests ran and one of them failed
-_KEEPER, _NETWORK, _SLOTS = "warden/warm/worker.py", "warden/warm/network.py", "warden/warm/worker_pool.py"
-_ROOM = "warden/warm/guest_mounts.py"
+_WORKER, _NETWORK, _POOL = "warden/warm/worker.py", "warden/warm/network.py", "warden/warm/worker_pool.py"
+_MOUNTS, _GUEST = "warden/warm/guest_mounts.py", "warden/warm/guest.py"
 _INTERPRETER, _AGENT = "warden/warm/interpreter.py", "languages/agents/python_zygote.py"
 PROTECTIONS: dict[str, tuple[tuple[Edit, ...], str]] = {
     "a network with traces is made anew": (
@@ -29,7 +29,7 @@ PROTECTIONS: dict[str, tuple[tuple[Edit, ...], str]] = {
         "test_warm_slots.py::test_nothing_is_left_for_the_next_run[flow label]",
     ),
     "fresh mounts for each guest": (
-        ((_ROOM, "        libc.setns(self._bare, processes.NEW_NS)\n        self._make()\n", "        if self._expected != self.usual:\n            libc.setns(self._bare, processes.NEW_NS)\n            self._make()\n"),),
+        ((_MOUNTS, "        libc.setns(self._base_namespace, processes.NEW_NS)\n        self._make()\n", "        if self._expected != self.source_name:\n            libc.setns(self._base_namespace, processes.NEW_NS)\n            self._make()\n"),),
         "test_warm_slots.py::test_nothing_is_left_for_the_next_run[file in the workspace]",
     ),
     "IPC of each guest": (
@@ -37,15 +37,15 @@ PROTECTIONS: dict[str, tuple[tuple[Edit, ...], str]] = {
         "test_warm_slots.py::test_nothing_is_left_for_the_next_run[segment]",
     ),
     "all is ended between two guests": (
-        ((_KEEPER, "        descendants.end_namespace()\n", ""), (_SLOTS, "if tasks is not None and tasks > 1:", "if False:")),
+        ((_WORKER, "        descendants.end_namespace()\n", ""), (_POOL, "if tasks is not None and tasks > 1:", "if False:")),
         "test_warm_slots.py::test_nothing_is_left_for_the_next_run[process]",
     ),
     "numbers of processes begin anew": (
-        ((_KEEPER, "        self._stage.forget_pids()\n", ""),),
+        ((_WORKER, "        self._stage.forget_pids()\n", ""),),
         "test_warm_slots.py::test_nothing_is_left_for_the_next_run[numbers of processes]",
     ),
     "descriptors are closed": (
-        ((_KEEPER, "            processes.close_all_but((*_STREAMS, *self._own))\n", ""),),
+        ((_GUEST, "            processes.close_all_but((*STREAMS, *self._own))\n", ""),),
         "test_warm_slots.py::test_a_run_holds_nothing_open_but_its_streams",
     ),
     "a network of each slot": (
@@ -61,7 +61,7 @@ PROTECTIONS: dict[str, tuple[tuple[Edit, ...], str]] = {
         "test_warm_slots.py::test_what_earlier_runs_have_spent_is_not_told",
     ),
     "a slot that holds much is replaced": (
-        ((_SLOTS, "if slot.has_residual_memory:", "if False:"),),
+        ((_POOL, "if worker.has_residual_memory:", "if False:"),),
         "test_warm_slots.py::test_memory_that_a_run_leaves_charged_is_no_other_run_s",
     ),
     "limits hold again": (

@@ -108,7 +108,7 @@ class Warm(Record):
     """Steps of the instance in which the interpreter starts."""
     argv: tuple[str, ...]
     environment: Mapping[str, str]
-    slot: bytes
+    worker: bytes
     """Steps of a worker: a fork of the zygote that becomes PID 1 of a PID namespace and runs guests one by one."""
     network: bytes
     """Steps that bring up the network of a worker's namespace."""

@@ -115,7 +115,7 @@ def warm(
         zygote=encode_steps(tuple(zygote)),
         argv=template.argv,
         environment={**environment, **dict(template.environment)},
-        slot=encode_steps((("cgroup_namespace",), ("proc_again",), ("still", MOUNT_TARGETS[0]))),
+        worker=encode_steps((("cgroup_namespace",), ("proc_again",), ("still", MOUNT_TARGETS[0]))),
         network=encode_steps(tuple(network)),
         mounts=encode_steps(tuple(mounts)),
         guest=encode_steps(tuple(guest)),

@@ -208,7 +208,7 @@ def finish(status: int) -> None:
                 trace.note(number, trace.COMPLETED)
                 agent["say"](trace.encode_notes(trace.take()))
             if agent["mark_completion"](status):
-                zygote.linger()
+                zygote.await_kill()
         os._exit(status)
 
 

@@ -171,5 +171,5 @@ if os.getpid() == first:  # a forked copy of the job may come here as well
         trace.note(number, trace.COMPLETED)
         say(trace.encode_notes(trace.take()))
     if mark_completion(status):
-        zygote.linger()
+        zygote.await_kill()
 os._exit(status)

@@ -1,1 +1,1 @@
-"""Warm interpreters: ``zygote`` and ``keeper`` run in their processes, ``stable`` and ``slot`` in the warden."""
+"""Warm runs: `zygote`, `worker` and `guest` run in processes of these names, `pool` and `worker_pool` in the warden."""

@@ -1,8 +1,7 @@
-"""The room of a slot: mounts and folders in which its guests are, one after another. It is used again only if the last
-one has left no trace in it; else it is given up as a whole, and made anew.
+"""The mounts and folders of one worker's guests. Each guest gets fresh ones; no guest sees those of another (ADR 37).
 
-To make one for each guest was a seventh of what a run costs: the kernel copies all mounts for it, and to take them down
-it waits until no processor can be looking at them any more (``namespace_unlock`` in fs/namespace.c).
+Fresh mounts have a price. The kernel copies all mounts for a guest. To take them down, it waits until no processor can
+be looking at them (``namespace_unlock`` in fs/namespace.c).
 """
 
 from __future__ import annotations
@@ -20,18 +19,20 @@ _CLOSED = -1
 
 
 class GuestMounts:
-    """The worker makes them in a mount namespace of its own, from which it then forks the guest."""
+    """Makes fresh mounts in a mount namespace of the worker; the worker then forks the guest in it."""
 
     def __init__(self, steps: Iterable[Sequence[Any]], *, uid: int, proc: int) -> None:
-        """``steps`` tell what is to be in it; ``uid`` is who may write there, 0 for who the keeper is. ``proc`` is a
-        descriptor of /proc. The namespace of mounts that this is called in stays as it is."""
+        """``steps`` say what to mount. ``uid`` owns the writable folders; 0 means the worker's uid.
+
+        ``proc`` is a descriptor of /proc. The current mount namespace stays unchanged, as the origin of all others.
+        """
         self._steps = tuple(steps)
         self._uid = uid
         self._base_namespace = os.open("self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc)
         self.scratch = self.job = self.ruleset = _CLOSED
-        """Descriptors: of the space that guests may fill, of their job's folder, and of their Landlock ruleset."""
+        """Descriptors of the guest's writable space, of its job's folder, and of its Landlock ruleset."""
         self.source_name, self.source = "", _CLOSED
-        """The file in the job's folder that is there already for each guest's source, and a descriptor of it."""
+        """The file that waits in the job's folder for the source, and a descriptor of it."""
         self._expected = ""
         self._own: list[str] = []
         self._prepared: landlock.Prepared | None = None
@@ -39,12 +40,12 @@ class GuestMounts:
 
     @property
     def descriptors(self) -> tuple[int, ...]:
-        """What a launch needs of it."""
+        """The descriptors that a launch needs."""
         open_here = (self.scratch, self.job, self.source)
         return open_here if self.source >= 0 else open_here[:-1]
 
     def expect(self, name: str) -> None:
-        """Have the file ``name`` there for the source of each of the next guests, if it is in no folder of its own."""
+        """Create the file ``name`` for the source of each later guest, unless it lies in a folder of its own."""
         self._expected = "" if "/" in name else name
 
     def renew(self) -> None:
@@ -85,7 +86,7 @@ class GuestMounts:
         mounts.tmpfs(path, size, inodes, 0o755)
         self._give(path, 0o755)
         self.job = _replaced(self.job, os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
-        libc.mount(path, path, None, mounts.MS_BIND)  # what is below it stays writable, for the sandbox alone
+        libc.mount(path, path, None, mounts.MS_BIND)  # the tmpfs below stays writable, for the sandbox's set-up only
         restricted = mounts.MS_REMOUNT | mounts.MS_BIND | mounts.MS_RDONLY | mounts.MS_NOSUID | mounts.MS_NODEV
         libc.mount(None, path, None, restricted)
         self._own.append(path)
@@ -105,7 +106,7 @@ class GuestMounts:
 
 
 def _replaced(old: int, new: int) -> int:
-    """Return ``new`` under the number of ``old``, which is closed."""
+    """Move ``new`` to the number of ``old``, which is closed thereby; return the number."""
     if old < 0:
         return new
     os.dup2(new, old, inheritable=False)

@@ -1,9 +1,9 @@
-"""What a copy of the keeper has to do to be a guest, worked out beforehand as a list of calls of the C library.
+"""The system calls by which a fork of a worker becomes a guest, prepared as a list of calls of the C library.
 
-It does the same as the steps in ``linux/steps`` and for the reasons given there; but the guests of a keeper share the
-user namespace that is made here for them (ADR 27). It is written out because each page
-that a copy writes to must be copied by the kernel first, and to run Python code writes to the page of every object that
-it touches: the steps themselves touched about twice as many pages as these calls do.
+The calls do the same as the steps in ``linux/steps``, for the reasons given there. One thing differs: the guests of a
+worker share a user namespace that is made here for them (ADR 27). The list saves time in the guest. The kernel must
+copy each page that a fork writes to, and Python code writes to the page of every object that it touches. The steps
+themselves touched about twice as many pages as these calls.
 """
 
 from __future__ import annotations
@@ -23,30 +23,32 @@ if TYPE_CHECKING:
     from stockade.warden.warm.guest_mounts import GuestMounts
 
     Call = tuple[Callable[..., int], tuple[Any, ...], str, tuple[int, ...]]
-    """A function, its arguments, what it is for, and errors that do not matter."""
+    """A function, its arguments, its purpose, and the error numbers to ignore."""
 
 _C = ctypes.CDLL(None, use_errno=True)
-_prctl = _C["prctl"]  # a function object of our own that knows no types: small numbers are passed as they are
+_prctl = _C["prctl"]  # a function object of our own without argument types, so small numbers pass without conversion
 _HARMLESS = (errno.ENOSYS, errno.EPERM)
 
 
 class GuestSetup:
-    """The calls for the guests of one keeper, and the descriptor that they may leave."""
+    """The prepared calls for the guests of one worker, and the listener that they may produce."""
 
     def __init__(self, steps: Iterable[Sequence[Any]], mounts: GuestMounts, *, uid: int, proc: int) -> None:
-        """``mounts`` is where the guests are born; ``uid`` is who they are to become, 0 for who they are; ``proc`` a
-        descriptor of a writable /proc."""
+        """``mounts`` are the guests' mounts. ``uid`` is the guests' uid; 0 means the worker's.
+
+        ``proc`` is a descriptor of a writable /proc.
+        """
         self._mounts = mounts
         self._uid = uid
         self._proc = proc
         self._calls: list[Call] = []
         self.listener = -1
-        """That of a filter that asks about refusals; -1 where there is none."""
+        """The descriptor on which a filter asks about refused calls; -1 without such a filter."""
         for name, *arguments in steps:
             getattr(self, f"_plan_{name}")(*arguments)
 
-    def carry_out(self) -> None:
-        """Do it; an ``OSError`` says what failed."""
+    def apply(self) -> None:
+        """Make all calls. An ``OSError`` names the call that failed."""
         for function, arguments, purpose, harmless in self._calls:
             if function(*arguments) < 0:
                 code = ctypes.get_errno()
@@ -79,7 +81,7 @@ class GuestSetup:
             self._add("change uid", _C.setresuid, uid, uid, uid)
         self._prctl("no new privileges", processes.PR_SET_NO_NEW_PRIVS, 1)
         for capability in range(processes.CAPABILITIES):
-            self._add("empty the bounding set", _prctl, processes.PR_CAPBSET_DROP, capability)  # takes no more of them
+            self._add("empty the bounding set", _prctl, processes.PR_CAPBSET_DROP, capability)  # has no more arguments
         self._prctl("clear ambient capabilities", processes.PR_CAP_AMBIENT, processes.PR_CAP_AMBIENT_CLEAR_ALL)
         capset = ctypes.c_long(libc.NUMBERS["capset"])
         self._add("no capability", _C.syscall, capset, processes.CAPABILITY_HEADER, processes.NO_CAPABILITIES)

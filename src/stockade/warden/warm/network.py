@@ -1,4 +1,4 @@
-"""The network namespace of a slot: used again only if no packet of an earlier run has left a trace in it."""
+"""The network namespace of a worker. The next guest gets the same one only if no packet left a trace in it."""
 
 from __future__ import annotations
 
@@ -14,30 +14,32 @@ if TYPE_CHECKING:
     from stockade.linux.stage import Stage
 
 _TRACES = ("net/snmp", "net/snmp6", "net/sockstat", "net/ip6_flowlabel")
-"""What packets and sockets leave: whatever net/netstat counts goes with something that net/snmp counts. A flow label
-stays for a minute without either (IPV6_FLOWLABEL_MGR)."""
-_LONGEST = 1 << 16
+"""Files that packets and sockets change. Every count of net/netstat comes with one of net/snmp. Flow labels need a file
+of their own: one stays for a minute without a packet or a socket (IPV6_FLOWLABEL_MGR)."""
+_MAX_BYTES = 1 << 16
 
 
 class Network:
-    """Made with the keeper, empty but for its loopback."""
+    """The worker's network namespace, new with the worker, with nothing but a loopback device."""
 
     def __init__(self, stage: Stage, steps: Sequence[Sequence[Any]]) -> None:
-        """``steps`` bring it up."""
+        """``steps`` bring the loopback up."""
         self._stage = stage
         self._steps = steps
         self._readers: list[int] = []
-        self._fill()
+        self._bring_up()
 
     def renew(self) -> None:
-        """Make it anew if anything was sent, refused or counted there since it was made: connections that linger,
-        ports, routes and counters (proc_pid_net(5)) would tell the next guest of the last one."""
+        """Make a fresh namespace if anything was sent, refused or counted in the current one.
+
+        Open connections, ports, routes and counters (proc_pid_net(5)) would tell the next guest about the last one.
+        """
         if self._read() == self._before:
             return
         libc.unshare(processes.NEW_NET)
-        self._fill()
+        self._bring_up()
 
-    def _fill(self) -> None:
+    def _bring_up(self) -> None:
         self._stage.apply(self._steps)
         for fd in self._readers:
             os.close(fd)
@@ -46,8 +48,8 @@ class Network:
             try:
                 self._readers.append(os.open(f"/proc/self/{name}", os.O_RDONLY | os.O_CLOEXEC))
             except FileNotFoundError:
-                continue  # a kernel without that protocol
+                continue  # this kernel lacks the protocol
         self._before = self._read()
 
     def _read(self) -> list[bytes]:
-        return [os.pread(fd, _LONGEST, 0) for fd in self._readers]
+        return [os.pread(fd, _MAX_BYTES, 0) for fd in self._readers]

@@ -1,4 +1,4 @@
-"""The warm interpreters of one warden: one for each kind of run, with copies that wait for the next ones."""
+"""The zygotes of one warden: one for each kind of run. Each has workers that wait for the next runs."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from stockade.core.launch import Launch
     from stockade.warden.run.run import Run
-    from stockade.warden.warm.interpreter import ZygoteOwner
+    from stockade.warden.warm.interfaces import ZygoteOwner
 
 _KINDS = 4
-"""Warm interpreters at most; the one that has not been used for the longest time makes room."""
+"""The most zygotes. A new one replaces the one that was unused for the longest time."""
 _AFTER_RUNS = 2
+"""Runs of a kind after which it gets a zygote."""
 """A kind that was wanted so often is worth an interpreter that waits."""
 _RUNS_AFTER_FAILURE = 1000
 _REMEMBERED = 256
 
 
 class ZygotePool:
-    """Decides which run is started warm, and what is kept for the next."""
+    """Decides which runs start warm, and which zygotes to keep."""
 
     def __init__(self, events: loop.Loop, owner: ZygoteOwner) -> None:
         self._loop = events
@@ -32,7 +33,7 @@ class ZygotePool:
         self._wanted: dict[bytes, int] = {}
 
     def take(self, run: Run, launch: Launch) -> bool:
-        """Have ``run`` started from a warm interpreter, now or in a moment; return whether it will be."""
+        """Start ``run`` in a worker, now or as soon as there is one; return whether that is possible."""
         key = launch.warm
         zygote = self._find(key)
         if zygote is None:
@@ -54,14 +55,14 @@ class ZygotePool:
         return zygote
 
     def _retire(self, key: bytes) -> None:
-        """End one. What has been of use will be again; what never was is left alone for long."""
+        """End a zygote. Its kind gets another one soon if any worker was ever ready, and much later if none was."""
         zygote = self._zygotes.pop(key)
         zygote.close()
         if zygote.workers.proved:
             self._wanted.pop(key, None)
 
     def shed(self) -> bool:
-        """Give back the copies that wait for a run, and interpreters that no run uses; return whether there was any."""
+        """End idle workers, and zygotes that no run uses; return whether there was any."""
         kept = [zygote.workers.shed() for zygote in self._zygotes.values()]
         idle = [key for key, zygote in self._zygotes.items() if not zygote.busy and zygote.ready]
         for key in idle:
@@ -69,14 +70,14 @@ class ZygotePool:
         return any(kept) or bool(idle)
 
     def close(self) -> None:
-        """End them all, and what runs in them."""
+        """End all zygotes, and the runs in them."""
         for zygote in self._zygotes.values():
             zygote.close()
             zygote.workers.abandon()
         self._zygotes.clear()
 
     def tick(self, now: float) -> float:
-        """Give back what has been idle for long; return when to look again."""
+        """End zygotes and workers that were idle for long; return when to check again."""
         due = float("inf")
         for key, zygote in list(self._zygotes.items()):
             due = min(due, zygote.look(now))
@@ -92,9 +93,9 @@ class ZygotePool:
             self._retire(oldest)
         if len(self._wanted) > _REMEMBERED:
             self._wanted.clear()
-        self._wanted[key] = -_RUNS_AFTER_FAILURE  # should it fail, that many runs go by before another try
+        self._wanted[key] = -_RUNS_AFTER_FAILURE  # if the zygote fails, so many runs of the kind stay cold
         try:
             zygote = self._zygotes[key] = Zygote(self._loop, self._owner, Warm.decode(key), launch)
         except (OSError, SlotError):
-            return None  # no room for it; runs go on cold
+            return None  # the host has too little left; the runs stay cold
         return zygote

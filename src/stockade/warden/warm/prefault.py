@@ -1,6 +1,7 @@
-"""The pages that every guest of a keeper writes to. A guest that is nobody's lives once, from its fork to its end, and
-the kernel tells which they are; from then on each guest gets its own copies of them as it is forked. One by one they
-cost several times as much (see ``linux/pinning``).
+"""The pages that every guest of a worker writes to. One profiling run shows which pages these are.
+
+From then on the kernel copies them together with each fork. To copy them one by one, at the first write to each, costs
+several times as much (see ``linux/pinning``).
 """
 
 from __future__ import annotations
@@ -23,18 +24,21 @@ else:
     import _signal as signal  # the ``signal`` module imports ``enum``
 
 _CONTROL, _MOST_FDS = 1, 16
-"""Which of its descriptors a guest hears its launch on, see ``Instance``; and how many come at most."""
+"""The position of the guest's control socket among its descriptors (see ``Instance``), and the most descriptors."""
 _CHUNK = 1 << 12
 _SECONDS = 2.0
-"""More than any trial takes; past that it is looked at as it is."""
+"""Deadline of a profiling run, longer than any run takes. After it, the pages written so far count."""
 
 
 class Prefault:
-    """What a keeper knows of them."""
+    """Learns these pages from one profiling run, and pins them in the worker."""
 
     def __init__(self, uid: int) -> None:
-        """``uid`` is the guests', if it is another than this process's; what is pinned counts as theirs, since to one
-        user it would soon be too much. There must be no guest yet: it could send signals to who has its uid."""
+        """``uid`` is the guests' uid, or 0 if it is the worker's own. Pinned memory is charged to ``uid``, because the
+        limit for one user would soon be too low for all workers.
+
+        There must be no guest yet, because a guest could signal a process that has its uid.
+        """
         self._ring = -1
         self._tried = False
         if uid:
@@ -42,23 +46,25 @@ class Prefault:
         try:
             self._ring = pinning.open_ring()
         except OSError:
-            pass  # then guests are only slower
+            pass  # guests are only slower without it
         finally:
             if uid:
                 os.setresuid(0, -1, -1)
 
     @property
     def unknown(self) -> bool:
-        """Whether a trial is still to be made, of which there is one."""
+        """Whether the one profiling run is still to be made."""
         return self._ring >= 0 and not self._tried
 
     def watch(self, proc: int, pid: int, live: Callable[[], object]) -> None:
-        """Have the guest ``pid`` ``live``, end it, and have the pages that it has written to copied from now on.
-        ``proc`` is a descriptor of /proc."""
+        """Let the guest ``pid`` ``live``, kill it, and pin the pages that it has written to.
+
+        ``proc`` is a descriptor of /proc.
+        """
         self._tried = True
         try:
             live()
-            os.kill(pid, signal.SIGSTOP)  # it is going to end by itself
+            os.kill(pid, signal.SIGSTOP)  # else it would end by itself before its pages are read
             runs = self._own_pages(proc, pid)
         except (OSError, protocol.WireError):
             runs = []
@@ -72,7 +78,7 @@ class Prefault:
     def _own_pages(self, proc: int, pid: int) -> list[pinning.Run]:
         fds: list[int] = []
         try:
-            for name in ("maps", "pagemap"):  # or a kernel without them (CONFIG_PROC_PAGE_MONITOR)
+            for name in ("maps", "pagemap"):  # some kernels lack them (CONFIG_PROC_PAGE_MONITOR)
                 fds.append(os.open(f"{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc))
             return pinning.own_pages(*fds)
         finally:
@@ -81,30 +87,32 @@ class Prefault:
 
 
 class ProfilingRun:
-    """The other end of a guest that nobody has asked for."""
+    """The warden's part in a run that no caller asked for, played by the worker."""
 
     def __init__(self) -> None:
-        self._ours, self.slot = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        """In the place of the keeper's way to the warden."""
-        self._way: socket.socket | None = None
+        self._ours, self.guest_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        """The guest gets ``guest_end`` instead of the worker's socket to the warden."""
+        self._control: socket.socket | None = None
 
     def live(self, source: bytes | None, channel: int) -> None:
-        """Wait until the guest is furnished, and have it run ``source`` to its end, if there is any. ``channel`` is
-        what it announces that end on."""
+        """Wait until the guest is set up, and have it run ``source``, if there is one, to its completion marker.
+
+        ``channel`` is our end of the guest's result channel.
+        """
         until = time.monotonic() + _SECONDS
         self._ours.settimeout(_SECONDS)
         _, ancillary, _, _ = self._ours.recvmsg(_CHUNK, socket.CMSG_SPACE(4 * _MOST_FDS), socket.MSG_CMSG_CLOEXEC)
         fds, received = descriptors(ancillary), b""
         for number, fd in enumerate(fds):
             if number == _CONTROL:
-                self._way = socket.socket(fileno=fd)
+                self._control = socket.socket(fileno=fd)
             else:
-                os.close(fd)  # a listener among them: nobody answers, so nobody waits for an answer
-        if self._way is None:
-            raise OSError(errno.ECHILD, "it was not furnished")
+                os.close(fd)  # even a listener: when it is closed, refused calls fail at once
+        if self._control is None:
+            raise OSError(errno.ECHILD, "the profiling run failed to set up")
         if source is None:
             return
-        self._way.sendall(protocol.source_message(source, 0))
+        self._control.sendall(protocol.source_message(source, 0))
         poll = select.poll()
         poll.register(channel, select.POLLIN)
         while protocol.COMPLETION_MARKER not in received and poll.poll(max(0.0, until - time.monotonic()) * 1000):
@@ -115,10 +123,10 @@ class ProfilingRun:
 
     def close(self) -> None:
         """Close all ends."""
-        for sock in (self._ours, self.slot, self._way):
+        for sock in (self._ours, self.guest_end, self._control):
             if sock is not None:
                 sock.close()
 
     def leave(self) -> None:
-        """Forget our end, in the guest, which has closed it."""
+        """Forget our end in the guest, where its descriptor is closed already."""
         self._ours.detach()

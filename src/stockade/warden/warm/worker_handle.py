@@ -1,4 +1,4 @@
-"""A slot whose cells are copies of a warm interpreter: its keeper takes the place of nursery and init at once."""
+"""A worker as the warden sees it: a fork of a zygote that takes the place of spawner and init at once."""
 
 from __future__ import annotations
 
@@ -25,28 +25,30 @@ else:
     import _signal as signal  # the ``signal`` module imports ``enum``
 
 _LEAST_FDS, _MOST_FDS = FDS + 2, FDS + 3
-"""Descriptors of a guest's place; see ``WorkerInstance``."""
+"""Descriptors that come with a guest; see ``WorkerInstance``."""
 _MAX_TEMPLATE_BYTES = 1 << 14
-"""Bytes that are worth it, and that any socket has room for."""
+"""The largest launch template worth sending. A socket's buffer always has space for it."""
 
 
 class WorkerHandle(CgroupSlot):
-    """The warden's side. It is made in the moment in which the warm interpreter is told to."""
+    """The warden's side of one worker. Making a handle asks the zygote for the worker."""
 
     own_tasks = 1
-    role = "the copy of a warm interpreter that makes guests"
+    role = "the worker process that forks guests"
 
     def __init__(
         self,
-        copy: Callable[[list[int], int], None],
+        fork: Callable[[list[int], int], None],
         pool: WorkerPool,
         *,
         number: int,
         uid: int | None,
         group: cgroups.Group | None,
     ) -> None:
-        """``copy`` has the warm interpreter make a copy for this slot, which is one of ``pool``. ``number`` is what the
-        interpreter's user namespace calls ``uid``; 0 where there is one uid only."""
+        """``fork`` asks the zygote for a worker that belongs to ``pool``.
+
+        ``number`` is ``uid`` as the zygote's user namespace knows it, or 0 if there is only one uid.
+        """
         self.pool = pool
         self.number = number
         self.uid = uid
@@ -57,44 +59,44 @@ class WorkerHandle(CgroupSlot):
         self._counting = False
         self.run: Run | None = None
         self._had_runs = False
-        self.traced = 0  # the number of the last run that was handed to it
+        self.traced = 0  # the trace number of the last run
         self._decoder = protocol.Decoder()
-        self._guest_ready = False  # the guest whose end is told of next
+        self._guest_ready = False  # whether the next ``exit`` message is about a guest that was ready
         self.pidfd = -1
-        """The keeper's, when it has made itself known."""
+        """The worker's, once it is known."""
         self.pid = -1
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.control.setblocking(False)  # a keeper that stands still must not hold up every run
+        self.control.setblocking(False)  # a stopped worker must not delay every run
         cgroup_fds = group.open_cgroup_fds() if group else []
         try:
-            copy([theirs.fileno(), *cgroup_fds], number)
+            fork([theirs.fileno(), *cgroup_fds], number)
         except OSError as error:
             self.control.close()
-            raise SlotError(faults.explain("ask the warm interpreter for a copy", error), error.errno) from None
+            raise SlotError(faults.explain("ask the zygote for a worker", error), error.errno) from None
         finally:
             theirs.close()
             for fd in cgroup_fds:
                 os.close(fd)
 
-    def ask(self, word: bytes, template: TemplateFields | None) -> None:
+    def ask(self, command: bytes, template: TemplateFields | None) -> None:
         """Ask the worker to fork another guest (``FORK_WARMED_UP`` or ``FORK_AT_ONCE``) when this one is gone.
 
-        ``read_messages`` returns the guest once the control socket is readable. ``template`` is the launch template
-        that the guest most likely gets.
+        ``read_messages`` yields ``set_up`` once that guest is there. ``template`` is the launch template that the guest
+        will most likely need.
         """
         if template is not None and template != self._template:
-            news = protocol.template_message(template)
-            if len(news) <= _MAX_TEMPLATE_BYTES:
-                word = protocol.SET_TEMPLATE + news + word
+            update = protocol.template_message(template)
+            if len(update) <= _MAX_TEMPLATE_BYTES:
+                command = protocol.SET_TEMPLATE + update + command
                 self._template = template
-        self._send(word)
+        self._send(command)
 
     def fits_template(self, launch: Launch) -> bool:
-        """Return whether the guest was made for launches of this form, and need be told no more than the source."""
+        """Return whether the guest knows all of ``launch`` from the launch template, except for its source."""
         return launch.repeats and launch.template == self._template
 
     def order(self, launch: Launch) -> bytes:
-        """Return what the guest is to be told of ``launch``."""
+        """Return the message that gives ``launch`` to the guest."""
         return (
             protocol.source_message(launch.source, launch.trace)
             if self.fits_template(launch)
@@ -102,7 +104,7 @@ class WorkerHandle(CgroupSlot):
         )
 
     def read_messages(self) -> Iterator[protocol.Message]:
-        """Yield what keeper and guest-to-be have to say. ``instance`` is there when the latter says ``furnished``."""
+        """Yield the messages of worker and guest. ``instance`` is set before the message ``set_up`` is yielded."""
         try:
             data, ancillary, _, _ = self.control.recvmsg(
                 1 << 12, socket.CMSG_SPACE(4 * _MOST_FDS), socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT
@@ -110,56 +112,58 @@ class WorkerHandle(CgroupSlot):
         except BlockingIOError:
             return
         except OSError as error:
-            raise SlotError(faults.explain("hear the copy of a warm interpreter", error), error.errno) from None
+            raise SlotError(faults.explain("receive from a worker", error), error.errno) from None
         if not data:
             raise SlotError("it has ended")
         fds = descriptors(ancillary)
         for kind, fields in self._decoder.feed(data):
             if kind == "born":
-                self._keep(fds)
+                self._on_born(fds)
                 continue
             if kind == "set_up":
-                self.instance = self._place(fds)
+                self.instance = self._new_instance(fds)
             elif kind == "exit" and not self._guest_ready:
-                raise SlotError("it was killed while it was made")
+                raise SlotError("the guest was killed while it was set up")
             self._guest_ready = kind == "set_up"
             yield kind, fields
 
-    def _place(self, fds: list[int]) -> Instance:
+    def _new_instance(self, fds: list[int]) -> Instance:
         if len(fds) < _LEAST_FDS:
             for fd in fds:
                 os.close(fd)
-            raise SlotError("too few descriptors are free")
-        place = WorkerInstance(-1, fds)
+            raise SlotError("the warden has too few free descriptors")
+        instance = WorkerInstance(-1, fds)
         try:
             if self.pidfd < 0:
-                self._learn_pid(os.dup(place.pidfd))
+                self._learn_pid(os.dup(instance.pidfd))
         except (OSError, SlotError):
-            place.close()
+            instance.close()
             raise
-        place.init = self.pid
-        return place
+        instance.init = self.pid
+        return instance
 
-    def _keep(self, fds: list[int]) -> None:
+    def _on_born(self, fds: list[int]) -> None:
         if self.pidfd < 0:
             self._learn_pid(fds[0] if fds else -1)
-        else:  # the keeper was faster
+        else:  # the worker's own message came first
             os.close(fds[0])
 
     def _learn_pid(self, pidfd: int) -> None:
-        """Keep the keeper's ``pidfd``, and learn its pid here, which it does not know itself (proc(5), fdinfo of a
-        pidfd)."""
+        """Keep the worker's ``pidfd``, and read its pid from it (proc(5), fdinfo of a pidfd).
+
+        The worker cannot report its pid: in its own namespace it is 1.
+        """
         if pidfd < 0:
-            raise SlotError("too few descriptors are free")
+            raise SlotError("the warden has too few free descriptors")
         self.pidfd = pidfd
         lines = files.read(f"/proc/self/fdinfo/{pidfd}").splitlines()
         self.pid = next((int(line.split()[1]) for line in lines if line.startswith("Pid:")), -1)
         if self.pid < 0:
-            raise SlotError("the copy of a warm interpreter has ended before it was looked at")
+            raise SlotError("the worker ended before the warden could read its pid")
         self._expect_answer()
 
     def arm(self, groups: Groups) -> None:
-        """Begin to count, and set these limits where others were set: a guest of the same kind had the same."""
+        """Begin to count, and set these limits if others are set; guests of one kind usually have the same."""
         if self.group is None:
             return
         if not self._counting:
@@ -173,48 +177,44 @@ class WorkerHandle(CgroupSlot):
 
     @property
     def has_residual_memory(self) -> bool:
-        """Whether what earlier runs have left charged would count for the next one: see ``Group.renew``."""
+        """Whether memory that earlier runs left charged would count for the next run: see ``Group.renew``."""
         if self.group is None or not self._had_runs:
             return False
         return self.group.left_behind(cgroups.RENEWABLE) > cgroups.RENEWABLE
 
-    def is_armed_with(self, groups: Groups) -> bool:
-        """Return whether these limits are set."""
-        return self.group is None or self._armed == groups
-
-    def reuse(self, word: bytes, template: TemplateFields | None) -> None:
-        """Let go of the guest, and ask for the next: its keeper makes it when the last process is reaped."""
+    def reuse(self, command: bytes, template: TemplateFields | None) -> None:
+        """Forget the guest, and ask for the next. The worker forks it once every process of the run is reaped."""
         self.instance, self._counting, self._had_runs = None, False, True
-        self.ask(word, template)
+        self.ask(command, template)
 
     @property
     def dead(self) -> bool:
-        """Whether the keeper has ended."""
+        """Whether the worker has ended."""
         return self.pidfd < 0 or processes.is_dead(self.pidfd)
 
     def kill(self) -> None:
-        """Kill the keeper, and with it all that is in its PID namespace."""
+        """Kill the worker, and with it everything in its PID namespace."""
         if self.pidfd < 0:
             return
         try:
             processes.kill(self.pidfd)
         except OSError:
-            if not self.dead:  # so the number is still its own
+            if not self.dead:  # alive, so no other process has its pid
                 os.kill(self.pid, signal.SIGKILL)
 
     def end(self) -> None:
-        """Have the keeper end; ``is_gone`` tells when that is so."""
+        """Start to end the worker; ``is_gone`` says when it is dead."""
         self.control.close()
         try:
             self.kill()
         except OSError:
-            pass  # it sees that the socket is closed, or dies with the warm interpreter
+            pass  # the worker ends when it sees the closed socket, or dies with its zygote
         if self.instance is not None:
             self.instance.close()
             self.instance = None
 
     def is_gone(self) -> bool:
-        """Return whether no process of the slot is left."""
+        """Return whether every process of the worker is dead."""
         if self.pidfd < 0:
             return True
         if not self.dead:
@@ -224,6 +224,6 @@ class WorkerHandle(CgroupSlot):
         return True
 
     def abandon(self) -> None:
-        """Let go of what has not ended in time."""
+        """Stop waiting for a worker that did not end in time."""
         os.close(self.pidfd)
         self.pidfd = -1

@@ -1,9 +1,8 @@
-"""A warm interpreter: it waits inside a sandbox of its own until it is told to make a copy of itself, and never runs
-what a guest wrote nor reads what one said.
+"""A zygote: a warm interpreter that waits in a sandbox of its own and forks workers on request. It never runs guest
+code and never reads anything that a guest wrote.
 
-Each copy becomes the init of a new PID namespace, a keeper, in which guests run one after another: copies of the
-keeper. So a guest is born in the groups, in the PID namespace and in the network of its slot, and nothing has to be
-moved there.
+Each fork becomes a worker, the init of a new PID namespace, and forks guests there, one after another. So a guest is
+born in the control groups, the PID namespace and the network of its worker, and no process has to be moved there.
 """
 
 from __future__ import annotations
@@ -23,25 +22,28 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-    from stockade.warden.warm.worker import Embedded, WarmUpJob
+    from stockade.warden.warm.guest import WarmUpJob
+    from stockade.warden.warm.worker import Embedded
 
 _MOST_FDS = 16
-_LINGER_SECONDS = 0.05
+_KILL_SECONDS = 0.05
 _kept: list[object] = []
-"""What a guest never takes down: to free it would be to write to it, page by page."""
+"""Objects that a guest never frees: to free them would write to their pages, and so copy the pages."""
 _NAMESPACES = processes.NEW_PID | processes.NEW_NS | processes.NEW_NET | processes.NEW_IPC
 
 
 def wait(warm_up_job: WarmUpJob | None, embedded: Embedded | None = None) -> dict[str, Any]:
-    """Make copies for as long as the warden lives. Returns in a guest alone, with its launch. ``embedded`` is an
-    interpreter that this process was made for, if it is another than the one that runs this."""
+    """Fork workers for as long as the warden lives. Only a guest returns from here, with its launch.
+
+    ``embedded`` is the interpreter that runs the jobs, if it is another one than this Python.
+    """
     os.set_inheritable(CONTROL, False)
     control = socket.socket(fileno=CONTROL)
     itself = os.pidfd_open(os.getpid())
     decoder = protocol.Decoder()
     gc.collect()
     libc.trim()
-    gc.freeze()  # a collection would write to every object, and each page written to is copied
+    gc.freeze()  # a collection would write to every object, and each write to a shared page copies the page
     control.sendall(protocol.encode("warm"))
     while True:
         data, ancillary, _, _ = control.recvmsg(1 << 16, socket.CMSG_SPACE(4 * _MOST_FDS), socket.MSG_CMSG_CLOEXEC)
@@ -51,7 +53,7 @@ def wait(warm_up_job: WarmUpJob | None, embedded: Embedded | None = None) -> dic
         for _, fields in decoder.feed(data):
             pid = processes.clone(_NAMESPACES)
             if pid == 0:
-                control.detach()  # a keeper closes it, and in a guest its number is another's
+                control.detach()  # the worker closes the descriptor, and a guest has another file at its number
                 worker = Worker(
                     parent=itself,
                     control=fds[0],
@@ -63,28 +65,28 @@ def wait(warm_up_job: WarmUpJob | None, embedded: Embedded | None = None) -> dic
                 )
                 _kept.append(worker)
                 return worker.serve()
-            _tell_of(pid, fds[0])
+            _send_pidfd(pid, fds[0])
             for fd in fds:
                 os.close(fd)
         _reap()
 
 
-def _tell_of(worker: int, control: int) -> None:
-    """Send the warden a pidfd of the copy, over the copy's own socket: it must be able to kill a silent one."""
+def _send_pidfd(worker: int, control: int) -> None:
+    """Send the warden a pidfd of the worker, over the worker's own socket. The warden must be able to kill it."""
     try:
         pidfd = os.pidfd_open(worker)
     except OSError:
-        return  # the copy says so itself when it makes its first guest
+        return  # the worker sends one itself with its first guest
     try:
         send_with(socket.socket(fileno=os.dup(control)), protocol.encode("born"), [pidfd])
     except OSError:
-        pass  # the warden has let go of it
+        pass  # the warden has closed the socket
     finally:
         os.close(pidfd)
 
 
 def refuse(message: str) -> NoReturn:
-    """Say why there is nothing to copy, and end."""
+    """Report why this interpreter cannot be kept warm, and end."""
     socket.socket(fileno=CONTROL).sendall(protocol.encode("refused", message=message))
     os._exit(1)
 
@@ -94,10 +96,12 @@ def flush() -> None:
     libc.flush()
 
 
-def linger() -> None:
-    """Wait to be killed, as who has announced its end is at once. To end a process takes a processor half a
-    millisecond, and the warden may have been woken on this one."""
-    time.sleep(_LINGER_SECONDS)
+def await_kill() -> None:
+    """Wait for the warden to kill this process, which it does when it reads the completion marker.
+
+    To end a process costs a processor half a millisecond, and the warden may be about to run on this one.
+    """
+    time.sleep(_KILL_SECONDS)
 
 
 def _reap() -> None:
