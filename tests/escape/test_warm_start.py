@@ -104,7 +104,7 @@ SHARED = {
 def test_memory_that_all_copies_would_share_keeps_an_interpreter_from_being_kept(keeping, text: str) -> None:
     for result in keeping(text, "1"):
         assert result.outcome is Outcome.SANDBOX_FAILED
-        assert "all copies would share" in result.summary()
+        assert "all runs would share" in result.summary()
 
 
 def test_memory_that_is_read_only_or_private_does_not(keeping) -> None:

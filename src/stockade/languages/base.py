@@ -1,4 +1,4 @@
-"""What a language is."""
+"""The interface of a language, and of an interpreter that was found on the host."""
 
 from __future__ import annotations
 
@@ -9,55 +9,55 @@ from stockade.planning.plan import Plan
 from stockade.runs.job import Command, Job
 
 JOB_FOLDER = "/job"
-"""Where a job's source lies inside the sandbox, read-only."""
+"""The folder of a job's source inside the sandbox, read-only."""
 OWN_CODE = f"{JOB_FOLDER}/.stockade"
-"""Where an interpreter that is kept warm finds what it needs of this package; a job's own folder hides it."""
+"""The folder in which a zygote finds stockade's code. The folder of a job hides it from the guest."""
 
 
 @dataclass(frozen=True)
 class Interpreter:
-    """A program that runs source text, as it was found on the host and answered for itself."""
+    """A program that runs source text. Its properties are its own answers on this host."""
 
     executable: str
     version: tuple[int, ...]
     places: tuple[str, ...] = ()
-    """Files and folders of the host that it consists of."""
+    """The host files and folders that belong to it."""
     own_tasks: int = 1
-    """Threads that it needs for itself, its main one included."""
+    """Threads that the interpreter needs for itself, including its main thread."""
 
     @property
     def release(self) -> str:
-        """The version as people write it."""
+        """The version in its usual form, such as ``3.1.2``."""
         return ".".join(map(str, self.version))
 
 
 class Language(Protocol):
-    """How the source of one language becomes a command."""
+    """Turns the source of one language into a command."""
 
     @property
     def name(self) -> str:
-        """The language's usual name, in lower case."""
+        """The language's main name, in lower case."""
 
     @property
     def aliases(self) -> tuple[str, ...]:
-        """Other names people use."""
+        """Other names for the language."""
 
     @property
     def suffixes(self) -> tuple[str, ...]:
-        """File name suffixes, with the dot."""
+        """File name suffixes, each with its dot."""
 
     @property
     def counts_operations(self) -> bool:
-        """Whether its agent counts lines and turns of loops."""
+        """Whether the language's agent counts lines and loop iterations."""
 
     def interpreter(self, named: str | None = None) -> Interpreter:
-        """Return the interpreter ``named``, or the usual one.
+        """Return the interpreter ``named``, or the default one.
 
-        Raises ``JobError`` saying what to install if there is none.
+        Raises ``JobError`` with an install hint if there is no such interpreter.
         """
 
     def command(self, job: Job, plan: Plan, folder: str = JOB_FOLDER) -> Command:
-        """Return the command that runs ``job``, whose own files the guest finds in ``folder``.
+        """Return the command that runs ``job``. The guest finds the job's files in ``folder``.
 
-        Raises ``JobError`` if the interpreter, or what the job wants of it, is not there.
+        Raises ``JobError`` if the interpreter is missing, or lacks something that the job asks for.
         """

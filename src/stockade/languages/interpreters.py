@@ -1,4 +1,4 @@
-"""Finding an interpreter on the host, and asking it about itself."""
+"""Find an interpreter on the host, and ask it about itself."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SECONDS = 20
 
 
 def locate(named: str | None, default_names: Sequence[str], install: str) -> str:
-    """Return the path of the interpreter ``named``, or of the first ``default_names`` one on the caller's PATH."""
+    """Return the path of the interpreter ``named``, or of the first of ``default_names`` on the caller's PATH."""
     if named is not None:
         path = Path(named).expanduser().absolute()
         if not path.is_file():
@@ -32,16 +32,16 @@ def locate(named: str | None, default_names: Sequence[str], install: str) -> str
     )
 
 
-def ask(executable: str, *words: str, kind: str, asked: str | None = None) -> list[Any]:
-    """Return the list that the interpreter prints as JSON when it is called with ``words``.
+def ask(executable: str, *arguments: str, kind: str, asked: str | None = None) -> list[Any]:
+    """Run the interpreter with ``arguments``, and return the list that it prints as JSON.
 
-    It is run outside of any sandbox, as the caller's own program, with nothing of the environment that could change
-    what it does. Raises ``JobError`` naming ``asked`` if it does not answer as a ``kind`` does.
+    It runs outside of any sandbox, as the caller's own program, without environment variables that could change its
+    behaviour. Raises ``JobError``, naming ``asked``, if it does not answer like an interpreter of this ``kind``.
     """
     environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ} | {"LANG": "C.UTF-8"}
     try:
         done = subprocess.run(
-            [executable, *words], capture_output=True, check=True, timeout=_SECONDS, text=True, env=environment
+            [executable, *arguments], capture_output=True, check=True, timeout=_SECONDS, text=True, env=environment
         )
         answer = json.loads(done.stdout)
         if isinstance(answer, list):
@@ -49,9 +49,9 @@ def ask(executable: str, *words: str, kind: str, asked: str | None = None) -> li
         raise ValueError(f"it printed {done.stdout[:80]!r}")
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         why = f"it exits with {error.returncode}" if isinstance(error, subprocess.CalledProcessError) else str(error)
-        raise JobError(f"interpreter {asked or executable!r} does not answer as a {kind} does: {why}") from error
+        raise JobError(f"interpreter {asked or executable!r} does not answer like {kind}: {why}") from error
 
 
 def version(text: str) -> tuple[int, ...]:
-    """Return the numbers of a version: ``"3.1.2p20"`` is ``(3, 1, 2)``."""
+    """Return the numbers of a version: ``"3.1.2p20"`` becomes ``(3, 1, 2)``."""
     return tuple(map(int, re.findall(r"[0-9]+", text)[:3]))

@@ -1,4 +1,4 @@
-"""JavaScript: Node.js, the one on the caller's PATH or a named one."""
+"""JavaScript: Node.js, from the caller's PATH or named by the caller."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from stockade.runs.job import Command, Job
 _AGENT = Path(__file__).parent / "agents" / "node_agent.cjs"
 _INSTALL = "apt install nodejs"
 _FLAGS = ("--v8-pool-size=4", "--experimental-vm-modules")
-"""As many threads on any machine: V8 would go by the CPUs. And modules from source text."""
-# libuv makes its threads at the first use; the agent does as much before the job begins, so they are counted here.
+"""V8 would use as many threads as there are CPUs; this fixes the number. The second flag allows modules from text."""
+# libuv starts its threads at the first use. The agent triggers that before the job begins, so this count includes them.
 _ASK = (
     "process.env.UV_THREADPOOL_SIZE = '4'; fs.stat('/', () => console.log(JSON.stringify([process.execPath, "
     "process.versions.node, fs.readdirSync('/proc/self/task').length])))"
@@ -33,7 +33,7 @@ class JavaScript:
     counts_operations = False
 
     def interpreter(self, named: str | None = None) -> Interpreter:
-        """Return the Node on the PATH, or the named one."""
+        """Return the named Node, or the one on the PATH."""
         return _found(interpreters.locate(named, ("node", "nodejs"), _INSTALL))
 
     def command(self, job: Job, plan: Plan, folder: str = JOB_FOLDER) -> Command:
@@ -55,25 +55,26 @@ class JavaScript:
 
 
 def _no_settings(plan: Plan) -> dict[str, str]:
-    """Where OpenSSL's settings cannot be read, Node does not start; a file that is missing it would not mind."""
+    """Point OpenSSL to an empty file: Node does not start if it cannot read OpenSSL's settings."""
     return {} if plan.policy.network == "host" else {"OPENSSL_CONF": "/dev/null"}
 
 
 def _heap(plan: Plan) -> tuple[str, ...]:
-    """Have V8 collect garbage as if it had the policy's memory, not the machine's; past that the kernel decides."""
+    """Make V8 collect garbage for the policy's memory, not the machine's. The kernel enforces the limit."""
     memory = plan.policy.limits.figure(Guarantee.MEMORY)
     return () if memory is None else (f"--max-old-space-size={max(1, int(memory) >> 20)}",)
 
 
 def _modules(folder: str | None) -> str | None:
-    """Return the ``node_modules`` folder: ``folder`` itself, or the one in it."""
+    """Return the ``node_modules`` folder: ``folder`` itself, or the one inside it."""
     if folder is None:
         return None
     for place in (Path(folder), Path(folder, "node_modules")):
         if place.name == "node_modules" and place.is_dir():
             return str(place)
     raise JobError(
-        f"packages: {folder} is no node_modules folder and has none in it; fill one: npm install --prefix {folder} NAME"
+        f"packages: {folder} is not a node_modules folder and contains none; "
+        f"fill one: npm install --prefix {folder} NAME"
     )
 
 

@@ -1,4 +1,4 @@
-"""Python: the caller's own interpreter, or a named one, or a virtual environment's."""
+"""Python: the caller's own interpreter, a named one, or the one of a virtual environment."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _ASK = (
     "[sys.prefix, sys.base_prefix, sys.base_exec_prefix]]))"
 )
 _ONE_THREAD = tuple((f"{library}_NUM_THREADS", "1") for library in ("OPENBLAS", "OMP", "MKL"))
-"""What libraries start when they are imported no copy would have."""
+"""Some libraries start threads when they are imported, and a fork does not inherit them."""
 BIND_NOW = ("LD_BIND_NOW", "1")
-"""Find each function of a library when it is loaded (ld.so(8)), or each copy would do so when it first calls one."""
+"""Bind all functions of a library when it is loaded (ld.so(8)); else each guest would do so at its first calls."""
 _OLDEST = (3, 8)
-OLDEST_WARM = (3, 11)  # it has to run what makes copies, which is part of this package
+OLDEST_WARM = (3, 11)  # a zygote runs stockade's own code
 
 
 class Python:
@@ -37,7 +37,7 @@ class Python:
     counts_operations = True
 
     def interpreter(self, named: str | None = None) -> Interpreter:
-        """Return the interpreter that runs this very process, without its virtual environment, or the named one."""
+        """Return the named interpreter, or the one that runs this process, without its virtual environment."""
         return _own() if named is None else _named(named)
 
     def command(self, job: Job, plan: Plan, folder: str = JOB_FOLDER) -> Command:
@@ -60,7 +60,7 @@ class Python:
 
 @lru_cache(maxsize=64)
 def _template(found: Interpreter, preload: tuple[str, ...], folder: str) -> Template | None:
-    """Return how to have this interpreter started already, under the command line of a fresh one."""
+    """Return how to start this interpreter as a zygote, with the command line of a fresh one."""
     if found.version < OLDEST_WARM:
         return None
     agent = f"{folder}/agent.py"
@@ -74,7 +74,7 @@ def _template(found: Interpreter, preload: tuple[str, ...], folder: str) -> Temp
 
 @lru_cache(maxsize=1)
 def of_the_system() -> str:
-    """Return a Python that every sandbox shows anyway, and that can keep other interpreters warm; empty for none."""
+    """Return a Python that every sandbox shows and that can run zygotes; an empty text if there is none."""
     for name in (None, "/usr/bin/python3"):
         try:
             found = Python().interpreter(name)
@@ -87,14 +87,14 @@ def of_the_system() -> str:
 
 
 def _environment(job: Job) -> str | None:
-    """Return the virtual environment that the job takes its packages from."""
+    """Return the virtual environment with the job's packages, if it names one."""
     if job.packages is None:
         return None
     if job.interpreter is not None:
         raise JobError("packages: a virtual environment has an interpreter of its own; leave interpreter out")
     if not Path(job.packages, "pyvenv.cfg").is_file():
         raise JobError(
-            f"packages: {job.packages} is no virtual environment (it has no pyvenv.cfg); make one: "
+            f"packages: {job.packages} is not a virtual environment (it has no pyvenv.cfg); make one: "
             f"python3 -m venv {job.packages}"
         )
     return job.packages
@@ -116,9 +116,9 @@ def _own() -> Interpreter:
 
 @lru_cache(maxsize=32)
 def _named(name: str) -> Interpreter:
-    """Return the interpreter that ``name`` (an executable or a virtual environment) stands for.
+    """Return the interpreter for ``name``, an executable or a virtual environment.
 
-    It is asked, once, so that a version manager's shim gives way to the real executable.
+    The interpreter itself is asked once for its path, because ``name`` may be a shim of a version manager.
     """
     path = Path(name).expanduser().absolute()
     executable = path / "bin" / "python" if path.is_dir() else path
@@ -132,5 +132,5 @@ def _named(name: str) -> Interpreter:
     own = real if in_environment else str(Path(real).resolve())
     places = dict.fromkeys(folders)
     if not any(Path(own).is_relative_to(place) for place in places):
-        places[own] = None  # it may lie apart from its library
+        places[own] = None  # the executable may lie outside of its library's folders
     return Interpreter(own, found, tuple(places))

@@ -1,4 +1,4 @@
-"""The languages there are, as data; imported when asked for."""
+"""The built-in languages, as data. Each is imported at its first use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BUILT_IN = {
     "shell": "stockade.languages.shell:Shell",
 }
 COMPILED = ("c", "c++", "go", "java", "rust")
-"""What ``stockade eval`` takes as well: it compiles them first."""
+"""Further languages of ``stockade eval``, which compiles their source first."""
 _ALIASES = {
     "py": "python", "python3": "python", "rb": "ruby", "js": "javascript", "node": "javascript", "nodejs": "javascript",
     "sh": "shell", "bash": "shell",
@@ -29,7 +29,7 @@ _SUFFIXES = {
 
 
 def find(name: str | Language) -> Language:
-    """Return the language of that name or alias, or the object itself."""
+    """Return the language with this name or alias. A language object is returned as it is."""
     if not isinstance(name, str):
         if not hasattr(name, "command"):
             raise JobError(f"a language is a name or an object with a command, not {name!r:.80}")
@@ -49,7 +49,7 @@ def _made(key: str) -> Language:
 
 
 def by_suffix(path: PurePath) -> str:
-    """Return the name of the language that a file's suffix stands for."""
+    """Return the name of the language for a file's suffix."""
     try:
         return _SUFFIXES[path.suffix.lower()]
     except KeyError:

@@ -1,4 +1,4 @@
-"""Ruby: CRuby, the one on the caller's PATH or a named one."""
+"""Ruby: CRuby, from the caller's PATH or named by the caller."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ASK = (
 )
 _ZYGOTE = _AGENT.with_name("ruby_zygote.py")
 _OLDEST = (3, 0)
-_WARM = ((3, 1),)  # what was seen to work: copies of an interpreter are no promise of Ruby's
+_WARM = ((3, 1),)  # versions that were tried: Ruby does not promise that an embedded interpreter can be forked
 
 
 class Ruby:
@@ -35,7 +35,7 @@ class Ruby:
     counts_operations = True
 
     def interpreter(self, named: str | None = None) -> Interpreter:
-        """Return the Ruby on the PATH, or the named one."""
+        """Return the named Ruby, or the one on the PATH."""
         return _found(interpreters.locate(named, ("ruby",), _INSTALL))[0]
 
     def command(self, job: Job, plan: Plan, folder: str = JOB_FOLDER) -> Command:
@@ -62,14 +62,14 @@ class Ruby:
 
 @lru_cache(maxsize=64)
 def _template(found: Interpreter, library: str, folder: str) -> Template | None:
-    """Return how to have this interpreter started already: as a library of a Python that can make copies of itself."""
+    """Return how to start this interpreter as a zygote: as a library of a Python that forks itself."""
     host_python = python.of_the_system()
     if not library or not host_python or found.version[:2] not in _WARM:
         return None
     agent, zygote = f"{folder}/agent.rb", f"{folder}/zygote.py"
-    words = (found.executable, agent, "0", "0", f"{folder.rpartition('/')[0]}/main.rb")
+    argv = (found.executable, agent, "0", "0", f"{folder.rpartition('/')[0]}/main.rb")
     return Template(
-        argv=(host_python, "-I", "-S", "-B", zygote, library, *words),
+        argv=(host_python, "-I", "-S", "-B", zygote, library, *argv),
         shown=((str(_ZYGOTE), zygote), (str(_AGENT), agent)),
         environment=(python.BIND_NOW,),
     )
@@ -86,14 +86,14 @@ def _regexp_timeout(plan: Plan, found: Interpreter, *, has_timeout: bool) -> flo
 
 
 def _gems(folder: str | None, abi: str) -> str | None:
-    """Return the gem folder: ``folder`` itself, or the one that Bundler keeps in it for this version."""
+    """Return the gem folder: ``folder`` itself, or Bundler's folder for this version inside it."""
     if folder is None:
         return None
     for place in (Path(folder), Path(folder, "ruby", abi)):
         if Path(place, "specifications").is_dir():
             return str(place)
     raise JobError(
-        f"packages: {folder} is no gem folder (neither it nor ruby/{abi} in it has specifications); fill one: "
+        f"packages: {folder} is not a gem folder (neither it nor its ruby/{abi} contains specifications); fill one: "
         f"gem install --install-dir {folder} NAME"
     )
 
@@ -105,8 +105,7 @@ def _agent() -> bytes:
 
 @lru_cache(maxsize=32)
 def _found(executable: str) -> tuple[Interpreter, str, bool, str]:
-    """Return what an executable is, the version that its gems are for, whether it has Regexp.timeout, and its library
-    if it is one."""
+    """Return the interpreter, the version of its gems, whether it has Regexp.timeout, and its shared library if any."""
     real, engine, text, own, abi, has_timeout, tasks, library = interpreters.ask(
         executable, "--disable=gems", "-e", _ASK, kind="Ruby"
     )

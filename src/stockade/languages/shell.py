@@ -1,4 +1,4 @@
-"""Shell scripts: bash where it is installed, else the system's sh."""
+"""Shell scripts: bash if it is installed, else the system's sh."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Shell:
     counts_operations = False
 
     def interpreter(self, named: str | None = None) -> Interpreter:
-        """Return the shell; which version it is nobody asks."""
+        """Return the shell, without its version."""
         path = named or next((path for path in _SHELLS if Path(path).exists()), "")
         if not path:
             raise JobError(
@@ -32,7 +32,7 @@ class Shell:
     def command(self, job: Job, plan: Plan, folder: str = JOB_FOLDER) -> Command:  # noqa: ARG002
         """Return ``bash SCRIPT ARGUMENTS``."""
         if job.packages is not None:
-            raise JobError("packages: the shell has none; they are for Python, Ruby and JavaScript")
+            raise JobError("packages: the shell has no packages; they are for Python, Ruby and JavaScript")
         script = f"{folder}/{job.name or 'main.sh'}"
         shell = self.interpreter(job.interpreter).executable
         return Command(argv=(shell, script, *job.arguments), files={script: job.source or b""})

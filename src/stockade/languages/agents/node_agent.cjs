@@ -1,8 +1,8 @@
 // Runs a JavaScript job inside the sandbox and reports its value or its error on descriptor 3.
 //
-// Everything here is in the guest's hands once the guest's code runs: what it reports is the guest's word.
-// Called with the script and its arguments. A script is run as `node -e` runs one; a module (a file that ends in .mjs,
-// or source that is none but a module) as Node runs a module, except that it lies in the workspace.
+// Once the guest's code runs, it controls everything in this process, so nobody may trust the report.
+// Arguments: the script and its arguments. A script runs as under `node -e`. A module is a file that ends in .mjs, or
+// source that only compiles as a module. It runs as Node runs modules, except that it lies in the workspace.
 'use strict';
 
 const fs = require('fs');
@@ -13,10 +13,10 @@ const { inspect, types } = require('util');
 const vm = require('vm');
 
 const CHANNEL = 3;
-const PIPE = fs.fstatSync(CHANNEL).ino; // a job may close it, and have a file of its own by that number
+const PIPE = fs.fstatSync(CHANNEL).ino; // shows later whether descriptor 3 is still this pipe: a job may replace it
 const LONGEST_TEXT = 64 * 1024;
 const LONGEST_VALUE = 512 * 1024;
-const UNSETTLED = 13; // Node's own exit status for a module that waits for what never comes
+const UNSETTLED = 13; // Node's own exit status for a module that waits for an unsettled promise
 
 let report = null;
 let pending = false;
@@ -29,12 +29,12 @@ function main() {
   process.on('uncaughtExceptionMonitor', fail);
   process.on('exit', (code) => {
     if (pending && code === 0) process.exitCode = UNSETTLED;
-    say();
+    writeReport();
   });
   run(fs.readFileSync(script, 'utf8'), script);
 }
 
-// libuv makes its threads at the first use, and they are counted: all of them are to be there before the job is.
+// Starts libuv's threads, which libuv does only at the first use. They must all exist before the job, to be counted.
 function startPool() {
   const before = process.env.UV_THREADPOOL_SIZE;
   process.env.UV_THREADPOOL_SIZE = '4';
@@ -59,7 +59,7 @@ function run(source, script) {
 
 // -- modules ----------------------------------------------------------------------------------------------------
 
-// Returns the import() of code that lies at `place`.
+// Returns an import() function that resolves names as from a file at `place`.
 function importsOf(place) {
   const asking = new Module(place);
   asking.filename = place;
@@ -70,7 +70,7 @@ function importsOf(place) {
 const fromWorkspace = importsOf(join(process.cwd(), 'main.js'));
 const fromPackages = process.env.NODE_PATH && importsOf(join(dirname(process.env.NODE_PATH), 'main.js'));
 
-// Imports as from the workspace, and from the packages what is not there: Node looks at NODE_PATH for require() only.
+// Imports from the workspace, else from the packages: Node uses NODE_PATH for require() only.
 async function load(name) {
   try {
     return await fromWorkspace(name);
@@ -80,10 +80,10 @@ async function load(name) {
   }
 }
 
-// Returns `source` as a module, or throws what is wrong with it; `asScript` is why it is no script.
+// Returns `source` as a module, or throws its error. `asScript` is the error of compiling it as a script.
 function moduleOf(source, script, asScript) {
   const emitWarning = process.emitWarning;
-  process.emitWarning = () => {}; // that modules from source text are experimental
+  process.emitWarning = () => {}; // Node warns that modules from source text are experimental
   const identifier = pathToFileURL(script).href;
   const initializeImportMeta = (meta) => Object.assign(meta, { url: identifier, filename: script, dirname: dirname(script) });
   try {
@@ -95,7 +95,7 @@ function moduleOf(source, script, asScript) {
   }
 }
 
-// Runs a module; its value is what it exports as default.
+// Runs a module and reports its default export as the value.
 async function runModule(made) {
   pending = true;
   await made.link(async (name) => {
@@ -112,7 +112,7 @@ async function runModule(made) {
 
 // -- scripts ----------------------------------------------------------------------------------------------------
 
-// Gives a script what the main module of a program has; it requires from the workspace.
+// Gives a script the globals of a main module. It requires from the workspace.
 function asMain(script) {
   const own = new Module(script);
   own.filename = script;
@@ -122,9 +122,9 @@ function asMain(script) {
   Object.assign(globalThis, { require, module: own, exports: own.exports, __filename: script, __dirname: dirname(script) });
 }
 
-// -- what the job came to ---------------------------------------------------------------------------------------
+// -- the job's value or error -------------------------------------------------------------------------------------
 
-// Notes the value: its inspect, and the value itself where JSON can hold it. A promise is waited for.
+// Stores the value for the report: its inspect, and the value itself if JSON can represent it. Awaits a promise.
 async function succeed(given) {
   const value = types.isPromise(given) ? await given : given;
   if (value === undefined) return;
@@ -137,18 +137,18 @@ async function succeed(given) {
   try {
     if (isPlain(value) && JSON.stringify(value).length <= LONGEST_VALUE) report.value = value;
   } catch {
-    // nested too deeply, or in itself
+    // nested too deeply, or circular
   }
 }
 
-// Returns the beginning of a text, and does not end it in the middle of a surrogate pair.
+// Returns the beginning of a text, without half of a surrogate pair at its end.
 function clip(text) {
   if (text.length <= LONGEST_TEXT) return text;
   const last = text.charCodeAt(LONGEST_TEXT - 1);
   return text.slice(0, last >= 0xd800 && last < 0xdc00 ? LONGEST_TEXT - 1 : LONGEST_TEXT);
 }
 
-// Returns the name and the message of what was thrown.
+// Returns the name and the message of a thrown value.
 function describe(error) {
   try {
     return String(error);
@@ -166,28 +166,28 @@ function isPlain(value) {
   return (kind === Object.prototype || kind === null) && Object.values(value).every(isPlain);
 }
 
-// Notes an error that nothing has caught; Node prints it and ends, with the frames of the job's own code.
+// Stores an uncaught error for the report, with the frames of the job's own code. Node prints it and ends.
 function fail(error) {
-  if (process.listenerCount('uncaughtException') > 0) return; // the job's own
+  if (process.listenerCount('uncaughtException') > 0) return; // the job handles it
   pending = false;
   const isError = types.isNativeError(error) || error instanceof Error;
-  const told = { type: typeof error, message: '', traceback: '' };
+  const fields = { type: typeof error, message: '', traceback: '' };
   try {
     if (isError) {
       error.stack = ownFrames(String(error.stack));
-      Object.assign(told, { type: String(error.name), message: String(error.message), traceback: error.stack });
+      Object.assign(fields, { type: String(error.name), message: String(error.message), traceback: error.stack });
     } else {
-      told.message = inspect(error);
-      told.traceback = `Uncaught ${told.message}`;
+      fields.message = inspect(error);
+      fields.traceback = `Uncaught ${fields.message}`;
     }
   } catch {
-    // an error that does not let itself be looked at
+    // the error's own accessors fail
   }
-  for (const key of Object.keys(told)) told[key] = clip(told[key]);
-  report = { error: told };
+  for (const key of Object.keys(fields)) fields[key] = clip(fields[key]);
+  report = { error: fields };
 }
 
-// Drops the frames of this file, and those of Node's that led to it or from it.
+// Drops the frames of this file, and Node's frames before and after them.
 function ownFrames(stack) {
   const lines = stack.split('\n');
   const first = lines.findIndex((line) => line.includes(__filename));
@@ -197,13 +197,13 @@ function ownFrames(stack) {
   return kept.join('\n');
 }
 
-function say() {
+function writeReport() {
   if (report === null) return;
   try {
     let left = Buffer.from(JSON.stringify(report) + '\n');
     while (left.length && fs.fstatSync(CHANNEL).ino === PIPE) left = left.subarray(fs.writeSync(CHANNEL, left));
   } catch {
-    // the reader may have stopped listening
+    // the reader may have closed the channel
   }
 }
 

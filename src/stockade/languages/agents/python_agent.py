@@ -1,10 +1,11 @@
 """Runs a Python job inside the sandbox and reports its value or its error on descriptor 3.
 
-Everything here is in the guest's hands once the guest's code runs: what it reports is the guest's word.
-Starts fast, so it imports nothing until there is something to report. Works on Python 3.8 and newer.
+Once the guest's code runs, it controls everything in this process, so nobody may trust the report. This file starts
+fast: it imports nothing until there is something to report. It works on Python 3.8 and newer, and it stays one file,
+because it is copied into the sandbox as a whole (ADR 40).
 
-Called with a figure (the most lines and turns of loops that the job's own code may take, or 0), the script, and its
-arguments. It reports one JSON object a line.
+Arguments: the most operations (lines and loop iterations) of the job's own code, or 0 for no limit; the script; its
+arguments. The report is one JSON object a line.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     Namespace = dict[str, Any]
 
 _CHANNEL = 3
-_FIFO = 1  # the kind of file in its mode (inode(7))
-_COMPLETION_MARKER = b"\0stockade\0"  # see warden/wire.py
+_FIFO = 1  # the type of a pipe in a file's mode (inode(7))
+_COMPLETION_MARKER = b"\0stockade\0"  # see warden/protocol.py
 _EXHAUSTED = 122  # the exit status of a job that has used up its operations
 _LONGEST_REPR = 64 * 1024
 _LONGEST_VALUE = 512 * 1024
@@ -30,7 +31,7 @@ _ONLY_AST = 0x400
 _PAST_LONG = 1 << 63
 _FUTURES = 0x1FFF000  # compiler flags of __future__ features, kept for the last expression
 _NO_WARNING = ("error", None, Warning, None, 0)
-"""A filter (see ``warnings``): what there is to be warned of is told when all is compiled as one, and once."""
+"""A filter for ``warnings``. A warning makes ``split`` fail, so it comes once, when the program is compiled whole."""
 
 
 def main() -> None:
@@ -46,7 +47,7 @@ def main() -> None:
     module.__annotations__ = {}
     sys.modules["__main__"] = module
     if hasattr(sys.stdout, "reconfigure") and not sys.stdout.line_buffering:
-        sys.stdout.reconfigure(line_buffering=True)  # what was printed survives a kill
+        sys.stdout.reconfigure(line_buffering=True)  # a kill must not lose finished lines
     counted = count(most) if most else None
     try:
         has_value, value = run(source, script, vars(module))
@@ -59,11 +60,11 @@ def main() -> None:
             succeed(value)
     finally:
         if counted is not None:
-            say('{"operations": ' + str(counted()) + "}")
+            write_line('{"operations": ' + str(counted()) + "}")
 
 
 def content(path: str) -> bytes:
-    """Return what a file holds: a file object for it would take several times as long."""
+    """Return the content of a file. A file object would take several times as long."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     data = b""
     while piece := os.read(fd, 1 << 20):
@@ -85,28 +86,30 @@ def run(source: bytes, script: str, namespace: Namespace) -> tuple[bool, Any]:
     if type(last).__name__ != "Expr":
         exec(compile(tree, script, "exec", 0, True), namespace)
         return False, None
-    if len(tree.body) > 1:  # a lone expression stays, so that a docstring is still one
+    if len(tree.body) > 1:  # keep a lone expression, so that a docstring still works
         del tree.body[-1]
         code = compile(tree, script, "exec", 0, True)
         exec(code, namespace)
         flags = code.co_flags & _FUTURES
     else:
         flags = 0
-    alone: Any = compile(b"0", script, "eval", _ONLY_AST, True)  # an Expression, without importing ast for it
+    alone: Any = compile(b"0", script, "eval", _ONLY_AST, True)  # makes an Expression without importing ast
     alone.body = last.value
     return True, eval(compile(alone, script, "eval", flags, True), namespace)
 
 
 def split(source: bytes, script: str) -> tuple[CodeType | None, CodeType, bool] | None:
-    """Return the code of all but the last statement (``None`` for none), that of the last one, and whether this is an
-    expression; or nothing where the text does not tell. A tree of objects always does, and takes longer than all else.
+    """Split a program before its last statement, without building a syntax tree, which would take longest of all.
 
-    The last line without indentation begins the last statement if what is before it compiles by itself; and both
-    alone do then what they do together.
+    Returns the code of the first part (``None`` if empty), the code of the last statement, and whether that is an
+    expression. Returns ``None`` if the text alone does not show where to split; the caller then uses a tree.
+
+    The last line without indentation begins the last statement, if the part before it compiles by itself. Both parts
+    then do the same as the whole program.
     """
     lines = source.splitlines(True)
     if b"\r" in source or b"\f" in source or b"__future__" in source or any(b"coding" in line for line in lines[:2]):
-        return None  # lines end as nobody expects, or one says how to read the others
+        return None  # unusual line ends, or a line that changes how the others are read
     at = len(lines) - 1
     while at > 0 and lines[at][:1] in b" \t\n#":
         at -= 1
@@ -118,7 +121,7 @@ def split(source: bytes, script: str) -> tuple[CodeType | None, CodeType, bool] 
             last, has_value = compile(tail, script, "eval", 0, True), True
         except SyntaxError:
             if b";" in tail or b"global" in tail:
-                return None  # more than one statement, or one whose place among the others matters
+                return None  # several statements, or one that must be compiled with the others
             last, has_value = compile(tail, script, "exec", 0, True), False
             if "__annotate__" in last.co_names:
                 return None
@@ -131,19 +134,20 @@ def split(source: bytes, script: str) -> tuple[CodeType | None, CodeType, bool] 
 
 
 def count(most: int) -> Callable[[], int]:
-    """Count lines and turns of loops of the job's own code in all threads; end the process at the one after ``most``.
+    """Count lines and loop iterations of the job's own code in all threads; end the process after ``most``.
 
-    Nothing is raised: an exception in a trace function would only end the tracing. Returns what tells the count.
-    What counts is what is neither the interpreter's nor an installed package's, so also code made from text.
+    The job's own code includes code made from text. It excludes the interpreter's files and installed packages.
+    Ending the process is necessary, because an exception in a trace function would only end the tracing. Returns a
+    function that returns the count.
     """
     import itertools
 
-    foreign = (*(place + "/" for place in sys.path[1:] if place), "<frozen ", __file__)
-    tick = itertools.count(1).__next__  # one step for all threads
+    foreign = (*(folder + "/" for folder in sys.path[1:] if folder), "<frozen ", __file__)
+    tick = itertools.count(1).__next__  # atomic, so threads need no lock
     pid, flush = os.getpid(), sys.stdout.flush
 
     class Own(dict):  # type: ignore[type-arg]
-        """File name to whether its code is the job's."""
+        """Maps a file name to whether its code is the job's."""
 
         def __missing__(self, name: str) -> bool:
             self[name] = own = not name.startswith(foreign)
@@ -151,9 +155,9 @@ def count(most: int) -> Callable[[], int]:
 
     def end() -> NoReturn:
         try:
-            if os.getpid() == pid:  # a forked copy ends alone
+            if os.getpid() == pid:  # a forked child of the job ends without a report
                 flush()
-                say('\n{"operations": ' + str(most) + "}")
+                write_line('\n{"operations": ' + str(most) + "}")
         finally:
             os._exit(_EXHAUSTED)
 
@@ -165,17 +169,17 @@ def count(most: int) -> Callable[[], int]:
 
 
 def monitor(own: dict[str, bool], step: Callable[[], object]) -> None:
-    """Count by ``sys.monitoring`` (Python 3.12). A place that does not count is left alone after its first time."""
+    """Count by ``sys.monitoring`` (Python 3.12). A location that does not count is disabled after its first event."""
     monitoring: Any = vars(sys)["monitoring"]
     off, events = monitoring.DISABLE, monitoring.events
 
     def line(code: CodeType, _line: int) -> object:
         return step() if own[code.co_filename] else off
 
-    turns: dict[tuple[int, int], tuple[bool, CodeType]] = {}  # by id, as below
+    turns: dict[tuple[int, int], tuple[bool, CodeType]] = {}  # by id, as in ``trace``
 
     def jump(code: CodeType, at: int, to: int) -> object:
-        # A turn of a loop on one line; on more than one, each line of it is told anyway.
+        # Count an iteration of a loop on one line. In a longer loop the line events count already.
         known = turns.get((id(code), at))
         if known is None:
             turn = to <= at and own[code.co_filename] and line_of(code, at) == line_of(code, to)
@@ -183,7 +187,7 @@ def monitor(own: dict[str, bool], step: Callable[[], object]) -> None:
         return step() if known[0] else off
 
     def start(code: CodeType, _at: int) -> object:
-        # A function on the line of its ``def``: Python 3.13 tells of no line in it.
+        # Count a call of a function that lies on the line of its ``def``: Python 3.13 has no line event for it.
         alone = own[code.co_filename] and all(number == code.co_firstlineno for _, _, number in code.co_lines())
         return step() if alone else off
 
@@ -204,10 +208,10 @@ def line_of(code: CodeType, at: int) -> int | None:
 
 
 def trace(own: dict[str, bool], step: Callable[[], object]) -> None:
-    """Count by ``sys.settrace``, which tells of a jump back on one line as of a line."""
+    """Count by ``sys.settrace``, which reports a jump back within a line as a line."""
     import threading
 
-    seen: dict[int, tuple[CodeType, tuple[int, ...]]] = {}  # by id, since to hash code takes long; kept, so it stays
+    seen: dict[int, tuple[CodeType, tuple[int, ...]]] = {}  # by id, as hashing code is slow; keeping code keeps its id
 
     def local(frame: FrameType, event: str, _argument: object) -> Any:
         if event == "line" or (event == "opcode" and frame.f_lasti in seen[id(frame.f_code)][1]):
@@ -227,9 +231,9 @@ def trace(own: dict[str, bool], step: Callable[[], object]) -> None:
 
 
 def idle_loops(code: CodeType) -> tuple[int, ...]:
-    """Return where an instruction jumps to itself, as ``while True: pass`` does: no line is told of that."""
+    """Return the offsets of instructions that jump to themselves (``while True: pass``), which cause no line event."""
     if sys.version_info < (3, 10):  # noqa: UP036
-        return ()  # there such a loop has two instructions
+        return ()  # such a loop has two instructions there
     import dis
 
     jumps = {*dis.hasjrel, *dis.hasjabs}
@@ -239,7 +243,7 @@ def idle_loops(code: CodeType) -> tuple[int, ...]:
 
 
 def succeed(value: Any) -> None:
-    """Report the value of the last expression: its repr, and the value itself where JSON can hold it."""
+    """Report the value of the last expression: its repr, and the value itself if JSON can represent it."""
     try:
         text = repr(value)
     except Exception as error:
@@ -253,19 +257,21 @@ def succeed(value: Any) -> None:
     except (TypeError, ValueError, RecursionError):
         report.pop("value", None)
         body = dumps(report)
-    say(body)
+    write_line(body)
 
 
 def dumps(value: Any) -> str:
-    """Return ``value`` as JSON: by what of the ``json`` module is in C, since to import the rest takes ten times as
-    long as many a job."""
+    """Return ``value`` as JSON, using only the part of ``json`` that is written in C.
+
+    To import the rest of ``json`` takes ten times as long as many jobs.
+    """
     parts = accelerator()
     if parts:
         make, encode_text = parts
         try:
             encode = make({}, refuse, encode_text, None, ": ", ", ", False, False, False)
         except TypeError:
-            pass  # an interpreter that has it otherwise
+            pass  # this interpreter's encoder has other arguments
         else:
             return "".join(encode(value, 0))
     import json
@@ -273,8 +279,8 @@ def dumps(value: Any) -> str:
     return json.dumps(value, allow_nan=False)
 
 
-def accelerator(found: list[tuple[Any, ...]] = []) -> tuple[Any, ...]:  # noqa: B006 - looked for once
-    """Return what makes an encoder and what spells text, or nothing."""
+def accelerator(found: list[tuple[Any, ...]] = []) -> tuple[Any, ...]:  # noqa: B006 - a cache
+    """Return C functions that make a JSON encoder and encode text, or an empty tuple."""
     if not found:
         try:
             from _json import encode_basestring_ascii, make_encoder
@@ -286,12 +292,12 @@ def accelerator(found: list[tuple[Any, ...]] = []) -> tuple[Any, ...]:  # noqa: 
 
 
 def refuse(value: object) -> NoReturn:
-    """Say that JSON has nothing for such a value."""
+    """Raise ``TypeError`` for a value that JSON cannot represent."""
     raise TypeError(type(value).__name__ + " is not JSON")
 
 
 def fail(error: BaseException) -> None:
-    """Report an error with the frames of the job's own code, and end as an interpreter does."""
+    """Report an error with the frames of the job's own code, and exit with Python's usual status."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next
@@ -299,18 +305,18 @@ def fail(error: BaseException) -> None:
     lines = formatted(error)
     message = message_of(error)
     report = {"type": str(type(error).__name__), "message": message[:_LONGEST_REPR], "traceback": lines[:_LONGEST_REPR]}
-    say(dumps({"error": report}))
+    write_line(dumps({"error": report}))
     sys.excepthook(type(error), error, trace)
     sys.exit(130 if isinstance(error, KeyboardInterrupt) else 1)
 
 
 def describe(error: BaseException) -> str:
-    """Return the type of an error and its message, as the last line of a traceback has them."""
+    """Return the type and the message of an error, like the last line of a traceback."""
     return type(error).__name__ + (": " + message_of(error)).rstrip(": ")
 
 
 def message_of(error: BaseException) -> str:
-    """Return the message of an error, whatever its ``__str__`` does."""
+    """Return the message of an error, even if its ``__str__`` fails."""
     try:
         return str(error)
     except Exception:
@@ -318,13 +324,13 @@ def message_of(error: BaseException) -> str:
 
 
 def formatted(error: BaseException) -> str:
-    """Return what the interpreter prints of an error: for that it needs no module, where ``traceback`` needs ten."""
+    """Return the interpreter's own print of an error. This needs no module, and ``traceback`` needs ten."""
     text = ""
-    if len(sys._current_frames()) == 1:  # or another thread may be printing
+    if len(sys._current_frames()) == 1:  # with more threads, another one may be printing now
         try:
             text = printed(error)
         except Exception:
-            text = ""  # the job has taken away what is needed
+            text = ""  # the job has removed something that is needed
     if not text:
         import traceback
 
@@ -333,7 +339,7 @@ def formatted(error: BaseException) -> str:
 
 
 def printed(error: BaseException) -> str:
-    """Have the interpreter print an error, and return what it has written."""
+    """Make the interpreter print an error, and return the text."""
     import io
 
     stderr, sys.stderr = getattr(sys, "stderr", None), io.StringIO()
@@ -345,24 +351,27 @@ def printed(error: BaseException) -> str:
 
 
 def exit_status(error: SystemExit) -> int:
-    """Return the status that ``sys.exit`` asks for, and print what it was given instead of one."""
+    """Return the status for a ``SystemExit``; print its argument if that is not a status, as Python does."""
     code = error.code
     if code is None:
         return 0
     if isinstance(code, int):
-        return code & 0xFF if -_PAST_LONG <= code < _PAST_LONG else 0xFF  # as an interpreter that reads a C long
+        return code & 0xFF if -_PAST_LONG <= code < _PAST_LONG else 0xFF  # Python reads a C long
     for what in (code, ""):
         try:
             print(what, file=sys.stderr)
             break
         except BaseException:
-            continue  # then the line ends, at least, if anybody can be told
+            continue  # then at least end the line, if that is possible
     return 1
 
 
 def mark_completion(status: int) -> bool:
-    """Say that the job has ended and with which status, which is as much its own choice as an exit status is. Return
-    whether that was possible: the job may have closed the channel, and then its end is waited for."""
+    """Write the completion marker and the exit status; return whether that was possible.
+
+    The job can choose this status, as it can choose any exit status. If it has closed the channel, the warden waits for
+    the end of the process instead.
+    """
     try:
         if not is_open():
             return False
@@ -371,8 +380,8 @@ def mark_completion(status: int) -> bool:
         return False
 
 
-def say(body: str) -> None:
-    """Write a line of the report; the reader may have stopped listening."""
+def write_line(body: str) -> None:
+    """Write one line of the report. Nothing happens if the reader has closed the channel."""
     data = body.encode("utf-8", "surrogatepass") + b"\n"
     try:
         while data and is_open():
@@ -382,7 +391,7 @@ def say(body: str) -> None:
 
 
 def is_open() -> bool:
-    """Return whether the channel leads to a pipe: a job may have closed it, and have a file of its own there."""
+    """Return whether the channel is still a pipe: the job may have closed it and opened a file under its number."""
     return os.fstat(_CHANNEL).st_mode >> 12 == _FIFO
 
 

@@ -1,7 +1,7 @@
-"""Starts the interpreter that is kept warm. What it runs of this package is compiled by a process of its own that ends:
-to compile leaves a heap behind that is a fifth larger, and every copy would have to carry it.
+"""Starts the zygote of Python. A child process compiles stockade's code for it and then ends.
 
-Lies where the agent lies for a fresh interpreter, so that the command line is the same. Python 3.11 and newer.
+Compiling in the zygote itself would leave a heap a fifth larger, and every fork would carry it. This file lies where
+the agent lies for a fresh interpreter, so both have the same command line. It needs Python 3.11 or newer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stockade.languages.agents.python_zygote import agent, finish
 
     Modules = dict[str, tuple[CodeType, str, bool]]
-    """Name to code, file, and whether it is a package."""
+    """Maps a module's name to its code, its file, and whether it is a package."""
 
 FOLDER = os.path.dirname(__file__)
 OWN_CODE = os.path.join(os.path.dirname(FOLDER), ".stockade", "stockade")
@@ -26,13 +26,13 @@ _FILES = ("zygote.py", "run.py")
 
 
 class Importer:
-    """Imports modules that are compiled already; see ``importlib.abc``."""
+    """Imports modules from compiled code; see ``importlib.abc``."""
 
     def __init__(self, modules: Modules) -> None:
         self._modules = modules
 
     def find_spec(self, name: str, _path: object = None, _target: object = None) -> Any:
-        """Return where ``name`` comes from, if it comes from here."""
+        """Return the spec of a module that was compiled for the zygote, else ``None``."""
         if name not in self._modules:
             return None
         _, file, is_package = self._modules[name]
@@ -41,29 +41,29 @@ class Importer:
         return spec
 
     def create_module(self, _spec: object) -> None:
-        """Leave that to the interpreter."""
+        """Let the interpreter create the module."""
 
     def exec_module(self, module: ModuleType) -> None:
-        """Run its code."""
+        """Execute the module's code."""
         exec(self._modules[module.__name__][0], vars(module))
 
 
 def enter_package() -> None:
-    """Have this package's modules found, without its public face and what that imports."""
+    """Make stockade's modules importable, without the package's own ``__init__`` and its imports."""
     package = type(sys)("stockade")
     package.__path__ = [OWN_CODE]
     sys.modules["stockade"] = package
 
 
 def compile_file(file: str, name: str) -> CodeType:
-    """Return the code of ``file``, which is to know itself as ``name``."""
+    """Return the code of ``file``, compiled with the file name ``name``."""
     with open(file, "rb") as source:
         code: CodeType = compile(source.read(), name, "exec", dont_inherit=True, optimize=2)
     return code
 
 
 def compile_all() -> bytes:
-    """Return the code of our files here, by name, and of all modules that they import; see ``Modules``."""
+    """Return the compiled agent files and all stockade modules that they import, marshalled; see ``Modules``."""
     enter_package()
     from stockade.core import trace  # noqa: F401
     from stockade.warden.warm import zygote  # noqa: F401
@@ -78,7 +78,7 @@ def compile_all() -> bytes:
 
 
 def compile_in_child() -> tuple[dict[str, CodeType], Modules]:
-    """Have a child compile it all."""
+    """Run ``compile_all`` in a child process, and return its result."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -91,15 +91,15 @@ def compile_in_child() -> tuple[dict[str, CodeType], Modules]:
         data = answer.read()
     os.waitpid(child, 0)
     if not data:
-        raise SystemExit("what keeps an interpreter warm could not be compiled")
+        raise SystemExit("stockade's code for the warm interpreter could not be compiled")
     files, modules = marshal.loads(data)
     return files, modules
 
 
 files, modules = compile_in_child()
 importer = Importer(modules)
-exec(files["zygote.py"])  # defines what follows; goes on in each copy
-try:  # here, where no frame more stands below the job's than in a fresh interpreter
+exec(files["zygote.py"])  # defines the names below; returns once in each guest
+try:  # at module level, so that the job's stack has no more frames than in a fresh interpreter
     agent["main"]()
 except SystemExit as error:
     ended = agent["exit_status"](error)

@@ -1,5 +1,6 @@
-"""Runs in an interpreter that is kept warm: imports what was asked for, then waits to be copied. Each copy runs one
-job, by the same agent as a fresh interpreter, and ends. ``python_start`` runs this, compiled, as its own code.
+"""The Python zygote: imports the modules to preload, then waits to be forked. Each guest runs one job and ends.
+
+The agent is the same as in a fresh interpreter. ``python_start`` executes this file, compiled, in its own namespace.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from stockade.languages.agents.python_start import FOLDER, enter_package, files, importer
 
-_FLUSH_FAILED = 120  # what an interpreter ends with that could not flush its streams
+_FLUSH_FAILED = 120  # Python's exit status if it cannot flush its streams
 _WARM_UP = b"""import sys
 def f(x):
     return [x + 1 for _ in range(9)]
@@ -34,23 +35,31 @@ s = f["a"].sum() + f["b"].mean() + f[f["a"] > 1]["b"].max()
 f"{f} {f['a']} {s}"
 """,
 }
-"""What programs do with modules of which many are going to use some: a page that this has touched is there already."""
+"""Typical uses of popular modules. Pages that these touch in the zygote are not copied in each guest."""
 _TIMES = 3
-"""An interpreter remembers where it has found names: no copy should have to look. Not so often that it adapts the
-agent's code (PEP 659, from the eighth time on), by which calls come to count otherwise where they nest too deep."""
+"""Repetitions of the sample job, so that the interpreter's inline caches are filled before the fork.
+
+From the eighth time on, the interpreter would adapt the agent's code (PEP 659). Adapted calls count differently towards
+the recursion limit.
+"""
 
 
 def renumber() -> None:
-    """Go on as a process whose number no copy will have: by that alone some libraries tell that they were copied, and
-    take fresh random numbers (OpenSSL 3, SQLite, ``tempfile``). The first one stays, as who is waited for."""
+    """Continue in a child process, so that no fork has the pid of the process that imports the modules.
+
+    Some libraries detect a fork only by a changed pid, and then take fresh random numbers (OpenSSL 3, SQLite,
+    ``tempfile``). The first process stays, because its end is awaited.
+    """
     child = os.fork()
     if child:
         os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) & 0xFF)
 
 
 def prepare() -> tuple[Any, Any, bytes]:
-    """Import the modules asked for, and what makes copies and what notes steps, which leave no trace among the modules.
-    Return these two, and a job that does what many are going to do."""
+    """Import the modules to preload, then stockade's modules, which are removed from ``sys.modules`` again.
+
+    Returns the modules ``zygote`` and ``trace``, and the source of a sample job.
+    """
     names = read("preload").decode().split()
     exercises = {name: _EXERCISES[name] for name in names if name in _EXERCISES}
     trouble = preload(names, exercises)
@@ -60,20 +69,22 @@ def prepare() -> tuple[Any, Any, bytes]:
     from stockade.core import trace as _trace
     from stockade.warden.warm import zygote
 
-    sys.meta_path.remove(importer)  # wherever it is by now
+    sys.meta_path.remove(importer)  # an import may have changed its position
     for name in set(sys.modules) - kept:
         del sys.modules[name]
     if trouble:
         zygote.refuse(trouble)
-    sys.stdout.flush()  # or every copy would say again what an import has printed
+    sys.stdout.flush()  # else every guest would print the output of the imports again
     sys.stderr.flush()
     zygote.flush()
     return zygote, _trace, b"".join(exercises.values()) + _WARM_UP
 
 
 def preload(names: list[str], exercises: dict[str, bytes]) -> str:
-    """Import what was asked for, and use it; return why it cannot be kept warm, if so. What cannot be exercised is
-    taken out of ``exercises``."""
+    """Import the modules and run their exercises; return why they cannot be preloaded, or an empty text.
+
+    An exercise that fails is removed from ``exercises``.
+    """
     before = set(os.listdir("/proc/self/fd"))
     for name in names:
         try:
@@ -81,45 +92,45 @@ def preload(names: list[str], exercises: dict[str, bytes]) -> str:
         except BaseException as error:
             return f"preload: {name} cannot be imported: {type(error).__name__}: {error}"
         try:
-            exec(exercises.get(name, b""), {})  # what it puts off until it is used is done here, once
+            exec(exercises.get(name, b""), {})  # the module does its lazy set-up here, once for all guests
         except Exception:
-            del exercises[name]  # of a kind that we do not know; only copies are slower then
+            del exercises[name]  # an unknown version of the module; its guests only start slower
         threads = len(os.listdir("/proc/self/task")) - 1
         if threads:
-            return f"preload: {name} leaves {threads} threads running, which no copy would have; leave it out"
+            return f"preload: {name} leaves {threads} threads running, and a fork has only one; leave it out"
         left = {fd for fd in set(os.listdir("/proc/self/fd")) - before if os.path.exists(f"/proc/self/fd/{fd}")}
         if left:
-            return f"preload: {name} leaves descriptors open, which all copies would share; leave it out"
+            return f"preload: {name} leaves descriptors open, which all runs would share; leave it out"
         if shares_memory():
-            return f"preload: {name} leaves memory that all copies would share and could write to; leave it out"
+            return f"preload: {name} leaves memory that all runs would share and could write to; leave it out"
     if shares_memory():
-        return "what starts with the interpreter leaves memory that all copies would share and could write to"
+        return "code that starts with the interpreter leaves memory that all runs would share and could write to"
     return ""
 
 
 def shares_memory() -> bool:
-    """Return whether memory is mapped that a copy shares and can write to (``sh`` in proc_pid_smaps(5))."""
+    """Return whether any writable mapping would be shared with a fork (``sh`` in proc_pid_smaps(5))."""
     with open("/proc/self/smaps", "rb") as file:
         return any(b"sh" in line.split() for line in file if line.startswith(b"VmFlags:"))
 
 
 def read(name: str) -> bytes:
-    """Return what a file beside this one holds."""
+    """Return the content of a file beside this one."""
     with open(os.path.join(FOLDER, name), "rb") as file:
         return file.read()
 
 
 def load_agent() -> dict[str, Any]:
-    """Return what the agent's file defines."""
+    """Return the names that the agent's file defines."""
     names: dict[str, Any] = {"__name__": "agent", "__file__": __file__, "__builtins__": __builtins__}
     exec(files["run.py"], names)
     return names
 
 
 def apply_launch(launch: dict[str, Any]) -> None:
-    """Give this copy the command line and the environment of its job."""
+    """Give this process the command line and the environment of its job."""
     if "resource" not in loaded:
-        sys.modules.pop("resource", None)  # waiting for children has imported it
+        sys.modules.pop("resource", None)  # os.wait4 has imported it
     sys.orig_argv[:] = launch["argv"]
     sys.argv[:] = launch["argv"][2:]
     if launch["environment"] != environment:
@@ -130,18 +141,20 @@ def apply_launch(launch: dict[str, Any]) -> None:
                 os.environ[name] = value
         if "time" in sys.modules:
             sys.modules["time"].tzset()
-    random = sys.modules.get("numpy.random")  # the standard library's is seeded anew at every fork
+    random = sys.modules.get("numpy.random")  # Python's own random module is seeded at every fork
     if random is not None:
         random.seed()
     process = sys.modules.get("multiprocessing.process")
-    if process is not None:  # the key by which its processes know each other
+    if process is not None:  # the key by which processes of multiprocessing know each other
         process.current_process().authkey = os.urandom(32)
     gc.enable()
 
 
 def warm_up(name: str) -> None:
-    """Do what every job does, with the one in the job's file ``name`` for all, and what only some do as well: they have
-    a value, or fail. Nothing of it is seen."""
+    """Run the sample job in the file ``name`` as the agent runs every job; then report a value and an error as well.
+
+    The job and the reports produce no output.
+    """
     own = sys.path[0]
     argv = [*sys.orig_argv[:2], __file__, "0", os.path.join(os.path.dirname(FOLDER), name)]
     apply_launch({"argv": argv, "environment": environment})
@@ -157,9 +170,9 @@ def warm_up(name: str) -> None:
     gc.disable()
 
 
-def practise(job: bytes) -> None:
-    """Rehearse ``job`` until it goes as it is going to go in every copy."""
-    memory = os.memfd_create("rehearsal")
+def fill_caches(job: bytes) -> None:
+    """Run ``job`` several times, so that it runs as it will run in every guest."""
+    memory = os.memfd_create("sample")
     os.write(memory, job)
     for _ in range(_TIMES):
         warm_up(f"/proc/self/fd/{memory}")
@@ -168,28 +181,28 @@ def practise(job: bytes) -> None:
 
 
 def leave() -> None:
-    """Let go of the job's modules, the last one first, and of what is only held by itself."""
+    """Remove the job's modules, the last one first, and collect its reference cycles."""
     module = sys.modules.pop("__main__", None)
     main = _weakref.ref(module) if module is not None else None
     del module
     late = []
     for name in reversed(sys.modules):
         if name in loaded:
-            break  # what was there before lies before all that the job has imported
+            break  # older modules come first in the dictionary
         late.append(name)
     for name in late:
         del sys.modules[name]
-    gc.collect()  # of all that is the job's: what the copies share was frozen, and is left alone
+    gc.collect()  # only the job's objects: the zygote's are frozen
     left = main() if main is not None else None
     if left is not None:
         clear(vars(left))
 
 
 def finish(status: int) -> None:
-    """Do what an interpreter does at its end (Py_FinalizeEx), as far as the job can tell, and end. What the copies
-    share is left alone: to take it down would copy all of it.
+    """End as the interpreter does (Py_FinalizeEx), as far as the job can notice.
 
-    Then the status is announced, on the channel, so that nobody has to wait for the kernel to take down the rest.
+    Objects of the zygote are left alone, because to free them would copy their pages. Then the completion marker goes
+    to the channel with the status, so that nobody has to wait while the kernel frees the rest.
     """
     if number:
         trace.note(number, trace.ENDED)
@@ -206,14 +219,14 @@ def finish(status: int) -> None:
         if os.getpid() == first:
             if number:
                 trace.note(number, trace.COMPLETED)
-                agent["say"](trace.encode_notes(trace.take()))
+                agent["write_line"](trace.encode_notes(trace.take()))
             if agent["mark_completion"](status):
                 zygote.await_kill()
         os._exit(status)
 
 
 def flush() -> bool:
-    """Flush the standard streams, the C library's as well; return whether that was possible."""
+    """Flush the standard streams and those of the C library; return whether that was possible."""
     well = True
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name, None)
@@ -229,32 +242,32 @@ def flush() -> bool:
 
 
 def clear(names: dict[str, Any]) -> None:
-    """Let go of what a module holds, private names first (the order of _PyModule_ClearDict)."""
+    """Set all names of a module to ``None``, private names first (the order of _PyModule_ClearDict)."""
     for private in (True, False):
         for name in [name for name in names if (name[:1] == "_" and name[:2] != "__") == private]:
             if name != "__builtins__":
                 names[name] = None
 
 
-os.environ.pop("LD_BIND_NOW", None)  # it has had its effect
+os.environ.pop("LD_BIND_NOW", None)  # only needed at the start
 environment = dict(os.environ)
-int("0")  # tables are worked out when they are first needed
+int("0")  # makes the interpreter build its conversion tables now
 agent = load_agent()
 renumber()
 zygote, trace, warm_up_job = prepare()
 loaded = set(sys.modules)
-for name in ("_weakref", "atexit", "gc"):  # built in; a fresh interpreter has them ready, and not yet imported
+for name in ("_weakref", "atexit", "gc"):  # built in; a fresh interpreter has them, but not in sys.modules
     globals()[name] = __import__(name)
 agent["accelerator"]()
 for name in set(sys.modules) - loaded:
     del sys.modules[name]
-unseen = isinstance(print, type(len)) and sys.stdout is sys.__stdout__  # what a module has put there may say something
-if unseen:
-    practise(warm_up_job)
-launch = zygote.wait((warm_up_job, warm_up) if unseen else None)
+prints_nothing = isinstance(print, type(len)) and sys.stdout is sys.__stdout__  # unless a module has replaced them
+if prints_nothing:
+    fill_caches(warm_up_job)
+launch = zygote.wait((warm_up_job, warm_up) if prints_nothing else None)
 apply_launch(launch)
 first = os.getpid()
 ended = 0
 number = launch["trace"]
-if number:  # or a page more of the interpreter would be touched, and copied
+if number:  # the condition saves untraced runs from copying one more page of the interpreter
     trace.note(number, trace.BEGUN)

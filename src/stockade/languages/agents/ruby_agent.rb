@@ -1,13 +1,13 @@
 # Runs a Ruby job inside the sandbox and reports its value or its error on descriptor 3.
 #
-# Everything here is in the guest's hands once the guest's code runs: what it reports is the guest's word.
-# Called with two figures (the most lines and turns of loops that the job's own code may take, and the seconds that a
-# regular expression may take; 0 is none), the script, and its arguments. It reports one JSON object a line.
+# Once the guest's code runs, it controls everything in this process, so nobody may trust the report.
+# Arguments: the most operations (lines and loop iterations) of the job's own code; the most seconds of one regular
+# expression (0 means no limit for both); the script; its arguments. The report is one JSON object a line.
 
 class StockadeAgent
   LONGEST_TEXT = 64 * 1024
   LONGEST_VALUE = 512 * 1024
-  LONGEST_NUMBER = 8192 # bits; whoever reads JSON may take no more digits
+  LONGEST_NUMBER = 8192 # bits; JSON parsers may refuse longer numbers
   EXHAUSTED = 122 # the exit status of a job that has used up its operations
   OUT_OF_MEMORY = %({"error":{"type":"NoMemoryError","message":"failed to allocate memory","traceback":""}}\n)
   ISEQ = RubyVM::InstructionSequence
@@ -16,14 +16,14 @@ class StockadeAgent
     @most, @script, @count, @pid = Integer(most), script, 0, Process.pid
     @channel = IO.for_fd(3, 'wb', autoclose: false)
     @channel.close_on_exec = true
-    @pipe = @channel.stat.ino # a job may close it, and have a file of its own by that number
+    @pipe = @channel.stat.ino # shows later whether descriptor 3 is still this pipe: a job may have replaced it
     Regexp.timeout = Float(regexp_seconds) if Float(regexp_seconds).positive?
   end
 
-  # Runs the script as the interpreter does; relative requires and __dir__ are the workspace's.
+  # Runs the script as the interpreter does. Relative requires and __dir__ refer to the workspace.
   def run
     $0 = @script
-    $stdout.sync = true # what was printed survives a kill
+    $stdout.sync = true # a kill must not lose output
     $LOAD_PATH.unshift(Dir.pwd)
     source = File.read(@script, encoding: Encoding::UTF_8)
     give_data(source)
@@ -35,12 +35,12 @@ class StockadeAgent
     fail_with(error)
     raise error
   ensure
-    say(operations: [@count, @most].min) if @most.positive?
+    write_line(operations: [@count, @most].min) if @most.positive?
   end
 
   private
 
-  # What follows __END__ is DATA, as for a script that the interpreter reads itself.
+  # Makes the text after __END__ available as DATA, as for a script that the interpreter reads itself.
   def give_data(source)
     return unless source =~ /^__END__\r?\n/
 
@@ -49,9 +49,9 @@ class StockadeAgent
     Object.const_set(:DATA, file)
   end
 
-  # -- what the job came to ---------------------------------------------------------------------------------------
+  # -- the job's value or error ------------------------------------------------------------------------------------
 
-  # Reports the value of the last expression: its inspect, and the value itself where JSON can hold it.
+  # Reports the value of the last expression: its inspect, and the value itself if JSON can represent it.
   def succeed(value)
     return if value.nil?
 
@@ -60,11 +60,11 @@ class StockadeAgent
     rescue StandardError => error
       text_of("<inspect failed: #{error.class}: #{error.message}>")
     end
-    told = { repr: text }
-    told[:value] = value if plain?(value) && spell(value).bytesize <= LONGEST_VALUE
-    say(told)
+    report = { repr: text }
+    report[:value] = value if plain?(value) && encode(value).bytesize <= LONGEST_VALUE
+    write_line(report)
   rescue StandardError, SystemStackError
-    say(repr: text)
+    write_line(repr: text)
   end
 
   def plain?(value)
@@ -80,16 +80,16 @@ class StockadeAgent
     end
   end
 
-  # Reports an error with the frames of the job's own code, and leaves it to the interpreter to print.
+  # Reports an error with the frames of the job's own code. The interpreter prints it.
   def fail_with(error)
     frames = (error.backtrace || []).reject { |frame| frame.start_with?(__FILE__, '<internal:') }
     error.set_backtrace(frames.empty? ? [@script] : frames) unless error.frozen?
     trace = text_of(error.full_message(highlight: false, order: :top))
-    say(error: { type: error.class.name.to_s, message: text_of(error.message), traceback: trace })
+    write_line(error: { type: error.class.name.to_s, message: text_of(error.message), traceback: trace })
   rescue StandardError, SystemStackError
-    say(error: { type: error.class.name.to_s, message: '', traceback: '' })
+    write_line(error: { type: error.class.name.to_s, message: '', traceback: '' })
   rescue NoMemoryError
-    @channel.syswrite(OUT_OF_MEMORY) rescue nil # the reader may have stopped listening
+    @channel.syswrite(OUT_OF_MEMORY) rescue nil # the reader may have closed the channel
   end
 
   def text_of(text)
@@ -98,13 +98,13 @@ class StockadeAgent
     text.encode(Encoding::UTF_8, invalid: :replace, undef: :replace).scrub[0, LONGEST_TEXT]
   end
 
-  # JSON of what is plain; to load the library for it would take longer than many a job.
-  def spell(value)
+  # Encodes a plain value as JSON. To load the json library would take longer than many jobs.
+  def encode(value)
     case value
     when nil then 'null'
     when true, false, Integer, Float then value.to_s
-    when Array then "[#{value.map { |each| spell(each) }.join(',')}]"
-    when Hash then "{#{value.map { |key, each| "#{quote(key)}:#{spell(each)}" }.join(',')}}"
+    when Array then "[#{value.map { |each| encode(each) }.join(',')}]"
+    when Hash then "{#{value.map { |key, each| "#{quote(key)}:#{encode(each)}" }.join(',')}}"
     else quote(value)
     end
   end
@@ -114,13 +114,13 @@ class StockadeAgent
     "\"#{escaped}\""
   end
 
-  def say(told)
+  def write_line(report)
     return unless @channel.stat.ino == @pipe
 
-    @channel.write("#{spell(told)}\n")
+    @channel.write("#{encode(report)}\n")
     @channel.flush
   rescue SystemCallError, IOError
-    nil # the reader may have stopped listening
+    nil # the reader may have closed the channel
   end
 
   # -- operations -------------------------------------------------------------------------------------------------
@@ -140,15 +140,15 @@ class StockadeAgent
   def own_file(file)
     ISEQ.compile(with_turns(File.read(file, encoding: Encoding::UTF_8)), file, file) if own?(file)
   rescue SyntaxError, SystemCallError
-    nil # the interpreter finds the words for it
+    nil # let the interpreter report the error
   end
 
   def own?(path)
     !path.start_with?(*@foreign)
   end
 
-  # Ends the process at the line, call or turn after the last that it may take. Nothing is raised, or the job could
-  # rescue it. It holds for all threads; a forked copy counts on for itself, and ends alone.
+  # Ends the process after the last allowed operation. An exception is no use, because the job could rescue it.
+  # The count includes all threads. A forked child of the job has a count of its own, and ends alone.
   def count_operations
     own = Hash.new { |known, path| known[path] = own?(path) }
     TracePoint.new(:line, :call, :b_call) do |point|
@@ -160,12 +160,12 @@ class StockadeAgent
   end
 
   def finish
-    say(operations: @most) if Process.pid == @pid
+    write_line(operations: @most) if Process.pid == @pid
   ensure
     Process.exit!(EXHAUSTED)
   end
 
-  # A turn of `while` on one line is no event of a TracePoint. So what makes a turn is given a block to call, which is one.
+  # TracePoint has no event for an iteration of `while` on one line. So each condition calls a block, which is an event.
   def with_turns(source)
     lines = source.lines.map(&:b)
     turns(RubyVM::AbstractSyntaxTree.parse(source)).sort.reverse_each do |row, column, text|
@@ -175,10 +175,10 @@ class StockadeAgent
     RubyVM::AbstractSyntaxTree.parse(changed)
     changed
   rescue SyntaxError, StandardError
-    source # the interpreter finds the words for what is wrong with it
+    source # let the interpreter report the error
   end
 
-  # Returns what to insert where: row, column in bytes, text.
+  # Returns the texts to insert, each with row and column, in bytes.
   def turns(node)
     return [] unless node.is_a?(RubyVM::AbstractSyntaxTree::Node)
 
