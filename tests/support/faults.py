@@ -124,8 +124,9 @@ def _children(pid: int) -> list[int]:
     return [child for child in found if host.state(child) not in {"", "Z", "X"}]
 
 
-def _parent(pid: int) -> int:
-    return int(host.read(f"/proc/{pid}/stat").rpartition(") ")[2].split()[1])
+def _parent(pid: int) -> int | None:
+    fields = host.read(f"/proc/{pid}/stat").rpartition(") ")[2].split()
+    return int(fields[1]) if fields else None  # the process has ended meanwhile
 
 
 def _is_busy(pid: int) -> bool:
