@@ -25,6 +25,7 @@ COLD = {
     "filesystem_write/setuid_in_a_struct": "the guest can write to folders of the host",
     "filesystem_write/setuid_left": "the guest can write to folders of the host",
     "filesystem_write/setuid_of_its_own": "the guest can write to folders of the host",
+    "ipc/socket_in_written_folder": "the guest can write to folders of the host",
     "filesystem_write/whiteout_left": "the guest can write to folders of the host",
 }
 """What always takes a fresh interpreter, and why; see ``backends/native/warm.py``."""

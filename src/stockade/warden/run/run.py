@@ -160,8 +160,12 @@ class Run:
             self.connection.send("refused", last=True, message=message)
 
     def lost(self, message: str) -> None:
-        """Answer that the sandbox failed: a process that the run depends on is gone."""
-        self.refuse(message)
+        """Answer that the sandbox failed: a process that the run depends on is gone.
+
+        Where the warden itself ends the run, such a process may die first. The run's own end then gives the verdict.
+        """
+        if self.cause is None:
+            self.refuse(message)
 
     def on_end(self, fields: dict[str, Any]) -> None:
         """Conclude: the worker reports that no process of its guest is left."""
