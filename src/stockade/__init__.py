@@ -1,10 +1,10 @@
-"""Run code nobody vouches for: every resource bounded, the host out of reach, a verdict that can be trusted."""
+"""Run untrusted code: every resource is bounded, the host is out of reach, and the verdict can be trusted."""
 
 from __future__ import annotations
 
 from stockade.core.loading import load
 
-TYPE_CHECKING = False  # ``typing`` itself takes a quarter of the time that this import has
+TYPE_CHECKING = False  # importing ``typing`` would take a quarter of this module's import time
 if TYPE_CHECKING:
     from typing import Any
 
@@ -64,13 +64,13 @@ _FACE = {
     "run_command": "api.sandbox",
     "select": "api.sandbox",
 }
-"""Public name to the private module that defines it; imported when first asked for."""
+"""Public name to the private module that defines it, which is imported on first use."""
 
 __all__ = ["__version__", *_FACE]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for."""
+    """Import the public name that is used for the first time."""
     if name not in _FACE:
         raise AttributeError(f"module 'stockade' has no attribute {name!r}")
     value = load(f"stockade.{_FACE[name]}:{name}")

@@ -1,1 +1,1 @@
-"""What people call: runners, streams, and the choice of a backend."""
+"""The public functions and classes that run code."""

@@ -1,4 +1,4 @@
-"""The asyncio face: the same conversation, driven by a running event loop. Loaded only when asked for."""
+"""``Runner`` for asyncio: the same exchange, driven by a running event loop. Imported on first use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stockade.api.job_arguments import Source, job_from_command, job_from_source
 from stockade.api.launcher import concluded
 from stockade.api.options import CommandOptions, RunOptions
 from stockade.api.sandbox import Runner
-from stockade.api.stream import REPORT_SECONDS, Controls, Streaming, following
+from stockade.api.stream import REPORT_SECONDS, Controls, Streaming, stream_options
 from stockade.backends.base import Backend
 from stockade.client import run_slots
 from stockade.client.blocking import Source as Input
@@ -52,26 +52,26 @@ class AsyncRunner(Streaming["AsyncStream"]):
         self._inner: Runner | None = None
 
     async def __aenter__(self) -> AsyncRunner:
-        """Plan; raises as ``Runner`` does."""
+        """Choose backend and plan; raises as ``Runner`` does."""
         await self._ready()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Let go; there is nothing to undo."""
+        """Do nothing: a runner holds no resources."""
 
     async def run(
         self, source: Source, *, on_warning: OnWarning | None = None, **options: Unpack[RunOptions]
     ) -> Result:
-        """Run source text, or a file whose suffix tells the language; see ``stockade.run`` for the options."""
+        """Run source text, or a file whose suffix names the language; see ``stockade.run`` for the options."""
         inner = await self._ready()
-        if type(self).run_job is AsyncRunner.run_job:  # or a subclass sees to each job itself
+        if type(self).run_job is AsyncRunner.run_job:  # a subclass may handle each job itself
             try:
                 with inner._launcher.fast_path(source, options) as opened:
                     if opened is not None:
-                        return await _held(*opened, None, on_warning)
-            except LaunchLost:  # then the ordinary way, to a new warden
+                        return await _complete(*opened, None, on_warning)
+            except LaunchLost:  # run it the ordinary way, on a new warden
                 return await self._run_once(inner, job_from_source(source, **options), on_warning)
         job = job_from_source(source, **options)
         result = await self.run_job(job, on_warning=on_warning)
@@ -93,40 +93,42 @@ class AsyncRunner(Streaming["AsyncStream"]):
             return await self._run_once(inner, job, on_warning)
 
     async def _run_once(self, inner: Runner, job: Job, on_warning: OnWarning | None, *, final: bool = True) -> Result:
-        with inner.open_exchange(job, final=final, slot=await _entered()) as (send_queue, connection):
-            return await _held(send_queue, connection, job.stdin, on_warning)
+        with inner.open_exchange(job, final=final, slot=await _take_slot()) as (send_queue, connection):
+            return await _complete(send_queue, connection, job.stdin, on_warning)
 
     def stream_job(
         self, job: Job, *, interactive: bool = False, report_seconds: float | None = REPORT_SECONDS
     ) -> AsyncStream:
         """Run a job and return its events as they happen; see ``stream``."""
-        how = following(job, interactive=interactive, report_seconds=report_seconds)
+        how = stream_options(job, interactive=interactive, report_seconds=report_seconds)
 
         async def open_exchange(*, final: bool) -> OpenExchange:
             inner = await self._ready()
-            return inner.open_exchange(job, final=final, slot=await _entered(), **how)
+            return inner.open_exchange(job, final=final, slot=await _take_slot(), **how)
 
         return AsyncStream(open_exchange, job.stdin)
 
     async def _ready(self) -> Runner:
         if self._inner is None:
-            # The first plan of a process waits for its warden, so it must not hold up the loop.
+            # The first plan of a process waits for its warden, so another thread makes it.
             self._inner = await asyncio.to_thread(self._make)
         return self._inner
 
 
 class AsyncStream(Controls):
-    """The events of a run, which begins with the first one or with ``async with``: an asynchronous iterator, and a
-    context manager. Leaving the context, or the loop for good, ends the run; so does cancelling the task.
+    """The events of a run: an asynchronous iterator and a context manager.
 
-    What ``Controls`` has is called without ``await``, from any task or thread.
+    The run begins with the first event or with ``async with``. Leaving the context or the loop ends the run; so does
+    cancelling the task. Any task or thread may call the methods of ``Controls``, without ``await``.
     """
 
     def __init__(self, open_exchange: Callable[..., Awaitable[OpenExchange]], stdin: bytes | BinaryIO | None) -> None:
-        """``open_exchange`` opens the conversation."""
+        """``open_exchange`` opens the exchange."""
         super().__init__()
         self._over = False
-        self._events = _followed(open_exchange, stdin, self._held)  # knows nothing of us, so it goes when we do
+        self._events = _stream_events(
+            open_exchange, stdin, self._queue
+        )  # no reference to self, so self can be collected
 
     def __aiter__(self) -> AsyncIterator[Event]:
         """Return itself."""
@@ -137,49 +139,49 @@ class AsyncStream(Controls):
         if self._over:
             raise StopAsyncIteration
         event = await anext(self._events)
-        while event is None:  # it has begun
+        while event is None:  # the run has begun, and its events follow
             event = await anext(self._events)
         if isinstance(event, Finished):
             await self.aclose()
         return event
 
     async def __aenter__(self) -> AsyncStream:
-        """Begin."""
+        """Begin the run."""
         await anext(self._events)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End the run, if it has not ended."""
+        """End the run if it has not ended."""
         await self.aclose()
 
     async def aclose(self) -> None:
-        """End the run, if it has not ended, and let go of it; no more events come."""
+        """End the run if it has not ended, and release its resources. No more events come."""
         self._over = True
         await self._events.aclose()
 
 
-async def _followed(
-    open_exchange: Callable[..., Awaitable[OpenExchange]], stdin: bytes | BinaryIO | None, held: list[SendQueue]
+async def _stream_events(
+    open_exchange: Callable[..., Awaitable[OpenExchange]], stdin: bytes | BinaryIO | None, queue: list[SendQueue]
 ) -> AsyncGenerator[Event | None, None]:
-    """Yield ``None`` when the run has been asked for, and then its events."""
+    """Yield ``None`` when the launch is sent, and then the events."""
     for final in (False, True):
         try:
             with await open_exchange(final=final) as (send_queue, connection):
-                held[:] = [send_queue]
+                queue[:] = [send_queue]
                 send_queue.flush()
                 yield None
                 async with aclosing(events(send_queue, connection, stdin)) as happening:
                     async for event in happening:
                         yield event
                 return
-        except LaunchLost:  # the warden is gone, and nothing has begun
+        except LaunchLost:  # the warden is gone before the run began
             continue
 
 
-async def _entered() -> RunSlot:
-    """Wait for room for one more run, without holding up the event loop. The task has it."""
+async def _take_slot() -> RunSlot:
+    """Wait for a run slot without blocking the event loop. The task holds the slot."""
     loop, holder, there = asyncio.get_running_loop(), asyncio.current_task(), run_slots.slots
     slot = there.attempt(holder)
     if slot is None:
@@ -199,10 +201,10 @@ async def _entered() -> RunSlot:
     return slot
 
 
-async def _held(
+async def _complete(
     send_queue: SendQueue, connection: Connection, stdin: bytes | BinaryIO | None, on_warning: OnWarning | None
 ) -> Result:
-    """Hold a conversation to its end; return the verdict."""
+    """Drive an exchange to its end; return the verdict."""
     async for event in events(send_queue, connection, stdin):
         if on_warning is not None and isinstance(event, LimitReached) and event.is_warning:
             on_warning(event)
@@ -212,7 +214,7 @@ async def _held(
 async def events(
     send_queue: SendQueue, connection: Connection, stdin: bytes | BinaryIO | None
 ) -> AsyncGenerator[Event, None]:
-    """Hold the conversation over ``connection`` and yield what happens."""
+    """Hold the exchange over ``connection`` to its end and yield its events."""
     loop = asyncio.get_running_loop()
     sock, exchange = connection.sock, send_queue.exchange
     sock.setblocking(False)
@@ -240,7 +242,7 @@ async def events(
 
 
 class Watcher:
-    """Looks at the warden from time to time while a run goes on: a lost one is ended, which ends the waiting."""
+    """Checks the warden from time to time during a run. It kills a lost warden, which ends the waiting."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, liveness: Liveness) -> None:
         self._loop, self.liveness = loop, liveness
@@ -251,13 +253,13 @@ class Watcher:
         self._timer = self._loop.call_later(self.liveness.seconds, self._look)
 
     def end(self) -> None:
-        """Look no more."""
+        """Stop the checks."""
         self._timer.cancel()
 
 
 class Sender:
-    """Sends what there is to say, and reads input when there is room for it: at once what can be done at once, the rest
-    in a task of its own."""
+    """Sends the exchange's messages, and reads input if the exchange wants it. What cannot be sent at once is left to a
+    task."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, sock: socket.socket, source: Input, send_queue: SendQueue
@@ -268,9 +270,9 @@ class Sender:
         self._ended = False
 
     def wake(self) -> None:
-        """There is something to say, or room for input."""
+        """Send messages, or read input that the exchange wants now."""
         if self._ended:
-            return  # called for before that, by another thread
+            return  # another thread called before the end
         if self._task is not None:
             self._more.set()
         elif self._send_queue.flush() or self._send_queue.exchange.wants_input:
@@ -278,7 +280,7 @@ class Sender:
             self._task.add_done_callback(partial(_hang_up_after_failure, self._sock))
 
     async def end(self) -> None:
-        """Say nothing more. Raises what kept the input from being read."""
+        """Send nothing more. Raises the error that kept the input from being read."""
         self._ended = True
         if self._task is not None:
             self._task.cancel()
@@ -309,25 +311,25 @@ async def _writable(loop: asyncio.AbstractEventLoop, sock: socket.socket) -> Non
 
 
 async def _readable(loop: asyncio.AbstractEventLoop, fd: int | None) -> None:
-    """Wait until ``fd`` can be read. No thread: one that reads a silent pipe could never be ended."""
+    """Wait until ``fd`` is readable, without a thread: a thread that reads a silent pipe could never be ended."""
     if fd is None:
         return
     ready: asyncio.Future[None] = loop.create_future()
-    own = os.dup(fd)  # a loop has one reader for each number, and somebody else may have his on this one
+    own = os.dup(fd)  # a loop has one reader for each number, and other code may have one on this number
     try:
         loop.add_reader(own, _finish, ready)
         try:
             await ready
         finally:
             loop.remove_reader(own)
-    except PermissionError:  # a regular file, which epoll does not take: it is always ready
+    except PermissionError:  # epoll takes no regular file; such a file is always ready
         return
     finally:
         os.close(own)
 
 
 def _hang_up_after_failure(sock: socket.socket, sender: asyncio.Task[None]) -> None:
-    """End the run when its input cannot be read; the sender's error is raised after that."""
+    """End the run if its input cannot be read. The sender's error is raised after that."""
     if not sender.cancelled() and sender.exception() is not None:
         with suppress(OSError):
             sock.shutdown(socket.SHUT_RDWR)

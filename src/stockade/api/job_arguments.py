@@ -1,4 +1,4 @@
-"""What callers give, made a job."""
+"""The arguments of public functions, turned into a job."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def job_from_source(source: Source, **options: Unpack[RunOptions]) -> Job:
 
 
 def encoded(source: str) -> bytes:
-    """Return source text as the file that an interpreter reads."""
+    """Return source text as the bytes of the file that an interpreter reads."""
     return source.encode("utf-8", "surrogatepass")
 
 
@@ -54,7 +54,7 @@ def job_from_command(argv: Sequence[str], *, inputs: Sequence[str] = (), **optio
     """Return the job of running the command ``argv``. Raises as ``job_from_source`` does."""
     check_names(options, COMMAND_OPTIONS)
     if isinstance(argv, str | bytes):
-        raise JobError("a command is a list of words, such as ['sort', 'big.txt']; nothing splits a text into words")
+        raise JobError("a command is a list of words, such as ['sort', 'big.txt']; stockade splits no text into words")
     try:
         words = tuple(map(os.fspath, argv))
     except TypeError:
@@ -63,14 +63,14 @@ def job_from_command(argv: Sequence[str], *, inputs: Sequence[str] = (), **optio
 
 
 def warmth(preload: Sequence[str], warm: bool | None) -> dict[str, Any]:
-    """Return the fields of a job that say what a sandbox's interpreters are to be like; none where nothing is said."""
+    """Return the fields of a job that describe a runner's warm interpreters; empty if nothing is set."""
     if isinstance(preload, str | bytes) or not all(isinstance(name, str) for name in preload):
-        raise JobError(f"preload: a list of modules is taken, such as ['numpy', 'pandas'], not {preload!r:.80}")
+        raise JobError(f"preload must be a list of module names, such as ['numpy', 'pandas'], not {preload!r:.80}")
     for name in preload:
         if not all(part.isidentifier() for part in name.split(".")):
-            raise JobError(f"preload: {name!r} is no name of a module")
+            raise JobError(f"preload: {name!r} is not a module name")
     if preload and warm is False:
-        raise JobError("preload: modules are imported by an interpreter that is kept warm, and warm=False forbids one")
+        raise JobError("preload needs a warm interpreter to import the modules, and warm=False forbids one")
     if not preload and warm is None:
         return {}
     return {"preload": tuple(preload), "warm": warm}
@@ -87,7 +87,7 @@ def _folder(packages: str | os.PathLike[str]) -> str:
 
 def _plain_bytes(value: Any) -> bytes:
     if not isinstance(value, bytes | bytearray | memoryview):
-        raise JobError(f"source and files are text or bytes, not {type(value).__name__}")
+        raise JobError(f"source and files must be text or bytes, not {type(value).__name__}")
     return bytes(value)
 
 

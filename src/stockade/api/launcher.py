@@ -1,5 +1,8 @@
-"""From a job to a conversation with the warden about it. What is the same for jobs that differ in their source alone is
-worked out once: most callers run one program after another, and nothing of theirs changes but that."""
+"""The way from a job to an exchange with the warden.
+
+Most callers run one program after another and change only the source. So everything else is computed once and kept
+in a template.
+"""
 
 from __future__ import annotations
 
@@ -32,18 +35,18 @@ from stockade.runs.result import Result
 Opened = tuple[SendQueue, Connection]
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 _LASTING = ("language", "interpreter")
-"""Options whose text stands for the same tomorrow: an archive's file may be another by then."""
+"""Options that mean the same in a later run if their text is the same. An archive's file may have changed by then."""
 
 
 class Launcher:
-    """Opens conversations about jobs under one plan. Can be used by several threads at a time."""
+    """Opens exchanges for jobs under one plan. Thread-safe."""
 
     def __init__(self, backend: Backend, plan: Plan, *, caller: int = 0, warmth: Mapping[str, Any] = NOTHING) -> None:
-        """``warmth`` are the fields of each job of source text that say what its interpreter is to be like."""
+        """``warmth`` holds the fields of each source job that describe its interpreter."""
         self.caller = caller
-        """Whose runs they are, where runs have to wait: callers take turns."""
+        """The number of the caller. If runs have to wait, callers take turns."""
         self.trace = 0
-        """The number under which the next run's steps are noted: see ``_trace``."""
+        """The number under which the next run's steps are noted: see ``core.trace``."""
         self._backend, self._plan = backend, plan
         self._warmth = warmth
         self._translate = backend.translate if isinstance(backend, ReportTranslator) else None
@@ -61,24 +64,25 @@ class Launcher:
         slot: RunSlot | None = None,
         **how: Any,
     ) -> Iterator[Opened]:
-        """Open a line and a conversation about ``job``. Leaving ends the run.
+        """Open a connection and an exchange for ``job``. Leaving ends the run.
 
-        ``slot`` is the room for the run, taken before. ``interactive``, ``keep`` and ``final`` are for
-        ``Exchange``, ``how`` for ``introduction``."""
+        ``slot`` is a run slot that the caller holds already. ``interactive``, ``keep`` and ``final`` are for
+        ``Exchange``, and ``how`` is for ``introduction``.
+        """
         silent = job.stdin is None and not interactive
         plain = silent and not how
         how |= {"caller": self.caller, "trace": self.trace, "silent": silent}
         replays = job.stdin is None or isinstance(job.stdin, bytes)
         more: Any = {"silent": silent, "interactive": interactive, "keep": keep, "final": final, "replays": replays}
-        # The line first: the warden wakes up while the launch is put together.
+        # Connect first: the warden wakes up while the launch is made.
         with warden_process.connect(slot) as connection:
             plan = _for_job(self._backend, self._plan, job)
             warmed = replace(job, **self._warmth) if self._warmth and job.source is not None else job
             with prepared(self._backend, plan, warmed) as launch:
                 trace.note(self.trace, trace.PLANNED)
                 separated = launch.with_separate_source(job.source) if plain and self._repeats(plan, warmed) else None
-                words, connection.remembered = introduction(separated or launch, connection.remembered, **how)
-                exchange = self._exchange(launch, plan, words, **more)
+                message, connection.remembered = introduction(separated or launch, connection.remembered, **how)
+                exchange = self._exchange(launch, plan, message, **more)
                 if separated is not None:
                     self._template = LaunchTemplate(job, plan, separated, connection.remembered)
                 yield SendQueue(exchange, connection.sock), connection
@@ -86,10 +90,9 @@ class Launcher:
 
     @contextmanager
     def fast_path(self, source: Any, options: Mapping[str, Any]) -> Iterator[Opened | None]:
-        """Do so for ``source``, if it is to be run as the last one was but for its text; yield nothing if not.
+        """Open an exchange for ``source`` if only the text differs from the last run; yield ``None`` if not.
 
-        The words are on their way before all else is done that belongs to a run, which then happens beside the warden's
-        own work.
+        The message is sent first. All other work of the run then overlaps with the warden's own work.
         """
         template = self._template
         connection = (
@@ -106,31 +109,31 @@ class Launcher:
         yield None
 
     def _send(self, connection: Connection, template: LaunchTemplate, source: str) -> bytes | None:
-        """Send the launch as far as it goes now; return the rest, or ``None`` if the other end is gone."""
+        """Send as much of the launch as the socket takes; return the rest, or ``None`` if the warden is gone."""
         trace.note(self.trace, trace.PLANNED)
         text = encoded(source)
         try:
-            words = repetition(text, template.remembered, connection.remembered, self.trace)
+            message = repetition(text, template.remembered, connection.remembered, self.trace)
             connection.remembered = template.remembered
             trace.note(self.trace, trace.SENT)
-            return words[send_now(connection.sock, words) :]
+            return message[send_now(connection.sock, message) :]
         except BlockingIOError:
-            return words
+            return message
         except OSError:
             return None
 
     def remember(self, job: Job, source: Any, options: Mapping[str, Any]) -> None:
-        """Take notice that ``options`` and ``source`` have made ``job``."""
+        """Note that ``source`` and ``options`` made ``job``, so that the next run may take the fast path."""
         template = self._template
         if template is None or template.job() is not job:
-            return  # another thread's has come in between, or this one is of no use for the next
+            return  # another thread's run came in between, or this job has no template
         known = all(each is None or (name in _LASTING and type(each) is str) for name, each in options.items())
         if type(source) is str and known:
             template.options = dict(options)
 
-    def _exchange(self, launch: Launch, plan: Plan, words: bytes, **how: Any) -> Exchange:
+    def _exchange(self, launch: Launch, plan: Plan, message: bytes, **how: Any) -> Exchange:
         return Exchange(
-            launch, plan, self._translate, outgoing=words, finish=workspace.finished, trace=self.trace, **how
+            launch, plan, self._translate, outgoing=message, finish=workspace.finished, trace=self.trace, **how
         )
 
     def _note(self, exchange: Exchange) -> None:
@@ -142,30 +145,30 @@ class LaunchTemplate:
     """A launch without its source."""
 
     options: Mapping[str, Any] | None = None
-    """What was said of it beside the source, where that is known."""
+    """The options of the run besides the source, if they mean the same in a later run."""
 
     def __init__(self, job: Job, plan: Plan, launch: Launch, fields: Mapping[str, Any]) -> None:
-        """``launch`` has its source apart; ``fields`` is what the warden knows of it."""
+        """``launch`` holds its source outside of its steps; ``fields`` is what the warden remembers of it."""
         self.job = weakref.ref(job)
-        """The one that it was made of."""
+        """The job that the template was made from."""
         self.plan, self.remembered = plan, fields
         self.launch = launch.remembered()
 
     def is_for(self, source: Any, options: Mapping[str, Any]) -> bool:
-        """Return whether nothing is new but the source."""
+        """Return whether a run of ``source`` with ``options`` differs in its source alone."""
         return type(source) is str and options == self.options
 
 
 @contextmanager
 def open_exchange(backend: Backend, plan: Plan, job: Job, **how: Any) -> Iterator[Opened]:
-    """Open a line and a conversation about ``job`` alone; see ``Launcher``."""
+    """Open a connection and an exchange for ``job`` alone; see ``Launcher``."""
     with Launcher(backend, plan).open(job, **how) as (send_queue, connection):
         yield send_queue, connection
 
 
 @contextmanager
 def prepared(backend: Backend, plan: Plan, job: Job) -> Iterator[Launch]:
-    """Yield the launch of ``job``; leaving the context gives back what was taken for it."""
+    """Yield the launch of ``job``. Leaving the context releases the resources taken for it."""
     refused = commands.refusal(job.argv, plan.policy.commands.allow, plan.policy.commands.refuse) if job.argv else ""
     if refused:
         raise JobError(refused)
@@ -175,17 +178,17 @@ def prepared(backend: Backend, plan: Plan, job: Job) -> Iterator[Launch]:
             return Command(argv=job.argv)
         return languages.find(job.language).command(job, plan, folder)
 
-    job = workspace.looked_up(plan, job)
+    job = workspace.with_project(plan, job)
     if not backend.traits.keeps_workspaces:
         workspace.refuse_all(plan, job)
     with backend.prepare(plan, job, make_command) as launch:
         if job.warm and not launch.warm:
             raise JobError(f"warm: no interpreter is kept warm by the backend {backend.name}, or for {job.language}")
-        yield workspace.ordered(launch, job, plan.policy)
+        yield workspace.with_collection(launch, job, plan.policy)
 
 
 def concluded(send_queue: SendQueue) -> Result:
-    """Return the verdict of a conversation that was held to its end."""
+    """Return the verdict of a complete exchange."""
     assert send_queue.exchange.result is not None
     return send_queue.exchange.result
 

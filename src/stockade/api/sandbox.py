@@ -1,4 +1,4 @@
-"""What people call: ``run``, ``run_command`` and ``Runner``."""
+"""The public entry points: ``run``, ``run_command``, ``select``, ``plan`` and ``Runner``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Unpack
 from stockade.api.job_arguments import Source, job_from_command, job_from_source, warmth
 from stockade.api.launcher import Launcher, concluded
 from stockade.api.options import CommandOptions, RunOptions
-from stockade.api.stream import REPORT_SECONDS, Stream, Streaming, following
+from stockade.api.stream import REPORT_SECONDS, Stream, Streaming, stream_options
 from stockade.backends import registry as backends
 from stockade.backends.base import Backend
 from stockade.client import blocking, warden_process
@@ -34,18 +34,19 @@ if TYPE_CHECKING:
 
 _NUMBERS = count(1)
 _NEEDED = ("api.select", "policy.model", "policy.merge", "linux.seccomp", "linux.seccomp.own", "linux.seccomp.words")
-_NO_SANDBOX = 0
-"""The caller of all runs that are asked for without a sandbox of one's own."""
+_WITHOUT_RUNNER = 0
+"""The caller number of all runs by ``run`` and ``run_command``, which share one turn."""
 
 
 class Runner(Streaming[Stream]):
-    """A policy and a backend, ready to run things. Every run is a sandbox of its own: nothing is carried over.
+    """Runs code under one policy and backend. Each run has a sandbox of its own: nothing is carried over.
 
-    ``policy`` is a ``Policy`` or a profile's name, ``ceiling`` the most that it may ask for: see ``stockade.select``.
-    Python and Ruby source is run by a copy of an interpreter that is kept warm, from the third run of a kind on, where
-    that gives the same guarantees. ``preload`` are modules that it has imported before, such as ``["numpy"]``: then the
-    first run waits for it. ``warm=True`` waits without any, and raises ``JobError`` where a job needs a fresh one;
-    ``warm=False`` starts a fresh interpreter for every run.
+    ``policy`` is a ``Policy`` or a profile's name, and ``ceiling`` is the most that it may ask for: see
+    ``stockade.select``. From the third run of a kind on, a fork of a warm interpreter runs Python and Ruby source, if
+    that gives the same guarantees. ``preload`` names modules that it imports beforehand, such as ``["numpy"]``; then
+    the first run waits for it. ``warm=True`` waits without any modules, and raises ``JobError`` if a job needs a fresh
+    interpreter. ``warm=False`` starts a fresh interpreter for every run.
+
     Raises ``PlanError`` at once if a guarantee of the policy cannot be held here.
     """
 
@@ -64,7 +65,7 @@ class Runner(Streaming[Stream]):
         self.backend = chosen.backend
         self.plan = chosen.plan
         self.policy = self.plan.policy
-        # Where runs have to wait, callers take turns.
+        # If runs have to wait, callers take turns.
         self._launcher = Launcher(self.backend, self.plan, caller=next(_NUMBERS), warmth=own)
 
     def __enter__(self) -> Runner:
@@ -74,16 +75,16 @@ class Runner(Streaming[Stream]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Let go; there is nothing to undo."""
+        """Do nothing: a runner holds no resources."""
 
     def run(self, source: Source, *, on_warning: OnWarning | None = None, **options: Unpack[RunOptions]) -> Result:
-        """Run source text, or a file whose suffix tells the language; see ``stockade.run`` for the options."""
-        if type(self).run_job is Runner.run_job:  # or a subclass sees to each job itself
+        """Run source text, or a file whose suffix names the language; see ``stockade.run`` for the options."""
+        if type(self).run_job is Runner.run_job:  # a subclass may handle each job itself
             try:
                 with self._launcher.fast_path(source, options) as opened:
                     if opened is not None:
-                        return _held(*opened, None, on_warning)
-            except LaunchLost:  # then the ordinary way, to a new warden
+                        return _complete(*opened, None, on_warning)
+            except LaunchLost:  # run it the ordinary way, on a new warden
                 return self._run_once(job_from_source(source, **options), on_warning)
         job = job_from_source(source, **options)
         result = self.run_job(job, on_warning=on_warning)
@@ -105,24 +106,24 @@ class Runner(Streaming[Stream]):
 
     def _run_once(self, job: Job, on_warning: OnWarning | None, *, final: bool = True) -> Result:
         with self.open_exchange(job, final=final) as (send_queue, connection):
-            return _held(send_queue, connection, job.stdin, on_warning)
+            return _complete(send_queue, connection, job.stdin, on_warning)
 
     def stream_job(
         self, job: Job, *, interactive: bool = False, report_seconds: float | None = REPORT_SECONDS
     ) -> Stream:
         """Run a job and return its events as they happen; see ``stream``."""
-        how = following(job, interactive=interactive, report_seconds=report_seconds)
+        how = stream_options(job, interactive=interactive, report_seconds=report_seconds)
         return Stream(partial(self.open_exchange, job, **how), job.stdin)
 
     def open_exchange(self, job: Job, **how: Any) -> AbstractContextManager[tuple[SendQueue, Connection]]:
-        """Open a line and a conversation about ``job``; ``how`` is for ``Exchange``. Leaving ends the run."""
+        """Open a connection and an exchange for ``job``, with ``how`` for ``Launcher.open``. Leaving ends the run."""
         return self._launcher.open(job, **how)
 
 
-def _held(
+def _complete(
     send_queue: SendQueue, connection: Connection, stdin: bytes | BinaryIO | None, on_warning: OnWarning | None
 ) -> Result:
-    """Hold a conversation to its end; return the verdict."""
+    """Drive an exchange to its end; return the verdict."""
     for event in blocking.events(send_queue, connection, stdin):
         if on_warning is not None and isinstance(event, LimitReached) and event.is_warning:
             on_warning(event)
@@ -166,9 +167,9 @@ def run(
     ``BackendUnavailable`` before anything starts, and ``TypeError`` for an unknown option.
     """
     job = job_from_source(source, **options)
-    sandbox = Runner(policy, backend=backend, trust=trust, ceiling=ceiling, preload=preload, warm=warm)
-    sandbox._launcher.caller = _NO_SANDBOX
-    return sandbox.run_job(job, on_warning=on_warning)
+    runner = Runner(policy, backend=backend, trust=trust, ceiling=ceiling, preload=preload, warm=warm)
+    runner._launcher.caller = _WITHOUT_RUNNER
+    return runner.run_job(job, on_warning=on_warning)
 
 
 def run_command(
@@ -181,11 +182,11 @@ def run_command(
     on_warning: OnWarning | None = None,
     **options: Unpack[CommandOptions],
 ) -> Result:
-    """Run the command ``argv``; its program is looked for on the sandbox's own PATH. See ``run``."""
+    """Run the command ``argv``, whose program is searched on the sandbox's own PATH; see ``run`` for the options."""
     job = job_from_command(argv, **options)
-    sandbox = Runner(policy, backend=backend, trust=trust, ceiling=ceiling)
-    sandbox._launcher.caller = _NO_SANDBOX
-    return sandbox.run_job(job, on_warning=on_warning)
+    runner = Runner(policy, backend=backend, trust=trust, ceiling=ceiling)
+    runner._launcher.caller = _WITHOUT_RUNNER
+    return runner.run_job(job, on_warning=on_warning)
 
 
 def select(
@@ -195,15 +196,15 @@ def select(
     backend: str | Backend | None = None,
     ceiling: Given | None = None,
 ) -> Selection:
-    """Return the backend that would be used for ``policy``, its plan, and the reason; runs no guest.
+    """Return the backend that would be used for ``policy``, its plan, and the reason. No guest runs.
 
-    ``trust`` is ``"trusted"``, ``"semi-trusted"``, ``"untrusted"`` or unset: see ``stockade.Trust``. A ``backend`` that
-    is named is taken, or refused if it is not enough. ``ceiling`` (a ``Policy``, its fields as a mapping, a profile's
-    name, or a file's ``Path``) bounds each field that it sets: a figure above it is lowered to it, a path outside of it
-    is refused with ``PolicyError``. The administrator's in /etc/stockade/policy.toml bounds what is left.
-    Raises ``BackendUnavailable`` with a sentence for each backend if none can hold the policy.
+    ``trust`` is ``"trusted"``, ``"semi-trusted"``, ``"untrusted"`` or unset: see ``stockade.Trust``. A named
+    ``backend`` is used, or refused if it isolates too little. ``ceiling`` is a ``Policy``, its fields as a mapping, a
+    profile's name, or a file's ``Path``. It bounds each field that it sets: a higher figure is lowered to it, and a
+    path outside of it raises ``PolicyError``. The administrator's ceiling in /etc/stockade/policy.toml applies after
+    that. Raises ``BackendUnavailable`` with a sentence for each backend if none can hold the policy.
     """
-    warden_process.current()  # starts while the other modules are imported, which takes as long
+    warden_process.current()  # the warden starts while the other modules are imported, which takes as long
     _load_all()
     from stockade.api import select as _select
     from stockade.policy.model import Policy
@@ -216,7 +217,7 @@ def select(
 
 @cache
 def _load_all() -> None:
-    """Import all that any run needs: later no descriptor may be free, or the files may be gone."""
+    """Import all modules that a run may need: later, no descriptor may be free, or the files may be gone."""
     places = (*backends.BUILT_IN.values(), *languages.BUILT_IN.values())
     for module in (*_NEEDED, *(place.partition(":")[0] for place in places)):
         load(f"stockade.{module.removeprefix('stockade.')}")
@@ -225,7 +226,7 @@ def _load_all() -> None:
 def plan(
     policy: Policy | str | None = None, *, backend: str | Backend | None = None, ceiling: Given | None = None
 ) -> Plan:
-    """Return what would enforce each guarantee of ``policy`` here; runs nothing.
+    """Return what would enforce each guarantee of ``policy`` here. Nothing runs.
 
     Raises ``PlanError`` naming every guarantee that cannot be held, ``BackendUnavailable`` if nothing can,
     ``PolicyError`` if the policy's own system-call filter is none.

@@ -1,4 +1,4 @@
-"""Choosing a backend: by what the policy needs, by how far the code is trusted, then by what a start costs."""
+"""Selection of a backend: by the policy's needs, by the trust in the code, and then by the cost of a start."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 class Trust(StrEnum):
-    """How far code is trusted."""
+    """How far the caller trusts the code."""
 
     TRUSTED = "trusted"
-    """Its author means well: any backend that holds the policy, the one that starts first."""
+    """The author means well: the backend that starts fastest among those that hold the policy."""
     SEMI_TRUSTED = "semi-trusted"
-    """Namespaces at least, and every limit set."""
+    """At least namespaces, and every limit must be set."""
     UNTRUSTED = "untrusted"
-    """A kernel of its own, unless the policy's ``isolation`` says that less is enough."""
+    """A kernel of its own, unless the policy's ``isolation`` accepts less."""
 
 
 _FLOORS = {
@@ -44,19 +44,19 @@ _EVERY_LIMIT = (
 
 @dataclass(frozen=True)
 class Candidate:
-    """What was found of one backend under one policy."""
+    """A backend, and whether it can hold one policy."""
 
     backend: Backend
     plan: Plan | None
     trouble: str = ""
-    """Why it is not to be had: it cannot be used here, cannot hold the policy, or isolates too little."""
+    """Why it cannot be used: it is unavailable here, cannot hold the policy, or isolates too little."""
     missing: Mapping[str, str] = field(default_factory=dict)
-    """What it cannot hold of the policy, with a sentence each."""
+    """The guarantees of the policy that it cannot hold, with a sentence for each."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The backend that was chosen, its plan, and why, in a sentence."""
+    """The chosen backend, its plan, and the reason in a sentence."""
 
     backend: Backend
     plan: Plan
@@ -66,17 +66,17 @@ class Selection:
 def select(
     policy: Policy, facts: HostFacts, trust: Trust | str | None = None, ceiling: Given | None = None
 ) -> Selection:
-    """Return the backend for ``policy``; those that come after it are not looked at.
+    """Return the first suitable backend for ``policy``, without a look at those after it.
 
-    Unset, ``trust`` leaves the policy's least isolation as the floor, and the strongest backend is taken.
-    Raises ``PlanError`` or ``BackendUnavailable``, with a sentence for each backend, if there is none: what isolates
-    less than the floor is never taken instead.
+    If ``trust`` is unset, the strongest backend is taken that isolates at least as the policy asks. Raises
+    ``PlanError`` or ``BackendUnavailable``, with a sentence for each backend, if no backend is suitable. A backend that
+    isolates less is never taken instead.
     """
     return first(candidates(policy, facts, trust, ceiling), trust)
 
 
 def first(found: Iterable[Candidate], trust: Trust | str | None = None) -> Selection:
-    """Return the first candidate that holds the policy, with what was passed over for it."""
+    """Return the first candidate that holds the policy, and in its reason the candidates before it."""
     passed: list[Candidate] = []
     for candidate in found:
         if candidate.plan is not None:
@@ -88,7 +88,7 @@ def first(found: Iterable[Candidate], trust: Trust | str | None = None) -> Selec
 def candidates(
     policy: Policy, facts: HostFacts, trust: Trust | str | None = None, ceiling: Given | None = None
 ) -> Iterator[Candidate]:
-    """Yield every backend there is, in the order in which they would be taken, for ``policy`` under its ceilings."""
+    """Yield every backend in the order of preference, with its plan for ``policy`` under its ceilings."""
     given = _trust(trust)
     policy = _ceiling.applied(policy, ceiling, given)
     for backend in _in_order(given):
@@ -102,14 +102,14 @@ def named(
     trust: Trust | str | None = None,
     ceiling: Given | None = None,
 ) -> Selection:
-    """Return the selection of a backend that the caller named. Raises as ``planned`` does, or for what trust asks."""
+    """Return the selection of a backend that the caller named. Raises as ``planned`` and ``require_isolation`` do."""
     policy = _ceiling.applied(policy, ceiling, _trust(trust))
     require_isolation(backend, policy, trust)
-    return Selection(backend, planned(backend, policy, facts), f"{backend.name}: asked for by name")
+    return Selection(backend, planned(backend, policy, facts), f"{backend.name}: named by the caller")
 
 
 def require_isolation(backend: Backend, policy: Policy, trust: Trust | str | None = None) -> None:
-    """Raise ``PlanError`` if ``backend`` isolates less than the policy or the trust asks."""
+    """Raise ``PlanError`` if ``backend`` isolates less than the policy or the trust requires."""
     trouble = _too_little(backend, policy, _trust(trust))
     if trouble:
         raise PlanError(backend.name, {"isolation": trouble})
@@ -128,7 +128,7 @@ def _consider(backend: Backend, policy: Policy, facts: HostFacts, trust: Trust |
 
 
 def _too_little(backend: Backend, policy: Policy, trust: Trust | None) -> str:
-    """Return what lacks for this trust and the policy's least isolation, an empty text if nothing does."""
+    """Return what is missing for this trust and the policy's isolation; an empty text if nothing is."""
     floor, whose = _floor(policy, trust)
     if not backend.isolation.at_least(floor):
         return f"isolates by {backend.isolation.value} only, and {whose} asks for {floor.value}"
@@ -137,9 +137,9 @@ def _too_little(backend: Backend, policy: Policy, trust: Trust | None) -> str:
 
 
 def _floor(policy: Policy, trust: Trust | None) -> tuple[Isolation, str]:
-    """Return the least isolation and who asks for it: the policy, or the trust, or the profile.
+    """Return the required isolation, and who requires it: the policy, the trust, or the profile.
 
-    The policy's word stands in for what untrusted code asks, and can only add to what semi-trusted code does.
+    For untrusted code, the policy's ``isolation`` replaces the requirement. For semi-trusted code, it only raises it.
     """
     asked = _FLOORS[trust] if trust is not None else Isolation.PROCESS
     if policy.isolation is not None:
@@ -155,14 +155,14 @@ def _trust(word: Trust | str | None) -> Trust | None:
     try:
         return None if word is None else Trust(word)
     except ValueError:
-        raise JobError(f"trust: {word!r} is none; there are: {', '.join(Trust)}") from None
+        raise JobError(f"trust: {word!r} is not a level of trust; there are: {', '.join(Trust)}") from None
 
 
 def _in_order(trust: Trust | None) -> Iterable[Backend]:
-    """Strongest first, then cheapest; for trusted code cheapest first.
+    """Return all backends, strongest first and then cheapest; for trusted code cheapest first.
 
-    The registry has them by cost, and what was measured here does not change that: one policy on one host should
-    always get the same walls.
+    The registry lists them by cost. Measured times do not change that order: one policy on one host always gets the
+    same isolation.
     """
     found = [registry.find(name) for name in (*registry.BUILT_IN, *registry.others())]
     return found if trust is Trust.TRUSTED else sorted(found, key=lambda backend: -backend.isolation.rank)
@@ -175,13 +175,13 @@ def _reason(found: Candidate, trust: Trust | None, passed: list[Candidate]) -> s
     if trust is Trust.UNTRUSTED and not found.backend.isolation.at_least(Isolation.OWN_KERNEL):
         reason += ", which the policy says is enough for untrusted code"
     if passed:
-        reason += "; passed over: " + "; ".join(f"{each.backend.name}, for {each.trouble}" for each in passed)
+        reason += "; passed over: " + ", ".join(f"{each.backend.name} ({each.trouble})" for each in passed)
     return reason
 
 
 def _none_left(seen: list[Candidate]) -> StockadeError:
-    """Return the error that says why no backend is to be had."""
-    if seen[0].missing:  # the first choice can be used, so what it lacks is what to loosen
+    """Return the error that explains why no backend is suitable."""
+    if seen[0].missing:  # the first choice is available, so the caller can loosen what it lacks
         return PlanError(seen[0].backend.name, seen[0].missing)
     lines = [
         f"{each.backend.name}: " + ("; ".join(f"{key}: {why}" for key, why in each.missing.items()) or each.trouble)

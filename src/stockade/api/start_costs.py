@@ -1,7 +1,7 @@
-"""How fast a run was on each backend at best, remembered in the user's cache folder for ``stockade plan`` to show.
+"""The fastest run on each backend, kept in the user's cache folder for ``stockade plan`` to show.
 
-Nothing is decided by it. Written once at the end of a process, at most once a day for each backend; a cache that
-cannot be read or written is as good as none.
+No decision depends on it. It is written at the end of a process, at most once a day for each backend. A cache that
+cannot be read or written counts as empty.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _seen: dict[str, float] = {}
 
 
 def note(backend: str, seconds: float) -> None:
-    """Remember how long one whole run took."""
+    """Note how long one whole run took."""
     if not _seen:
         atexit.register(_save)
     _seen[backend] = min(seconds, _seen.get(backend, seconds))
@@ -32,7 +32,7 @@ def note(backend: str, seconds: float) -> None:
 
 @lru_cache(maxsize=1)
 def known() -> dict[str, float]:
-    """Return the fastest run of each backend that was measured, in seconds."""
+    """Return the fastest known run of each backend, in seconds."""
     path = _file()
     if path is None or not path.exists():
         return {}
@@ -58,9 +58,9 @@ def _save() -> None:
 
 
 def _file() -> Path | None:
-    """Return the cache's file; none without a home, which must not be made up.
+    """Return the cache's file; ``None`` without a home folder, because any other place would be a guess.
 
-    No link is followed from the home on: a guest that could write there may have left one.
+    No link is followed below the home folder: a guest that could write there may have left one.
     """
     cache, home = os.environ.get("XDG_CACHE_HOME"), os.environ.get("HOME")
     if not (cache or home):

@@ -1,4 +1,4 @@
-"""A run that is followed as it happens: its events, and what can be done to it meanwhile."""
+"""A run followed while it happens: its events, and the controls of the running guest."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 Followed = TypeVar("Followed")
 REPORT_SECONDS = 1.0
 KEPT = int(DEFAULT_LIMITS["output"] or 0)
-"""Bytes of each stream that the result of a stream has where the policy sets no limit on output."""
+"""Bytes of each stream that a stream's result keeps if the policy sets no limit on output."""
 _MOST_WAITING = 1 << 20
 _LEAST_SECONDS = 0.01
 
 
 class Streaming(ABC, Generic[Followed]):
-    """The ways to follow a run, for the sandboxes that hand out streams of one kind."""
+    """The methods that start a stream, for runners that return one kind of stream."""
 
     def stream(
         self,
@@ -45,10 +45,10 @@ class Streaming(ABC, Generic[Followed]):
         report_seconds: float | None = REPORT_SECONDS,
         **options: Unpack[RunOptions],
     ) -> Followed:
-        """Run source text, or a file, and return its events as they happen; see ``stockade.run`` for the options.
+        """Run source text, or a file, and return its events while they happen; see ``stockade.run`` for the options.
 
-        ``interactive`` leaves standard input open, to be written to until it is closed; ``report_seconds`` is how
-        often the run's use is told, ``None`` never. Raises what ``run`` raises, before anything is started.
+        ``interactive`` leaves standard input open for ``write`` until it is closed. ``report_seconds`` is the interval
+        of usage reports; ``None`` means no reports. Raises what ``run`` raises, before anything starts.
         """
         job = job_from_source(source, **options)
         return self.stream_job(job, interactive=interactive, report_seconds=report_seconds)
@@ -61,7 +61,7 @@ class Streaming(ABC, Generic[Followed]):
         report_seconds: float | None = REPORT_SECONDS,
         **options: Unpack[CommandOptions],
     ) -> Followed:
-        """Run a command and return its events as they happen; see ``stream``."""
+        """Run a command and return its events while they happen; see ``stream``."""
         job = job_from_command(argv, **options)
         return self.stream_job(job, interactive=interactive, report_seconds=report_seconds)
 
@@ -69,40 +69,41 @@ class Streaming(ABC, Generic[Followed]):
     def stream_job(
         self, job: Job, *, interactive: bool = False, report_seconds: float | None = REPORT_SECONDS
     ) -> Followed:
-        """Run a job and return its events as they happen; see ``stream``."""
+        """Run a job and return its events while they happen; see ``stream``."""
 
 
 class Controls:
-    """What can be done to a run while it lasts: from any thread, and without waiting.
+    """Controls of a running guest. Any thread may call them, and none of them waits.
 
-    A run that has ended takes no harm from any of it: nothing happens.
+    After the end of the run, they do nothing.
     """
 
     def __init__(self) -> None:
-        self._held: list[SendQueue] = []  # one, as soon as the run begins
+        self._queue: list[SendQueue] = []  # holds one queue after the run begins
 
     def cancel(self) -> None:
-        """End the run; its verdict still comes, with the outcome ``cancelled``. Works on a paused run as well."""
+        """End the run, even a paused one. The verdict still comes, with the outcome ``cancelled``."""
         with self._send_queue.locked() as exchange:
             if exchange is not None:
                 exchange.cancel()
 
     def pause(self) -> None:
-        """Have the guest and all its processes stand still, and the clock of ``wall_time`` with them."""
+        """Stop the guest and all its processes, and the clock of ``wall_time`` with them."""
         with self._send_queue.locked() as exchange:
             if exchange is not None:
                 exchange.ask("pause")
 
     def resume(self) -> None:
-        """Let it go on; signals that came meanwhile are delivered."""
+        """Let a paused guest continue. Signals sent during the pause are delivered."""
         with self._send_queue.locked() as exchange:
             if exchange is not None:
                 exchange.ask("resume")
 
     def send_signal(self, number: int) -> None:
-        """Send a signal to the guest's own first process; SIGINT to its whole process group, as Ctrl-C does.
+        """Send a signal to the guest's first process; SIGINT goes to its whole process group, as with Ctrl-C.
 
-        A paused run gets it when it goes on, and SIGKILL at once. Raises ``JobError`` if there is no such signal.
+        A paused guest receives the signal when it continues, but SIGKILL at once. Raises ``JobError`` for a number
+        that is not a signal.
         """
         if number not in signals.valid_signals():
             raise JobError(f"send_signal: there is no signal {number!r}")
@@ -111,10 +112,10 @@ class Controls:
                 exchange.ask("signal", number=int(number))
 
     def write(self, data: str | bytes) -> None:
-        """Write to the guest's standard input. It is taken whole and goes out as the guest reads.
+        """Write to the guest's standard input. All of ``data`` is taken at once and sent as the guest reads.
 
-        Raises ``BlockingIOError``, and takes nothing, while a mebibyte or more waits for the guest (``input_waiting``);
-        ``JobError`` if the run was not asked for with ``interactive=True``, or its input is closed.
+        Raises ``BlockingIOError``, and takes nothing, while a mebibyte or more waits for the guest (``input_waiting``).
+        Raises ``JobError`` if the run was not started with ``interactive=True``, or if its input is closed.
         """
         piece = data.encode() if isinstance(data, str) else data
         with self._send_queue.locked() as exchange:
@@ -127,35 +128,35 @@ class Controls:
             exchange.write(piece)
 
     def close_stdin(self) -> None:
-        """End the guest's standard input, behind what was written to it."""
+        """End the guest's standard input after everything that was written to it."""
         with self._send_queue.locked() as exchange:
             if exchange is not None:
                 exchange.close_input()
 
     @property
     def input_waiting(self) -> int:
-        """Bytes of standard input that the guest has not read yet, to some 128 KiB."""
+        """Bytes of standard input that the guest has not read yet, exact to some 128 KiB."""
         return self._send_queue.exchange.input_waiting
 
     @property
     def result(self) -> Result:
-        """The verdict. Raises ``JobError`` before it is there."""
-        if not self._held or self._held[0].exchange.result is None:
-            raise JobError("the run has no result: it has not ended, or was left before it had")
-        return self._held[0].exchange.result
+        """The verdict. Raises ``JobError`` before the end of the run."""
+        if not self._queue or self._queue[0].exchange.result is None:
+            raise JobError("the run has no result: it has not ended, or the stream was left before its end")
+        return self._queue[0].exchange.result
 
     @property
     def _send_queue(self) -> SendQueue:
-        if not self._held:
+        if not self._queue:
             raise JobError("the run has not begun: enter the stream, or take its first event")
-        return self._held[0]
+        return self._queue[0]
 
 
 class Stream(Controls):
-    """The events of a run, which begins when this is made: an iterator, and a context manager.
+    """The events of a run: an iterator and a context manager. The run begins when the stream is made.
 
-    Leaving the context, or the loop for good, ends the run. Events are taken by one thread, and ``close`` is that
-    thread's as well; what ``Controls`` has is for all.
+    Leaving the context or the loop ends the run. One thread takes the events, and only that thread may call ``close``.
+    Any thread may call the methods of ``Controls``.
     """
 
     def __init__(
@@ -165,7 +166,7 @@ class Stream(Controls):
         *,
         attend: blocking.Attend | None = None,
     ) -> None:
-        """``open_exchange`` opens the conversation; ``attend`` is for who has more descriptors to wait for."""
+        """``open_exchange`` opens the exchange. ``attend`` maps further descriptors to their actions."""
         super().__init__()
         self._stack = ExitStack()
         self._begin = partial(self._open, open_exchange, stdin, attend or {})
@@ -184,7 +185,7 @@ class Stream(Controls):
         try:
             send_queue, connection = self._stack.enter_context(open_exchange(final=final))
             send_queue.wake = wakeup.ring
-            self._held[:] = [send_queue]
+            self._queue[:] = [send_queue]
             watched = {wakeup.fd: wakeup.clear, **attend}
             self._events = blocking.events(send_queue, connection, stdin, attend=watched)
             self._stack.callback(self._events.close)
@@ -202,7 +203,7 @@ class Stream(Controls):
         """Wait for the next event."""
         try:
             event = next(self._events)
-        except LaunchLost:  # the warden is gone, and nothing has begun
+        except LaunchLost:  # the warden is gone before the run began
             self._stack.close()
             self._begin(final=True)
             event = next(self._events)
@@ -217,21 +218,21 @@ class Stream(Controls):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End the run, if it has not ended."""
+        """End the run if it has not ended."""
         self.close()
 
     def __del__(self) -> None:
-        """End the run: nobody follows it any more."""
+        """End the run, because nothing can follow it any more."""
         if hasattr(self, "_stack"):
             self.close()
 
     def close(self) -> None:
-        """End the run, if it has not ended, and let go of it; no more events come."""
+        """End the run if it has not ended, and release its resources. No more events come."""
         self._stack.close()
 
 
-def following(job: Job, *, interactive: bool, report_seconds: float | None) -> dict[str, Any]:
-    """Return what a conversation is told of a run that is followed; refuse what makes no sense of a stream."""
+def stream_options(job: Job, *, interactive: bool, report_seconds: float | None) -> dict[str, Any]:
+    """Return the options of an exchange that is followed. Raises ``JobError`` for a contradiction in them."""
     if interactive and job.stdin is not None:
         raise JobError("stdin is given, so nothing can be written to it: leave out stdin, or interactive=True")
     if report_seconds is not None and not _LEAST_SECONDS <= report_seconds < float("inf"):

@@ -1,4 +1,4 @@
-"""What a job wants of its workspace: what is refused, what is looked up before the run, and what comes out of it."""
+"""A job's workspace: which jobs are refused, the scan before the run, and the files collected after it."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 _ISOLATED_WAYS = ("overlay", "copy")
 
 
-def looked_up(plan: Plan, job: Job) -> Job:
-    """Return the job with what was found in the folder behind its workspace.
+def with_project(plan: Plan, job: Job) -> Job:
+    """Return the job with the scan of the folder behind its workspace.
 
-    Raises ``JobError`` where it asks for what cannot be.
+    Raises ``JobError`` if the job asks for something that its workspace excludes.
     """
     files = plan.policy.filesystem
     if job.files and files.workspace != "empty":
-        raise JobError("files can be laid into an empty workspace only, and the policy binds one of the host's")
+        raise JobError("files and archives need an empty workspace, and the policy sets a folder of the host")
     if job.artifacts and files.way == "read":
         raise JobError("artifacts: the policy's workspace is read-only, so nothing can come out of it")
     if files.workspace == "empty":
@@ -48,7 +48,7 @@ def looked_up(plan: Plan, job: Job) -> Job:
 
 
 def refuse_all(plan: Plan, job: Job) -> None:
-    """Refuse what a backend that knows nothing of it would pass over without a word.
+    """Refuse everything that a backend without support for workspaces would silently ignore.
 
     A backend whose ``traits.keeps_workspaces`` is true takes ``job.project`` and ``job.artifacts`` into account itself.
     """
@@ -62,11 +62,11 @@ def refuse_all(plan: Plan, job: Job) -> None:
     }
     for what, is_wanted in wanted.items():
         if is_wanted:
-            raise JobError(f"{what}: the {name} backend does not know how to; use the native backend, or do without")
+            raise JobError(f"{what}: the backend {name} does not support it; use the native backend, or leave it out")
 
 
-def ordered(launch: Launch, job: Job, policy: Policy) -> Launch:
-    """Return the launch with the order for what is to come out of it, if anything is."""
+def with_collection(launch: Launch, job: Job, policy: Policy) -> Launch:
+    """Return the launch with the order for the collector, if the job or the policy asks for files."""
     way = policy.filesystem.way
     if not (job.artifacts or way in _ISOLATED_WAYS):
         return launch
@@ -86,7 +86,7 @@ def ordered(launch: Launch, job: Job, policy: Policy) -> Launch:
 
 
 def finished(result: Result, launch: Launch, collected: CollectedFiles | None) -> Result:
-    """Return the result with what came out of the workspace, and with what this job took away from its plan."""
+    """Return the result with the collected files, and without the guarantees that the job gave up."""
     if launch.concessions:
         less = {Guarantee(name): Enforcement.absent(why) for name, why in launch.concessions.items()}
         result = replace(result, enforcement=FrozenDict({**result.enforcement, **less}))
@@ -114,7 +114,7 @@ def _is_wanted(path: str, order: Collect) -> bool:
 
 
 def _may_be_wanted(item: Refused, order: Collect) -> bool:
-    """A folder that was not entered may have held some."""
+    """Return whether ``item`` may be wanted: a folder that was not entered may have held wanted files."""
     return not order.everything or _is_wanted(item.path, order) or "folders" in item.reason
 
 

@@ -79,8 +79,8 @@ def test_what_cannot_be_used_or_cannot_hold_the_policy_is_passed_over_and_named(
     choose = among(Fake("broken", usable=False), Fake("weak", weak=(Guarantee.DISK,)), Fake("good"))
     chosen = choose()
     assert chosen.backend.name == "good"
-    assert "broken, for it is broken; mend it" in chosen.reason
-    assert "weak, for cannot hold disk" in chosen.reason
+    assert "broken (it is broken; mend it)" in chosen.reason
+    assert "weak (cannot hold disk)" in chosen.reason
 
 
 def test_never_less_than_the_floor(among: Among) -> None:
