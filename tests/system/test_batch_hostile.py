@@ -7,7 +7,7 @@ from bench import hostile
 from tests.support import host
 
 import stockade
-from stockade.batch.records import CaseVerdict, Verdict, Word
+from stockade.batch.records import CaseVerdict, Verdict, VerdictKind
 
 pytestmark = [pytest.mark.needs("native"), pytest.mark.timeout(300), pytest.mark.timing]
 
@@ -63,13 +63,16 @@ def test_hostile_bench_finds_wrong_verdicts():
         return Verdict(name, word, limit="memory" if status is None else None, cases=cases, attempts=attempts)
 
     (attack,) = hostile.attacks(["memory/list"])
-    good = {attack.id: ended(attack.id, Word.LIMIT_EXCEEDED, None), "neighbour 0": ended("neighbour 0", Word.PASSED, 0)}
+    good = {
+        attack.id: ended(attack.id, VerdictKind.LIMIT_EXCEEDED, None),
+        "neighbour 0": ended("neighbour 0", VerdictKind.PASSED, 0),
+    }
     assert hostile.wrong([attack], good) == []
     for bad in (
-        ended(attack.id, Word.FAILED, 42),
-        ended(attack.id, Word.PASSED, 0),
-        ended(attack.id, Word.SANDBOX_FAILED, None),
-        ended("neighbour 0", Word.LIMIT_EXCEEDED, None),
-        ended("neighbour 0", Word.PASSED, 0, attempts=2),
+        ended(attack.id, VerdictKind.FAILED, 42),
+        ended(attack.id, VerdictKind.PASSED, 0),
+        ended(attack.id, VerdictKind.SANDBOX_FAILED, None),
+        ended("neighbour 0", VerdictKind.LIMIT_EXCEEDED, None),
+        ended("neighbour 0", VerdictKind.PASSED, 0, attempts=2),
     ):
         assert len(hostile.wrong([attack], {**good, bad.id: bad})) == 1

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stockade import Usage
-from stockade.batch.records import CaseVerdict, Verdict, Word
+from stockade.batch.records import CaseVerdict, Verdict, VerdictKind
 from stockade.batch.report import write
 from stockade.batch.summary import Summary
 from stockade.workspace.host_files import HostFile
@@ -51,9 +51,11 @@ def page(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
     records = []
     for number, (text, word) in enumerate([(ALL, "failed"), ("fine", "passed"), ("slow", "limit_exceeded")], 1):
-        case = CaseVerdict(text, Word(word), text, usage=Usage(1.0, 2.0, 1 << 20, 1, 3), stdout=text, stderr=text)
+        case = CaseVerdict(
+            text, VerdictKind(word), text, usage=Usage(1.0, 2.0, 1 << 20, 1, 3), stdout=text, stderr=text
+        )
         limit = "cpu_time" if word == "limit_exceeded" else None
-        verdict = Verdict(text, Word(word), number, text, limit, text, case.usage, cases=(case,))
+        verdict = Verdict(text, VerdictKind(word), number, text, limit, text, case.usage, cases=(case,))
         records.append(verdict.as_json())
     summary = Summary()
     for record in records:

@@ -1,1 +1,1 @@
-"""Many programs to verdicts: what to run and what to expect, the runner, the file of verdicts, the figures."""
+"""Batches: run many programs, judge each one, and record one verdict for each."""

@@ -1,4 +1,4 @@
-"""How much runs at a time: what a program may need at most, and what there is for all of them. Pure book-keeping."""
+"""How many programs run at a time: the need of each, and the capacity for all. Pure book-keeping."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass, fields
 
 from stockade.core.units import format_size
 
-_WORDS = {"jobs": "programs at a time", "memory": "memory", "tasks": "processes", "descriptors": "open files"}
+_NAMES = {"jobs": "programs at a time", "memory": "memory", "tasks": "processes", "descriptors": "open files"}
 
 
 @dataclass(frozen=True)
 class Amount:
-    """What one program may need at most, or what there is for all."""
+    """The most that a program may need, or the capacity for all programs."""
 
     jobs: int = 1
     memory: int = 0
@@ -22,7 +22,7 @@ class Amount:
 
 
 class Budget:
-    """What there is, and what is taken of it. A program that may need more than all there is never fits."""
+    """The capacity, and the part of it that is in use. A program that may need more than the capacity never fits."""
 
     def __init__(self, capacity: Amount) -> None:
         self.capacity = capacity
@@ -33,34 +33,34 @@ class Budget:
         return _within(_sum(self._taken, need), self.capacity)
 
     def take(self, need: Amount) -> None:
-        """Take it."""
+        """Take ``need`` out of the free capacity."""
         self._taken = _sum(self._taken, need)
 
     def give(self, need: Amount) -> None:
-        """Give it back."""
+        """Return ``need`` to the free capacity."""
         self._taken = _sum(self._taken, need, -1)
 
     def refusal(self, need: Amount) -> str:
-        """Return why ``need`` will never fit, in a sentence; empty if it does."""
+        """Return a sentence that says why ``need`` can never fit; an empty string if it can."""
         for name, wanted, most in _pairs(need, self.capacity):
             if wanted > most:
-                return f"may need {_figure(name, wanted)} of {_WORDS[name]}; the batch may use {_figure(name, most)}"
+                return f"may need {_figure(name, wanted)} of {_NAMES[name]}; the batch may use {_figure(name, most)}"
         return ""
 
     def at_a_time(self, need: Amount) -> tuple[int, str]:
-        """Return how many programs that need as much run at a time, and what bounds that."""
+        """Return how many programs with this need run at a time, and which resource bounds the number."""
         counts = [(most // wanted, name) for name, wanted, most in _pairs(need, self.capacity) if wanted]
         count, name = min(counts, key=lambda item: item[0])
-        return count, _WORDS[name]
+        return count, _NAMES[name]
 
 
-def together(one: Amount, other: Amount) -> Amount:
-    """Return what two sandboxes of one program need that run at the same time."""
+def concurrent_need(one: Amount, other: Amount) -> Amount:
+    """Return the need of two sandboxes of a program that run at the same time."""
     return Amount(1, one.memory + other.memory, one.tasks + other.tasks, one.descriptors + other.descriptors)
 
 
-def larger(one: Amount, other: Amount) -> Amount:
-    """Return what two sandboxes of one program need that run one after the other."""
+def sequential_need(one: Amount, other: Amount) -> Amount:
+    """Return the need of two sandboxes of a program that run one after the other."""
     return Amount(*(max(mine, theirs) for _, mine, theirs in _pairs(one, other)))
 
 

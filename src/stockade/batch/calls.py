@@ -1,4 +1,4 @@
-"""What people call: ``evaluate`` and ``aevaluate``."""
+"""The public calls: ``evaluate`` and ``aevaluate``."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from stockade.batch.runner import Numbered, verdicts
 from stockade.batch.thread import from_thread
 from stockade.policy.model import Policy
 
-Given = Program | Mapping[str, Any]
+ProgramLike = Program | Mapping[str, Any]
 OnBad = Callable[[int, RecordError], None]
 
 
 class Options(TypedDict, total=False):
-    """What may be said of a batch. Unset, each has the value that ``evaluate`` tells."""
+    """The options of a batch. The docstring of ``evaluate`` names the defaults."""
 
     policy: Policy | str | None
     jobs: int | None
     memory: int | str | None
     ordered: bool
-    tests: Literal["apart", "shared"]
+    tests: Literal["isolated", "shared", "apart"]
     stop_early: bool
     retries: int
     output_kept: int
@@ -41,39 +41,40 @@ class Options(TypedDict, total=False):
     on_bad: OnBad | None
 
 
-def evaluate(programs: Iterable[Given], **options: Unpack[Options]) -> Iterator[Verdict]:
-    """Judge programs, many at a time, and yield a verdict for each.
+def evaluate(programs: Iterable[ProgramLike], **options: Unpack[Options]) -> Iterator[Verdict]:
+    """Judge many programs at a time, and yield a verdict for each.
 
-    A program is a dictionary with the fields of a line of ``stockade eval`` (``id``, ``source``, ``stdin``,
-    ``expected``...), or a ``Program``. Options:
+    A program is a ``Program``, or a dictionary with the fields of a line of ``stockade eval`` (``id``, ``source``,
+    ``stdin``, ``expected``...). Options:
 
-    ``policy``: of every run, or a profile's name; unset, 10 s of CPU time, 20 s on the clock and 1 MiB of output, the
-    rest as ever.
-    ``jobs``: so many programs at a time; unset, one for each processor.
-    ``memory``: bytes (or ``"8GiB"``) for all of them together, each counted with its whole limit; unset, nine tenths of
-    what is available.
-    ``ordered``: whether verdicts come in the order of the programs (the default), or as they fall.
-    ``tests``: ``"apart"`` runs an answer's test in a sandbox of its own, ``"shared"`` among the answer's own objects.
-    ``stop_early``: leave out the cases after one that did not pass.
-    ``retries``: how often to begin again where the sandbox failed (2).
+    ``policy``: the policy of every run, or a profile's name. The default is the default policy with 10 s of CPU time,
+    20 s of wall-clock time and 1 MiB of output.
+    ``jobs``: the number of programs at a time; default: one for each processor.
+    ``memory``: bytes (or ``"8GiB"``) for all programs together, each counted with its whole limit; default: nine
+    tenths of the available memory.
+    ``ordered``: whether verdicts come in the order of the programs (default), or as soon as they are known.
+    ``tests``: ``"isolated"`` runs an answer's test in a sandbox of its own, ``"shared"`` in the answer's interpreter.
+    ``"apart"`` is an alias of ``"isolated"``.
+    ``stop_early``: skip the cases after the first one that did not pass.
+    ``retries``: how often a program is started again if the sandbox failed (2).
     ``output_kept``: bytes of each stream that a verdict keeps (2048).
     ``interpreter``, ``backend``, ``trust``: as for ``stockade.run``.
-    ``compilers``: language to the compiler to be taken, or the folder in which it is installed; unset, the system's.
-    ``on_bad``: called with the number and the error of a program that makes no sense, which is then left out;
-    without it ``RecordError`` is raised.
+    ``compilers``: maps a language to its compiler, or to the folder of its installation; default: the system's.
+    ``on_bad``: called with the number and the error of an invalid program, which is then skipped; without it,
+    ``RecordError`` is raised.
 
-    Raises ``JobError``, ``PolicyError``, ``PlanError`` or ``BackendUnavailable`` before anything is started. The
-    programs are taken, and run, on a thread of their own, which ends when the iterator is closed.
+    Raises ``JobError``, ``PolicyError``, ``PlanError`` or ``BackendUnavailable`` before anything starts. The programs
+    are read and run on a thread of their own, which ends when the iterator is closed.
     """
     batch = _batch(options)
     return from_thread(lambda: batch.run(programs))
 
 
 async def aevaluate(
-    programs: Iterable[Given] | AsyncIterable[Given], **options: Unpack[Options]
+    programs: Iterable[ProgramLike] | AsyncIterable[ProgramLike], **options: Unpack[Options]
 ) -> AsyncGenerator[Verdict, None]:
-    """``evaluate`` on a running event loop; the programs may be an asynchronous iterable as well."""
-    # The first plan of a process waits for its warden, so it must not hold up the loop.
+    """Do what ``evaluate`` does, on a running event loop. The programs may also be an asynchronous iterable."""
+    # The first plan of a process waits for the warden, so it must not block the loop.
     batch = await asyncio.to_thread(_batch, options)
     async with aclosing(batch.run(programs)) as found:
         async for verdict in found:
@@ -92,13 +93,13 @@ class _Batch:
             raise RecordError(f"program {number}{f' ({id!r})' if id else ''}: {error}")
         self.on_bad(number, error)
 
-    async def run(self, programs: Iterable[Given] | AsyncIterable[Given]) -> AsyncGenerator[Verdict, None]:
+    async def run(self, programs: Iterable[ProgramLike] | AsyncIterable[ProgramLike]) -> AsyncGenerator[Verdict, None]:
         found = verdicts(self._numbered(programs), self.judge, self.budget, ordered=self.ordered, refuse=self.refuse)
         async with aclosing(found):
             async for verdict in found:
                 yield verdict
 
-    async def _numbered(self, programs: Iterable[Given] | AsyncIterable[Given]) -> AsyncIterator[Numbered]:
+    async def _numbered(self, programs: Iterable[ProgramLike] | AsyncIterable[ProgramLike]) -> AsyncIterator[Numbered]:
         number = 0
         async for item in _each(programs):
             number += 1
@@ -120,7 +121,7 @@ def _batch(options: Options) -> _Batch:
             trust=options.get("trust"),
             interpreter=options.get("interpreter"),
             compilers=options.get("compilers", {}),
-            tests=options.get("tests", "apart"),
+            tests=options.get("tests", "isolated"),
             stop_early=options.get("stop_early", False),
             retries=options.get("retries", 2),
             kept=options.get("output_kept", KEPT),
@@ -131,7 +132,7 @@ def _batch(options: Options) -> _Batch:
     return _Batch(judge, budget, options.get("ordered", True), options.get("on_bad"))
 
 
-async def _each(programs: Iterable[Given] | AsyncIterable[Given]) -> AsyncIterator[Given]:
+async def _each(programs: Iterable[ProgramLike] | AsyncIterable[ProgramLike]) -> AsyncIterator[ProgramLike]:
     if isinstance(programs, AsyncIterable):
         async for item in programs:
             yield item

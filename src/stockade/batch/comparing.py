@@ -1,4 +1,4 @@
-"""Whether an output is the one that was wanted: pure functions on text. Each returns a reason, empty where it is."""
+"""Compare an output with the expected one: pure functions on text that return the first difference, or nothing."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ _SHOWN = 60
 
 
 def difference(case: Case, output: str) -> str:
-    """Return the first thing in ``output`` that is not as ``case`` expects it, in a sentence; empty if none."""
+    """Return a sentence about the first difference between ``output`` and what ``case`` expects; empty if none."""
     if case.expected is None:
         return ""
     match case.compare:
         case "exact":
-            return _exact(case.expected, output)
+            return _compare_exactly(case.expected, output)
         case "lines":
-            return _pieces("line", _lines(case.expected), _lines(output))
+            return _compare_pieces("line", _lines(case.expected), _lines(output))
         case "tokens":
-            return _pieces("token", case.expected.split(), output.split())
+            return _compare_pieces("token", case.expected.split(), output.split())
         case "floats":
-            return _floats(case.expected.split(), output.split(), case.tolerance)
+            return _compare_floats(case.expected.split(), output.split(), case.tolerance)
 
 
-def _exact(expected: str, output: str) -> str:
+def _compare_exactly(expected: str, output: str) -> str:
     if expected == output:
         return ""
     at = next(
@@ -38,18 +38,18 @@ def _exact(expected: str, output: str) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """Return the lines without the blanks at their ends and the empty lines at the end of all."""
+    """Return the lines without trailing blanks, and without empty lines at the end of the text."""
     return [line.rstrip() for line in text.rstrip().split("\n")]
 
 
-def _pieces(word: str, expected: list[str], output: list[str]) -> str:
+def _compare_pieces(unit: str, expected: list[str], output: list[str]) -> str:
     for number, (wanted, got) in enumerate(zip_longest(expected, output), 1):
         if wanted != got:
-            return f"{word} {number} is {_shown(got)}, expected {_shown(wanted)}"
+            return f"{unit} {number} is {_shown(got)}, expected {_shown(wanted)}"
     return ""
 
 
-def _floats(expected: list[str], output: list[str], tolerance: float) -> str:
+def _compare_floats(expected: list[str], output: list[str], tolerance: float) -> str:
     for number, (wanted, got) in enumerate(zip_longest(expected, output), 1):
         if wanted != got and not _close(wanted, got, tolerance):
             return f"token {number} is {_shown(got)}, expected {_shown(wanted)} within {tolerance:g}"
@@ -59,9 +59,11 @@ def _floats(expected: list[str], output: list[str], tolerance: float) -> str:
 def _close(wanted: str | None, got: str | None, tolerance: float) -> bool:
     one, other = _number(wanted), _number(got)
     if wanted is None or got is None or one is None or other is None or (_whole(wanted) and _whole(got)):
-        return False  # of whole numbers none is nearly another
-    if _is_word(wanted) or _is_word(got):  # inf or nan, which only stands for the same word
-        return _is_word(wanted) and _is_word(got) and (one == other or (math.isnan(one) and math.isnan(other)))
+        return False  # two whole numbers must be equal
+    if _is_inf_or_nan(wanted) or _is_inf_or_nan(got):  # inf and nan are close only to themselves
+        return (
+            _is_inf_or_nan(wanted) and _is_inf_or_nan(got) and (one == other or (math.isnan(one) and math.isnan(other)))
+        )
     if _beyond(wanted, one) or _beyond(got, other):
         return _close_as_decimals(wanted, got, tolerance)
     return math.isclose(one, other, rel_tol=tolerance, abs_tol=tolerance)
@@ -72,7 +74,7 @@ def _whole(text: str) -> bool:
 
 
 def _number(text: str | None) -> float | None:
-    # float() takes "1_000", other scripts' digits and blanks as well, which no printf writes
+    # float() also takes "1_000", digits of other scripts, and blanks. No printf writes those.
     if text is None or not text.isascii() or "_" in text:
         return None
     try:
@@ -81,7 +83,7 @@ def _number(text: str | None) -> float | None:
         return None
 
 
-def _is_word(text: str) -> bool:
+def _is_inf_or_nan(text: str) -> bool:
     return text.lstrip("+-")[:1].isalpha()
 
 
@@ -92,7 +94,7 @@ def _beyond(text: str, value: float) -> bool:
 
 def _close_as_decimals(wanted: str, got: str, tolerance: float) -> bool:
     one, other = (_EXACT.create_decimal(text) for text in (wanted, got))
-    if not (one.is_finite() and other.is_finite()):  # an exponent that no decimal has either
+    if not (one.is_finite() and other.is_finite()):  # the exponent is too large for a decimal too
         return False
     difference = _EXACT.abs(_EXACT.subtract(one, other))
     allowed = _EXACT.multiply(decimal.Decimal(tolerance), max(_EXACT.abs(one), _EXACT.abs(other)))

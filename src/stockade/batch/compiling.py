@@ -1,6 +1,6 @@
-"""Languages with a compiler: a program is compiled once, in a sandbox, and run from what came out for each case.
+"""Languages with a compiler: compile a program once in a sandbox, then run the result for each case.
 
-What comes out of the compiler's sandbox is as hostile as what went in. It goes nowhere but into another sandbox.
+The output of the compiler's sandbox is as hostile as its input. It goes only into another sandbox.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ COMPILE_LIMITS: Mapping[str, Any] = {
     "cpu_time": 30, "wall_time": 60, "memory": 1 << 30, "processes": 32, "disk": 256 << 20, "file_size": 64 << 20,
     "output": 32 << 20,
 }  # fmt: skip
-"""Of the compiler; ``output`` bounds the size of the program that it makes."""
+"""Limits of the compiler; ``output`` bounds the size of the program that it makes."""
 _PROGRAM = "program"
 _STACK = ".stockade_stack.c"
 _TOOL = "%TOOL%"  # stands for the compiler in its command
-_PATH = "/usr/local/bin:/usr/bin:/bin"  # a sandbox's own
-_PROCESSORS = 2  # that a runtime goes by, so that its threads are as many on every machine
+_PATH = "/usr/local/bin:/usr/bin:/bin"  # as in a sandbox
+_PROCESSORS = 2  # for the runtime, so that it starts equally many threads on every machine
 _JVM = ("-XX:+UseSerialGC", "-XX:-UsePerfData", f"-XX:ActiveProcessorCount={_PROCESSORS}")
-_BRIEF = " ".join(f"-J{word}" for word in (*_JVM, "-XX:TieredStopAtLevel=1"))
+_BRIEF = " ".join(f"-J{option}" for option in (*_JVM, "-XX:TieredStopAtLevel=1"))
 _BESIDE_THE_HEAP = 48 << 20  # bytes that a runtime needs for itself: compiled code, classes, stacks
 
 
 Start = tuple[list[str], dict[str, str]]
-"""The command that becomes the program, and its variables."""
+"""The command that starts the program, and its environment variables."""
 
 
 def _native(_: Limits) -> Start:
@@ -60,21 +60,21 @@ def _java(limits: Limits) -> Start:
 
 
 def _stack_in_java(limits: Limits) -> int:
-    """Return bytes for each of some ten stacks: RLIMIT_DATA, where it holds the memory, counts them whole."""
+    """Return the bytes of each of about ten stacks. Where RLIMIT_DATA bounds memory, it counts whole stacks."""
     memory, stack = limits.figure(Guarantee.MEMORY), limits.figure(Guarantee.STACK)
     share = max(1 << 20, int(memory or 0) // 128)
     return share if stack is None else min(share, int(stack))
 
 
 def _heap(limits: Limits) -> int | None:
-    """Return what collected memory may grow to: a collector that is not told goes by the whole machine's."""
+    """Return the largest size of the heap. Without a bound, a garbage collector uses the whole machine's memory."""
     memory = limits.figure(Guarantee.MEMORY)
     return None if memory is None else int(max(memory / 4, min(memory * 3 / 4, memory * 7 / 8 - _BESIDE_THE_HEAP)))
 
 
 @cache
 def _of_the_jvm(home: Path | None = None) -> tuple[str, ...]:
-    """Return what the JVM in ``home``, or the system's, reads outside of it and of /usr: Debian's settings in /etc."""
+    """Return the paths that a JVM reads outside of its ``home`` and of /usr: on Debian, its settings in /etc."""
     found = shutil.which("javac", path=_PATH)
     if home is None and found is None:
         return ()
@@ -86,28 +86,28 @@ def _of_the_jvm(home: Path | None = None) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Compiler:
-    """How one language is compiled, and how what came out is run."""
+    """How one language is compiled, and how the compiled program is started."""
 
     source: str
-    """The file's name: compilers go by its suffix."""
+    """The name of the source file; its suffix tells the compiler the language."""
     tool: str
     command: str
-    """For the shell, with ``%TOOL%`` for the tool; leaves the program in the file ``program``."""
+    """The shell command, with ``%TOOL%`` for the tool; it writes the program to the file ``program``."""
     start: Callable[[Limits], Start] = _native
-    """How the program is started under the limits of a run."""
+    """Returns the command that starts the program under the limits of a run."""
     threads: int = 0
-    """Of the language's runtime itself, beside what ``limits.processes`` leaves to the program."""
+    """Threads of the language's runtime, in addition to what ``limits.processes`` leaves to the program."""
     reads: Callable[[], tuple[str, ...]] = tuple
-    """Paths beyond those that every sandbox shows."""
+    """Returns paths that the sandbox must show in addition to the usual ones."""
     found: toolchains.Toolchain | None = None
-    """Where it lies, if not in the system's folders."""
+    """The installation, if it is outside of the system's folders."""
     watched: bool = False
-    """Whether the program is linked with what tells of a stack that is used up; see ``stack.c``."""
+    """Whether the program is linked with ``stack.c``, which reports that the stack is used up."""
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """What came out of a compiler."""
+    """A compiled program."""
 
     compiler: Compiler
     program: bytes
@@ -141,41 +141,42 @@ SUFFIXES = {
 
 
 def known(language: str) -> Compiler | None:
-    """Return the compiler of a language, if it has one, whether or not that is installed."""
+    """Return the compiler of a language, installed or not; ``None`` if the language needs none."""
     return _COMPILERS.get(_canonical(language))
 
 
 def find(language: str, named: Mapping[str, str] = MappingProxyType({})) -> Compiler | None:
-    """Return the compiler of a language, if it has one. Raises ``JobError`` where it is not installed here.
+    """Return the compiler of a language; ``None`` if the language needs none.
 
-    ``named`` maps languages to compilers, or the folders of their installations, to be taken instead of the system's.
+    ``named`` maps languages to compilers, or to the folders of their installations, that replace the system's.
+    Raises ``JobError`` if the compiler is not installed.
     """
     compiler = known(language)
     path = {_canonical(name): path for name, path in named.items()}.get(_canonical(language))
     if compiler is None:
         return None
     if path is not None:
-        return _placed(compiler, toolchains.located(compiler.tool, path))
+        return _in_installation(compiler, toolchains.located(compiler.tool, path))
     if shutil.which(compiler.tool, path=_PATH) is None:
         raise JobError(
             f"language = {language!r}: {compiler.tool} is not installed in {_PATH}; "
-            f"name another one: --compiler {_canonical(language)}=PATH"
+            f"install it, or name another one: --compiler {_canonical(language)}=PATH"
         )
     return compiler
 
 
 def require(named: Mapping[str, str]) -> None:
-    """Raise ``JobError`` where ``named`` has a language without a compiler, or a compiler that is not there."""
+    """Raise ``JobError`` if ``named`` has a language without a compiler, or a compiler that does not exist."""
     for language in named:
         if find(language, named) is None:
-            raise JobError(f"compiler {language!r}: there are compilers of {', '.join(_COMPILERS)}")
+            raise JobError(f"compiler {language!r}: not a compiled language; those are {', '.join(_COMPILERS)}")
 
 
 def _canonical(language: str) -> str:
     return _ALIASES.get(language.lower(), language.lower())
 
 
-def _placed(compiler: Compiler, found: toolchains.Toolchain) -> Compiler:
+def _in_installation(compiler: Compiler, found: toolchains.Toolchain) -> Compiler:
     installed = found.folder
     shown: tuple[str, ...] = () if installed.is_relative_to("/usr") else (str(installed),)
     if compiler.tool == "javac":
@@ -183,8 +184,8 @@ def _placed(compiler: Compiler, found: toolchains.Toolchain) -> Compiler:
     return replace(compiler, found=found, reads=lambda: shown)
 
 
-def compiling(compiler: Compiler, source: str, files: Mapping[str, bytes]) -> Job:
-    """Return the job whose standard output is the program."""
+def compile_job(compiler: Compiler, source: str, files: Mapping[str, bytes]) -> Job:
+    """Return the job that compiles a program; its standard output is the compiled program."""
     found = compiler.found
     path = f"PATH={shlex.quote(str(found.folder / 'bin'))}:$PATH; export PATH; " if found else ""
     made = compiler.command.replace(_TOOL, shlex.quote(str(found.program)) if found else compiler.tool, 1)
@@ -199,16 +200,16 @@ def _stack() -> bytes:
 
 
 def program_of(compiler: Compiler, result: Result) -> Compiled | None:
-    """Return the program that a compiler's run has made, whole; ``None`` if it has made none."""
+    """Return the program that the compiler's run made; ``None`` if it failed or its output was cut."""
     whole = result.ok and not result.stdout_truncated
     return Compiled(compiler, result.stdout_bytes) if whole else None
 
 
-def running(compiled: Compiled, stdin: str, files: Mapping[str, bytes], limits: Limits) -> Job:
-    """Return the job of running a compiled program under ``limits``."""
-    (first, *words), variables = compiled.compiler.start(limits)
+def program_job(compiled: Compiled, stdin: str, files: Mapping[str, bytes], limits: Limits) -> Job:
+    """Return the job that runs a compiled program under ``limits``."""
+    (first, *arguments), variables = compiled.compiler.start(limits)
     found = compiled.compiler.found
-    command = [str(found.folder / "bin" / first) if found and "/" not in first else first, *words]
+    command = [str(found.folder / "bin" / first) if found and "/" not in first else first, *arguments]
     with_program = {**files, _PROGRAM: compiled.program}
     job = job_from_command(command, stdin=stdin, files=with_program, environment=variables)
     return replace(job, executables=frozenset({_PROGRAM}))

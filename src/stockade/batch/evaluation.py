@@ -1,4 +1,4 @@
-"""A batch from an input to a file of verdicts: what was done before is left out, what is done is written at once."""
+"""Run a batch from an input to a file of verdicts: skip the programs judged before, write each verdict at once."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from stockade.batch.sources import Scan, Source, scan
 from stockade.core.errors import StockadeError
 
 VERSION = 1
-"""Of the file beside the verdicts."""
+"""The version of the file beside the verdicts."""
 
 
 class Sink(Protocol):
-    """Where verdicts go."""
+    """A destination for verdicts."""
 
     def append(self, verdict: Verdict) -> Record:
-        """Take a verdict; return its JSON form."""
+        """Store a verdict; return its JSON form."""
 
 
 @dataclass
 class Evaluation:
-    """An input, looked at once, and what is to be done with it."""
+    """An input that was checked, and how to judge it."""
 
     source: Source
     settings: Settings
@@ -38,13 +38,13 @@ class Evaluation:
     seen: Scan = field(init=False)
 
     def __post_init__(self) -> None:
-        """Look at the input. Raises as ``Runner`` does, and ``JobError`` where no program has room."""
+        """Check the input. Raises as ``Runner`` does, and ``JobError`` if not even one program fits the budget."""
         self.judge = Judge(self.settings)
         self.judge.require(self.budget)
         self.seen = scan(self.source, self._wrong)
 
     def identity(self) -> dict[str, Any]:
-        """Return what the verdicts depend on: other verdicts are not to be mixed with these."""
+        """Return everything that the verdicts depend on, so that verdicts of different batches never mix."""
         settings = self.settings
         backend = getattr(settings.backend, "name", settings.backend)
         return {
@@ -62,13 +62,15 @@ class Evaluation:
         }
 
     async def run(self, done: bytearray, sink: Sink) -> AsyncGenerator[Record, None]:
-        """Judge what is not ``done``; yield each verdict once ``sink`` has it."""
+        """Judge the programs that are not ``done``; yield each verdict after ``sink`` has stored it."""
         found = verdicts(self._programs(done), self.judge, self.budget, ordered=self.ordered, refuse=_never)
         async with aclosing(found):
             async for verdict in found:
                 yield sink.append(verdict)
         if self.source.digest() != self.seen.digest:
-            raise RecordError(f"{self.source.name}: was changed while it was read: some verdicts may be of what it was")
+            raise RecordError(
+                f"{self.source.name}: the input changed during the batch; some verdicts may belong to its old content"
+            )
 
     def _wrong(self, program: Program) -> str:
         try:
@@ -79,7 +81,7 @@ class Evaluation:
     async def _programs(self, done: bytearray) -> AsyncIterator[Numbered]:
         for number, item in self.source.entries(lambda number: not done[number] and number not in self.seen.bad):
             if isinstance(item, RecordError):
-                raise RecordError(f"{self.source.name}: was changed while it was read: {number}: {item}")
+                raise RecordError(f"{self.source.name}: the input changed during the batch: {number}: {item}")
             yield number, item
 
 

@@ -1,8 +1,9 @@
-"""The file of verdicts: appended to, never rewritten while the batch runs, and enough to go on after any end.
+"""The file of verdicts. A batch only appends to it while it runs, and can resume from it after any interruption.
 
-Beside ``verdicts.jsonl`` lies ``verdicts.jsonl.batch``, which tells what the verdicts are of: it is written, and on the
-disk, before the first of them. A verdict is one line in one write; what a kill or a full disk leaves of a line is cut
-off when the batch goes on. See the decision records, "A batch's file of verdicts is its journal".
+Beside ``verdicts.jsonl`` lies ``verdicts.jsonl.batch``, which says which batch the verdicts belong to. That file is
+synced to the disk before the first verdict is written. A verdict is one line in one write. A kill or a full disk may
+leave a part of a line; it is cut off when the batch resumes. See the decision record "A batch's file of verdicts is
+its journal".
 """
 
 from __future__ import annotations
@@ -18,21 +19,21 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from stockade.batch.records import Verdict, Word
+from stockade.batch.records import Verdict, VerdictKind
 from stockade.core.errors import JobError
 from stockade.core.strict_json import dumps
 from stockade.workspace.host_files import HostFile
 
 _SYNC_SECONDS = 1.0
-"""A machine that loses its power loses the verdicts of this long at most: they are run again."""
+"""Seconds between two syncs. After a loss of power, at most the verdicts of this time are lost and judged again."""
 _CHUNK = 1 << 20
 _MOST_IDENTITY = 1 << 24
-_WORDS = frozenset(Word)
+_WORDS = frozenset(VerdictKind)
 Record = dict[str, Any]
 
 
 class Journal:
-    """Opens the file for one batch. Raises ``JobError`` where it holds anything else, ``OSError`` as files do."""
+    """Opens the file for a batch. Raises ``JobError`` if the file holds anything else, and ``OSError`` as files do."""
 
     def __init__(
         self,
@@ -42,9 +43,9 @@ class Journal:
         overwrite: bool = False,
         writable: Sequence[str] = (),
     ) -> None:
-        """``writable`` are the paths of the host that a guest of the batch may write: the file lies in none of them."""
+        """``writable`` holds the host paths that guests may write to. The file must lie in none of them."""
         self._file = HostFile(path, "the file of verdicts", writable)
-        self.path = Path(self._file.path)  # a link stays one when the sorted file takes the old one's place
+        self.path = Path(self._file.path)  # resolved: a link stays a link when the sorted file replaces this one
         self._fd = _open(self._file)
         self._beside = self._file.beside(".batch")
         self._end = 0
@@ -56,13 +57,13 @@ class Journal:
             raise
 
     def __enter__(self) -> Journal:
-        """Return itself."""
+        """Return the journal."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Let the file go; what was appended is on the disk, unless that failed before."""
+        """Sync the verdicts to the disk, unless an ``OSError`` came first, and close the file."""
         try:
             if error is None or not isinstance(error, OSError):
                 os.fsync(self._fd)
@@ -75,13 +76,13 @@ class Journal:
         self._beside.close()
 
     def records(self) -> Iterator[Record]:
-        """Yield the verdicts as they stand in the open file: whatever has its name by now is not asked."""
+        """Yield the verdicts in the open file, even if its name belongs to another file by now."""
         return (record for _, _, record in self._read() if record is not None)
 
     def replay(self, number_of_programs: int, seen: Callable[[Record], None]) -> bytearray:
-        """Hand each verdict that is there to ``seen``; cut off what is torn.
+        """Pass each verdict in the file to ``seen``, and cut off a torn end.
 
-        Returns a byte for each number up to that of the last program: 1 if it has its verdict.
+        Returns one byte for each number up to that of the last program: 1 if the program has its verdict.
         """
         done = bytearray(number_of_programs + 1)
         for place, end, record in self._read():
@@ -90,7 +91,7 @@ class Journal:
                 break
             number = record["number"]
             if number > number_of_programs or done[number]:
-                what = "stands there twice" if number <= number_of_programs else "is none of this input"
+                what = "is there twice" if number <= number_of_programs else "does not belong to this input"
                 raise JobError(f"{self.path}: the verdict on {record['id']!r} (number {number}) {what}")
             done[number] = 1
             self._end = end
@@ -98,7 +99,7 @@ class Journal:
         return done
 
     def append(self, verdict: Verdict) -> Record:
-        """Write a verdict; return it as it was written. Raises ``OSError`` where the disk takes it not or not whole."""
+        """Write a verdict; return the record. Raises ``OSError`` if the disk does not take all of it."""
         record = verdict.as_json()
         line = dumps(record).encode("ascii") + b"\n"
         try:
@@ -106,7 +107,7 @@ class Journal:
             while view:
                 view = view[os.write(self._fd, view) :]
         except OSError:
-            os.ftruncate(self._fd, self._end)  # to shrink a file takes no space
+            os.ftruncate(self._fd, self._end)  # to shrink a file needs no space
             raise
         self._end += len(line)
         if time.monotonic() - self._synced > _SYNC_SECONDS:
@@ -115,7 +116,7 @@ class Journal:
         return record
 
     def sort(self) -> None:
-        """Put the verdicts in the order of the input: in a second file, which then takes the place of the first."""
+        """Sort the verdicts into the order of the input: write a second file, which then replaces the first."""
         places = sorted((record["number"], place, end) for place, end, record in self._read() if record is not None)
         if all(one[1] < other[1] for one, other in pairwise(places)):
             return
@@ -138,18 +139,18 @@ class Journal:
         try:
             before = json.loads(self._beside.read(_MOST_IDENTITY))
         except FileNotFoundError:
-            raise JobError(f"{self.path} is not empty, and {self._beside.name} is not beside it: {instead}") from None
+            raise JobError(f"{self.path} is not empty, and {self._beside.name} is not beside it; {instead}") from None
         except (OSError, ValueError) as error:
-            raise JobError(f"{self._beside.path}: cannot be read: {error}; {instead}") from None
+            raise JobError(f"{self._beside.path}: cannot read the file: {error}; {instead}") from None
         now = json.loads(dumps(identity))
         differing = _differing(before, now) if isinstance(before, dict) else "all of it"
         if differing:
-            raise JobError(f"{self.path} holds the verdicts of another batch ({differing}): {instead}")
+            raise JobError(f"{self.path} holds the verdicts of another batch ({differing}); {instead}")
 
     def _read(self) -> Iterator[tuple[int, int, Record | None]]:
-        """Yield each line's begin, end and verdict; ``None``, once and last, for what is torn at the end.
+        """Yield begin, end and verdict of each line; for a torn end, yield ``None`` as the last verdict.
 
-        Raises ``JobError`` for a line in the middle that is no verdict: nobody but another program wrote there.
+        Raises ``JobError`` for an invalid line before a valid one: only another program can have written it.
         """
         torn = -1
         for place, line in _lines(self._fd):
@@ -157,7 +158,7 @@ class Journal:
             if record is None:
                 torn = place if torn < 0 else torn
             elif torn >= 0:
-                raise JobError(f"{self.path}: what stands at byte {torn} is no verdict, and verdicts follow it")
+                raise JobError(f"{self.path}: the line at byte {torn} is not a verdict, but verdicts follow it")
             else:
                 yield place, place + len(line), record
         if torn >= 0:
@@ -176,11 +177,11 @@ def _open(file: HostFile) -> int:
         raise JobError(f"{path}: {error.strerror}") from None
     try:
         if file.is_stream or not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise JobError(f"{path}: verdicts go to a regular file, so that the batch can go on after any end")
+            raise JobError(f"{path}: not a regular file; a batch needs one to resume after an interruption")
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(fd)
-        raise JobError(f"{path}: another batch writes to it now") from None
+        raise JobError(f"{path}: another batch is writing to this file") from None
     except BaseException:
         os.close(fd)
         raise
@@ -217,7 +218,7 @@ def _record(line: bytes) -> Record | None:
 
 
 def _differing(before: Mapping[str, Any], now: Mapping[str, Any], place: str = "") -> str:
-    """Return the first thing that is not the same, with both values; empty if there is none."""
+    """Return the first difference, with both values; an empty string if both are equal."""
     for key in dict.fromkeys((*before, *now)):
         one, other = before.get(key), now.get(key)
         if isinstance(one, dict) and isinstance(other, dict):
@@ -225,7 +226,7 @@ def _differing(before: Mapping[str, Any], now: Mapping[str, Any], place: str = "
             if inner:
                 return inner
         elif one != other:
-            return f"{place}{key}: {one!s:.80} then, {other!s:.80} now"
+            return f"{place}{key}: it was {one!s:.80}, now it is {other!s:.80}"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""One program to a verdict: its runs, one after another, each in a sandbox of its own."""
+"""Judge a program: run its cases one after another, each in a sandbox of its own."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from stockade.backends.base import Backend
 from stockade.batch import budget, compiling, judging, policies
 from stockade.batch.budget import Amount
 from stockade.batch.compiling import Compiled, Compiler
-from stockade.batch.isolated.jobs import answering, longest_message, testing, together
+from stockade.batch.isolated.jobs import answer_job, longest_message, shared_source, tester_job
 from stockade.batch.isolated.link import link
-from stockade.batch.records import Case, CaseVerdict, Program, Test, Verdict, Word
+from stockade.batch.records import Case, CaseVerdict, Program, Test, Verdict, VerdictKind
 from stockade.core.errors import JobError, ProtocolError, SetupError, StockadeError
 from stockade.core.strict_json import dumps
 from stockade.languages import registry as languages
@@ -25,36 +25,41 @@ from stockade.policy.guarantees import Guarantee
 from stockade.policy.model import Policy
 
 _PLANS_KEPT = 64
-_FIRST_WAIT = 0.1  # seconds before a sandbox that failed is tried again; four times as long each time
+_FIRST_RETRY_SECONDS = 0.1  # before a failed sandbox is tried again; each further wait is four times as long
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How programs are judged."""
+    """The settings that programs are judged with."""
 
     policy: Policy
     backend: str | Backend | None = None
     trust: str | None = None
     interpreter: str | None = None
-    """For Python programs; unset, the one that runs the batch."""
+    """The interpreter for Python programs; the default is the one that runs the batch."""
     compilers: Mapping[str, str] = field(default_factory=dict)
-    """Language to the compiler to be taken, or the folder in which that is installed; else the system's."""
-    tests: Literal["apart", "shared"] = "apart"
-    """Whether an answer's test runs in a sandbox of its own, or among the answer's own objects."""
+    """Maps a language to its compiler, or to the folder of its installation; the default is the system's."""
+    tests: Literal["isolated", "shared", "apart"] = "isolated"
+    """Whether an answer's test runs in a sandbox of its own, or in the answer's interpreter."""
     stop_early: bool = False
-    """Leave out the cases that follow one which did not pass."""
+    """Skip the cases after the first one that did not pass."""
     retries: int = 2
-    """How often a program is begun again whose sandbox failed."""
+    """How often a program is started again if its sandbox failed."""
     kept: int = judging.KEPT
     """Bytes of each stream that a verdict keeps."""
 
+    def __post_init__(self) -> None:
+        """Replace the old name ``apart`` by ``isolated``, so that both make the same batch."""
+        if self.tests == "apart":
+            object.__setattr__(self, "tests", "isolated")
+
 
 _PRELOADED = ("base64", "collections", "heapq", "itertools", "json", "math", "random", "re", "string", "typing")
-"""What most programs of a batch import: in an interpreter that is kept warm it is there."""
+"""Modules that most programs of a batch import. A warm interpreter imports them ahead of the run."""
 
 
 class _Box:
-    """One policy, planned once, to run under and to link with others."""
+    """A policy with its plan, and the runner for it."""
 
     def __init__(self, policy: Policy, settings: Settings) -> None:
         planned = Runner(policy, backend=settings.backend, trust=settings.trust)
@@ -64,90 +69,90 @@ class _Box:
 
 @dataclass(frozen=True)
 class _Boxes:
-    """The sandboxes of programs of one kind with the same limits: their own, and that of their compiler or test."""
+    """The sandboxes of all programs of one kind with the same limits: for the program, its compiler and its test."""
 
     base: Policy
-    """What the program asks for itself."""
+    """The policy that the program itself asks for."""
     own: _Box
     compiler: _Box | None = None
     test: _Box | None = None
     needs: dict[Amount, Amount] = field(default_factory=dict)
 
     def need(self, capacity: Amount) -> Amount:
-        """Return what a program may need at most of ``capacity``; told once for all of them."""
+        """Return the most of ``capacity`` that a program may need; computed once for each capacity."""
         if capacity not in self.needs:
             self.needs[capacity] = self._need(capacity)
         return self.needs[capacity]
 
     def _need(self, capacity: Amount) -> Amount:
-        need = policies.most(self.own.plan, capacity)
-        if self.compiler is not None:  # which runs before it, not beside it
-            need = budget.larger(need, policies.most(self.compiler.plan, capacity))
+        need = policies.largest_need(self.own.plan, capacity)
+        if self.compiler is not None:  # the compiler runs before the program, not beside it
+            need = budget.sequential_need(need, policies.largest_need(self.compiler.plan, capacity))
         if self.test is not None:
-            need = budget.together(need, policies.most(self.test.plan, capacity))
+            need = budget.concurrent_need(need, policies.largest_need(self.test.plan, capacity))
         return need
 
 
 class Judge:
-    """Judges programs; plans once for all that have the same limits."""
+    """Judges programs; makes one plan for all programs with the same limits."""
 
     def __init__(self, settings: Settings) -> None:
-        if settings.tests not in ("apart", "shared"):
-            raise JobError(f"tests = {settings.tests!r}: 'apart' or 'shared'")
+        if settings.tests not in ("isolated", "shared"):
+            raise JobError(f"tests = {settings.tests!r}: must be 'isolated' or 'shared'")
         if settings.retries < 0 or settings.kept < 0:
-            raise JobError(f"retries = {settings.retries}, output kept = {settings.kept}: numbers from 0 on")
+            raise JobError(f"retries = {settings.retries}, output kept = {settings.kept}: both must be at least 0")
         compiling.require(settings.compilers)
         self._settings = settings
         self._boxes: OrderedDict[str, _Boxes] = OrderedDict()
 
     def need(self, program: Program, capacity: Amount) -> Amount:
-        """Return what ``program`` may need at most.
+        """Return the most that ``program`` may need.
 
-        Raises ``JobError`` where what runs its language is not here, and as ``Runner`` does where its policy cannot
-        be held.
+        Raises ``JobError`` if the host has no interpreter or compiler for its language, and raises as ``Runner`` does
+        if its policy cannot be held.
         """
         return self._boxes_for(program).need(capacity)
 
     def require(self, space: budget.Budget) -> None:
-        """Raise ``JobError`` where not one program with the batch's own limits has room, or as ``Runner`` does."""
+        """Raise ``JobError`` if not even one program with the batch's own limits fits, or raise as ``Runner`` does."""
         refusal = space.refusal(self.need(Program(id="any"), space.capacity))
         if refusal:
             raise JobError(f"each program {refusal}: lower its limits")
 
     async def judge(self, program: Program) -> Verdict:
-        """Return the verdict. Whatever the sandbox does wrong is ``sandbox_failed``, and tried again."""
+        """Return the verdict. A fault of the sandbox is ``sandbox_failed``, and the program is started again."""
         for attempt in range(1, self._settings.retries + 2):
             cases, worth_another = await self._attempt(program)
             if not worth_another or attempt > self._settings.retries:
                 break
-            await asyncio.sleep(_FIRST_WAIT * 4 ** (attempt - 1))
+            await asyncio.sleep(_FIRST_RETRY_SECONDS * 4 ** (attempt - 1))
         return judging.program_verdict(program, cases, attempt)
 
     async def _attempt(self, program: Program) -> tuple[list[CaseVerdict], bool]:
-        """Return the verdicts on the cases, and whether the sandbox failed in a way that may pass."""
+        """Return the verdicts on the cases, and whether a retry may help because the sandbox failed."""
         cases: list[CaseVerdict] = []
         try:
             compiled = await self._compiled(program)
             if isinstance(compiled, CaseVerdict):
-                return [compiled], compiled.verdict is Word.SANDBOX_FAILED
+                return [compiled], compiled.verdict is VerdictKind.SANDBOX_FAILED
             for case in program.cases or (Case("test"),):
                 cases.append(await self._one(program, case, compiled))
-                if cases[-1].verdict is Word.SANDBOX_FAILED:
+                if cases[-1].verdict is VerdictKind.SANDBOX_FAILED:
                     return cases, True
-                if self._settings.stop_early and cases[-1].verdict is not Word.PASSED:
+                if self._settings.stop_early and cases[-1].verdict is not VerdictKind.PASSED:
                     break
         except (StockadeError, OSError) as error:
             reason = str(error) or type(error).__name__
-            cases.append(CaseVerdict("test" if program.test else "", Word.SANDBOX_FAILED, reason=reason))
+            cases.append(CaseVerdict("test" if program.test else "", VerdictKind.SANDBOX_FAILED, reason=reason))
             return cases, isinstance(error, SetupError | ProtocolError | OSError)
         return cases, False
 
     async def _compiled(self, program: Program) -> Compiled | CaseVerdict | None:
-        """Return the compiled program, the verdict where there is none, ``None`` where none is needed."""
+        """Return the compiled program, or the verdict if that failed, or ``None`` for a language without compiler."""
         box, compiler = self._boxes_for(program).compiler, self._compiler(program)
         if box is None or compiler is None:
             return None
-        result = await box.run.run_job(compiling.compiling(compiler, program.source, program.files))
+        result = await box.run.run_job(compiling.compile_job(compiler, program.source, program.files))
         made = compiling.program_of(compiler, result)
         return judging.not_compiled(compiler.tool, result, self._settings.kept) if made is None else made
 
@@ -155,7 +160,7 @@ class Judge:
         boxes = self._boxes_for(program)
         if compiled is not None:
             limits = boxes.own.plan.policy.limits
-            result = await boxes.own.run.run_job(compiling.running(compiled, case.stdin, program.files, limits))
+            result = await boxes.own.run.run_job(compiling.program_job(compiled, case.stdin, program.files, limits))
             return judging.case_verdict(case, result, self._settings.kept)
         if program.test is not None:
             return await self._tested(boxes, program, program.test)
@@ -172,13 +177,13 @@ class Judge:
         kept, interpreter = self._settings.kept, self._interpreter(program)
         if boxes.test is None:
             token = secrets.token_hex(16)
-            source = together(test, token, interpreter)
+            source = shared_source(test, token, interpreter)
             result = await boxes.own.run.run(source, files=program.files, interpreter=interpreter)
             return judging.shared_verdict(result, token, kept, source=source)
         limits, most = boxes.base.limits, longest_message(boxes.base.limits.figure(Guarantee.MEMORY))
         printed = limits.figure(Guarantee.OUTPUT) if boxes.base.on_output == "kill" else None
-        tester = (boxes.test.run, testing(test, interpreter, most=most))
-        answerer = (boxes.own.run, answering(test, program.files, interpreter, most=most))
+        tester = (boxes.test.run, tester_job(test, interpreter, most=most))
+        answerer = (boxes.own.run, answer_job(test, program.files, interpreter, most=most))
         return judging.isolated_verdict(*await link(tester, answerer, printed), kept, source=test.code)
 
     def _shares(self, test: Test) -> bool:
@@ -209,7 +214,7 @@ class Judge:
                 own=_Box(policies.policy_of_compiled(policy, compiler), self._settings),
                 compiler=_Box(policies.policy_of_compiler(policy, compiler), self._settings),
             )
-        languages.find(program.language).interpreter(self._interpreter(program))  # asked for here, not at each run
+        languages.find(program.language).interpreter(self._interpreter(program))  # found here once, not at each run
         if not isolated:
             return _Boxes(base=policy, own=_Box(policy, self._settings))
         return _Boxes(

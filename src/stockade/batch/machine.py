@@ -1,4 +1,4 @@
-"""What this machine can hold beside what it does already: read once, when a batch begins."""
+"""What this machine can hold in addition to its present load. Read once, when a batch begins."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from stockade.core.errors import JobError
 from stockade.core.units import format_size, parse_size
 from stockade.linux.cgroups import places
 
-_LEFT_FREE = 0.1  # of the memory that is available: for this process, its warden, and the rest of the machine
+_LEFT_FREE = 0.1  # share of the available memory: left for this process, its warden, and the rest of the machine
 _RESERVED_DESCRIPTORS = 64
 _RESERVED_TASKS = 64
 _UNBOUNDED = 1 << 62
 
 
 def capacity(jobs: int | None = None, memory: int | str | None = None) -> Amount:
-    """Return what a batch may use: ``jobs`` programs at a time, ``memory`` bytes for all of them together.
+    """Return what a batch may use: ``jobs`` programs at a time, and ``memory`` bytes for all of them together.
 
-    Unset, one program for each processor that this process may use, and nine tenths of the memory that is available
-    (``MemAvailable`` of proc(5), and what the caller's own control groups leave). Raises ``JobError``.
+    The defaults are one program for each processor that this process may use, and nine tenths of the available memory
+    (``MemAvailable`` of proc(5), bounded by what the caller's own control groups leave). Raises ``JobError``.
     """
     if jobs is not None and jobs < 1:
-        raise JobError(f"jobs = {jobs}: at least 1")
+        raise JobError(f"jobs = {jobs}: must be at least 1")
     return Amount(
         jobs=len(os.sched_getaffinity(0)) if jobs is None else jobs,
         memory=_memory(memory),
@@ -43,14 +43,16 @@ def _memory(asked: int | str | None) -> int:
     except ValueError as error:
         raise JobError(f"memory = {asked!r}: {error}") from None
     if not isinstance(size, int) or not 0 < size <= available:
-        raise JobError(f"memory = {asked!r}: {format_size(available)} are available here")
+        raise JobError(
+            f"memory = {asked!r}: must be more than 0 and at most the {format_size(available)} that are available"
+        )
     return size
 
 
 def _tasks() -> int:
     """Return how many more processes and threads the kernel, the control groups and the user's own limit allow."""
     kernel = min(_number("/proc/sys/kernel/threads-max"), _number("/proc/sys/kernel/pid_max"))
-    own = resource.getrlimit(resource.RLIMIT_NPROC)[0]  # not root's: setrlimit(2)
+    own = resource.getrlimit(resource.RLIMIT_NPROC)[0]  # does not bind root: setrlimit(2)
     bounds = [kernel - _running(), *_left("pids")]
     if own != resource.RLIM_INFINITY and os.geteuid() != 0:
         bounds.append(own - _running())
@@ -58,13 +60,13 @@ def _tasks() -> int:
 
 
 def _descriptors() -> int:
-    """Return how many more files this process, and its warden with the same limit, may open."""
+    """Return how many more files this process may open, and its warden with the same limit."""
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return (_UNBOUNDED if soft == resource.RLIM_INFINITY else soft) - len(list(Path("/proc/self/fd").iterdir()))
 
 
 def _left(controller: str) -> Iterator[int]:
-    """Yield what each control group above this process leaves of ``memory`` or ``pids`` (cgroups(7))."""
+    """Yield how much ``memory`` or ``pids`` each control group above this process leaves (cgroups(7))."""
     for hierarchy in places.find():
         if controller in hierarchy.controllers:
             limit, used = _FILES[controller, hierarchy.version]
@@ -91,7 +93,7 @@ def _number(path: str | Path) -> int:
 
 
 def _running() -> int:
-    """Return how many tasks there are: the fourth field of /proc/loadavg, after the slash (proc(5))."""
+    """Return the number of tasks on the machine: the fourth field of /proc/loadavg, after the slash (proc(5))."""
     return int(Path("/proc/loadavg").read_text(encoding="ascii").split()[3].partition("/")[2])
 
 

@@ -1,4 +1,4 @@
-"""From a line of JSON to a program. Whatever makes no sense is refused here, before anything is started."""
+"""Parse a program from a line of JSON. An invalid record is refused here, before anything starts."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ _FIELDS = (
 
 
 def program_from_line(line: bytes) -> Program:
-    """Return the program that a line describes. Raises ``RecordError`` with what is wrong."""
+    """Return the program that a line describes. Raises ``RecordError`` with the reason if the line is invalid."""
     return program_from_record(parse(line))
 
 
 def parse(line: bytes) -> Any:
-    """Return the JSON value of a line. Raises ``RecordError``."""
+    """Return the JSON value of a line. Raises ``RecordError`` if the line is not JSON."""
     try:
         return json.loads(line.decode("utf-8-sig"), parse_constant=_refuse_constant)
     except UnicodeDecodeError as error:
-        raise RecordError(f"no UTF-8: byte {error.start + 1} is {line[error.start]:#04x}") from None
+        raise RecordError(f"not UTF-8: byte {error.start + 1} is {line[error.start]:#04x}") from None
     except json.JSONDecodeError as error:
-        raise RecordError(f"no JSON: {error.msg}, character {error.colno}") from None
+        raise RecordError(f"not JSON: {error.msg}, character {error.colno}") from None
     except (ValueError, RecursionError) as error:
-        raise RecordError(f"no JSON that can be read: {error}") from None
+        raise RecordError(f"not readable as JSON: {error}") from None
 
 
 def program_from_record(record: Any) -> Program:
-    """Return the program that a record (a dictionary as JSON has them) describes. Raises ``RecordError``."""
+    """Return the program that a record (a dictionary made from JSON) describes. Raises ``RecordError``."""
     if not isinstance(record, Mapping):
-        raise RecordError(f"a program is an object with an 'id', not {_shown(record)}")
+        raise RecordError(f"a program must be an object with an 'id', not {_shown(record)}")
     _known(record, _FIELDS, "")
     tested = "test" in record
     program = Program(
@@ -68,13 +68,13 @@ def program_from_record(record: Any) -> Program:
 
 
 def check(program: Program) -> None:
-    """Refuse what could not be run: an unknown language, a file's name that leads out. Raises ``RecordError``."""
+    """Raise ``RecordError`` if the program can never run: an unknown language, or a file name outside the workspace."""
     if program.test is not None and program.language.lower() not in ("python", "py", "python3"):
-        raise RecordError(f"language = {program.language!r}: a test calls Python functions")
+        raise RecordError(f"language = {program.language!r}: a program with a 'test' must be in Python")
     try:
         compiler = compiling.known(program.language)
         if compiler is not None:
-            compiling.compiling(compiler, program.source, program.files)
+            compiling.compile_job(compiler, program.source, program.files)
         else:
             job_from_source(program.source, language=program.language, files=program.files)
         for case in program.cases:
@@ -85,7 +85,7 @@ def check(program: Program) -> None:
     except JobError as error:
         raise RecordError(str(error)) from None
     except UnicodeEncodeError:
-        raise RecordError("holds half of a surrogate pair, which is no character") from None
+        raise RecordError("a text holds half of a surrogate pair, which is not a character") from None
 
 
 def _id(record: Mapping[str, Any]) -> str:
@@ -93,23 +93,23 @@ def _id(record: Mapping[str, Any]) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if not isinstance(value, str) or not value:
-        raise RecordError("'id' is missing: a text or a whole number of its own" if "id" not in record
-                          else f"id = {_shown(value)}: a text or a whole number of its own")  # fmt: skip
+        raise RecordError("'id' is missing: expected a unique text or whole number" if "id" not in record
+                          else f"id = {_shown(value)}: expected a unique text or whole number")  # fmt: skip
     if len(value) > _LONGEST_ID:
         raise RecordError(f"id = {_shown(value)}: longer than {_LONGEST_ID} characters")
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise RecordError("id: holds half of a surrogate pair, which is no character") from None
+        raise RecordError("id: the text holds half of a surrogate pair, which is not a character") from None
     return value
 
 
 def _source(record: Mapping[str, Any]) -> str:
     alone = sorted({"answer", "entry_point", "functions", "setup"} & set(record))
     if alone:
-        raise RecordError(f"{alone[0]!r} is of use with a 'test' only")
+        raise RecordError(f"{alone[0]!r} is allowed only together with 'test'")
     if "source" not in record:
-        raise RecordError("'source' is missing, or 'answer' and 'test'")
+        raise RecordError("'source' is missing; a program needs 'source', or 'answer' and 'test'")
     return _text(record, "prompt", "") + _text(record, "source", "")
 
 
@@ -118,14 +118,14 @@ def _cases(record: Mapping[str, Any]) -> tuple[Case, ...]:
         return (_case(record, "1", {}),)
     beside = [key for key in ("stdin", "expected") if key in record]
     if beside:
-        raise RecordError(f"{beside[0]!r} stands beside 'cases'; each case has its own")
-    given = record["cases"]
-    if not isinstance(given, list) or not given:
-        raise RecordError(f"cases = {_shown(given)}: a list of at least one case")
+        raise RecordError(f"{beside[0]!r} is not allowed beside 'cases'; put it into each case")
+    value = record["cases"]
+    if not isinstance(value, list) or not value:
+        raise RecordError(f"cases = {_shown(value)}: expected a list of at least one case")
     cases = []
-    for number, item in enumerate(given, 1):
+    for number, item in enumerate(value, 1):
         if not isinstance(item, Mapping):
-            raise RecordError(f"cases[{number}] = {_shown(item)}: a case is an object")
+            raise RecordError(f"cases[{number}] = {_shown(item)}: expected an object")
         _known(item, _CASE_FIELDS, f"cases[{number}].")
         cases.append(_case(item, str(number), record))
     return tuple(cases)
@@ -146,12 +146,12 @@ def _compare(value: Any) -> Compare:
     for known in COMPARISONS:
         if value == known:
             return known
-    raise RecordError(f"compare = {_shown(value)}: one of {', '.join(COMPARISONS)}")
+    raise RecordError(f"compare = {_shown(value)}: expected one of {', '.join(COMPARISONS)}")
 
 
 def _tolerance(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-        raise RecordError(f"tolerance = {_shown(value)}: a number from 0 on")
+        raise RecordError(f"tolerance = {_shown(value)}: expected a number of at least 0")
     return float(value)
 
 
@@ -178,38 +178,38 @@ def _entry(record: Mapping[str, Any]) -> str:
 
 
 def _functions(record: Mapping[str, Any], entry: str, code: str) -> tuple[str, ...]:
-    given = record.get("functions", [])
-    if not isinstance(given, list) or not all(isinstance(item, str) for item in given):
-        raise RecordError(f"functions = {_shown(given)}: a list of names")
-    names = tuple(dict.fromkeys(_name(item, "functions") for item in ([entry] if entry else []) + given))
+    value = record.get("functions", [])
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise RecordError(f"functions = {_shown(value)}: expected a list of names")
+    names = tuple(dict.fromkeys(_name(item, "functions") for item in ([entry] if entry else []) + value))
     if not names:
-        raise RecordError("'entry_point' or 'functions' is missing: what the test calls of the answer")
+        raise RecordError("'entry_point' or 'functions' is missing: name the functions that the test calls")
     if not code.strip():
-        raise RecordError("test = '': nothing would be tested")
+        raise RecordError("test = '': the test is empty")
     return names
 
 
 def defines(code: str, name: str) -> bool:
-    """Return whether Python source defines a function ``name``; raises ``RecordError`` if it cannot be parsed."""
+    """Return whether Python source defines a function ``name``. Raises ``RecordError`` if it cannot be parsed."""
     try:
         tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise RecordError(f"test: no Python: {error}") from None
+        raise RecordError(f"test: not valid Python: {error}") from None
     return any(isinstance(node, ast.FunctionDef) and node.name == name for node in tree.body)
 
 
 def _name(value: str, field: str) -> str:
     if not value.isidentifier():
-        raise RecordError(f"{field} = {_shown(value)}: no name of a Python function")
+        raise RecordError(f"{field} = {_shown(value)}: not a name of a Python function")
     return value
 
 
-def _files(given: Any) -> dict[str, bytes]:
-    if given is None:
+def _files(value: Any) -> dict[str, bytes]:
+    if value is None:
         return {}
-    if not isinstance(given, Mapping):
-        raise RecordError(f"files = {_shown(given)}: an object of names and contents")
-    return {name: _content(name, content) for name, content in given.items()}
+    if not isinstance(value, Mapping):
+        raise RecordError(f"files = {_shown(value)}: expected an object of names and contents")
+    return {name: _content(name, content) for name, content in value.items()}
 
 
 def _content(name: str, content: Any) -> bytes:
@@ -222,21 +222,21 @@ def _content(name: str, content: Any) -> bytes:
             return base64.b64decode(content["base64"], validate=True)
     except (ValueError, TypeError):
         pass
-    raise RecordError(f"files[{name!r}] = {_shown(content)}: a text, or an object with 'base64'")
+    raise RecordError(f"files[{name!r}] = {_shown(content)}: expected a text, or an object with 'base64'")
 
 
-def _limits(given: Any) -> Mapping[str, Any]:
-    if given is None:
+def _limits(value: Any) -> Mapping[str, Any]:
+    if value is None:
         return {}
-    if not isinstance(given, Mapping):
-        raise RecordError(f"limits = {_shown(given)}: an object of names and figures")
+    if not isinstance(value, Mapping):
+        raise RecordError(f"limits = {_shown(value)}: expected an object of names and numbers")
     try:
-        problem = _limits_problem(dumps(given, sort_keys=True))
+        problem = _limits_problem(dumps(value, sort_keys=True))
     except (TypeError, ValueError) as error:
-        raise RecordError(f"limits = {_shown(given)}: {error}") from None
+        raise RecordError(f"limits = {_shown(value)}: {error}") from None
     if problem:
         raise RecordError(problem)
-    return dict(given)
+    return dict(value)
 
 
 @lru_cache(maxsize=1024)
@@ -252,7 +252,7 @@ def _known(record: Mapping[str, Any], known: Sequence[str], place: str) -> None:
     for key in record:
         if key not in known:
             near = difflib.get_close_matches(str(key), known, n=1)
-            meant = f"; did you mean {near[0]!r}?" if near else "; what is yours to keep goes into 'meta'"
+            meant = f"; did you mean {near[0]!r}?" if near else "; put data of your own into 'meta'"
             raise RecordError(f"{place}{key}: there is no such field{meant if not place or near else ''}")
 
 
@@ -269,4 +269,4 @@ def _shown(value: Any) -> str:
 
 
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not valid JSON")

@@ -1,4 +1,4 @@
-"""What goes into a batch and what comes out of it: programs with their cases, and verdicts. Plain data, no I/O."""
+"""The data of a batch: programs with their cases, and verdicts. Plain data, without I/O."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _NONE_USED = Usage()
 Compare = Literal["exact", "lines", "tokens", "floats"]
 COMPARISONS: tuple[Compare, ...] = ("exact", "lines", "tokens", "floats")
 TOLERANCE = 1e-6
-"""How far a number may be off where numbers are compared and nothing else was said: absolutely, or relatively."""
+"""The default tolerance of a comparison of numbers, both absolute and relative."""
 
 
 class RecordError(StockadeError):
-    """A program's record makes no sense: what is wrong with it, and with which value."""
+    """The record of a program is invalid. The message names the field, its value and the reason."""
 
 
-class Word(StrEnum):
-    """A verdict in one word."""
+class VerdictKind(StrEnum):
+    """The kind of a verdict: how a program, or one of its cases, ended."""
 
     PASSED = "passed"
     WRONG_OUTPUT = "wrong_output"
@@ -31,25 +31,25 @@ class Word(StrEnum):
     CRASHED = "crashed"
     LIMIT_EXCEEDED = "limit_exceeded"
     NOT_TESTED = "not_tested"
-    """The test came to its end and called nothing of the answer, or could not be run whole."""
+    """The test ended without a call of the answer's functions, or a part of it could not run."""
     NOT_JUDGED = "not_judged"
-    """The test and the answer would have to exchange what cannot cross between two sandboxes."""
+    """The test and the answer would have to exchange a value that cannot cross between two sandboxes."""
     SANDBOX_FAILED = "sandbox_failed"
 
     @property
     def counts(self) -> bool:
-        """Whether the verdict says something about the program, so that the program is a sample."""
-        return self not in (Word.NOT_TESTED, Word.NOT_JUDGED, Word.SANDBOX_FAILED)
+        """Whether the verdict says something about the program, so that pass@k counts the program as a sample."""
+        return self not in (VerdictKind.NOT_TESTED, VerdictKind.NOT_JUDGED, VerdictKind.SANDBOX_FAILED)
 
 
 @dataclass(frozen=True)
 class Case:
-    """One run of a program: what it reads, and what it is to print."""
+    """The input of a run of a program, and the output that is expected."""
 
     name: str
     stdin: str = ""
     expected: str | None = None
-    """Standard output as it should be; ``None``: to exit with status 0 is enough."""
+    """The expected standard output; ``None``: exit status 0 is enough."""
     compare: Compare = "lines"
     tolerance: float = TOLERANCE
 
@@ -58,44 +58,44 @@ class Case:
 class Test:
     """A test in Python that calls the answer's functions, as HumanEval's and MBPP's do."""
 
-    __test__ = False  # what pytest looks for in a class of this name
+    __test__ = False  # tells pytest that the class is not a test
 
     answer: str
-    """The whole source that is judged, a prompt that it continues included."""
+    """The whole source to judge, including the prompt that the answer continues."""
     code: str
     """The test. It may use what ``setup`` defines, and the answer's functions by their names."""
     functions: tuple[str, ...]
-    """What the test calls of the answer; a name may be that of a method of the answer's class ``Solution``."""
+    """The answer's functions that the test calls; a name may be that of a method of the answer's class ``Solution``."""
     setup: str = ""
     check: str = ""
-    """The function that ``code`` defines and that is called with the answer's first function; empty: there is none."""
+    """A function that ``code`` defines and that is called with the answer's first function; empty if there is none."""
     shared: bool = False
-    """Whether it can only run among the answer's own objects: it makes some of a class that the answer defines."""
+    """Whether the test must run in the answer's interpreter, because it makes objects of a class of the answer."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """One program to judge. Either ``source`` with its cases, or a ``test``."""
+    """A program to judge: either a ``source`` with its cases, or a ``test``."""
 
     id: str
     problem: str = ""
-    """What it tries to solve: programs of one problem are counted together."""
+    """The problem that the program tries to solve; programs of one problem are counted together."""
     language: str = "python"
     source: str = ""
     cases: tuple[Case, ...] = ()
     test: Test | None = None
     files: Mapping[str, bytes] = field(default_factory=dict)
     limits: Mapping[str, Any] = field(default_factory=dict)
-    """What differs from the batch's own limits."""
+    """The limits that differ from the batch's own."""
     profile: str | None = None
 
 
 @dataclass(frozen=True)
 class CaseVerdict:
-    """What became of one case."""
+    """The result of a case."""
 
     name: str
-    verdict: Word
+    verdict: VerdictKind
     reason: str = ""
     limit: str | None = None
     usage: Usage = _NONE_USED
@@ -106,26 +106,26 @@ class CaseVerdict:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a program: the verdict of its first case that did not pass, the usage of all of them."""
+    """The result of a program: the verdict of its first case that did not pass, and the usage of all cases."""
 
     id: str
-    verdict: Word
+    verdict: VerdictKind
     number: int = 0
-    """Where the program stands in its input, from 1 on: the line of a file."""
+    """The position of the program in its input, from 1; in a file, the number of its line."""
     problem: str = ""
     limit: str | None = None
-    """The limit that ended it, by its name in the policy."""
+    """The limit that ended the program, by its name in the policy."""
     reason: str = ""
     usage: Usage = _NONE_USED
     attempts: int = 1
-    """How often it was begun; more than once only where the sandbox itself failed."""
+    """How often the program was started; more than once only if the sandbox itself failed."""
     cases: tuple[CaseVerdict, ...] = ()
 
     @property
     def passed(self) -> bool:
         """Whether every case passed."""
-        return self.verdict is Word.PASSED
+        return self.verdict is VerdictKind.PASSED
 
     def as_json(self) -> dict[str, Any]:
-        """Return the verdict as JSON-compatible data, in the order in which a person reads it."""
+        """Return the verdict as JSON-compatible data, in an order that suits a reader."""
         return asdict(self)

@@ -1,4 +1,4 @@
-"""Many programs at a time on one thread: as many as there is room for, their verdicts in order or as they come."""
+"""Run many programs at a time on one thread, as many as the budget allows, and yield their verdicts."""
 
 from __future__ import annotations
 
@@ -14,46 +14,46 @@ from stockade.core.errors import StockadeError
 Numbered = tuple[int, Program]
 Refuse = Callable[[int, str, RecordError], None]
 _AHEAD = 1024
-"""Verdicts that may wait for an earlier one, where the order is kept: what is held is bounded."""
+"""Verdicts that may wait for an earlier one when the order is kept. The bound limits the memory that they take."""
 
 
 async def verdicts(
     programs: AsyncIterator[Numbered], judge: Judge, budget: Budget, *, ordered: bool, refuse: Refuse
 ) -> AsyncGenerator[Verdict, None]:
-    """Judge ``programs`` and yield the verdicts. What can never run here goes to ``refuse``.
+    """Judge ``programs`` and yield the verdicts.
 
-    Closing the iterator ends what is in flight.
+    A program that can never run on this machine goes to ``refuse``. Closing the iterator ends the programs in flight.
     """
-    flight = _Flight(judge, budget)
-    line = _Line(ordered=ordered)
+    in_flight = _InFlight(judge, budget)
+    order = _VerdictOrder(ordered=ordered)
     upcoming = asyncio.ensure_future(anext(programs, None))
     waiting: tuple[Numbered, Amount] | None = None
     more = True
     try:
-        while more or flight.tasks:
+        while more or in_flight.tasks:
             if more and waiting is None and upcoming.done():
                 item = upcoming.result()
                 more = item is not None
                 waiting = _weighed(item, judge, budget, refuse) if item is not None else None
                 if more:
                     upcoming = asyncio.ensure_future(anext(programs, None))
-            elif waiting is not None and budget.fits(waiting[1]) and line.has_capacity:
-                line.expect(waiting[0][0])
-                flight.begin(*waiting)
+            elif waiting is not None and budget.fits(waiting[1]) and order.has_capacity:
+                order.expect(waiting[0][0])
+                in_flight.begin(*waiting)
                 waiting = None
             else:
                 others = [upcoming] if more and waiting is None else []
-                for verdict in await flight.landed(others):
-                    for ready in line.add(verdict):
+                for verdict in await in_flight.completed(others):
+                    for ready in order.add(verdict):
                         yield ready
     finally:
         upcoming.cancel()
-        await flight.end()
+        await in_flight.end()
         await asyncio.gather(upcoming, return_exceptions=True)
 
 
 def _weighed(item: Numbered, judge: Judge, budget: Budget, refuse: Refuse) -> tuple[Numbered, Amount] | None:
-    """Return the program with what it may need, unless it can never run."""
+    """Return the program with the most that it may need, or ``None`` if it can never run."""
     number, program = item
     try:
         need = judge.need(program, budget.capacity)
@@ -68,7 +68,7 @@ def _weighed(item: Numbered, judge: Judge, budget: Budget, refuse: Refuse) -> tu
     return None
 
 
-class _Flight:
+class _InFlight:
     """The programs that run now."""
 
     def __init__(self, judge: Judge, budget: Budget) -> None:
@@ -80,8 +80,8 @@ class _Flight:
         self._budget.take(need)
         self.tasks[asyncio.ensure_future(self._run(*item))] = need
 
-    async def landed(self, others: Sequence[asyncio.Future[Numbered | None]]) -> list[Verdict]:
-        """Wait for one that has ended, or for one of ``others``; return the verdicts that there are."""
+    async def completed(self, others: Sequence[asyncio.Future[Numbered | None]]) -> list[Verdict]:
+        """Wait until a program or one of ``others`` is done; return the verdicts of all programs that are done."""
         futures: list[asyncio.Future[Verdict] | asyncio.Future[Numbered | None]] = [*self.tasks, *others]
         await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
         done = [task for task in self.tasks if task.done()]
@@ -98,8 +98,8 @@ class _Flight:
         return replace(await self._judge.judge(program), number=number)
 
 
-class _Line:
-    """Holds verdicts back until it is their turn, where the order is kept."""
+class _VerdictOrder:
+    """Holds back a verdict until all earlier ones are there, if the order is kept."""
 
     def __init__(self, *, ordered: bool) -> None:
         self._ordered = ordered
@@ -114,7 +114,7 @@ class _Line:
             self._expected[number] = None
 
     def add(self, verdict: Verdict) -> list[Verdict]:
-        """Return the verdicts whose turn it is now."""
+        """Return the verdicts that can be yielded now."""
         if not self._ordered:
             return [verdict]
         self._expected[verdict.number] = verdict

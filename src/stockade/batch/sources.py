@@ -1,4 +1,7 @@
-"""Where programs come from: a file of lines, a folder of problems. Read twice, to look and to run; never held."""
+"""Sources of programs: a file of lines, or a folder of problems.
+
+A source is read twice, first to check it and then to run it. It is never held in memory as a whole.
+"""
 
 from __future__ import annotations
 
@@ -28,61 +31,61 @@ class Source:
     kind: str
     name: str
     digest: Callable[[], str]
-    """A digest of all its bytes: whether it is the same input."""
+    """Returns a digest of all bytes of the input, so that a changed input is noticed."""
     entries: Callable[[Wanted], Iterator[Entry]]
-    """Those of its programs that are wanted, with their numbers from 1 on; an error in the place of what is none."""
+    """Yields the programs that are wanted, with their numbers from 1; an invalid program is yielded as its error."""
 
 
 @dataclass(frozen=True)
 class Scan:
-    """What was seen in an input before anything is run."""
+    """The facts about an input that are known before any program runs."""
 
     digest: str
     last: int
     """The largest number."""
     good: int
     bad: dict[int, str] = field(default_factory=dict)
-    """Number to what is wrong: it makes no sense, or its id was there before."""
+    """Number of each bad program, and what is wrong: the record is invalid, or an earlier program has its id."""
 
 
 def scan(source: Source, wrong: Callable[[Program], str] = lambda _: "") -> Scan:
-    """Look at every program; ``wrong`` may say what else is wrong with one."""
-    seen: dict[bytes, int] = {}  # digests: an id may be long
+    """Check every program of ``source``; ``wrong`` may return another reason to refuse a program."""
+    seen: dict[bytes, int] = {}  # keys are digests, because an id may be long
     bad: dict[int, str] = {}
     last = 0
     for number, item in source.entries(lambda _: True):
         last = number
-        reason = str(item) if isinstance(item, RecordError) else wrong(item) or _twice(item, number, seen)
+        reason = str(item) if isinstance(item, RecordError) else wrong(item) or _duplicate(item, number, seen)
         if reason:
             bad[number] = reason
     return Scan(source.digest(), last, len(seen), bad)
 
 
-def _twice(program: Program, number: int, seen: dict[bytes, int]) -> str:
+def _duplicate(program: Program, number: int, seen: dict[bytes, int]) -> str:
     key = hashlib.blake2b(program.id.encode(), digest_size=16).digest()
     first = seen.setdefault(key, number)
-    return "" if first == number else f"id = {program.id!r}: number {first} has it already"
+    return "" if first == number else f"id = {program.id!r}: program {first} has the same id"
 
 
 def lines(path: Path) -> Source:
-    """Return the programs in a file, one JSON object a line."""
+    """Return the source of the programs in a file with one JSON object on each line."""
     require_file(path)
     return Source("lines", path.name, lambda: digest_of([path]), lambda wanted: _line_entries(path, wanted))
 
 
 def require_file(path: Path) -> None:
-    """Raise ``JobError`` unless ``path`` is a regular file that can be opened: it is read twice."""
+    """Raise ``JobError`` unless ``path`` is a regular file that can be opened, since it is read twice."""
     try:
         with path.open("rb"):
             pass
     except OSError as error:
         raise JobError(f"{path}: {error.strerror}") from None
     if not path.is_file():
-        raise JobError(f"{path}: no regular file, which can be read twice; write it to one first")
+        raise JobError(f"{path}: not a regular file. The input is read twice, so write it to a regular file first")
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield each line that is not blank with its number; a file whose name ends in .gz is unpacked."""
+    """Yield each line that is not blank with its number; a file whose name ends in ``.gz`` is unpacked."""
     with _opened(path) as file:
         number = 0
         while line := _line(file, path):
@@ -90,7 +93,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
             if len(line) > MAX_LINE:
                 while not line.endswith(b"\n") and line:
                     line = _line(file, path)
-                yield number, b"\0"  # which is no JSON
+                yield number, b"\0"  # a line that is not JSON, so that it is refused
             elif not line.isspace():
                 yield number, line
 
@@ -98,12 +101,12 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 def _line(file: IO[bytes], path: Path) -> bytes:
     try:
         return file.readline(MAX_LINE + 1)
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:  # EOFError: it ends in the middle
-        raise JobError(f"{path}: cannot be unpacked: {error}") from None
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:  # EOFError: the file ends in the middle
+        raise JobError(f"{path}: cannot unpack the file: {error}") from None
 
 
 def digest_of(paths: Iterable[Path]) -> str:
-    """Return a digest of the files' names and bytes."""
+    """Return a digest of the names and the bytes of the files."""
     whole = hashlib.sha256()
     for path in paths:
         with path.open("rb") as file:
@@ -130,21 +133,22 @@ def attempted(make: Callable[..., Program], *arguments: Any) -> Program | Record
 
 
 def folder(path: Path, solutions: Path | None = None) -> Source:
-    """Return the solutions to the problems in a folder.
+    """Return the source of the solutions to the problems in a folder.
 
-    Each problem is a folder with ``NAME.in`` and ``NAME.out`` for each case, and perhaps ``problem.toml``: ``limits``,
-    ``compare`` and ``tolerance``. Its solutions lie in its folder ``solutions``, or, with ``solutions``, in that
-    folder: as ``PROBLEM/ANY.py``, or as ``PROBLEM.py``. ``path`` may be one problem itself.
+    Each problem is a folder with the files ``NAME.in`` and ``NAME.out`` for each case. It may hold ``problem.toml``
+    with ``limits``, ``profile``, ``compare`` and ``tolerance``. The solutions are in its folder ``solutions``. With
+    ``solutions``, they are in that folder instead: as ``PROBLEM/ANY.py``, or as ``PROBLEM.py``. ``path`` may also be
+    the folder of one problem.
     """
     if solutions is not None and not solutions.is_dir():
-        raise JobError(f"{solutions}: no folder of solutions")
+        raise JobError(f"{solutions}: not a folder")
     problems = _problems(path)
     if not problems:
-        raise JobError(f"{path}: no folder in it holds cases, as files NAME.in and NAME.out")
+        raise JobError(f"{path}: no folder there holds cases, that is files NAME.in and NAME.out")
     tried = [(problem, solution) for problem in problems for solution in _solutions(problem, solutions)]
     if not tried:
         place = solutions or f"{path}/PROBLEM/solutions"
-        raise JobError(f"{place}: no solutions to {len(problems)} problems there")
+        raise JobError(f"{place}: no solutions to the {len(problems)} problems")
 
     def entries(wanted: Wanted) -> Iterator[Entry]:
         for number, (problem, solution) in enumerate(tried, 1):
@@ -174,7 +178,7 @@ def _solutions(problem: Path, elsewhere: Path | None) -> list[Path]:
 def _from_files(problem: Path, solution: Path) -> Program:
     try:
         record = {
-            **_about(problem),
+            **_problem_fields(problem),
             "id": f"{problem.name}/{solution.name}",
             "problem": problem.name,
             "language": SUFFIXES.get(solution.suffix.lower()) or languages.by_suffix(solution),
@@ -186,20 +190,22 @@ def _from_files(problem: Path, solution: Path) -> Program:
     return program_from_record(record)
 
 
-def _about(problem: Path) -> dict[str, Any]:
+def _problem_fields(problem: Path) -> dict[str, Any]:
     file = problem / "problem.toml"
     if not file.exists():
         return {}
     data = tomllib.loads(file.read_text(encoding="utf-8"))
-    odd = sorted(set(data) - {"limits", "profile", "compare", "tolerance"})
-    if odd:
-        raise ValueError(f"{file.name}: {odd[0]}: there are limits, profile, compare and tolerance")
+    unknown = sorted(set(data) - {"limits", "profile", "compare", "tolerance"})
+    if unknown:
+        raise ValueError(
+            f"{file.name}: unknown field {unknown[0]!r}; the fields are limits, profile, compare and tolerance"
+        )
     return data
 
 
 def _case(path: Path) -> dict[str, Any]:
     wanted = path.with_suffix(".out")
     if not wanted.exists():
-        raise ValueError(f"{path.name} is there and {wanted.name} is not")
+        raise ValueError(f"{path.name} has no {wanted.name} beside it")
     read = (file.read_text(encoding="utf-8") for file in (path, wanted))
     return {"name": path.stem, "stdin": next(read), "expected": next(read)}

@@ -1,4 +1,4 @@
-/* Linked into a C or C++ program that is judged: says it when the stack is used up, where the kernel only says SIGSEGV. */
+/* Linked into a C or C++ program that is judged: reports that the stack is used up. The kernel only sends SIGSEGV. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,11 +14,11 @@ static void stockade_at_fault(int number, siginfo_t *info, void *context) {
   (void)number, (void)context;
   if (getrlimit(RLIMIT_STACK, &limit) || limit.rlim_cur == RLIM_INFINITY || at >= stockade_top) return;
   size_t used = (size_t)(stockade_top - at), size = (size_t)limit.rlim_cur;
-  if (used + (256 << 10) < size || used > size + (256u << 20)) return; /* a fault of another kind */
+  if (used + (256 << 10) < size || used > size + (256u << 20)) return; /* not a stack overflow */
   int whole = size % (1 << 20) == 0;
   int length = snprintf(text, sizeof text, "the stack of %zu %s is used up\n", size >> (whole ? 20 : 10), whole ? "MiB" : "KiB");
   if (write(2, text, (size_t)length) < 0) return;
-} /* SA_RESETHAND: the same instruction faults again, and ends the program as ever */
+} /* SA_RESETHAND: the same instruction faults again, and this time ends the program */
 
 __attribute__((constructor)) static void stockade_watch_stack(void) {
   stack_t own;

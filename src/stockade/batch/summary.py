@@ -1,4 +1,4 @@
-"""What a batch amounts to: counts, pass@k, the slowest and the largest, histograms. Fed one verdict at a time."""
+"""The summary of a batch: counts, pass@k, the slowest and largest programs, histograms. Takes a verdict at a time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stockade.batch.estimates import mean_pass_at_k
-from stockade.batch.records import Word
+from stockade.batch.records import VerdictKind
 
 _SHOWN = 10
 _SECONDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60)
@@ -17,7 +17,7 @@ _BYTES = tuple(_MIB * size for size in (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2
 
 
 class Histogram:
-    """Counts of values below each of some bounds, and beyond the last one."""
+    """Counts of the values below each of some bounds, and of the values beyond the last bound."""
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self.bounds = tuple(bounds)
@@ -29,17 +29,17 @@ class Histogram:
         self.counts[place] += 1
 
     def filled(self) -> list[tuple[float | None, int]]:
-        """Return (bound, count) from the first to the last that counted anything; ``None`` is beyond all bounds."""
+        """Return (bound, count) from the first to the last bin that is not empty; a bound of ``None`` is beyond all."""
         pairs: list[tuple[float | None, int]] = [*zip(self.bounds, self.counts, strict=False), (None, self.counts[-1])]
         used = [at for at, (_, count) in enumerate(pairs) if count]
         return pairs[used[0] : used[-1] + 1] if used else []
 
 
 class Summary:
-    """Takes verdicts in their JSON form. What it holds does not grow with them, but with the problems."""
+    """Takes verdicts in their JSON form. Its memory grows with the number of problems, not of verdicts."""
 
     def __init__(self) -> None:
-        self.words: Counter[str] = Counter()
+        self.by_kind: Counter[str] = Counter()
         self.limits: Counter[str] = Counter()
         self.problems: dict[str, Counter[str]] = {}
         self.seconds = Histogram(_SECONDS)
@@ -50,13 +50,13 @@ class Summary:
         self._largest: list[tuple[float, int, str]] = []
 
     def add(self, record: Mapping[str, Any]) -> None:
-        """Count one verdict."""
-        word, usage = str(record["verdict"]), record["usage"]
-        self.words[word] += 1
+        """Count a verdict."""
+        kind, usage = str(record["verdict"]), record["usage"]
+        self.by_kind[kind] += 1
         if record["limit"]:
             self.limits[record["limit"]] += 1
         if record["problem"]:
-            self.problems.setdefault(record["problem"], Counter())[word] += 1
+            self.problems.setdefault(record["problem"], Counter())[kind] += 1
         self.retried += record["attempts"] > 1
         self.cpu_seconds += usage["cpu_seconds"]
         self.seconds.add(usage["wall_seconds"])
@@ -67,53 +67,53 @@ class Summary:
 
     @property
     def total(self) -> int:
-        """How many verdicts were counted."""
-        return self.words.total()
+        """The number of verdicts."""
+        return self.by_kind.total()
 
     @property
     def not_judged(self) -> int:
-        """How many verdicts say nothing of their programs; see ``Word.counts``."""
-        return sum(self.words[word] for word in Word if not word.counts)
+        """The number of verdicts that say nothing about their programs; see ``VerdictKind.counts``."""
+        return sum(self.by_kind[kind] for kind in VerdictKind if not kind.counts)
 
     @property
     def slowest(self) -> list[tuple[str, float]]:
-        """The ids that took the longest, with their seconds on the clock."""
+        """The ids of the slowest programs, with their wall-clock seconds."""
         return [(name, value) for value, _, name in sorted(self._slowest, reverse=True)]
 
     @property
     def largest(self) -> list[tuple[str, float]]:
-        """The ids with the most memory, with their bytes."""
+        """The ids of the programs with the most memory, with their bytes."""
         return [(name, value) for value, _, name in sorted(self._largest, reverse=True)]
 
     def solved(self) -> dict[str, tuple[int, int]]:
-        """Return for each problem how many samples were judged and passed; see ``Word.counts``."""
+        """Return how many samples of each problem were judged and passed; see ``VerdictKind.counts``."""
         return {
-            problem: (sum(words[word] for word in Word if word.counts), words[Word.PASSED])
-            for problem, words in self.problems.items()
+            problem: (sum(by_kind[kind] for kind in VerdictKind if kind.counts), by_kind[VerdictKind.PASSED])
+            for problem, by_kind in self.problems.items()
         }
 
     def solved_how_often(self) -> dict[str, int]:
-        """Return how many problems were solved by all of their samples, by some and by none."""
+        """Return how many problems were solved by all of their samples, by some, and by none."""
         pairs = [pair for pair in self.solved().values() if pair[0]]
         never = sum(not passed for _, passed in pairs)
         always = sum(passed == samples for samples, passed in pairs)
         return {"always": always, "sometimes": len(pairs) - always - never, "never": never}
 
     def pass_at(self, ks: Sequence[int]) -> dict[int, float]:
-        """Return pass@k for each of ``ks`` that every problem has samples enough for."""
+        """Return pass@k for each of ``ks``, if every problem has enough samples for it."""
         counts = self.solved().values()
         found = {k: mean_pass_at_k(counts, k) for k in ks}
         return {k: value for k, value in found.items() if value is not None}
 
     def as_json(self, ks: Sequence[int]) -> dict[str, Any]:
-        """Return everything as JSON-compatible data."""
+        """Return the whole summary as JSON-compatible data."""
         return {
             "programs": self.total,
-            "verdicts": {word.value: self.words[word] for word in Word},
+            "verdicts": {kind.value: self.by_kind[kind] for kind in VerdictKind},
             "limits": dict(self.limits.most_common()),
             "pass_at": {str(k): value for k, value in self.pass_at(ks).items()},
             "solved": self.solved_how_often(),
-            "problems": {problem: dict(words) for problem, words in self.problems.items()},
+            "problems": {problem: dict(by_kind) for problem, by_kind in self.problems.items()},
             "cpu_seconds": self.cpu_seconds,
             "retried": self.retried,
             "slowest": [{"id": name, "wall_seconds": value} for name, value in self.slowest],

@@ -1,4 +1,4 @@
-"""An asynchronous iterator, driven by a thread of its own, as an ordinary one."""
+"""Drive an asynchronous iterator on a thread of its own, and read it as an ordinary iterator."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from contextlib import aclosing
 from typing import Generic, TypeVar
 
 _T = TypeVar("_T")
-_HELD = 256  # items that wait for their reader
+_MAX_WAITING = 256  # items that may wait for the reader
 
 
 def from_thread(begin: Callable[[], AsyncGenerator[_T, None]]) -> Iterator[_T]:
-    """Yield what ``begin()`` yields. Closing the iterator closes that one, and waits for its end."""
+    """Yield the items of ``begin()``. Closing the iterator closes the asynchronous one and waits until it has ended."""
     worker = _Worker(begin)
     try:
         while (item := worker.passed.get()) is not None:
             if isinstance(item, BaseException):
                 raise item
-            worker.taken()
+            worker.release()
             yield item[0]
     finally:
         worker.end()
@@ -31,13 +31,13 @@ class _Worker(Generic[_T]):
         self.passed: queue.SimpleQueue[tuple[_T] | BaseException | None] = queue.SimpleQueue()
         self._begin = begin
         self._loop = asyncio.new_event_loop()
-        self._places = asyncio.Semaphore(_HELD)
+        self._free_slots = asyncio.Semaphore(_MAX_WAITING)
         self._main = self._loop.create_task(self._work())
         self._thread = threading.Thread(target=self._run, name="stockade-evaluate", daemon=True)
         self._thread.start()
 
-    def taken(self) -> None:
-        self._loop.call_soon_threadsafe(self._places.release)
+    def release(self) -> None:
+        self._loop.call_soon_threadsafe(self._free_slots.release)
 
     def end(self) -> None:
         self._loop.call_soon_threadsafe(self._main.cancel)
@@ -47,7 +47,7 @@ class _Worker(Generic[_T]):
     async def _work(self) -> None:
         async with aclosing(self._begin()) as items:
             async for item in items:
-                await self._places.acquire()
+                await self._free_slots.acquire()
                 self.passed.put((item,))
 
     def _run(self) -> None:
@@ -55,7 +55,7 @@ class _Worker(Generic[_T]):
         last: BaseException | None = None
         try:
             self._loop.run_until_complete(self._main)
-        except BaseException as error:  # the reader's thread raises it
+        except BaseException as error:  # the reader's thread raises this error
             last = error
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.run_until_complete(self._loop.shutdown_default_executor())

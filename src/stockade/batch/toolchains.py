@@ -1,4 +1,4 @@
-"""Compilers that lie outside of the system's folders: where they are, and what a sandbox has to show of them."""
+"""Compilers outside of the system's folders: where they are installed, and which folder a sandbox must show."""
 
 from __future__ import annotations
 
@@ -13,48 +13,50 @@ from typing import NamedTuple
 from stockade.core.errors import JobError
 
 _SECONDS = 20
-_MORE = {"javac": ("jar", "java")}
-"""Which other programs of the same folder are needed."""
-_QUESTIONS = {"rustc": ("--print", "sysroot"), "go": ("env", "GOROOT")}
-"""How a tool is asked for the folder that it is installed in: what is named may be a version manager's own program."""
+_COMPANIONS = {"javac": ("jar", "java")}
+"""Other programs that must be in the same folder."""
+_LOCATE_ARGUMENTS = {"rustc": ("--print", "sysroot"), "go": ("env", "GOROOT")}
+"""Arguments that make a tool print its installation folder. The named file may be a version manager's own program."""
 
 
 class Toolchain(NamedTuple):
-    """A compiler as it was found."""
+    """A compiler that was found."""
 
     program: Path
     folder: Path
-    """In which it is installed, with all that it needs; its programs lie in ``bin`` there."""
+    """The installation folder, with everything that the compiler needs; its programs are in the folder ``bin``."""
 
 
 @lru_cache(maxsize=32)
 def located(tool: str, named: str) -> Toolchain:
-    """Return the compiler that ``named`` leads to: the ``tool`` itself, or the folder in which it is installed.
+    """Return the compiler at the path ``named``: the ``tool`` itself, or the folder in which it is installed.
 
-    Raises ``JobError`` where it is not there, or where its folder holds more than a compiler.
+    Raises ``JobError`` if it is not there, or if its folder holds more than a compiler.
     """
     path = Path(named).expanduser().absolute()
     program = path / "bin" / tool if path.is_dir() else path
     if not os.access(program, os.X_OK):
-        raise JobError(f"compiler {named!r}: {program} is not there, or cannot be executed")
-    if tool in _QUESTIONS:
-        folder = Path(os.path.realpath(_asked(program, *_QUESTIONS[tool])))
+        raise JobError(f"compiler {named!r}: {program} does not exist, or is not executable")
+    if tool in _LOCATE_ARGUMENTS:
+        folder = Path(os.path.realpath(_output_of(program, *_LOCATE_ARGUMENTS[tool])))
         program = folder / "bin" / tool
     else:
         folder = Path(os.path.realpath(program)).parents[1]
-    missing = [each for each in (tool, *_MORE.get(tool, ())) if not os.access(folder / "bin" / each, os.X_OK)]
-    if missing and tool in (*_QUESTIONS, *_MORE):
-        raise JobError(f"compiler {named!r}: {folder}/bin has no {missing[0]}; name the one of a whole installation")
+    missing = [each for each in (tool, *_COMPANIONS.get(tool, ())) if not os.access(folder / "bin" / each, os.X_OK)]
+    if missing and tool in (*_LOCATE_ARGUMENTS, *_COMPANIONS):
+        raise JobError(
+            f"compiler {named!r}: {folder}/bin has no {missing[0]}; name a compiler of a complete installation"
+        )
     if folder in _homes() or len(folder.parts) < 2:
         raise JobError(f"compiler {named!r}: {folder} holds more than a compiler; install it in a folder of its own")
     return Toolchain(program, folder)
 
 
-def _asked(path: Path, *words: str) -> str:
+def _output_of(path: Path, *arguments: str) -> str:
     environment = {name: os.environ[name] for name in ("PATH", "HOME", "RUSTUP_HOME") if name in os.environ}
     try:
         done = subprocess.run(
-            [path, *words], capture_output=True, check=True, timeout=_SECONDS, text=True, env=_set_home(environment)
+            [path, *arguments], capture_output=True, check=True, timeout=_SECONDS, text=True, env=_set_home(environment)
         )
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         raise JobError(f"compiler {str(path)!r} does not say where it is installed: {error}") from None

@@ -73,8 +73,8 @@ Examples:
 @click.option("--solutions", metavar="FOLDER", help="Where the solutions to a folder of problems lie.")
 @click.option(
     "--tests",
-    type=click.Choice(["apart", "shared"]),
-    default="apart",
+    type=click.Choice(["isolated", "shared", "apart"]),
+    default="isolated",
     help="Whether a test runs in a sandbox of its own (the default), or among the answer's own objects: faster, and "
     "the answer can forge the verdict.",
 )
@@ -184,7 +184,7 @@ class _Run:
         async with aclosing(self._evaluation.run(self._done, sink)) as records:
             async for record in records:
                 self._summary.add(record)
-                self._progress.step(self._summary.words)
+                self._progress.step(self._summary.by_kind)
 
     def tell(self, status: int, ks: Sequence[int]) -> int:
         """Print the summary and write the report; return the exit status."""

@@ -35,7 +35,7 @@ def lines(summary: Summary, ks: Sequence[int]) -> Iterator[str]:
 
 def _verdicts(summary: Summary) -> Iterator[str]:
     rows = [["verdict", "programs", "share"]]
-    for word, count in summary.words.most_common():
+    for word, count in summary.by_kind.most_common():
         rows.append([word, str(count), f"{count / summary.total:.1%}"])
         if word == "limit_exceeded":
             rows += [[f"  {limit}", str(number), ""] for limit, number in summary.limits.most_common()]

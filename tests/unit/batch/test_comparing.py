@@ -24,7 +24,7 @@ def differs(compare, expected, output, tolerance=1e-6):
         ("floats", "0.0", "-1e-9"),
     ],
 )
-def test_what_is_wanted_is_no_difference(compare, expected, output):
+def test_difference_equal_output_is_empty(compare, expected, output):
     assert differs(compare, expected, output) == ""
 
 
@@ -46,13 +46,13 @@ def test_what_is_wanted_is_no_difference(compare, expected, output):
         ("floats", "x", "y", "token 1 is 'y', expected 'x' within 1e-06"),
     ],
 )
-def test_the_first_difference_is_told(compare, expected, output, reason):
+def test_difference_names_first_mismatch(compare, expected, output, reason):
     assert differs(compare, expected, output) == reason
 
 
-def test_no_expectation_is_met_by_anything():
+def test_difference_without_expectation_is_empty():
     assert difference(Case("1"), "whatever") == ""
 
 
-def test_what_is_shown_is_short():
+def test_difference_of_long_output_is_short():
     assert len(differs("lines", "a", "x" * 10_000)) < 200

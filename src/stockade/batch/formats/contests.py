@@ -1,4 +1,4 @@
-"""Problems with standard input and output, or with a function to call, as APPS and LiveCodeBench write them."""
+"""Contest problems as APPS and LiveCodeBench write them: with standard input and output, or a function to call."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from stockade.batch.records import Case, Program, RecordError, Test
 from stockade.batch.sources import Source
 
 _TEXTS = ("code_list", "code", "solution", "completion", "answer")
-_MOST_BYTES = 1 << 30  # of tests unpacked: a small file may say that it holds a large one
+_MOST_BYTES = 1 << 30  # of unpacked tests; a small file may unpack to a very large one
 
 
 def apps(paths: Sequence[Path]) -> Source:
-    """Return samples for APPS problems, or the problems' own solutions."""
+    """Return the source of samples for APPS problems; without samples, of the problems' own solutions."""
     known = problems(paths[0], _key(paths[0], ("problem_id", "id")))
     if len(paths) == 1:
         return references("apps", known, paths, lambda problem: _json(problem["solutions"]), _apps_program)
@@ -28,7 +28,7 @@ def apps(paths: Sequence[Path]) -> Source:
 
 
 def livecodebench(paths: Sequence[Path]) -> Source:
-    """Return samples for LiveCodeBench problems."""
+    """Return the source of samples for LiveCodeBench problems."""
     known = problems(paths[0], "question_id")
     return sampled("livecodebench", known, paths, _live_program, keys=("question_id", "task_id"), texts=_TEXTS)
 
@@ -44,7 +44,7 @@ def _apps_program(problem: Record, name: str, text: str) -> Program:
     pairs = list(zip(data["inputs"], data["outputs"], strict=True))
     group = f"APPS/{problem.get('problem_id', problem.get('id'))}"
     if data.get("fn_name"):
-        # an output may be the value, or a list with the value in it
+        # An output is either the value, or a list that holds the value.
         calls = [(inputs, [output, _only(output)]) for inputs, output in pairs]
         return _called(group, name, text, data["fn_name"], calls)
     return _printing(group, name, text, [(_lines(one), _lines(other)) for one, other in pairs])
@@ -93,12 +93,12 @@ def _only(output: Any) -> Any:
     return output[0] if isinstance(output, list) and len(output) == 1 else output
 
 
-def _lines(given: Any) -> str:
-    return "\n".join(map(str, given)) if isinstance(given, list) else str(given)
+def _lines(value: Any) -> str:
+    return "\n".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _private(text: Any) -> Any:
-    """Return the hidden tests: JSON, or JSON in a pickled string, compressed, in base64."""
+    """Return the hidden tests: JSON, or JSON in a pickled string that is compressed and encoded in base64."""
     try:
         return _json(text)
     except ValueError:
@@ -110,7 +110,7 @@ def _private(text: Any) -> Any:
 
 
 class _PlainPickle(pickle.Unpickler):
-    """Loads text and numbers, and refuses to look up any class or function: a pickle may name one and call it."""
+    """Loads text and numbers, and refuses to look up a class or function, since a pickle may call it."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
-        raise RecordError(f"private_test_cases: a pickle that asks for {module}.{name}")
+        raise RecordError(f"private_test_cases: the pickle asks for {module}.{name}")

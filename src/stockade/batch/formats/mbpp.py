@@ -1,4 +1,4 @@
-"""MBPP, whole or sanitized: problems as ``task_id``, ``code`` and ``test_list``; samples as ``task_id`` and a text."""
+"""MBPP, full or sanitized: problems have ``task_id``, ``code`` and ``test_list``; samples ``task_id`` and a text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TEXTS = ("completion", "solution", "code", "answer")
 
 
 def source(paths: Sequence[Path]) -> Source:
-    """Return the samples in the second file to the problems in the first, or without one their own solutions."""
+    """Return the source of the samples in the second file; without one, of the problems' own solutions."""
     known = problems(paths[0], "task_id")
     if len(paths) == 1:
         return references("mbpp", known, paths, lambda problem: [problem["code"]], program)
@@ -27,7 +27,7 @@ def program(problem: Record, name: str, text: str) -> Program:
     setup = problem.get("test_setup_code") or "\n".join(problem.get("test_imports") or [])
     tests = "\n".join(problem["test_list"])
     if not tests.strip():
-        raise RecordError("test_list: nothing would be tested")
+        raise RecordError("test_list: the test is empty")
     functions, classes = _defined(problem["code"])
     used = _names(f"{setup}\n{tests}")
     called = tuple(function for function in functions if function in used)
@@ -56,4 +56,4 @@ def _parsed(code: str) -> ast.Module:
     try:
         return ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise RecordError(f"the problem's code or tests: no Python: {error}") from None
+        raise RecordError(f"the problem's code or tests: not valid Python: {error}") from None

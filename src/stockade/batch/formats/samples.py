@@ -1,4 +1,4 @@
-"""What the formats have in common: records in a file, samples that belong to problems, sources made of both."""
+"""Code that the formats share: reading records, matching samples to problems, and making sources of both."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from stockade.core.errors import JobError
 
 Record = Mapping[str, Any]
 Make = Callable[[Record, str, str], Program]
-"""Takes a problem, an id and a sample's text."""
+"""Makes a program of a problem, an id and a sample's text."""
 
 
 def records(path: Path) -> Iterator[tuple[int, Any]]:
-    """Yield what a file holds: a JSON array's elements, or one record a line, with its number; or the error in it."""
+    """Yield number and record of a file, or the error in it: elements of a JSON array, or one record in each line."""
     require_file(path)
     if path.suffix == ".json":
         try:
             data = json.loads(path.read_bytes())
         except (ValueError, RecursionError) as error:
-            raise JobError(f"{path}: no JSON: {error}") from None
+            raise JobError(f"{path}: not JSON: {error}") from None
         yield from enumerate(data if isinstance(data, list) else [data], 1)
         return
     for number, line in numbered_lines(path):
@@ -36,19 +36,19 @@ def records(path: Path) -> Iterator[tuple[int, Any]]:
 
 
 def problems(path: Path, key: str) -> dict[str, Record]:
-    """Return the problems in a file by their names, which stand in the field ``key``. Raises ``JobError``."""
+    """Return the problems in a file by their names, which are in the field ``key``. Raises ``JobError``."""
     found = {}
     for number, record in records(path):
         if not isinstance(record, Mapping) or not isinstance(record.get(key), str | int):
             raise JobError(f"{path}, record {number}: {record if isinstance(record, RecordError) else f'no {key!r}'}")
         found[str(record[key])] = record
     if not found:
-        raise JobError(f"{path}: holds no problems")
+        raise JobError(f"{path}: the file holds no problems")
     return found
 
 
 def references(kind: str, known: Mapping[str, Record], paths: Sequence[Path], texts: Any, make: Make) -> Source:
-    """Return the source of the problems' own solutions; ``texts`` returns those of one problem."""
+    """Return the source of the problems' own solutions; ``texts`` returns the solutions of one problem."""
 
     def entries(wanted: Wanted) -> Iterator[Entry]:
         number = 0
@@ -57,7 +57,7 @@ def references(kind: str, known: Mapping[str, Record], paths: Sequence[Path], te
             for place, text in enumerate(each):
                 number += 1
                 if wanted(number):
-                    yield number, _made(make, problem, name if len(each) == 1 else f"{name}#{place}", text)
+                    yield number, _program_or_error(make, problem, name if len(each) == 1 else f"{name}#{place}", text)
 
     return Source(kind, kind, lambda: digest_of(paths), entries)
 
@@ -73,8 +73,8 @@ def sampled(
 ) -> Source:
     """Return the source of the samples in the last of ``paths``.
 
-    Each record there names its problem in one of the fields ``keys``, and holds a text, or a list of them, in one of
-    ``texts``. The id of a sample is its problem's name and its place among that problem's samples.
+    Each record names its problem in one of the fields ``keys``, and holds a text, or a list of texts, in one of
+    ``texts``. The id of a sample is the name of its problem and the sample's number among those of the problem.
     """
 
     def entries(wanted: Wanted) -> Iterator[Entry]:
@@ -85,7 +85,7 @@ def sampled(
                 place = places[name]
                 places[name] += 1
                 if wanted(number):
-                    yield number, _made(make, known.get(name, {}), f"{name}#{place}", text)
+                    yield number, _program_or_error(make, known.get(name, {}), f"{name}#{place}", text)
 
     return Source(kind, paths[-1].name, lambda: digest_of(paths), entries)
 
@@ -96,19 +96,19 @@ def _texts(
     if isinstance(record, RecordError):
         return [("", record)]
     if not isinstance(record, Mapping):
-        return [("", RecordError(f"a sample is an object with {keys[0]!r} and {texts[0]!r}"))]
+        return [("", RecordError(f"a sample must be an object with {keys[0]!r} and {texts[0]!r}"))]
     name = str(next((record[key] for key in keys if key in record), ""))
     if name not in known:
-        return [("", RecordError(f"{keys[0]} = {name!r}: there is no such problem"))]
-    given = next((record[key] for key in texts if key in record), None)
-    each = given if isinstance(given, list) else [given]
+        return [("", RecordError(f"{keys[0]} = {name!r}: unknown problem"))]
+    text_or_list = next((record[key] for key in texts if key in record), None)
+    each = text_or_list if isinstance(text_or_list, list) else [text_or_list]
     found: list[tuple[str, str | RecordError]] = [(name, text) for text in each if isinstance(text, str)]
     if not each or len(found) < len(each):
-        return [("", RecordError(f"{name}: no text in any of {', '.join(texts)}"))]
+        return [("", RecordError(f"{name}: none of these fields holds a text: {', '.join(texts)}"))]
     return found
 
 
-def _made(make: Make, problem: Record, name: str, text: str | RecordError) -> Program | RecordError:
+def _program_or_error(make: Make, problem: Record, name: str, text: str | RecordError) -> Program | RecordError:
     if isinstance(text, RecordError):
         return text
     try:
@@ -117,16 +117,16 @@ def _made(make: Make, problem: Record, name: str, text: str | RecordError) -> Pr
         return program
     except RecordError as error:
         return RecordError(f"{name}: {error}")
-    except Exception as error:  # whatever a foreign record does to its reader
-        return _odd(name, error)
+    except Exception as error:  # a foreign record may break its reader in any way
+        return _unexpected(name, error)
 
 
 def _solutions(texts: Any, problem: Record, name: str) -> list[str | RecordError]:
     try:
         return list(texts(problem))
     except Exception as error:
-        return [_odd(name, error)]
+        return [_unexpected(name, error)]
 
 
-def _odd(name: str, error: Exception) -> RecordError:
-    return RecordError(f"{name}: the problem is not as the format has it: {error!r:.200}")
+def _unexpected(name: str, error: Exception) -> RecordError:
+    return RecordError(f"{name}: the problem does not follow the format: {error!r:.200}")

@@ -1,1 +1,1 @@
-"""A test and an answer, each in a sandbox of its own: neither sees anything of the other but calls and plain data."""
+"""Judge an answer isolated from its test: two sandboxes that exchange calls and replies."""

@@ -1,11 +1,11 @@
-"""Plain data as JSON: how a test and an answer exchange values without trusting each other.
+"""Plain data as JSON: a test and an answer exchange values without trusting each other.
 
 JSON has no tuples, sets or bytes, so every container becomes an array whose first element is a tag: ``["t", 1, 2]`` is
 ``(1, 2)``; see ``scalars`` for the rest. Decoding builds values of known types only. It calls no code that the sender
 names, as pickle would.
 
-Both sides number the mutable containers of a call alike, in the order in which they meet them. A container that occurs
-twice is a reference the second time, so aliases stay aliases, and a reply can say which argument has changed.
+Both sides number the mutable containers of a call in the same order. A container that occurs again is sent as a
+reference, so aliases stay aliases, and a reply can say which argument has changed.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ _BASES = (*_TAGS, int, float, complex, str, bytes)
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _UNTAGGED = (str, bool, type(None))
 _WHOLE = (*_UNTAGGED, int)
-"""Types whose values stand for themselves, without and within JSON data."""
+"""Types whose values are their own JSON form."""
 _COMPARE_ALIKE = (Counter, OrderedDict, defaultdict)
-"""Subclasses of ``dict`` whose own comparison agrees with that of ``dict`` where it matters to a test."""
+"""Subclasses of ``dict`` whose comparison agrees with that of ``dict`` in everything that matters to a test."""
 
 
 class UnequalError(CodecError):
-    """The value belongs to a subclass of a plain type that compares by rules of its own."""
+    """The value belongs to a subclass of a plain type that defines its own comparison."""
 
 
 class Objects:
-    """The mutable containers of one call, numbered in the order in which they are met."""
+    """The mutable containers of a call, numbered in the order in which they occur."""
 
     def __init__(self) -> None:
         self.known: list[Any] = []
         self._numbers: dict[int, int] = {}
 
     def wrap(self, value: Any, depth: int = MAX_DEPTH) -> Any:
-        """Return ``value`` as JSON data. Raises ``CodecError`` that names the type of what cannot cross."""
+        """Return ``value`` as JSON data. Raises ``CodecError``, naming the type, if the value cannot cross."""
         kind = type(value)
         if kind.__module__ == "numpy":
             return encode_value(plain_number(value))
@@ -73,7 +73,7 @@ class Objects:
         return self.content(base, value, depth)
 
     def content(self, base: Any, value: Any, depth: int = MAX_DEPTH) -> Any:
-        """Return what a container holds, whether or not it has a number."""
+        """Return the content of a container, whether or not the container has a number."""
         tag = _TAGS[base]
         if base is dict:
             return [tag, *([self.wrap(key, depth - 1), self.wrap(item, depth - 1)] for key, item in dict.items(value))]
@@ -85,7 +85,7 @@ class Objects:
         ]
 
     def unwrap(self, data: Any, depth: int = MAX_DEPTH) -> Any:
-        """Return the value of JSON data that may have been written by anyone. Raises ``CodecError``."""
+        """Return the value of JSON data from an untrusted sender. Raises ``CodecError``."""
         if type(data) is not list:
             return read_plain(data)
         if not data or type(data[0]) is not str:
@@ -102,14 +102,14 @@ class Objects:
         return self._mutable(tag, items, depth)
 
     def load(self, data: Any) -> Any:
-        """Return what ``unwrap`` returns, also where the stack has no room for the nesting."""
+        """Return what ``unwrap`` returns; raise ``CodecError`` also if the nesting exceeds the stack."""
         try:
             return self.unwrap(data)
         except RecursionError:
             raise CodecError("a value that is nested too deep for the stack") from None
 
     def replacement(self, container: Any, data: Any) -> Any:
-        """Return what ``container`` is to hold from now on, as a new container of its base type."""
+        """Return the new content of ``container`` as a new container of its base type."""
         tag = data[0] if type(data) is list and data and type(data[0]) is str else ""
         if tag not in _MUTABLE or not isinstance(container, _MUTABLE[tag]):
             raise CodecError("an argument whose type has changed")
@@ -123,7 +123,7 @@ class Objects:
         self.known.append(container)
 
     def _mutable(self, tag: str, items: list[Any], depth: int, *, registered: bool = True) -> Any:
-        """Return a new container; it is registered before what it holds, as when it was wrapped."""
+        """Return a new container. It is registered before its content, as on the sending side."""
         made: Any = deque(maxlen=_bound(items)) if tag == "q" else _MUTABLE[tag]()
         if registered:
             self._register(made)
@@ -143,7 +143,7 @@ class Objects:
         return made
 
     def _each(self, items: list[Any], depth: int) -> list[Any]:
-        """Return the values of all items; most items are values by themselves."""
+        """Return the values of all items. Most items are their own values."""
         return [item if type(item) in _WHOLE else self.unwrap(item, depth) for item in items]
 
     def _pair(self, item: Any, depth: int) -> tuple[Any, Any]:
@@ -158,7 +158,7 @@ class Objects:
 
 
 def replace(container: Any, content: Any) -> None:
-    """Make ``container`` hold what ``content`` holds, by the methods of its base type."""
+    """Replace the content of ``container`` by that of ``content``, with the methods of its base type."""
     base = type(content)
     if base in (list, bytearray):
         base.__setitem__(container, slice(None), content)
@@ -168,12 +168,12 @@ def replace(container: Any, content: Any) -> None:
 
 
 def encode(value: object) -> bytes:
-    """Return ``value`` as a line by itself."""
+    """Return ``value`` as a line of its own."""
     return to_line(Objects().wrap(value))
 
 
 def decode(line: bytes) -> Any:
-    """Return the value of a line that may have been written by anyone."""
+    """Return the value of a line from an untrusted sender."""
     return Objects().load(from_line(line))
 
 
@@ -203,7 +203,7 @@ def from_line(line: bytes, most: int = MAX_BYTES) -> Any:
 
 
 def _base(value: Any) -> Any:
-    """Return the plain type of which ``value`` is an instance of a subclass; ``None`` if there is none."""
+    """Return the plain type that ``value`` is an instance of, directly or by a subclass; ``None`` if there is none."""
     kind = type(value)
     base = next((base for base in _BASES if isinstance(value, base)), None)
     if base is None or kind in _COMPARE_ALIKE or kind.__eq__ is base.__eq__:
@@ -235,4 +235,4 @@ def _fill_dict(made: dict[Any, Any], pairs: list[tuple[Any, Any]]) -> None:
 
 
 def _refuse(_: object) -> Any:
-    raise CodecError("data that no message has")
+    raise CodecError("data that is not allowed in a message")

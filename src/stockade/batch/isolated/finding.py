@@ -1,6 +1,6 @@
-"""Finds the tests that a test's source only defines, and runs them: functions, classes and cases of unittest.
+"""Find and run tests that a test's source only defines: functions, classes and cases of ``unittest``.
 
-A source that calls nothing of the answer has tested nothing, whatever it defines.
+A source that calls none of the answer's functions has tested nothing, whatever it defines.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ _NOTHING = "the test calls none of the answer's functions"
 
 
 class NotTestedError(Exception):
-    """The test came to its end, and has tested nothing."""
+    """The test ended without testing anything."""
 
 
 class Tests:
-    """What a source defines between the making of this and ``run``."""
+    """The tests that a source defines between the creation of this object and ``run``."""
 
     def __init__(self, namespace: dict[str, Any], functions: dict[str, Any], called: Callable[[], bool]) -> None:
-        """``functions`` are those of the answer, by name; ``called`` tells whether one of them was called yet."""
+        """``functions`` maps names to the answer's functions; ``called`` returns whether one of them was called."""
         self._namespace, self._functions, self._called = namespace, functions, called
         self._before = dict(namespace)
 
     def run(self) -> str:
-        """Run what is defined and was not run by the source itself; return why nothing was tested, or nothing."""
+        """Run the tests that the source did not run itself; return why nothing was tested, or an empty string."""
         used = self._called()
         needing = [why for function in list(self._functions_found()) for why in self._call(function, used=used)]
         for kind in list(self._classes_found()):
@@ -56,15 +56,15 @@ class Tests:
                 yield value
 
     def _call(self, function: Any, *, used: bool) -> list[str]:
-        """Run a test function; return why that cannot be done, if so."""
+        """Run a test function; return the reason if its parameters cannot be filled."""
         given = {**self._functions, "candidate": next(iter(self._functions.values()), None)}
         code = function.__code__
         needed = code.co_varnames[: code.co_argcount - len(function.__defaults__ or ())]
         missing = [name for name in needed if name not in given]
         if not missing:
             _finish(function(*(given[name] for name in needed)))
-        elif not used:  # else it is a helper that the source calls itself
-            return [f"{function.__name__}() takes {missing[0]!r}, which the test does not give it"]
+        elif not used:  # if used, it is a helper that the source calls itself
+            return [f"{function.__name__}() takes {missing[0]!r}, which the test does not provide"]
         return []
 
 
@@ -92,7 +92,7 @@ def _run_class(kind: Any) -> None:
 
 
 def _run_case(kind: Any) -> None:
-    """Run each test of a case so that its error comes out as it is."""
+    """Run each test of a case so that its error is raised unchanged."""
     import unittest
 
     for each in unittest.defaultTestLoader.loadTestsFromTestCase(kind):
@@ -107,22 +107,22 @@ def _ignore(_: object) -> None:
 
 
 class Watched:
-    """The answer's functions in a program that holds the test as well: whether one of them was called."""
+    """Records whether one of the answer's functions was called, in a program that also holds the test."""
 
     def __init__(self, namespace: dict[str, Any], functions: list[str]) -> None:
         self._called = not functions
         sys.modules["test"] = sys.modules[namespace["__name__"]]
-        namespace["__name__"] = "test"  # or what stands behind "if __name__ == '__main__'" would run
+        namespace["__name__"] = "test"  # otherwise the block of "if __name__ == '__main__'" would run
         for name in functions:
             self._watch(namespace, name)
         found = {name: namespace[name] for name in functions if name in namespace}
         self._tests = Tests(namespace, found, lambda: self._called)
 
     def _watch(self, namespace: dict[str, Any], name: str) -> None:
-        """Put a function in the place of the answer's that gives way at its first call."""
+        """Replace a function by one that records the call and puts the original back."""
         original = namespace.get(name)
         if not isinstance(original, FunctionType):
-            self._called = True  # a method of a class, or something else that is called in its own ways
+            self._called = True  # not a plain function: its calls cannot be observed
             return
 
         def first(*arguments: Any, **named: Any) -> Any:
@@ -136,7 +136,7 @@ class Watched:
         namespace[name] = first
 
     def run(self) -> None:
-        """Run what the test defines. Raises ``NotTestedError`` with the reason where nothing was tested."""
+        """Run the tests that are defined. Raises ``NotTestedError`` with the reason if nothing was tested."""
         nothing = self._tests.run()
         if nothing:
             raise NotTestedError(nothing)

@@ -1,4 +1,4 @@
-"""The two jobs of judging an answer apart from its test."""
+"""The jobs of the two sandboxes that judge an answer isolated from its test."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ _PACKAGE = "stockade.batch.isolated"
 _LEAST, _DEFAULTS = 256 << 10, 4 << 20
 _SHARED = ("scalars", "codec", "messages", "modules")
 _IMPORTED = {"server": _SHARED, "tester": (*_SHARED, "endings", "finding"), "finding": ()}
-"""What each module that is started imports, in an order in which they can be made."""
+"""The modules that each started module imports, in the order in which they are made."""
 
 
 def longest_message(memory: float | None) -> int:
-    """Return how many bytes a call or a reply may have where each sandbox has ``memory`` bytes.
+    """Return the most bytes of a call or reply, if each sandbox has ``memory`` bytes.
 
-    A message and the value that it holds usually take less than ten times its bytes.
+    A message and its value together usually take less than ten times the message's bytes.
     """
     return MAX_BYTES if memory is None else max(_LEAST, min(MAX_BYTES, int(memory) // 16))
 
 
-def testing(test: Test, interpreter: str | None = None, *, most: int = _DEFAULTS) -> Job:
-    """Return the job of testing: the test and its setup, and not a word of the answer. ``most`` bounds a message."""
+def tester_job(test: Test, interpreter: str | None = None, *, most: int = _DEFAULTS) -> Job:
+    """Return the job of the test. It contains nothing of the answer. ``most`` bounds the bytes of a message."""
     wanted = {"setup": test.setup, "code": test.code, "functions": test.functions, "check": test.check, "most": most}
     return _job("tester", wanted, {}, interpreter)
 
 
-def answering(test: Test, more: Mapping[str, bytes], interpreter: str | None = None, *, most: int = _DEFAULTS) -> Job:
-    """Return the job of answering: the answer and its files, and not a word of the test. ``most`` bounds a message."""
+def answer_job(test: Test, more: Mapping[str, bytes], interpreter: str | None = None, *, most: int = _DEFAULTS) -> Job:
+    """Return the job of the answer. It contains nothing of the test. ``most`` bounds the bytes of a message."""
     wanted = {"source": test.answer, "functions": test.functions, "most": most}
     return _job("server", wanted, more, interpreter)
 
 
-def together(test: Test, token: str, interpreter: str | None = None) -> str:
-    """Return answer and test as one program whose last line has the value ``token``, if the test gets there.
+def shared_source(test: Test, token: str, interpreter: str | None = None) -> str:
+    """Return answer and test as one program whose last line has the value ``token``.
 
-    Where the test only defines tests, they are found and run; ``NotTestedError`` says that there are none.
+    Tests that ``code`` only defines are found and run. The program raises ``NotTestedError`` if nothing was tested.
     """
     setup = "" if test.answer.startswith(test.setup) else f"{test.setup}\n\n"
     code, call = test.code, f"{test.check}({test.functions[0]})" if test.check else ""
@@ -56,9 +56,9 @@ def together(test: Test, token: str, interpreter: str | None = None) -> str:
 
 
 def _job(name: str, wanted: Mapping[str, Any], more: Mapping[str, bytes], interpreter: str | None) -> Job:
-    """All that is ours is in the source: with files of its own, a job could not be run by a warm interpreter.
+    """Return a job with all of our code in its source, since a warm interpreter cannot run a job with extra files.
 
-    The last line is short, since tracebacks show it.
+    Tracebacks show the last line, so it is short.
     """
     source = f"_module = {_library(name, interpreter)}\n_wanted = {wanted!r}\n_module.main(_wanted, __name__)\n"
     return job_from_source(source, files=dict(more), interpreter=interpreter)
@@ -66,9 +66,9 @@ def _job(name: str, wanted: Mapping[str, Any], more: Mapping[str, bytes], interp
 
 @lru_cache(maxsize=8)
 def _library(name: str, interpreter: str | None) -> str:
-    """Return an expression that is the module ``name``. It makes that module and the ones which that imports.
+    """Return an expression that makes the module ``name`` and the modules which it imports, and whose value it is.
 
-    For the interpreter of this process they are compiled here, once: to compile them takes longer than most tests.
+    For the interpreter of this process, the modules are compiled here once. Compiling takes longer than most tests.
     """
     modules = {f"{_PACKAGE}.{each}": _read(f"{each}.py") for each in (*_IMPORTED[name], name)}
     whole = {key: marshal.dumps(_compiled(key, text)) for key, text in modules.items()}

@@ -1,7 +1,7 @@
-"""Two sandboxes that talk: what one prints is what the other reads.
+"""Connect two sandboxes: the output of each is the input of the other.
 
-Each is a stream whose standard input stays open, and standard output of each is handed to the other as it comes.
-Nothing else joins the two.
+Each is a stream whose standard input stays open. Its standard output is written to the other as it arrives. The two
+share nothing else.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _MOMENT = 0.005
 async def link(
     leader: tuple[AsyncRunner, Job], follower: tuple[AsyncRunner, Job], printed: float | None = None
 ) -> tuple[Result, Result]:
-    """Run both jobs, each one's output being the other's input. The follower is ended when the leader ends.
+    """Run both jobs with the output of each as the input of the other. End the follower when the leader ends.
 
-    ``printed`` is the follower's limit on output: its standard output carries replies, so only its standard error is
-    held to the limit. A follower that prints more is ended.
+    ``printed`` is the follower's limit on output. Standard output carries its replies, so only standard error counts.
+    A follower that prints more is ended.
     """
     async with _stream(*leader) as one, _stream(*follower) as other, asyncio.TaskGroup() as group:
         replies = group.create_task(_relay(other, one, printed))
@@ -39,9 +39,9 @@ def _stream(box: AsyncRunner, job: Job) -> AsyncStream:
 
 
 async def _relay(one: AsyncStream, other: AsyncStream, printed: float | None = None) -> int:
-    """Hand standard output of ``one`` to the ``other`` as it comes, until it ends.
+    """Write the standard output of ``one`` to ``other`` as it arrives, until it ends.
 
-    Return how much was on standard error where that is past ``printed``, else 0.
+    Return the number of bytes on standard error if it is more than ``printed``, else 0.
     """
     count = past = 0
     async for event in one:
@@ -57,7 +57,7 @@ async def _relay(one: AsyncStream, other: AsyncStream, printed: float | None = N
 
 
 def _past_limit(result: Result, count: int, printed: float) -> Result:
-    """Return the result of a run that was ended for what it had printed."""
+    """Return the result of a run that was ended because it printed too much."""
     if result.outcome is Outcome.SANDBOX_FAILED:
         return result
     state = LimitState(Met.MET, f"{count} bytes on standard error, and the limit is {printed:.0f}")
@@ -69,7 +69,7 @@ async def _say(other: AsyncStream, data: bytes) -> None:
     while True:
         try:
             other.write(data)
-        except BlockingIOError:  # the other side is slow to read
+        except BlockingIOError:  # the other side reads slowly
             await asyncio.sleep(_MOMENT)
         else:
             return

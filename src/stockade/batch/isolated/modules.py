@@ -1,4 +1,4 @@
-"""A module made of source text that can be found again: by its name, and its source by ``inspect`` and tracebacks."""
+"""Make a module of source text so that its name can be imported, and ``inspect`` and tracebacks find its source."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class _Source:
-    """What ``linecache`` asks for the text of a module that is not a file; see PEP 302."""
+    """A loader from which ``linecache`` gets the text of a module that is not a file; see PEP 302."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -18,9 +18,9 @@ class _Source:
 
 
 def make_module(name: str, source: str) -> dict[str, Any]:
-    """Return the namespace of a fresh module ``name`` that is to hold what ``source`` defines, and register it.
+    """Register a fresh module ``name`` and return its namespace, in which ``source`` is to be executed.
 
-    Dataclasses and pickles look a class up in the module of its name.
+    Dataclasses and pickles look up a class in the module of its name.
     """
     module = sys.modules[name] = type(sys)(name)
     names: dict[str, Any] = vars(module)
@@ -29,5 +29,5 @@ def make_module(name: str, source: str) -> dict[str, Any]:
 
 
 def execute(source: str, file: str, namespace: dict[str, Any]) -> None:
-    """Execute ``source`` without the compiler's settings of this file."""
+    """Execute ``source`` without the compiler flags of this file."""
     exec(compile(source, file, "exec", dont_inherit=True), namespace)

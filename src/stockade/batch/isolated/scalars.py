@@ -20,11 +20,11 @@ _LONGEST_FLOAT = 40
 
 
 class CodecError(ValueError):
-    """The value cannot cross: it is not plain data, too large, or not written as ``encode`` writes it."""
+    """The value cannot cross: it is not plain data, is too large, or is not in the form that ``encode`` writes."""
 
 
 def encode_value(value: Any) -> Any:
-    """Return a value as JSON data. Raises ``CodecError`` that names its type where that is not possible."""
+    """Return a value as JSON data. Raises ``CodecError``, naming the type, if that is not possible."""
     kind = type(value)
     if value is None or kind is str or kind is bool:
         return value
@@ -36,7 +36,7 @@ def encode_value(value: Any) -> Any:
 
 
 def read(tag: str, items: list[Any]) -> Any:
-    """Return the value of a tag and what follows it, whoever has written that. Raises ``CodecError``."""
+    """Return the value of a tag and its items from an untrusted sender. Raises ``CodecError``."""
     try:
         return _READERS[tag](*items)
     except (ArithmeticError, KeyError, TypeError, ValueError):
@@ -44,14 +44,14 @@ def read(tag: str, items: list[Any]) -> Any:
 
 
 def read_plain(data: Any) -> Any:
-    """Return the value of JSON data that is no array."""
+    """Return the value of JSON data that is not an array."""
     if type(data) is float and not math.isfinite(data):  # 1e999
         raise CodecError("a number out of range")
     return data
 
 
 def exact(base: Any, value: Any) -> Any:
-    """Return the value of the type ``base`` that an instance of a subclass of it has."""
+    """Return an instance of a subclass of ``base`` as a value of ``base`` itself."""
     if base is str:
         return str.__str__(value)
     if base is bytes:
@@ -60,12 +60,12 @@ def exact(base: Any, value: Any) -> Any:
 
 
 def plain_number(value: Any) -> Any:
-    """Return the value of a scalar of numpy. Arrays, and scalars that Python has no type for, stay as they are."""
+    """Return the value of a numpy scalar. Arrays, and scalars without a Python type, stay as they are."""
     return value.item() if getattr(value, "shape", None) == () and type(value).__name__ != "ndarray" else value
 
 
 def type_name(value: object) -> str:
-    """Return the name of a value's type as a person writes it: printable, and short."""
+    """Return the name of a value's type in a printable and short form."""
     kind = type(value)
     module = getattr(kind, "__module__", "builtins")
     name = str(kind.__name__) if module in ("builtins", "answer", "test") else f"{module}.{kind.__name__}"

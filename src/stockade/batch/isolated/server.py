@@ -1,7 +1,7 @@
-"""Runs in the answer's sandbox: calls the answer's functions with what the test sends, and sends back what they return.
+"""Runs in the answer's sandbox: calls the answer's functions for the test, and sends back what they return.
 
-Everything here is in the answer's hands once its source has run. That does no harm: whatever it writes is either
-plain data, which is what the function is said to have returned, or nonsense, which fails the test.
+The answer controls everything here once its source has run. That does no harm. Whatever the answer writes is either
+plain data, which counts as the return value, or invalid, which fails the test.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ def load(source: str) -> dict[str, Any]:
 
 
 def serve(source: str, functions: list[str], most: int) -> None:
-    """Answer calls, one line each, until there are no more."""
+    """Answer calls, one line each, until the input ends."""
     calls = os.fdopen(os.dup(0), "rb")
     replies = os.dup(1)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # input() meets its end instead of eating calls
-    os.dup2(2, 1)  # and print() goes elsewhere than the replies
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # so that input() finds no data instead of consuming calls
+    os.dup2(2, 1)  # so that print() does not write among the replies
     namespace = load(source)
     known = {name: _function(namespace, name) for name in functions}
     for line in calls:
         call = Call(most)
-        name, arguments, named = call.asked(line)
+        name, arguments, named = call.decode_call(line)
         _write(replies, _reply(call, known[name], arguments, named))
 
 
 def _function(namespace: dict[str, Any], name: str) -> Callable[..., Any]:
-    """Return the function ``name``, or the method of a fresh ``Solution`` at each call."""
+    """Return the function ``name``; if there is none, a method that a fresh ``Solution`` provides at each call."""
     if name not in namespace and "Solution" in namespace:
         return partial(_method, namespace["Solution"], name)
     found: Callable[..., Any] = namespace[name]
@@ -52,8 +52,8 @@ def _reply(call: Call, function: Callable[..., Any], arguments: list[Any], named
     try:
         returned = function(*arguments, **named)
     except Exception as error:
-        return call.raised(error)
-    return call.returned(returned)
+        return call.encode_error(error)
+    return call.encode_value(returned)
 
 
 def _write(fd: int, data: bytes) -> None:
@@ -62,10 +62,10 @@ def _write(fd: int, data: bytes) -> None:
 
 
 def main(answer: dict[str, Any], program: str) -> None:
-    """Serve the answer: its ``source``, the ``functions`` that may be asked for, and the ``most`` bytes of a message.
+    """Serve the answer: its ``source``, the ``functions`` that the test may call, and the ``most`` bytes of a message.
 
-    ``program`` is the name of the program's module. A process that the answer spawns imports the program again, under
-    another name; there the answer is only loaded.
+    ``program`` is the name of the program's module. A process that the answer spawns imports the program again under
+    another name. In such a process the answer is only loaded.
     """
     if program == "__main__":
         serve(answer["source"], answer["functions"], answer["most"])

@@ -1,4 +1,4 @@
-"""What a test's source does, by its syntax: whether it tests something itself, or only defines tests."""
+"""Inspect the syntax of a test: whether it calls the answer itself, or only defines tests."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 @lru_cache(maxsize=1024)
 def tests_itself(code: str, functions: tuple[str, ...]) -> bool:
-    """Return whether running ``code`` uses one of the ``functions``, and it defines no tests for others to run.
+    """Return whether ``code`` uses one of the ``functions`` itself and defines no tests to be found and run.
 
-    Code that cannot be parsed does: the error that it raises is for the interpreter to tell.
+    Code that cannot be parsed counts as such, so that the interpreter reports the error.
     """
     try:
         body = ast.parse(code).body

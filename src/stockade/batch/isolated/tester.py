@@ -1,6 +1,6 @@
-"""Runs in the test's sandbox: the test, with functions that ask the answer's sandbox for every value.
+"""Runs in the test's sandbox: the test, with functions that send every call to the answer's sandbox.
 
-No code of the answer is here. What comes from it is a line at a time, bounded, decoded to values of known types.
+No code of the answer is here. Replies arrive one line at a time, bounded, and are decoded to values of known types.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from stockade.batch.isolated.modules import execute, make_module
 from stockade.batch.isolated.scalars import CodecError
 
 _SPECIAL = (AssertionError, StopIteration, StopAsyncIteration)
-"""Errors that say something else in a test than in an answer."""
+"""Errors that have a meaning of their own in a test. The answer must not be able to raise them there."""
 _ERRORS: dict[str, type[Exception]] = {
     name: error
     for name, error in vars(builtins).items()
@@ -30,7 +30,7 @@ _ERRORS: dict[str, type[Exception]] = {
 
 
 class AnswerError(Exception):
-    """The answer raised an error that is not one of Python's own."""
+    """The answer raised an error that is not a built-in one."""
 
 
 class Answer:
@@ -40,15 +40,15 @@ class Answer:
         self._calls = os.dup(1)
         self._replies: BinaryIO = os.fdopen(os.dup(0), "rb")
         self._most = most
-        self.asked = 0
-        """How many calls there were."""
-        os.dup2(2, 1)  # a test that prints must not speak to the answer
+        self.calls = 0
+        """The number of calls so far."""
+        os.dup2(2, 1)  # so that output of the test does not reach the answer
 
     def function(self, name: str) -> Callable[..., Any]:
-        """Return what stands for the answer's function ``name``."""
+        """Return a function that calls the answer's function ``name``."""
 
         def ask(*arguments: Any, **named: Any) -> Any:
-            self.asked += 1
+            self.calls += 1
             call = Call(self._most)
             data = _message(call, name, arguments, named)
             while data:
@@ -60,31 +60,31 @@ class Answer:
 
 
 def read_reply(line: bytes, call: Call | None = None) -> Any:
-    """Return what the answer returned, or raise what it raised; anything else ends the test at once."""
+    """Return the answer's value or raise its error; end the test at once if the reply is neither."""
     if not line:
         _end(GONE)
     try:
-        word, *reported = (call or Call(MAX_BYTES)).reply(line)
+        kind, *reported = (call or Call(MAX_BYTES)).decode_reply(line)
     except CodecError:
         _end(NONSENSE)
-    if word == "returned":
+    if kind == "returned":
         return reported[0]
-    if word == "raised" and type(reported[1]) is str:
+    if kind == "raised" and type(reported[1]) is str:
         names = reported[0] if type(reported[0]) is tuple else (reported[0],)
         raise next((_ERRORS[name] for name in names if type(name) is str and name in _ERRORS), AnswerError)(reported[1])
-    if word in ("refused", "unequal") and type(reported[0]) is str:
+    if kind in ("refused", "unequal") and type(reported[0]) is str:
         _explain(f"the answer returned, or left in an argument, {reported[0]}")
-        _end(NOT_RETURNED if word == "refused" else UNEQUAL)
+        _end(NOT_RETURNED if kind == "refused" else UNEQUAL)
     return _end(NONSENSE)
 
 
 def run(test: dict[str, Any], answer: Answer) -> str:
-    """Run the test. ``setup`` gives it the helpers that it may use, and perhaps stubs of the answer's functions."""
+    """Run the test. ``setup`` defines helpers, and perhaps stubs that the answer's functions replace."""
     namespace = make_module("test", test["code"])
     execute(test["setup"], "setup.py", namespace)
     functions = {name: answer.function(name) for name in test["functions"]}
     namespace.update(functions)
-    tests = Tests(namespace, functions, lambda: bool(answer.asked))
+    tests = Tests(namespace, functions, lambda: bool(answer.calls))
     try:
         execute(test["code"], "test.py", namespace)
     except SystemExit as error:
@@ -97,7 +97,7 @@ def run(test: dict[str, Any], answer: Answer) -> str:
 
 
 def _is_of_unittest(error: BaseException) -> bool:
-    """Return whether ``unittest.main`` raised ``error``; what it was to run is found and run anyway."""
+    """Return whether ``unittest.main`` raised ``error``. The tests that it would have run are found and run anyway."""
     trace = error.__traceback__
     while trace is not None and not trace.tb_frame.f_code.co_filename.endswith("unittest/main.py"):
         trace = trace.tb_next
@@ -105,24 +105,23 @@ def _is_of_unittest(error: BaseException) -> bool:
 
 
 def main(test: dict[str, Any], _program: str) -> str:
-    """Run the test: its ``setup``, ``code``, ``check``, the ``functions`` that it asks for, and the ``most`` bytes of a
-    message."""
+    """Run the test: ``setup``, ``code``, ``check``, the ``functions`` to call, and the ``most`` bytes of a message."""
     return run(test, Answer(test["most"]))
 
 
 def _message(call: Call, name: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> bytes:
     try:
-        return call.ask(name, arguments, named)
+        return call.encode_call(name, arguments, named)
     except CodecError as error:
-        _explain(f"the test hands over {error}")
+        _explain(f"the test passes {error}")
         _end(NOT_PLAIN)
 
 
-def _explain(words: str) -> None:
-    """Write the last line of standard error: the judge shows it."""
-    line = "".join(c if c.isprintable() else "?" for c in words[:400])
+def _explain(text: str) -> None:
+    """Write the last line of standard error, which the judge shows."""
+    line = "".join(c if c.isprintable() else "?" for c in text[:400])
     os.write(2, f"\n{line}\n".encode("utf-8", "replace"))
 
 
 def _end(status: int) -> NoReturn:
-    os._exit(status)  # not an exception, which a test might catch
+    os._exit(status)  # not an exception, since the test might catch it

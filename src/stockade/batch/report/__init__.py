@@ -1,8 +1,8 @@
-"""A batch as one page: figures, charts and a table that can be filtered. Self-contained; it asks nobody for anything.
+"""The report of a batch as one page: figures, charts and a table with filters. The page loads nothing.
 
-What programs printed stands in the page, and it is hostile text. It gets there in two ways only: escaped into HTML, or
-as JSON that is read by the page's own script and shown as text, never as markup. The page's policy allows its own style
-and its own script, by their digests, and nothing else; so what slipped through would not run, and could call nobody.
+The page shows the output of programs, which is hostile text. That text gets there in two ways only: escaped into HTML,
+or as JSON that the page's own script reads and shows as text, never as markup. The page's policy allows its own style
+and script by their digests, and nothing else. So even injected code would not run, and could not connect to any host.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from stockade.core.units import format_size
 from stockade.workspace.host_files import HostFile
 
 MOST_ROWS = 5000
-"""Programs in the table; those that did not pass come first."""
+"""The most programs in the table; those that did not pass come first."""
 _LEAST_PASSED = 1000
 _MOST_CASES = 20
 _MOST_TEXT = 4000
@@ -33,7 +33,7 @@ _MARK = re.compile(r"\{\{(\w+)\}\}")
 def write(
     file: HostFile, records: Iterable[Mapping[str, Any]], summary: Summary, ks: Sequence[int], *, title: str
 ) -> None:
-    """Write the page to ``file``, whole or not at all. Raises ``JobError``."""
+    """Write the page to ``file``, completely or not at all. Raises ``JobError``."""
     file.deliver(page(records, summary, ks, title=title).encode())
 
 
@@ -53,19 +53,19 @@ def page(records: Iterable[Mapping[str, Any]], summary: Summary, ks: Sequence[in
         "left_out": f"{left_out:,} more are left out here; the file of verdicts has them all." if left_out else "",
         "data": _as_data(rows),
     }
-    # One pass: what a part holds is never looked at again.
+    # One pass, so that a mark inside of an inserted part is not replaced.
     return _MARK.sub(lambda found: parts[found[1]], _read("page.html"))
 
 
 def visible(text: str) -> str:
-    """Return text with what would steer a reader's eye (control characters, turned directions) written out."""
+    """Return text with control characters and direction marks escaped, since they would mislead a reader."""
     return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
 
 
 def _rows(records: Iterable[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], int]:
-    """Return the rows of the table, and how many programs have none.
+    """Return the rows of the table, and the number of programs that are left out.
 
-    Programs that did not pass come first, but for some rows that are kept for those that did.
+    Programs that did not pass come first, except that some rows are reserved for those that passed.
     """
     kept: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
     count = 0
@@ -102,27 +102,27 @@ def _case(case: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _as_data(rows: Any) -> str:
-    """Return JSON that can stand in a script element: nothing in it ends the element, or begins a comment."""
+    """Return JSON for a script element: nothing in the text can end the element or begin a comment."""
     text = dumps(rows, compact=True)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _figures(summary: Summary, ks: Sequence[int]) -> str:
     figures = [(f"{summary.total:,}", "programs")]
-    figures += [(f"{count:,}", word) for word, count in summary.words.most_common()]
+    figures += [(f"{count:,}", kind) for kind, count in summary.by_kind.most_common()]
     figures += [(f"{value:.4f}", f"pass@{k}") for k, value in summary.pass_at(ks).items()]
     return "".join(
-        f'<div class="figure {escape(word)}"><b>{escape(value)}</b><span>{escape(word)}</span></div>'
-        for value, word in figures
+        f'<div class="figure {escape(kind)}"><b>{escape(value)}</b><span>{escape(kind)}</span></div>'
+        for value, kind in figures
     )
 
 
 def _charts(summary: Summary) -> str:
-    words = [(word, count) for word, count in summary.words.most_common() if word != "limit_exceeded"]
-    words += [(f"limit: {limit}", count) for limit, count in summary.limits.most_common()]
+    by_kind = [(kind, count) for kind, count in summary.by_kind.most_common() if kind != "limit_exceeded"]
+    by_kind += [(f"limit: {limit}", count) for limit, count in summary.limits.most_common()]
     seconds = [(f"< {bound:g} s" if bound else "more", count) for bound, count in summary.seconds.filled()]
     memory = [(f"< {format_size(bound)}" if bound else "more", count) for bound, count in summary.memory.filled()]
-    charts = (("Verdicts", words), ("Time on the clock", seconds), ("Peak memory", memory))
+    charts = (("Verdicts", by_kind), ("Time on the clock", seconds), ("Peak memory", memory))
     return "".join(bars(title, pairs) for title, pairs in charts if pairs)
 
 

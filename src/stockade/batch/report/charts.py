@@ -1,4 +1,4 @@
-"""Bars, as SVG: sizes are attributes, which the page's policy allows where it allows no style."""
+"""Bar charts as SVG. Sizes are attributes, because the page's policy forbids inline style."""
 
 from __future__ import annotations
 

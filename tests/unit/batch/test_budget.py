@@ -3,7 +3,7 @@ from stockade.batch.budget import Amount, Budget
 MIB = 1 << 20
 
 
-def test_what_is_taken_is_not_there_for_another():
+def test_budget_taken_amount_is_unavailable():
     budget = Budget(Amount(jobs=4, memory=300 * MIB, tasks=100, descriptors=100))
     need = Amount(jobs=1, memory=128 * MIB, tasks=10, descriptors=20)
     budget.take(need)
@@ -14,7 +14,7 @@ def test_what_is_taken_is_not_there_for_another():
     assert budget.fits(need)
 
 
-def test_each_resource_bounds():
+def test_budget_each_resource_bounds_programs():
     need = Amount(jobs=1, memory=10, tasks=10, descriptors=10)
     for capacity, count, word in (
         (Amount(2, 100, 100, 100), 2, "programs at a time"),
@@ -30,7 +30,7 @@ def test_each_resource_bounds():
         assert not budget.fits(need)
 
 
-def test_what_never_fits_is_told():
+def test_refusal_need_above_capacity_names_resource():
     budget = Budget(Amount(jobs=2, memory=256 * MIB, tasks=5, descriptors=50))
     assert budget.refusal(Amount(1, 512 * MIB, 1, 1)) == "may need 512 MiB of memory; the batch may use 256 MiB"
     assert budget.refusal(Amount(1, MIB, 6, 1)) == "may need 6 of processes; the batch may use 5"

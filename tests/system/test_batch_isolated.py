@@ -9,7 +9,7 @@ import stockade
 pytestmark = [pytest.mark.needs("native"), pytest.mark.timeout(300)]
 
 
-def judged(answer, test, tests="apart", functions=("f",), **more):
+def judged(answer, test, tests="isolated", functions=("f",), **more):
     program = {"id": "x", "answer": answer, "test": test, "functions": [*functions], **more}
     (found,) = stockade.evaluate([program], tests=tests)
     return found
@@ -154,7 +154,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("tests", ["apart", "shared"])
+@pytest.mark.parametrize("tests", ["isolated", "shared"])
 @pytest.mark.parametrize("name", NOTHING)
 def test_test_without_calls_is_not_tested(name, tests):
     test, words = NOTHING[name]
@@ -162,7 +162,7 @@ def test_test_without_calls_is_not_tested(name, tests):
     assert found.verdict == "not_tested" and words in found.reason, found
 
 
-@pytest.mark.parametrize("tests", ["apart", "shared"])
+@pytest.mark.parametrize("tests", ["isolated", "shared"])
 @pytest.mark.parametrize("name", WRONG)
 def test_defined_tests_are_found_and_run(name, tests):
     assert judged("def f(n): return n * 3", WRONG[name], tests).verdict == "wrong_output"
@@ -177,7 +177,7 @@ def test_test_that_exits_is_judged(end):
     assert judged("def f(n): return n", "if f(1) == 1: raise SystemExit(3)").verdict == "failed"
 
 
-@pytest.mark.parametrize("tests", ["apart", "shared"])
+@pytest.mark.parametrize("tests", ["isolated", "shared"])
 def test_bare_assertion_is_shown_in_reason(tests):
     found = judged(
         "def f(n): return n", "def check_it(n):\n    assert (\n        f(n)\n        == n * 2)\ncheck_it(3)", tests
