@@ -82,10 +82,10 @@ def test_list_and_show() -> None:
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["--only", "netwrk"], "no guarantee and no attack is called that"),
-        (["--show", "loop2"], "no guarantee and no attack is called that"),
-        (["--show", "network"], "that is"),
-        (["--all", "--backend", "native"], "--all is every backend"),
+        (["--only", "netwrk"], "no guarantee and no attack has this name"),
+        (["--show", "loop2"], "no guarantee and no attack has this name"),
+        (["--show", "network"], "this names"),
+        (["--all", "--backend", "native"], "--all attacks every backend"),
         (["--jobs", "0"], "0 is not in the range"),
     ],
 )

@@ -30,7 +30,7 @@ def test_a_trace_in_text_and_as_a_picture(stockade, folder):
     done = stockade("bench", "--trace", "--runs", "3", "--svg", "trace.svg")
     assert done.returncode == 0, done.stderr
     assert b"the launch is encoded and sent to the warden" in done.stdout
-    assert b"behind the answer" in done.stdout
+    assert b"after the answer" in done.stdout
     assert b"3 runs" in done.stdout
     assert ElementTree.fromstring((folder / "trace.svg").read_text()).tag.endswith("svg")
 
@@ -50,10 +50,10 @@ def test_a_trace_as_data(stockade, options):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--svg", "x"], b"--svg belongs to --trace"),
-        (["--cold"], b"--cold belongs to --trace"),
-        (["--trace", "--cold", "--preload", "json"], b"leave --cold out"),
-        (["--trace", "--interpreter", "/usr/bin/python3"], b"leave --interpreter out"),
+        (["--svg", "x"], b"--svg needs --trace"),
+        (["--cold"], b"--cold needs --trace"),
+        (["--trace", "--cold", "--preload", "json"], b"omit --cold"),
+        (["--trace", "--interpreter", "/usr/bin/python3"], b"omit --interpreter"),
         (["--runs", "0"], b"--runs"),
     ],
 )

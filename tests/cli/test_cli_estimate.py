@@ -17,7 +17,7 @@ def test_a_known_tool(stockade):
 def test_an_unknown_tool_says_what_to_do(stockade):
     done = stockade("estimate", "--", "frobnicate")
     assert (done.returncode, done.stdout) == (2, b"")
-    assert b"nothing is known of 'frobnicate'; --measure runs it once" in done.stderr
+    assert b"there are no figures for 'frobnicate'; --measure runs it once" in done.stderr
 
 
 def test_measured(stockade):
@@ -37,7 +37,7 @@ def test_measured(stockade):
 def test_a_run_that_fails_tells_nothing(stockade, words):
     done = stockade("estimate", "--measure", "--", *words)
     assert done.returncode == 2
-    assert b"did not end well" in done.stderr
+    assert b"suggests no limits" in done.stderr
 
 
 def test_commands_are_filtered_before_anything_starts(stockade, tmp_path):

@@ -75,11 +75,11 @@ def test_bad_lines_are_told_and_the_rest_is_judged(stockade, folder):
     done = stockade("eval", "p.jsonl", "-o", "v.jsonl", "--json")
     assert done.returncode == 1
     lines = done.stderr.decode().splitlines()
-    assert lines[0] == "stockade: p.jsonl:4: id = 'p1': number 2 has it already"
+    assert lines[0] == "stockade: p.jsonl:4: id = 'p1': program 2 has the same id"
     assert lines[1] == "stockade: p.jsonl:5: sorce: there is no such field; did you mean 'source'?"
     assert "p.jsonl:6: may need 1" in lines[2] and "iB of memory; the batch may use" in lines[2]
     assert "p.jsonl:7: profile" in lines[3] and "strict" in lines[3]
-    assert "p.jsonl:8: no JSON" in lines[4]
+    assert "p.jsonl:8: not JSON" in lines[4]
     assert [bad["line"] for bad in json.loads(done.stdout)["bad_lines"]] == [4, 5, 6, 7, 8]
     assert Counter(verdict["verdict"] for verdict in verdicts(folder)) == {"passed": 3}
 
@@ -142,7 +142,7 @@ def test_ctrl_c_leaves_whole_lines_and_says_how_to_go_on(start, stockade, folder
     assert process.returncode == 130 and time.monotonic() - begun < 5
     first = len(verdicts(folder))
     lines = err.decode().splitlines()
-    assert lines[-2] == f"stockade: {first} of 41 verdicts are in v.jsonl; to go on:"
+    assert lines[-2] == f"stockade: {first} of 41 verdicts are in v.jsonl; to resume:"
     assert lines[-1] == f"stockade:   stockade {' '.join(words)}"
     assert stockade(*words).returncode == 0
     assert sorted(verdict["number"] for verdict in verdicts(folder)) == list(range(1, 42))
@@ -158,7 +158,7 @@ def test_ctrl_c_again_and_again_is_one(start, folder):
             time.sleep(0.0005)
         _, err = process.communicate(timeout=20)
         assert process.returncode == 130
-        assert b"Traceback" not in err and b"to go on:" in err
+        assert b"Traceback" not in err and b"to resume:" in err
         (folder / "v.jsonl").unlink()
 
 
@@ -198,7 +198,7 @@ def test_a_full_disk_ends_it_in_order(start, stockade, folder):
     first = len(verdicts(folder))
     assert 0 < first < 30
     assert (
-        f"stockade: v.jsonl: File too large\nstockade: {first} of 30 verdicts are in v.jsonl; to go on:" in err.decode()
+        f"stockade: v.jsonl: File too large\nstockade: {first} of 30 verdicts are in v.jsonl; to resume:" in err.decode()
     )
     assert stockade(*words).returncode == 0
     assert sorted(verdict["number"] for verdict in verdicts(folder)) == list(range(1, 31))
@@ -209,7 +209,7 @@ def test_two_at_once_are_refused(start, stockade, folder):
     process = start("eval", "p.jsonl", "-o", "v.jsonl")
     host.eventually((folder / "v.jsonl").exists, 10)
     done = stockade("eval", "p.jsonl", "-o", "v.jsonl")
-    assert done.returncode == 2 and b"another batch writes to it now" in done.stderr
+    assert done.returncode == 2 and b"another batch is writing to this file" in done.stderr
     process.communicate(timeout=30)
     assert len(verdicts(folder)) == 1
 
@@ -219,19 +219,19 @@ def test_two_at_once_are_refused(start, stockade, folder):
     [
         ((), "Missing argument"),
         (("nowhere.jsonl",), "nowhere.jsonl: No such file or directory"),
-        (("p.jsonl", "more"), "more: one file or folder is taken"),
+        (("p.jsonl", "more"), "more: expected one file or folder"),
         (("p.jsonl", "--overwrite"), "--overwrite needs -o FILE"),
         (("p.jsonl", "--report", "r.html"), "--report needs -o FILE"),
         (("p.jsonl", "--jobs", "0"), "Invalid value for '--jobs'"),
         (("p.jsonl", "--memory", "much"), "memory = 'much': expected a size"),
-        (("p.jsonl", "--memory", "900TiB"), "are available here"),
+        (("p.jsonl", "--memory", "900TiB"), "that are available"),
         (("p.jsonl", "--memory", "64MiB"), "each program may need "),
-        (("p.jsonl", "--k", "0"), "--k 0: numbers from 1 on"),
-        (("p.jsonl", "--k", "x"), "--k x: numbers from 1 on"),
-        (("p.jsonl", "--solutions", "s"), "--solutions goes with a folder"),
-        (("p.jsonl", "-o", "/dev/null"), "verdicts go to a regular file"),
+        (("p.jsonl", "--k", "0"), "--k 0: expected numbers of at least 1"),
+        (("p.jsonl", "--k", "x"), "--k x: expected numbers of at least 1"),
+        (("p.jsonl", "--solutions", "s"), "--solutions needs a folder"),
+        (("p.jsonl", "-o", "/dev/null"), "not a regular file"),
         (("p.jsonl", "-o", "."), "Is a directory"),
-        (("mbpp",), "mbpp: takes FILE [SAMPLES], not 0 files"),
+        (("mbpp",), "mbpp: expected FILE [SAMPLES], got 0 files"),
         (("p.jsonl", "--limit", "memory=1KiB"), "limits.memory"),
     ],
 )
@@ -260,7 +260,7 @@ def test_the_progress_is_a_bar_on_a_terminal(folder, start):
         shown += piece
     os.close(master)
     assert process.wait(timeout=30) == 0
-    assert shown.startswith(b"looking at the programs\r\x1b[K")
+    assert shown.startswith(b"checking the programs\r\x1b[K")
     assert b"/60 " in shown and b"/s" in shown and b"ok " in shown and b"\r[#" in shown
     assert b"60 judged in" in shown and b"passed   60" in shown
 

@@ -23,15 +23,15 @@ def programs(folder):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("-o", "p.jsonl", "--overwrite"), "-o p.jsonl: is an input"),
-        (("-o", "./p.jsonl"), "-o ./p.jsonl: is an input"),
-        (("-o", "link.jsonl", "--overwrite"), "-o link.jsonl: is an input"),
-        (("-o", "hard.jsonl", "--overwrite"), "-o hard.jsonl: is an input"),
-        (("-o", "v.jsonl", "--report", "p.jsonl"), "--report p.jsonl: is an input"),
-        (("-o", "v.jsonl", "--report", "v.jsonl"), "--report v.jsonl: the verdicts are there"),
-        (("-o", "v.jsonl", "--report", "v.jsonl.batch"), "--report v.jsonl.batch: the verdicts are there"),
-        (("-o", "v.jsonl", "--report", "."), "--report .: is a folder"),
-        (("-o", "v.jsonl", "--report", "nowhere/r.html"), "nothing can be written to nowhere"),
+        (("-o", "p.jsonl", "--overwrite"), "-o p.jsonl: this file is an input"),
+        (("-o", "./p.jsonl"), "-o ./p.jsonl: this file is an input"),
+        (("-o", "link.jsonl", "--overwrite"), "-o link.jsonl: this file is an input"),
+        (("-o", "hard.jsonl", "--overwrite"), "-o hard.jsonl: this file is an input"),
+        (("-o", "v.jsonl", "--report", "p.jsonl"), "--report p.jsonl: this file is an input"),
+        (("-o", "v.jsonl", "--report", "v.jsonl"), "--report v.jsonl: this file holds the verdicts"),
+        (("-o", "v.jsonl", "--report", "v.jsonl.batch"), "--report v.jsonl.batch: this file holds the verdicts"),
+        (("-o", "v.jsonl", "--report", "."), "--report .: this is a folder"),
+        (("-o", "v.jsonl", "--report", "nowhere/r.html"), "cannot write to the folder nowhere"),
         (("-o", "nowhere/v.jsonl"), "nowhere/v.jsonl: No such file or directory"),
     ],
 )
@@ -47,7 +47,7 @@ def test_no_input_is_written_over_and_a_place_that_is_none_is_told_first(stockad
 def test_what_a_batch_writes_beside_its_verdicts_is_no_input_either(stockade, folder, programs):
     programs.rename(folder / "v.jsonl.batch")
     done = stockade("eval", "v.jsonl.batch", "-o", "v.jsonl")
-    assert done.returncode == 2 and b"-o v.jsonl.batch: is an input" in done.stderr
+    assert done.returncode == 2 and b"-o v.jsonl.batch: this file is an input" in done.stderr
 
 
 def test_no_room_for_the_first_byte(start, stockade, folder, programs):

@@ -73,10 +73,10 @@ def test_a_warden_that_dies_is_125(start, folder: Path):
     [
         (["run"], "nothing to run"),
         (["run", "--"], "nothing to run"),
-        (["run", "no-such-script.py"], "no-such-script.py: no such file; to run a command, put '--' before it"),
+        (["run", "no-such-script.py"], "no-such-script.py: there is no such file; to run a command, put '--' before it"),
         (["run", "/tmp"], "is a folder"),
         (["run", "--limt", "memory=1", "x.py"], "--limit"),
-        (["run", "--limit", "memry=64MiB", "-c", "1"], "'memry' is no limit; did you mean 'memory'?"),
+        (["run", "--limit", "memry=64MiB", "-c", "1"], "'memry' is not a limit; did you mean 'memory'?"),
         (["run", "--limit", "memory", "-c", "1"], "'memory' is not of the form memory=64MiB"),
         (["run", "--limit", "memory=123bogus", "-c", "1"], "limits.memory = '123bogus': expected a size"),
         (["run", "--accept", "syscals=absent", "-c", "1"], "did you mean 'syscalls'?"),

@@ -183,9 +183,9 @@ def test_policy_check_knows_places_in_json(stockade, folder: Path):
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("a.toml", "network = 'none'\n[limits\n", "a.toml:2:8: no TOML: "),
+        ("a.toml", "network = 'none'\n[limits\n", "a.toml:2:8: not TOML: "),
         ("a.toml", "[limits]\nmemory = ", "a.toml:2:"),
-        ("a.toml", "x = [\n1,\n", "a.toml:2:1: no TOML: "),
+        ("a.toml", "x = [\n1,\n", "a.toml:2:1: not TOML: "),
         ("a.toml", "a = 1\na = 2\n", "a.toml:2:"),
         ("a.json", '{"limits": {}\n,}', "a.json:2:"),
         ("a.json", '{"network": "none", "network": "host"}', "a.json: 'network' appears twice"),

@@ -71,7 +71,7 @@ def test_output_past_the_limit_keeps_head_and_tail_with_a_marker(stockade):
     done = stockade("run", "--limit", "output=20", "--", "seq", "100")
     assert done.returncode == 0
     assert done.stdout == b"1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n[... 262 bytes omitted ...]\n98\n99\n100\n"
-    assert done.stderr == b"stockade: 262 bytes of standard output were left out; --limit output=SIZE keeps more\n"
+    assert done.stderr == b"stockade: 262 bytes of standard output were omitted; --limit output=SIZE keeps more\n"
 
 
 def test_output_comes_as_it_is_written(start):

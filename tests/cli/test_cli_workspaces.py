@@ -46,7 +46,7 @@ def test_a_commit_that_cannot_be_made_is_our_failure(stockade, project):
 def test_artifacts_land_in_a_folder(stockade, folder):
     code = "open('a.txt', 'w').write('1'); open('b.dat', 'w'); import os; os.mkfifo('c.txt')"
     done = stockade("run", "--artifacts", "*.txt", "--artifacts-to", "out", "-c", code)
-    assert done.returncode == 0 and b"not brought out: c.txt is a FIFO" in done.stderr, done
+    assert done.returncode == 0 and b"not copied out: c.txt is a FIFO" in done.stderr, done
     assert [path.name for path in (folder / "out").iterdir()] == ["a.txt"]
     again = stockade("run", "--artifacts", "*.txt", "--artifacts-to", "out", "-c", code)
     assert again.returncode == 125 and b"File exists" in again.stderr

@@ -201,8 +201,8 @@ def test_named_compiler_elsewhere_is_shown(tmp_path):
 @pytest.mark.parametrize(
     ("named", "words"),
     [
-        ({"c": "/nowhere/gcc"}, "is not there"),
-        ({"ada": "/usr/bin/gcc"}, "compilers of c, c"),
+        ({"c": "/nowhere/gcc"}, "does not exist"),
+        ({"ada": "/usr/bin/gcc"}, "not a compiled language; those are c, c"),
         ({"rust": "/bin/false"}, "does not say where it is installed"),
     ],
 )

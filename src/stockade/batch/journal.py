@@ -141,7 +141,7 @@ class Journal:
         except FileNotFoundError:
             raise JobError(f"{self.path} is not empty, and {self._beside.name} is not beside it; {instead}") from None
         except (OSError, ValueError) as error:
-            raise JobError(f"{self._beside.path}: cannot read the file: {error}; {instead}") from None
+            raise JobError(f"{self._beside.path}: cannot be read: {error}; {instead}") from None
         now = json.loads(dumps(identity))
         differing = _differing(before, now) if isinstance(before, dict) else "all of it"
         if differing:

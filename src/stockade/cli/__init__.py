@@ -1,1 +1,1 @@
-"""The command line. Modules import ``click`` and little else at first; what is heavy waits inside the commands."""
+"""The command line. Modules import ``click`` and little else; slow imports are inside of the commands."""

@@ -1,4 +1,4 @@
-"""A plan that shows everything, also what cannot be held: pure functions over what the host offers."""
+"""Assess a policy: the plan for all guarantees, even if some cannot be held. Pure functions over host facts."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _UNITS = {
 
 @dataclass(frozen=True)
 class Assessment:
-    """What would hold each guarantee, and the error that says which are not held strongly enough."""
+    """The mechanism of each guarantee, and the error that names the guarantees held too weakly."""
 
     enforcement: Mapping[Guarantee, Enforcement]
     error: PlanError | None
 
     @property
     def missing(self) -> Mapping[str, str]:
-        """Guarantee to the sentence that says what it lacks."""
+        """Maps each guarantee that is held too weakly to a sentence that says what is missing."""
         return self.error.missing if self.error else {}
 
 
@@ -54,7 +54,7 @@ def assess(policy: Policy, facts: HostFacts, backend: Backend) -> Assessment:
 
 
 def asked(policy: Policy, guarantee: Guarantee) -> str:
-    """Return the figure that the policy sets for a guarantee, as a person writes it."""
+    """Return the figure that the policy sets for a guarantee, in a readable form."""
     if guarantee is Guarantee.NETWORK:
         return policy.network
     if guarantee not in LIMITS:

@@ -1,4 +1,4 @@
-"""``stockade attack``: attacks on the sandboxes of this very machine, and what held."""
+"""``stockade attack``: attack the sandboxes of this machine, and report which guarantees held."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from stockade.workspace.host_files import HostFile
 
 NOT_HELD = 1
-_HELP = """Attack the sandboxes of this machine, and print guarantee by guarantee what held, what did not, and what
-could not be tried.
+_HELP = """Attack the sandboxes of this machine, and print for each guarantee what held, what did not, and what could
+not be tried.
 
-Each attack first runs unconfined, in a throw-away place, where it must succeed: this is its control, and without it
-the confined run would prove nothing. Then it runs in a sandbox and must meet exactly the refusal that is expected.
+Each attack first runs unconfined, in a throw-away place, where it must succeed. This is its control: without it, the
+confined run would prove nothing. Then it runs in a sandbox and must meet exactly the expected refusal.
 
-Controls work on things made for them: files in a temporary folder, listeners on loopback, processes of their own,
-namespaces of their own. They take at most 1 GiB of memory, 64 MiB of disk and four busy CPUs for a second or two;
-'--show NAME' says what one does beyond that. Nothing is left behind, whether the attack ends or is interrupted.
+Controls work on things made for them: files in a temporary folder, listeners on loopback, processes and namespaces of
+their own. They take at most 1 GiB of memory, 64 MiB of disk and four busy CPUs for a second or two; '--show NAME'
+says what an attack does beyond that. Nothing is left behind, whether the attack ends or is interrupted.
 
-The exit status is 0 if every attack that ran was refused, or is one that the receipt says is not held, and at least
-one was refused; 1 if not; 125 if no sandbox could be set up; 130 interrupted.
+The exit status is 0 if at least one attack was refused, and every other one that ran was refused too or is one that
+the receipt says is not held; 1 if not; 125 if no sandbox could be set up; 130 interrupted.
 """
 _EXAMPLES = """\b
 Examples:
@@ -47,20 +47,20 @@ Examples:
 
 
 @click.command("attack", cls=Command, help=_HELP, epilog=_EXAMPLES)
-@click.option("--backend", "backends", multiple=True, metavar="NAME", help="Attack this one; may be repeated.")
-@click.option("--all", "every", is_flag=True, help="Attack every backend that can be used here.")
-@click.option("--only", multiple=True, metavar="GUARANTEE|NAME", help="Only these attacks; may be repeated.")
-@click.option("--profile", metavar="NAME", help="Lay each attack's policy over this profile.")
-@click.option("--policy", "policy_file", metavar="FILE", help="Lay each attack's policy over the one in FILE.")
-@click.option("--no-controls", is_flag=True, help="Run nothing unconfined: what is refused then proves less.")
+@click.option("--backend", "backends", multiple=True, metavar="NAME", help="Attack this backend; may be repeated.")
+@click.option("--all", "every", is_flag=True, help="Attack every backend that is usable here.")
+@click.option("--only", multiple=True, metavar="GUARANTEE|NAME", help="Run only these attacks; may be repeated.")
+@click.option("--profile", metavar="NAME", help="Apply each attack's policy on top of this profile.")
+@click.option("--policy", "policy_file", metavar="FILE", help="Apply each attack's policy on top of the one in FILE.")
+@click.option("--no-controls", is_flag=True, help="Run nothing unconfined; a refusal then proves less.")
 @click.option("--jobs", type=click.IntRange(1, 64), default=1, show_default=True, help="Attacks at a time.")
 @click.option("--markdown", is_flag=True, help="Print the tables in Markdown.")
-@click.option("--junit", metavar="FILE", help="Write the trials to FILE in JUnit's XML as well.")
-@click.option("--list", "listing", is_flag=True, help="List the attacks and try none.")
-@click.option("--show", metavar="NAME", help="Show one attack, its header and its program, and try none.")
+@click.option("--junit", metavar="FILE", help="Also write the trials to FILE as JUnit XML.")
+@click.option("--list", "listing", is_flag=True, help="List the attacks and run none.")
+@click.option("--show", metavar="NAME", help="Show one attack, its header and its program, and run none.")
 @json_option
 def attack(as_json: bool, **options: Any) -> int:
-    """Attack and return the exit status."""
+    """Run the attacks and return the exit status."""
     from stockade.cli import attack_report
 
     chosen = _chosen(options["only"])
@@ -85,20 +85,22 @@ def attack(as_json: bool, **options: Any) -> int:
 
 
 def _chosen(only: Sequence[str]) -> list[Attack]:
-    """Return the attacks that ``only`` names, all without a name; refuse a word that names none."""
+    """Return the attacks that ``only`` names, or all if it is empty; refuse a word that names no attack."""
     from stockade.attacks import corpus
 
     attacks = corpus.load()
     for word in only:
         if not any(item.is_called(word) for item in attacks):
-            raise click.UsageError(f"--only {word}: no guarantee and no attack is called that; see --list")
+            raise click.UsageError(f"--only {word}: no guarantee and no attack has this name; see --list")
     return [item for item in attacks if not only or any(map(item.is_called, only))]
 
 
 def _one(word: str) -> Attack:
     found = _chosen([word])
     if len(found) > 1:
-        raise click.UsageError(f"--show {word}: that is {len(found)} attacks: {', '.join(item.id for item in found)}")
+        raise click.UsageError(
+            f"--show {word}: this names {len(found)} attacks: {', '.join(item.id for item in found)}"
+        )
     return found[0]
 
 
@@ -115,7 +117,7 @@ def _campaign(chosen: Sequence[Attack], options: Mapping[str, Any]) -> Campaign:
 
 
 def _backends(names: Sequence[str], *, every: bool) -> list[str]:
-    """Return the backends to attack: those named, or all that can be used, or the one that a run would get."""
+    """Return the backends to attack: those named, or all usable ones, or the one that a run would use."""
     from stockade.api import sandbox
     from stockade.attacks import warm
     from stockade.backends import registry
@@ -124,7 +126,7 @@ def _backends(names: Sequence[str], *, every: bool) -> list[str]:
 
     facts = warden_process.host_facts()
     if names and every:
-        raise click.UsageError("--all is every backend: leave --backend out")
+        raise click.UsageError("--all attacks every backend: omit --backend")
     if names:
         for name in names:
             require(warm.meant(name)[0], facts)
@@ -136,11 +138,11 @@ def _backends(names: Sequence[str], *, every: bool) -> list[str]:
         if not available.usable:
             say(f"{name} is not attacked: {available.reason}")
     usable = [name for name, available in found.items() if available.usable]
-    return usable or [sandbox.select().backend.name]  # which says why there is none
+    return usable or [sandbox.select().backend.name]  # raises an error that says why no backend is usable
 
 
 def _base(profile: str | None, policy_file: str | None) -> dict[str, Any]:
-    """Return what the attacks' own policies are laid over: a profile, and a file on top of it."""
+    """Return the policy below the attacks' own policies: a profile, and a file on top of it."""
     if profile is None and policy_file is None:
         return {}
     from stockade.policy.resolve import resolve
@@ -149,7 +151,7 @@ def _base(profile: str | None, policy_file: str | None) -> dict[str, Any]:
 
 
 def _carry_out(campaign: Campaign, *, quiet: bool) -> tuple[Findings, bool]:
-    """Return what was found, and whether we were interrupted before the end."""
+    """Return the findings, and whether the campaign was interrupted."""
     from stockade.attacks import outside
     from stockade.attacks.report import Findings
 
@@ -169,7 +171,7 @@ def _carry_out(campaign: Campaign, *, quiet: bool) -> tuple[Findings, bool]:
     except KeyboardInterrupt:
         interrupted = True
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # what is left is to tidy up, undisturbed
+        signal.signal(number, signal.SIG_IGN)  # only clean-up remains, which a signal must not interrupt
     going.close()
     if not quiet:
         _progress(0, campaign, "")
@@ -181,7 +183,7 @@ def _interrupt(_number: int, _frame: object) -> NoReturn:
 
 
 def _progress(count: int, campaign: Campaign, what: str) -> None:
-    """Say how far we are: on a terminal in place, else a line for each tenth; ``count`` 0 clears it."""
+    """Show the progress: in place on a terminal, else one line for each tenth. A ``count`` of 0 clears it."""
     total = len(campaign.attacks) * len(campaign.backends)
     if sys.stderr is None:
         return
@@ -192,7 +194,7 @@ def _progress(count: int, campaign: Campaign, what: str) -> None:
 
 
 def _junit(path: str | None, campaign: Campaign) -> HostFile | None:
-    """Return the file for JUnit's XML, which no attack may write."""
+    """Return the file for JUnit's XML. No attack may be able to write to it."""
     if path is None:
         return None
     from stockade.attacks.policies import attacked

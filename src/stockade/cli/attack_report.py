@@ -1,4 +1,4 @@
-"""What ``stockade attack`` prints."""
+"""The output of ``stockade attack``."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def show(attack: Attack, *, as_json: bool) -> int:
 
 
 def show_findings(findings: Findings, campaign: Campaign, *, markdown: bool) -> None:
-    """Print what held and what did not."""
+    """Print which guarantees held and which did not."""
     if markdown:
         click.echo(report.markdown(findings, campaign.backends, _title()))
         return
-    click.echo(f"{_title()}: strength, then attacks refused of those that were tried.\n")
+    click.echo(f"{_title()}: strength, then refused attacks / tried attacks.\n")
     table.show(("guarantee", *campaign.backends), report.matrix(findings.trials, campaign.backends))
     for reason, names in report.reasons(findings.trials):
         shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
@@ -66,7 +66,7 @@ def show_findings(findings: Findings, campaign: Campaign, *, markdown: bool) -> 
     for item in findings.left:
         click.echo(f"\nLeft behind on this host: {printable(item)}")
     if not campaign.controls:
-        click.echo("\nNo control was run: what was refused may be something that fails anywhere.")
+        click.echo("\nNo control was run, so a refused attack may be one that fails everywhere.")
     click.echo(f"\n{findings.summary()}")
 
 
@@ -102,7 +102,7 @@ def _title() -> str:
 def _place(attack: Attack) -> str:
     made = attack.control.get("namespaces")
     where = f"in new namespaces ({', '.join(made)})" if made else "among the host's processes"
-    touches = attack.control.get("touches", "touches nothing but what was made for it")
+    touches = attack.control.get("touches", "touches only things made for it")
     return f"{where}, in a temporary folder; {touches}"
 
 

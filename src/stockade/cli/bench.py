@@ -1,4 +1,4 @@
-"""``stockade bench``: what runs cost on this very machine, and where the time of one goes."""
+"""``stockade bench``: measure the cost of runs on this machine, and where the time of a run goes."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from stockade.profiling.steps import Trace
 
 _T = TypeVar("_T")
-_HELP = """Measure what a run of a small Python program costs on this machine: from a warm interpreter, from a fresh one
-on every backend that can be used here, and from a bare interpreter without any sandbox. All are measured in turn, a
-different program each time, from the call to the result.
+_HELP = """Measure the cost of a run of a small Python program on this machine: from a warm interpreter, from a fresh
+one on every backend that is usable here, and from a bare interpreter without a sandbox. The cases take turns, with a
+different program each time, and are timed from the call to the result.
 
-With --trace: where the time of one run goes, step by step, as the caller, the warden, the guest and the guest's keeper
-note it. Figures of a busy machine say little: the p90 beside each median tells how busy it was.
+With --trace, show where the time of one run goes, step by step, as recorded by the caller, the warden, the guest and
+the worker. Figures from a busy machine mean little: the p90 beside each median shows how busy it was.
 """
 _EXAMPLES = """\b
 Examples:
@@ -41,29 +41,33 @@ _BAR = 24
 
 
 @click.command("bench", cls=Command, help=_HELP, epilog=_EXAMPLES)
-@click.option("--runs", type=click.IntRange(1), help=f"Runs of each kind: {_RUNS}, with --trace {_TRACED_RUNS}.")
-@click.option("--interpreter", metavar="PATH", help="The Python to measure.")
+@click.option(
+    "--runs", type=click.IntRange(1), help=f"Runs of each case; default {_RUNS}, with --trace {_TRACED_RUNS}."
+)
+@click.option("--interpreter", metavar="PATH", help="The Python interpreter to measure.")
 @click.option("--trace", "tracing", is_flag=True, help="Show where the time of one run goes.")
-@click.option("--cold", is_flag=True, help="With --trace: of a run from a fresh interpreter.")
-@click.option("--preload", multiple=True, metavar="MODULE", help="With --trace: import this before; may be repeated.")
+@click.option("--cold", is_flag=True, help="With --trace: trace runs from a fresh interpreter.")
+@click.option(
+    "--preload", multiple=True, metavar="MODULE", help="With --trace: import MODULE ahead of the runs; may be repeated."
+)
 @click.option(
     "--pause",
     type=click.FloatRange(0, 10),
     metavar="SECONDS",
-    help="With --trace: between one run and the next: 0.01, as a caller has that runs a hundred a second; 0 is back to "
-    "back, where a run also meets what the one before it has left to do.",
+    help="With --trace: the pause between two runs. The default, 0.01, is like a caller with a hundred runs a second. "
+    "With 0, a run also meets the clean-up of the one before it.",
 )
-@click.option("--svg", metavar="FILE", help="With --trace: draw it into FILE as well.")
+@click.option("--svg", metavar="FILE", help="With --trace: also draw the trace into FILE.")
 @json_option
 def bench(as_json: bool, tracing: bool, **options: Any) -> int:
     """Measure and return the exit status."""
     for name in ("cold", "preload", "pause", "svg"):
         if not tracing and options[name] not in (None, False, ()):
-            raise click.UsageError(f"--{name} belongs to --trace")
+            raise click.UsageError(f"--{name} needs --trace")
     if tracing and options["interpreter"]:
-        raise click.UsageError("--trace runs the interpreter of this very program; leave --interpreter out")
+        raise click.UsageError("--trace always runs the interpreter of this program: omit --interpreter")
     if options["cold"] and options["preload"]:
-        raise click.UsageError("--preload is for warm runs; leave --cold out")
+        raise click.UsageError("--preload is for warm runs: omit --cold")
     streams.start_warden()
     return _trace(options, as_json=as_json) if tracing else _speed(options, as_json=as_json)
 
@@ -82,7 +86,7 @@ def _speed(options: dict[str, Any], *, as_json: bool) -> int:
     for case in cases:
         if case.missing:
             click.echo(f"{case.name}: not measured: {case.missing}")
-    click.echo(f"\n{machine()}; {runs} runs of each, in turn")
+    click.echo(f"\n{machine()}; {runs} runs of each case, taking turns")
     return 0
 
 
@@ -111,16 +115,16 @@ def _trace(options: dict[str, Any], *, as_json: bool) -> int:
 
 
 def _show(found: Trace) -> None:
-    """Print the steps that a caller waits for, those that go on beside them, and those that come behind the answer."""
+    """Print the steps before the answer, in parallel to it, and after it."""
     rows = []
     for step in found.steps:
-        share = "behind the answer" if step.behind else "#" * round(_BAR * step.took / found.whole)
+        share = "after the answer" if step.behind else "#" * round(_BAR * step.took / found.whole)
         rows.append((step.process, f"{step.at:.0f}", f"{step.took:.0f}", f"{step.p90:.0f}", share, step.what))
     table.show(("process", "at us", "took", "p90", "of the whole", "until"), rows)
 
 
 def _carried_out(going: Iterable[int | _T], total: int) -> _T:
-    """Show how far it is while it goes on, and return what comes of it at the end."""
+    """Show the progress of a measurement, and return its result."""
     watched = sys.stderr is not None and sys.stderr.isatty()
     for found in going:
         if not isinstance(found, int):
@@ -129,11 +133,11 @@ def _carried_out(going: Iterable[int | _T], total: int) -> _T:
             return found
         if watched:
             click.echo(f"\r\033[K[{found}/{total}]", nl=False, err=True)
-    raise AssertionError("it ends with what it found")
+    raise AssertionError("a measurement ends with its result")
 
 
 def machine() -> str:
-    """Return what figures of this machine have to be read with."""
+    """Return a description of this machine to print with the figures."""
     kernel = platform.release().partition("-")[0]
     return (
         f"{len(os.sched_getaffinity(0))} CPUs, Linux {kernel} {platform.machine()}, Python {platform.python_version()}"

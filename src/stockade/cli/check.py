@@ -1,4 +1,4 @@
-"""Every mistake in a policy file at once, each with its place."""
+"""Find every mistake in a policy file, each with its position."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TOML_PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$
 
 @dataclass(frozen=True)
 class Mistake:
-    """One mistake: its line and column from 1, 0 where there is none, and what a ``FieldProblem`` says."""
+    """A mistake in a policy file: line and column from 1 (0 if unknown), and the parts of a ``FieldProblem``."""
 
     line: int
     column: int
@@ -28,7 +28,7 @@ class Mistake:
     reason: str
 
     def __str__(self) -> str:
-        """Return ``line:column: field = value: reason``, the form that editors take up."""
+        """Return ``line:column: field = value: reason``, a form that editors understand."""
         where = f"{self.line}:{self.column}: " if self.line else " "
         return where + (f"{self.field} = {self.value}: {self.reason}" if self.field else self.reason)
 
@@ -38,7 +38,7 @@ class Mistake:
 
 
 def mistakes(file: str) -> list[Mistake]:
-    """Return all that is wrong in ``file``, in the order of its lines."""
+    """Return all mistakes in ``file``, in the order of its lines."""
     as_json = file.endswith(".json")
     try:
         text = Path(file).read_bytes().decode("utf-8")
@@ -58,14 +58,14 @@ def mistakes(file: str) -> list[Mistake]:
 
 
 def _place(found: Mapping[places.Path, places.RunSlot], field: str) -> places.RunSlot:
-    """Return where a field is, or what it lies in."""
+    """Return the position of a field, or of the innermost table that contains it."""
     names = tuple(field.split("."))
     return next((found[names[:length]] for length in range(len(names), 0, -1) if names[:length] in found), (0, 0))
 
 
 def _of_syntax(error: Exception, text: str) -> Mistake:
     if isinstance(error, json.JSONDecodeError):
-        return Mistake(error.lineno, error.colno, "", "", f"no JSON: {error.msg}")
+        return Mistake(error.lineno, error.colno, "", "", f"not JSON: {error.msg}")
     message = str(error)
     if not isinstance(error, tomllib.TOMLDecodeError):
         return Mistake(0, 0, "", "", message)
@@ -74,4 +74,4 @@ def _of_syntax(error: Exception, text: str) -> Mistake:
         line, column = len(text.splitlines()) or 1, 1
     else:
         line, column = int(match[1]), int(match[2])
-    return Mistake(line, column, "", "", f"no TOML: {_TOML_PLACE.sub('', message)}")
+    return Mistake(line, column, "", "", f"not TOML: {_TOML_PLACE.sub('', message)}")

@@ -1,4 +1,4 @@
-"""The command ``stockade`` and what belongs to it."""
+"""The command ``stockade`` and its subcommands."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Examples:
 @click.group(help=_HELP, epilog=_EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="stockade", message="%(prog)s %(version)s")
 def stockade() -> None:
-    """Hold the commands together."""
+    """Group all commands."""
 
 
 for _command in (run, plan, doctor, policy, estimate, evaluate, attack, bench):
@@ -44,7 +44,7 @@ for _command in (run, plan, doctor, policy, estimate, evaluate, attack, bench):
 
 
 def execute(words: Sequence[str]) -> int:
-    """Carry out the command line ``words`` and return the exit status."""
+    """Run the command line ``words`` and return the exit status."""
     try:
         status = stockade.main(list(words), prog_name="stockade", standalone_mode=False)
     except click.ClickException as error:

@@ -1,4 +1,4 @@
-"""``stockade doctor``: what this host offers, what each missing piece would give, and how to get it."""
+"""``stockade doctor``: show what this host offers, what each missing facility would add, and how to get it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from stockade.planning.facts import HostFacts
     from stockade.policy.guarantees import Guarantee
 
-_HELP = """Show what this host offers, found by trying each facility, what the default policy would hold here, and
-how to get what is missing. Changes nothing. The exit status is 125 where the default policy cannot be held.
+_HELP = """Show what this host offers (each facility is tried), what the default policy holds here, and how to get what
+is missing. Changes nothing. The exit status is 125 if the default policy cannot be held.
 """
 _EXAMPLES = """\b
 Examples:
@@ -59,7 +59,7 @@ def doctor(as_json: bool, backend: str | None) -> int:
 
 
 def _languages() -> dict[str, Interpreter | str]:
-    """Return each language's interpreter, or why there is none and what to install."""
+    """Return each language's interpreter, or the reason why it is missing and what to install."""
     from stockade.languages import registry
 
     found: dict[str, Interpreter | str] = {}
@@ -72,7 +72,7 @@ def _languages() -> dict[str, Interpreter | str]:
 
 
 def _ceiling() -> dict[str, Any]:
-    """Return what the administrator's ceiling bounds, or why it cannot be used, and with it nothing."""
+    """Return what the administrator's ceiling bounds, or why it cannot be used."""
     from stockade.policy import ceiling as _ceiling
     from stockade.policy import ceiling_file
 
@@ -91,7 +91,7 @@ def _print_ceiling(file: str, bounds: Sequence[str], error: str) -> None:
 
 
 def _assess(backend: Backend, facts: HostFacts) -> Assessment | None:
-    """Return what the default policy comes to, nothing where the backend cannot be used."""
+    """Return the assessment of the default policy, or ``None`` if the backend is not usable."""
     from stockade.cli.assess import assess
     from stockade.policy.model import Policy
 
@@ -99,7 +99,7 @@ def _assess(backend: Backend, facts: HostFacts) -> Assessment | None:
 
 
 def _weak(assessment: Assessment) -> list[Guarantee]:
-    """Return what the default policy asks for and this host holds less strongly than usual, or not at all."""
+    """Return the guarantees that the default policy asks for and that this host holds too weakly."""
     from stockade.policy.guarantees import FLOORS
     from stockade.policy.model import Policy
 
@@ -143,7 +143,7 @@ def _print(backend: Backend, facts: HostFacts, rows: Sequence[Facility], assessm
         if row.get:
             ways.setdefault(row.get, []).append(row.name)
     if ways:
-        click.echo("\nWhat is missing, and how to get it:")
+        click.echo("\nMissing, and how to get it:")
     for get, names in ways.items():
         click.echo(f"  {', '.join(names)}:\n      {get}")
     click.echo("")
@@ -160,6 +160,6 @@ def _print_default(backend: Backend, facts: HostFacts, assessment: Assessment | 
     click.echo(f"The default policy on the {backend.name} backend holds here: {', '.join(firm)}.")
     for each in weak:
         held = assessment.enforcement[each]
-        click.echo(f"Not held as usual: {each} ({held.strength}): {held.note}.")
+        click.echo(f"Held less strongly than usual: {each} ({held.strength}): {held.note}.")
     for guarantee, sentence in assessment.missing.items():
         click.echo(f"So the default policy cannot be used: {guarantee}: {sentence}.")

@@ -1,4 +1,4 @@
-"""``stockade estimate``: limits to begin with, from what is known of a tool or from one run of it."""
+"""``stockade estimate``: initial limits for a tool, from common figures or from one run of it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 _HELP = """Suggest limits for a command.
 
-Without --measure nothing runs: the figures are what such tools usually need. With it the command runs once, in a
-sandbox, under the policy that the options make with generous limits, and the figures are what it used, with room.
+Without --measure nothing runs: the figures are what such tools usually need. With --measure the command runs once in a
+sandbox, under the given policy with generous limits. The figures are then its usage plus a margin.
 """
 _EXAMPLES = """\b
 Examples:
@@ -46,13 +46,13 @@ KNOWN: Mapping[str, Mapping[str, int]] = {
     **dict.fromkeys(("pytest", "tox", "jest", "rspec", "mypy", "ruff"), _TESTS),
     **dict.fromkeys(("pip", "uv", "npm", "yarn", "pnpm", "bundle", "gem"), _INSTALL),
 }
-"""What such tools usually need for a project of middle size: starting points, not measurements."""
+"""What such tools usually need for a project of medium size. These are starting points, not measurements."""
 
 
 @click.command(
     "estimate", cls=Command, help=_HELP, epilog=_EXAMPLES, context_settings={"allow_interspersed_args": False}
 )
-@click.option("--measure", is_flag=True, help="Run the command once and suggest what it used, with room.")
+@click.option("--measure", is_flag=True, help="Run the command once and suggest its usage plus a margin.")
 @policy_options
 @backend_option
 @trust_option
@@ -74,15 +74,17 @@ def estimate(measure: bool, as_json: bool, words: Sequence[str], **options: Any)
 
 
 def from_name(words: Sequence[str]) -> tuple[dict[str, int | str], str]:
-    """Return limits for a known tool, and where they are from."""
+    """Return the limits for a known tool, and their origin."""
     name = words[0].rpartition("/")[2]
     if name not in KNOWN:
-        raise JobError(f"nothing is known of {name!r}; --measure runs it once. Known: {', '.join(sorted(KNOWN))}")
-    return _written(KNOWN[name]), f"what {name} usually needs; --measure tells what yours does"
+        raise JobError(
+            f"there are no figures for {name!r}; --measure runs it once. Known tools: {', '.join(sorted(KNOWN))}"
+        )
+    return _written(KNOWN[name]), f"what {name} usually needs; --measure shows what your command uses"
 
 
 def from_usage(result: Result) -> dict[str, int | str]:
-    """Return what a run used, half as much again, on round figures, and never less than a small program needs."""
+    """Return limits from a run: its usage and half as much again, rounded up, at least what a small program needs."""
     used = result.usage
     figures = dict(_SMALL) | {
         "memory": _round_up(1.5 * (used.peak_memory or 0), 64 * _MIB) or _SMALL["memory"],
@@ -90,7 +92,7 @@ def from_usage(result: Result) -> dict[str, int | str]:
         "wall_time": _round_up(2 * used.wall_seconds, 5),
         "processes": _round_up(1.5 * (used.processes or 1), 5),
     }
-    del figures["disk"]  # no counter tells the most that was written
+    del figures["disk"]  # there is no counter of the peak
     return _written(figures)
 
 
@@ -121,5 +123,5 @@ def _run(words: Sequence[str], options: Mapping[str, Any]) -> Result:
     box = Runner(policy, backend=options["backend"], trust=options["trust"])
     result = box.run_job(job_from_command(words, inputs=shown, stdin=streams.own_input()))
     if not result.ok:
-        raise JobError(f"the command did not end well, so nothing can be told from it: {result.summary()}")
+        raise JobError(f"the command failed, so its usage suggests no limits: {result.summary()}")
     return result

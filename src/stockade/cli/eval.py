@@ -1,4 +1,4 @@
-"""``stockade eval``: a file of programs, or a known benchmark, to a file of verdicts."""
+"""``stockade eval``: judge a file of programs, or a known benchmark, and write a file of verdicts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ENDING = (signal.SIGINT, signal.SIGTERM)
 _HELP = """Judge many programs, each run in a sandbox of its own, and write a verdict for each.
 
 \b
-  stockade eval FILE.jsonl -o VERDICTS.jsonl   a program a line
+  stockade eval FILE.jsonl -o VERDICTS.jsonl   one program a line
   stockade eval FOLDER                         problems with NAME.in and NAME.out, and their solutions
   stockade eval humaneval [SAMPLES]            HumanEval; without samples its reference solutions
   stockade eval mbpp FILE [SAMPLES]            MBPP's problems in FILE
@@ -40,19 +40,19 @@ _HELP = """Judge many programs, each run in a sandbox of its own, and write a ve
 
 A line is a JSON object: "id" and "source"; "language" (python, shell, ruby, javascript, c, c++, rust, go, java),
 "stdin", "expected", "compare" (exact, lines, tokens, or floats with "tolerance"), or "cases" with these; "files",
-"limits", "problem"; or, for Python, "prompt", "answer", "test" and "entry_point" or "functions". What is yours goes
+"limits", "problem"; or, for Python, "prompt", "answer", "test" and "entry_point" or "functions". Put data of your own
 into "meta".
 
-The same command again goes on where the last one ended, however it ended: verdicts are only ever added to the file of
--o, and what was in flight is run again. VERDICTS.jsonl.batch beside it tells what the verdicts are of; another input,
-or other limits, are refused.
+The same command again resumes where the last one ended, however it ended: verdicts are only ever added to the file of
+-o, and programs that were running then are run again. VERDICTS.jsonl.batch beside it says which batch the verdicts
+belong to. The command refuses another input, or other limits.
 
-Verdicts: passed, wrong_output, failed, compile_error, crashed, limit_exceeded (with the limit); and, where nothing can
-be said of the program, not_tested, not_judged and sandbox_failed. Unless a policy says otherwise a run has 10 s of CPU
-time, 20 s on the clock and 1 MiB of output; past that it ends.
+Verdicts: passed, wrong_output, failed, compile_error, crashed, limit_exceeded (with the limit); and not_tested,
+not_judged and sandbox_failed, which say nothing about the program. Unless a policy sets other limits, a run has 10 s
+of CPU time, 20 s of wall-clock time and 1 MiB of output, and ends past any of them.
 
-The exit status is 0 if every line is judged, 1 if some lines made no sense or were not judged, 2 bad usage, 125 no
-sandbox, no place for the verdicts or an input that was changed meanwhile, 130 interrupted.
+The exit status is 0 if every line is judged, 1 if some lines were invalid or not judged, 2 bad usage, 125 no
+sandbox, no place for the verdicts or an input that changed during the batch, 130 interrupted.
 """
 _EXAMPLES = """\b
 Examples:
@@ -65,34 +65,42 @@ Examples:
 
 
 @click.command("eval", cls=Command, help=_HELP, epilog=_EXAMPLES)
-@click.option("-o", "--output", metavar="FILE", help="Write the verdicts to FILE; else to standard output.")
-@click.option("--overwrite", is_flag=True, help="Begin anew, whatever verdicts are in that file.")
-@click.option("--jobs", type=click.IntRange(1), metavar="N", help="So many at a time; unset, one for each processor.")
-@click.option("--memory", metavar="SIZE", help="For all of them together, each counted with its whole limit.")
-@click.option("--ordered", is_flag=True, help="Put the verdicts in the order of the input, at the end.")
-@click.option("--solutions", metavar="FOLDER", help="Where the solutions to a folder of problems lie.")
+@click.option("-o", "--output", metavar="FILE", help="Write the verdicts to FILE; default: standard output.")
+@click.option("--overwrite", is_flag=True, help="Discard the verdicts in that file, and start again.")
+@click.option(
+    "--jobs", type=click.IntRange(1), metavar="N", help="Programs at a time; default: one for each processor."
+)
+@click.option("--memory", metavar="SIZE", help="Memory for all programs together, each counted with its whole limit.")
+@click.option("--ordered", is_flag=True, help="At the end, sort the verdicts into the order of the input.")
+@click.option("--solutions", metavar="FOLDER", help="The folder with the solutions to a folder of problems.")
 @click.option(
     "--tests",
     type=click.Choice(["isolated", "shared", "apart"]),
     default="isolated",
-    help="Whether a test runs in a sandbox of its own (the default), or among the answer's own objects: faster, and "
-    "the answer can forge the verdict.",
+    help="Run a test in a sandbox of its own ('isolated', the default), or in the answer's interpreter ('shared'): "
+    "faster, but the answer can forge the verdict. 'apart' is the old name of 'isolated'.",
 )
-@click.option("--stop-early", is_flag=True, help="Leave out the cases after one that did not pass.")
+@click.option("--stop-early", is_flag=True, help="Skip the cases after the first one that did not pass.")
 @click.option(
-    "--retries", type=click.IntRange(0), default=2, help="How often to begin again where a sandbox failed (2)."
+    "--retries", type=click.IntRange(0), default=2, help="How often to start a program again if its sandbox failed (2)."
 )
-@click.option("--keep-output", type=click.IntRange(0), default=2048, metavar="BYTES", help="Of each stream (2048).")
+@click.option(
+    "--keep-output",
+    type=click.IntRange(0),
+    default=2048,
+    metavar="BYTES",
+    help="Bytes of each stream to keep in a verdict (2048).",
+)
 @click.option("--interpreter", metavar="PATH", help="Interpreter, or virtual environment, for Python programs.")
 @click.option(
     "--compiler",
     "compilers",
     multiple=True,
     metavar="LANGUAGE=PATH",
-    help="Take this compiler, or the one installed in this folder: rust=~/.cargo/bin/rustc.",
+    help="Use this compiler, or the one installed in this folder: rust=~/.cargo/bin/rustc.",
 )
-@click.option("--k", "ks", default="1,10,100", metavar="LIST", help="Which pass@k to tell (1,10,100).")
-@click.option("--report", metavar="FILE", help="Write a page with charts and a table to FILE: one file, no network.")
+@click.option("--k", "ks", default="1,10,100", metavar="LIST", help="Values of k for pass@k (1,10,100).")
+@click.option("--report", metavar="FILE", help="Write a page with charts and a table to FILE; the page loads nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object; needs -o.")
 @click.option("--quiet", is_flag=True, help="Show no progress and no summary.")
 @policy_options
@@ -108,19 +116,19 @@ def evaluate(**options: Any) -> int:
     policy = _policy(options)
     with ExitStack() as stack:
         report = eval_places.opened(options["output"], options["report"], policy.filesystem.writable, stack)
-        with eval_progress.notice("looking at the programs", quiet=options["quiet"] or options["as_json"]):
+        with eval_progress.notice("checking the programs", quiet=options["quiet"] or options["as_json"]):
             evaluation = _evaluation(options, policy)
         run = _Run(evaluation, options, stack, report)
         return run.tell(run.carry_out(), ks)
 
 
 class _Run:
-    """One batch from here on: its verdicts, what is shown of them, and how it ends."""
+    """A batch after its input was checked: judges the rest, shows the progress and reports the end."""
 
     def __init__(
         self, evaluation: Evaluation, options: Mapping[str, Any], stack: ExitStack, report: HostFile | None
     ) -> None:
-        """``report`` is where the page with charts goes, if one is wanted."""
+        """``report`` is the file for the page with charts, if one is wanted."""
         from stockade.batch.journal import Journal
         from stockade.batch.summary import Summary
         from stockade.cli.eval_progress import Progress
@@ -141,16 +149,16 @@ class _Run:
         self._progress: Progress = Progress(evaluation.seen.good, self._before, quiet=quiet)
         self._report_bad_lines()
         if self._before and not quiet:
-            self._progress.say(f"{self._before} of {evaluation.seen.good} were judged before: going on")
+            self._progress.say(f"{self._before} of {evaluation.seen.good} were judged before; resuming")
 
     def carry_out(self) -> int:
-        """Judge what is left; return the exit status."""
+        """Judge the remaining programs; return the exit status."""
         try:
             asyncio.run(self._judge_all())
             if self._journal is not None and self._options["ordered"] and not self._signal:
                 self._journal.sort()
         except BrokenPipeError:
-            raise  # nobody takes the verdicts any more: no matter for a sentence
+            raise  # the reader of the verdicts is gone, so nothing is to be reported
         except OSError as error:
             self._progress.clear()
             say(f"{self._options['output'] or 'standard output'}: {error.strerror or error}")
@@ -163,12 +171,12 @@ class _Run:
         return NOT_ALL_JUDGED if self._summary.not_judged or self._evaluation.seen.bad else 0
 
     async def _judge_all(self) -> None:
-        """Judge until the end, or until Ctrl-C or a request to end comes."""
+        """Judge until the end, or until Ctrl-C or SIGTERM."""
         loop, working = asyncio.get_running_loop(), asyncio.ensure_future(self._work())
 
         def end(number: int) -> None:
             self._signal = number
-            for each in _ENDING:  # what is left is to tidy up, undisturbed
+            for each in _ENDING:  # only clean-up remains, which a signal must not interrupt
                 loop.remove_signal_handler(each)
                 signal.signal(each, signal.SIG_IGN)
             working.cancel()
@@ -208,20 +216,20 @@ class _Run:
         for number, reason in list(bad.items())[:_MOST_BAD_LINES]:
             say(f"{self._evaluation.source.name}:{number}: {reason}")
         if len(bad) > _MOST_BAD_LINES:
-            say(f"... and {len(bad) - _MOST_BAD_LINES} lines more that make no sense")
+            say(f"... and {len(bad) - _MOST_BAD_LINES} more invalid lines")
 
     def _say_how_to_go_on(self) -> None:
         judged, good = self._summary.total, self._evaluation.seen.good
         if self._journal is None:
-            say(f"ended after {judged} of {good}; with -o FILE it could go on from there")
+            say(f"ended after {judged} of {good}; with -o FILE it could resume there")
             return
         words = [word for word in sys.argv[1:] if word != "--overwrite"]
-        say(f"{judged} of {good} verdicts are in {self._options['output']}; to go on:")
+        say(f"{judged} of {good} verdicts are in {self._options['output']}; to resume:")
         say(f"  {shlex.join(['stockade', *words])}")
 
 
 class _Printed:
-    """Verdicts on standard output."""
+    """A sink that prints verdicts on standard output."""
 
     def append(self, verdict: Any) -> dict[str, Any]:
         """Print a verdict."""
@@ -231,7 +239,7 @@ class _Printed:
 
 
 def _check(options: Mapping[str, Any]) -> list[int]:
-    """Refuse what makes no sense together; return the numbers of ``--k``."""
+    """Raise ``click.UsageError`` for contradictory options; return the numbers of ``--k``."""
     if options["output"] is None:
         for name in ("as_json", "report", "overwrite"):
             if options[name]:
@@ -242,7 +250,7 @@ def _check(options: Mapping[str, Any]) -> list[int]:
     except ValueError:
         ks = [0]
     if min(ks) < 1:
-        raise click.UsageError(f"--k {options['ks']}: numbers from 1 on, such as 1,10")
+        raise click.UsageError(f"--k {options['ks']}: expected numbers of at least 1, such as 1,10")
     return sorted(set(ks))
 
 
@@ -271,12 +279,12 @@ def _evaluation(options: Mapping[str, Any], policy: Policy) -> Evaluation:
 def _named(word: str) -> tuple[str, str]:
     language, equals, path = word.partition("=")
     if not (language and equals and path):
-        raise click.UsageError(f"--compiler {printable(word)}: LANGUAGE=PATH, such as rust=~/.cargo/bin/rustc")
+        raise click.UsageError(f"--compiler {printable(word)}: expected LANGUAGE=PATH, such as rust=~/.cargo/bin/rustc")
     return language, path
 
 
 def _policy(options: Mapping[str, Any]) -> Policy:
-    """Return the policy of the options; what nobody says (no profile, file or variable either) is a batch's usual."""
+    """Return the policy of the options. A field that nothing else sets has a batch's default."""
     from stockade.batch import policies
 
     origins = resolved_from(options, options["trust"]).origins
@@ -294,12 +302,12 @@ def _source(options: Mapping[str, Any]) -> Source:
     first, *rest = options["words"]
     path, solutions = Path(first), options["solutions"]
     if solutions is not None and (first in FORMATS or not path.is_dir()):
-        raise click.UsageError("--solutions goes with a folder of problems")
+        raise click.UsageError("--solutions needs a folder of problems")
     if first in FORMATS:
         return find(first, [Path(word) for word in rest])
     if rest:
         known = ", ".join(FORMATS)
-        raise click.UsageError(f"{printable(rest[0])}: one file or folder is taken, or one of {known} before its files")
+        raise click.UsageError(f"{printable(rest[0])}: expected one file or folder, or one of {known} before its files")
     if path.is_dir():
         return sources.folder(path, None if solutions is None else Path(solutions))
     return sources.lines(path)

@@ -1,4 +1,4 @@
-"""Where a batch writes: looked at before anything is run, since a batch may take hours to get there."""
+"""Check the files that a batch writes before anything runs, since a batch may take hours."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ BESIDE = (".batch", ".sorted")
 
 
 def require(output: str | None, report: str | None, words: Sequence[str]) -> None:
-    """Raise ``click.UsageError`` where an input would be written over, or the report has no place."""
+    """Raise ``click.UsageError`` if an output would overwrite an input, or if the report cannot be written."""
     inputs = [word for word in words if Path(word).is_file()]
     for option, path in _written(output, report):
         for given in inputs:
             if _same(path, given):
-                raise click.UsageError(f"{option} {printable(path)}: is an input, of which nothing would be left")
+                raise click.UsageError(f"{option} {printable(path)}: this file is an input, and would be overwritten")
     if report is None:
         return
     if output is not None and any(_same(report, f"{output}{suffix}") for suffix in ("", *BESIDE)):
-        raise click.UsageError(f"--report {printable(report)}: the verdicts are there")
+        raise click.UsageError(f"--report {printable(report)}: this file holds the verdicts; name another one")
     place = Path(report)
     if place.is_dir() or not place.name:
-        raise click.UsageError(f"--report {printable(report)}: is a folder")
+        raise click.UsageError(f"--report {printable(report)}: this is a folder; name a file")
     if not place.parent.is_dir() or not os.access(place.parent, os.W_OK):
-        raise click.UsageError(f"--report {printable(report)}: nothing can be written to {place.parent}")
+        raise click.UsageError(f"--report {printable(report)}: cannot write to the folder {place.parent}")
 
 
 def opened(output: str | None, report: str | None, writable: Sequence[str], stack: ExitStack) -> HostFile | None:
-    """Return the file of the report, open until ``stack`` is left. Raise ``JobError`` where a guest may write."""
+    """Return the file of the report, open until ``stack`` is left. Raise ``JobError`` if a guest may write there."""
     from stockade.workspace.host_files import HostFile
 
     if output is not None:
@@ -56,5 +56,5 @@ def _written(output: str | None, report: str | None) -> Iterator[tuple[str, str]
 def _same(one: str, other: str) -> bool:
     try:
         return Path(one).samefile(other)
-    except OSError:  # one of them is not there
+    except OSError:  # one of the files does not exist
         return os.path.realpath(one) == os.path.realpath(other)

@@ -1,4 +1,4 @@
-"""What is shown while a batch runs: a bar on a terminal, a plain line now and then elsewhere. On standard error."""
+"""Show the progress of a batch on standard error: a bar on a terminal, elsewhere a plain line from time to time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BAR_SECONDS = 0.1
 _LINE_SECONDS = 10.0
 _LONGEST_BAR = 30
 _RECENT = 20.0
-"""Seconds over which the rate is taken: what was long ago says little of the time that is left."""
+"""Seconds over which the rate is measured. Older progress says little about the remaining time."""
 _SHORT = {
     "passed": "ok", "wrong_output": "wrong", "limit_exceeded": "limit", "compile_error": "compile",
     "not_tested": "untested", "not_judged": "unjudged", "sandbox_failed": "SANDBOX",
@@ -24,9 +24,9 @@ _SHORT = {
 
 @contextmanager
 def notice(text: str, *, quiet: bool) -> Iterator[None]:
-    """Show on a terminal what goes on, as long as it does."""
+    """Show a text on a terminal while the body runs."""
     shown = not quiet and sys.stderr is not None and sys.stderr.isatty()
-    with suppress(OSError):  # nobody looks any more
+    with suppress(OSError):  # the terminal is gone
         if shown:
             sys.stderr.write(text)
             sys.stderr.flush()
@@ -40,7 +40,7 @@ def notice(text: str, *, quiet: bool) -> Iterator[None]:
 
 
 class Progress:
-    """Counts verdicts, and shows them from time to time."""
+    """Counts verdicts, and shows the counts from time to time."""
 
     def __init__(self, total: int, done: int = 0, *, quiet: bool = False, stream: TextIO | None = None) -> None:
         self._total, self._done, self._begun = total, done, done
@@ -51,7 +51,7 @@ class Progress:
         self._marks: list[tuple[float, int]] = [(self._start, done)]
 
     def step(self, words: Mapping[str, int]) -> None:
-        """One more is done; ``words`` are the counts of all verdicts."""
+        """Count another verdict; ``words`` holds the counts of all verdicts."""
         self._done += 1
         now = time.monotonic()
         if self._quiet or now - self._shown < (_BAR_SECONDS if self._bar else _LINE_SECONDS):
@@ -61,17 +61,17 @@ class Progress:
         self._show(words)
 
     def clear(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._bar:
             self._write("\r\x1b[K")
 
     def say(self, text: str) -> None:
-        """Write a line of text, above the bar where there is one."""
+        """Write a line of text, above the bar if there is one."""
         self.clear()
         self._write(printable(text) + "\n")
 
     def sentence(self) -> str:
-        """Return what was done since the batch began, or went on."""
+        """Return how much was judged since this process started."""
         seconds = time.monotonic() - self._start
         judged = self._done - self._begun
         rate = f", {judged / seconds:.1f} a second" if judged and seconds else ""
@@ -102,12 +102,12 @@ class Progress:
         try:
             self._stream.write(text)
             self._stream.flush()
-        except OSError:  # nobody looks any more; the verdicts go on
+        except OSError:  # the reader is gone; the batch continues
             self._quiet = True
 
 
 def duration(seconds: float) -> str:
-    """Return a number of seconds the way a person says it."""
+    """Return a number of seconds in a readable form."""
     if seconds < 100:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -116,5 +116,5 @@ def duration(seconds: float) -> str:
 
 
 def as_shown(record: Mapping[str, Any]) -> str:
-    """Return a verdict's word, with its limit where there is one."""
+    """Return a verdict, with its limit if there is one."""
     return f"{record['verdict']}:{record['limit']}" if record["limit"] else str(record["verdict"])

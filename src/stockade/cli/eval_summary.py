@@ -1,4 +1,4 @@
-"""The end of a batch as text: counts, problems, pass@k, histograms, the slowest and the largest."""
+"""The summary of a batch as text: counts, problems, pass@k, histograms, the slowest and the largest programs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WIDEST = 40
 
 
 def lines(summary: Summary, ks: Sequence[int]) -> Iterator[str]:
-    """Yield the lines."""
+    """Yield the lines of the summary."""
     if not summary.total:
         yield "no verdicts"
         return
@@ -41,7 +41,7 @@ def _verdicts(summary: Summary) -> Iterator[str]:
             rows += [[f"  {limit}", str(number), ""] for limit, number in summary.limits.most_common()]
     yield from table.lines(rows, None)
     if summary.retried:
-        yield f"begun again after the sandbox failed: {summary.retried}"
+        yield f"started again because the sandbox failed: {summary.retried}"
 
 
 def _problems(summary: Summary, ks: Sequence[int]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What this host offers, one facility a line: a pure function over the facts that the probe found."""
+"""The facilities of this host, one a line: a pure function over the facts of the probe."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ from stockade.languages.base import Interpreter
 from stockade.planning.facts import HostFacts
 
 _NAMESPACES = {
-    "pid": "the host's processes are out of sight, and nothing outlives a run",
-    "mount": "a root of its own: only the chosen files are there",
-    "network": "no network but a loopback of its own",
-    "ipc": "none of the host's shared memory and message queues",
+    "pid": "hides the host's processes, and ends everything with the run",
+    "mount": "a root of its own with only the chosen files",
+    "network": "a network with only a loopback of its own",
+    "ipc": "hides the host's shared memory and message queues",
     "uts": "a host name of its own",
-    "cgroup": "the host's control groups are out of sight",
+    "cgroup": "hides the host's control groups",
 }
 _CONTROLLERS = {
-    "memory": "memory of the whole tree held by the kernel, and told when it ran out",
-    "pids": "processes held by a counter of their own, and told when it was met",
+    "memory": "bounds the memory of the whole tree, and reports when it ran out",
+    "pids": "bounds the processes of the run, and reports when the limit was met",
     "cpu": "cpu_rate",
-    "cpuacct": "CPU time of the whole tree, children that nobody waited for included",
+    "cpuacct": "counts CPU time of the whole tree, with children that were not waited for",
     "io": "io_read",
-    "swap": "swap bounded for each run",
+    "swap": "bounds the swap of each run",
 }
 
 
 @dataclass(frozen=True)
 class Facility:
-    """One thing a host may offer."""
+    """A facility that a host may offer."""
 
     name: str
     there: bool
     evidence: str
     gives: str
     get: str
-    """The command or the setting that provides it; empty where it is there."""
+    """The command or setting that provides it; empty if the facility is there."""
 
 
 def facilities(facts: HostFacts, languages: Mapping[str, Interpreter | str]) -> list[Facility]:
-    """Return every facility that stockade asks for. ``languages`` maps each to its interpreter, or why it has none."""
+    """Return every facility that stockade uses. ``languages`` maps each to its interpreter, or why it has none."""
     return [
         *_namespaces(facts),
         *(_cgroup(name, gives, facts) for name, gives in _CONTROLLERS.items()),
@@ -59,14 +59,14 @@ def _namespaces(facts: HostFacts) -> list[Facility]:
     how = "made as root" if facts.privileged else "made inside a user namespace"
     reasons = facts.namespace_reasons
     alone = [name for name in _NAMESPACES if name in reasons]
-    # Each kind was tried alone in a user namespace of its own, so if one works, so does the user namespace.
+    # Each kind was tried alone in a user namespace of its own. If one works, the user namespace works too.
     user = facts.namespaces or (not facts.privileged and facts.uid != 0 and len(alone) < len(_NAMESPACES))
     return [
         Facility(
             "user namespace",
             user,
             "made" if user else reasons.get("user", "not tried"),
-            "what root may do in it means nothing outside; needed by everyone",
+            "its root has no rights outside; every ordinary user needs it",
             "" if user else get,
         ),
         *(
@@ -91,9 +91,9 @@ def _cgroup(name: str, gives: str, facts: HostFacts) -> Facility:
     if there:
         evidence = f"cgroup v{facts.cgroups[held_by]} at {facts.cgroup_paths[held_by]}"
     elif name == "swap" and "memory" in facts.cgroups:
-        evidence = f"{facts.cgroup_paths['memory']} has no counter of swap"
+        evidence = f"{facts.cgroup_paths['memory']} has no swap counter"
     else:
-        evidence = facts.cgroup_lost.get("memory" if name == "swap" else name, "no such controller is mounted here")
+        evidence = facts.cgroup_lost.get("memory" if name == "swap" else name, "this controller is not mounted here")
     return Facility(f"cgroup {name}", there, evidence, gives, "" if there else remedies.cgroup(name, facts))
 
 
@@ -102,7 +102,7 @@ def _root(facts: HostFacts) -> Facility:
         "started by root",
         facts.uid == 0,
         f"uid {facts.uid}",
-        "a host uid of its own for each run, and control groups without delegation",
+        "a host uid for each run, and control groups without delegation",
         "" if facts.uid == 0 else "sudo stockade ...",
     )
 
@@ -111,7 +111,7 @@ def _swap(facts: HostFacts) -> Facility:
     return Facility(
         "no swap on this host",
         not facts.swap,
-        "/proc/swaps lists some" if facts.swap else "/proc/swaps lists none",
+        "/proc/swaps lists swap" if facts.swap else "/proc/swaps is empty",
         "swap=0 holds without a control group",
         "sudo swapoff -a" if facts.swap else "",
     )
@@ -133,7 +133,7 @@ def _seccomp(facts: HostFacts) -> Facility:
     return Facility(
         "seccomp",
         facts.seccomp,
-        "a filter was loaded" if facts.seccomp else "a filter could not be loaded",
+        "a filter was loaded" if facts.seccomp else "the kernel refused to load a filter",
         "a filter on system calls",
         ""
         if facts.seccomp
@@ -148,14 +148,14 @@ def _groups(facts: HostFacts) -> Facility:
     return Facility(
         "no supplementary groups",
         gone,
-        count + (", shed by root" if shed and facts.groups else ""),
-        "what these groups may read is out of the guest's reach",
+        count + (", dropped by root" if shed and facts.groups else ""),
+        "the guest cannot read what these groups may read",
         "" if gone else 'sudo setpriv --reuid "$(id -u)" --regid "$(id -g)" --clear-groups stockade ...',
     )
 
 
 def _language(name: str, found: Interpreter | str) -> Facility:
-    gives = f"{name} source can be run"
+    gives = f"runs {name} source"
     if isinstance(found, str):
         why, _, get = found.partition("; ")
         return Facility(f"language {name}", False, why, gives, get.removeprefix("install it: "))

@@ -1,4 +1,4 @@
-"""The entry point. It imports next to nothing, so that Ctrl-C finds it ready from the first moment."""
+"""The entry point. It imports very little, so that Ctrl-C is handled from the first moment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _INTERRUPTED = 128 + signal.SIGINT
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line ``argv`` (this process's own by default) and return the exit status."""
+    """Run the command line ``argv`` (default: that of this process) and return the exit status."""
     if argv is not None:
         from stockade.cli.commands import execute
 
@@ -25,25 +25,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return main(sys.argv[1:])
     finally:
-        if listening:  # what is left is to tidy up, undisturbed
+        if listening:  # only clean-up remains, which a signal must not interrupt
             signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _leave(_number: int, _frame: FrameType | None) -> NoReturn:
-    """End at once, until a run takes over the signal: there is nothing yet that would outlive this process.
+    """End the process at once. Until a run takes over the signal, nothing exists that would outlive the process.
 
-    An exception would not do: one that comes up in an ``exec`` of some import kills the process at its end,
-    although it was caught (``unhandled_keyboard_interrupt`` in CPython's pythonrun.c).
+    An exception would not do. If it is raised in an ``exec`` of an import, CPython kills the process at its end,
+    although the exception was caught (``unhandled_keyboard_interrupt`` in pythonrun.c).
     """
     os._exit(_INTERRUPTED)
 
 
 def _fill_standard_streams() -> None:
-    """Put /dev/null where standard input, output or error is closed, before a socket of ours takes its number."""
+    """Open /dev/null in place of a closed standard stream, before a socket of ours takes its number."""
     for fd in (0, 1, 2):
         try:
             os.fstat(fd)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one
+            os.open(os.devnull, os.O_RDWR)  # opens the lowest free number, which is fd
     if sys.stdout is not None and hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")

@@ -1,4 +1,4 @@
-"""Options that make a policy: the same for ``run``, ``plan``, ``estimate`` and ``policy show``."""
+"""Options that make a policy: the same for ``run``, ``plan``, ``estimate``, ``eval`` and ``policy show``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _guarantees() -> Sequence[str]:
 def _assignments(
     word: str, example: str, names: Callable[[], Sequence[str]] | None = None
 ) -> Callable[[click.Context, click.Parameter, Sequence[str]], list[tuple[str, str]]]:
-    """Return the callback that takes ``NAME=VALUE`` apart, where NAME may have to be one of a list."""
+    """Return the callback that splits ``NAME=VALUE``; NAME must be one of ``names``, if there are any."""
 
     def convert(ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> list[tuple[str, str]]:
         pairs = []
@@ -45,7 +45,7 @@ def _assignments(
                 raise click.BadParameter(f"{value!r} is not of the form {example}", ctx, param)
             known = names() if names else ()
             if known and name not in known:
-                raise click.BadParameter(f"{name!r} is no {word}{_meant(name, known)}", ctx, param)
+                raise click.BadParameter(f"{name!r} is not a {word}{_meant(name, known)}", ctx, param)
             pairs.append((name, text))
         return pairs
 
@@ -54,15 +54,15 @@ def _assignments(
 
 def _meant(name: str, known: Sequence[str]) -> str:
     near = nearest(name, known)
-    return f"; did you mean {near!r}?" if near else f"; there are: {', '.join(known)}"
+    return f"; did you mean {near!r}?" if near else f"; expected one of: {', '.join(known)}"
 
 
 _OPTIONS = (
     click.option(
         "--profile",
         metavar="NAME",
-        help="Begin with this profile; 'stockade policy profiles' shows them. Then come --policy, STOCKADE_* variables "
-        "and the other options: the later wins, field by field.",
+        help="Start from this profile; 'stockade policy profiles' shows them. --policy, STOCKADE_* variables and the "
+        "other options follow: a later one wins, field by field.",
     ),
     click.option(
         "--limit",
@@ -70,98 +70,99 @@ _OPTIONS = (
         multiple=True,
         metavar="NAME=VALUE",
         callback=_assignments("limit", "memory=64MiB, wall_time=1.5s or cpu_time=unlimited", _limits),
-        help="Bound a resource: memory=64MiB, wall_time=1.5s, processes=4, cpu_rate=0.5; 'unlimited' lifts a limit. "
-        "May be given again for each resource; 'stockade policy show' lists them.",
+        help="Bound a resource: memory=64MiB, wall_time=1.5s, processes=4, cpu_rate=0.5; 'unlimited' removes a limit. "
+        "May be repeated for each resource; 'stockade policy show' lists them.",
     ),
     click.option(
         "--policy",
         "policy_file",
         metavar="FILE",
-        help="Take the policy in FILE (TOML, or JSON where its name ends in .json) over the profile; options add to "
+        help="Apply the policy in FILE (TOML, or JSON if its name ends in .json) on top of the profile; options add to "
         "it or override it, field by field.",
     ),
     click.option(
         "--ceiling",
         metavar="FILE",
-        help="The most that all of this may ask for, as a policy in FILE; beside /etc/stockade/policy.toml, that holds "
-        "in any case.",
+        help="The most that all of this may ask for, as a policy in FILE; /etc/stockade/policy.toml is a ceiling in "
+        "any case.",
     ),
-    click.option("--read", multiple=True, metavar="PATH", help="Show a file or folder at its own place, read-only."),
+    click.option("--read", multiple=True, metavar="PATH", help="Show a file or folder at its own path, read-only."),
     click.option(
         "--write",
         multiple=True,
         metavar="PATH",
-        help="Show a file or folder at its own place, writable. Nothing bounds the disk space used there, so "
+        help="Show a file or folder at its own path, writable. Nothing bounds the disk space used there, so "
         "this needs --accept disk=absent.",
     ),
     click.option(
         "--workspace",
         metavar="PATH",
-        help="Start in this folder of the host, read-only unless it is given with --write as well, or --access says "
-        "otherwise. 'empty' (the default) is a fresh one, gone after the run.",
+        help="Start in this folder of the host, read-only unless --write names it too or --access says otherwise. "
+        "'empty' (the default) is a fresh folder, removed after the run.",
     ),
     click.option(
         "--access",
         type=click.Choice(["read", "overlay", "copy", "write"]),
-        help="What the code may do in the workspace: 'overlay': what it writes is kept apart, and discarded unless "
-        "--commit is given; 'copy': the same over a copy; 'write': for real, which needs --accept disk=absent.",
+        help="What the code may do in the workspace: 'overlay': its changes go elsewhere, and are discarded unless "
+        "--commit is given; 'copy': the same over a copy; 'write': it changes the folder itself, which needs --accept "
+        "disk=absent.",
     ),
     click.option(
         "--network",
         type=click.Choice(["none", "host"]),
-        help="'none' (the default): a loopback of its own and nothing else. 'host': the host's network, which "
-        "reaches services on its loopback and cloud metadata addresses.",
+        help="'none' (the default): only a loopback of its own. 'host': the host's network, which "
+        "includes services on its loopback and cloud metadata addresses.",
     ),
     click.option(
         "--env",
         "environment",
         multiple=True,
         metavar="NAME=VALUE",
-        callback=_assignments("variable", "NAME=VALUE (--inherit-env NAME takes over a variable of yours)"),
+        callback=_assignments("variable", "NAME=VALUE (--inherit-env NAME copies a variable of yours)"),
         help="Set an environment variable.",
     ),
-    click.option("--inherit-env", "inherit", multiple=True, metavar="NAME", help="Take over a variable of yours."),
+    click.option("--inherit-env", "inherit", multiple=True, metavar="NAME", help="Copy a variable of yours."),
     click.option(
         "--accept",
         multiple=True,
         metavar="GUARANTEE=STRENGTH",
         callback=_assignments("guarantee", "memory=supervisor or cpu_rate=absent", _guarantees),
-        help="Be content with a guarantee that is held less strongly than usual: memory=supervisor, cpu_rate=absent.",
+        help="Accept a guarantee that is held less strongly than usual: memory=supervisor, cpu_rate=absent.",
     ),
     click.option(
         "--on-output",
         type=click.Choice(["truncate", "kill"]),
-        help="Past the output limit: keep head and tail and discard the rest (the default; not of 'eval'), or end the "
-        "run.",
+        help="Past the output limit: keep head and tail and discard the rest (the default, except for 'eval'), or end "
+        "the run.",
     ),
     click.option(
         "--isolation",
         type=click.Choice(["process", "namespaces", "wasm", "own_kernel"]),
-        help="The least that may stand between the code and the host.",
+        help="The weakest isolation that may separate the code from the host.",
     ),
     click.option(
         "--syscalls",
         type=click.Choice(["tight", "standard", "permissive"]),
-        help="Which system calls the kernel takes; 'standard' is the default.",
+        help="Which system calls the filter allows; 'standard' is the default.",
     ),
     click.option(
         "--syscalls-file",
         metavar="FILE",
-        help="A filter of your own in Docker's JSON form: what it allows is allowed as well.",
+        help="A filter of your own in Docker's JSON form; it allows calls in addition.",
     ),
-    click.option("--syscalls-replace", is_flag=True, help="The file of --syscalls-file decides alone."),
+    click.option("--syscalls-replace", is_flag=True, help="Let the file of --syscalls-file decide alone."),
     click.option(
         "--explain-denials",
         is_flag=True,
-        help="Name each system call that the filter refuses, with the reason and what would allow it.",
+        help="Name each system call that the filter refuses, the reason, and what would allow it.",
     ),
 )
 
-_TRUSTS = ("trusted", "semi-trusted", "untrusted")  # as _select.Trust has them, whose module would be slow to import
+_TRUSTS = ("trusted", "semi-trusted", "untrusted")  # the values of api.select.Trust, which is slow to import
 
 
 backend_option = click.option(
-    "--backend", metavar="NAME", help="What stands between the code and the host. Unset: chosen."
+    "--backend", metavar="NAME", help="What separates the code from the host; default: chosen automatically."
 )
 trust_option = click.option("--trust", type=click.Choice(_TRUSTS), help="How far to trust the code.")
 
@@ -172,12 +173,12 @@ def policy_options(function: _F) -> _F:
 
 
 def policy_from(options: Mapping[str, Any], trust: str | None = None) -> Policy:
-    """Return the policy that profile, file, environment and options make. Raises ``PolicyError`` with every mistake."""
+    """Return the policy that profile, file, environment and options make. Raises ``PolicyError`` with all mistakes."""
     return resolved_from(options, trust).policy
 
 
 def resolved_from(options: Mapping[str, Any], trust: str | None = None) -> Resolved:
-    """Return that policy, and where each of its fields came from."""
+    """Return the policy, with the origin of each field."""
     from stockade.policy.resolve import resolved
 
     ceiling = None if options["ceiling"] is None else Path(options["ceiling"])
@@ -208,11 +209,11 @@ _LISTS = {
     "write": ("--write", "filesystem.write"),
     "inherit": ("--inherit-env", "environment.inherit"),
 }
-"""Options that may be given again; each adds to what file and environment say."""
+"""Options that may be repeated. Each adds to the values of file and environment."""
 
 
 def _arguments(options: Mapping[str, Any]) -> Iterator[Layer]:
-    """Yield each option that was given as a layer, so that every field can name its own."""
+    """Yield each option that was given as a layer of its own, so that every field can name its origin."""
     from stockade.policy.merge import Layer, nested
 
     for option, field in _FIELDS.items():

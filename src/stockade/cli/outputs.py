@@ -1,4 +1,4 @@
-"""What ``stockade run`` does with the files of a run: artifacts into a folder, changes shown or committed."""
+"""What ``stockade run`` does with the files of a run: write artifacts into a folder, show or commit changes."""
 
 from __future__ import annotations
 
@@ -23,57 +23,59 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 _FEW = 10
 
 _OPTIONS = (
-    click.option("--archive", metavar="FILE", help="Lay the files of a zip or tar archive into an empty workspace."),
+    click.option("--archive", metavar="FILE", help="Unpack a zip or tar archive into an empty workspace."),
     click.option(
         "--artifacts",
         multiple=True,
         metavar="PATTERN",
-        help="Bring files out of the workspace: '*.png' at its top, 'out/**' with all below, '**/*.csv' anywhere.",
+        help="Copy files out of the workspace: '*.png' at its top, 'out/**' with all below, '**/*.csv' anywhere.",
     ),
-    click.option("--artifacts-to", metavar="FOLDER", help="Where to write them; no file that is there is replaced."),
+    click.option(
+        "--artifacts-to", metavar="FOLDER", help="Write the artifacts into FOLDER; an existing file is never replaced."
+    ),
     click.option(
         "--diff",
         is_flag=True,
-        help="Show on standard error what the code has changed in the workspace; nothing of it reaches the host. "
+        help="Show on standard error what the code changed in the workspace. None of it reaches the host. "
         "Gives a --workspace an overlay.",
     ),
     click.option(
         "--commit",
         is_flag=True,
-        help="Bring what the code has changed into the workspace on the host, if it has completed. Gives a "
-        "--workspace an overlay.",
+        help="Write the changes of the code into the workspace on the host, if the run completed. Gives a --workspace "
+        "an overlay.",
     ),
 )
 
 
 def outcome_options(function: _F) -> _F:
-    """Add the options on files that go in and come out."""
+    """Add the options for files that a run takes in or brings out."""
     return reduce(lambda inner, option: option(inner), reversed(_OPTIONS), function)
 
 
 def check_outcome(options: Mapping[str, Any]) -> None:
-    """Refuse what says only half."""
+    """Raise ``click.UsageError`` for incomplete options."""
     if bool(options["artifacts"]) != bool(options["artifacts_to"]):
-        raise click.UsageError("--artifacts says what to bring out, --artifacts-to where to: give both or neither")
+        raise click.UsageError("--artifacts names files and --artifacts-to the folder for them: give both or neither")
     if (options["diff"] or options["commit"]) and options["access"] in ("read", "write"):
-        raise click.UsageError(f"--diff and --commit need --access overlay or copy, not {options['access']}")
+        raise click.UsageError(f"--diff and --commit need --access overlay or copy, but it is {options['access']}")
 
 
 def with_overlay(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the options, with an overlay where changes are asked for and nothing else is said."""
+    """Return the options, with an overlay if changes are wanted and nothing else sets the access."""
     wanted = (options["diff"] or options["commit"]) and options["access"] is None
     if wanted and options["workspace"] in (None, "empty") and options["policy_file"] is None:
-        raise click.UsageError("--diff and --commit are about a folder of the host: give it with --workspace")
+        raise click.UsageError("--diff and --commit need a folder of the host: name it with --workspace")
     return {**options, "access": "overlay"} if wanted else options
 
 
 def files_of(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a job is told of files."""
+    """Return the job's arguments about files."""
     return {"archive": options["archive"], "artifacts": options["artifacts"]}
 
 
 class Outputs:
-    """Delivers the files of a result. The folder is opened before the run: it must not be a place of the guest's."""
+    """Delivers the files of a result. The folder is opened before the run; no guest may be able to write to it."""
 
     def __init__(self, options: Mapping[str, Any], policy: Policy) -> None:
         self._diff = options["diff"]
@@ -82,7 +84,7 @@ class Outputs:
         self._folder = open_folder(self._name, "--artifacts-to", policy.filesystem.writable) if self._name else -1
 
     def deliver(self, result: Result, status: int) -> int:
-        """Write, show and commit; return the exit status, which is ours if that failed and the run had not."""
+        """Write, show and commit files. Return the exit status, which is ours if only that failed."""
         good = self._write(result)
         good = self._finish_workspace(result) and good
         return status if good or status else SETUP_FAILED
@@ -100,8 +102,8 @@ class Outputs:
                 say(f"{_shown(f'{self._name}/{path}')}: not written: {error.strerror}")
                 good = False
         for refused in result.artifacts_refused[:_FEW]:
-            say(f"not brought out: {_shown(refused.path)} {refused.reason}")
-        _say_more(len(result.artifacts_refused) - _FEW, "were not brought out")
+            say(f"not copied out: {_shown(refused.path)} {refused.reason}")
+        _say_more(len(result.artifacts_refused) - _FEW, "were not copied out")
         if result.artifacts_error:
             say(f"artifacts: {result.artifacts_error}")
         os.close(self._folder)
@@ -116,8 +118,8 @@ class Outputs:
         if self._diff:
             _print_diff(changes.diff())
         for refused in changes.refused[:_FEW]:
-            say(f"not brought out: {_shown(refused.path)} {refused.reason}")
-        _say_more(len(changes.refused) - _FEW, "were not brought out")
+            say(f"not copied out: {_shown(refused.path)} {refused.reason}")
+        _say_more(len(changes.refused) - _FEW, "were not copied out")
         if self._commit and result.ok:
             return _committed(changes)
         _say_discarded(changes)
@@ -131,7 +133,7 @@ def _committed(changes: ChangeSet) -> bool:
         say("nothing was committed:")
         for conflict in error.conflicts[:_FEW]:
             say(f"  {_shown(conflict.path)} {conflict.reason}")
-        _say_more(len(error.conflicts) - _FEW, "stand in the way")
+        _say_more(len(error.conflicts) - _FEW, "prevent the commit")
         return False
     say(f"committed: {_count(len(done.applied))}")
     for left in done.left_out[:_FEW]:
@@ -156,7 +158,7 @@ def _say_more(count: int, what: str) -> None:
 
 
 def _print_diff(text: str) -> None:
-    """Print a diff as it is, but for what a terminal would take for commands."""
+    """Print a diff unchanged, except for characters that a terminal would take for commands."""
     if sys.stderr.isatty():
         text = "".join(_harmless(text))
     sys.stderr.buffer.write(text.encode("utf-8", "surrogateescape"))

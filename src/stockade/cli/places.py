@@ -1,4 +1,4 @@
-"""Where each field stands in a file. The standard library's readers say nothing of it, so they are asked piecewise."""
+"""Find the position of each field in a file. The standard library's parsers do not report it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _DECODER = json.JSONDecoder()
 
 
 def in_toml(text: str) -> dict[Path, RunSlot]:
-    """Return the place of each field of a TOML text that can be read; nothing for a very long one.
+    """Return the position of each field of a valid TOML text, or nothing for a very long one.
 
-    The text is read line by line longer: what a piece has more than the last one that could be read as well stands in
-    the lines between them.
+    The text is parsed again and again, one line longer each time. A field that is new in a prefix stands in the lines
+    between this prefix and the last valid one.
     """
     lines = text.split("\n")
     if len(lines) > _MOST_LINES:
@@ -41,7 +41,7 @@ def in_toml(text: str) -> dict[Path, RunSlot]:
 
 
 def in_json(text: str) -> dict[Path, RunSlot]:
-    """Return the place of each field of a JSON text that can be read."""
+    """Return the position of each field of a valid JSON text."""
     return {path: _at(text, offset) for path, offset in _in_value(text, _skip(text, 0), ())}
 
 
@@ -53,7 +53,7 @@ def _paths(data: Any, path: Path = ()) -> Iterator[Path]:
 
 
 def _in_lines(lines: list[str], begin: int, end: int, name: str) -> RunSlot:
-    """Return where ``name`` stands in the lines from ``begin``, or the first of them that says anything."""
+    """Return the position of ``name`` in the lines from ``begin``, or of the first line with content."""
     pattern = re.compile(rf"""(?:^|[\s.,{{\["'])({re.escape(name)})(?=["'\s.=\]])""")
     numbers = [
         number for number in range(begin, end) if lines[number].strip() and not lines[number].lstrip().startswith("#")

@@ -1,4 +1,4 @@
-"""``stockade plan``: what would enforce each guarantee here; runs nothing."""
+"""``stockade plan``: show what would enforce each guarantee on this host, without running a guest."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from stockade.cli.assess import Assessment
     from stockade.policy.model import Policy
 
-_HELP = """Show each backend, which one would be taken and why, what would enforce each guarantee of a policy there, how
-strongly, and what is missing. Runs no guest.
+_HELP = """Show each backend, which one would be chosen and why, what would enforce each guarantee of a policy there,
+how strongly, and what is missing. Runs no guest.
 
-Strengths: 'kernel' holds against anything but a hole in the kernel; 'supervisor' is watched and killed, so it can
-overshoot, as the note says; 'absent' is not held. The exit status is 125 where the policy cannot be held here.
+Strengths: 'kernel' holds against anything except a hole in the kernel; 'supervisor' watches and kills, so a run can
+exceed the limit, as the note says; 'absent' is not held. The exit status is 125 if the policy cannot be held here.
 """
 _EXAMPLES = """\b
 Examples:
@@ -69,7 +69,7 @@ def plan(as_json: bool, backend: str | None, trust: str | None, **options: Any) 
 
 
 def _choice(seen: list[Candidate], trust: str | None, *, show: bool) -> tuple[Backend, str]:
-    """Return the backend to describe, and why it is taken; none is where the first one lacks something."""
+    """Return the backend to describe and the reason for it. The reason is empty if no backend holds the policy."""
     from stockade.api import select
 
     try:

@@ -1,4 +1,4 @@
-"""``stockade policy``: schema and profiles, the policy that options make, and what is wrong in a file."""
+"""``stockade policy``: print the schema, the profiles or the policy that options make, and check a file."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ Examples:
   stockade policy check policy.toml
   stockade policy schema > policy.schema.json
 """
-_SHOW = """Print the policy that all sources make, and who set each field, as TOML or as JSON.
+_SHOW = """Print the policy that all sources make, and the origin of each field, as TOML or as JSON.
 
-They are merged field by field, the later over the earlier: --profile, --policy, environment variables, the other
-options. At last come the ceilings, --ceiling and /etc/stockade/policy.toml: figures above them are lowered to them,
-paths outside of them are refused. The output is a policy file itself.
+Sources are merged field by field, and a later one wins: --profile, --policy, environment variables, the other options.
+Finally the ceilings apply, --ceiling and /etc/stockade/policy.toml: they lower figures above them and refuse paths
+outside of them. The output is itself a policy file.
 
-STOCKADE_PROFILE and STOCKADE_POLICY stand for the options of that name. A limit is STOCKADE_LIMIT_MEMORY, any other
-field STOCKADE_ and its name: STOCKADE_NETWORK, STOCKADE_FILESYSTEM_READ=/srv:/data, STOCKADE_ACCEPT_SWAP. A name that
-means nothing is refused.
+STOCKADE_PROFILE and STOCKADE_POLICY set the options of that name. A limit is STOCKADE_LIMIT_MEMORY, any other field
+STOCKADE_ and its name: STOCKADE_NETWORK, STOCKADE_FILESYSTEM_READ=/srv:/data, STOCKADE_ACCEPT_SWAP. An unknown name
+is refused.
 """
 _SHOW_EXAMPLES = """\b
 Examples:
@@ -52,11 +52,11 @@ Examples:
 
 @click.group(help="Show, check and describe policies.", epilog=_GROUP_EXAMPLES)
 def policy() -> None:
-    """Hold the commands about policies together."""
+    """Group the commands about policies."""
 
 
 @policy.command("schema", cls=Command, epilog=_SCHEMA_EXAMPLES, help="Print the JSON schema of a policy file.")
-@click.option("--json", "as_json", is_flag=True, help="On one line.")
+@click.option("--json", "as_json", is_flag=True, help="Print the schema on one line.")
 def schema(as_json: bool) -> int:
     """Print the schema."""
     from stockade.policy.model import Policy
@@ -84,7 +84,7 @@ def show(as_json: bool, **options: Any) -> int:
     "profiles",
     cls=Command,
     epilog=_PROFILES_EXAMPLES,
-    help="Show the profiles: their figures, and what to know of them.",
+    help="Show the profiles: their figures, notes and purposes.",
 )
 @json_option
 def profiles(as_json: bool) -> int:
@@ -107,12 +107,12 @@ def profiles(as_json: bool) -> int:
     "check",
     cls=Command,
     epilog=_CHECK_EXAMPLES,
-    help="Say everything that is wrong in a policy file, with line and column; the exit status is 2 if anything is.",
+    help="Print every mistake in a policy file, with line and column; the exit status is 2 if there are any.",
 )
 @click.argument("file")
 @json_option
 def check(as_json: bool, file: str) -> int:
-    """Print each mistake with its place, field, value and reason."""
+    """Print each mistake with its position, field, value and reason."""
     from stockade.cli.check import mistakes
 
     found = mistakes(file)

@@ -24,11 +24,11 @@ _BESIDE = {
     "writable": ("limits.disk", "filesystem.workspace", "filesystem.protected"),
     "isolation": ("isolation",),
 }
-"""Column to the fields whose notes stand beside its figures."""
+"""Maps each column to the fields whose notes it refers to."""
 
 
 def rows() -> Iterator[tuple[str, ...]]:
-    """Yield a row of figures for each profile; the limits that are not among them are the default profile's."""
+    """Yield a row of figures for each profile. The limits without a column are those of the default profile."""
     numbers = {note: number for number, note in enumerate(notes(), 1)}
     for name, profile in PROFILES.items():
         beside = {
@@ -40,13 +40,13 @@ def rows() -> Iterator[tuple[str, ...]]:
 
 
 def notes() -> list[tuple[str, str]]:
-    """Return what to know of the profiles, each once, as field and sentence."""
+    """Return the notes on all profiles, each once, as field and sentence."""
     return list(dict.fromkeys(note for profile in PROFILES.values() for note in profile.notes.items()))
 
 
 def _figures(name: str) -> tuple[str, ...]:
     data = merge.merge(merge.profile(name)).data()
-    # Not as the current folder stands: the table is the same wherever it is printed.
+    # With an empty workspace, so that the table does not depend on the current folder.
     policy = Policy.parse(data | {"filesystem": data["filesystem"] | {"workspace": "empty"}})
     return (
         name,
@@ -64,12 +64,12 @@ def _figures(name: str) -> tuple[str, ...]:
 
 
 def purposes() -> list[tuple[str, str]]:
-    """Return what each profile is for."""
+    """Return name and purpose of each profile."""
     return [(name, profile.about) for name, profile in PROFILES.items()]
 
 
 def plain() -> list[dict[str, Any]]:
-    """Return the profiles as JSON-compatible data: what each sets itself, and its notes."""
+    """Return the profiles as JSON-compatible data: the fields that each one sets, and its notes."""
     return [
         {"name": name, "about": profile.about, "fields": profile.fields, "notes": dict(profile.notes)}
         for name, profile in PROFILES.items()

@@ -1,4 +1,4 @@
-"""Where the verdict of ``stockade run`` goes: the exit status, a line on standard error, the JSON object."""
+"""Report the verdict of ``stockade run``: the exit status, lines on standard error, the JSON object."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SIGNALLED = 128
 
 
 class Receipt:
-    """Keeps the result object apart from the guest's output. An error goes to the same places as a result."""
+    """Writes the result object, separate from the guest's output. An error goes to the same places as a result."""
 
     def __init__(self, path: str | None, *, as_json: bool) -> None:
         self.as_json = as_json
@@ -33,17 +33,17 @@ class Receipt:
 
     @property
     def shows_output(self) -> bool:
-        """Whether the object that is written has the guest's output in it."""
+        """Whether the result object contains the guest's output."""
         return self.as_json or self._path is not None
 
     def __enter__(self) -> Receipt:
-        """Return itself; the file is opened once it is known what the guest may write."""
+        """Return the receipt. Its file is opened later, when the guest's writable paths are known."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close the file; an error that ends the command is its content."""
+        """Close the file. If an error ends the command, write that error to it."""
         if isinstance(error, StockadeError) and not self._misplaced:
             self._open()
             self._write(error.as_json())
@@ -51,9 +51,9 @@ class Receipt:
             self._file.close()
 
     def open(self, policy: Policy) -> None:
-        """Open the file before anything is started: whoever reads it must not meet the last run's verdict.
+        """Open the file before anything starts, so that a reader never finds the verdict of the last run.
 
-        It must not lie where the guest may write, or a guest could put a link there for the next run.
+        The file must not lie where the guest may write. Otherwise a guest could put a link there for the next run.
         """
         self._open(policy.filesystem.writable)
 
@@ -74,7 +74,7 @@ class Receipt:
         self._file = os.fdopen(fd, "w", encoding="ascii")
 
     def verdict(self, result: Result, out: PassedOn, job: Job) -> int:
-        """Report ``result`` and return the exit status it amounts to."""
+        """Report ``result`` and return its exit status."""
         data = result.as_json()
         self._write(data)
         if self.as_json:
@@ -95,7 +95,7 @@ class Receipt:
 
 
 def status(result: Result) -> int:
-    """Return the exit status that stands for ``result``."""
+    """Return the exit status for ``result``."""
     from stockade.policy.guarantees import Guarantee
     from stockade.runs.result import Outcome
 
@@ -112,21 +112,21 @@ def status(result: Result) -> int:
 
 
 def _lines(result: Result, job: Job, passed: Mapping[int, int]) -> Iterator[str]:
-    """Yield what is to be said on standard error: nothing that the guest's own exit status says as well."""
+    """Yield the lines for standard error, without anything that the guest's own exit status already shows."""
     from stockade.runs.result import Met, Outcome
 
     yield from map(str, result.denials)
     if result.denials_truncated:
-        yield "more system calls were refused than are counted here"
+        yield "further system calls were refused and not counted"
     written = (len(result.stdout_bytes) + result.stdout_omitted, len(result.stderr_bytes) + result.stderr_omitted)
     for name, omitted in (("output", written[0] - passed[1]), ("error", written[1] - passed[2])):
         if omitted and result.limit != "output":
-            yield f"{omitted} bytes of standard {name} were left out; --limit output=SIZE keeps more"
+            yield f"{omitted} bytes of standard {name} were omitted; --limit output=SIZE keeps more"
     if result.soft_memory is not None and result.soft_memory.state is Met.MET:
         yield f"memory passed its soft limit: {result.soft_memory.evidence}"
     if result.outcome is Outcome.CANCELLED:
         yield "interrupted"
     elif result.outcome not in (Outcome.COMPLETED, Outcome.FAILED):
         yield result.summary()
-    elif job.argv and result.error is not None:  # a command has no word in this: it was never started
+    elif job.argv and result.error is not None:  # the command was never started, so it printed nothing
         yield result.error.message.partition("] ")[2] or result.error.message

@@ -1,4 +1,4 @@
-"""How to get what a host lacks: the command or the setting, given the reason that the kernel gave. Pure functions."""
+"""How to get what a host lacks: the command or setting for each reason that the kernel gave. Pure functions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _V2_CONTROLLERS = {"cpuacct": "cpu", "swap": "memory"}
 
 
 def cgroup(controller: str, facts: HostFacts) -> str:
-    """Return what makes a controller usable, by what stands in its way."""
+    """Return a command or setting that makes a controller usable, by the reason why it is not."""
     reason = facts.cgroup_lost.get("memory" if controller == "swap" else controller, "")
     if controller == "swap" and "memory" in facts.cgroups:
         return "boot Linux with swapaccount=1"
@@ -25,7 +25,7 @@ def cgroup(controller: str, facts: HostFacts) -> str:
     place = _place(reason)
     if "v2" in reason:
         return "systemd-run --user --scope -p Delegate=yes stockade ..., or sudo stockade ..."
-    own = f"{place}/sandboxes-{facts.uid}"  # not our own prefix: trees of that are swept
+    own = f"{place}/sandboxes-{facts.uid}"  # not our own prefix, because trees with that are swept
     return f"sudo install -d -o {facts.uid} {own} && echo $$ | sudo tee {own}/cgroup.procs; or sudo stockade ..."
 
 

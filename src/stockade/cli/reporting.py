@@ -1,4 +1,4 @@
-"""What the command line says of itself: JSON on standard output, sentences on standard error, exit statuses."""
+"""What the command line reports: JSON on standard output, sentences on standard error, exit statuses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ACCEPT_LESS = (
 
 
 class Command(click.Command):
-    """A command whose errors end it in one sentence, or in one JSON object where ``--json`` was given."""
+    """A command that reports an error as one sentence, or as one JSON object if ``--json`` was given."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; return its exit status."""
@@ -45,7 +45,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 
 
 def report(error: StockadeError, *, as_json: bool) -> int:
-    """Say what is wrong and return the exit status for it."""
+    """Report an error and return its exit status."""
     if as_json:
         print_json(error.as_json())
     else:
@@ -55,7 +55,7 @@ def report(error: StockadeError, *, as_json: bool) -> int:
 
 
 def usage_error(error: click.ClickException, words: Sequence[str]) -> int:
-    """Say how the command line was misused, as text or as JSON, and return the exit status for it."""
+    """Report a misuse of the command line, as text or as JSON, and return the exit status."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     if _json_wanted(context, words):
         usage = context.get_usage() if context is not None else ""
@@ -67,23 +67,23 @@ def usage_error(error: click.ClickException, words: Sequence[str]) -> int:
 
 
 def print_json(data: Any, *, indent: int | None = None) -> None:
-    """Print ``data`` on standard output: plain ASCII, on one line unless ``indent`` is given."""
+    """Print ``data`` on standard output: plain ASCII, on one line unless ``indent`` is set."""
     click.echo(dumps(data, indent=indent))
 
 
 def say(message: str) -> None:
-    """Say one line on standard error. What would steer a terminal is written as an escape."""
+    """Print one line on standard error. Characters that control a terminal are escaped."""
     with _ignore_write_errors():
         click.echo("stockade: " + printable(message), err=True)
 
 
 def printable(text: str) -> str:
-    """Return ``text`` on one line, with everything that is no printable character escaped."""
+    """Return ``text`` on one line, with every character that is not printable escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def coloured() -> bool:
-    """Return whether colour is wanted: on a terminal, unless NO_COLOR says otherwise (https://no-color.org)."""
+    """Return whether to use colour: on a terminal, unless NO_COLOR forbids it (https://no-color.org)."""
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     return not plain and sys.stdout is not None and sys.stdout.isatty()
 
@@ -100,7 +100,7 @@ def _sentences(error: StockadeError) -> Iterable[str]:
 def _interrupted(*, as_json: bool) -> int:
     if not as_json:
         return INTERRUPTED
-    return _as_json({"error": "Interrupted", "message": "interrupted before there was a verdict"}, INTERRUPTED)
+    return _as_json({"error": "Interrupted", "message": "interrupted before the verdict"}, INTERRUPTED)
 
 
 def _as_json(data: Any, status: int) -> int:
@@ -116,7 +116,7 @@ def _guarded(print_it: Callable[[], int]) -> int:
 
 
 def _lost(error: OSError) -> int:
-    """Our own output could not be written: say so, unless nobody reads it any more."""
+    """Report that our own output could not be written, unless its reader is gone."""
     _silence(1)
     if isinstance(error, BrokenPipeError):
         return READER_GONE
@@ -126,7 +126,7 @@ def _lost(error: OSError) -> int:
 
 @contextmanager
 def _ignore_write_errors() -> Iterator[None]:
-    """Go on where nobody reads our standard error: the exit status says it as well."""
+    """Ignore that our standard error has no reader; the exit status reports the error too."""
     try:
         yield
     except OSError:
@@ -134,7 +134,7 @@ def _ignore_write_errors() -> Iterator[None]:
 
 
 def _silence(fd: int) -> None:
-    """Lead a stream to nowhere, or the last flush of the interpreter would fail once more."""
+    """Redirect a stream to /dev/null; otherwise the last flush of the interpreter would fail again."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, fd)
     os.close(nowhere)

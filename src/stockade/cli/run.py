@@ -1,4 +1,4 @@
-"""``stockade run``: the guest's output and exit status become ours; the result object is there on demand."""
+"""``stockade run``: pass on the guest's output and exit status, and write the result object on demand."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ _HELP = """Run a script, a line of code or a command in a sandbox.
   stockade run SCRIPT [ARGS]     a script; its suffix tells the language
   stockade run -c CODE [ARGS]    code, Python unless --language says otherwise
   stockade run - [ARGS]          code from standard input
-  stockade run -- COMMAND [ARGS] a command, looked for on the sandbox's own PATH
+  stockade run -- COMMAND [ARGS] a command from the sandbox's own PATH
 
-Options of stockade come before SCRIPT; what follows it is the script's own.
+Options of stockade come before SCRIPT; everything after it belongs to the script.
 
 The words of a COMMAND that name existing files or folders below the current folder are shown to it, read-only,
-at the same relative place in its workspace: 'stockade run -- sort big.txt' finds big.txt. That needs a relative
-word without '..', and no link that leads out of the current folder. Anything else is shown with --read.
+at the same relative path in its workspace: 'stockade run -- sort big.txt' finds big.txt. The word must be relative,
+without '..', and must not lead out of the current folder by a link. Use --read to show anything else.
 
-Standard input is handed to the code, unless it is a terminal. Its output comes out as it is written; past the
-limit on output a marker stands for what was left out, and the end follows.
+The code gets standard input, unless that is a terminal. Its output is passed on as it is written. Past the limit on
+output, a marker replaces the omitted part, and the end follows.
 
-With --interactive a terminal is handed over as well, line by line; Ctrl-D ends it. Ctrl-C then reaches the code, as
-SIGINT to its process group; a second one within a second ends the run, a third gives up at once. Without it the first
-Ctrl-C ends the run, and the second gives up.
+With --interactive the code also gets a terminal's input, line by line; Ctrl-D ends it. Ctrl-C then goes to the code,
+as SIGINT to its process group; a second one within a second ends the run, a third gives up at once. Without it the
+first Ctrl-C ends the run, and the second gives up.
 
-The exit status is the code's own, or: 124 its limit on wall_time, 137 another limit, 125 no sandbox could be set
+The exit status is that of the code, or: 124 its limit on wall_time, 137 another limit, 125 no sandbox could be set
 up, 126 not executable, 127 not found, 128+N ended by signal N, 130 interrupted, 2 bad usage. Code may exit with
-the same numbers, so what decides is the object that --json and --result-file give.
+the same numbers, so rely on the object that --json and --result-file write.
 """
 _EXAMPLES = """\b
 Examples:
@@ -68,10 +68,10 @@ Examples:
 
 
 class _Run(Command):
-    """Remembers whether ``--`` stood before the first word."""
+    """Records whether ``--`` came before the first word."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse, and look at what stands before the words that are left."""
+        """Parse the arguments, and check whether ``--`` precedes the remaining words."""
         given = list(args)
         rest = super().parse_args(ctx, args)
         at = len(given) - len(ctx.params["words"]) - 1
@@ -91,41 +91,41 @@ class _Run(Command):
 @click.option(
     "--language",
     metavar="NAME",
-    help="Language of the code: python, ruby, javascript, shell. Else the suffix tells. Compiled ones: stockade eval.",
+    help="Language of the code: python, ruby, javascript, shell; default: by suffix. Compiled ones: stockade eval.",
 )
 @click.option("--interpreter", metavar="PATH", help="Interpreter, or virtual environment, to run the code with.")
-@click.option("-i", "--interactive", is_flag=True, help="Hand over a terminal's input; Ctrl-C is the code's first.")
+@click.option("-i", "--interactive", is_flag=True, help="Pass a terminal's input on; Ctrl-C goes to the code first.")
 @click.option(
     "--packages",
     metavar="PATH",
-    help="Installed packages to import from: a virtual environment, a gem folder or node_modules, as the language has "
-    "them. Shown read-only.",
+    help="Installed packages to import from, shown read-only: a virtual environment, a gem folder or node_modules, "
+    "depending on the language.",
 )
 @policy_options
 @backend_option
 @trust_option
 @outcome_options
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON instead of the guest's output.")
-@click.option("--result-file", metavar="FILE", help="Write the result as JSON to FILE; the output passes through.")
+@click.option("--result-file", metavar="FILE", help="Write the result as JSON to FILE, and pass the output on.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[--] SCRIPT|COMMAND [ARGS]...")
 def run(as_json: bool, result_file: str | None, **options: Any) -> int:
-    """Run something and return the exit status."""
+    """Run the job and return the exit status."""
     _check(options)
     with Receipt(result_file, as_json=as_json) as receipt:
         return _run(options, receipt)
 
 
 def _check(options: Mapping[str, Any]) -> None:
-    """Refuse what says two things or nothing."""
+    """Raise ``click.UsageError`` if the options are contradictory or name nothing to run."""
     check_outcome(options)
     if options["code"] is None and not options["words"]:
         raise click.UsageError("nothing to run: give a script, -c CODE, or -- and a command")
     if options["is_command"]:
         for name in ("language", "interpreter", "packages"):
             if options[name] is not None:
-                raise click.UsageError(f"--{name} is for source code; after '--' stands a command")
+                raise click.UsageError(f"--{name} is for source code, but a command follows '--'")
     if options["interactive"] and options["code"] is None and options["words"][0] == "-":
-        raise click.UsageError("--interactive hands standard input to the code, and '-' reads the code from it")
+        raise click.UsageError("--interactive gives standard input to the code, but '-' reads the code from it")
 
 
 def _run(options: Mapping[str, Any], receipt: Receipt) -> int:
@@ -146,7 +146,7 @@ def _run(options: Mapping[str, Any], receipt: Receipt) -> int:
 
 
 def _stream(box: Runner, job: Job, interrupt: streams.Interrupt, *, keep_all: bool) -> Stream:
-    """Begin the run, on which Ctrl-C acts while we wait for it."""
+    """Start the run; Ctrl-C acts on it while this process waits for it."""
     from stockade.api.launcher import open_exchange
     from stockade.api.stream import KEPT, Stream
 
@@ -158,7 +158,7 @@ def _stream(box: Runner, job: Job, interrupt: streams.Interrupt, *, keep_all: bo
 
 
 def _follow(stream: Stream, out: streams.PassedOn | None) -> None:
-    """Hand the output on as it comes; end the run when nobody takes it, as a program that writes to a closed pipe."""
+    """Pass the output on as it arrives. End the run if our reader is gone, as a closed pipe ends a program."""
     from stockade.runs.events import Finished, Output
 
     for event in stream:
@@ -200,5 +200,5 @@ def _script(words: Sequence[str]) -> Path:
     path = Path(words[0])
     if path.exists() and not path.is_dir():
         return path
-    what = "is a folder" if path.is_dir() else "no such file"
+    what = "is a folder" if path.is_dir() else "there is no such file"
     raise JobError(f"{path}: {what}; to run a command, put '--' before it: stockade run -- {shlex.join(words)}")

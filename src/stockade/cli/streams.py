@@ -1,4 +1,4 @@
-"""Our own streams and signals: Ctrl-C as something to wait for, and the guest's output handed on as it comes."""
+"""Our own streams and signals: Ctrl-C as a readable descriptor, and the guest's output passed on as it arrives."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _FOR_GUEST, _FOR_US = 1, 2
 
 
 def start_warden() -> None:
-    """Start this process's warden: it looks at the host while we go on importing.
+    """Start the warden of this process, so that it probes the host while this process continues to import.
 
-    Until it has a session of its own it shares our terminal, so Ctrl-C is held back from it for that long.
+    Until the warden has its own session, it shares our terminal. Ctrl-C is blocked for that time.
     """
     from stockade.client import warden_process
 
@@ -40,10 +40,10 @@ def start_warden() -> None:
 
 
 class Interrupt:
-    """Ctrl-C as a descriptor that can be read: so the run ends in order, and its verdict still comes.
+    """Ctrl-C as a readable descriptor, so that the run ends in order and still gets its verdict.
 
-    A second one, and one that comes while we wait for a reader of our own output, raises ``KeyboardInterrupt``.
-    Where it is ``passed_on``, the guest gets it first, and ours begins with one that follows another within a second.
+    A second Ctrl-C raises ``KeyboardInterrupt``, and so does one during a blocking write of our own output. With
+    ``passed_on``, the guest gets the first Ctrl-C; one that follows another within a second ends the run.
     """
 
     def __init__(self, *, passed_on: bool = False) -> None:
@@ -55,7 +55,7 @@ class Interrupt:
         self.fd = self._write = -1
 
     def __enter__(self) -> Interrupt:
-        """Take over from the usual handler, unless the signal is ignored, as it is behind ``nohup``."""
+        """Replace the signal handler, unless the signal is ignored, as under ``nohup``."""
         self.fd, self._write = os.pipe()
         if self._before is not signal.SIG_IGN:
             signal.signal(signal.SIGINT, self._on_signal)
@@ -64,7 +64,7 @@ class Interrupt:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Give the signal back."""
+        """Restore the signal handler."""
         if self._before is not signal.SIG_IGN:
             signal.signal(signal.SIGINT, self._before)
         os.close(self.fd)
@@ -72,7 +72,7 @@ class Interrupt:
 
     @contextmanager
     def raising(self) -> Iterator[None]:
-        """Let the first Ctrl-C raise as well, for as long as something may block for ever."""
+        """Let the first Ctrl-C raise too, during a call that may block without end."""
         self._raising = True
         try:
             yield
@@ -80,7 +80,7 @@ class Interrupt:
             self._raising = False
 
     def act(self, run: Controls) -> None:
-        """Take what has come, and do to ``run`` what it is for."""
+        """Read the pending signals and apply each to ``run``."""
         for each in os.read(self.fd, 1 << 10):
             if each == _FOR_GUEST:
                 run.send_signal(signal.SIGINT)
@@ -101,20 +101,20 @@ class Interrupt:
 
 
 class PassedOn:
-    """The guest's output on its way to ours, byte for byte; where bytes are left out, the cut is between characters."""
+    """Passes the guest's output on, byte for byte. Where bytes are omitted, the cut is between characters."""
 
     def __init__(self, interrupt: Interrupt) -> None:
         self._interrupt = interrupt
         self._closed: set[int] = set()
         self._next = {1: 0, 2: 0}
-        self._begun = {1: b"", 2: b""}  # a character of which the rest has not come
+        self._begun = {1: b"", 2: b""}  # the begin of a character whose rest has not arrived
         self.passed = {1: 0, 2: 0}
-        """Bytes of each stream that came."""
+        """Bytes of each stream that arrived."""
         self.lost: OSError | None = None
-        """Why our standard output takes nothing more."""
+        """The error that closed our standard output, if any."""
 
     def take(self, event: Output) -> None:
-        """Hand on a piece, behind a marker for what was left out before it."""
+        """Write a piece of output, after a marker for the bytes that were omitted before it."""
         gap = event.at - self._next[event.stream]
         self._next[event.stream] = event.at + len(event.data)
         self.passed[event.stream] += len(event.data)
@@ -129,14 +129,14 @@ class PassedOn:
         self.write(event.stream, data[:end])
 
     def finish(self, result: Result) -> None:
-        """Hand on what the guest's last bytes were, unless they are the first half of a cut."""
+        """Write the last incomplete character of each stream, unless it is the first half of a cut."""
         for number, cut in ((1, result.stdout_truncated), (2, result.stderr_truncated)):
             if self._begun[number] and not cut:
                 self.write(number, self._begun[number])
             self._begun[number] = b""
 
     def write(self, fd: int, data: bytes) -> None:
-        """Write ``data`` to our own stream ``fd``, or drop it when nobody reads that any more."""
+        """Write ``data`` to our own stream ``fd``, or drop it if the reader is gone."""
         if fd in self._closed:
             return
         try:
@@ -155,14 +155,14 @@ def _write_all(fd: int, data: bytes) -> None:
     while view:
         try:
             view = view[os.write(fd, view) :]
-        except BlockingIOError:  # somebody has set our own end to be non-blocking
+        except BlockingIOError:  # another process made our end non-blocking
             select.select([], [fd], [])
 
 
 def own_input(*, interactive: bool = False) -> BinaryIO | None:
-    """Return our standard input for the guest to read, or nothing where it is a terminal and not ``interactive``."""
+    """Return our standard input for the guest, or ``None`` if it is a terminal and not ``interactive``."""
     if sys.stdin is None or (sys.stdin.isatty() and not interactive):
         return None
     if stat.S_ISDIR(os.fstat(0).st_mode):
-        raise JobError("standard input is a folder")
+        raise JobError("standard input is a folder, which a guest cannot read")
     return sys.stdin.buffer

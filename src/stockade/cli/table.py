@@ -26,11 +26,11 @@ def show(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table on standard output."""
     width = shutil.get_terminal_size().columns if sys.stdout is not None and sys.stdout.isatty() else None
     for line in lines([header, *rows], width, colour=coloured()):
-        click.echo(line, color=True)  # what is coloured was decided above
+        click.echo(line, color=True)  # coloured() has already decided about colour
 
 
 def lines(rows: Sequence[Sequence[str]], width: int | None, *, colour: bool = False) -> list[str]:
-    """Return the lines of a table no wider than ``width``, as far as that leaves its columns readable."""
+    """Return the lines of a table, no wider than ``width`` if its columns stay readable."""
     widths = _fit([max(map(len, column)) for column in zip(*rows, strict=True)], width)
     made = []
     for row in rows:
@@ -42,7 +42,7 @@ def lines(rows: Sequence[Sequence[str]], width: int | None, *, colour: bool = Fa
 
 
 def _fit(natural: list[int], width: int | None) -> list[int]:
-    """Return the width of each column: short ones as they are, long ones share what is left."""
+    """Return the width of each column: short ones keep theirs, long ones share the rest."""
     if width is None:
         return natural
     left = width - len(_GAP) * (len(natural) - 1) - sum(size for size in natural if size <= _RIGID)

@@ -1,4 +1,4 @@
-"""A policy as TOML that a person can read and edit: every field, with what it means."""
+"""A policy as TOML that a person can read and edit: every field, with its meaning."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 
 
 def policy_as_toml(found: Resolved) -> str:
-    """Return the policy as TOML, with who set each field before what it means; reading it gives an equal policy."""
+    """Return the policy as TOML, with origin and meaning of each field; reading it back gives an equal policy."""
     plain, tables = [], []
     for name, field in Policy.model_fields.items():
         value = getattr(found.policy, name)
@@ -36,7 +36,7 @@ def policy_as_toml(found: Resolved) -> str:
 
 
 def _defaults(policy: Policy) -> Iterator[tuple[str, str]]:
-    """Yield what every policy accepts that says nothing else; 'accept' is the last table."""
+    """Yield what every policy accepts by default. 'accept' is the last table, so they can follow it."""
     return ((key, value) for key, value in DEFAULT_ACCEPT.items() if key not in policy.accept)
 
 
@@ -53,7 +53,9 @@ def _table(name: str, part: BaseModel, origins: Mapping[str, str]) -> Iterator[s
 
 
 def _line(key: str, value: Any, origin: str, description: str | None) -> list[str]:
-    text = f"# {key} =" if value is None else f"{key} = {_value(value)}"  # TOML has no null: unset is left out
+    text = (
+        f"# {key} =" if value is None else f"{key} = {_value(value)}"
+    )  # TOML has no null, so an unset field is a comment
     return [f"{text}  # ({printable(origin)}) {description}"]
 
 
@@ -65,7 +67,7 @@ def _pairs(name: str, mapping: Mapping[Any, Any], origins: Mapping[str, str]) ->
 
 
 def _readable(part: BaseModel, key: str, value: Any) -> Any:
-    """Write sizes with a unit where that loses nothing."""
+    """Write a size with a unit if that keeps its exact value."""
     if not isinstance(part, Limits) or isinstance(value, str) or key not in (*SIZES, "soft_memory"):
         return value
     text = format_size(value).replace(" ", "")

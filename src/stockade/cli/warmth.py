@@ -1,4 +1,4 @@
-"""Whether an interpreter can be kept warm here, and what that holds: found by trying."""
+"""Find out whether an interpreter can be kept warm here, and what it costs, by trying."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from stockade.core.units import format_size
 
 @dataclass(frozen=True)
 class Warmth:
-    """What one warm interpreter under the default policy holds when a first run is over."""
+    """What a warm interpreter under the default policy holds after its first run."""
 
     usable: bool
     reason: str = ""
-    """Why there is none."""
+    """Why no warm interpreter is possible."""
     processes: int = 0
     memory: int | None = None
-    """Bytes, by proportional share; ``None`` where the kernel does not tell this user."""
+    """Bytes, by proportional share; ``None`` if this user may not read them."""
 
     def show(self) -> None:
-        """Print it as a sentence."""
+        """Print the result as a sentence."""
         if not self.usable:
-            click.echo(f"\nWarm interpreters: none can be had here: {self.reason}")
+            click.echo(f"\nWarm interpreters: not possible here: {self.reason}")
             return
-        held = "memory that only root is told" if self.memory is None else f"{format_size(self.memory)} of memory"
+        held = "memory that only root may read" if self.memory is None else f"{format_size(self.memory)} of memory"
         click.echo(
-            f"\nWarm interpreters: one for Python, with the copies that wait for the next runs, holds {held} in "
-            f"{self.processes} processes; it is given back after a minute without a run."
+            f"\nWarm interpreters: one for Python, with its idle workers, holds {held} in "
+            f"{self.processes} processes; they end after a minute without a run."
         )
 
 
 def found() -> Warmth:
-    """Run one program from a warm interpreter, and look at what is there then."""
+    """Run one program from a warm interpreter, and count what it then holds."""
     from stockade.api import sandbox
     from stockade.client import warden_process
     from stockade.linux import descendants

@@ -1,1 +1,1 @@
-"""What runs cost on this machine: ``speed`` beside each other, ``steps`` one of them step by step, ``chart`` drawn."""
+"""Measure runs on this machine: ``speed`` compares ways to run, ``steps`` traces one, ``chart`` draws the trace."""

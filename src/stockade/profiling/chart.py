@@ -1,4 +1,4 @@
-"""A trace as a picture: a lane for each process, a bar for what it does, a pale one while it is woken. No I/O."""
+"""Draw a trace: a lane for each process, a bar for each step, a pale bar while a process wakes up. No I/O."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _Drawing:
         self.height = self._axis + 44 + _ROW * (len(trace.steps) + 1) + 10
 
     def elements(self, title: str) -> Iterator[str]:
-        """Yield what there is to draw, from the back to the front."""
+        """Yield the elements of the picture, from back to front."""
         yield f'<rect width="{_WIDTH}" height="{self.height}" fill="white"/>'
         yield _text(12, 22, title, size=15)
         whole = f"{self._trace.whole:,.0f} µs from call to return; medians of {self._trace.runs} runs"
@@ -98,7 +98,7 @@ class _Drawing:
             yield _text(48, y, step.process, colour=_COLOURS[step.process])
             yield _text(150, y, f"{step.took:,.0f}", anchor="end")
             yield _text(210, y, f"{step.p90:,.0f}", colour="#555", anchor="end")
-            yield _text(226, y, step.what + (", behind the answer" if step.behind else ""))
+            yield _text(226, y, step.what + (", after the answer" if step.behind else ""))
 
 
 def _text(x: float, y: float, text: str, *, colour: str = "#222", anchor: str = "start", size: int = 12) -> str:
@@ -108,7 +108,7 @@ def _text(x: float, y: float, text: str, *, colour: str = "#222", anchor: str = 
 
 
 def _round(value: float) -> float:
-    """Return the next of 1, 2, 5, 10, 20, 50, ... that is no smaller."""
+    """Return the smallest of 1, 2, 5, 10, 20, 50, ... that is not smaller than ``value``."""
     steps: Sequence[float] = (1, 2, 5)
     power = 1.0
     while True:

@@ -1,4 +1,4 @@
-"""What a run costs, in every way that this machine has, beside a bare interpreter: in turn, in one go."""
+"""Measure the cost of a run in every way that this machine offers, compared with a bare interpreter."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from stockade.policy.model import Policy
 
 BARE = "bare interpreter"
 _FIRST = 3
-"""Calls that do not count, of each."""
+"""Calls of each case that do not count."""
 _PAUSE = 0.01
-"""Seconds before each: or one would pay for what another leaves to be done afterwards."""
+"""Seconds before each call, so that no call pays for the clean-up after another."""
 _ACCEPT = {"process_view": "absent", "disk": "absent", "no_survivors": "supervisor", "memory": "supervisor"}
 Call = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Case:
-    """One way to run a program: milliseconds, or why it cannot be had."""
+    """A way to run a program: its milliseconds, or why it is not possible here."""
 
     name: str
     median: float = 0.0
@@ -36,12 +36,12 @@ class Case:
     missing: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as JSON-compatible data."""
+        """Return the case as JSON-compatible data."""
         return {"name": self.name, "missing": self.missing} if self.missing else asdict(self)
 
 
 def measure(runs: int, interpreter: str | None = None) -> Iterator[int | list[Case]]:
-    """Yield how many rounds are done, and all cases at the end: a different small program each time."""
+    """Yield the number of finished rounds, and finally all cases. Each call runs a different small program."""
     calls, missing = _ready(_calls(interpreter))
     times: dict[str, list[float]] = {name: [] for name in calls}
     for done in range(runs):
@@ -63,7 +63,7 @@ def _case(name: str, times: Sequence[float]) -> Case:
 
 
 def _ready(calls: dict[str, Call | str]) -> tuple[dict[str, Call], list[Case]]:
-    """Try each; return those that work, and of the others why they do not."""
+    """Try each call; return the calls that work, and a case with the reason for each other one."""
     working: dict[str, Call] = {}
     missing: list[Case] = []
     for name, call in calls.items():
@@ -79,7 +79,7 @@ def _ready(calls: dict[str, Call | str]) -> tuple[dict[str, Call], list[Case]]:
 
 
 def _calls(interpreter: str | None) -> dict[str, Call | str]:
-    """Return a call for each case, or why there is none."""
+    """Return a call for each case, or the reason why there is none."""
     facts = warden_process.host_facts()
     found: dict[str, Call | str] = {BARE: _bare(interpreter)}
     for name in (*registry.BUILT_IN, *registry.others()):

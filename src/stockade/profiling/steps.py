@@ -1,4 +1,4 @@
-"""Where the time of one run goes: the same small program run many times with its steps noted, and what lies between."""
+"""Where the time of a run goes: run the same small program many times with a trace, and compare the steps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stockade.core import trace as _trace
 from stockade.core.errors import JobError
 
 _FIRST = 5
-"""Runs that do not count: the first ones find nothing ready."""
+"""Runs that do not count, because the first ones find nothing ready."""
 _AFTER = {
     _trace.STARTED: (_trace.APPLIED,),
     _trace.RELEASED: (_trace.ANSWERED,),
@@ -22,61 +22,61 @@ _AFTER = {
     _trace.EMPTY: (_trace.REAPED,),
     _trace.SET_UP: (_trace.EMPTY,),
 }
-"""What a step waits for where that is not the one before it: the first of these that there is."""
+"""The steps that a step waits for, if not for the one before it; the first of them that is in the trace counts."""
 _ENDING = (_trace.REAPED, _trace.EMPTY)
-"""Steps that a caller waits for unless the guest is alone and has announced its end."""
+"""Steps that a caller waits for, unless the guest is alone and has written its completion marker."""
 _MOST = 0.8
 _LAST = 0.3
-"""Seconds after which all that lies behind an answer is done."""
+"""Seconds after which all work that follows an answer is done."""
 Times = Mapping[str, int]
 
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a run, in microseconds."""
+    """A step of a run, in microseconds."""
 
     name: str
     process: str
     what: str
     since: str
-    """The step that it comes after."""
+    """The step before it."""
     at: float
-    """Median, since the public function was called."""
+    """Time since the public function was called; the median."""
     took: float
-    """Median, since that step."""
+    """Time since the step before it; the median."""
     p90: float
     behind: bool
-    """Whether the caller waits for it no more."""
+    """Whether the step follows the answer, so that the caller does not wait for it."""
 
 
 @dataclass(frozen=True)
 class Trace:
-    """What many runs of one kind have in common."""
+    """The common steps of many runs of one kind."""
 
     runs: int
     whole: float
-    """Microseconds from call to return: the median."""
+    """Microseconds from call to return; the median."""
     steps: tuple[Step, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as JSON-compatible data."""
+        """Return the trace as JSON-compatible data."""
         return asdict(self)
 
 
 def trace(runs: int, *, pause: float = 0.01, warm: bool = True, **options: Any) -> Iterator[Trace | int]:
-    """Run a small program ``runs`` times, ``pause`` seconds apart; yield how many are done, and the trace at the end.
+    """Run a small program ``runs`` times, ``pause`` seconds apart; yield the number of runs, and finally the trace.
 
-    ``options`` are for ``Runner``. Raises ``JobError`` where a run does not end well.
+    ``options`` are for ``Runner``. Raises ``JobError`` if a run does not complete.
     """
     box = Runner(warm=warm, **options)
     _trace.take()
-    for number in range(1, _FIRST + runs + 2):  # what comes behind the last answer is told with the next one
+    for number in range(1, _FIRST + runs + 2):  # steps after an answer are reported with the next run
         box._launcher.trace = number
         _trace.note(number, _trace.CALLED)
         result = box.run(f"print({number})")
         _trace.note(number, _trace.RETURNED)
         if not result.ok:
-            raise JobError(f"a run that was to be traced did not end well: {result.summary()}")
+            raise JobError(f"a traced run did not complete: {result.summary()}")
         time.sleep(pause if number < _FIRST + runs else max(pause, _LAST))
         yield min(max(0, number - _FIRST), runs)
     found = [times for number, times in _by_run(_trace.take()) if _FIRST < number <= _FIRST + runs]
@@ -84,7 +84,7 @@ def trace(runs: int, *, pause: float = 0.01, warm: bool = True, **options: Any) 
 
 
 def _by_run(notes: Sequence[_trace.Note]) -> Iterator[tuple[int, Times]]:
-    """Yield number and times of each run. What was noted twice counts from the first time: words sent in pieces."""
+    """Yield number and times of each run. Of a step noted twice, the first time counts: a message sent in pieces."""
     runs: dict[int, dict[str, int]] = defaultdict(dict)
     for number, step, at in notes:
         runs[number].setdefault(step, at)
@@ -92,7 +92,7 @@ def _by_run(notes: Sequence[_trace.Note]) -> Iterator[tuple[int, Times]]:
 
 
 def together(runs: Sequence[Times]) -> Trace:
-    """Return what ``runs``, of one kind, have in common: the steps of most. A run that went another way is left out."""
+    """Return the trace of ``runs`` of one kind: the steps that most have. A run without all of these is left out."""
     names = [name for name in _trace.STEPS if sum(name in times for times in runs) >= _MOST * len(runs)]
     runs = [times for times in runs if all(name in times for name in names)]
     at = {name: statistics.median(times[name] - times[_trace.CALLED] for times in runs) for name in names}
@@ -111,7 +111,7 @@ def together(runs: Sequence[Times]) -> Trace:
 
 
 def _before(name: str, waited_for: Sequence[str]) -> str:
-    """Return the step that is waited for before this one."""
+    """Return the step that the caller waits for before this one."""
     return waited_for[waited_for.index(name) - 1]
 
 

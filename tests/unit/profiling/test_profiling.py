@@ -69,7 +69,7 @@ def test_the_picture_is_whole_and_within_its_frame(slow):
     texts = [element.text or "" for element in root.iter(f"{space}text")]
     assert texts[0] == "<One> & other"
     assert {"caller", "warden", "guest", "worker"} <= set(texts)
-    assert sum("behind the answer" in text for text in texts) == 4
+    assert sum("after the answer" in text for text in texts) == 4
     bars = [element for element in root.iter(f"{space}rect") if len(element)]
     assert len(bars) == len(found.steps)
     assert all(float(bar.get("x")) + float(bar.get("width")) <= float(root.get("width")) for bar in bars)
