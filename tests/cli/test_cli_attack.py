@@ -1,4 +1,4 @@
-"""``stockade attack``: what it prints, how it exits, and that nothing of it stays."""
+"""``stockade attack``: its output and exit status, and that it leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def attack(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*COMMAND, *words], capture_output=True, text=True, timeout=110, **options)
 
 
-def test_what_held_is_a_table_and_the_status_is_0() -> None:
+def test_attack_all_refused_prints_table_and_exits_0() -> None:
     done = attack("--backend", "native", *QUICK)
     assert done.returncode == 0, done.stdout + done.stderr
     rows = [line.split() for line in done.stdout.splitlines()]
@@ -31,20 +31,20 @@ def test_what_held_is_a_table_and_the_status_is_0() -> None:
     assert done.stdout.strip().endswith("2 trials: 2 refused that succeed unconfined.")
 
 
-def test_each_backend_has_a_column() -> None:
+def test_attack_two_backends_have_a_column_each() -> None:
     done = attack("--backend", "native", "--backend", "landlock", *QUICK)
     assert done.returncode == 0, done.stdout + done.stderr
     assert ["guarantee", "native", "landlock"] in [line.split() for line in done.stdout.splitlines()]
 
 
-def test_without_controls_it_says_what_that_is_worth() -> None:
+def test_attack_without_controls_marks_unproved() -> None:
     done = attack("--no-controls", *QUICK)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1/1 (1 unproved)" in done.stdout
     assert "No control was run" in done.stdout
 
 
-def test_json_and_junit(tmp_path: Path) -> None:
+def test_attack_writes_json_and_junit(tmp_path: Path) -> None:
     file = tmp_path / "trials.xml"
     done = attack("--json", "--junit", str(file), *QUICK)
     told = json.loads(done.stdout)
@@ -57,15 +57,15 @@ def test_json_and_junit(tmp_path: Path) -> None:
     assert suite.attrib["tests"] == "2" and suite.attrib["failures"] == "0"
 
 
-def test_nothing_that_ran_is_no_success() -> None:
+def test_attack_none_ran_exits_1() -> None:
     other = "privileges/setuid_root" if os.geteuid() == 0 else "privileges/bpf"
     done = attack("--only", other)
     assert done.returncode == 1
     assert f"Not run: {other}\n    not started by" in done.stdout
 
 
-def test_what_the_policy_opens_is_admitted_and_named(tmp_path: Path) -> None:
-    """The host's network is in reach because the policy says so; the receipt says it too."""
+def test_attack_on_opened_network_is_admitted(tmp_path: Path) -> None:
+    """The policy opens the host's network, and the receipt says so."""
     file = tmp_path / "policy.toml"
     file.write_text('network = "host"\n')
     done = attack("--backend", "native", "--policy", str(file), *QUICK)
@@ -73,7 +73,7 @@ def test_what_the_policy_opens_is_admitted_and_named(tmp_path: Path) -> None:
     assert "Not held, as the receipt says (stockade plan): native network/udp" in done.stdout
 
 
-def test_list_and_show() -> None:
+def test_attack_list_and_show_describe_attacks() -> None:
     assert "network/udp" in attack("--list", "--only", "network").stdout
     shown = attack("--show", "filesystem_read/leaked_folder").stdout
     assert "CVE-2024-21626" in shown and "from kit import" in shown
@@ -89,20 +89,20 @@ def test_list_and_show() -> None:
         (["--jobs", "0"], "0 is not in the range"),
     ],
 )
-def test_bad_usage(words: list[str], complaint: str) -> None:
+def test_attack_bad_usage_exits_2(words: list[str], complaint: str) -> None:
     done = attack(*words)
     assert done.returncode == 2
     assert complaint in done.stderr
 
 
-def test_no_such_backend() -> None:
+def test_attack_unknown_backend_exits_125() -> None:
     done = attack("--backend", "nonsense")
     assert done.returncode == 125
     assert "there is no backend 'nonsense'" in done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_interrupted_it_leaves_nothing(number: signal.Signals, tmp_path: Path) -> None:
+def test_attack_interrupted_leaves_nothing(number: signal.Signals, tmp_path: Path) -> None:
     tmp_path.chmod(0o1777)
     process = subprocess.Popen(
         [*COMMAND, "--only", "wall_time/thread_outlives_main", "--only", "memory", "--only", "no_survivors"],
@@ -119,7 +119,7 @@ def test_interrupted_it_leaves_nothing(number: signal.Signals, tmp_path: Path) -
     assert host.eventually(lambda: not [pid for pid in below if host.state(pid) not in {"", "Z", "X"}], 5)
 
 
-def test_a_campaign_leaves_no_folder_behind(tmp_path: Path) -> None:
+def test_attack_leaves_no_folder_behind(tmp_path: Path) -> None:
     tmp_path.chmod(0o1777)
     attack(*QUICK, env={**os.environ, "TMPDIR": str(tmp_path)})
     assert list(tmp_path.iterdir()) == []

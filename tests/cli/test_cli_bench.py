@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 
-def test_every_way_to_run_has_a_figure_or_a_reason(stockade):
+def test_bench_each_case_has_figure_or_reason(stockade):
     done = stockade("bench", "--runs", "2", "--interpreter", "/usr/bin/python3", "--json")
     assert done.returncode == 0, done.stderr
     data = json.loads(done.stdout)
@@ -19,14 +19,14 @@ def test_every_way_to_run_has_a_figure_or_a_reason(stockade):
     assert "Linux" in data["machine"] and data["date"]
 
 
-def test_as_a_table(stockade):
+def test_bench_prints_a_table(stockade):
     done = stockade("bench", "--runs", "1", "--interpreter", "/usr/bin/python3")
     assert done.returncode == 0, done.stderr
     assert b"bare interpreter" in done.stdout and b"1.00" in done.stdout
 
 
 @pytest.mark.needs("namespaces")
-def test_a_trace_in_text_and_as_a_picture(stockade, folder):
+def test_trace_prints_text_and_draws_picture(stockade, folder):
     done = stockade("bench", "--trace", "--runs", "3", "--svg", "trace.svg")
     assert done.returncode == 0, done.stderr
     assert b"the launch is encoded and sent to the warden" in done.stdout
@@ -37,7 +37,7 @@ def test_a_trace_in_text_and_as_a_picture(stockade, folder):
 
 @pytest.mark.needs("namespaces")
 @pytest.mark.parametrize("options", [[], ["--cold"], ["--preload", "json", "--pause", "0"]])
-def test_a_trace_as_data(stockade, options):
+def test_trace_prints_json(stockade, options):
     done = stockade("bench", "--trace", "--runs", "3", "--json", *options)
     assert done.returncode == 0, done.stderr
     data = json.loads(done.stdout)
@@ -57,13 +57,13 @@ def test_a_trace_as_data(stockade, options):
         (["--runs", "0"], b"--runs"),
     ],
 )
-def test_what_makes_no_sense_is_refused(stockade, options, words):
+def test_bench_contradictory_options_are_refused(stockade, options, words):
     done = stockade("bench", *options)
     assert (done.returncode, done.stdout) == (2, b"")
     assert words in done.stderr
 
 
-def test_a_module_that_cannot_be_preloaded_is_named(stockade):
+def test_trace_unknown_preload_module_is_named(stockade):
     done = stockade("bench", "--trace", "--runs", "1", "--preload", "no_such_module")
     assert done.returncode != 0
     assert b"no_such_module" in done.stderr

@@ -1,11 +1,11 @@
-"""``stockade estimate``: from what is known, and from one run; and the filter on commands."""
+"""``stockade estimate``: limits from common figures and from one run; and the filter on commands."""
 
 import json
 
 import pytest
 
 
-def test_a_known_tool(stockade):
+def test_estimate_known_tool_suggests_limits(stockade):
     done = stockade("estimate", "--json", "--", "cargo", "build")
     data = json.loads(done.stdout)
     assert (done.returncode, data["limits"]["memory"], data["command"]) == (0, "2048MiB", ["cargo", "build"])
@@ -14,13 +14,13 @@ def test_a_known_tool(stockade):
     assert "usually needs" in text
 
 
-def test_an_unknown_tool_says_what_to_do(stockade):
+def test_estimate_unknown_tool_names_measure(stockade):
     done = stockade("estimate", "--", "frobnicate")
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"there are no figures for 'frobnicate'; --measure runs it once" in done.stderr
 
 
-def test_measured(stockade):
+def test_estimate_measured_limits_are_sufficient(stockade):
     code = "x = bytearray(100 << 20); x[::4096] = b'x' * len(x[::4096])"
     done = stockade("estimate", "--measure", "--json", "--", "/usr/bin/python3", "-c", code)
     data = json.loads(done.stdout)
@@ -28,19 +28,19 @@ def test_measured(stockade):
     assert 150 <= int(data["limits"]["memory"].removesuffix("MiB")) <= 320
     assert data["limits"]["wall_time"].endswith("s")
     assert "completed" in data["source"]
-    # What it suggests is enough for the same again.
+    # The same command runs under the suggested limits.
     limits = [word for name, value in data["limits"].items() for word in ("--limit", f"{name}={value}")]
     assert stockade("run", *limits, "--", "/usr/bin/python3", "-c", code).returncode == 0
 
 
 @pytest.mark.parametrize("words", [["false"], ["no-such-program"]])
-def test_a_run_that_fails_tells_nothing(stockade, words):
+def test_estimate_failed_run_suggests_nothing(stockade, words):
     done = stockade("estimate", "--measure", "--", *words)
     assert done.returncode == 2
     assert b"suggests no limits" in done.stderr
 
 
-def test_commands_are_filtered_before_anything_starts(stockade, tmp_path):
+def test_estimate_refused_command_is_not_started(stockade, tmp_path):
     (tmp_path / "p.toml").write_text('[commands]\nallow = ["echo *", "ls"]\nrefuse = ["echo secret"]\n')
     policy = ("run", "--policy", str(tmp_path / "p.toml"), "--")
     assert stockade(*policy, "echo", "hi").stdout == b"hi\n"

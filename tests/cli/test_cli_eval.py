@@ -1,4 +1,4 @@
-"""``stockade eval``: what goes in, what comes out, and every way to end it in the middle."""
+"""``stockade eval``: its input and output, and every way to end it in the middle."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def verdicts(folder: Path, name="v.jsonl"):
     return [json.loads(line) for line in (folder / name).read_text().splitlines()]
 
 
-def test_verdicts_of_every_kind(stockade, folder):
+def test_eval_gives_verdicts_of_every_kind(stockade, folder):
     write(folder, [
         {"id": "right", "problem": "a", "source": "print(int(input()) + 1)", "stdin": "1", "expected": "2"},
         {"id": "wrong", "problem": "a", "source": "print(3)", "expected": "2"},
@@ -66,7 +66,7 @@ def test_verdicts_of_every_kind(stockade, folder):
     assert summary["pass_at"] == {"1": 0.25}
 
 
-def test_bad_lines_are_told_and_the_rest_is_judged(stockade, folder):
+def test_eval_bad_lines_are_reported_rest_is_judged(stockade, folder):
     path = write(folder, [*shells(3), {"id": "p1", "source": ""}, {"id": "x", "sorce": ""}])
     with path.open("a") as file:
         file.write(
@@ -84,14 +84,14 @@ def test_bad_lines_are_told_and_the_rest_is_judged(stockade, folder):
     assert Counter(verdict["verdict"] for verdict in verdicts(folder)) == {"passed": 3}
 
 
-def test_without_a_file_verdicts_go_to_standard_output_in_order(stockade, folder):
+def test_eval_without_file_prints_verdicts_in_order(stockade, folder):
     write(folder, shells(6))
     done = stockade("eval", "p.jsonl", "--ordered", "--jobs", "4")
     assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [f"p{n}" for n in range(6)]
     assert b"passed   6         100.0%" in done.stderr
 
 
-def test_a_folder_of_problems(stockade, folder):
+def test_eval_folder_judges_its_solutions(stockade, folder):
     place = folder / "problems" / "sum"
     (place / "solutions").mkdir(parents=True)
     (place / "1.in").write_text("1 2\n")
@@ -104,7 +104,7 @@ def test_a_folder_of_problems(stockade, folder):
     assert found == {"sum/good.py": "passed", "sum/bad.sh": "wrong_output"}
 
 
-def test_again_with_nothing_left_to_do(stockade, folder):
+def test_eval_again_when_done_changes_nothing(stockade, folder):
     write(folder, shells(3))
     stockade("eval", "p.jsonl", "-o", "v.jsonl")
     before = (folder / "v.jsonl").read_bytes()
@@ -114,7 +114,7 @@ def test_again_with_nothing_left_to_do(stockade, folder):
 
 
 @pytest.mark.parametrize("change", ["input", "limits", "tests", "file"])
-def test_another_batch_is_not_mixed_in(stockade, folder, change):
+def test_eval_other_batch_is_refused(stockade, folder, change):
     write(folder, shells(3))
     stockade("eval", "p.jsonl", "-o", "v.jsonl")
     before = (folder / "v.jsonl").read_bytes()
@@ -131,7 +131,7 @@ def test_another_batch_is_not_mixed_in(stockade, folder, change):
 
 
 @pytest.mark.timing
-def test_ctrl_c_leaves_whole_lines_and_says_how_to_go_on(start, stockade, folder):
+def test_eval_ctrl_c_leaves_resumable_file(start, stockade, folder):
     write(folder, [*shells(40), {"id": "long", "source": "import time; time.sleep(5)"}, *shells(0)])
     words = ("eval", "p.jsonl", "-o", "v.jsonl", "--jobs", "2", *SMALL)
     process = start(*words)
@@ -148,7 +148,7 @@ def test_ctrl_c_leaves_whole_lines_and_says_how_to_go_on(start, stockade, folder
     assert sorted(verdict["number"] for verdict in verdicts(folder)) == list(range(1, 42))
 
 
-def test_ctrl_c_again_and_again_is_one(start, folder):
+def test_eval_repeated_ctrl_c_acts_once(start, folder):
     write(folder, shells(60))
     for _ in range(4):
         process = start("eval", "p.jsonl", "-o", "v.jsonl", "--overwrite", "--jobs", "2", *SMALL)
@@ -162,7 +162,7 @@ def test_ctrl_c_again_and_again_is_one(start, folder):
         (folder / "v.jsonl").unlink()
 
 
-def test_killed_again_and_again_no_verdict_is_lost_or_twice(start, stockade, folder):
+def test_eval_killed_often_keeps_each_verdict_once(start, stockade, folder):
     count, random_ = 300, random.Random(5)
     write(folder, shells(count))
     words = ("eval", "p.jsonl", "-o", "v.jsonl", "--quiet", *SMALL)
@@ -176,35 +176,34 @@ def test_killed_again_and_again_no_verdict_is_lost_or_twice(start, stockade, fol
         process.send_signal(signal.SIGKILL)
         process.wait()
         now = (folder / "v.jsonl").read_bytes().split(b"\n")[:-1]
-        assert now[: len(kept)] == kept  # what was there stays as it was
+        assert now[: len(kept)] == kept  # earlier verdicts stay unchanged
         kept = now
-    assert len(kept) < count  # or it has shown nothing
+    assert len(kept) < count  # otherwise no kill hit a running batch
     assert stockade(*words).returncode == 0
     assert Counter(verdict["id"] for verdict in verdicts(folder)) == Counter(f"p{n}" for n in range(count))
     assert all(verdict["verdict"] == "passed" for verdict in verdicts(folder))
-    assert len(running) >= 6  # a warden each time, and what it ran
+    assert len(running) >= 6  # each start had a warden and its runs
     assert host.eventually(lambda: not [pid for pid in running if host.state(pid) not in {"", "Z", "X"}], 5)
 
 
-def test_a_full_disk_ends_it_in_order(start, stockade, folder):
-    """The bound on the size of a file stands in for it: a write is cut short, and the next one fails."""
-    import resource
-
+def test_eval_full_disk_ends_in_order(start, stockade, folder):
+    """A bound on the size of files replaces a full disk: a write is cut short, and the next one fails."""
     write(folder, shells(30))
     words = ("eval", "p.jsonl", "-o", "v.jsonl", "--quiet", *SMALL)
-    process = start(*words, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000)))
+    process = start(*words, file_size=4000)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 125
     first = len(verdicts(folder))
     assert 0 < first < 30
     assert (
-        f"stockade: v.jsonl: File too large\nstockade: {first} of 30 verdicts are in v.jsonl; to resume:" in err.decode()
+        f"stockade: v.jsonl: File too large\nstockade: {first} of 30 verdicts are in v.jsonl; to resume:"
+        in err.decode()
     )
     assert stockade(*words).returncode == 0
     assert sorted(verdict["number"] for verdict in verdicts(folder)) == list(range(1, 31))
 
 
-def test_two_at_once_are_refused(start, stockade, folder):
+def test_eval_second_writer_is_refused(start, stockade, folder):
     write(folder, [{"id": "long", "source": "import time; time.sleep(3)"}])
     process = start("eval", "p.jsonl", "-o", "v.jsonl")
     host.eventually((folder / "v.jsonl").exists, 10)
@@ -215,7 +214,7 @@ def test_two_at_once_are_refused(start, stockade, folder):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "complaint"),
     [
         ((), "Missing argument"),
         (("nowhere.jsonl",), "nowhere.jsonl: No such file or directory"),
@@ -235,14 +234,14 @@ def test_two_at_once_are_refused(start, stockade, folder):
         (("p.jsonl", "--limit", "memory=1KiB"), "limits.memory"),
     ],
 )
-def test_wrong_words_are_told_before_anything_is_run(stockade, folder, words, told):
+def test_eval_bad_usage_runs_nothing(stockade, folder, words, complaint):
     write(folder, shells(1))
     done = stockade("eval", *words)
-    assert done.returncode == 2 and told in done.stderr.decode(), done.stderr
+    assert done.returncode == 2 and complaint in done.stderr.decode(), done.stderr
     assert done.stdout == b""
 
 
-def test_the_progress_is_a_bar_on_a_terminal(folder, start):
+def test_eval_shows_bar_on_terminal(folder, start):
     import pty
 
     write(folder, shells(60))

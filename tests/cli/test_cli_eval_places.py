@@ -1,10 +1,9 @@
-"""Where ``stockade eval`` reads and writes: nothing is written over, and what cannot be written is told at once."""
+"""The files of ``stockade eval``: no input is overwritten, and an unusable output is refused at once."""
 
 from __future__ import annotations
 
 import json
 import os
-import resource
 
 import pytest
 from tests.support import host
@@ -21,7 +20,7 @@ def programs(folder):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "complaint"),
     [
         (("-o", "p.jsonl", "--overwrite"), "-o p.jsonl: this file is an input"),
         (("-o", "./p.jsonl"), "-o ./p.jsonl: this file is an input"),
@@ -35,41 +34,41 @@ def programs(folder):
         (("-o", "nowhere/v.jsonl"), "nowhere/v.jsonl: No such file or directory"),
     ],
 )
-def test_no_input_is_written_over_and_a_place_that_is_none_is_told_first(stockade, folder, programs, words, told):
+def test_eval_unusable_output_is_refused_first(stockade, folder, programs, words, complaint):
     before = programs.read_bytes()
     (folder / "link.jsonl").symlink_to("p.jsonl")
     os.link(programs, folder / "hard.jsonl")
     done = stockade("eval", "p.jsonl", *words)
-    assert done.returncode == 2 and told in done.stderr.decode(), done.stderr
+    assert done.returncode == 2 and complaint in done.stderr.decode(), done.stderr
     assert programs.read_bytes() == before and not (folder / "v.jsonl").exists()
 
 
-def test_what_a_batch_writes_beside_its_verdicts_is_no_input_either(stockade, folder, programs):
+def test_eval_batch_record_cannot_be_input(stockade, folder, programs):
     programs.rename(folder / "v.jsonl.batch")
     done = stockade("eval", "v.jsonl.batch", "-o", "v.jsonl")
     assert done.returncode == 2 and b"-o v.jsonl.batch: this file is an input" in done.stderr
 
 
-def test_no_room_for_the_first_byte(start, stockade, folder, programs):
-    """The bound on the size of a file stands in for a full disk."""
+def test_eval_no_space_for_first_byte_is_125(start, stockade, folder, programs):
+    """A bound on the size of files replaces a full disk."""
     words = ("eval", "p.jsonl", "-o", "v.jsonl", "--quiet")
-    process = start(*words, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)))
+    process = start(*words, file_size=0)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 125 and b"v.jsonl.batch" in err and b"File too large" in err
-    assert sorted(path.name for path in folder.iterdir()) == ["p.jsonl", "v.jsonl"]  # and no draft
+    assert sorted(path.name for path in folder.iterdir()) == ["p.jsonl", "v.jsonl"]  # and no draft is left
     assert stockade(*words).returncode == 0
 
 
-def test_a_report_without_room_leaves_no_draft(start, folder, programs):
+def test_eval_report_without_space_leaves_no_draft(start, folder, programs):
     words = ("eval", "p.jsonl", "-o", "v.jsonl", "--quiet", "--report", "r.html")
-    process = start(*words, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000)))
+    process = start(*words, file_size=9000)
     _, err = process.communicate(timeout=60)
     assert process.returncode != 0 and b"--report r.html: File too large" in err
     assert len((folder / "v.jsonl").read_text().splitlines()) == 3
     assert not [path.name for path in folder.iterdir() if path.name.startswith("r.html")]
 
 
-def test_an_input_that_changes_while_it_is_read_is_told(start, folder, programs):
+def test_eval_changed_input_is_reported(start, folder, programs):
     lines = programs.read_text().splitlines(keepends=True)
     lines[0] = lines[0].replace("echo 0", "sleep 2; echo 0")
     programs.write_text("".join(lines))

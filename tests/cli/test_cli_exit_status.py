@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 
-def test_a_run_that_completes_passes_its_output_on(stockade):
+def test_run_completed_passes_output_on(stockade):
     done = stockade("run", "-c", "import sys; print('out'); print('err', file=sys.stderr)")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"out\n", b"err\n")
 
@@ -28,14 +28,14 @@ def test_a_run_that_completes_passes_its_output_on(stockade):
         (["--limit", "file_size=4096", "--", "dd", "if=/dev/zero", "of=f", "bs=8192"], 137, b"limit on file_size"),
     ],
 )
-def test_exit_status(stockade, words, status, said):
+def test_run_exit_status_follows_outcome(stockade, words, status, said):
     done = stockade("run", *words)
     assert done.returncode == status
     assert said in done.stderr
     assert bool(said) == bool(done.stderr)
 
 
-def test_the_wall_clock_is_told_in_one_line(stockade):
+def test_run_wall_time_is_reported_in_one_line(stockade):
     done = stockade("run", "--limit", "wall_time=0.2", "--", "sleep", "30")
     assert done.returncode == 124
     line = done.stderr.decode()
@@ -50,21 +50,21 @@ def test_the_wall_clock_is_told_in_one_line(stockade):
         (["--backend", "nothing", "-c", "1"], "there is no backend 'nothing'"),
     ],
 )
-def test_no_sandbox_is_125(stockade, words, said):
+def test_run_without_sandbox_exits_125(stockade, words, said):
     done = stockade("run", *words)
     assert done.returncode == 125
     assert said in done.stderr.decode()
     assert not done.stdout
 
 
-def test_a_warden_that_dies_is_125(start, folder: Path):
+def test_run_dead_warden_exits_125(start, folder: Path):
     process = start("run", "--result-file", "verdict.json", "--", "sh", "-c", "echo ready; sleep 30")
     assert process.stdout.readline() == b"ready\n"
     (warden,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     os.kill(int(warden), signal.SIGKILL)
     _, err = process.communicate(timeout=10)
     assert process.returncode == 125
-    assert err == b"stockade: the sandbox failed: the warden ended in the middle of the run\n"
+    assert err.startswith(b"stockade: the sandbox failed: the warden ") and err.count(b"\n") == 1
     assert json.loads((folder / "verdict.json").read_text())["outcome"] == "sandbox_failed"
 
 
@@ -73,7 +73,10 @@ def test_a_warden_that_dies_is_125(start, folder: Path):
     [
         (["run"], "nothing to run"),
         (["run", "--"], "nothing to run"),
-        (["run", "no-such-script.py"], "no-such-script.py: there is no such file; to run a command, put '--' before it"),
+        (
+            ["run", "no-such-script.py"],
+            "no-such-script.py: there is no such file; to run a command, put '--' before it",
+        ),
         (["run", "/tmp"], "is a folder"),
         (["run", "--limt", "memory=1", "x.py"], "--limit"),
         (["run", "--limit", "memry=64MiB", "-c", "1"], "'memry' is not a limit; did you mean 'memory'?"),
@@ -81,10 +84,10 @@ def test_a_warden_that_dies_is_125(start, folder: Path):
         (["run", "--limit", "memory=123bogus", "-c", "1"], "limits.memory = '123bogus': expected a size"),
         (["run", "--accept", "syscals=absent", "-c", "1"], "did you mean 'syscalls'?"),
         (["run", "--accept", "syscalls=maybe", "-c", "1"], "'maybe' is not a strength"),
-        (["run", "--env", "1X=2", "-c", "1"], "not a name of an environment variable"),
+        (["run", "--env", "1X=2", "-c", "1"], "not the name of an environment variable"),
         (["run", "--env", "X", "-c", "1"], "--inherit-env NAME"),
         (["run", "--read", "../x", "-c", "1"], "leads out of the current folder"),
-        (["run", "--read", "not-there", "-c", "1"], "not-there is not there"),
+        (["run", "--read", "not-there", "-c", "1"], "not-there does not exist"),
         (["run", "--network", "all", "-c", "1"], "'none', 'host'"),
         (["run", "--language", "cobol", "-c", "1"], "there is no language 'cobol'"),
         (["run", "--interpreter", "/bin/sh", "--", "ls"], "--interpreter is for source code"),
@@ -95,7 +98,7 @@ def test_a_warden_that_dies_is_125(start, folder: Path):
         (["policy", "check"], "FILE"),
     ],
 )
-def test_bad_usage_is_2(stockade, words, said):
+def test_bad_usage_exits_2(stockade, words, said):
     done = stockade(*words)
     assert done.returncode == 2
     assert said in done.stderr.decode()
@@ -103,13 +106,13 @@ def test_bad_usage_is_2(stockade, words, said):
     assert not done.stdout
 
 
-def test_every_mistake_of_a_policy_is_told(stockade):
+def test_plan_reports_every_policy_mistake(stockade):
     done = stockade("run", "--limit", "memory=-1", "--limit", "processes=0", "--read", "/", "-c", "1")
     assert done.stderr.count(b"\nstockade: ") == 2
     assert done.returncode == 2
 
 
-def test_a_script_without_a_known_suffix_needs_a_language(stockade, folder: Path):
+def test_run_script_without_suffix_needs_language(stockade, folder: Path):
     (folder / "hello").write_text("print('hello')")
     done = stockade("run", "hello")
     assert done.returncode == 2

@@ -1,4 +1,4 @@
-"""Where the command writes: in no folder that a guest may write, through no link of a guest's, over no other file."""
+"""Output files of the commands: never in a guest's folder, through a guest's link or over another file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COMMANDS = {
 
 @pytest.fixture
 def opened(folder: Path) -> Path:
-    """A folder that the guest may write, beside what the commands read."""
+    """A folder that the guest may write to, and input files for the commands beside it."""
     place = folder / "open"
     place.mkdir()
     place.chmod(0o777)
@@ -43,7 +43,7 @@ def words(command: str, path: str, opened: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_guests_folder_is_refused_before_anything_starts(stockade, command: str, folder: Path, opened: Path) -> None:
+def test_output_in_guests_folder_is_refused(stockade, command: str, folder: Path, opened: Path) -> None:
     (folder / "by-name").symlink_to("open")
     (opened / "guests-link").symlink_to(folder / "outside")
     (folder / "by-two").symlink_to("open/guests-link")
@@ -54,14 +54,14 @@ def test_guests_folder_is_refused_before_anything_starts(stockade, command: str,
         assert [path.name for path in opened.iterdir()] == ["guests-link"] and not [*(folder / "outside").iterdir()]
 
 
-def test_link_to_the_callers_own_file_still_leads_there(stockade, folder: Path, opened: Path) -> None:
+def test_output_through_callers_link_is_written(stockade, folder: Path, opened: Path) -> None:
     (folder / "link.json").symlink_to("outside/real.json")
     assert stockade("run", "--result-file", "link.json", "-c", "1").returncode == 0
     assert json.loads((folder / "outside" / "real.json").read_text())["outcome"] == "completed"
     assert (folder / "link.json").is_symlink()
 
 
-def test_links_planted_beside_outputs_lead_nowhere(stockade, folder: Path) -> None:
+def test_output_planted_links_are_not_followed(stockade, folder: Path) -> None:
     victim = folder / "victim"
     victim.write_text("precious")
     (folder / "p.jsonl").write_text("".join(f'{{"id": "{n}", "source": "print(1)", "expected": "1"}}\n' for n in "ab"))
@@ -75,7 +75,7 @@ def test_links_planted_beside_outputs_lead_nowhere(stockade, folder: Path) -> No
 
 
 @pytest.mark.parametrize("option", ["--result-file", "-o"])
-def test_second_name_of_another_file_is_not_written(stockade, option: str, folder: Path) -> None:
+def test_output_hard_link_is_refused(stockade, option: str, folder: Path) -> None:
     victim = folder / "victim"
     victim.write_text("precious")
     (folder / "x").hardlink_to(victim)
@@ -90,7 +90,7 @@ def test_second_name_of_another_file_is_not_written(stockade, option: str, folde
     assert victim.read_text() == "precious"
 
 
-def test_pipe_in_place_of_the_batch_record_is_no_hang(stockade, folder: Path) -> None:
+def test_eval_pipe_as_batch_record_does_not_hang(stockade, folder: Path) -> None:
     (folder / "p.jsonl").write_text('{"id": "d", "source": "print(1)", "expected": "1"}\n')
     assert stockade("eval", "p.jsonl", "-o", "v.jsonl", "--quiet").returncode == 0
     (folder / "v.jsonl.batch").unlink()
@@ -99,13 +99,13 @@ def test_pipe_in_place_of_the_batch_record_is_no_hang(stockade, folder: Path) ->
     assert done.returncode in (2, 125) and b"v.jsonl.batch: cannot be read" in done.stderr
 
 
-def test_own_streams_are_written_by_name(stockade, folder: Path) -> None:
+def test_output_to_dev_stdout_is_written(stockade, folder: Path) -> None:
     done = stockade("run", "--result-file", "/dev/stdout", "-c", "1")
     assert json.loads(done.stdout)["outcome"] == "completed"
     assert stockade("run", "--result-file", "/dev/null", "-c", "1").returncode == 0
 
 
-def test_cache_follows_no_link_of_a_guest(stockade, folder: Path) -> None:
+def test_cache_guests_link_is_not_followed(stockade, folder: Path) -> None:
     home = folder / "home"
     (home / ".cache").mkdir(parents=True)
     (folder / "outside").mkdir()

@@ -1,4 +1,4 @@
-"""Words of a command that name files below the current folder are shown to it; nothing else is."""
+"""A command sees the files below the current folder that its words name, and no other file."""
 
 from __future__ import annotations
 
@@ -45,34 +45,34 @@ def tree(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["cat", "x" * 5000, "big.txt/"], ("big.txt",)),
     ],
 )
-def test_which_words_are_shown(tree, words, shown):
+def test_inputs_choose_words_that_name_files(tree, words, shown):
     assert inputs(words) == shown
 
 
-def test_a_socket_is_not_shown(tree):
+def test_inputs_leave_out_a_socket(tree):
     with socket.socket(socket.AF_UNIX) as sock:
         sock.bind("s")
         assert inputs(["cat", "s"]) == ()
 
 
-def test_sort_finds_its_file(stockade, tree):
+def test_command_finds_its_input_file(stockade, tree):
     assert stockade("run", "--", "sort", "big.txt").stdout == b"a\nb\n"
     assert stockade("run", "--", "cat", "sub/deep/x", "./in", "sub").stdout == b"x\nx\n"
 
 
-def test_nothing_else_of_the_folder_is_there(stockade, tree):
+def test_command_sees_no_other_file_of_folder(stockade, tree):
     done = stockade("run", "--", "ls", "-A", ".", "sub/deep/x")
     assert done.stdout.split() == [b"sub/deep/x", b".:", b"sub"]
 
 
 @pytest.mark.parametrize("word", ["../secret", "out", "outfolder/secret"])
-def test_what_lies_outside_is_not_shown(stockade, tree, word):
+def test_command_sees_no_file_outside_folder(stockade, tree, word):
     done = stockade("run", "--", "cat", word)
     assert done.returncode == 1
     assert b"No such file" in done.stderr
 
 
-def test_what_is_shown_cannot_be_written(stockade, tree):
+def test_command_cannot_write_its_input(stockade, tree):
     done = stockade("run", "--", "sh", "-c", "echo no > $0", "big.txt")
     assert b"Read-only file system" in done.stderr or b"Permission denied" in done.stderr
     assert (tree / "big.txt").read_text() == "b\na\n"

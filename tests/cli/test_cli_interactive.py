@@ -1,4 +1,4 @@
-"""``stockade run -i`` under a real terminal: lines go in as they come, and Ctrl-C is the guest's first."""
+"""``stockade run -i`` on a real terminal: lines are passed on at once, and Ctrl-C goes to the guest first."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COUNTS = (
 
 
 class Terminal:
-    """A terminal with the real command on it, as somebody at a keyboard sees it."""
+    """A terminal that runs the real command, as a user at a keyboard sees it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -52,7 +52,7 @@ class Terminal:
         try:
             while self._read():
                 pass
-        except OSError:  # its last process has closed it
+        except OSError:  # the last process has closed the terminal
             pass
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
@@ -72,7 +72,7 @@ def terminal(folder: Path) -> Iterator[Terminal]:
     terminal.close()
 
 
-def test_lines_are_handed_over_as_they_come(terminal):
+def test_interactive_lines_arrive_one_by_one(terminal):
     code = "while True:\n    try: print('heard', input().upper(), flush=True)\n    except EOFError: break\nprint('end')"
     terminal.start("run", "-i", "-c", code)
     terminal.type(b"one\n")
@@ -84,13 +84,13 @@ def test_lines_are_handed_over_as_they_come(terminal):
     assert terminal.status() == 0
 
 
-def test_without_it_a_terminal_is_not_handed_over(terminal):
+def test_run_not_interactive_ignores_terminal_input(terminal):
     terminal.start("run", "-c", "import sys; print(repr(sys.stdin.read()))")
     terminal.expect(b"''")
     assert terminal.status() == 0
 
 
-def test_ctrl_c_reaches_the_guest_first(terminal):
+def test_interactive_ctrl_c_reaches_guest_first(terminal):
     terminal.start("run", "-i", "-c", COUNTS)
     terminal.expect(b"ready")
     terminal.type(CTRL_C)
@@ -101,14 +101,14 @@ def test_ctrl_c_reaches_the_guest_first(terminal):
     assert terminal.status() == 5
 
 
-def test_ctrl_c_ends_what_does_not_catch_it(terminal):
+def test_interactive_ctrl_c_uncaught_ends_guest(terminal):
     terminal.start("run", "-i", "--", "sh", "-c", "echo ready; sleep 60")
     terminal.expect(b"ready")
     terminal.type(CTRL_C)
     assert terminal.status() == 128 + signal.SIGINT
 
 
-def test_a_second_one_within_a_second_ends_the_run(terminal):
+def test_interactive_quick_second_ctrl_c_ends_run(terminal):
     terminal.start("run", "-i", "-c", IGNORES)
     terminal.expect(b"ready")
     begun = time.monotonic()
@@ -120,7 +120,7 @@ def test_a_second_one_within_a_second_ends_the_run(terminal):
     assert b"stockade: interrupted" in terminal.shown
 
 
-def test_a_second_one_later_is_the_guests_again(terminal):
+def test_interactive_late_second_ctrl_c_goes_to_guest(terminal):
     terminal.start("run", "-i", "-c", IGNORES)
     terminal.expect(b"ready")
     for _ in range(2):
@@ -133,8 +133,8 @@ def test_a_second_one_later_is_the_guests_again(terminal):
     assert terminal.status() == 130
 
 
-def test_a_third_one_gives_up_at_once(start):
-    """Even while nobody reads what we have to say: then nothing but giving up helps."""
+def test_interactive_third_ctrl_c_gives_up_at_once(start):
+    """It works even while nobody reads our output, when nothing else can end the command."""
     process = start("run", "-i", "--limit", "output=unlimited", "--", "sh", "-c", "trap '' INT; yes")
     time.sleep(1.5)
     for pause in (0.2, 0.2, 0):
@@ -145,24 +145,24 @@ def test_a_third_one_gives_up_at_once(start):
     assert time.monotonic() - begun < 2
 
 
-def test_a_pipe_is_handed_over_as_without_it(stockade):
+def test_interactive_pipe_is_passed_on(stockade):
     assert stockade("run", "-i", "--", "cat", stdin=b"data").stdout == b"data"
 
 
-def test_code_from_standard_input_leaves_none_to_hand_over(stockade):
+def test_interactive_code_from_stdin_is_refused(stockade):
     done = stockade("run", "-i", "-", stdin=b"print(1)")
     assert done.returncode == 2
     assert b"--interactive" in done.stderr
 
 
-def test_without_it_the_first_ctrl_c_ends_the_run(terminal):
+def test_run_not_interactive_first_ctrl_c_ends_run(terminal):
     terminal.start("run", "-c", IGNORES)
     terminal.expect(b"ready")
     terminal.type(CTRL_C)
     assert terminal.status() == 130
 
 
-def test_help_says_what_ctrl_c_does():
+def test_run_help_explains_ctrl_c():
     done = subprocess.run(
         [sys.executable, "-m", "stockade", "run", "--help"], capture_output=True, text=True, check=True
     )

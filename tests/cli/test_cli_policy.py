@@ -1,4 +1,4 @@
-"""``policy show``, ``check``, ``profiles`` and ``schema``, and the options and variables that they share with others."""
+"""``policy show``, ``check``, ``profiles`` and ``schema``, with the options and variables of other commands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stockade.policy.profiles import PROFILES
 from stockade.policy.rules import RULES
 
 
-def test_policy_show_can_be_read_back(stockade, folder: Path):
+def test_policy_show_output_reads_back_equal(stockade, folder: Path):
     options = (
         "--limit", "memory=64MiB", "--limit", "wall_time=1.5s", "--limit", "cpu_time=unlimited", "--read", "/usr/share",
         "--env", 'A=quote " back \\ new\nline \x7f é', "--inherit-env", "PATH", "--accept", "memory=absent",
@@ -38,7 +38,7 @@ def shown(stockade, *options, **more):
     return data["policy"], data["origins"]
 
 
-def test_options_add_to_a_file_and_win_over_it(stockade, folder: Path):
+def test_policy_options_add_to_file_and_override_it(stockade, folder: Path):
     (folder / "p.json").write_text('{"limits": {"memory": "1GiB", "processes": 3}, "filesystem": {"read": ["/usr"]}}')
     data, origins = shown(stockade, "--policy", "p.json", "--limit", "memory=2GiB", "--read", "/etc")
     assert (data["limits"]["memory"], data["limits"]["processes"]) == (2 * 2**30, 3)
@@ -48,7 +48,7 @@ def test_options_add_to_a_file_and_win_over_it(stockade, folder: Path):
     assert origins["filesystem.read"] == "file p.json, argument --read /etc"
 
 
-def test_every_source_in_its_order(stockade, folder: Path):
+def test_policy_later_sources_override_earlier(stockade, folder: Path):
     (folder / "p.toml").write_text("[limits]\nmemory = '1GiB'\nprocesses = 3\nwall_time = 3\n")
     variables = {"STOCKADE_LIMIT_PROCESSES": "4", "STOCKADE_LIMIT_WALL_TIME": "4s", "STOCKADE_ACCEPT_DISK": "absent"}
     data, origins = shown(
@@ -65,7 +65,7 @@ def test_every_source_in_its_order(stockade, folder: Path):
     }
 
 
-def test_variables_stand_for_profile_and_file(stockade, folder: Path):
+def test_policy_variables_set_profile_and_file(stockade, folder: Path):
     (folder / "p.toml").write_text("[limits]\nprocesses = 3\n")
     variables = {"STOCKADE_PROFILE": "strict", "STOCKADE_POLICY": "p.toml"}
     data, _ = shown(stockade, env=variables)
@@ -75,25 +75,25 @@ def test_variables_stand_for_profile_and_file(stockade, folder: Path):
 
 
 @pytest.mark.parametrize("name", PROFILES)
-def test_a_profile_that_is_shown_is_a_policy_file_of_that_profile(stockade, folder: Path, monkeypatch, name):
+def test_policy_show_profile_loads_as_profile(stockade, folder: Path, monkeypatch, name):
     text = stockade("policy", "show", "--profile", name).stdout.decode()
     monkeypatch.chdir(folder)
     assert library.Policy.parse(tomllib.loads(text)) == library.Policy.profile(name)
     assert f"  # (profile {name}) bytes of memory" in text
 
 
-def test_what_everybody_accepts_is_shown_and_is_no_opt_in(stockade):
+def test_policy_show_default_accept_is_a_comment(stockade):
     text = stockade("policy", "show", "--accept", "swap=kernel").stdout.decode()
     assert text.endswith('swap = "kernel"  # (argument --accept swap)\n# memory = "supervisor"  # (default)\n')
 
 
-def test_a_file_with_a_newline_in_its_name_is_one_line_of_a_comment(stockade, folder: Path):
+def test_policy_show_newline_in_file_name_is_escaped(stockade, folder: Path):
     (folder / "a\nnetwork = 'host'").write_text("[limits]\nprocesses = 3\n")
     text = stockade("policy", "show", "--policy", "a\nnetwork = 'host'").stdout.decode()
     assert tomllib.loads(text)["network"] == "none"
 
 
-def test_a_ceiling_lowers_and_refuses(stockade, folder: Path):
+def test_policy_ceiling_lowers_and_refuses(stockade, folder: Path):
     (folder / "ceiling.toml").write_text('[limits]\nmemory = "64MiB"\n[filesystem]\nread = ["/srv"]\n')
     (folder / "ceiling.toml").chmod(0o644)
     data, origins = shown(stockade, "--ceiling", "ceiling.toml", "--limit", "memory=unlimited")
@@ -108,7 +108,7 @@ def test_a_ceiling_lowers_and_refuses(stockade, folder: Path):
     assert done.returncode == 0
 
 
-def test_options_reach_run_plan_and_estimate(stockade):
+def test_policy_options_reach_run_plan_and_estimate(stockade):
     done = stockade("plan", "--profile", "strict", "--json")
     assert (json.loads(done.stdout)["limits"]["memory"], done.returncode) == (64 * 2**20, 0)
     done = stockade("run", "-c", "print(1)", env={"STOCKADE_LIMIT_MEMORY": "lots"})
@@ -143,7 +143,7 @@ BAD_JSON = """\
 """
 
 
-def test_policy_check_tells_every_mistake_with_its_place(stockade, folder: Path):
+def test_policy_check_gives_position_of_every_mistake(stockade, folder: Path):
     (folder / "good.toml").write_text('network = "none"\n')
     done = stockade("policy", "check", "good.toml")
     assert (done.returncode, done.stdout) == (0, b"good.toml: no mistakes\n")
@@ -162,7 +162,7 @@ def test_policy_check_tells_every_mistake_with_its_place(stockade, folder: Path)
     assert {"line", "column", "field", "value", "reason"} == set(data["problems"][0])
 
 
-def test_policy_check_tells_fields_of_one_name_apart(stockade, folder: Path):
+def test_policy_check_separates_fields_of_one_name(stockade, folder: Path):
     (folder / "bad.toml").write_text('[environment.set]\nread = "1"\n[filesystem]\n# read\nread = 3\nwrite = 3\n')
     lines = stockade("policy", "check", "bad.toml").stdout.decode().splitlines()
     assert [line.split(" = ")[0] for line in lines] == [
@@ -171,7 +171,7 @@ def test_policy_check_tells_fields_of_one_name_apart(stockade, folder: Path):
     ]
 
 
-def test_policy_check_knows_places_in_json(stockade, folder: Path):
+def test_policy_check_gives_positions_in_json(stockade, folder: Path):
     (folder / "bad.json").write_text(BAD_JSON)
     lines = stockade("policy", "check", "bad.json").stdout.decode().splitlines()
     assert [line.split(" = ")[0] for line in lines] == [
@@ -181,7 +181,7 @@ def test_policy_check_knows_places_in_json(stockade, folder: Path):
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "said"),
+    ("name", "text", "begin"),
     [
         ("a.toml", "network = 'none'\n[limits\n", "a.toml:2:8: not TOML: "),
         ("a.toml", "[limits]\nmemory = ", "a.toml:2:"),
@@ -193,20 +193,20 @@ def test_policy_check_knows_places_in_json(stockade, folder: Path):
         ("a.json", "[" * 100000, "a.json: "),
     ],
 )
-def test_policy_check_of_what_is_no_toml_or_json(stockade, folder: Path, name, text, said):
+def test_policy_check_malformed_file_is_refused(stockade, folder: Path, name, text, begin):
     (folder / name).write_text(text)
     done = stockade("policy", "check", name)
     assert (done.returncode, done.stderr) == (2, b"")
-    assert done.stdout.decode().startswith(said)
+    assert done.stdout.decode().startswith(begin)
     assert json.loads(stockade("policy", "check", "--json", name).stdout)["ok"] is False
 
 
-def test_policy_check_of_no_file(stockade):
+def test_policy_check_missing_file_is_refused(stockade):
     done = stockade("policy", "check", "absent.toml")
     assert (done.returncode, b"cannot be read" in done.stdout) == (2, True)
 
 
-def test_policy_profiles(stockade):
+def test_policy_profiles_prints_all_profiles(stockade):
     text = stockade("policy", "profiles").stdout.decode()
     rows = {line.split()[0]: line.split("  ") for line in text.splitlines()[1 : len(PROFILES) + 1]}
     assert list(rows) == list(PROFILES)
@@ -220,7 +220,7 @@ def test_policy_profiles(stockade):
     assert data[1]["fields"]["limits"]["memory"] == "64MiB"
 
 
-def test_policy_schema(stockade):
+def test_policy_schema_prints_json_schema(stockade):
     schema = json.loads(stockade("policy", "schema").stdout)
     assert schema["additionalProperties"] is False
     assert "memory" in schema["$defs"]["Limits"]["properties"]

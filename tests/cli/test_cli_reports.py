@@ -21,14 +21,14 @@ def test_plan_lists_every_guarantee(stockade):
     assert any(line.startswith("memory ") and "64 MiB" in line for line in lines)
 
 
-def test_plan_shows_the_whole_table_when_something_is_missing(stockade):
+def test_plan_unheld_policy_still_shows_table(stockade):
     done = stockade("plan", "--accept", "memory=hypervisor")
     text = done.stdout.decode()
     assert done.returncode == 125
     assert text.index("no_survivors") < text.index("This policy cannot be held here:\n  memory: ")
 
 
-def test_plan_shows_each_backend_and_the_choice_in_a_sentence(stockade):
+def test_plan_shows_backends_and_choice(stockade):
     text = stockade("plan").stdout.decode()
     assert text.splitlines()[0].split()[:5] == ["backend", "usable", "isolation", "fastest", "run"]
     rows = [line.split()[:2] for line in text.splitlines()[1:6]]
@@ -41,7 +41,7 @@ def test_plan_shows_each_backend_and_the_choice_in_a_sentence(stockade):
     assert set(data["backends"][1]["enforcement"]) == {str(each) for each in Guarantee}
 
 
-def test_plan_takes_nothing_less_than_untrusted_code_needs(stockade):
+def test_plan_untrusted_code_needs_own_kernel(stockade):
     done = stockade("plan", "--trust", "untrusted")
     assert done.returncode == 125
     assert b"unless the policy says isolation='namespaces'" in done.stderr
@@ -50,7 +50,7 @@ def test_plan_takes_nothing_less_than_untrusted_code_needs(stockade):
     assert json.loads(done.stdout)["backend"] == "native"
 
 
-def test_plan_as_json(stockade):
+def test_plan_json_has_enforcement_and_missing(stockade):
     data = json.loads(stockade("plan", "--json").stdout)
     assert data["holds"] is True
     assert set(data["enforcement"]) == {str(each) for each in Guarantee}
@@ -61,7 +61,7 @@ def test_plan_as_json(stockade):
     assert "memory" in data["missing"] and len(data["enforcement"]) == len(Guarantee)
 
 
-def test_doctor(stockade):
+def test_doctor_shows_facilities_and_default(stockade):
     done = stockade("doctor")
     text = done.stdout.decode()
     assert done.returncode == 0
@@ -79,7 +79,7 @@ def test_doctor(stockade):
     assert "The default policy on the native backend holds here: " in text
 
 
-def test_doctor_as_json(stockade):
+def test_doctor_json_has_rows_and_default(stockade):
     data = json.loads(stockade("doctor", "--json").stdout)
     for row in data["facilities"]:
         assert set(row) == {"name", "there", "evidence", "gives", "get"}
@@ -116,13 +116,13 @@ def _row(name: str, facts: HostFacts) -> facilities.Facility:
         ),
     ],
 )
-def test_the_setting_that_closes_user_namespaces_is_named(settings, way):
+def test_facilities_name_setting_against_namespaces(settings, way):
     reasons = dict.fromkeys(("user", *facilities._NAMESPACES), "clone: Operation not permitted")
     row = _row("user namespace", _facts(namespaces=False, namespace_reasons=reasons, settings=settings))
     assert (row.there, row.evidence, row.get) == (False, "clone: Operation not permitted", way)
 
 
-def test_a_masked_proc_is_told_apart_from_missing_namespaces():
+def test_facilities_masked_proc_is_no_namespace_fault():
     reasons = {"user": "step proc []: mount proc on /proc: Operation not permitted"}
     facts = _facts(namespaces=False, namespace_reasons=reasons, covered=("/proc/acpi", "/proc/kcore"))
     assert _row("user namespace", facts).there
@@ -141,7 +141,7 @@ def test_a_masked_proc_is_told_apart_from_missing_namespaces():
         ("", "cgroup_enable=memory"),
     ],
 )
-def test_the_way_to_a_control_group_depends_on_what_stands_in_its_way(reason, way):
+def test_remedies_cgroup_depends_on_reason(reason, way):
     assert way in remedies.cgroup("memory", _facts(cgroup_lost={"memory": reason} if reason else {}))
 
 
@@ -161,17 +161,17 @@ def test_the_way_to_a_control_group_depends_on_what_stands_in_its_way(reason, wa
         ["eval"],
     ],
 )
-def test_every_help_has_examples(stockade, words):
+def test_help_of_every_command_has_examples(stockade, words):
     done = stockade(*words, "--help")
     assert done.returncode == 0
     assert " ".join(["  stockade", *words]) in done.stdout.decode().partition("Examples:")[2]
 
 
-def test_version(stockade):
+def test_version_option_prints_version(stockade):
     assert stockade("--version").stdout == f"stockade {library.__version__}\n".encode()
 
 
-def test_a_table_wraps_only_where_there_is_a_width():
+def test_table_wraps_only_to_a_width():
     rows = [("name", "note"), ("x", "many words that go on and on, far past the end of a narrow terminal")]
     assert len(table.lines(rows, None)) == 2
     assert max(map(len, table.lines(rows, 40))) <= 40

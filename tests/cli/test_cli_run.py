@@ -1,4 +1,4 @@
-"""What goes in and what comes out of ``stockade run``."""
+"""Input and output of ``stockade run``."""
 
 from __future__ import annotations
 
@@ -10,48 +10,48 @@ from pathlib import Path
 AWKWARD = bytes(range(256)) * 3 + b"\xff\xfe\0\r\n\x1b[31m"
 
 
-def test_arguments_belong_to_the_script(stockade, folder: Path):
+def test_run_options_after_script_belong_to_it(stockade, folder: Path):
     (folder / "show.py").write_text("import sys; print(sys.argv[1:])")
     assert stockade("run", "show.py", "--json", "-c", "--", "x").stdout == b"['--json', '-c', '--', 'x']\n"
     done = stockade("run", "-c", "import sys; print(sys.argv[1:])", "a", "--json")
     assert done.stdout == b"['a', '--json']\n"
 
 
-def test_the_language_is_told_by_the_suffix_or_the_option(stockade, folder: Path):
+def test_run_language_from_suffix_or_option(stockade, folder: Path):
     (folder / "hello.sh").write_text('echo "sh $1"')
     assert stockade("run", "hello.sh", "one").stdout == b"sh one\n"
     assert stockade("run", "--language", "shell", "-c", "echo $((6 * 7))").stdout == b"42\n"
 
 
-def test_code_from_standard_input(stockade):
+def test_run_reads_code_from_standard_input(stockade):
     assert stockade("run", "-", "one", stdin=b"import sys; print(sys.argv[1:], sys.stdin.read())").stdout == (
         b"['one'] \n"
     )
 
 
-def test_bytes_pass_through_unchanged_both_ways(stockade):
+def test_run_bytes_pass_unchanged_both_ways(stockade):
     done = stockade("run", "--", "cat", stdin=AWKWARD)
     assert (done.stdout, done.stderr) == (AWKWARD, b"")
     done = stockade("run", "--", "sh", "-c", "cat >&2", stdin=AWKWARD)
     assert (done.stdout, done.stderr) == (b"", AWKWARD)
 
 
-def test_words_that_are_no_utf8_reach_the_guest_unchanged(stockade):
+def test_run_arguments_not_utf8_pass_unchanged(stockade):
     word = os.fsdecode(b"a\xffb")
     assert stockade("run", "--", "printf", "%s", word).stdout == b"a\xffb"
     assert stockade("run", "--language", "shell", "-c", f"printf {word}").stdout == b"a\xffb"
 
 
-def test_standard_input_of_any_size(stockade):
+def test_run_takes_standard_input_of_any_size(stockade):
     assert stockade("run", "--", "wc", "-c", stdin=b"x" * 5_000_000).stdout == b"5000000\n"
 
 
-def test_standard_input_is_read_as_the_guest_takes_it(stockade):
+def test_run_reads_stdin_only_as_guest_reads(stockade):
     with Path("/dev/zero").open("rb") as endless:
         assert stockade("run", "--", "head", "-c", "5", stdin=endless).stdout == b"\0" * 5
 
 
-def test_an_open_pipe_that_nobody_writes_to_holds_nothing_up(stockade):
+def test_run_silent_open_pipe_does_not_block(stockade):
     read, write = os.pipe()
     try:
         assert stockade("run", "--", "echo", "done", stdin=read).stdout == b"done\n"
@@ -60,27 +60,27 @@ def test_an_open_pipe_that_nobody_writes_to_holds_nothing_up(stockade):
         os.close(write)
 
 
-def test_closed_standard_streams(folder: Path, stockade):
+def test_run_with_closed_standard_streams(folder: Path, stockade):
     import sys
 
     line = f"{sys.executable} -m stockade run -c 'print(input())' <&- >&- 2>&-"
     assert subprocess.run(["sh", "-c", line], cwd=folder, timeout=30).returncode == 1
 
 
-def test_output_past_the_limit_keeps_head_and_tail_with_a_marker(stockade):
+def test_run_long_output_keeps_head_and_tail(stockade):
     done = stockade("run", "--limit", "output=20", "--", "seq", "100")
     assert done.returncode == 0
     assert done.stdout == b"1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n[... 262 bytes omitted ...]\n98\n99\n100\n"
     assert done.stderr == b"stockade: 262 bytes of standard output were omitted; --limit output=SIZE keeps more\n"
 
 
-def test_output_comes_as_it_is_written(start):
+def test_run_output_arrives_as_written(start):
     process = start("run", "--", "sh", "-c", "echo first; sleep 30", text=False)
     assert process.stdout.readline() == b"first\n"
     assert process.poll() is None
 
 
-def test_json_is_the_result_object(stockade):
+def test_run_json_is_result_object(stockade):
     done = stockade("run", "--json", "-c", "import sys; print('out'); print('err', file=sys.stderr); 6 * 7")
     result = json.loads(done.stdout)
     assert done.returncode == 0
@@ -90,14 +90,14 @@ def test_json_is_the_result_object(stockade):
     assert {"signal", "limit", "limits_met", "usage", "backend", "enforcement"} <= set(result)
 
 
-def test_json_of_a_limit_keeps_the_exit_status(stockade):
+def test_run_json_of_limit_keeps_exit_status(stockade):
     done = stockade("run", "--json", "--limit", "wall_time=0.2", "--", "sleep", "30")
     assert done.returncode == 124
     assert json.loads(done.stdout)["limit"] == "wall_time"
     assert done.stderr == b""
 
 
-def test_errors_have_a_json_form(stockade):
+def test_errors_with_json_are_objects(stockade):
     for words, error, status in (
         (["run", "--json", "--limit", "memory=-1", "-c", "1"], "PolicyError", 2),
         (["run", "--json", "nothing.py"], "JobError", 2),
@@ -113,7 +113,7 @@ def test_errors_have_a_json_form(stockade):
         assert data["message"]
 
 
-def test_result_file_keeps_the_object_apart(stockade, folder: Path):
+def test_result_file_separates_object_from_output(stockade, folder: Path):
     done = stockade("run", "--result-file", "verdict.json", "-c", "print('out'); raise SystemExit(4)")
     assert (done.returncode, done.stdout) == (4, b"out\n")
     assert json.loads((folder / "verdict.json").read_text())["exit_code"] == 4
@@ -131,7 +131,7 @@ def test_result_file_never_holds_an_older_verdict(stockade, folder: Path):
         assert json.loads(file.read_text())["error"] == error
 
 
-def test_result_file_must_not_lie_where_the_guest_may_write(stockade, folder: Path):
+def test_result_file_in_guests_folder_is_refused(stockade, folder: Path):
     out = folder / "out"
     out.mkdir()
     out.chmod(0o777)
@@ -147,7 +147,7 @@ def test_result_file_must_not_lie_where_the_guest_may_write(stockade, folder: Pa
     assert victim.read_text() == "precious"
 
 
-def test_policy_options_reach_the_guest(stockade, folder: Path):
+def test_run_policy_options_reach_guest(stockade, folder: Path):
     (folder / "data").mkdir()
     (folder / "data" / "x").write_text("content")
     (folder / "policy.toml").write_text('[environment.set]\nA = "file"\nB = "file"\n[limits]\nopen_files = 33\n')
@@ -159,7 +159,7 @@ def test_policy_options_reach_the_guest(stockade, folder: Path):
     assert done.stdout == b"contentfile option mine\n33\n0\n"
 
 
-def test_a_bound_workspace_is_where_the_guest_starts(stockade, folder: Path):
+def test_run_guest_starts_in_named_workspace(stockade, folder: Path):
     (folder / "x").write_text("content")
     done = stockade("run", "--workspace", ".", "--", "sh", "-c", "pwd; cat x; echo no > x", "x")
     assert done.stdout == f"{folder}\ncontent".encode()
@@ -167,7 +167,7 @@ def test_a_bound_workspace_is_where_the_guest_starts(stockade, folder: Path):
     assert (folder / "x").read_text() == "content"
 
 
-def test_denials_are_explained_on_request(stockade, folder: Path):
+def test_run_explains_denials_on_request(stockade, folder: Path):
     code = "import ctypes; ctypes.CDLL(None).mount(None, None, None, 0, None)"
     assert stockade("run", "-c", code).stderr == b""
     done = stockade("run", "--explain-denials", "-c", code)
@@ -180,7 +180,7 @@ def test_denials_are_explained_on_request(stockade, folder: Path):
     assert stockade("run", "--policy", "policy.toml", "-c", code).stderr == done.stderr
 
 
-def test_a_filter_that_is_none_is_named_before_anything_starts(stockade, folder: Path):
+def test_run_invalid_syscalls_file_is_refused(stockade, folder: Path):
     (folder / "profile.json").write_text("nonsense")
     (folder / "policy.toml").write_text("[security]\nsyscalls_file = 'profile.json'\n")
     for command in (("run", "--policy", "policy.toml", "-c", "1"), ("plan", "--policy", "policy.toml")):
@@ -189,7 +189,7 @@ def test_a_filter_that_is_none_is_named_before_anything_starts(stockade, folder:
         assert b"security.syscalls_file = '" + os.fsencode(folder) + b"/profile.json': Expecting value" in done.stderr
 
 
-def test_a_filter_of_the_users_own(stockade, tmp_path):
+def test_run_applies_users_syscalls_file(stockade, tmp_path):
     allow = {"defaultAction": "SCMP_ACT_ERRNO", "syscalls": [{"names": ["unshare"], "action": "SCMP_ACT_ALLOW"}]}
     (tmp_path / "f.json").write_text(json.dumps(allow))
     code = "import ctypes; print(ctypes.CDLL(None).unshare(0x400))"

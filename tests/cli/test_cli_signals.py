@@ -1,4 +1,4 @@
-"""Ctrl-C, readers that go away, and terminals."""
+"""Ctrl-C, readers that go away, and terminals, for the real command."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMMAND = [sys.executable, "-m", "stockade"]
 SLEEP = "86399.25"
 
 
-def test_ctrl_c_ends_the_run_and_leaves_nothing(start):
+def test_ctrl_c_ends_run_and_leaves_nothing(start):
     process = start("run", "--", "sh", "-c", f"sleep {SLEEP} & echo ready; sleep {SLEEP}")
     assert process.stdout.readline() == b"ready\n"
     begun = time.monotonic()
@@ -31,7 +31,7 @@ def test_ctrl_c_ends_the_run_and_leaves_nothing(start):
     assert not _sleepers()
 
 
-def test_ctrl_c_with_json_still_gives_the_verdict(start):
+def test_ctrl_c_with_json_gives_verdict(start):
     process = start("run", "--json", "--result-file", "v.json", "--", "sleep", SLEEP)
     _wait_for(_sleepers)
     os.killpg(process.pid, signal.SIGINT)
@@ -42,7 +42,7 @@ def test_ctrl_c_with_json_still_gives_the_verdict(start):
     assert result["limits_met"]
 
 
-def test_ctrl_c_while_nobody_reads_our_output(start):
+def test_ctrl_c_while_output_is_not_read(start):
     process = start("run", "--limit", "output=unlimited", "--", "yes", SLEEP)
     _wait_for(lambda: _is_blocked_in_write(process.pid))
     begun = time.monotonic()
@@ -51,7 +51,7 @@ def test_ctrl_c_while_nobody_reads_our_output(start):
     assert time.monotonic() - begun < 1
 
 
-def test_a_terminated_command_leaves_nothing(start):
+def test_sigterm_leaves_nothing(start):
     process = start("run", "--", "sleep", SLEEP)
     _wait_for(_sleepers)
     process.terminate()
@@ -60,7 +60,7 @@ def test_a_terminated_command_leaves_nothing(start):
     _wait_for(lambda: not _sleepers())
 
 
-def test_a_reader_that_goes_away_ends_the_run_quietly(start):
+def test_output_reader_gone_ends_run_quietly(start):
     process = start("run", "--limit", "output=unlimited", "--", "yes", SLEEP)
     assert process.stdout.readline() == f"{SLEEP}\n".encode()
     process.stdout.close()
@@ -73,7 +73,7 @@ def test_a_reader_that_goes_away_ends_the_run_quietly(start):
     [["run", "-c", "print(1)"], ["run", "--json", "-c", "1"], ["plan"], ["plan", "--json"], ["doctor"],
      ["policy", "show"], ["policy", "schema"], ["run", "--json", "--bogus"], ["--help"], ["--version"]],
 )  # fmt: skip
-def test_a_closed_standard_output_is_no_traceback(start, words):
+def test_closed_stdout_gives_no_traceback(start, words):
     read, write = os.pipe()
     os.close(read)
     process = start(*words, stdout=write)
@@ -91,7 +91,7 @@ def test_a_closed_standard_output_is_no_traceback(start, words):
         (["run", "-c", "import sys; sys.stderr.write('x')"], 0),
     ],
 )
-def test_a_closed_standard_error_changes_nothing(start, words, status):
+def test_closed_stderr_changes_nothing(start, words, status):
     read, write = os.pipe()
     os.close(read)
     process = start(*words, stderr=write)
@@ -99,7 +99,7 @@ def test_a_closed_standard_error_changes_nothing(start, words, status):
     assert process.wait(timeout=20) == status
 
 
-def test_a_full_disk_behind_standard_output_is_told(start):
+def test_full_disk_behind_stdout_is_reported(start):
     with Path("/dev/full").open("wb") as full:
         process = start("run", "-c", "print(1)", stdout=full)
         _, err = process.communicate(timeout=20)
@@ -107,18 +107,18 @@ def test_a_full_disk_behind_standard_output_is_told(start):
     assert err == b"stockade: standard output: No space left on device\n"
 
 
-def test_no_colour_when_piped(stockade):
+def test_colour_is_off_in_a_pipe(stockade):
     for words in (["plan"], ["doctor"], ["--help"], ["policy", "show"]):
         assert b"\x1b" not in stockade(*words).stdout
 
 
-def test_colour_on_a_terminal_unless_told_otherwise(folder):
+def test_colour_is_on_in_a_terminal_by_default(folder):
     assert b"\x1b[" in _on_terminal(folder, {"TERM": "xterm"})
     for plain in ({"NO_COLOR": "1", "TERM": "xterm"}, {"TERM": "dumb"}):
         assert b"\x1b" not in _on_terminal(folder, plain)
 
 
-def test_a_table_fits_the_terminal(folder):
+def test_table_fits_the_terminal(folder):
     for line in _on_terminal(folder, {"COLUMNS": "120", "TERM": "dumb"}).decode().splitlines()[2:]:
         assert len(line) <= 120
 

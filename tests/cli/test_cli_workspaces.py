@@ -17,7 +17,7 @@ def project(folder):
     return place
 
 
-def test_the_diff_is_shown_and_nothing_is_written(stockade, project):
+def test_run_diff_is_shown_nothing_is_written(stockade, project):
     done = stockade(
         "run", "--workspace", "project", "--diff", "--", "sh", "-c", "echo two >> a.txt; cat .env; echo out"
     )
@@ -27,7 +27,7 @@ def test_the_diff_is_shown_and_nothing_is_written(stockade, project):
     assert (project / "a.txt").read_text() == "one\n"
 
 
-def test_a_commit_is_made_when_the_run_has_completed(stockade, project):
+def test_run_commit_after_completed_run(stockade, project):
     failed = stockade("run", "--workspace", "project", "--commit", "--", "sh", "-c", "echo two >> a.txt; exit 3")
     assert failed.returncode == 3 and b"discarded" in failed.stderr
     assert (project / "a.txt").read_text() == "one\n"
@@ -36,14 +36,14 @@ def test_a_commit_is_made_when_the_run_has_completed(stockade, project):
     assert (project / "a.txt").read_text() == "one\ntwo\n"
 
 
-def test_a_commit_that_cannot_be_made_is_our_failure(stockade, project):
+def test_run_failed_commit_exits_125(stockade, project):
     done = stockade("run", "--workspace", "project", "--commit", "--", "ln", "-s", "/etc/passwd", "planted")
     assert done.returncode == 125
     assert b"planted is a link that leads out" in done.stderr
     assert not (project / "planted").is_symlink()
 
 
-def test_artifacts_land_in_a_folder(stockade, folder):
+def test_run_artifacts_are_written_to_folder(stockade, folder):
     code = "open('a.txt', 'w').write('1'); open('b.dat', 'w'); import os; os.mkfifo('c.txt')"
     done = stockade("run", "--artifacts", "*.txt", "--artifacts-to", "out", "-c", code)
     assert done.returncode == 0 and b"not copied out: c.txt is a FIFO" in done.stderr, done
@@ -52,7 +52,7 @@ def test_artifacts_land_in_a_folder(stockade, folder):
     assert again.returncode == 125 and b"File exists" in again.stderr
 
 
-def test_artifacts_are_not_written_through_a_link(stockade, folder):
+def test_run_artifacts_do_not_follow_a_link(stockade, folder):
     (folder / "out").mkdir()
     (folder / "elsewhere").mkdir()
     (folder / "out" / "sub").symlink_to(folder / "elsewhere")
@@ -63,7 +63,7 @@ def test_artifacts_are_not_written_through_a_link(stockade, folder):
     assert list((folder / "elsewhere").iterdir()) == []
 
 
-def test_an_archive_is_laid_in(stockade, folder):
+def test_run_archive_fills_workspace(stockade, folder):
     raw = io.BytesIO()
     with zipfile.ZipFile(raw, "w") as archive:
         archive.writestr("data/n.txt", "42")
@@ -85,5 +85,5 @@ def test_an_archive_is_laid_in(stockade, folder):
         ("--diff", "--workspace", "project", "--access", "write"),
     ],
 )
-def test_half_of_an_order_is_refused(stockade, project, words):
+def test_run_incomplete_file_options_are_refused(stockade, project, words):
     assert stockade("run", *words, "-c", "1").returncode == 2

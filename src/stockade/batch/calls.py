@@ -48,7 +48,7 @@ def evaluate(programs: Iterable[ProgramLike], **options: Unpack[Options]) -> Ite
     ``stdin``, ``expected``...). Options:
 
     ``policy``: the policy of every run, or a profile's name. The default is the default policy with 10 s of CPU time,
-    20 s of wall-clock time and 1 MiB of output.
+    20 s of wall time and 1 MiB of output.
     ``jobs``: the number of programs at a time; default: one for each processor.
     ``memory``: bytes (or ``"8GiB"``) for all programs together, each counted with its whole limit; default: nine
     tenths of the available memory.

@@ -77,7 +77,7 @@ class Summary:
 
     @property
     def slowest(self) -> list[tuple[str, float]]:
-        """The ids of the slowest programs, with their wall-clock seconds."""
+        """The ids of the slowest programs, with their wall seconds."""
         return [(name, value) for value, _, name in sorted(self._slowest, reverse=True)]
 
     @property

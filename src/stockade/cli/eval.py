@@ -49,7 +49,7 @@ belong to. The command refuses another input, or other limits.
 
 Verdicts: passed, wrong_output, failed, compile_error, crashed, limit_exceeded (with the limit); and not_tested,
 not_judged and sandbox_failed, which say nothing about the program. Unless a policy sets other limits, a run has 10 s
-of CPU time, 20 s of wall-clock time and 1 MiB of output, and ends past any of them.
+of CPU time, 20 s of wall time and 1 MiB of output, and ends past any of them.
 
 The exit status is 0 if every line is judged, 1 if some lines were invalid or not judged, 2 bad usage, 125 no
 sandbox, no place for the verdicts or an input that changed during the batch, 130 interrupted.

@@ -25,7 +25,7 @@ def lines(summary: Summary, ks: Sequence[int]) -> Iterator[str]:
     yield from _verdicts(summary)
     yield from _problems(summary, ks)
     yield ""
-    yield from _histogram("time on the clock", summary.seconds, lambda value: f"{value:g} s")
+    yield from _histogram("wall time", summary.seconds, lambda value: f"{value:g} s")
     if any(summary.memory.counts):
         yield ""
         yield from _histogram("peak memory", summary.memory, format_size)

@@ -80,7 +80,7 @@ def trace(runs: int, *, pause: float = 0.01, warm: bool = True, **options: Any) 
         time.sleep(pause if number < _FIRST + runs else max(pause, _LAST))
         yield min(max(0, number - _FIRST), runs)
     found = [times for number, times in _by_run(_trace.take()) if _FIRST < number <= _FIRST + runs]
-    yield together(found)
+    yield combined(found)
 
 
 def _by_run(notes: Sequence[_trace.Note]) -> Iterator[tuple[int, Times]]:
@@ -91,7 +91,7 @@ def _by_run(notes: Sequence[_trace.Note]) -> Iterator[tuple[int, Times]]:
     yield from runs.items()
 
 
-def together(runs: Sequence[Times]) -> Trace:
+def combined(runs: Sequence[Times]) -> Trace:
     """Return the trace of ``runs`` of one kind: the steps that most have. A run without all of these is left out."""
     names = [name for name in _trace.STEPS if sum(name in times for times in runs) >= _MOST * len(runs)]
     runs = [times for times in runs if all(name in times for name in names)]

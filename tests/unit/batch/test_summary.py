@@ -47,7 +47,7 @@ def test_summary_text_has_no_terminal_commands():
 
 def test_summary_without_memory_has_no_memory_chart():
     text = "\n".join(eval_summary.lines(fed(verdict("a", "passed", memory=None)), [1]))
-    assert "peak memory" not in text and "time on the clock" in text
+    assert "peak memory" not in text and "wall time" in text
 
 
 def test_summary_without_verdicts_has_no_table():

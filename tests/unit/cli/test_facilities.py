@@ -1,4 +1,4 @@
-"""Whom a test is left out for, and for whom it must run."""
+"""The accounts for which a test is skipped, and those for which it must run."""
 
 import os
 import pwd
@@ -13,7 +13,7 @@ from tests.support import facilities
     ("account", "left_out"),
     [(None, True), ("nobody", True), ("stockade-test", False), ("root", False)],
 )
-def test_firejail_is_left_out_only_for_whom_it_never_serves(monkeypatch, account, left_out):
+def test_firejail_tests_skip_only_refused_accounts(monkeypatch, account, left_out):
     accounts = {12345: pwd.struct_passwd((account, "x", 12345, 12345, "", "/", "/bin/sh"))} if account else {}
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
     monkeypatch.setattr(pwd, "getpwuid", accounts.__getitem__)
@@ -21,6 +21,6 @@ def test_firejail_is_left_out_only_for_whom_it_never_serves(monkeypatch, account
     assert facilities.is_by_nature("firejail") is left_out
 
 
-def test_firejail_that_is_not_installed_is_left_out_for_nobody(monkeypatch):
+def test_firejail_tests_missing_firejail_is_not_skipped(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: None)
     assert not facilities.is_by_nature("firejail")

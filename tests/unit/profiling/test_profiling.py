@@ -1,4 +1,4 @@
-"""A trace is put together from the notes of many runs, and drawn."""
+"""A trace is computed from the notes of many runs, and drawn."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pytest
 
 from stockade.core import trace
 from stockade.profiling import chart
-from stockade.profiling.steps import together
+from stockade.profiling.steps import combined
 
 
 def run(*, slow=0, steps=tuple(trace.STEPS)):
-    """Notes of a run whose steps are 1 us apart, but for the guest's, which is ``slow`` to wake."""
+    """Notes of a run with a step every microsecond, except that the guest wakes up ``slow`` microseconds late."""
     times, now = {}, 1_000_000
     for step in steps:
         times[step] = now + (slow if step == trace.WOKEN else 0)
@@ -20,8 +20,8 @@ def run(*, slow=0, steps=tuple(trace.STEPS)):
     return times
 
 
-def test_medians_of_what_lies_between():
-    found = together([run(slow=slow) for slow in (0, 2000, 8000)])
+def test_trace_has_medians_between_steps():
+    found = combined([run(slow=slow) for slow in (0, 2000, 8000)])
     steps = {step.name: step for step in found.steps}
     assert found.runs == 3
     assert (steps["woken"].took, steps["woken"].p90, steps["woken"].since) == (3.0, 9.0, "handed over")
@@ -30,8 +30,8 @@ def test_medians_of_what_lies_between():
     assert [step.name for step in found.steps if step.behind] == ["released", "reaped", "empty", "set up"]
 
 
-def test_what_goes_on_beside_the_run_delays_nothing():
-    steps = {step.name: step for step in together([run()]).steps}
+def test_trace_parallel_steps_delay_nothing():
+    steps = {step.name: step for step in combined([run()]).steps}
     assert steps["started"].since == "applied"
     assert steps["completion seen"].since == "completed"
     assert steps["reaped"].since == "completion seen"
@@ -39,31 +39,31 @@ def test_what_goes_on_beside_the_run_delays_nothing():
     assert steps["received"].since == "answered"
 
 
-def test_only_steps_that_all_runs_came_to():
+def test_trace_has_only_steps_of_all_runs():
     cold = [
         step
         for step in trace.STEPS
         if step not in ("sealed", "begun", "ended", "completed", "completion seen", "alone", "set up")
     ]
     order = [*cold[: cold.index("answered")], "reaped", "empty", "answered", "received", "returned", "released"]
-    found = together([run(steps=order), run(steps=order)])
+    found = combined([run(steps=order), run(steps=order)])
     steps = {step.name: step for step in found.steps}
     assert "begun" not in steps
     assert (steps["reaped"].since, steps["answered"].since) == ("applied", "empty")
     assert not steps["reaped"].behind
 
 
-def test_a_run_that_went_another_way_is_left_out():
+def test_trace_leaves_out_unusual_run():
     odd = run(slow=10**9, steps=[step for step in trace.STEPS if step not in ("completion seen", "alone")])
-    found = together([run()] * 9 + [odd])
+    found = combined([run()] * 9 + [odd])
     assert found.runs == 9
     assert {"completion seen", "alone"} <= {step.name for step in found.steps}
     assert max(step.p90 for step in found.steps) < 1000
 
 
 @pytest.mark.parametrize("slow", [0, 5_000_000_000])
-def test_the_picture_is_whole_and_within_its_frame(slow):
-    found = together([run(slow=slow)])
+def test_svg_is_complete_and_within_frame(slow):
+    found = combined([run(slow=slow)])
     root = ElementTree.fromstring(chart.svg(found, "<One> & other"))
     space = "{http://www.w3.org/2000/svg}"
     texts = [element.text or "" for element in root.iter(f"{space}text")]

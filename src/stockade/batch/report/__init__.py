@@ -122,7 +122,7 @@ def _charts(summary: Summary) -> str:
     by_kind += [(f"limit: {limit}", count) for limit, count in summary.limits.most_common()]
     seconds = [(f"< {bound:g} s" if bound else "more", count) for bound, count in summary.seconds.filled()]
     memory = [(f"< {format_size(bound)}" if bound else "more", count) for bound, count in summary.memory.filled()]
-    charts = (("Verdicts", by_kind), ("Time on the clock", seconds), ("Peak memory", memory))
+    charts = (("Verdicts", by_kind), ("Wall time", seconds), ("Peak memory", memory))
     return "".join(bars(title, pairs) for title, pairs in charts if pairs)
 
 
