@@ -273,8 +273,8 @@ def test_forgery_passes_only_in_shared_interpreter():
     answer = "class A(int):\n def __eq__(s, o): return True\ndef f(x): return A(0)"
     program = {"id": "x", "answer": answer, "test": "assert f(1) == 2", "functions": ["f"]}
     (shared,) = stockade.evaluate([program], policy=POLICY, tests="shared")
-    (apart,) = stockade.evaluate([program], policy=POLICY)
-    assert (shared.verdict, apart.verdict) == ("passed", "failed")
+    (isolated,) = stockade.evaluate([program], policy=POLICY)
+    assert (shared.verdict, isolated.verdict) == ("passed", "failed")
 
 
 def test_solution_methods_and_keyword_arguments_pass():
@@ -291,7 +291,7 @@ def test_solution_methods_and_keyword_arguments_pass():
 
 def test_function_argument_gives_not_judged():
     program = {"id": "x", "answer": "def f(g): return g(1)", "test": "assert f(lambda x: x) == 1", "functions": ["f"]}
-    (apart,) = stockade.evaluate([program], policy=POLICY)
-    assert apart.verdict == "not_judged" and "judge it with tests='shared'" in apart.reason
+    (isolated,) = stockade.evaluate([program], policy=POLICY)
+    assert isolated.verdict == "not_judged" and "judge it with tests='shared'" in isolated.reason
     (shared,) = stockade.evaluate([program], policy=POLICY, tests="shared")
     assert shared.verdict == "passed" and shared.cases[0].name == "test, shared"
