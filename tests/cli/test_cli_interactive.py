@@ -134,7 +134,7 @@ def test_interactive_late_second_ctrl_c_goes_to_guest(terminal):
 
 
 def test_interactive_third_ctrl_c_gives_up_at_once(start):
-    """It works even while nobody reads our output, when nothing else can end the command."""
+    """The third Ctrl-C works even while nobody reads our output, when nothing else can end the command."""
     process = start("run", "-i", "--limit", "output=unlimited", "--", "sh", "-c", "trap '' INT; yes")
     time.sleep(1.5)
     for pause in (0.2, 0.2, 0):

@@ -214,7 +214,7 @@ def test_policy_profiles_prints_all_profiles(stockade):
         "conservative", "128 MiB [1, 2]", "0.5 cores [4]", "5 s", "5", "100", "10000", "none", "nothing",
         "namespaces [3]", "kill 64 KiB",
     ]  # fmt: skip
-    assert "\n[4] limits.cpu_rate: where no control group bounds it" in text
+    assert "\n[4] limits.cpu_rate: if no control group bounds it" in text
     data = json.loads(stockade("policy", "profiles", "--json").stdout)
     assert [each["name"] for each in data] == list(PROFILES)
     assert data[1]["fields"]["limits"]["memory"] == "64MiB"

@@ -1,4 +1,4 @@
-"""What this machine can hold in addition to its present load. Read once, when a batch begins."""
+"""The capacity of this machine beyond its present load. It is read once, when a batch begins."""
 
 from __future__ import annotations
 

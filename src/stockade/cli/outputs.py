@@ -1,4 +1,4 @@
-"""What ``stockade run`` does with the files of a run: write artifacts into a folder, show or commit changes."""
+"""The files of ``stockade run``: write artifacts into a folder, and show or commit changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command line reports: JSON on standard output, sentences on standard error, exit statuses."""
+"""Reports of the command line: JSON on standard output, sentences on standard error, exit statuses."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from stockade.core.units import format_size
 
 @dataclass(frozen=True)
 class Warmth:
-    """What a warm interpreter under the default policy holds after its first run."""
+    """The cost of a warm interpreter under the default policy, after its first run."""
 
     usable: bool
     reason: str = ""
