@@ -1,7 +1,7 @@
 """Start a warden: ``python -I -S .../stockade/warden/__main__.py CONTROL_FD CALLER_PID``.
 
-The package is entered without its public face: an empty module with the right path stands in for it, so
-that nothing outside the standard library is importable here, and the start takes milliseconds.
+An empty module with the right path stands in for the package, so that its public face is not imported. So nothing
+outside of the standard library is importable here, and the start takes milliseconds.
 """
 
 from __future__ import annotations

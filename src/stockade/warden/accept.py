@@ -1,4 +1,4 @@
-"""Where new runs come in: each is a socket that comes over the control socket."""
+"""The accept loop: receives the socket of each new run over the control socket."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _AT_ONCE = 256
 
 
 class AcceptLoop:
-    """Hears of runs for as long as the caller keeps its end."""
+    """Accepts runs until the caller closes its end of the control socket."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class AcceptLoop:
     ) -> None:
         """Accept runs while ``may_accept`` returns true.
 
-        ``on_run`` receives the socket of each run; ``on_end`` is called when no more will come.
+        ``on_run`` receives the socket of each run. ``on_end`` is called when no more can come.
         """
         self._control = control
         self._on_run, self._on_end, self._may_accept = on_run, on_end, may_accept
@@ -37,7 +37,7 @@ class AcceptLoop:
         events.watch(control.fileno(), loop.READ, self._on_control)
 
     def listen(self) -> None:
-        """Hear of runs again, if there is room again. Until then they stay in the socket."""
+        """Accept runs again if the host has capacity again. Until then they wait in the control socket."""
         if not self._listening and self._may_accept():
             self._listening = True
             self._loop.watch(self._control.fileno(), loop.READ, self._on_control)
@@ -46,7 +46,7 @@ class AcceptLoop:
         if events & loop.HUNG_UP and not self._listening:
             self._on_end()
             return
-        # One at a time would let each of those that are heard first be set up before the next is heard at all.
+        # With one run a turn, the set-up of the first runs would delay even the acceptance of the later ones.
         for _ in range(_AT_ONCE):
             if not self._may_accept():
                 self._listening = False
@@ -56,7 +56,7 @@ class AcceptLoop:
                 return
 
     def _receive(self) -> bool:
-        """Take one run's socket; return whether there may be more."""
+        """Receive the socket of one run. Return whether more may come."""
         try:
             data, fds = _receive_descriptors(self._control)
         except BlockingIOError:
@@ -64,7 +64,7 @@ class AcceptLoop:
         except OSError:
             data, fds = b"", []
         if data == protocol.NEW_RUN and not fds:
-            return True  # no descriptor was free for it: the caller reads an end-of-file, and says so
+            return True  # no descriptor was free here: the caller reads end-of-file, and reports that
         if data != protocol.NEW_RUN:
             self._on_end()
             return False

@@ -1,5 +1,8 @@
-"""Which runs may begin: as many at a time as the host has room for. The others wait, each caller's in their order and
-the callers in turn, so that who asks for a thousand does not keep others from their one."""
+"""Admission: decides which runs may begin, by what the host has left.
+
+The other runs wait. Callers take turns, so that one that asks for a thousand runs does not delay another that asks for
+one. The runs of one caller begin in their order.
+"""
 
 from __future__ import annotations
 
@@ -19,30 +22,30 @@ if TYPE_CHECKING:
 
 MOST_WAITING = 10_000
 _AT_ONCE = 8 * len(os.sched_getaffinity(0))
-"""So many are set up at a time: more would share the processors until all of them took too long."""
+"""Runs that are set up at the same time. With more, all would share the processors, and all would take too long."""
 _DESCRIPTORS, _OWN_DESCRIPTORS = 30, 64
-"""What a run takes, with a place that is made for the next one; and what is left for all else."""
-_WHILE_AT_WORK = 12  # descriptors that runs at work may still open
+"""Descriptors of one run, with the instance prewarmed for the next; and descriptors kept for everything else."""
+_WHILE_AT_WORK = 12  # descriptors that active runs may still open
 _MOST_TRIES = 3
-_PLENTY = 1 << 16  # descriptors: enough for all that wait, and for what there can be memory for
+_PLENTY = 1 << 16  # descriptors: enough for every waiting run, and for more active runs than memory allows
 _LOOK_SECONDS = 1.0
 _FORGETS = 0.9
-"""Part of what one run had that is expected of the next, if that had less."""
+"""The factor by which the expected memory of a run falls after each run that needs less."""
 _TOGETHER_SECONDS = 0.2
 _LESS_SECONDS, _UNBOUNDED = 10.0, 1 << 10
-"""So long there are half as many at a time when the kernel has killed one for want of memory; then twice as many again,
-and past the second figure as many as there is room for."""
+"""After the kernel killed a run because the host lacked memory, half as many runs may be active for this time. Then the
+bound doubles after each such time, and ends past the second figure."""
 
 
 class Admission:
-    """Lets runs begin, or has them wait."""
+    """Admits runs, or queues them."""
 
     def __init__(self, begin: Callable[[Run, Launch], None], shed: Callable[[], bool] = lambda: False) -> None:
-        """``shed`` gives back what is kept for later runs, and tells whether there was anything."""
+        """``begin`` starts an admitted run. ``shed`` drops what is prewarmed, and returns whether anything was."""
         self._begin, self._shed = begin, shed
         self._active: set[Run] = set()
         self._starting: set[Run] = set()
-        self._waiting: dict[int, list[tuple[Run, Launch]]] = {}  # by caller; whose turn it is comes first
+        self._waiting: dict[int, list[tuple[Run, Launch]]] = {}  # by caller, the next one first
         self._descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._kept = min(_OWN_DESCRIPTORS, self._descriptors // 4)
         self._capacity, self._short_of = 0, ""
@@ -53,26 +56,26 @@ class Admission:
         self._tries: dict[Run, int] = {}
 
     def ask(self, run: Run, launch: Launch) -> None:
-        """Let ``run`` begin, now or when its turn comes; refuse it where too many wait already."""
+        """Admit ``run`` now or when its turn comes. Refuse it if too many runs wait already."""
         waiting = sum(map(len, self._waiting.values()))
         if not waiting and self._has_capacity():
             self._admit(run, launch)
-            self._fill()  # it may have been put back
+            self._fill()  # the run may have been put back
         elif waiting >= MOST_WAITING:
             run.refuse(
-                f"{len(self._active)} runs are at work, for more the host is short of {self._short_of}, and {waiting} "
+                f"{len(self._active)} runs are active, the host is short of {self._short_of} for more, and {waiting} "
                 f"wait already; ask for fewer at a time"
             )
         else:
             self._waiting.setdefault(launch.caller, []).append((run, launch))
 
     def begun(self, run: Run) -> None:
-        """Take notice that ``run`` is no longer being set up: its program runs."""
+        """Record that the set-up of ``run`` is over: its program runs."""
         self._starting.discard(run)
         self._fill()
 
     def leave(self, run: Run) -> None:
-        """Take notice that ``run`` is over, or waits for an interpreter: it takes nothing, and will ask again."""
+        """Release the admission of ``run``: it is over, or waits for a warm interpreter and will ask again."""
         self._active.discard(run)
         self._starting.discard(run)
         self._tries.pop(run, None)
@@ -80,8 +83,10 @@ class Admission:
         self._fill()
 
     def put_back(self, run: Run, launch: Launch, short_of: str) -> bool:
-        """Have a run that could not begin wait until another ends, or until what is kept for later runs was given back;
-        return whether it does. ``short_of`` is what there was too little of."""
+        """Queue a run that could not begin until another one ends, or until everything prewarmed is dropped.
+
+        ``short_of`` names what the host lacks. Return whether the run waits.
+        """
         given = self._shed()
         tries = self._tries.get(run, 0)
         if len(self._active) <= 1 and (tries >= _MOST_TRIES or not (given or tries == 0)):
@@ -95,26 +100,26 @@ class Admission:
         return True
 
     def may_accept(self) -> bool:
-        """Return whether there is a descriptor for one more run that waits; those at work need some meanwhile."""
+        """Return whether a descriptor is left for one more waiting run, beside the later needs of active runs."""
         if self._descriptors >= _PLENTY or not (self._active or self._waiting):
             return True
         return _open_descriptors() + 1 + _WHILE_AT_WORK <= self._descriptors
 
     def has_slack(self) -> bool:
-        """Return whether there is so much room that something can be kept for later runs."""
+        """Return whether the host has enough left to prewarm something."""
         if self._most < _UNBOUNDED or self._full:
             return False
         due = (len(self._starting) + 2) * _DESCRIPTORS
         return self._descriptors >= _PLENTY or _open_descriptors() + due <= self._descriptors - self._kept
 
     def note(self, peak: int | None) -> None:
-        """Take notice of the most memory that a run had: the next ones most likely have as much."""
+        """Record the peak memory of a run: the next runs most likely need as much."""
         self._memory = max(MEMORY, peak or 0, int(_FORGETS * self._memory))
 
     def run_less(self) -> None:
-        """Have half as many at a time for a while: together they had more memory than there is for them."""
+        """Admit half as many runs for a while: the active ones needed more memory than the host has."""
         now = time.monotonic()
-        if now >= self._more_at - _LESS_SECONDS + _TOGETHER_SECONDS:  # of those that go together, the first one counts
+        if now >= self._more_at - _LESS_SECONDS + _TOGETHER_SECONDS:  # of several kills at once, the first one counts
             self._most = max(1, min(self._most, len(self._active)) // 2)
             self._more_at = now + _LESS_SECONDS
 
@@ -126,7 +131,7 @@ class Admission:
 
     def _fill(self) -> None:
         if self._calling:
-            return  # whoever does sees that there is room again
+            return  # the outer call notices the free capacity
         self._calling = True
         try:
             while self._waiting and self._has_capacity():
@@ -141,7 +146,7 @@ class Admission:
         self._starting.add(run)
         try:
             self._begin(run, launch)
-        except OSError as error:  # or it would end whichever run has made room
+        except OSError as error:  # otherwise the error would end the run whose end admitted this one
             if not (error.errno in faults.SHORTAGES and self.put_back(run, launch, os.strerror(error.errno or 0))):
                 run.refuse(faults.explain("begin the run", error))
 
@@ -150,11 +155,11 @@ class Admission:
         queue = self._waiting.pop(caller)
         taken = queue.pop(0)
         if queue:
-            self._waiting[caller] = queue  # behind the others
+            self._waiting[caller] = queue  # behind the other callers
         return taken
 
     def _has_capacity(self) -> bool:
-        """Return whether one more run may begin; one always may."""
+        """Return whether one more run may begin. Without an active run, one always may."""
         if not self._active:
             return True
         if self._full:
@@ -168,7 +173,7 @@ class Admission:
                 self._short_of = "descriptors (RLIMIT_NOFILE)"
                 return False
         if self._is_bounded():
-            self._short_of = "memory (the kernel has killed a run for want of it)"
+            self._short_of = "memory (the kernel has killed a run because memory was short)"
             return False
         if time.monotonic() >= self._look_again:
             self._look_again = time.monotonic() + _LOOK_SECONDS
@@ -178,5 +183,5 @@ class Admission:
 
 
 def _open_descriptors() -> int:
-    """Return how many there are: the folder's size, from Linux 6.2 on (proc(5))."""
+    """Return the number of open descriptors: the size of the folder from Linux 6.2 on (proc(5))."""
     return os.stat("/proc/self/fd").st_size or len(os.listdir("/proc/self/fd"))

@@ -1,4 +1,4 @@
-"""Where the guests of one warden can be frozen, made on demand: few runs are ever paused."""
+"""Freezers for the guests of one warden, made on demand: few runs are ever paused."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ if TYPE_CHECKING:
 
 
 class Freezers:
-    """Gives each run a group to be frozen in: below its own, or in a v2 hierarchy that has no controllers for us."""
+    """Finds a freezer for a run: below the run's own group, or in a v2 hierarchy without controllers for us."""
 
     def __init__(self) -> None:
         self._tree: cgroups.Tree | None = None
         self._separate: dict[CgroupSlot, cgroups.Group] = {}
 
     def find(self, slot: CgroupSlot) -> cgroups.Freezer | None:
-        """Return the freezer for the run in ``slot``, ``None`` if there can be none."""
+        """Return the freezer for the run in ``slot``, or ``None`` if the host allows none."""
         try:
             if slot.group is not None and slot.group.unified is not None:
-                return cgroups.Freezer(f"{slot.group.unified}/{FROZEN}")  # goes with the group
+                return cgroups.Freezer(f"{slot.group.unified}/{FROZEN}")  # removed with the group
             return self._find_separate(slot)
         except OSError:
             return None
 
     def release(self, slot: CgroupSlot) -> None:
-        """Remove what the run in ``slot`` had; its processes are dead."""
+        """Remove the freezer of the run in ``slot``, whose processes are dead."""
         group = self._separate.pop(slot, None)
         if group is not None and self._tree is not None:
             self._tree.remove(group)
 
     def close(self) -> None:
-        """Remove what is left."""
+        """Remove all freezers."""
         if self._tree is not None:
             self._tree.close()
 
     def _find_separate(self, slot: CgroupSlot) -> cgroups.Freezer | None:
-        """Return a group in the v2 hierarchy, where the run has none: it bounds nothing, and can be frozen."""
+        """Return a freezer in the v2 hierarchy for a run without a group there. It limits nothing."""
         if self._tree is None:
             unified = [each for each in cgroups.find() if each.version == 2]
             if not unified:

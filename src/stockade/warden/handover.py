@@ -1,4 +1,4 @@
-"""Handing a run over: the launch goes to a cell as fast as the process there takes it, and nobody waits for that."""
+"""Hand-over: sends a launch to an instance as fast as the process there reads it, without blocking the warden."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Handover:
-    """The control socket of one cell: what is still to be sent there, and who hears what comes back."""
+    """The sending side of one instance's control socket."""
 
     def __init__(self, events: loop.Guarded, instance: Instance, on_control: Callable[[int], object]) -> None:
         self._loop, self._instance, self._on_control = events, instance, on_control
@@ -20,23 +20,23 @@ class Handover:
         self._listens = False
 
     def send(self, order: bytes) -> None:
-        """Send what goes out now, the rest later. Raises ``OSError`` if nobody is there."""
+        """Send as much as the socket takes now, and the rest later. Raises ``OSError`` if the process is gone."""
         self._rest = self._instance.send(order)
         if self._rest:
             self._watch()
 
     def listen(self) -> None:
-        """Have what comes back told of from now on. A keeper that stays has others who listen."""
+        """Call ``on_control`` for incoming messages from now on. The messages of a worker go to its pool instead."""
         self._listens = not self._instance.lasting
         self._watch()
 
     def go_on(self) -> None:
-        """Send more: there is room."""
+        """Send more: the socket is writable."""
         if self._rest:
             try:
                 self._rest = self._instance.send(self._rest)
             except OSError:
-                self._rest = b""  # its end is told of as well
+                self._rest = b""  # the end of the process is noticed elsewhere
             if not self._rest:
                 self._watch()
 

@@ -1,5 +1,7 @@
-"""Whether a helper process does its work: one that a stop signal holds answers nothing and reports no end, and the
-warden must not wait for it."""
+"""Liveness of helper processes: finds one that a stop signal holds.
+
+Such a process answers nothing and reports no end, so the warden must not wait for it.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +9,14 @@ from stockade.linux import descendants
 
 LOOK_SECONDS = 0.25
 _STOPPED_SECONDS = 0.75
-"""A helper that a stop signal holds for so long is given up, and the runs in it fail."""
+"""The warden gives up a helper that a stop signal holds for this time, and the helper's runs fail."""
 
 
 class Helper:
-    """One helper process, looked at from outside: nothing is asked of it, so a look costs it nothing."""
+    """Watches one helper process from outside, which costs the helper nothing."""
 
     def __init__(self, pid: int, name: str, now: float, *, generations: int = 1) -> None:
-        """``name`` is for messages. ``generations`` is how far the child that is a helper as well lies below it."""
+        """``name`` is for messages. ``generations`` is the depth of a descendant that is a helper as well."""
         self.pid = pid
         self._name = name
         self._generations = generations
@@ -22,8 +24,10 @@ class Helper:
         self.next_look = now + LOOK_SECONDS
 
     def trouble(self, now: float, *, child: str = "") -> str:
-        """Return a sentence about the helper if it has stood still for too long, an empty text if not. ``child`` is
-        the name of its first child where that one is a helper as well."""
+        """Return a sentence if the helper has been stopped for too long, or an empty text.
+
+        ``child`` names the descendant that is a helper as well; an empty text excludes it.
+        """
         if now < self.next_look:
             return ""
         self.next_look = now + LOOK_SECONDS
@@ -37,7 +41,7 @@ class Helper:
         return f"{who} was stopped by a signal from outside, and did not go on"
 
     def standing_still(self, child: str = "") -> str:
-        """Return the name of the helper, or of its ``child``, that a stop signal holds now; an empty text if none."""
+        """Return the name of the helper, or of its ``child``, if a stop signal holds it now, or an empty text."""
         if descendants.is_stopped(self.pid):
             return f"{self._name} (pid {self.pid})"
         pid = self.pid

@@ -1,4 +1,4 @@
-"""A single-threaded loop over descriptors: each has one callback."""
+"""A single-threaded event loop over descriptors, with one callback each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHUT = select.EPOLLRDHUP
 
 
 class Guarded:
-    """A loop whose callbacks may fail for one run without harm to the others: what went wrong is told to it."""
+    """The loop as one run sees it: an exception in a callback fails that run, and no other."""
 
     def __init__(self, events: Loop, failed: Callable[[str], object]) -> None:
         self._loop = events
@@ -37,26 +37,26 @@ class Guarded:
     def _call(self, callback: Callable[[int], object], events: int) -> None:
         try:
             callback(events)
-        except Exception as error:  # whatever it is, it is this owner's fault and nobody else's
+        except Exception as error:  # any error here concerns this run alone
             self._failed(faults.explain("go on with the run", error))
 
 
 class Loop:
-    """epoll(7) with callbacks that take the events that came."""
+    """epoll(7) with callbacks, which get the events of their descriptor."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
         self._callbacks: dict[int, Callable[[int], object]] = {}
 
     def watch(self, fd: int, events: int, callback: Callable[[int], object]) -> None:
-        """Call ``callback`` when any of ``events`` comes on ``fd``; replaces what was watched there."""
+        """Call ``callback`` on any of ``events`` of ``fd``, instead of an earlier callback."""
         if fd not in self._callbacks or not self._modify(fd, events):
             self._epoll.register(fd, events)
         self._callbacks[fd] = callback
 
     def _modify(self, fd: int, events: int) -> bool:
-        """Return whether the kernel still knows ``fd``: the number of a descriptor that was closed without ``forget``
-        may be another one's by now, and the kernel has never heard of that one."""
+        """Change the events of ``fd``. Return ``False`` if the kernel does not watch it: somebody closed a descriptor
+        without ``forget``, and a new one has its number."""
         try:
             self._epoll.modify(fd, events)
         except FileNotFoundError:
@@ -69,14 +69,14 @@ class Loop:
             try:
                 self._epoll.unregister(fd)
             except OSError:
-                pass  # the descriptor is closed, so the kernel has forgotten it
+                pass  # the descriptor is closed, so the kernel watches it no more
 
     def turn(self, seconds: float | None) -> None:
-        """Wait at most ``seconds`` for events and call back for each."""
+        """Wait at most ``seconds`` for events, and run the callback of each."""
         batch = self._epoll.poll(-1 if seconds is None else max(0.0, seconds))
         meant = [self._callbacks.get(fd) for fd, _ in batch]
         for (fd, events), callback in zip(batch, meant, strict=True):
-            # An earlier callback of this turn may have closed the descriptor, and its number may be another's by now.
-            # Who is new on it loses nothing: what can be read then comes again.
+            # An earlier callback of this turn may have closed the descriptor, and a new one may have its number by now.
+            # Skipping the new one loses nothing: epoll reports readable data again.
             if callback is not None and self._callbacks.get(fd) is callback:
                 callback(events)

@@ -1,4 +1,4 @@
-"""What a run needs of the warden around it."""
+"""The interface that a run needs of its warden."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ else:
 
 
 class RunOwner(Protocol):
-    """What a run needs of the warden around it."""
+    """The warden, as its runs see it."""
 
     weights: Weights
-    """Which runs go first on a processor."""
+    """The scheduler weights of all runs."""
 
     def start(self, run: Run, launch: Launch) -> None:
-        """Find a cell for ``run``."""
+        """Start ``run`` as soon as it is admitted."""
 
     def begun(self, run: Run) -> None:
-        """Take notice that ``run`` is no longer being set up."""
+        """Record that the program of ``run`` has begun, so its set-up is over."""
 
     def note(self, peak: int | None, *, starved: bool) -> None:
-        """Take notice of the most memory that a run had, and of one that the kernel has killed for want of memory that
-        others hold."""
+        """Record the peak memory of a run, and whether the kernel killed it because memory was short outside of its own
+        limit."""
 
     def release(self, slot: CgroupSlot) -> None:
-        """Take back a slot whose cell is dead."""
+        """Take back a slot whose instance is dead."""
 
     def freezer(self, slot: CgroupSlot) -> Freezer | None:
-        """Return the group in which the guest of ``slot`` can be frozen, if there is any."""
+        """Return the freezer for the guest of ``slot``, or ``None``."""
 
     def done(self, run: Run) -> None:
         """Forget ``run``."""

@@ -1,4 +1,4 @@
-"""The warden's process: what it does before it serves."""
+"""The start of the warden's process, up to the moment when it serves."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ def main(control_fd: int, caller_pid: int) -> None:
         return  # the caller is gone already
     places.reclaim(places.FOLDER, os.geteuid())  # while the caller plans
     gc.collect()
-    gc.freeze()  # a fork copies what a collection touches
+    gc.freeze()  # a collection would touch pages, and a fork copies touched pages
     gc.disable()
     Warden(control, caller, facts).stay()
 
 
 def _prepare_process() -> None:
-    """Leave what is the caller's: its session, folder, signals, soft limits and cores."""
+    """Leave the caller's session and folder; reset signals and soft limits; forbid core dumps."""
     os.setsid()
     try:
         files.write("/proc/self/comm", protocol.PROCESS_NAME)
     except OSError:
-        pass  # a matter of names only
+        pass  # only the displayed name
     os.chdir("/")
     os.umask(0o022)
     processes.default_signals()

@@ -1,19 +1,20 @@
 """The wire protocol between a caller and its warden, without any I/O: bytes in, messages out.
 
-A frame is a big-endian 32-bit length and a message, ``(kind, fields)``, as ``marshal`` writes it (version 4): both
-ends are the same interpreter, and what a guest has written is only ever a ``bytes`` object in it. A control socket
-carries one byte for each new run, with the run's own socket as a descriptor; all about a run goes over its own.
+A frame is a big-endian 32-bit length and a message, ``(kind, fields)``, as ``marshal`` writes it (version 4). Both ends
+are the same interpreter, and a message holds bytes of a guest only as ``bytes`` objects. The control socket carries one
+byte for each new run, with the run's own socket as a descriptor. Every message about a run goes over the run's socket.
 
-Caller to warden: ``launch`` (the launch; what is as in the one before over the same socket is left out), ``stdin``
-(data; none means end), ``signal`` (number), ``pause``, ``resume``, ``ping``. A caller that shuts down its direction of
-a run's socket cancels the run, whatever it had sent before.
+Caller to warden: ``launch`` (the launch, without fields that equal the last launch over the same socket), ``stdin``
+(data; empty data is the end), ``signal`` (number), ``pause``, ``resume``, ``ping``. A caller that shuts down its
+direction of a run's socket cancels the run, whatever it sent before.
 Warden to caller: ``hello`` (facts, once, on the control socket) or ``failed`` (message), ``started``,
 ``output`` (stream, at, data), ``limit`` (guarantee, state, used, figure), ``usage`` (readings, every
-``report_seconds`` of the launch), ``fed`` (count: bytes of standard input that have left the warden), ``exited``
-(report), ``refused`` (message: the sandbox failed), ``pong`` (to ``ping``), ``waiting`` and ``accepted``.
+``report_seconds`` of the launch), ``fed`` (count: bytes of standard input that have left the warden), ``collected``
+(data: records of the collector), ``exited`` (report, notes), ``refused`` (message: the sandbox failed), ``pong`` (to
+``ping``), ``waiting`` and ``accepted``.
 
-The warden accepts a launch by reading it whole, unless it answers ``waiting``: then by saying ``accepted``, before the
-guest gets anything. A launch that a lost warden has not accepted has not begun, and may be sent to another one.
+The warden accepts a launch by reading it whole. If it answers ``waiting``, it accepts by a later ``accepted``, before
+the guest gets anything. A launch that a lost warden has not accepted has not begun, and may be sent to another warden.
 """
 
 from __future__ import annotations
@@ -32,68 +33,68 @@ if TYPE_CHECKING:
 
 _LENGTH = struct.Struct(">I")
 HEAD = _LENGTH.size
-"""Bytes of a frame before its message."""
+"""The bytes of a frame before its message."""
 _MARSHAL_VERSION = 4
 MAX_FRAME = 1 << 30
 NEW_RUN = b"R"
 PROCESS_NAME = "stockade-warden"
-"""What the kernel calls a warden and those forked from it (proc(5), ``comm``): so a zombie is known for one."""
+"""The kernel's name for a warden and processes forked from it (proc(5), ``comm``). It identifies even a zombie."""
 FORK_WARMED_UP, FORK_AT_ONCE = b"L", b"H"
-"""The words to a keeper to make another guest: one that has rehearsed, or at once, where all processors are taken."""
+"""Requests to a worker to fork another guest: one that warms up first, or one at once while all processors are busy."""
 COMPLETION_MARKER = b"\0stockade\0"
-"""What a guest in a copy of a warm interpreter says on its channel when it is done, before its exit status, one byte:
-no report has a NUL in it, and no program writes this unless it means it."""
+"""The bytes that a warm guest writes to its channel when it is done, before one byte with its exit status. An agent's
+report never contains NUL, and no other program writes these bytes by accident."""
 SET_TEMPLATE = b"F"
-"""The word before an order, but for its source, that its guests are most likely going to get from now on."""
+"""The prefix of a launch template that a worker's next guests most likely get."""
 
 
 class WireError(Exception):
-    """The other side sent bytes that are no frame."""
+    """The other side sent invalid bytes."""
 
 
 def encode(kind: str, **fields: Any) -> bytes:
-    """Return one frame. Values are None, booleans, numbers, text, bytes, and lists and mappings of these."""
+    """Return one frame. Values are ``None``, booleans, numbers, text, bytes, and lists and mappings of these."""
     body = marshal.dumps((kind, fields), _MARSHAL_VERSION)
     return _LENGTH.pack(len(body)) + body
 
 
 def order(launch: Launch) -> bytes:
-    """Return what the process that waits in a cell is told of a ``launch``."""
+    """Return the message that hands ``launch`` to the process that waits in an instance."""
     about = {"argv": launch.argv, "environment": launch.environment, "channel": launch.channel}
     return encode("launch", steps=launch.whole_steps, trace=launch.trace, **about)
 
 
 def template_message(template: TemplateFields) -> bytes:
-    """Return what a keeper is told of the launches to come, with ``SET_TEMPLATE`` before it."""
+    """Return the message that gives a worker the launch ``template``; ``SET_TEMPLATE`` precedes it."""
     argv, environment, channel, steps = template
     return encode("template", argv=argv, environment=environment, channel=channel, steps=steps)
 
 
 def source_message(source: bytes, trace: int) -> bytes:
-    """Return what a guest is told of a launch whose form its keeper was told before; noted as ``trace``."""
+    """Return the message that hands over a launch that differs from the worker's template only in its source."""
     return encode("source", source=source, trace=trace)
 
 
 def length(head: bytes) -> int:
-    """Return how many bytes of a frame come after its ``head``; raise ``WireError`` where that is cut off."""
+    """Return the length of the message behind ``head``. Raises ``WireError`` if the head is incomplete."""
     if len(head) != HEAD:
-        raise WireError("a frame that is cut off")
+        raise WireError("the frame is cut off")
     return int(_LENGTH.unpack(head)[0])
 
 
 class Decoder:
-    """Collects bytes and gives whole messages."""
+    """Decodes bytes into messages."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Message]:
-        """Take ``data`` and yield each message that is complete; raise ``WireError`` on nonsense."""
+        """Add ``data``, and yield each complete message. Raises ``WireError`` on invalid bytes."""
         self._buffer += data
         while len(self._buffer) >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(self._buffer)
             if length > MAX_FRAME:
-                raise WireError(f"a frame of {length} bytes")
+                raise WireError(f"a frame of {length} bytes is too long (at most {MAX_FRAME})")
             if len(self._buffer) < _LENGTH.size + length:
                 return
             body = bytes(memoryview(self._buffer)[_LENGTH.size : _LENGTH.size + length])
@@ -105,7 +106,7 @@ def _message(body: bytes) -> Message:
     try:
         kind, fields = marshal.loads(body)
     except (EOFError, ValueError, TypeError) as error:
-        raise WireError(f"a frame that is no message: {error}") from None
+        raise WireError(f"the frame holds no valid message: {error}") from None
     if not isinstance(kind, str) or not isinstance(fields, dict):
-        raise WireError("a frame that is no message")
+        raise WireError("the frame holds no valid message")
     return kind, fields

@@ -1,4 +1,4 @@
-"""The warden: takes runs from its caller, gives each a cell, and ends with the caller."""
+"""The warden: accepts runs from its caller, gives each an instance, and ends with the caller."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _TIDY_SECONDS = 0.05
 
 
 class Warden:
-    """One caller's warden. Its only state is the runs and what is kept ready for the next."""
+    """The warden of one caller. Its state is the runs, and the instances and workers prewarmed for the next ones."""
 
     def __init__(self, control: socket.socket, caller: int, facts: dict[str, Any]) -> None:
-        """``caller`` is the caller's pidfd; ``facts`` is what the probe found."""
+        """``caller`` is the caller's pidfd; ``facts`` are the results of the probe."""
         self._loop = loop.Loop()
-        self._leasing = facts["uid"] == 0
+        self._assigns_uids = facts["uid"] == 0
         self._hierarchies = [
             cgroups.Hierarchy(version=item[0], path=item[1], controllers=item[2]) for item in facts["hierarchies"]
         ]
@@ -63,7 +63,7 @@ class Warden:
         self._loop.watch(caller, loop.READ, self._on_caller_death)
 
     def stay(self) -> None:
-        """Serve until the caller is gone; then kill and reap everything that was started for it."""
+        """Serve until the caller is gone. Then kill and reap every process that was started for it."""
         try:
             while not self._ending:
                 now = time.monotonic()
@@ -75,26 +75,28 @@ class Warden:
             self._clean_up()
 
     def _tidy(self, now: float) -> float:
-        """Give back what nobody has needed for long; return when to look again. There is a look after whatever happens,
-        but not after each of many things."""
+        """Drop what no run has needed for long. Return when to call again.
+
+        Every turn of the loop calls this, but it works at most once in ``_TIDY_SECONDS``.
+        """
         if now - self._tidied < _TIDY_SECONDS:
             return min(self._tidy_due, self._tidied + _TIDY_SECONDS)
         self._tidied = now
         try:
             self._tidy_due = min(self._zygotes.tick(now), self._pool.tick(now), self._disposal.tick(now))
-        except OSError:  # no descriptor is free, say
+        except OSError:  # for example, no descriptor is free
             self._tidy_due = now + _AGAIN_SECONDS
         return self._tidy_due
 
-    # -- what a run needs --------------------------------------------------------------------------------------
+    # -- the interface for runs and pools ----------------------------------------------------------------------
 
     def start(self, run: Run, launch: Launch) -> None:
-        """Have ``run`` begin as soon as there is room for it."""
+        """Start ``run`` as soon as it is admitted."""
         self.weights.enter(run)
         self._admission.ask(run, launch)
 
     def begin(self, run: Run, launch: Launch) -> None:
-        """Give ``run`` a cell, a spare one if it fits, and have the next one made meanwhile."""
+        """Give an admitted ``run`` a warm worker, a prewarmed instance or a new one."""
         if self._ending:
             run.refuse("the warden ends")
             return
@@ -103,35 +105,38 @@ class Warden:
         self._pool.provide(run, launch)
 
     def begun(self, run: Run) -> None:
-        """Take notice that ``run`` is no longer being set up."""
+        """Record that the program of ``run`` has begun, so its set-up is over."""
         self._admission.begun(run)
 
     def note(self, peak: int | None, *, starved: bool) -> None:
-        """Take notice of a run's memory. Where one was killed for want of it outside, fewer run at a time from now on,
-        and what waits for the next ones is given back."""
+        """Record the peak memory of a run.
+
+        If the kernel killed it because memory was short outside of its own limit (``starved``), admit fewer runs for a
+        while, and drop everything prewarmed.
+        """
         self._admission.note(peak)
         if starved:
             self._admission.run_less()
             self._shed()
 
     def _shed(self) -> bool:
-        """Give back what is kept for later runs; return whether there was anything."""
+        """Drop everything prewarmed. Return whether anything was."""
         return any([self._pool.shed(), self._zygotes.shed()])
 
     def has_slack(self) -> bool:
-        """Return whether there is room for something that no run waits for."""
+        """Return whether the host has enough left to prewarm something."""
         return self._admission.has_slack()
 
     def put_back(self, waiter: Any, launch: Launch, message: str) -> bool:
-        """Have a run that could not begin wait for its turn again; return whether it does."""
+        """Queue a run that could not begin. Return whether it waits."""
         return not self._ending and self._admission.put_back(waiter, launch, message)
 
     def release_admission(self, run: Run) -> None:
-        """Take notice that ``run`` waits for an interpreter, and will ask again."""
+        """Release the admission of ``run``, which waits for a warm interpreter and will ask again."""
         self._admission.leave(run)
 
     def release(self, slot: CgroupSlot) -> None:
-        """Take back a slot whose cell is dead."""
+        """Take back a slot whose instance is dead."""
         self._freezers.release(slot)
         if isinstance(slot, WorkerHandle):
             slot.pool.release(slot)
@@ -139,12 +144,12 @@ class Warden:
             self._pool.release(slot)
 
     def serve(self, sock: socket.socket, decoder: protocol.Decoder, before: Launch | None) -> None:
-        """Wait for a run on ``sock``, of which ``decoder`` has read what it has; ``before`` was the launch before."""
+        """Wait for a launch on ``sock``. ``decoder`` may hold bytes of it; ``before`` is the launch before, if any."""
         run = Run(self._loop, sock, decoder, before, self)
         self._runs.add(run)
 
     def freezer(self, slot: CgroupSlot) -> cgroups.Freezer | None:
-        """Return the group in which the guest of ``slot`` can be frozen, if there is any."""
+        """Return the freezer for the guest of ``slot``, or ``None``."""
         return self._freezers.find(slot)
 
     def done(self, run: Run) -> None:
@@ -159,31 +164,31 @@ class Warden:
     # -- slots -------------------------------------------------------------------------------------------------
 
     def take_slot(self) -> CgroupSlot:
-        """Return a slot for a cell."""
+        """Return a free cgroup slot."""
         return self._pool.take_slot()
 
     def expect(self, slot: CgroupSlot, waiter: Waiter) -> None:
-        """Have ``waiter`` told when the cell is there that is asked of ``slot``."""
+        """Hand the instance that ``slot`` is making to ``waiter`` when it is made."""
         self._pool.expect(slot, waiter)
 
     def drop(self, slot: CgroupSlot) -> None:
-        """End a slot for good."""
+        """End a slot; it is not used again."""
         self._freezers.release(slot)
         self._pool.drop(slot)
 
     def dispose(self, gone: Callable[[], bool], then: Callable[[bool], None]) -> None:
-        """See ``Disposal.add``."""
+        """Call ``then`` when ``gone`` returns true, or too late: see ``Disposal.add``."""
         self._disposal.add(gone, then)
 
     def take_uid(self) -> int | None:
-        """Return a host uid that no other run has, where root starts them."""
-        if not self._leasing:
+        """Return a host uid that no other run has, or ``None`` if an ordinary user starts the runs."""
+        if not self._assigns_uids:
             return None
         self._uids = self._uids or UidPool(uids.configured())
         return self._uids.take()
 
     def take_group(self) -> cgroups.Group | None:
-        """Return fresh control groups, where there can be any."""
+        """Return fresh control groups, or ``None`` where the host allows none."""
         if not self._hierarchies:
             return None
         if self._tree is None:
@@ -191,7 +196,7 @@ class Warden:
         return self._tree.make()
 
     def release_resources(self, uid: int | None, group: cgroups.Group | None) -> None:
-        """Take back what nothing runs in or under any more."""
+        """Take back a uid and groups that no process uses any more."""
         if group is not None and self._tree is not None:
             self._tree.remove(group)
         if uid is not None and self._uids is not None:
@@ -209,8 +214,8 @@ class Warden:
         self._ending = True
 
     def _clean_up(self) -> None:
-        self._ending = True  # also where an error has brought us here: no run begins any more
-        self._pool.kill_all()  # at once; each is waited for below
+        self._ending = True  # after an error, too: no run begins any more
+        self._pool.kill_all()  # all at once; the lines below wait for each
         self._zygotes.close()
         self._pool.close()
         self._disposal.close()
@@ -220,9 +225,9 @@ class Warden:
 
 
 def _tick(run: Run, now: float) -> float:
-    """What cannot be read (no descriptor is left, say) ends this run; the others go on."""
+    """Call ``run.tick``. An error there (for example, no free descriptor) ends this run, and no other."""
     try:
         return run.tick(now)
-    except Exception as error:  # whatever it is, it is this run's fault and no other's
+    except Exception as error:  # any error here concerns this run alone
         run.refuse(faults.explain("watch the run", error))
         return now + _AGAIN_SECONDS

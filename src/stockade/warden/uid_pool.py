@@ -1,7 +1,7 @@
-"""Host uids for guests that root starts: one for each run, from a configured range, never shared by two wardens.
+"""The uid pool: host uids for guests that root starts, one for each run. No two wardens share a uid.
 
-A lease is a record lock on one byte of a file that only root can open; the kernel lets go of it when the
-warden ends, however it ends (fcntl(2)).
+Each uid is claimed by a record lock on one byte of a file that only root can open. The kernel releases the lock when
+the warden ends, however it ends (fcntl(2)).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from stockade.linux import places
 
 
 class UidPool:
-    """Hands out uids and takes them back."""
+    """Assigns uids to runs, from a configured range."""
 
     def __init__(self, uids: range) -> None:
         self._uids = uids
@@ -24,7 +24,7 @@ class UidPool:
         self._file = os.open(f"{places.STATE}/uids", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
     def take(self) -> int:
-        """Return a uid that nobody else has."""
+        """Return a uid that no other run has. Raises ``OSError`` (EAGAIN) if all are in use."""
         if self._free:
             return self._free.pop()
         while self._next < len(self._uids):
@@ -40,5 +40,5 @@ class UidPool:
         raise OSError(errno.EAGAIN, "every uid of STOCKADE_UID_RANGE is in use")
 
     def release(self, uid: int) -> None:
-        """Take ``uid`` back: nothing runs under it any more. The lock is kept for the next run."""
+        """Make ``uid`` free again: no process runs under it any more. The lock stays for the next run."""
         self._free.append(uid)

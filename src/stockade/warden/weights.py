@@ -1,9 +1,9 @@
-"""Bad neighbours weigh less: the scheduler's weights of runs that keep the kernel busy.
+"""Scheduler weights: a run that keeps the kernel busy weighs less.
 
 Linux gives a group that sleeps and wakes very often (poll, epoll, futexes, signals, pipes) far more of a processor than
-its share. Everything else on that processor then waits for up to seconds: other guests, the warden, and threads of the
-kernel such as those of RCU, for which every removal of a namespace waits. Such a run spends most of its time in system
-calls. A program that computes does not, and keeps its full weight.
+its share. Everything else on that processor then waits for up to seconds: other guests, the warden, and kernel threads
+such as those of RCU, on which every removal of a namespace depends. Such a run spends most of its time in system calls.
+A program that computes does not, and keeps its full weight.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ else:
     from _functools import partial
 
 _WINDOW = 0.25
-"""CPU seconds over which the part of the kernel is looked at."""
+"""CPU seconds over which the share of kernel time is measured."""
 _KERNEL_PART = 0.25
-"""The part of a window in the kernel from which on a run is a bad neighbour."""
+"""The share of kernel time in a window from which on a run is a bad neighbour."""
 _STARTING_SECONDS = 2.0
-"""A run that is younger than this lends its caller's tree the full weight."""
+"""While any run is younger than this, the tree of all groups keeps its full weight."""
 
 
 class _Window(Record):
-    """Where a window of CPU time began."""
+    """The counters at the begin of a window of CPU time."""
 
     cpu: float
     kernel: float
 
 
 class Weights:
-    """The weights of one warden's groups."""
+    """Sets the weights of one warden's groups."""
 
     def __init__(self) -> None:
         self.tree: Tree | None = None
-        """The tree of all groups, as soon as there is one."""
+        """The tree of all groups; ``None`` until the first group is made."""
         self._starting: set[Run] = set()
         self._windows: dict[Run, _Window] = {}
         self._light: set[Run] = set()
@@ -52,7 +52,7 @@ class Weights:
         self._weigh_tree()
 
     def look(self, run: Run, meter: Meter, group: Group | None, now: float) -> None:
-        """Weigh ``run`` by the use of its ``group`` until ``now``. ``meter`` must have been read just before."""
+        """Set the weight of ``run`` by the use of its ``group``. ``meter`` must have been read just before."""
         if group is None or run in self._light:
             return
         if self._is_bad_neighbour(run, group, meter.cpu_seconds):
@@ -64,7 +64,7 @@ class Weights:
         self._weigh_tree()
 
     def leave(self, run: Run) -> None:
-        """Forget ``run``, which is over."""
+        """Remove ``run``, which is over."""
         self._starting.discard(run)
         self._light.discard(run)
         self._windows.pop(run, None)
@@ -84,7 +84,7 @@ class Weights:
 
 
 def _try(change: Callable[[], None]) -> None:
-    """Change a weight. A group that cannot be changed costs others time, and is no reason to end a run."""
+    """Change a weight, or leave it. A wrong weight only costs other runs time, so no run ends for it."""
     try:
         change()
     except OSError:

@@ -64,7 +64,9 @@ def test_past_the_bound_one_is_told_why(door: Admission, begun: list[str], monke
     monkeypatch.setattr(admission, "MOST_WAITING", 2)
     runs = [asked(door, str(number), number) for number in range(4)]
     assert [run.refused for run in runs[:3]] == [""] * 3
-    assert "1 runs are at work" in runs[3].refused and "short of processors, and 2 wait already" in runs[3].refused
+    assert (
+        "1 runs are active" in runs[3].refused and "short of processors for more, and 2 wait already" in runs[3].refused
+    )
 
 
 def test_however_many_fail_at_once_the_rest_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,1 +1,1 @@
-"""One run in the warden: its connection, output, input, counters, verdict data and files."""
+"""The parts of one run in the warden: connection, execution, output, input, counters, end and files."""

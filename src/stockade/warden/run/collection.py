@@ -1,4 +1,4 @@
-"""The warden's side of a collector: forks it, hands on what it writes at the caller's pace, and tells how it ended."""
+"""The warden's side of a collector: forks it, forwards its records at the caller's pace, and reports how it ended."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ else:
 
 _CHUNK = 1 << 16
 _GRACE_SECONDS = 1.0
-"""The collector's own timer comes first."""
+"""Time beyond the limit, so that the collector's own timer ends it first."""
 
 
 class Collection:
-    """One collector at work."""
+    """The warden's handle of one running collector."""
 
     def __init__(
         self,
@@ -35,9 +35,10 @@ class Collection:
         on_data: Callable[[bytes], None],
         on_end: Callable[[str], None],
     ) -> None:
-        """Fork. ``collect_fds`` are the folder's descriptor and that of what was copied into it, if anything was.
+        """Fork the collector.
 
-        ``on_end`` gets what went wrong, an empty text if nothing did; it is called once, from the loop.
+        ``collect_fds`` are descriptors of the folder and, if files were copied into it, of the list of these.
+        ``on_end`` is called once, from the loop, with the reason of a failure, or with an empty text.
         """
         self._loop = events
         self._on_data, self._on_end = on_data, on_end
@@ -61,7 +62,7 @@ class Collection:
         self._loop.watch(self._pipe, loop.READ, self._on_pipe)
 
     def pause(self, pause: bool) -> None:
-        """Leave what the collector writes in the pipe, or take it again."""
+        """Stop reading the collector's records, or read them again. The pipe holds the collector back meanwhile."""
         if self._pipe < 0 or pause == self._paused:
             return
         self._paused = pause
@@ -71,13 +72,13 @@ class Collection:
             self._loop.watch(self._pipe, loop.READ, self._on_pipe)
 
     def stop(self, reason: str) -> None:
-        """End the collector; ``on_end`` is told the reason, unless it has ended already."""
+        """Kill the collector and pass ``reason`` to ``on_end``, unless the collector has ended already."""
         if self._pipe >= 0:
             os.kill(self._pid, signal.SIGKILL)  # our child, and not reaped yet
             self._close(reason)
 
     def tick(self, now: float) -> float:
-        """End a collector that a stop signal holds, or that its own timer has not ended; return when to look again."""
+        """Kill a collector that a stop signal holds, or that is past its time. Return when to check again."""
         if self._pipe < 0:
             return float("inf")
         trouble = self._helper.trouble(now)
@@ -104,7 +105,7 @@ class Collection:
         try:
             status = os.waitpid(self._pid, 0)[1]
         except ChildProcessError:
-            reason = reason or "how the process that brings files out has ended is not known"
+            reason = reason or "the exit status of the process that brings files out is unknown"
             status = 0
         self._on_end(reason or self._ended(status))
 
@@ -117,5 +118,5 @@ class Collection:
 
 
 def uid_for(uid: int | None) -> int | None:
-    """Return the uid to collect under: never root's, who may read what a guest has only pointed to."""
+    """Return the uid of the collector: the guest's where root starts runs, since a guest may point root to any file."""
     return uid if os.geteuid() == 0 else None

@@ -1,8 +1,8 @@
-"""Brings out what a guest has left in one folder, when the guest is gone: in a process of its own, of a few seconds.
+"""The collector: a process that reads the files of one folder after the guest's end, within a few seconds.
 
-It has nothing but that folder's descriptor and a pipe, the guest's uid where root started the run, and limits on
-itself, so what a guest has arranged can hold up or mislead nobody else. No link is followed; what is no regular file
-with one name is never opened, only named.
+A guest may have arranged that folder to stall or mislead its reader. So the collector has only the folder's descriptor
+and a pipe, limits on itself, and the guest's uid where root started the run. It follows no link. It opens only regular
+files with one name, and reports the name and kind of everything else.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _TWO_NAMES = "has more than one name (a hard link)"
 
 
 class TooMuchError(Exception):
-    """A bound was met that ends the search."""
+    """The search met a limit, and ends."""
 
 
 def become_collector(order: Collect, collect_fds: list[int], *, out: int, warden: int, uid: int | None) -> NoReturn:
-    """Be the collector, in a fresh child of the warden: write records to ``out``; never return."""
+    """Turn a fresh child of the warden into the collector, which writes records to ``out``. Never return."""
     try:
         folder, manifest = (*collect_fds, -1)[:2]
-        signal.setitimer(signal.ITIMER_REAL, order.seconds)  # ended by the kernel, whatever it is at
+        signal.setitimer(signal.ITIMER_REAL, order.seconds)  # the kernel ends the collector wherever it may hang
         processes.close_all_but((*collect_fds, out, warden))
         _bound(order)
         if uid is not None:
@@ -51,7 +51,7 @@ def become_collector(order: Collect, collect_fds: list[int], *, out: int, warden
         processes.set_dumpable(False)
         processes.die_with(warden)
         Collector(order, folder, out, _read_manifest(manifest)).run()
-    except BaseException:  # whoever reads misses the record that ends it all
+    except BaseException:  # the reader notices that the END record is missing
         os._exit(1)
     os._exit(0)
 
@@ -71,7 +71,7 @@ def _bound(order: Collect) -> None:
 
 
 def _read_manifest(fd: int) -> dict[bytes, bytes]:
-    """Return what was copied in: each path, and the file behind it as ``identity`` tells it."""
+    """Return the files that were copied in: each path, and the ``identity`` of its file."""
     if fd < 0:
         return {}
     data = os.pread(fd, _MOST_MANIFEST, 0)
@@ -80,7 +80,7 @@ def _read_manifest(fd: int) -> dict[bytes, bytes]:
 
 
 class Collector:
-    """One walk over one folder."""
+    """Walks over one folder once."""
 
     def __init__(self, order: Collect, folder: int, out: int, manifest: dict[bytes, bytes]) -> None:
         self._order = order
@@ -89,25 +89,25 @@ class Collector:
         self._skip = frozenset(map(os.fsencode, order.skip))
         self._manifest = manifest
         self._copied = order.copied
-        # Files asked for by pattern, and all others: many of the ones leave no less room for the others.
+        # Files that match a pattern, and all others, have separate quotas: many of one kind do not crowd out the other.
         self._left = {True: order.files, False: order.files}
         self._bytes_left = {True: order.total_bytes, False: order.total_bytes}
         self._names_left = order.names
         self._refused = 0
 
     def run(self) -> None:
-        """Walk, and say at the end that it was the end."""
+        """Walk over the folder, and write the END record."""
         trouble = ""
         try:
             self._walk(self._folder, b"", 0)
-            for path in sorted(self._manifest):  # what is left of it was not met
+            for path in sorted(self._manifest):  # the walk has removed every path that still exists
                 self._write(collector_records.DELETED, path)
         except TooMuchError as error:
             trouble = str(error)
         self._write(collector_records.END, body=trouble.encode())
 
     def _walk(self, found: int, path: bytes, depth: int) -> None:
-        """Look at everything in the folder ``found``, which lies at ``path``."""
+        """Visit everything in the folder ``found``, which lies at ``path``."""
         folder = self._reopen(found, os.O_RDONLY | os.O_DIRECTORY, 0o700)
         try:
             for name in self._names(folder):
@@ -134,7 +134,7 @@ class Collector:
             for entry in entries:
                 self._names_left -= 1
                 if self._names_left < 0:
-                    raise TooMuchError(f"there are more than {self._order.names} names in it")
+                    raise TooMuchError(f"the folder holds more than {self._order.names} names")
                 found.append(os.fsencode(entry.name))
         return sorted(found)
 
@@ -143,7 +143,7 @@ class Collector:
         if stat.S_ISDIR(status.st_mode):
             self._visit_folder(entry, path, status, depth)
         elif self._copied and self._manifest.pop(path, b"") == identity(status):
-            return  # as it was copied in
+            return  # unchanged since it was copied in
         elif self._order.everything or self._is_wanted(path):
             self._bring(entry, path, status)
 
@@ -153,7 +153,7 @@ class Collector:
             return
         known = self._copied and self._manifest.pop(path, b"") == b"folder"
         if self._order.everything:
-            # The mode before all else: to look inside may need another.
+            # Record the mode first: to read the folder may require another mode.
             fresh = not known if self._copied else self._is_opaque(entry)
             self._write(collector_records.FRESH_FOLDER if fresh else collector_records.FOLDER, path, status.st_mode)
         self._walk(entry, path, depth + 1)
@@ -197,7 +197,8 @@ class Collector:
         self._write(collector_records.FILE, path, mode, b"".join(pieces))
 
     def _reopen(self, found: int, flags: int, mode: int) -> int:
-        """Open what was looked at. A guest may have closed it to its owner: no matter where all goes with the run."""
+        """Open a file or folder that was examined. A guest may have taken its owner's permission away. If the folder is
+        removed with the run, set the permission again."""
         try:
             return beneath.reopen(found, flags)
         except PermissionError:
@@ -225,7 +226,7 @@ class Collector:
     def _refuse(self, path: bytes, reason: str) -> None:
         self._refused += 1
         if self._refused > _MOST_REFUSED:
-            raise TooMuchError(f"more than {_MOST_REFUSED} things in it cannot be brought out")
+            raise TooMuchError(f"more than {_MOST_REFUSED} entries of the folder cannot be brought out")
         self._write(collector_records.REFUSED, path[: collector_records.LONGEST_PATH], body=reason.encode())
 
     def _write(self, kind: bytes, path: bytes = b"", mode: int = 0, body: bytes = b"") -> None:

@@ -1,6 +1,6 @@
-"""What a collector writes and a caller reads: one record for each thing found, with lengths before everything.
+"""The records that a collector writes and a caller reads: one for each file or folder, with lengths first.
 
-Nothing here is ever executed, imported or unpickled: the bytes come from where a guest has been.
+The bytes come from a guest's folder, so nothing here is ever executed, imported or unpickled.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FILE, LINK, FOLDER, FRESH_FOLDER, DELETED, REFUSED, END = b"F", b"L", b"D", b"O", b"X", b"R", b"E"
-"""A fresh folder hides whatever lay below its name before. The end says what went wrong, if anything did."""
+"""A fresh folder hides everything that lay below its name before. END carries the reason of a failure, or nothing."""
 KINDS = (FILE, LINK, FOLDER, FRESH_FOLDER, DELETED, REFUSED, END)
 _HEADER = struct.Struct(">cIIQ")
 LONGEST_PATH = 1 << 15
@@ -20,16 +20,16 @@ LONGEST_WORDS = 1 << 13
 
 
 class RecordError(Exception):
-    """What came is no parcel, or more than was asked for."""
+    """The collector sent invalid bytes, or more than the caller asked for."""
 
 
 def pack(kind: bytes, path: bytes = b"", mode: int = 0, body: bytes = b"") -> bytes:
-    """Return one record; a file's body is its content, a link's its target, a refusal's the reason."""
+    """Return one record. The body is a file's content, a link's target, or the reason of a refusal."""
     return _HEADER.pack(kind, mode, len(path), len(body)) + path + body
 
 
 class Unpacker:
-    """Collects bytes and gives whole records; never holds more than ``total`` bytes of content."""
+    """Decodes bytes into records. Accepts at most ``file_bytes`` of one file and ``total_bytes`` of all."""
 
     def __init__(self, file_bytes: int, total_bytes: int) -> None:
         self._buffer = bytearray()
@@ -37,7 +37,10 @@ class Unpacker:
         self._left = total_bytes
 
     def feed(self, data: bytes) -> Iterator[tuple[bytes, bytes, int, bytes]]:
-        """Take ``data`` and yield kind, path, mode and body of each record; raise ``RecordError`` on nonsense."""
+        """Add ``data``, and yield kind, path, mode and body of each complete record.
+
+        Raises ``RecordError`` if a header is invalid or announces too much.
+        """
         self._buffer += data
         while len(self._buffer) >= _HEADER.size:
             kind, mode, path_length, length = _HEADER.unpack_from(self._buffer)

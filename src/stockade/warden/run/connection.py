@@ -1,4 +1,4 @@
-"""The warden's end of one run's socket: messages from the caller, messages to it, and noticing that it is gone."""
+"""The warden's end of one run's socket: receives and sends messages, and notices that the caller is gone."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ if TYPE_CHECKING:
 else:
     Protocol = object
 
-_CHUNK = 1 << 16  # a larger one would be mapped and unmapped by the allocator each time
+_CHUNK = 1 << 16  # the allocator would map and unmap a larger buffer each time
 
 
 class Listener(Protocol):
-    """Who is told what the caller does."""
+    """The receiver of a connection's events."""
 
     def on_message(self, kind: str, fields: dict[str, Any]) -> None:
-        """A message came; ``wire.WireError``, ``KeyError`` or ``TypeError`` says that it is nonsense."""
+        """Handle a message. Raises ``protocol.WireError``, ``KeyError`` or ``TypeError`` if it makes no sense."""
 
     def on_nonsense(self, reason: str) -> None:
-        """What came is no message."""
+        """Handle bytes or a message that cannot be understood."""
 
     def on_cancel(self) -> None:
-        """The caller has shut down its direction: it wants the run ended, and the verdict."""
+        """End the run: the caller has shut down its direction, and waits for the verdict."""
 
     def on_gone(self) -> None:
-        """Nobody waits for the answer any more."""
+        """End the run: the caller is gone."""
 
     def on_answered(self, sock: socket.socket, decoder: protocol.Decoder) -> None:
-        """The last message has been sent; the socket, with what was read of it, can serve another run."""
+        """Reuse the socket for another run, after the last message. ``decoder`` may hold bytes that were read ahead."""
 
     def on_flushed(self) -> None:
-        """Some or all of what was to be sent has been sent."""
+        """Adapt to the pace of the caller: some or all waiting bytes are sent."""
 
 
 class Connection:
-    """Non-blocking; all callbacks come from the loop, or from within ``send``."""
+    """Never blocks. All callbacks come from the loop, or from within ``send``."""
 
     def __init__(
         self, events: loop.Guarded, sock: socket.socket, decoder: protocol.Decoder, listener: Listener
@@ -56,34 +56,34 @@ class Connection:
 
     @property
     def pending(self) -> int:
-        """Bytes that the caller has not taken yet."""
+        """The number of bytes that the caller has not taken yet."""
         return len(self._outgoing)
 
     def send(self, kind: str, *, last: bool = False, **fields: Any) -> None:
-        """Send a message, now as far as it goes, the rest when the socket takes it; let go after the ``last``."""
+        """Send as much as the socket takes now, and the rest later. Detach from the socket after the ``last`` one."""
         if not self.gone:
             self._last = last
             self._outgoing += protocol.encode(kind, **fields)
             self._flush()
 
     def send_with_next(self, kind: str, **fields: Any) -> None:
-        """Have a message ready that goes out in front of the next one: nobody is woken for it alone."""
+        """Queue a message to go out with the next one, so that it does not wake the caller alone."""
         if not self.gone:
             self._outgoing += protocol.encode(kind, **fields)
 
     def flush(self) -> None:
-        """Send what is ready, if anything is."""
+        """Send queued messages now."""
         if self._outgoing and not self.gone:
             self._flush()
 
     def listen(self, listening: bool) -> None:
-        """Take messages from now on, or leave them with the caller."""
+        """Receive messages, or leave them in the socket."""
         if listening != self._listening and not self.gone:
             self._listening = listening
             self._watch()
 
     def close(self) -> None:
-        """Close the socket; ``gone`` from now on."""
+        """Close the socket; the connection is ``gone`` from now on."""
         if not self.gone:
             self._detach()
             self._sock.close()
@@ -105,7 +105,7 @@ class Connection:
             return
         if events & loop.SHUT and not self._shut:
             while self._listening and not self.gone and self._receive():
-                pass  # the launch itself may lie before the end
+                pass  # the socket may still hold messages, even the launch itself
             if self.gone:
                 return
             self._shut = True
@@ -117,7 +117,7 @@ class Connection:
             self._receive()
 
     def _receive(self) -> bool:
-        """Take what has come; return whether there may be more."""
+        """Receive once. Return whether more may come."""
         try:
             data = self._sock.recv(_CHUNK)
         except BlockingIOError:
@@ -146,7 +146,7 @@ class Connection:
         if self._last and not self._outgoing:
             self._detach()
             if self._shut:
-                self._sock.close()  # no other launch can come from who has shut down that direction
+                self._sock.close()  # the caller has shut down its direction, so no launch can follow
             else:
                 self._listener.on_answered(self._sock, self._decoder)
         else:

@@ -1,7 +1,7 @@
-"""What a caller may do to a running guest: signal it, and have it stand still.
+"""Run control: a caller may signal, pause and resume a running guest.
 
-The warden does both itself, from outside: as root it may signal anybody, and for an ordinary user the guest has his own
-uid, in whatever user namespace (kill(2)). Nothing inside listens for it, so there is nothing there to talk to.
+The warden does all of it from outside. As root it may signal any process; for an ordinary user the guest has the user's
+own uid, in whatever user namespace (kill(2)). No process inside listens for requests, so a guest has nothing to attack.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _ROUNDS = 10
 
 
 class RunControl:
-    """One run's. What is asked for before the program runs waits for it, in order."""
+    """Carries out the requests for one run. Requests that come before the program runs wait for it, in order."""
 
     def __init__(
         self, init: int, engines: int, meter: Meter, freezer: Callable[[], Freezer | None], asked: list[tuple[str, int]]
     ) -> None:
-        """``engines`` processes stand between the cell's ``init`` and the guest's own first one. ``freezer`` gives a
-        group to freeze them in, if there is any."""
+        """``engines`` is the number of processes between the instance's ``init`` and the guest's first process.
+        ``freezer`` returns a control group for freezing them, or ``None``."""
         self._init = init
         self._engines = engines
         self._meter = meter
@@ -47,7 +47,7 @@ class RunControl:
         self._paused = False
 
     def pull(self, now: float) -> float:
-        """Do what is asked for, and keep still what is to stand still; return when to look again."""
+        """Carry out requests, and stop new processes of a paused guest. Return when to call again."""
         while self._asked:
             if not self._do(*self._asked[0], now):
                 return now + _AGAIN_SECONDS
@@ -58,13 +58,13 @@ class RunControl:
         return float("inf")
 
     def release(self) -> None:
-        """The run is being ended: what must die may have to wake up for it."""
+        """Thaw the guest and drop all requests: the run is being ended, and a process may have to wake up to die."""
         self._asked.clear()
         if self._paused and self._freezer is not None:
             self._freezer.thaw()
 
     def _do(self, what: str, number: int, now: float) -> bool:
-        """Return whether it is done; ``False`` is for a guest that is not there yet."""
+        """Carry out one request. Return ``False`` if the guest does not exist yet."""
         if what == "pause":
             self._pause(now)
         elif what == "resume":
@@ -85,7 +85,7 @@ class RunControl:
         pid, pidfd = found
         try:
             if number == signal.SIGINT and os.getpgid(pid) not in (os.getpgrp(), os.getpgid(self._init)):
-                os.killpg(os.getpgid(pid), number)  # as a terminal does; the number is taken while its leader lives
+                os.killpg(os.getpgid(pid), number)  # as a terminal does; a live leader keeps the number from reuse
             else:
                 signal.pidfd_send_signal(pidfd, number)
         except ProcessLookupError:
@@ -106,7 +106,7 @@ class RunControl:
     def _froze(self, freezer: Freezer) -> bool:
         try:
             freezer.freeze(partial(descendants.below, self._init))
-        except OSError:  # signals need no group, and are better than nothing
+        except OSError:  # stop signals need no control group, and are better than nothing
             freezer.thaw()
             self._freezer, self._find_freezer = None, lambda: None
             return False
@@ -125,5 +125,5 @@ class RunControl:
         else:
             descendants.continue_all(self._init, self._stopped)
             self._stopped.clear()
-        self._asked[1:1] = [("signal", number) for number in self._held]  # behind this one, which is being done
+        self._asked[1:1] = [("signal", number) for number in self._held]  # behind the current request
         self._held.clear()

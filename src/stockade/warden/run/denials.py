@@ -1,4 +1,4 @@
-"""The calls that one run's filter refuses: answered, named by number, and counted, up to a budget."""
+"""Denials: answers and counts the system calls that one run's filter refuses, up to a budget."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from typing import Any
 
 BUDGET = 2000
-"""Calls that are answered in one run. Each takes some 30 microseconds of the warden's, which serves other runs too."""
+"""Answers for one run. Each takes some 30 microseconds of the warden, which serves other runs as well."""
 
 
 class Denials:
-    """Answers at a filter's listener, one call a turn of the loop, so that a flood never holds up another run.
+    """Answers one call in each turn of the loop, so that a flood of calls never holds up another run.
 
-    When the budget is spent the listener is closed: the kernel then answers ENOSYS by itself, which is as much of a
-    refusal. The counts are few: a filter asks only about numbers that it knows.
+    When the budget is spent, the listener is closed. The kernel then answers ENOSYS by itself, which refuses the call
+    as well. The number of counts is small: a filter asks only about call numbers that it knows.
     """
 
     def __init__(self, events: loop.Guarded, errnos: Mapping[int, int]) -> None:
-        """``errnos`` has the errno of each call by number, where it is not EPERM."""
+        """``errnos`` maps call numbers to their errno, if that is not EPERM."""
         self._loop = events
         self._errnos = errnos
         self._listener = -1
@@ -34,20 +34,20 @@ class Denials:
         self._first: dict[int, tuple[int, ...]] = {}
 
     def open(self, listener: int) -> None:
-        """Answer at ``listener``, which is ours from now on; -1 is none."""
+        """Answer at ``listener``, and own the descriptor from now on; -1 stands for no listener."""
         if listener >= 0:
             self._listener = listener
             self._loop.watch(listener, loop.READ, self._on_event)
 
     def close(self) -> None:
-        """Answer no more."""
+        """Stop answering, and close the listener."""
         if self._listener >= 0:
             self._loop.forget(self._listener)
             os.close(self._listener)
             self._listener = -1
 
     def report(self) -> dict[str, Any]:
-        """Return number, count and first arguments of each call, and whether more came than were counted."""
+        """Return number, count and first arguments of each refused call, and whether the budget was spent."""
         refused = [(number, count, self._first[number]) for number, count in self._counts.items() if count]
         return {"denials": refused, "denials_truncated": self._left <= 0}
 
@@ -55,20 +55,20 @@ class Denials:
         if not events & loop.READ:
             self.close()  # no process is left under the filter
             return
-        # What was interrupted costs as much as what is answered, and a guest can interrupt itself for ever.
+        # An interrupted call costs as much as an answered one, and a guest can interrupt its own calls without end.
         self._left -= 1
         self._answer()
         if self._left <= 0:
             self.close()
 
     def _answer(self) -> None:
-        """Take a call that waits: the loop has just seen one, and nobody else takes any, so this does not block."""
+        """Answer one call. This never blocks: the loop has just seen a call, and nobody else receives any."""
         call = notify.receive(self._listener)
         if call is None:
             return
-        # Counted before it is answered: the guest's end may be seen right after.
+        # Count before the answer: right after it, the guest may end and the report may be made.
         number = call.nr
         self._first.setdefault(number, call.args)
         self._counts[number] = self._counts.get(number, 0) + 1
         if not notify.refuse(self._listener, call, self._errnos.get(number, errno.EPERM)):
-            self._counts[number] -= 1  # interrupted: it comes again, or its caller is dead
+            self._counts[number] -= 1  # the call was interrupted: it comes again, or its caller is dead

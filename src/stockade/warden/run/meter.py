@@ -1,4 +1,4 @@
-"""Clock and counters of one run: what has been used, what is near its limit, what has met it."""
+"""The meter: reads clock and counters of one run, and finds limits that are near or met."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from stockade.warden.cold.cgroup_slot import CgroupSlot
 
     Finding = tuple[str, str, float, float]
-    """Guarantee, ``"near"`` or ``"met"``, what is used, and the limit."""
+    """Guarantee, state (``"soft"``, ``"near"`` or ``"met"``), use, and limit."""
 
 NEAR = 0.8
-"""The part of a limit from which on it is near."""
+"""The fraction of a limit from which on the limit is near."""
 _SHORTEST = 0.002
 _LONGEST = 0.1
 _SAMPLE_EVERY = 0.02
@@ -31,10 +31,10 @@ _NO_FIGURES = Groups()
 
 
 class Meter:
-    """Looks at one run when asked to, and says when the next look is due."""
+    """Reads the counters of one run on demand, and plans the next look."""
 
     def __init__(self, watch: Watch, slot: CgroupSlot, groups: Groups = _NO_FIGURES) -> None:
-        """``groups`` are the figures that the run's control groups hold."""
+        """``groups`` are the limits that the run's control groups enforce."""
         assert slot.instance is not None
         self._watch = watch
         self._groups = groups
@@ -65,21 +65,23 @@ class Meter:
 
     @property
     def begin(self) -> float:
-        """When the clock was started, by the monotonic one."""
+        """The start of the wall clock, in seconds of the monotonic clock."""
         return self._begin
 
     @property
     def cpu_seconds(self) -> float:
-        """The CPU time of the run, as of the last look."""
+        """The CPU time of the run at the last look."""
         return self._cpu
 
     def hand_over(self) -> None:
-        """The cell has the launch: should it die before it says that the program runs, time counts from here."""
+        """Start the clock at the hand-over, in case the instance dies before it reports ``exec``."""
         self._begin = time.monotonic()
 
     def start(self, begun: float, spent: float, peak: int) -> None:
-        """The program was ``begun`` then, and that is heard of now: not at once, where nobody is woken up for it. The
-        set-up itself ``spent`` CPU seconds and held ``peak`` bytes."""
+        """Start the clock at ``begun``, when the program began. The report of it may arrive later.
+
+        The set-up itself used ``spent`` CPU seconds, and ``peak`` bytes at most; neither counts for the program.
+        """
         self.started = True
         self._spent = spent
         self._setup_peak = peak
@@ -90,22 +92,22 @@ class Meter:
             self.next_report = self._begin + self._watch.report_seconds
 
     def pause(self, now: float) -> None:
-        """The wall clock stands still from now on."""
+        """Stop the wall clock until ``resume``."""
         self._paused = now
 
     def resume(self, now: float) -> None:
-        """It goes on."""
+        """Resume the wall clock."""
         if self._paused is not None:
             self._begin += now - self._paused
             self._paused = None
             self.next_look = now
 
     def stop(self) -> None:
-        """The last process is gone."""
+        """Stop the wall clock for good: the last process is gone."""
         self._end = time.monotonic() if self._paused is None else self._paused
 
     def look(self, now: float) -> list[Finding]:
-        """Return each limit that is ``"near"`` or ``"met"`` for the first time, and memory past its ``"soft"`` one."""
+        """Return each limit that is newly ``"near"`` or ``"met"``, and memory newly past its ``"soft"`` limit."""
         wall = self._read(now)
         held = self._watch_soft()
         found: list[Finding] = []
@@ -120,7 +122,7 @@ class Meter:
         return found
 
     def _watch_soft(self) -> int | None:
-        """Return what the tree holds, as long as its soft limit has not been passed before this look."""
+        """Return the memory of the tree, or ``None`` once an earlier look saw it past the soft limit."""
         if self._soft is None or self._past_soft is not None:
             return None
         held = self._memory or 0
@@ -132,11 +134,11 @@ class Meter:
 
     @property
     def oom_outside(self) -> bool:
-        """Whether the kernel has killed a task of the run for want of memory outside the run's own limit."""
+        """Whether the kernel killed a process of the run for memory outside of the run's own limit."""
         return self._group is not None and self._group_has_memory and self._group.oom_outside() > 0
 
     def usage(self, now: float) -> dict[str, Any]:
-        """Return what is used now, and plan the next report."""
+        """Return the current use, and plan the next usage report."""
         wall = self._read(now)
         if self._watch.report_seconds is not None:
             self.next_report = now + self._watch.report_seconds
@@ -149,7 +151,7 @@ class Meter:
         }
 
     def _limit_states(self, wall: float) -> Iterator[tuple[str, float, float, bool]]:
-        """Yield guarantee, use, limit, and whether that is met: the kernel tells of those that it holds."""
+        """Yield guarantee, use, limit, and whether it is met. The kernel's counter decides for its own limits."""
         watch, group = self._watch, self._group
         if watch.wall_seconds is not None:
             yield "wall_time", wall, watch.wall_seconds, wall >= watch.wall_seconds
@@ -159,37 +161,37 @@ class Meter:
             used = self._memory or 0
             yield "memory", used, watch.sampled_memory, used >= watch.sampled_memory or self._locks >= locks.MOST
         elif group is not None and self._group_has_memory and self._groups.memory is not None:
-            yield "memory", self._hold(group, self._groups.memory), self._groups.memory, self._is_full(group)
+            yield "memory", self._memory_held(group, self._groups.memory), self._groups.memory, self._is_full(group)
         if self._groups.processes is not None and self._tasks is not None:
             refused = group is not None and group.forks_refused() > 0
-            used = self._tasks if self._tasks > 1 else 0  # who may have one task alone is not near anything
+            used = self._tasks if self._tasks > 1 else 0  # a guest with its one first task is not near a limit of one
             yield "processes", used, self._groups.processes - watch.other_tasks, refused
 
-    def _hold(self, group: Group, limit: int) -> int:
-        """Return what the tree holds. Buffers that the kernel counts apart are watched more closely."""
-        uncounted = self._uncounted(all_kinds=not group.counts_sockets) + self._hold_locks()
+    def _memory_held(self, group: Group, limit: int) -> int:
+        """Return the memory of the tree, with socket buffers and locks that its control group does not count."""
+        uncounted = self._uncounted(all_kinds=not group.counts_sockets) + self._lock_bytes()
         held = group.memory_held(0 if uncounted else int(NEAR * limit)) + uncounted
         self._uncounted_bytes = held if uncounted or group.uncounted_sockets() else 0
         self._peak_uncounted_bytes = max(self._peak_uncounted_bytes, self._uncounted_bytes)
         return held
 
-    def _hold_locks(self) -> int:
-        """Return what the tree's locks on files take, which no control group counts."""
+    def _lock_bytes(self) -> int:
+        """Return the bytes of the tree's locks on files, which no control group counts."""
         self._locks = locks.held(self._init)
         return self._locks * locks.EACH
 
     def _uncounted(self, *, all_kinds: bool) -> int:
-        """Return what sockets of the guest's own network hold that no control group counts."""
+        """Return the bytes in sockets of the guest's own network that no control group counts."""
         if not self._watch.own_network:
             return 0
         pid = self._init
-        for _ in range(self._watch.engine_tasks):  # the last of them is in the guest's network
+        for _ in range(self._watch.engine_tasks):  # the last engine task is in the guest's network namespace
             pid = next(iter(descendants.children(pid)), 0)
         return sockets.uncounted(pid, all_kinds=all_kinds) if pid else 0
 
     def _is_full(self, group: Group) -> bool:
-        """Return whether memory is used up. The kernel bounds buffers that it counts apart, but not their sum with the
-        rest."""
+        """Return whether the memory limit is met. The kernel limits socket buffers separately, but not their sum with
+        other memory."""
         return (
             group.oom_kills() > 0
             or self._uncounted_bytes >= (self._groups.memory or 0) > 0
@@ -197,7 +199,7 @@ class Meter:
         )
 
     def _read(self, now: float) -> float:
-        """Read clock and counters; return the wall time."""
+        """Read clock and counters. Return the wall time."""
         tasks = self._group.look() if self._group is not None else None
         if tasks is not None:
             self._tasks = max(1, tasks - self._own_tasks - self._watch.other_tasks)
@@ -214,16 +216,16 @@ class Meter:
         self._cpu = max(self._cpu, sample.cpu_seconds - self._spent)
         self._memory = sample.memory
         if self._watch.sampled_memory is not None:
-            self._memory += self._uncounted(all_kinds=True) + self._hold_locks()
+            self._memory += self._uncounted(all_kinds=True) + self._lock_bytes()
         self._peak_memory = max(self._peak_memory, self._memory)
         self._peak_tasks = max(self._peak_tasks, sample.tasks)
         if self._group is None:
             self._tasks = max(1, sample.tasks - self._watch.other_tasks)
 
     def _plan_next_look(self, now: float, wall: float, held: int | None) -> float:
-        """No limit can be met before this: time runs at one second a second, CPU at most one a core.
+        """Return a time before which no time limit can be met: CPU time grows by at most one second a second and core.
 
-        Memory may, but for the group's own limit: it is looked at the more often, the nearer it is.
+        Memory that no control group limits can grow at any speed. So it is sampled more often, the nearer the limit.
         """
         pause = _LONGEST
         if self._watch.cpu_seconds is not None:
@@ -240,7 +242,7 @@ class Meter:
         return now + max(pause, 0.0)
 
     def report(self, exit_report: dict[str, Any] | None) -> MeterReport:
-        """Return the final readings; ``exit_report`` is the init's, if it lived to send one."""
+        """Return the final readings. ``exit_report`` came from the init, if it lived to send one."""
         counters = self._group.read() if self._group is not None else None
         init_report = exit_report or {}
         cpu = counters.cpu_seconds if counters else None
@@ -253,7 +255,7 @@ class Meter:
         if peak is not None:
             peak = max(peak, self._peak_uncounted_bytes)
         else:
-            # The kernel keeps the highest of a process's life, from before it became the guest as well.
+            # The kernel keeps the peak of a process's whole life, which includes the time before it became the guest.
             reported_peak = init_report.get("peak_memory", 0)
             peak = max(self._peak_memory, reported_peak if reported_peak > self._setup_peak else 0) or None
         return MeterReport(

@@ -1,4 +1,4 @@
-"""What a guest writes, as it comes: its two streams, kept at both ends, and the channel of its own result."""
+"""Output capture: reads a guest's two streams and its result channel as they fill."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CHUNK = 1 << 16
 
 
 class OutputCapture:
-    """Reads what comes out of one cell. Callbacks come from the run's own loop."""
+    """Reads stdout, stderr and result channel of one instance. Callbacks come from the run's own loop."""
 
     def __init__(
         self,
@@ -40,11 +40,15 @@ class OutputCapture:
         on_completed: Callable[[int], None] | None = None,
         at_once: bool = True,
     ) -> None:
-        """``channel`` tells whether the guest has one. ``on_head`` gets stream, position and bytes of the head;
-        ``on_limit`` is told once that a stream is ``"near"`` the limit on output, once
-        that one has ``"met"`` it, and how many bytes it had; ``on_end`` is called when both streams have ended;
-        ``on_completed`` gets the exit status that a guest announces before it ends, where that is looked for.
-        The streams are read ``at_once``, or from ``begin`` on."""
+        """Prepare to read; ``start`` begins.
+
+        ``channel``: whether the guest has a result channel.
+        ``on_head``: called with stream, position and bytes of the part to forward.
+        ``on_limit``: called once with ``"near"`` and once with ``"met"``, and the bytes of that stream.
+        ``on_end``: called when both streams have ended.
+        ``on_completed``: called with the exit status behind a completion marker; ``None`` looks for no marker.
+        ``at_once``: whether to read the streams from ``start`` on, or only from ``begin`` on.
+        """
         self._loop = events
         self._channel_fd = instance.channel
         self._channel = bytearray()
@@ -70,16 +74,16 @@ class OutputCapture:
 
     @property
     def begun(self) -> bool:
-        """Whether the streams are read as something comes."""
+        """Whether the streams are being read."""
         return self._begun
 
     def begin(self) -> None:
-        """Read them from now on."""
+        """Read the streams from now on."""
         self._begun = True
         self.pause(False)
 
     def pause(self, pause: bool) -> None:
-        """Leave the streams alone, or read them again."""
+        """Stop reading the streams, or read them again."""
         if pause == self._paused or not self._begun:
             return
         self._paused = pause
@@ -95,22 +99,22 @@ class OutputCapture:
 
     @property
     def count(self) -> int:
-        """Bytes written so far, to both streams."""
+        """The bytes that the guest has written so far to both streams."""
         return self._buffers[1].count + self._buffers[2].count
 
     def take_output(self) -> None:
-        """Read what is in the streams now."""
+        """Read everything that the streams hold now."""
         for number, fd in tuple(self._streams.items()):
             while self._take(number, fd):
                 pass
 
     def take_report(self) -> None:
-        """Read what the dead have left of their report; nobody can add to it."""
+        """Read the rest of the result channel. The guest is dead, so nothing can follow."""
         while self._on_channel(0):
             pass
 
     def report(self) -> dict[str, Any]:
-        """Return counts, tails, and what came over the channel."""
+        """Return counts, tails, and the content of the channel."""
         return {
             "output": [self._buffers[1].count, self._buffers[2].count],
             "tails": [self._buffers[1].tail(), self._buffers[2].tail()],
@@ -119,7 +123,7 @@ class OutputCapture:
         }
 
     def close(self) -> None:
-        """Stop reading; the descriptors are the cell's."""
+        """Stop reading. The instance owns the descriptors, and closes them."""
         for fd in self._all:
             self._loop.forget(fd)
 
@@ -129,7 +133,7 @@ class OutputCapture:
             self._on_end()
 
     def _take(self, number: int, fd: int) -> bool:
-        """Take what one stream holds; return whether more may come."""
+        """Read once from a stream. Return whether more may come."""
         try:
             data = os.read(fd, _CHUNK)
         except BlockingIOError:
@@ -144,10 +148,10 @@ class OutputCapture:
         if head:
             self._on_head(number, at, head)
         if buffer.limit is not None and buffer.count >= NEAR * buffer.limit and self._reported != "met":
-            self._tell("met" if buffer.exceeded else "near", buffer.count)
+            self._note_limit("met" if buffer.exceeded else "near", buffer.count)
         return True
 
-    def _tell(self, state: str, used: int) -> None:
+    def _note_limit(self, state: str, used: int) -> None:
         if state != self._reported:
             self._reported = state
             self._on_limit(state, used)
@@ -161,7 +165,7 @@ class OutputCapture:
             self._loop.forget(self._channel_fd)
             return False
         if self._completed:
-            return True  # nothing can follow that would be a part of the report
+            return True  # bytes behind the marker are no part of the result
         before = len(self._channel)
         space = CHANNEL_LIMIT - before
         self._channel += data[:space]
@@ -171,7 +175,7 @@ class OutputCapture:
         return True
 
     def _find_marker(self, fresh: int, on_completed: Callable[[int], None]) -> None:
-        """Look at what has come from ``fresh`` on, and at what may have been cut there."""
+        """Look for the completion marker in the bytes from ``fresh`` on. The marker may have begun before them."""
         at = self._channel.find(COMPLETION_MARKER, max(0, fresh - len(COMPLETION_MARKER)))
         status = self._channel[at + len(COMPLETION_MARKER) : at + len(COMPLETION_MARKER) + 1]
         if at >= 0 and status:

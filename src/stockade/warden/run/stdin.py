@@ -1,4 +1,4 @@
-"""A guest's standard input on its way: as fast as the guest takes it, and no faster."""
+"""Feeds a guest's standard input at the pace of the guest."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 16
 ENOUGH = 1 << 20
-"""Bytes beyond which no more should be asked of the caller."""
+"""Bytes in the feeder from which on the warden asks the caller for no more."""
 
 
 class StdinFeeder:
-    """Holds what has come until there is a pipe for it, then writes it, and closes the pipe at the end."""
+    """Holds input until the guest's pipe is open, writes it, and closes the pipe at the end."""
 
     def __init__(self, events: loop.Guarded, on_taken: Callable[[], None]) -> None:
-        """``on_taken`` is called when the guest has taken some of what waited."""
+        """``on_taken`` is called when the guest has taken some of the waiting input."""
         self._loop = events
         self._on_taken = on_taken
         self._pieces: list[memoryview] = []
@@ -28,15 +28,15 @@ class StdinFeeder:
         self._closed = False
         self.size = 0
         self.taken = 0
-        """Bytes that the guest has taken, or never will."""
+        """Bytes that the guest has taken, or can never take."""
 
     def open(self, fd: int) -> None:
-        """Write to ``fd`` from now on; the descriptor is this feeder's."""
+        """Write to ``fd`` from now on; the feeder owns the descriptor."""
         self._fd = fd
         self._pump()
 
     def take(self, data: bytes) -> None:
-        """Take the next piece; an empty one is the end."""
+        """Accept the next piece of input; an empty one is the end."""
         if self._closed:
             self.taken += len(data)
             return
@@ -49,7 +49,7 @@ class StdinFeeder:
             self._pump()
 
     def close(self) -> None:
-        """Let go of the pipe, and of what nobody read."""
+        """Close the pipe, and drop the input that nobody has read."""
         self._closed = True
         self._pieces.clear()
         self.taken += self.size
@@ -75,7 +75,7 @@ class StdinFeeder:
         except BlockingIOError:
             self._loop.watch(self._fd, loop.WRITE, self._on_writable)
             return
-        except OSError:  # nobody reads it any more
+        except OSError:  # no process reads the pipe any more
             self.close()
             return
         self._loop.forget(self._fd)
