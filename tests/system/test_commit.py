@@ -83,7 +83,7 @@ def test_commit_keeps_file_written_meanwhile(project, monkeypatch):
         (lambda p: (p / "a").unlink(), file("a"), "was deleted on the host"),
         (lambda p: (p / "new").write_text("x"), file("new", "added"), "was made on the host"),
         (lambda p: (p / "new").symlink_to("/nowhere"), file("new", "added"), "was made on the host"),
-        (lambda p: (p / "d").rename(p / "was"), file("d/new", "added"), "is not there any more"),
+        (lambda p: (p / "d").rename(p / "was"), file("d/new", "added"), "no longer exists"),
         (lambda p: (p / "b").unlink(), Change("b", "deleted", "file"), "was deleted on the host"),
     ],
 )

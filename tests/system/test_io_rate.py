@@ -108,4 +108,4 @@ def test_read_under_way_ends_with_kill(backend: str, big: Path) -> None:
     result = stockade.run(code, policy=policy, backend=backend, interpreter=SYSTEM_PYTHON)
     assert result.limit == Guarantee.WALL_TIME
     assert time.monotonic() - begin < 3 * SLOWER, result.limits_met
-    assert "waited for" in result.enforcement[Guarantee.WALL_TIME].note
+    assert "pending read" in result.enforcement[Guarantee.WALL_TIME].note

@@ -132,4 +132,4 @@ def test_denial_names_the_file(write: Write) -> None:
     result = stockade.run(CALL + f"call({NR['acct']}, 0)", policy=stockade.Policy(security=security))
     assert [denial.call for denial in result.denials] == ["acct"]
     assert f"and {file} does not allow it" in result.denials[0].explanation
-    assert result.denials[0].allowed_by == "security.syscalls_file: a filter of your own that allows it"
+    assert result.denials[0].allowed_by == "security.syscalls_file: a custom filter that allows it"

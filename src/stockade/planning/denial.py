@@ -1,4 +1,4 @@
-"""A refused system call, in words."""
+"""A refused system call, with an explanation for people."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ class Denial:
     call: str
     count: int
     explanation: str
-    """What the call does, and why it was refused; where its arguments decided, about the first time."""
+    """The effect of the call, and the reason for the refusal. If the arguments decided, both describe the first
+    refusal.
+    """
     allowed_by: str
-    """The setting of the policy that would have allowed it."""
+    """The policy setting that would allow the call."""
 
     def __str__(self) -> str:
-        """Return it as a sentence."""
+        """Return the denial as a sentence."""
         times = "once" if self.count == 1 else f"{self.count} times"
         return f"{self.call} was refused {times}: {self.explanation}; {self.allowed_by} would allow it"

@@ -1,4 +1,4 @@
-"""Programs of the system that make sandboxes: found, asked for their version, and tried once. Never assumed."""
+"""Find programs of the host that build sandboxes, ask for their version, and try each once. Nothing is assumed."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from pathlib import Path
 
 from stockade.linux.uids import first_uid
 
-_SECONDS = 0.9  # two questions and two seconds in all
+_SECONDS = 0.9  # the two queries must take under two seconds together
 _EVIDENCE = 300
 
 
 @dataclass(frozen=True)
 class Engine:
-    """What was found of one program."""
+    """The result of looking for one program."""
 
     path: str = ""
     version: tuple[int, ...] = ()
     options: frozenset[str] = frozenset()
-    """The long options that its help names."""
+    """The long options in its help text."""
     trouble: str = ""
-    """Why it cannot be used; empty where the trial went well."""
+    """Why the program is unusable; empty if the trial succeeded."""
 
 
 def look(name: str, trial: tuple[str, ...], *, as_root: bool = False) -> Engine:
-    """Return what there is of the program ``name``; ``trial`` are arguments with which it must end well.
+    """Return the engine of the program ``name``; with the arguments ``trial``, it must exit with status 0.
 
-    Where root asks it is tried as an ordinary user, as a run would be, unless ``as_root``. Asked anew only when the
-    program changes, and looked for anew only when PATH does, or the program is gone.
+    If root calls, an ordinary user runs the trial, as in a run, unless ``as_root``. A trial is repeated only after the
+    program changes. PATH is searched again only after PATH changes, or the program is gone.
     """
     key = name, os.environ.get("PATH", os.defpath)
     place = _places.get(key)
@@ -45,7 +45,7 @@ def look(name: str, trial: tuple[str, ...], *, as_root: bool = False) -> Engine:
 
 
 _places: dict[tuple[str, str], Path] = {}
-"""A program's name and PATH to where it was found: to search for it takes longer than all else before a run."""
+"""The path of each program by its name and PATH. A search takes longer than all other work before a run."""
 
 
 @lru_cache(maxsize=16)
@@ -62,7 +62,7 @@ def _tried(path: str, _changed: int, trial: tuple[str, ...], as_root: bool) -> E
 
 
 def _ask(path: str, arguments: tuple[str, ...], as_root: bool) -> tuple[str, str]:
-    """Return what the program prints, and what went wrong."""
+    """Return the program's output, and the reason of a failure or an empty text."""
     uid = first_uid() if os.geteuid() == 0 and not as_root else None
     try:
         answer = subprocess.run(

@@ -1,4 +1,4 @@
-"""Host facts: what the probe found, as a frozen value that plans are made from."""
+"""Host facts: the result of the probe, as a frozen value for planning."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class HostFacts:
-    """What this host offers. Each field was tried, not guessed."""
+    """The facilities of this host. Each field was tried, not guessed."""
 
     kernel: str
     machine: str
@@ -17,40 +17,43 @@ class HostFacts:
     uid: int
     namespaces: bool
     privileged: bool
-    """Namespaces can be made with the host's own root; otherwise a user namespace comes first."""
+    """Whether the host's own root can create namespaces; otherwise a user namespace comes first."""
     namespace_reasons: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
-    """The kernel's settings on user namespaces, those that it has."""
+    """The kernel's settings for user namespaces, as far as this kernel has them."""
     filtered: bool = False
-    """Somebody has put a system-call filter around this program."""
+    """Whether a system-call filter already surrounds this program."""
     covered: tuple[str, ...] = ()
-    """What is mounted over parts of /proc."""
+    """Mounts over parts of /proc."""
     cgroups: Mapping[str, int] = field(default_factory=dict)
-    """Each controller that can be used here, with its cgroup version. Beside ``memory`` stand the kinds that it counts
-    here: ``swap``, ``sockets`` (buffers of TCP and UDP) and ``kernel`` (what the kernel allocates for a process)."""
+    """Each usable controller, with its cgroup version.
+
+    Beside ``memory``, the mapping has the kinds that it counts here: ``swap``, ``sockets`` (buffers of TCP and UDP) and
+    ``kernel`` (memory that the kernel allocates for a process).
+    """
     cgroup_paths: Mapping[str, str] = field(default_factory=dict)
     cgroup_lost: Mapping[str, str] = field(default_factory=dict)
-    """Each controller that is mounted and cannot be used, with the reason."""
+    """Each controller that is mounted but unusable, with the reason."""
     swap: bool = False
     landlock: int = 0
     seccomp: bool = False
     off_disk: tuple[str, ...] = ()
-    """Where something is mounted whose bytes come from no disk that a control group can slow down, nor from memory."""
+    """Mount points of file systems that are neither in memory nor on a disk that a control group can slow down."""
     open_files: int = 1024
     no_overlay: str = ""
-    """Why a run cannot have an overlay file system; empty where it can."""
+    """Why a run cannot have an overlay file system; empty if it can."""
     core_handler: str = ""
-    """How the kernel hands a core to a handler: ``pipe`` or ``socket``; empty where it writes a file."""
+    """How the kernel passes a core to a handler: ``pipe`` or ``socket``; empty if it writes a file."""
     core_limit: int = 1
-    """The limit on core files under which runs live: 1 starts no handler behind a pipe, 0 does."""
+    """The limit on core files of every run: 1 starts no handler behind a pipe, 0 does."""
     groups: int = 0
-    """Supplementary groups of the caller, which only root can shed."""
+    """The number of the caller's supplementary groups, which only root can drop."""
     system: tuple[tuple[str, str], ...] = ()
-    """The system's own folders and files, each with its link target or an empty text."""
+    """The system's folders and files, each with its link target or an empty text."""
 
     @classmethod
     def from_probe(cls, data: Mapping[str, Any]) -> HostFacts:
-        """Return the facts in what the probe reports."""
+        """Return the facts of a probe's report."""
         fields = {key: value for key, value in data.items() if key != "hierarchies"}
         found = [(name, version, path) for version, path, names in data["hierarchies"] for name in names]
         fields["covered"] = tuple(data["covered"])
@@ -69,11 +72,11 @@ class HostFacts:
 
     @property
     def counts_tasks_by_namespace(self) -> bool:
-        """Return whether RLIMIT_NPROC counts within a user namespace: since Linux 5.14, commit 21d1c5e386bc."""
+        """Return whether RLIMIT_NPROC counts each user namespace separately: since Linux 5.14, commit 21d1c5e386bc."""
         return self.version >= (5, 14)
 
     @property
     def version(self) -> tuple[int, int]:
-        """Return major and minor number of the kernel."""
+        """Return the major and minor version of the kernel."""
         major, minor = (int("".join(filter(str.isdigit, part)) or 0) for part in self.kernel.split(".")[:2])
         return major, minor

@@ -1,4 +1,4 @@
-"""Planning: which mechanism holds each guarantee of a policy, and whether that is enough. Pure functions."""
+"""Plan the mechanism that holds each guarantee of a policy, and check that it is strong enough. Pure functions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """A policy that can be held here: the backend, and what holds each guarantee."""
+    """A policy that this host can hold: the backend, and the enforcement of each guarantee."""
 
     backend: str
     policy: Policy
@@ -27,9 +27,9 @@ class Plan:
     enforcement: Mapping[Guarantee, Enforcement]
     isolation: Isolation = Isolation.NAMESPACES
     own_filter: bytes | None = None
-    """What ``security.syscalls_file`` held: later changes of the file do not change the plan."""
+    """The content of ``security.syscalls_file``. Later changes of the file do not change the plan."""
     closes_sockets: bool = False
-    """Whether the guest can make no Unix socket but pairs, since files of the host are shown as they are."""
+    """Whether the guest can create no Unix socket except pairs, because the host's own files are shown."""
 
 
 def plan(
@@ -42,11 +42,11 @@ def plan(
     isolation: Isolation = Isolation.NAMESPACES,
     cannot_keep: str = "",
 ) -> Plan:
-    """Return the plan for ``policy``, given what ``backend`` is capable of on this host.
+    """Return the plan for ``policy``, from the ``capabilities`` of ``backend`` on this host.
 
-    ``own_filter`` is the content of the policy's ``security.syscalls_file``; ``cannot_keep`` says why the backend
-    leaves a guest none of the policy's ``security.capabilities``.
-    Raises ``PlanError`` with a sentence for every guarantee that is asked for and not held strongly enough.
+    ``own_filter`` is the content of the policy's ``security.syscalls_file``. ``cannot_keep`` is the reason why the
+    backend cannot keep any of the policy's ``security.capabilities``, or empty. Raises ``PlanError`` with a sentence
+    for every requested guarantee that is not held strongly enough.
     """
     enforcement = {}
     missing = {}
@@ -71,8 +71,10 @@ def plan(
 
 
 def _known(made: Plan) -> Plan:
-    """Return the plan like this one that was made before of the same policy, if there is one: what is worked out of a
-    plan is kept by the plan itself, and each sandbox of a program would have its own."""
+    """Return an equal, earlier plan of the same policy, if there is one.
+
+    Results computed from a plan are cached with the plan object, so the sandboxes of a program should share it.
+    """
     global _recent
     for each in _recent:
         if each.policy is made.policy and each.facts is made.facts and _decided(each) == _decided(made):
@@ -90,14 +92,14 @@ _recent: tuple[Plan, ...] = ()
 
 
 def _unkept(policy: Policy, cannot_keep: str) -> str:
-    """Return why the capabilities of ``policy`` cannot be kept, an empty text if they can."""
+    """Return why the capabilities of ``policy`` cannot be kept; an empty text if they can."""
     security = policy.security
     if not security.capabilities:
         return ""
     if policy.network == "host":
-        why = "with network='host' the ports would be the host's"
+        why = "with network='host', the ports would be the host's"
     elif security.syscalls == "tight" and security.syscalls_file is None:
-        why = "security.syscalls='tight' lets no socket be made that has ports"
+        why = "security.syscalls='tight' refuses every socket that has ports"
     else:
         why = cannot_keep
     return f"{', '.join(security.capabilities)} cannot be kept: {why}" if why else ""
@@ -105,11 +107,11 @@ def _unkept(policy: Policy, cannot_keep: str) -> str:
 
 @lru_cache(maxsize=64)
 def plan_for_job(plan: Plan, kind: str, *, counts: bool, shows_host: bool = False) -> Plan:
-    """Return the plan as it is for a job of this ``kind``: operations are counted by an agent that not every job has,
-    and the job may show files of the host that the policy does not name (``shows_host``).
+    """Return the plan for a job of this ``kind``.
 
-    ``kind`` is a word for the message, ``counts`` tells whether its agent counts. Raises ``PlanError`` if the policy
-    asks for a guarantee that the job takes away, and does not accept less.
+    Only some jobs have an agent that counts operations (``counts``). A job may also show files of the host that the
+    policy does not name (``shows_host``). ``kind`` is a word for the message. Raises ``PlanError`` if the job weakens a
+    guarantee below the policy's floor.
     """
     if shows_host and not plan.policy.filesystem.shows_host:
         plan = _with_sockets(plan)
@@ -123,7 +125,7 @@ def plan_for_job(plan: Plan, kind: str, *, counts: bool, shows_host: bool = Fals
 
 
 def _with_sockets(plan: Plan) -> Plan:
-    """Return the plan for a job that shows files of the host by itself."""
+    """Return the plan for a job that itself shows files of the host."""
     policy, filtered = plan.policy, plan.enforcement[Guarantee.SYSCALLS].strength
     held = _beside_sockets(plan.enforcement[Guarantee.IPC], policy, filtered=filtered)
     floor = policy.floor(Guarantee.IPC)
@@ -134,21 +136,21 @@ def _with_sockets(plan: Plan) -> Plan:
 
 
 def _beside_sockets(held: Enforcement, policy: Policy, *, filtered: Strength) -> Enforcement:
-    """Return what holds IPC where files of the host are shown as they are: a socket of the host may lie among them."""
+    """Return the enforcement of IPC if the host's own files are shown, since a socket may lie among them."""
     if policy.filesystem.sockets == "open":
         return Enforcement.absent(
-            "filesystem.sockets='open': Unix sockets in the folders that are shown are in reach as far as their "
+            "filesystem.sockets='open': the guest can reach Unix sockets in shown folders, as far as their "
             "permissions go"
         )
     if filtered is Strength.ABSENT:
         return Enforcement.absent(
-            "no filter can be loaded here, so Unix sockets in the folders that are shown are in reach as far as their "
+            "no filter can be loaded here, so the guest can reach Unix sockets in shown folders, as far as their "
             "permissions go"
         )
     if held.strength is Strength.ABSENT:
         return held
     mechanism = held.mechanism if "seccomp" in held.mechanism else f"{held.mechanism}, seccomp filter"
-    note = "the guest can make no Unix socket but pairs, since files of the host are shown"
+    note = "the guest can create no Unix socket except pairs, since files of the host are shown"
     return Enforcement(mechanism, held.strength, f"{held.note}; {note}" if held.note else note)
 
 
@@ -159,14 +161,14 @@ def _not_asked(guarantee: Guarantee) -> str:
 
 
 def _under_policy(guarantee: Guarantee, held: Enforcement, policy: Policy) -> Enforcement:
-    """Weaken what a backend can do in general by what this policy opens."""
+    """Return the enforcement, weakened by whatever this policy opens."""
     if guarantee is Guarantee.DISK and policy.filesystem.writable:
         return Enforcement.absent(
-            f"nothing bounds what is written below {', '.join(policy.filesystem.writable)}; "
-            f"places that the sandbox makes are held by {held.mechanism}"
+            f"nothing bounds writes below {', '.join(policy.filesystem.writable)}; "
+            f"{held.mechanism} bounds the folders that the sandbox creates"
         )
     if guarantee is Guarantee.FILESYSTEM_WRITE and _leaves_pipes(held, policy):
-        note = "named pipes in folders that are shown can be written, where their modes allow it and the host reads"
+        note = "the guest can write to named pipes in shown folders, if their modes allow it and the host reads"
         return Enforcement(held.mechanism, held.strength, "; ".join(filter(None, (held.note, note))))
     if guarantee is Guarantee.PRIVILEGES:
         kept = (f"{name}: {_capabilities.KEPT[name]}" for name in policy.security.capabilities)
@@ -180,8 +182,11 @@ def _under_policy(guarantee: Guarantee, held: Enforcement, policy: Policy) -> En
 
 
 def _leaves_pipes(held: Enforcement, policy: Policy) -> bool:
-    """Return whether the guest may write to a named pipe of the host in a folder that it should only read: a read-only
-    mount refuses that as little as a connection to a socket. Landlock does, but not below what the guest may write."""
+    """Return whether the guest may write to a named pipe of the host in a folder that it should only read.
+
+    A read-only mount refuses neither such a write nor a connection to a socket. Landlock refuses the write, except
+    below paths that the guest may write to.
+    """
     if held.strength is Strength.ABSENT or not policy.filesystem.shows_host:
         return False
     files = policy.filesystem
@@ -191,25 +196,25 @@ def _leaves_pipes(held: Enforcement, policy: Policy) -> bool:
 
 
 _IN_HOST_NETWORK = {
-    Guarantee.IPC: "abstract unix sockets belong to the network, which is the host's",
-    Guarantee.MEMORY: "in the host's network nobody watches what netlink sockets, and connections that nobody has "
-    "accepted, hold: worst case net.core.rmem_max and tcp_rmem of each",
+    Guarantee.IPC: "abstract Unix sockets belong to the network, which is the host's",
+    Guarantee.MEMORY: "in the host's network, nothing counts the memory of netlink sockets and of connections that "
+    "no process has accepted: at worst net.core.rmem_max and tcp_rmem of each",
 }
-"""What is not held where the guest has the host's network."""
+"""Gaps of a guarantee if the guest uses the host's network."""
 
 
 def _slowed(guarantee: Guarantee, held: Enforcement, policy: Policy, facts: HostFacts) -> Enforcement:
-    """Say what a rate of reads does not reach, and what it does to another guarantee."""
+    """Return the enforcement with the effects of a read rate: on paths that it does not reach, and on wall time."""
     if guarantee is Guarantee.IO_READ and held.strength is not Strength.ABSENT:
         files = policy.filesystem
         shown = {*files.read, *files.write, files.workspace, *(path for path, _ in facts.system)}
         beyond = sorted(path for path in shown for place in facts.off_disk if _overlap(path, place))
         if beyond:
             return Enforcement.absent(
-                f"{', '.join(beyond)} lies, or has something in it, on no disk that can be slowed"
+                f"{', '.join(beyond)} is, or contains a mount, on no disk that can be slowed down"
             )
     if guarantee is Guarantee.WALL_TIME and policy.asks(Guarantee.IO_READ):
-        note = "; what a call has asked of a disk by then is waited for, at full speed"
+        note = "; a pending read from a disk must finish first, at full speed"
         return Enforcement(held.mechanism, held.strength, held.note + note)
     return held
 
@@ -219,17 +224,21 @@ def _overlap(path: str, place: str) -> bool:
 
 
 def _under_own_filter(guarantee: Guarantee, held: Enforcement, policy: Policy) -> Enforcement:
-    """Name the file that decides, and what other guarantees would have had from ours."""
+    """Return the enforcement with the custom filter's file, and with notes on guarantees that stockade's filters
+    support.
+    """
     path, replaces = policy.security.syscalls_file, policy.security.syscalls_mode == "replace"
     if guarantee is Guarantee.SYSCALLS:
         how = "alone" if replaces else f"in addition to {policy.security.syscalls!r}"
-        return Enforcement(f"{held.mechanism} of {path}, {how}", held.strength, "as the file was when this was planned")
+        return Enforcement(
+            f"{held.mechanism} of {path}, {how}", held.strength, "in the file's state when the plan was made"
+        )
     return _noting(held, _HELPED[guarantee]) if replaces and guarantee in _HELPED else held
 
 
 def _shared_account(policy: Policy) -> str:
     uid = policy.security.host_uid
-    return "" if uid is None else f"what the kernel counts by account is counted with all else of uid {uid}"
+    return "" if uid is None else f"the kernel's counts for each account include all other processes of uid {uid}"
 
 
 def _noting(held: Enforcement, *notes: str) -> Enforcement:
@@ -237,18 +246,18 @@ def _noting(held: Enforcement, *notes: str) -> Enforcement:
 
 
 _SLOWED = (
-    "if the policy's own filter allows scheduling for other processes, a guest may slow its own init down, and its end"
+    "if the policy's own filter allows scheduling of other processes, a guest may slow down its own init, and its end"
 )
 _HELPED = {
     Guarantee.WALL_TIME: _SLOWED,
     Guarantee.CPU_TIME: _SLOWED,
-    Guarantee.NETWORK: "VM sockets, where the host has them, are in reach if the policy's own filter allows them",
-    Guarantee.PRIVILEGES: "if the policy's own filter lets a guest set its limit on core files to 0, a crash starts "
+    Guarantee.NETWORK: "the guest can reach VM sockets, if the host has them and the policy's own filter allows them",
+    Guarantee.PRIVILEGES: "if the policy's own filter allows a limit of 0 on core files, a crash starts "
     "the handler that kernel.core_pattern pipes to",
     Guarantee.PROCESS_VIEW: "if the policy's own filter allows prlimit64 for other processes, a guest may lower "
     "its own init's limits, which ends the run",
 }
-"""What the filters of stockade do for other guarantees, and a file in their place may not."""
+"""Protections of other guarantees by stockade's filters. A file in their place may lack them."""
 
 
 def _shortfall(guarantee: Guarantee, held: Enforcement, floor: Strength) -> str:

@@ -1,4 +1,4 @@
-"""The system-call filter that a policy gets here: its program, and its refusals in words."""
+"""Choose the system-call filter of a policy on this host: its program, and explanations of its refusals."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ _FIELD = "security.syscalls_file"
 
 @dataclass(frozen=True)
 class _Rules:
-    """All that decides about a filter, so that it is made once."""
+    """All inputs of a filter, as the key of a cache."""
 
     machine: str
     kernel: tuple[int, int]
     which: str
     bounds_memory: bool
-    """Whether the policy bounds memory. The filter then refuses memory that nothing counts."""
+    """Whether the policy limits memory. The filter then refuses memory that no limit counts."""
     refuse_shared_memory: bool
     shared_host: tuple[bool, bool, bool] | None
-    """Where the guest has no namespaces: whether it may use the network, its uid is its own, signals are scoped."""
+    """For a guest without namespaces: may it use the network, is its uid its own, are its signals scoped."""
     own: bytes | None
     replaces: bool
     closes_sockets: bool
-    """Whether Unix sockets are refused, because one of the host may lie in a folder that is shown."""
+    """Whether Unix sockets are refused, because one of the host may lie in a shown folder."""
     refuse_watching: bool = False
 
 
 def read(policy: Policy, facts: HostFacts, isolation: Isolation) -> bytes | None:
-    """Return the content of the policy's own filter, read once for a plan; ``PolicyError`` if it is none."""
+    """Return the content of the policy's own filter, read once for each plan; ``PolicyError`` if it is invalid."""
     path = policy.security.syscalls_file
     if path is None:
         return None
@@ -62,29 +62,29 @@ def read(policy: Policy, facts: HostFacts, isolation: Isolation) -> bytes | None
 
 
 def program(plan: Plan, *, engine: bool = False) -> bytes:
-    """Return the program to load; ``SetupError`` where no descriptor is free to read what makes it.
+    """Return the program to load. Raise ``SetupError`` if no descriptor is free to read the modules that compile it.
 
-    ``engine`` tells that an engine makes the user namespace, so that nobody bounds what the guest takes of inotify.
-    The filter then refuses inotify to a guest that shares its account.
+    ``engine`` means that an engine makes the user namespace, so nothing limits the guest's inotify watches. If the
+    guest shares an account with other processes, the filter then refuses inotify.
     """
     rules = _of(plan)
     if engine and (plan.facts.uid != 0 or plan.policy.security.host_uid is not None):
         rules = replace(rules, refuse_watching=True)
     try:
         return _program(rules, plan.policy.security.explain_denials)
-    except OSError as error:  # modules are imported when they are needed first
+    except OSError as error:  # modules are imported at their first use
         raise SetupError(faults.explain("make the system-call filter", error)) from error
 
 
 def errnos(plan: Plan) -> dict[int, int]:
-    """Return the errno of each call that the warden refuses, by number, where the policy wants that."""
+    """Return the errno of each call that the warden refuses, by number, if the policy asks for explanations."""
     if not plan.policy.security.explain_denials:
         return {}
     return _table(_of(plan)).refusals()
 
 
 def denials(plan: Plan, refused: Iterable[tuple[int, int, Sequence[int]]]) -> tuple[Denial, ...]:
-    """Return in words what the warden has refused: number, count and the first arguments of each call."""
+    """Return explanations of the calls that the warden has refused: number, count and first arguments of each."""
     rules = _of(plan)
     path = plan.policy.security.syscalls_file
     return tuple(_denial(rules, path, number, count, tuple(args)) for number, count, args in refused)
@@ -98,14 +98,14 @@ def _check_place(path: str, writable: Sequence[str]) -> None:
     real = os.path.realpath(path)
     for folder in map(os.path.realpath, writable):
         if os.path.commonpath((folder, real)) == folder:
-            raise ValueError(f"lies in {folder}, where the guest may write: an earlier one may have changed it")
+            raise ValueError(f"lies in {folder}, where the guest may write: an earlier guest may have changed it")
 
 
 def _content(path: str) -> bytes:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # what is no file must not hold us up
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # opening a pipe must not block
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise ValueError("is no file")
+            raise ValueError("is not a regular file")
         with os.fdopen(fd, "rb", closefd=False) as file:
             content = file.read(_MOST + 1)
     finally:
@@ -140,10 +140,10 @@ def _check(rules: _Rules) -> None:
     from stockade.linux.seccomp import own
 
     if rules.machine not in ("x86_64", "aarch64"):
-        return  # there is no filter at all, which is for the plan to say
+        return  # there is no filter here at all, and the plan reports that
     lacking = own.lacking(_table(rules))
     if lacking:
-        raise ValueError(f"no program could be started: the file must allow {', '.join(lacking)}")
+        raise ValueError(f"no program could start: the file must allow {', '.join(lacking)}")
     _program(rules, explain=True)
 
 
@@ -194,24 +194,24 @@ def _without_limit(rules: _Rules) -> _Rules:
 
 
 def _reaches_the_host(rules: _Rules, number: int, args: tuple[int, ...]) -> bool:
-    """Whether the call is refused only because the guest has no namespaces of its own."""
+    """Return whether the call is refused only because the guest has no namespaces of its own."""
     if rules.shared_host is None:
         return False
     return _passes(_Rules(**{**vars(rules), "shared_host": None}), number, args)
 
 
 def _reaches_sockets(rules: _Rules, number: int, args: tuple[int, ...]) -> bool:
-    """Whether the call is refused only because folders of the host are shown."""
+    """Return whether the call is refused only because folders of the host are shown."""
     return rules.closes_sockets and _passes(_Rules(**{**vars(rules), "closes_sockets": False}), number, args)
 
 
 def _uncounted(rules: _Rules, number: int, args: tuple[int, ...]) -> bool:
-    """Whether the call is refused only because nothing here counts the memory that it takes."""
+    """Return whether the call is refused only because nothing here counts its memory."""
     return rules.bounds_memory and _passes(_without_limit(rules), number, args)
 
 
 def _takes_uncounted(rules: _Rules, number: int, args: tuple[int, ...]) -> bool:
-    """Whether the call takes memory that no limit counts on any host."""
+    """Return whether the call takes memory that no limit counts on any host."""
     from stockade.linux.seccomp import filters
     from stockade.linux.seccomp.rules import UNCOUNTED
     from stockade.linux.seccomp.table import PASSING
@@ -230,7 +230,8 @@ _BY_CIRCUMSTANCE = (
     (_reaches_sockets, "filesystem.sockets='open', or the folder as a workspace with access='overlay' or 'copy'"),
     (_reaches_the_host, "a backend with namespaces, such as 'native'"),
 )
-"""Calls that are refused for where the guest runs and what it is shown, and what would allow each."""
+"""Reasons outside of the filter itself: the isolation, the limits and the shown folders; with the setting to allow it.
+"""
 
 
 def _why(rules: _Rules, path: str | None, number: int, args: tuple[int, ...]) -> str:
@@ -242,9 +243,9 @@ def _why(rules: _Rules, path: str | None, number: int, args: tuple[int, ...]) ->
             return f"refused because {UNCOUNTED_WHY}"
         return f"refused because {SHARED_MEMORY_WHY}, and no control group counts it here"
     if _reaches_sockets(rules, number, args):
-        return "refused because files of the host are shown, and a socket of the host may lie among them"
+        return "refused because files of the host are shown, and one of them may be a socket"
     if _reaches_the_host(rules, number, args):
-        return "refused because without namespaces of its own the guest would reach the host's with it"
+        return "refused because the guest has no namespaces, so the call would affect the host"
     if rules.own is not None and rules.replaces:
         return f"the filter in {path} refuses it"
     too = f", and {path} does not allow it" if rules.own is not None else ""
@@ -266,4 +267,4 @@ def _allowed_by(rules: _Rules, path: str | None, number: int, args: tuple[int, .
                 return f"security.syscalls={which.value!r}"
     if own.stays_closed(_table(rules), number, args):
         return f"{_FIELD} with security.syscalls_mode='replace'"
-    return f"{_FIELD}: a filter of your own that allows it"
+    return f"{_FIELD}: a custom filter that allows it"

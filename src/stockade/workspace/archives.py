@@ -1,9 +1,10 @@
-"""Files from a zip or tar archive, read in the caller's memory and never unpacked anywhere else: a name that leads out,
-a link, a device or a bomb is refused, with the reason, before anything starts.
+"""Read the files of a zip or tar archive in the caller's memory, and never unpack them anywhere else.
+
+A name that leads outside, a link, a device or a bomb is refused with the reason, before anything starts.
 
 The bytes may be hostile, and Python's own ``zipfile`` and ``tarfile`` parse them in this process. Both are written in
-Python, over ``zlib``, ``bz2`` and ``lzma``; what they can be made to waste is bounded here: the archive's own size, the
-entries, the bytes of each and of all as they come out (no header is believed), their ratio, and time.
+Python, over ``zlib``, ``bz2`` and ``lzma``. This module limits what they can waste: the archive's own size, the
+entries, the unpacked bytes (no header is trusted), their ratio to the archive, and time.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ MOST_PACKED = 64 * MIB
 MOST_ENTRIES = 10_000
 MOST_BYTES = 128 * MIB
 MOST_RATIO = 200
-"""Bytes that one byte of the archive may become; a mebibyte in all is never too much."""
+"""The most bytes that one byte of the archive may become. A total of one mebibyte is always allowed."""
 MOST_NAME = 1024
 DEEPEST = 32
 MOST_SECONDS = 20.0
@@ -48,7 +49,7 @@ _DECOMPRESSORS = ((b"\x1f\x8b", gzip.open), (b"BZh", bz2.open), (b"\xfd7zXZ\x00"
 def unpack(archive: bytes | os.PathLike[str] | str) -> dict[str, bytes]:
     """Return the files in an archive, by relative name. Empty folders and modes are left out.
 
-    zip, tar, and tar packed with gzip, bzip2 or xz are told by their first bytes. Raises ``JobError``.
+    The first bytes distinguish zip, tar, and tar packed with gzip, bzip2 or xz. Raises ``JobError``.
     """
     packed, shown = _packed(archive)
     budget = _Budget(len(packed), shown)
@@ -73,7 +74,7 @@ def _packed(archive: bytes | os.PathLike[str] | str) -> tuple[bytes, str]:
         try:
             with Path(archive).open("rb") as file:
                 if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                    raise JobError(f"archive {shown}: is no regular file")
+                    raise JobError(f"archive {shown}: is not a regular file")
                 packed = file.read(MOST_PACKED + 1)
         except OSError as error:
             raise JobError(f"archive {shown}: {error.strerror}") from None
@@ -87,7 +88,7 @@ class _Readable(Protocol):
 
 
 class _Budget:
-    """What is left of each bound."""
+    """The remainder of each limit."""
 
     def __init__(self, packed: int, shown: str) -> None:
         self._shown = shown
@@ -97,23 +98,23 @@ class _Budget:
         self._folders: set[str] = set()
 
     def refuse(self, why: str) -> JobError:
-        """Return the error that says ``why``."""
+        """Return the error with the reason ``why``."""
         return JobError(f"archive {self._shown}: {why}")
 
     def entry(self) -> None:
-        """One more entry, of whatever kind."""
+        """Count an entry of any type."""
         self._entries -= 1
         if self._entries < 0:
             raise self.refuse(f"holds more than {MOST_ENTRIES} entries")
         self.clock()
 
     def clock(self) -> None:
-        """Give up on what takes too long."""
+        """Raise ``JobError`` when unpacking takes too long."""
         if time.monotonic() > self._until:
             raise self.refuse(f"took more than {MOST_SECONDS:g} s to unpack")
 
     def read(self, file: _Readable) -> bytes:
-        """Read an entry to its end, whatever its header says of its size."""
+        """Read an entry to its end, regardless of the size in its header."""
         pieces = []
         while piece := file.read(_CHUNK):
             self.take(len(piece))
@@ -121,42 +122,42 @@ class _Budget:
         return b"".join(pieces)
 
     def take(self, count: int) -> None:
-        """Count bytes that came out."""
+        """Count unpacked bytes."""
         self._bytes -= count
         if self._bytes < 0:
             raise self.refuse(f"unpacks to more than {MOST_BYTES // MIB} MiB, or {MOST_RATIO} times its own size")
         self.clock()
 
     def name(self, name: str, files: dict[str, bytes]) -> None:
-        """Refuse a name that is none, leads out, or is there already."""
+        """Refuse a name that is invalid, leads outside, or exists already."""
         why = _wrong(name)
         if why:
             raise self.refuse(f"{name[:80]!r} {why}")
         parts = name.split("/")
         outer = ["/".join(parts[:count]) for count in range(1, len(parts))]
         if name in files or name in self._folders or any(each in files for each in outer):
-            raise self.refuse(f"{name!r} is there twice, or as a file and a folder")
+            raise self.refuse(f"{name!r} appears twice, or as a file and a folder")
         self._folders.update(outer)
 
 
 def _wrong(name: str) -> str:
     parts = name.split("/")
     if not name or name.startswith("/") or {"", ".", ".."} & set(parts):
-        return "is no relative name without '..'"
+        return "is not a relative name without '..'"
     if "\0" in name or "\\" in name or _DRIVE.match(name) or not name.isprintable():
-        return "holds a NUL, a backslash, a drive letter or what cannot be printed"
+        return "has a NUL, a backslash, a drive letter or an unprintable character"
     if len(parts) > DEEPEST:
         return f"lies deeper than {DEEPEST} folders"
     try:
         raw = name.encode()
     except UnicodeEncodeError:
-        return "is no UTF-8"
+        return "is not UTF-8"
     too_long = len(raw) > MOST_NAME or any(len(part.encode()) > 255 for part in parts)
     return f"is longer than {MOST_NAME} bytes, or 255 between slashes" if too_long else ""
 
 
 def _zip(packed: bytes, budget: _Budget) -> Iterator[tuple[str, bytes]]:
-    if packed.count(_ZIP_ENTRY) > MOST_ENTRIES:  # before a list is made of them
+    if packed.count(_ZIP_ENTRY) > MOST_ENTRIES:  # check before zipfile builds a list of them
         raise budget.refuse(f"holds more than {MOST_ENTRIES} entries")
     with zipfile.ZipFile(io.BytesIO(packed)) as archive:
         for info in archive.infolist():
@@ -179,7 +180,7 @@ def _tar(packed: bytes, budget: _Budget) -> Iterator[tuple[str, bytes]]:
     plain = _unpacked(packed, budget)
     with tarfile.open(fileobj=_Careful(plain), mode="r:") as archive:
         while (info := archive.next()) is not None:
-            archive.members = []  # type: ignore[attr-defined]  # or it would keep each
+            archive.members = []  # type: ignore[attr-defined]  # otherwise it would keep each
             budget.entry()
             if info.isdir():
                 _check_folder(info.name, budget)
@@ -193,7 +194,7 @@ def _tar(packed: bytes, budget: _Budget) -> Iterator[tuple[str, bytes]]:
                 raise budget.refuse(f"{info.name[:80]!r} is cut off")
             yield info.name.removeprefix("./"), content
         if plain[archive.offset : archive.offset + tarfile.BLOCKSIZE].strip(b"\0"):
-            raise budget.refuse("is damaged")  # or what follows would be left out without a word
+            raise budget.refuse("is damaged")  # otherwise the rest would be left out silently
 
 
 def _pieces(file: _Readable) -> bytes:
@@ -204,8 +205,11 @@ def _pieces(file: _Readable) -> bytes:
 
 
 class _Careful(io.BytesIO):
-    """Gives no more than an entry's content is read by at a time. Only headers are ever asked for in larger pieces, and
-    those are searched with regular expressions, which older Pythons' have been slow at."""
+    """A file for ``tarfile`` that refuses to read more at a time than one piece of content.
+
+    Only headers are ever read in larger pieces. ``tarfile`` searches them with regular expressions that are slow in
+    older versions of Python.
+    """
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is None or not 0 <= size <= _CHUNK:
@@ -214,7 +218,7 @@ class _Careful(io.BytesIO):
 
 
 def _unpacked(packed: bytes, budget: _Budget) -> bytes:
-    """Return the tar itself: bounded as a whole, so nothing in it can be larger."""
+    """Return the unpacked tar. Its total size is limited, so nothing in it can be larger."""
     decompressor = next((decompressor for mark, decompressor in _DECOMPRESSORS if packed.startswith(mark)), None)
     if decompressor is None:
         if packed[257:262] != b"ustar":

@@ -1,4 +1,4 @@
-"""What a run has changed in a project that it saw through an overlay or as a copy: found, shown, and committed."""
+"""Find the changes of a run in a project that it saw through an overlay or as a copy."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ Type = Literal["file", "folder", "link"]
 
 @dataclass(frozen=True)
 class Change:
-    """One path that differs from what the project had when the run began."""
+    """A path whose state differs from the project's when the run began."""
 
     path: str
     """Relative to the workspace."""
     kind: Kind
     type: Type
-    """What is there now; of what was deleted, what it was."""
+    """The type now; for a deleted path, the type before."""
     mode: int | None = None
-    """Permission bits now, without set-user-id and its like; ``None`` of a link, and of what was deleted."""
+    """Permission bits now, without set-user-id and similar bits; ``None`` for a link and for a deleted path."""
     content: bytes | None = field(default=None, repr=False)
-    """A file's content now."""
+    """The content of a file now."""
     target: str | None = None
-    """Where a link leads to."""
+    """The target of a link."""
     before: bytes | None = field(default=None, repr=False)
-    """A file's content before; ``None`` where there was none, or more than 16 MiB of it."""
+    """The content of a file before; ``None`` if there was none, or if it exceeded 16 MiB."""
     old_mode: int | None = None
-    """Kind and permission bits before, as stat(2) has them."""
+    """File type and permission bits before, as in stat(2)."""
 
     @property
     def is_text(self) -> bool:
-        """Whether content, before and now, is text in UTF-8 without a NUL."""
+        """Return whether the content before and now is UTF-8 text without a NUL."""
         return all(_is_text(content) for content in (self.before, self.content) if content is not None)
 
 
 class Found(Protocol):
-    """What was brought out of a workspace; ``client.collected.CollectedFiles`` is one."""
+    """Files collected from a workspace, such as ``client.collected_files.CollectedFiles``."""
 
     files: dict[str, tuple[int, bytes]]
     links: dict[str, str]
@@ -58,7 +58,7 @@ class Found(Protocol):
 
 
 def changes(project: Project, found: Found) -> tuple[Change, ...]:
-    """Return what differs from the project as it was when the run began, by path."""
+    """Return the differences from the project's state when the run began, sorted by path."""
     root = beneath.open_folder(project.path)
     try:
         before = _Before(root)
@@ -70,7 +70,7 @@ def changes(project: Project, found: Found) -> tuple[Change, ...]:
 
 
 class _Before:
-    """Reads what files were, as long as it is not too much."""
+    """Reads the old content of files, up to a limit."""
 
     def __init__(self, root: int) -> None:
         self.root = root
@@ -140,7 +140,7 @@ def _folders(project: Project, found: Found, before: _Before) -> Iterator[Change
 
 
 def _is_mount(root: int, path: str) -> bool:
-    """Return whether something is mounted at ``path``: the guest may have seen the folder below it instead."""
+    """Return whether ``path`` is a mount point: the guest may have seen the folder below the mount instead."""
     try:
         os.close(beneath.look(root, path))
     except OSError as error:
@@ -149,7 +149,7 @@ def _is_mount(root: int, path: str) -> bool:
 
 
 def _gone(project: Project, found: Found) -> Iterator[str]:
-    """Yield what was there before and is not now: deleted by itself, with its folder, or with what took its place."""
+    """Yield paths that are gone: deleted themselves, or with their folder, or replaced together with it."""
     there = {*found.files, *found.links, *found.folders}
     unknown = {item.path for item in found.refused}
     emptied = {*found.deleted, *found.fresh, *found.files, *found.links}
@@ -165,7 +165,7 @@ def _deleted(path: str, entry: Entry, before: _Before) -> Change:
 
 
 def type_of(mode: int) -> Type:
-    """Return what a mode of stat(2) stands for."""
+    """Return the type that a mode of stat(2) describes."""
     return "folder" if stat.S_ISDIR(mode) else "link" if stat.S_ISLNK(mode) else "file"
 
 

@@ -1,8 +1,8 @@
-"""Brings changes back into a project of the host: as the caller, after everything was checked, each step undone if a
-later one fails.
+"""Commit changes to a project of the host, with the caller's rights.
 
-New content is written into a folder of its own first, so that a full disk changes nothing; then names are exchanged. No
-path is followed over a link, whoever put it there.
+Everything is checked first, and if a step fails, all earlier ones are undone. New content is first written into a
+separate folder, so that a full disk changes nothing. Then names are exchanged. No path is followed through a link,
+whoever created it.
 """
 
 from __future__ import annotations
@@ -28,24 +28,26 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @dataclass(frozen=True)
 class Committed:
-    """What a commit did."""
+    """The result of a commit."""
 
     applied: tuple[Change, ...]
     left_out: tuple[Refused, ...] = ()
-    """What is hidden or protected, and so never written."""
+    """Changes of hidden or protected paths, which are never written."""
 
 
 def commit(project: Project, changes: Sequence[Change], refused: Sequence[Refused], error: str | None) -> Committed:
-    """Apply ``changes`` to the project, all or nothing as far as the file system allows.
+    """Apply ``changes`` to the project: all or nothing, as far as the file system allows.
 
-    Raises ``CommitError`` naming every conflict, before anything is changed.
+    Raises ``CommitError`` with every conflict before anything changes.
     """
     if error:
-        raise CommitError([Refused("", f"what the run has changed is not known: {error}")])
+        raise CommitError([Refused("", f"the changes of the run are unknown: {error}")])
     if refused:
         raise CommitError(refused)
     left_out = [
-        Refused(each.path, "is hidden or protected, or holds what is") for each in changes if _stays(project, each)
+        Refused(each.path, "is hidden or protected, or contains such a path")
+        for each in changes
+        if _stays(project, each)
     ]
     wanted = [each for each in changes if not _stays(project, each)]
     root = beneath.open_folder(project.path)
@@ -71,7 +73,7 @@ def _conflicts(root: int, project: Project, changes: Sequence[Change]) -> Iterat
         if change.type == "link" and change.kind != "deleted" and not _stays_inside(change):
             yield Refused(change.path, f"is a link that leads out of the project, to {change.target!r}")
         if not replaced.isdisjoint(upwards(change.path)[1:]):
-            continue  # a new folder takes the place of a file or a link first: the check of that one is enough
+            continue  # a new folder replaces a file or link first, and the check of that one is enough
         parent = change.path.rpartition("/")[0]
         why = _differs(root, change, project.entries.get(change.path), new_parent=parent in made)
         if why:
@@ -79,7 +81,7 @@ def _conflicts(root: int, project: Project, changes: Sequence[Change]) -> Iterat
 
 
 def _differs(root: int, change: Change, was: Entry | None, *, new_parent: bool) -> str:
-    """Return how the host's own file differs from what it was when the run began; an empty text if it does not."""
+    """Return how the host's file differs from its state when the run began; an empty text if it does not."""
     try:
         now = _now(root, change.path)
     except OSError as error:
@@ -88,7 +90,7 @@ def _differs(root: int, change: Change, was: Entry | None, *, new_parent: bool) 
             "is reached through a link or lies on another file system" if far else f"cannot be seen: {error.strerror}"
         )
     if now is None and was is None and not new_parent and not _has_parent(root, change.path):
-        return "lies in a folder that is not there any more"
+        return "lies in a folder that no longer exists"
     if (now is None) != (was is None):
         return "was made on the host since the run began" if was is None else "was deleted on the host meanwhile"
     if now is None or was is None or now == was or (stat.S_ISDIR(now.mode) and stat.S_ISDIR(was.mode)):
@@ -121,8 +123,10 @@ def _parent(root: int, path: str) -> int:
 
 
 def _stays_inside(change: Change) -> bool:
-    """Return whether a link's target lies below the project, whatever other links it leads over: ``..`` may stand
-    only in front, where what it leaves is a real folder."""
+    """Return whether a link's target lies below the project, whatever other links are on the way.
+
+    ``..`` may only stand at the front, where each step leaves a real folder.
+    """
     parts = (change.target or "/").split("/")
     ups = next((at for at, part in enumerate(parts) if part != ".."), len(parts))
     return parts[0] != "" and ".." not in parts[ups:] and ups <= change.path.count("/")
@@ -169,12 +173,14 @@ def _undoing() -> Iterator[list[Callable[[], object]]]:
                 action()
         if isinstance(error, OSError):
             path = os.fsdecode(error.filename or "")
-            raise CommitError([Refused(path, f"could not be written, so nothing was: {error.strerror}")]) from error
+            raise CommitError(
+                [Refused(path, f"could not be written, so nothing was changed: {error.strerror}")]
+            ) from error
         raise
 
 
 class _Steps:
-    """The steps of one commit; each appends to ``undo`` what takes it back."""
+    """The steps of one commit; each appends its reverse action to ``undo``."""
 
     def __init__(self, root: int, staging: int, project: Project, undo: list[Callable[[], object]]) -> None:
         self._root = root
@@ -184,12 +190,12 @@ class _Steps:
         self._new: dict[str, str] = {}
 
     def changes_type(self, change: Change) -> bool:
-        """Return whether a folder takes the place of something else, or the other way round."""
+        """Return whether a folder replaces something else, or the reverse."""
         was = stat.S_ISDIR(self._project.entries[change.path].mode)
         return was != (change.type == "folder")
 
     def write_new(self, changes: Sequence[Change]) -> None:
-        """Write all new content where nobody looks yet."""
+        """Write all new content into the staging folder."""
         for number, change in enumerate(changes):
             name = f"new{number}"
             if change.kind == "deleted" or change.type == "folder":
@@ -205,7 +211,7 @@ class _Steps:
             self._new[change.path] = name
 
     def take_away(self, change: Change) -> None:
-        """Move a file or a link out of the way; remove a folder, unless something hidden is left in it."""
+        """Move a file or link to the staging folder; remove a folder unless it still contains something hidden."""
         with self._in_parent(change) as (parent, name):
             if stat.S_ISDIR(self._project.entries[change.path].mode):
                 self._remove_folder(parent, name, change)
@@ -216,7 +222,7 @@ class _Steps:
             self._expect_as_before(away, change)
 
     def make_folder(self, change: Change) -> None:
-        """Make a folder, or give it another mode."""
+        """Create a folder, or change its mode."""
         mode = (change.mode or 0) & 0o777
         with self._in_parent(change) as (parent, name):
             if change.kind == "changed" and not self.changes_type(change):
@@ -227,10 +233,10 @@ class _Steps:
             os.mkdir(name, 0o700, dir_fd=parent)
             self._undo.append(lambda: self._with_parent(change.path, os.rmdir))
             self._give_to_owner(name, parent, change)
-            self._set_mode(change.path, mode | 0o300)  # what is to lie in it comes after
+            self._set_mode(change.path, mode | 0o300)  # its content is written later
 
     def put(self, change: Change) -> None:
-        """Put new content in its place: exchanged with the old, or where nothing is."""
+        """Move new content to its path: exchange it with the old content, or use the free name."""
         new = self._new[change.path]
         with self._in_parent(change) as (parent, name):
             self._give_to_owner(new, self._staging, change, like=parent)
@@ -253,14 +259,16 @@ class _Steps:
         )
 
     def _expect_as_before(self, moved: str, change: Change) -> None:
-        """Somebody may have written to it since it was checked. The time of the move itself is another matter."""
+        """Raise ``OSError`` if the file has changed since the check. The change time is ignored, because the move sets
+        it.
+        """
         was, status = self._project.entries[change.path], os.lstat(moved, dir_fd=self._staging)
         now = Entry(status.st_mode, status.st_size, status.st_mtime_ns, was.ctime_ns, status.st_ino)
         if now != was:
             raise OSError(errno.EBUSY, "it was changed on the host meanwhile", change.path)
 
     def _give_to_owner(self, name: str, folder: int, change: Change, *, like: int | None = None) -> None:
-        """Root's commits belong to whom the old file, or the folder, belonged to."""
+        """Give a file that root commits to the owner of the old file, or of the folder."""
         if os.geteuid() != 0:
             return
         owner = os.fstat(folder if like is None else like)

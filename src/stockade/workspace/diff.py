@@ -1,4 +1,4 @@
-"""Changes as a unified diff, in time that no content can blow up."""
+"""Show changes as a unified diff, in bounded time for any content."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from dataclasses import replace
 from stockade.workspace.changes import Change, type_of
 
 _BUDGET = 4_000_000
-"""Pairs of lines that may be compared in all; past it a file is shown as replaced from its first difference to its
-last."""
+"""The most pairs of lines that are compared in all. Beyond it, everything from the first to the last difference of a
+file is shown as replaced.
+"""
 
 
 def diff(changes: Sequence[Change]) -> str:
-    """Return ``changes`` as git shows them; what is no text is only named."""
+    """Return ``changes`` in the format of git; a file that is not text is only named."""
     left = _BUDGET
     pieces: list[str] = []
     for change in (part for each in changes for part in _parts(each)):
@@ -31,7 +32,7 @@ def diff(changes: Sequence[Change]) -> str:
 
 
 def _parts(change: Change) -> Iterator[Change]:
-    """Yield a change of kind in two parts, as git shows it: the old one is deleted and the new one is added."""
+    """Yield a change of type in two parts, as git does: the old file is deleted, and the new one is added."""
     old = None if change.kind != "changed" or change.old_mode is None else type_of(change.old_mode)
     if old is None or old == change.type:
         yield change
@@ -81,7 +82,7 @@ def _body(change: Change, lines: Sequence[str]) -> Iterator[str]:
 
 
 def _replaced(old: list[str], new: list[str]) -> Iterator[str]:
-    """Show everything between the first and the last difference as replaced: no search."""
+    """Show everything between the first and the last difference as replaced, without a search."""
     same = _common(old, new)
     end = min(_common(old[::-1], new[::-1]), len(old) - same, len(new) - same)
     gone, come = old[same : len(old) - end], new[same : len(new) - end]
@@ -105,7 +106,7 @@ def _common(one: list[str], other: list[str]) -> int:
 
 
 def _lines(content: bytes | None) -> list[str]:
-    """Split at newlines only: other characters that end a line somewhere are content."""
+    """Split at newlines only: other line separators are content."""
     text = (content or b"").decode("utf-8", "replace")
     lines = [f"{line}\n" for line in text.split("\n")]
     lines[-1] = lines[-1][:-1]
@@ -113,7 +114,7 @@ def _lines(content: bytes | None) -> list[str]:
 
 
 def _name(path: str) -> str:
-    """Quote a name as git does, if something in it would end a line or could not be printed."""
+    """Quote a name as git does, if it contains line breaks or unprintable characters."""
     if path.isprintable() and '"' not in path and "\\" not in path:
         return path
     return '"' + "".join(_quoted(letter) for letter in path) + '"'

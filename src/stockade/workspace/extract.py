@@ -1,4 +1,4 @@
-"""Writes a file that came out of a sandbox below a folder of the host's: new, plain, and never through a link."""
+"""Write a file from a sandbox below a folder of the host: new, plain, and never through a link."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def land(folder: int, path: str, content: bytes, mode: int = 0o644) -> None:
-    """Write ``content`` to ``path`` below the open ``folder``, which it makes folders in as they are needed.
+    """Write ``content`` to ``path`` below the open ``folder``, and create missing folders on the way.
 
-    Of ``mode`` only the right to execute is kept. Raises ``FileExistsError`` where something is there, and another
-    ``OSError`` where a part of the path is a link.
+    The only bit of ``mode`` that is kept is the right to execute. Raises ``FileExistsError`` if the path exists, and
+    another ``OSError`` if a part of the path is a link.
     """
     outer, _, name = path.rpartition("/")
     place = _made(folder, outer)

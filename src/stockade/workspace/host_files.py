@@ -1,7 +1,7 @@
-"""Files that stockade writes on the host: every path is opened here.
+"""Open every path on the host that stockade writes to.
 
-A guest may write to folders of the host. There it can put a link, or a file of its own, where stockade writes next. So
-a path is refused when a guest can write anywhere on the way to it. Otherwise its folder is opened once, without
+A guest may write to folders of the host. There it can place a link, or a file of its own, where stockade writes next.
+So a path is refused if a guest can write anywhere on the way to it. Otherwise its folder is opened once, without
 following a link (openat2(2)), and the file is written by its name in that folder.
 """
 
@@ -25,12 +25,12 @@ _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 _REPLACED = (stat.S_IFREG, stat.S_IFLNK)
 _MOST_LINKS = 40
 _OWN = ("/dev/", "/proc/")
-"""The caller's own streams and devices (``/dev/stdout``, ``/dev/fd/63``): no guest is ever shown these folders."""
+"""The caller's own streams and devices (``/dev/stdout``, ``/dev/fd/63``). No guest ever sees these folders."""
 _SHARED = "/dev/shm/"
 
 
 class HostFile:
-    """One path to write to: its folder is open, and no guest of the run can write anywhere on the way to it."""
+    """A path to write to. Its folder is open, and no guest of the run can write anywhere on the way to it."""
 
     def __init__(
         self,
@@ -41,17 +41,17 @@ class HostFile:
         follow: bool = True,
         makes: bool = False,
     ) -> None:
-        """``what`` names the path in an error, as ``--report``; a guest may write the host's paths ``writable``.
+        """``what`` names the path in an error, such as ``--report``; a guest may write to the host paths ``writable``.
 
-        Links that the caller has made lead on unless ``follow`` is false. With ``makes`` missing folders are made.
-        Raises ``JobError`` naming the path, the folder that a guest may write, and what to do.
+        Links are followed unless ``follow`` is false. ``makes`` creates missing folders. Raises ``JobError`` with the
+        path, the folder that a guest may write to, and the remedy.
         """
         self.shown, self._what = os.fspath(path), what
         self._folder = -1
         given = str(Path(self.shown).absolute())
         is_own = _is_own(given)
         self.path = given if is_own or not follow else _resolved(given, f"{what} {self.shown}", writable)
-        """Where it really lies."""
+        """The real path."""
         outer, self.name = os.path.split(self.path)
         if not self.name or self.shown.endswith("/"):
             raise JobError(f"{what} {self.shown}: is a folder")
@@ -59,35 +59,35 @@ class HostFile:
             self._folder = _opened(outer, f"{what} {self.shown}", writable, makes=makes)
 
     def __enter__(self) -> HostFile:
-        """Return itself."""
+        """Return this object."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Let go of the folder."""
+        """Close the folder."""
         self.close()
 
     def close(self) -> None:
-        """Let go of the folder."""
+        """Close the folder."""
         if self._folder >= 0:
             os.close(self._folder)
             self._folder = -1
 
     @property
     def is_stream(self) -> bool:
-        """Whether it is one of the caller's own streams or devices, which lies in no folder."""
+        """Return whether the path is one of the caller's own streams or devices, without an open folder."""
         return self._folder < 0
 
     def beside(self, ending: str) -> HostFile:
-        """Return the file of the same folder whose name has ``ending`` behind it."""
+        """Return the file in the same folder whose name is this one's followed by ``ending``."""
         other = HostFile.__new__(HostFile)
         other.shown, other.path, other.name = f"{self.shown}{ending}", f"{self.path}{ending}", f"{self.name}{ending}"
         other._what, other._folder = self._what, os.dup(self._folder)
         return other
 
     def require_writable(self) -> None:
-        """Raise ``JobError`` where the file is a folder, or the folder that it lies in takes no file."""
+        """Raise ``JobError`` if the path is a folder, or if its folder is not writable."""
         status = self._status()
         if status is not None and stat.S_ISDIR(status.st_mode):
             raise self._problem("is a folder")
@@ -95,7 +95,7 @@ class HostFile:
             raise self._problem(f"nothing can be written to {Path(self.path).parent}")
 
     def open(self, flags: int, mode: int = 0o666) -> int:
-        """Open the file itself, whatever it holds; raise ``JobError`` for a link, or for a file with a second name."""
+        """Open the file itself, whatever it contains; raise ``JobError`` for a link or a file with a second name."""
         if self._folder < 0:
             return os.open(self.path, flags | os.O_CLOEXEC)
         cut = flags & os.O_TRUNC
@@ -106,18 +106,18 @@ class HostFile:
         status = os.fstat(fd)
         if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
             os.close(fd)
-            raise self._problem("has a second name (a hard link), whose content would be written over; remove one")
+            raise self._problem("has a second name (a hard link), whose content would be overwritten; remove one")
         if cut and stat.S_ISREG(status.st_mode):
             os.ftruncate(fd, 0)
         os.set_blocking(fd, True)
         return fd
 
     def read(self, most: int) -> bytes:
-        """Return the content of the regular file, at most so many bytes; raise ``OSError`` or ``ValueError``."""
+        """Return the content of the regular file, at most ``most`` bytes; raise ``OSError`` or ``ValueError``."""
         fd = os.open(self.name, os.O_RDONLY | _ALWAYS, dir_fd=self._folder)
         with os.fdopen(fd, "rb") as file:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise ValueError("is no regular file")
+                raise ValueError("is not a regular file")
             content = file.read(most + 1)
         if len(content) > most:
             raise ValueError(f"has more than {most} bytes")
@@ -125,10 +125,10 @@ class HostFile:
 
     @contextmanager
     def replaced(self, *, mode: int | None = None, lasting: bool = False) -> Iterator[IO[bytes]]:
-        """Yield a new file that takes the old one's place at the end, whole; an error leaves the old one.
+        """Yield a new file that replaces the old one as a whole at the end; an error leaves the old one.
 
-        ``mode`` is the old file's unless it is given. ``lasting`` has it on the disk by then. What is no regular file
-        (a terminal, a pipe) is written itself. Raises ``OSError``.
+        ``mode`` defaults to the old file's mode. ``lasting`` waits until the new file is on the disk. A path that is
+        not a regular file, such as a terminal or pipe, is written directly. Raises ``OSError``.
         """
         status = self._status()
         if self._folder < 0 or (status is not None and stat.S_IFMT(status.st_mode) not in _REPLACED):
@@ -156,7 +156,7 @@ class HostFile:
             raise
 
     def write(self, content: bytes, *, lasting: bool = False) -> None:
-        """Put ``content`` in the file's place, whole or not at all. Raises ``OSError`` that names the file."""
+        """Replace the file's content, as a whole or not at all. Raises ``OSError`` that names the file."""
         try:
             with self.replaced(lasting=lasting) as file:
                 file.write(content)
@@ -164,14 +164,14 @@ class HostFile:
             raise OSError(error.errno, error.strerror, self.shown) from None
 
     def deliver(self, content: bytes) -> None:
-        """Do so, and raise ``JobError`` where it cannot be done."""
+        """Replace the file's content as ``write`` does, but raise ``JobError`` on failure."""
         try:
             self.write(content)
         except OSError as error:
             raise self._problem(_reason(error)) from None
 
     def sync_folder(self) -> None:
-        """Have the folder's names on the disk."""
+        """Write the folder's names to the disk."""
         os.fsync(self._folder)
 
     def _status(self) -> os.stat_result | None:
@@ -185,7 +185,7 @@ class HostFile:
 
 
 def open_folder(path: str | os.PathLike[str], what: str, writable: Sequence[str] = ()) -> int:
-    """Return a descriptor of the folder ``path``, made with its parents where it is missing, under the same rules."""
+    """Return a descriptor of the folder ``path``, under the same rules. Missing folders on the way are created."""
     named = f"{what} {os.fspath(path)}"
     return _opened(_resolved(str(Path(path).absolute()), named, writable), named, writable, makes=True)
 
@@ -206,7 +206,7 @@ def _resolved(path: str, named: str, writable: Iterable[str]) -> str:
                 raise _within_reach(named, folder)
         try:
             target = str(Path(step).readlink())
-        except OSError:  # no link, or nothing yet
+        except OSError:  # not a link, or nothing there yet
             here = step
             continue
         links += 1
@@ -219,13 +219,13 @@ def _resolved(path: str, named: str, writable: Iterable[str]) -> str:
 
 def _within_reach(named: str, folder: str) -> JobError:
     return JobError(
-        f"{named}: lies in {folder}, where the guest may write: it could put a link or a file of its own there; name a "
-        f"path outside of the folders that the policy opens for writing"
+        f"{named}: lies in {folder}, where the guest may write: it could place a link or a file of its own there; "
+        f"name a path outside of the folders that the policy opens for writing"
     )
 
 
 def _opened(path: str, named: str, writable: Sequence[str], *, makes: bool = False) -> int:
-    """Open the folder ``path``, which has no link in it any more; what is mounted twice is told by its inode."""
+    """Open the folder ``path``, which contains no link any more. Its inode identifies a folder mounted twice."""
     try:
         if makes:
             _make(path)
@@ -241,7 +241,7 @@ def _opened(path: str, named: str, writable: Sequence[str], *, makes: bool = Fal
 
 
 def _make(path: str) -> None:
-    """Make the folder ``path`` and those on the way to it that are not there."""
+    """Create the folder ``path`` and its missing parents."""
     folder = os.open("/", _FOLDER)
     for part in path.strip("/").split("/"):
         outer = folder

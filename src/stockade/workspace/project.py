@@ -1,4 +1,4 @@
-"""A folder of the host behind a workspace, as it was just before a run: plain data."""
+"""The project: the host folder behind a workspace, in its state just before a run. Plain data."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 
 class Entry(NamedTuple):
-    """What one name stood for. Whoever changes a file cannot keep all of this: ``ctime_ns`` is the kernel's to set."""
+    """The file behind one name. A process that changes it cannot restore all fields: the kernel sets ``ctime_ns``."""
 
     mode: int
-    """Kind and permissions, as stat(2) has them."""
+    """File type and permissions, as in stat(2)."""
     size: int
     mtime_ns: int
     ctime_ns: int
@@ -21,41 +21,43 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True)
 class Project:
-    """What a search of the folder ``path`` has found. All other paths are relative to it."""
+    """The result of a search of the folder ``path``. All other paths are relative to it."""
 
     path: str
     access: str
-    """What the guest may do in it: ``read``, ``write``, ``overlay`` or ``copy``."""
+    """The guest's access: ``read``, ``write``, ``overlay`` or ``copy``."""
     hidden: Mapping[str, bool] = field(default_factory=dict)
-    """What the guest must not see, and whether it is a folder."""
+    """Paths that the guest must not see, each with whether it is a folder."""
     protected: tuple[str, ...] = ()
     patterns: tuple[str, ...] = ()
-    """By which names are hidden."""
+    """The patterns that hide names."""
     entries: Mapping[str, Entry] = field(default_factory=dict)
-    """Everything else; empty where nothing will be compared with it."""
+    """All other paths; empty if no change will be compared with them."""
 
     def is_closed(self, path: str) -> bool:
-        """Return whether ``path`` is protected, hidden, or would be, or lies in what is: it is never written."""
+        """Return whether ``path`` must never be written: it, or a folder on its way, is protected, hidden or of a
+        hidden name.
+        """
         if any(_lies_in(path, each) for each in (*self.hidden, *self.protected)):
             return True
         return any(map(self.is_hidden_name, upwards(path)))
 
     def is_hidden_name(self, path: str) -> bool:
-        """Return whether a path is hidden by its name or as a whole."""
+        """Return whether a pattern hides the path, by its name or as a whole."""
         name = path.rpartition("/")[2]
         return any(fnmatchcase(path if "/" in pattern else name, pattern) for pattern in self.patterns)
 
     def hides(self, path: str) -> bool:
-        """Return whether ``path`` is hidden, or lies in what is."""
+        """Return whether ``path`` is hidden, or lies in a hidden folder."""
         return any(_lies_in(path, each) for each in self.hidden)
 
     def holds_covered(self, path: str) -> bool:
-        """Return whether something hidden or protected lies in ``path``."""
+        """Return whether ``path`` contains a hidden or protected path."""
         return any(_lies_in(each, path) for each in (*self.hidden, *self.protected))
 
 
 def upwards(path: str) -> list[str]:
-    """Return a relative path and the folders that it lies in, inner ones first."""
+    """Return a relative path and its parent folders, innermost first."""
     parts = path.split("/")
     return ["/".join(parts[:count]) for count in range(len(parts), 0, -1)]
 

@@ -1,6 +1,6 @@
-"""Looks through a folder of the host before a run: for what is hidden, and for what changes will be compared with.
+"""Search a folder of the host before a run, for hidden names and for the state that changes are compared with.
 
-With the caller's own rights; no link is followed. The number of names is bounded, so that the search is.
+The search has the caller's own rights, and follows no link. The number of names is limited, and so is the time.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ MOST_HIDDEN = 1000
 def scan_project(
     path: str, access: str, hidden: Sequence[str], protected: Sequence[str], shown: Iterable[str] = ()
 ) -> Project:
-    """Return what lies in the folder ``path``.
+    """Return the content of the folder ``path``.
 
-    ``shown`` are paths of the host that are named by themselves, and so not hidden, whatever their names.
-    Raises ``JobError`` where the search would be without bound.
+    ``shown`` are paths of the host that the policy names explicitly, so they are not hidden. Raises ``JobError`` if the
+    folder is too large to search.
     """
     compared = access in ("overlay", "copy")
     if not (hidden or compared):
@@ -43,13 +43,13 @@ def scan_project(
             if inner not in named and is_hidden(inner):
                 _cover(covered, path, inner, entry)
             elif compared:
-                with suppress(FileNotFoundError):  # gone since it was listed
+                with suppress(FileNotFoundError):  # removed since the listing
                     entries[inner] = _entry(entry.stat(follow_symlinks=False))
     finally:
         os.close(root)
     if len(covered) > MOST_HIDDEN:
         raise JobError(f"filesystem.hidden: more than {MOST_HIDDEN} names below {path} match; name fewer in 'hidden'")
-    behind_links = {inner for inner in covered if not is_hidden(inner)}  # some may have been met before their link
+    behind_links = {inner for inner in covered if not is_hidden(inner)}  # some may have been found before their link
     if behind_links:
         entries = {inner: entry for inner, entry in entries.items() if behind_links.isdisjoint(upwards(inner))}
     return Project(path, access, FrozenDict(covered), tuple(protected), tuple(hidden), FrozenDict(entries))
@@ -69,7 +69,7 @@ def _opened(path: str) -> int:
 def _walk(
     root: int, top: str, enters: Callable[[str], bool], *, across: bool
 ) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Yield everything below ``root``; a folder is entered after it was yielded, if ``enters`` says so."""
+    """Yield everything below ``root``. A folder is entered after it was yielded, if ``enters`` allows it."""
     waiting, left = [""], MOST_NAMES
     while waiting:
         outer = waiting.pop()
@@ -87,13 +87,13 @@ def _walk(
 
 
 def _entries(root: int, path: str, *, across: bool) -> Iterator[os.DirEntry[str]]:
-    """Yield what lies in one folder; each can be looked at until the next is asked for."""
+    """Yield the entries of one folder. Examine each before you ask for the next."""
     try:
         folder = beneath.open_at(root, path or ".", os.O_RDONLY | os.O_DIRECTORY, across=across)
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             raise JobError(f"filesystem.workspace: a path in it is too long: {path[:80]!r}...") from None
-        return  # closed to the caller, and so to the guest; or gone since
+        return  # the caller, and so the guest, may not enter it; or it was removed
     try:
         with os.scandir(folder) as found:
             yield from found
@@ -110,7 +110,7 @@ def _matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
 
 
 def _cover(covered: dict[str, bool], top: str, inner: str, entry: os.DirEntry[str]) -> None:
-    """Note what must not be seen. A link says nothing itself; what it leads to counts, where that lies here too."""
+    """Record a path to hide. For a link, record its target instead, if that lies in the project."""
     if not entry.is_symlink():
         covered[inner] = entry.is_dir(follow_symlinks=False)
         return

@@ -1,4 +1,4 @@
-"""What a run's groups say of it, read from files that stand for the kernel's."""
+"""A run's control groups, read from plain files in place of the kernel's."""
 
 import os
 
@@ -11,7 +11,7 @@ from stockade.linux.cgroups.group import Group
 
 @pytest.fixture
 def group(tmp_path, monkeypatch):
-    """A group under cgroup v2 on a kernel before Linux 6.12, on which no peak can be begun anew."""
+    """Return a group under cgroup v2 on a kernel before Linux 6.12, which cannot reset a peak."""
     for name, content in (("memory.peak", "0"), ("memory.events", "oom_kill 0")):
         (tmp_path / name).write_text(content)
 
@@ -24,7 +24,7 @@ def group(tmp_path, monkeypatch):
     found.close()
 
 
-def test_a_peak_of_an_earlier_run_is_not_told_as_the_next_one_s(group, tmp_path):
+def test_peak_of_earlier_run_is_not_reported(group, tmp_path):
     peak = tmp_path / "memory.peak"
     for before, after, own in ((10, 50, 50), (50, 50, None), (50, 80, 80), (80, 80, None)):
         peak.write_text(str(before))
@@ -33,7 +33,7 @@ def test_a_peak_of_an_earlier_run_is_not_told_as_the_next_one_s(group, tmp_path)
         assert group.read().peak_memory == own
 
 
-def test_a_peak_that_can_be_begun_anew_is(group, tmp_path, monkeypatch):
+def test_peak_that_can_be_reset_is_reset(group, tmp_path, monkeypatch):
     peak = tmp_path / "memory.peak"
     monkeypatch.setattr(os, "pwrite", lambda _fd, word, _at: peak.write_text("20") if word == b"reset" else None)
     for after in (50, 30):
@@ -42,7 +42,7 @@ def test_a_peak_that_can_be_begun_anew_is(group, tmp_path, monkeypatch):
         assert group.read().peak_memory == after
 
 
-def test_who_ends_a_guest_has_some_memory_more_than_it_and_the_next_guest_has_not(group, tmp_path):
+def test_unthrottle_adds_headroom_until_begin(group, tmp_path):
     limit = tmp_path / "memory.max"
     limit.touch()
     group.limit(Groups(memory=64 << 20))
@@ -58,7 +58,7 @@ def test_who_ends_a_guest_has_some_memory_more_than_it_and_the_next_guest_has_no
     assert limit.read_text().startswith("max")
 
 
-def test_all_that_a_run_was_let_go_of_holds_again_for_the_next(tmp_path):
+def test_begin_restores_lifted_limits(tmp_path):
     controllers = ("memory", "pids", "cpu", "cpuacct")
     for name in ("memory.max", "memory.peak", "memory.events", "pids.max", "pids.events", "cpu.max", "cpu.stat"):
         (tmp_path / name).write_text("0")
@@ -80,7 +80,7 @@ def test_all_that_a_run_was_let_go_of_holds_again_for_the_next(tmp_path):
 
 
 @pytest.mark.parametrize(("version", "own"), [(1, "rss"), (2, "anon")])
-def test_what_the_dead_have_left_is_told_where_it_may_be_much(tmp_path, version, own):
+def test_left_behind_excludes_private_memory(tmp_path, version, own):
     charged = tmp_path / ("memory.usage_in_bytes" if version == 1 else "memory.current")
     (tmp_path / "memory.stat").write_text(f"pgfault 5\n{own} 70\nmapped_file 9\n")
     group = Group([(Hierarchy(version=version, path=str(tmp_path), controllers=("memory",)), str(tmp_path))])
@@ -90,13 +90,13 @@ def test_what_the_dead_have_left_is_told_where_it_may_be_much(tmp_path, version,
     group.close()
 
 
-@pytest.mark.parametrize(("own", "before", "told"), [(1, 2, 2), (1, 3, None), (2, 3, 3), (2, 4, None)])
-def test_a_peak_of_tasks_is_told_where_it_can_be_this_run_s_own(tmp_path, own, before, told):
+@pytest.mark.parametrize(("own", "before", "expected"), [(1, 2, 2), (1, 3, None), (2, 3, 3), (2, 4, None)])
+def test_peak_processes_hidden_by_earlier_is_none(tmp_path, own, before, expected):
     (tmp_path / "pids.peak").write_text(str(before))
     (tmp_path / "pids.events").write_text("max 0")
     group = Group([(Hierarchy(version=2, path=str(tmp_path), controllers=("pids",)), str(tmp_path))])
     group.begin(own)
-    assert group.read().peak_processes == told
+    assert group.read().peak_processes == expected
     (tmp_path / "pids.peak").write_text("9")
     assert group.read().peak_processes == 9
     group.close()

@@ -1,4 +1,4 @@
-"""The Landlock tables, and what a ruleset becomes for each ABI. Nothing here asks the kernel."""
+"""The Landlock tables, and the rights of a ruleset for each ABI. No test here asks the kernel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from stockade.linux import landlock
 from stockade.linux.landlock import Ruleset
 
-# As in the table of ABIs in the kernel's own document: the whole mask of each kind.
+# The whole mask of each kind, as in the table of ABIs in the kernel's own documentation.
 MASKS = {
     0: (0, 0, 0, 0),
     1: ((1 << 13) - 1, 0, 0, 0),
@@ -35,46 +35,46 @@ FULL = Ruleset(
 
 
 @pytest.mark.parametrize("abi", MASKS)
-def test_each_abi_knows_its_rights(abi: int) -> None:
+def test_mask_matches_each_abi(abi: int) -> None:
     tables = (landlock.FILESYSTEM, landlock.TCP, landlock.SCOPES, landlock.LOGGING)
 
     assert tuple(landlock.mask(table, abi) for table in tables) == MASKS[abi]
 
 
 @pytest.mark.parametrize("abi", range(1, 9))
-def test_an_empty_ruleset_refuses_all_that_the_abi_can_refuse(abi: int) -> None:
+def test_empty_ruleset_handles_all_rights(abi: int) -> None:
     assert landlock.handled_rights(Ruleset(), abi) == MASKS[abi][:3]
     assert landlock.path_rights(Ruleset(), abi) == {}
     assert landlock.port_rights(Ruleset(), abi) == {}
 
 
-def test_a_side_that_is_left_unfiltered_is_not_handled() -> None:
+def test_unfiltered_side_is_not_handled() -> None:
     assert landlock.handled_rights(Ruleset(tcp_bind="all"), 7)[1] == 0b10
     assert landlock.handled_rights(Ruleset(tcp_connect="all"), 7)[1] == 0b01
     assert landlock.handled_rights(Ruleset(scopes=("signal",)), 7)[2] == 0b10
 
 
-def test_rights_of_a_path_add_up_over_the_lists() -> None:
+def test_path_rights_add_up_over_lists() -> None:
     rights = landlock.path_rights(FULL, 7)
 
     assert rights == {"/usr": 0b1101, "/etc/hosts": 0b1100, "/tmp/place": 0b111011110111110}
 
 
 @pytest.mark.parametrize(("abi", "expected"), [(1, 1 << 13 | 1 << 14), (2, 1 << 14), (3, 0)])
-def test_rights_that_an_abi_lacks_are_left_out(abi: int, expected: int) -> None:
+def test_path_rights_omit_unknown_to_abi(abi: int, expected: int) -> None:
     newest = landlock.path_rights(FULL, 7)["/tmp/place"]
 
     assert newest & ~landlock.path_rights(FULL, abi)["/tmp/place"] == expected
 
 
-def test_no_list_grants_device_nodes_or_their_ioctls() -> None:
+def test_path_rights_never_grant_device_nodes() -> None:
     everything = Ruleset(read=("/",), read_write=("/",), execute=("/",))
     denied = landlock.mask(landlock.FILESYSTEM, 7, ("make_char", "make_block", "ioctl_dev"))
 
     assert landlock.path_rights(everything, 7)["/"] & denied == 0
 
 
-def test_rights_of_a_port_add_up_from_abi_4_on() -> None:
+def test_port_rights_add_up_since_abi_4() -> None:
     ports = Ruleset(tcp_bind=(0, 80), tcp_connect=(80, 443))
 
     assert landlock.port_rights(ports, 3) == {}
@@ -83,11 +83,11 @@ def test_rights_of_a_port_add_up_from_abi_4_on() -> None:
 
 
 @pytest.mark.parametrize("ruleset", [Ruleset(), FULL, Ruleset(read=("/caf\udce9",), scopes=())])
-def test_json_carries_a_ruleset_unchanged(ruleset: Ruleset) -> None:
+def test_ruleset_round_trips_json(ruleset: Ruleset) -> None:
     assert Ruleset.from_json(json.loads(json.dumps(ruleset.to_json()))) == ruleset
 
 
-def test_json_form_is_plain() -> None:
+def test_ruleset_to_json_is_plain() -> None:
     assert FULL.to_json() == {
         "read": ["/usr", "/etc/hosts"],
         "read_write": ["/tmp/place"],
@@ -98,7 +98,7 @@ def test_json_form_is_plain() -> None:
     }
 
 
-def test_a_missing_key_allows_nothing() -> None:
+def test_ruleset_missing_key_allows_nothing() -> None:
     assert Ruleset.from_json({}) == Ruleset()
     assert Ruleset().scopes == ("abstract_unix_socket", "signal")
 
@@ -122,14 +122,14 @@ def test_a_missing_key_allows_nothing() -> None:
         ({"scopes": [["signal"]]}, "scopes: not a Landlock scope: ['signal']"),
     ],
 )
-def test_nonsense_is_refused_by_field(field: dict[str, Any], message: str) -> None:
+def test_ruleset_invalid_field_is_named(field: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError) as refusal:
         Ruleset.from_json(field)
 
     assert str(refusal.value) == message
 
 
-def test_a_ruleset_is_frozen() -> None:
+def test_ruleset_set_attribute_is_refused() -> None:
     with pytest.raises(AttributeError, match="frozen: read"):
         FULL.read = ("/",)
     with pytest.raises(AttributeError, match="frozen: read"):
@@ -138,7 +138,7 @@ def test_a_ruleset_is_frozen() -> None:
         FULL.other = 1  # type: ignore[attr-defined]
 
 
-def test_a_ruleset_is_a_value() -> None:
+def test_ruleset_copies_are_equal() -> None:
     twin = pickle.loads(pickle.dumps(FULL))
 
     assert twin == FULL == copy.deepcopy(FULL)
@@ -166,12 +166,12 @@ def test_left_open_shrinks_with_each_abi(abi: int, closed: tuple[str, ...], stil
 
 
 @pytest.mark.parametrize("abi", range(1, 12))
-def test_what_no_abi_covers_is_always_said(abi: int) -> None:
+def test_left_open_names_permanent_gaps(abi: int) -> None:
     gaps = "\n".join(landlock.left_open(abi))
 
     for word in ("mode, owner, times", "stat", "UDP", "MPTCP", "MSG_FASTOPEN", "named unix", "memfd"):
         assert word in gaps
 
 
-def test_no_landlock_at_all_is_one_plain_sentence() -> None:
+def test_left_open_without_landlock_is_a_sentence() -> None:
     assert landlock.left_open(0) == ("this kernel has no Landlock, so it restricts nothing",)

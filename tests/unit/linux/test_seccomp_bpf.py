@@ -1,4 +1,4 @@
-"""The bytes of a filter mean what its table says: checked by interpreting them, and against libseccomp."""
+"""The bytes of a filter agree with its table, checked by an interpreter and against libseccomp."""
 
 import ctypes
 import ctypes.util
@@ -63,7 +63,7 @@ class Machine:
 
 
 def telling_args(rule: Rule) -> Iterator[tuple[int, ...]]:
-    """Arguments on both sides of every comparison of a rule, and with each half changed."""
+    """Yield arguments on both sides of every comparison of a rule, and with each half changed."""
     yield (0,) * 6
     yield (ALL_BITS,) * 6
     for clause in rule.clauses:
@@ -105,34 +105,32 @@ def test_x86_64_filters_agree_with_their_tables(which: Filter, refuse_shared_mem
 
 @pytest.mark.parametrize("refuse_shared_memory", [False, True])
 @pytest.mark.parametrize("which", Filter)
-def test_aarch64_filters_agree_with_their_tables_by_interpretation_only_without_an_aarch64_kernel(
-    which: Filter, refuse_shared_memory: bool
-) -> None:
+def test_aarch64_filters_agree_when_interpreted(which: Filter, refuse_shared_memory: bool) -> None:
     table = table_of(which, Arch.AARCH64, refuse_shared_memory=refuse_shared_memory)
     assert_agree(table)
     assert_agree(table.with_notify())
 
 
 @pytest.mark.parametrize("which", Filter)
-def test_the_tree_is_shallow(which: Filter) -> None:
+def test_compiled_tree_is_shallow(which: Filter) -> None:
     machine = assert_agree(table_of(which, Arch.X86_64))
     assert machine.longest < 40
     assert len(machine.code) < 250
 
 
-def test_the_x32_range_is_answered_as_unimplemented() -> None:
+def test_program_x32_call_is_unimplemented() -> None:
     machine = Machine(compile_table(table_of(Filter.PERMISSIVE, Arch.X86_64)))
     for nr in range(X32, X32 + 600):
         assert machine.run(nr, (0,) * 6, Arch.X86_64.audit) == UNIMPLEMENTED
 
 
-def test_equal_tables_give_equal_bytes_in_any_order_of_their_rules() -> None:
+def test_compile_ignores_the_order_of_rules() -> None:
     table = table_of(Filter.STANDARD, Arch.X86_64)
     backwards = Table(table.arch, dict(reversed(list(table.rules.items()))))
     assert compile_table(table) == compile_table(backwards)
 
 
-def test_jumps_beyond_255_instructions_still_arrive() -> None:
+def test_compile_long_jump_reaches_target() -> None:
     def busy(nr: int) -> Rule:
         conditions = tuple(Condition(arg, Op.EQ, nr << 33 | arg) for arg in range(6))
         return Rule((Clause(conditions, answer(nr)), Clause(conditions[:1], ALLOW)), answer(4000))
@@ -142,7 +140,7 @@ def test_jumps_beyond_255_instructions_still_arrive() -> None:
     assert len(machine.code) > 5 * 255
 
 
-def test_a_program_that_no_kernel_would_load_is_not_built() -> None:
+def test_compile_too_long_program_is_refused() -> None:
     conditions = tuple(Condition(arg, Op.EQ, 1) for arg in range(6))
     rules = {nr: Rule((Clause(conditions, answer(nr)),), ALLOW) for nr in range(600)}
     with pytest.raises(ValueError, match=r"needs \d+ instructions, the limit is 4096"):
@@ -162,7 +160,7 @@ tables = st.builds(
 
 @settings(max_examples=150, deadline=None)
 @given(tables, st.lists(st.tuples(*[words] * 6), max_size=5))
-def test_any_table_agrees_with_its_program(table: Table, extra: list[tuple[int, ...]]) -> None:
+def test_compile_any_table_agrees_with_program(table: Table, extra: list[tuple[int, ...]]) -> None:
     machine = Machine(compile_table(table))
     for nr in (*range(43), X32, 2**32 - 1):
         for args in (*telling_args(table.rules.get(nr, always(0))), *extra):
@@ -179,7 +177,7 @@ SCMP_MASKED_EQ = 7
 
 
 def libseccomp_program(table: Table) -> bytes:
-    """What libseccomp builds of a table in which every clause of a call has the same action."""
+    """Return libseccomp's program for a table in which every clause of a call has the same action."""
     lib = ctypes.CDLL(LIBSECCOMP)
     lib.seccomp_init.restype = ctypes.c_void_p
     context = ctypes.c_void_p(lib.seccomp_init(ctypes.c_uint32(table.unknown)))
@@ -207,9 +205,10 @@ LIBSECCOMP = ctypes.util.find_library("seccomp") or ""
 
 
 def random_table(chance: random.Random) -> Table:
-    """Default ENOSYS; a call is unconditional, or tests up to three arguments, or offers values for one.
+    """Return a table whose default is ENOSYS. A call is unconditional, tests up to three arguments, or lists values of
+    one.
 
-    Alternatives that test different arguments are left out: libseccomp 2.5.4 loops for ever on some.
+    Alternatives that test different arguments are left out, because libseccomp 2.5.4 never returns for some of them.
     """
 
     def condition(arg: int) -> Condition:
@@ -232,7 +231,7 @@ def random_table(chance: random.Random) -> Table:
 
 @pytest.mark.skipif(not LIBSECCOMP, reason="libseccomp is not installed")
 @pytest.mark.parametrize("seed", range(40))
-def test_libseccomp_builds_the_same_meaning(seed: int) -> None:
+def test_compile_agrees_with_libseccomp(seed: int) -> None:
     chance = random.Random(seed)
     table = random_table(chance)
     ours, theirs = Machine(compile_table(table)), Machine(libseccomp_program(table))

@@ -1,3 +1,5 @@
+"""Profiles in Docker's JSON format become tables."""
+
 import errno
 import json
 from typing import Any
@@ -38,14 +40,14 @@ def args(*values: int) -> tuple[int, ...]:
     return (*values, *(0,) * (6 - len(values)))
 
 
-def test_a_profile_that_replaces_ours_decides_alone() -> None:
+def test_profile_replacing_decides_alone() -> None:
     table = load(entry("read", "mount"), defaultErrnoRet=errno.EACCES)
     assert table.decide(NR["mount"]) == ALLOW
     assert table.decide(NR["write"]) == answer(errno.EACCES)
     assert table.decide(5000) == UNIMPLEMENTED
 
 
-def test_a_profile_added_to_ours_can_only_narrow_it() -> None:
+def test_profile_added_only_narrows() -> None:
     ours = table_of(Filter.STANDARD, Arch.X86_64)
     table = load(entry("read", "mount", "clone", "socket"), added_to=ours)
     assert table.decide(NR["read"]) == ALLOW
@@ -57,7 +59,7 @@ def test_a_profile_added_to_ours_can_only_narrow_it() -> None:
     assert table.decide(NR["socket"], args(40)) == answer(errno.EAFNOSUPPORT)
 
 
-def test_narrowing_keeps_the_arguments_of_both() -> None:
+def test_profile_added_keeps_both_arguments() -> None:
     only_tcp = entry("socket", args=[compare("EQ", 1, index=1)])
     table = load(only_tcp, added_to=table_of(Filter.STANDARD, Arch.X86_64))
     decisions = [table.decide(NR["socket"], args(family, kind)) for family in (2, 40) for kind in (1, 2)]
@@ -68,12 +70,12 @@ def test_narrowing_keeps_the_arguments_of_both() -> None:
     ("op", "allowed"),
     [("EQ", [7]), ("NE", [6, 8]), ("LT", [6]), ("LE", [6, 7]), ("GE", [7, 8]), ("GT", [8])],
 )
-def test_comparisons(op: str, allowed: list[int]) -> None:
+def test_profile_comparison_operators(op: str, allowed: list[int]) -> None:
     table = load(entry("ioctl", args=[compare(op, 7)]))
     assert [value for value in (6, 7, 8) if table.decide(NR["ioctl"], args(value)) == ALLOW] == allowed
 
 
-def test_masked_comparison_takes_the_mask_first() -> None:
+def test_profile_masked_comparison_mask_is_first() -> None:
     table = load(entry("clone", args=[compare("MASKED_EQ", 0x7E020000)]))  # valueTwo is 0 if absent
     assert table.decide(NR["clone"], args(17)) == ALLOW
     threads = load(entry("clone", args=[compare("MASKED_EQ", 0x10000, valueTwo=0x10000)]))
@@ -81,14 +83,14 @@ def test_masked_comparison_takes_the_mask_first() -> None:
     assert table.decide(NR["clone"], args(0x10000011)) == REFUSE
 
 
-def test_arguments_must_all_match_unless_two_test_the_same_one() -> None:
+def test_profile_repeated_argument_is_alternative() -> None:
     both = load(entry("socket", args=[compare("EQ", 2), compare("EQ", 1, index=1)]))
     assert [both.decide(NR["socket"], args(2, kind)) for kind in (1, 2)] == [ALLOW, REFUSE]
     either = load(entry("socket", args=[compare("EQ", 2), compare("EQ", 10)]))
     assert [either.decide(NR["socket"], args(family)) for family in (2, 10, 3)] == [ALLOW, ALLOW, REFUSE]
 
 
-def test_actions() -> None:
+def test_profile_actions_are_translated() -> None:
     table = load(
         entry("read", action="SCMP_ACT_LOG"),
         entry("mount", action="SCMP_ACT_KILL"),
@@ -113,17 +115,17 @@ def test_actions() -> None:
         ({"minKernel": "6.1"}, "excludes", False),
     ],
 )
-def test_conditions(condition: dict[str, Any], kind: str, applies: bool) -> None:
+def test_profile_conditions_select_entries(condition: dict[str, Any], kind: str, applies: bool) -> None:
     table = load({**entry("mount"), kind: condition}, capabilities=("CAP_SYS_CHROOT",))
     assert (table.decide(NR["mount"]) == ALLOW) is applies
 
 
-def test_names_of_other_architectures_are_passed_over() -> None:
+def test_profile_foreign_names_are_ignored() -> None:
     table = load(entry("read", "_llseek", "arm_fadvise64_64"), arch=Arch.AARCH64)
     assert table.decide(numbers(Arch.AARCH64)["read"]) == ALLOW
 
 
-def test_the_older_single_name_and_empty_fields_are_read() -> None:
+def test_profile_old_name_field_is_read() -> None:
     empty: dict[str, Any] = {"names": [], "args": None, "comment": "", "includes": {}}
     old = {"name": "read", "action": "SCMP_ACT_ALLOW", **empty}
     arches = [{"architecture": "SCMP_ARCH_X86_64", "subArchitectures": ["SCMP_ARCH_X86"]}]
@@ -160,6 +162,6 @@ def test_the_older_single_name_and_empty_fields_are_read() -> None:
         ),
     ],
 )
-def test_what_is_not_supported_is_named(entries: list[Any], top: dict[str, Any], message: str) -> None:
+def test_profile_unsupported_field_is_named(entries: list[Any], top: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         load(*entries, **top)

@@ -1,4 +1,4 @@
-"""What the three filters decide, said in the words of their purpose."""
+"""The decisions of the three filters, in terms of their purpose."""
 
 import errno
 from collections import Counter
@@ -19,10 +19,10 @@ TIGHT, STANDARD, PERMISSIVE = Filter
 UNSUPPORTED = answer(errno.EAFNOSUPPORT)
 HIGH = 1 << 32
 CORE = 4  # RLIMIT_CORE
-PRETEND = answer(0)  # success, and nothing is done
+PRETEND = answer(0)  # success without effect
 NEW_USER, SIGCHLD, CLONE_PARENT = 0x10000000, 17, 0x8000
-THREAD = 0x3D0F00  # what pthread_create asks for
-VFORK = 0x4111  # what posix_spawn asks for
+THREAD = 0x3D0F00  # flags of pthread_create
+VFORK = 0x4111  # flags of posix_spawn
 
 
 def decide(which: Filter, name: str, *args: int, arch: Arch = Arch.X86_64, **options: bool) -> int:
@@ -31,12 +31,12 @@ def decide(which: Filter, name: str, *args: int, arch: Arch = Arch.X86_64, **opt
 
 
 @pytest.mark.parametrize("arch", Arch)
-def test_every_system_call_is_in_exactly_one_group(arch: Arch) -> None:
+def test_groups_hold_each_call_exactly_once(arch: Arch) -> None:
     counts = Counter(name for group in GROUPS for name in group.names)
     assert {name: counts[name] for name in numbers(arch)} == dict.fromkeys(numbers(arch), 1)
 
 
-def test_the_groups_and_rules_name_no_call_that_does_not_exist() -> None:
+def test_groups_and_rules_name_existing_calls() -> None:
     known = {name for arch in Arch for name in numbers(arch)}
     assert {name for group in GROUPS for name in group.names} == known
     assert set(ARGUMENT_RULES) <= known
@@ -49,7 +49,7 @@ words = st.integers(0, ALL_BITS) | st.sampled_from(
 
 @settings(max_examples=400, deadline=None)
 @given(st.sampled_from(Arch), st.integers(0, 600), st.tuples(*[words] * 6), st.booleans())
-def test_each_filter_allows_all_that_the_stricter_ones_allow(
+def test_filter_allows_all_of_stricter_ones(
     arch: Arch, nr: int, args: tuple[int, ...], refuse_shared_memory: bool
 ) -> None:
     allowed = [
@@ -59,14 +59,14 @@ def test_each_filter_allows_all_that_the_stricter_ones_allow(
 
 
 @pytest.mark.parametrize("arch", Arch)
-def test_each_filter_allows_something_that_the_stricter_ones_refuse(arch: Arch) -> None:
+def test_filter_allows_more_than_stricter_ones(arch: Arch) -> None:
     for stricter, looser, name in [(TIGHT, STANDARD, "seccomp"), (STANDARD, PERMISSIVE, "mount")]:
         assert decide(stricter, name, arch=arch) == REFUSE
         assert decide(looser, name, arch=arch) == ALLOW
 
 
 @pytest.mark.parametrize("arch", Arch)
-def test_calls_that_nobody_has_looked_at_are_unimplemented(arch: Arch) -> None:
+def test_filter_unknown_call_is_unimplemented(arch: Arch) -> None:
     for which in Filter:
         table = table_of(which, arch)
         unknown = set(range(1000)) - set(names(arch))
@@ -88,7 +88,7 @@ lookup_dcookie
 
 
 @pytest.mark.parametrize("arch", Arch)
-def test_dangerous_calls_are_refused(arch: Arch) -> None:
+def test_filter_dangerous_call_is_refused(arch: Arch) -> None:
     for name in (REFUSED_BY_TIGHT_AND_STANDARD + REFUSED_BY_ALL).split():
         assert decide(TIGHT, name, arch=arch) == decide(STANDARD, name, arch=arch) == REFUSE, name
     for name in REFUSED_BY_ALL.split():
@@ -98,7 +98,7 @@ def test_dangerous_calls_are_refused(arch: Arch) -> None:
         assert decide(which, "nfsservctl", arch=arch) == UNIMPLEMENTED
 
 
-def test_calls_of_x86_alone_are_refused() -> None:
+def test_filter_x86_only_call_is_refused() -> None:
     for name in ("iopl", "ioperm", "modify_ldt", "uselib", "sysfs", "ustat"):
         assert {decide(which, name) for which in Filter} == {REFUSE}
 
@@ -129,7 +129,7 @@ def test_calls_of_x86_alone_are_refused() -> None:
         ("prlimit64", (0,), ALLOW, ALLOW, ALLOW),
         ("prlimit64", (1,), REFUSE, REFUSE, REFUSE),
         ("prlimit64", (HIGH,), REFUSE, REFUSE, REFUSE),
-        ("prlimit64", (0, CORE, 0, 1), ALLOW, ALLOW, ALLOW),  # asks only
+        ("prlimit64", (0, CORE, 0, 1), ALLOW, ALLOW, ALLOW),  # a query only
         ("prlimit64", (0, CORE, 1, 0), PRETEND, PRETEND, PRETEND),
         ("prlimit64", (0, HIGH | CORE, HIGH, 0), PRETEND, PRETEND, PRETEND),
         ("prlimit64", (0, CORE, 1, 1), REFUSE, REFUSE, REFUSE),
@@ -158,7 +158,7 @@ def test_calls_of_x86_alone_are_refused() -> None:
         ("fchmodat2", (0, 0, 0o4755), REFUSE, REFUSE, ALLOW),
         ("creat", (0, 0o4755), REFUSE, REFUSE, ALLOW),
         ("open", (0, 0o101, 0o4755), REFUSE, REFUSE, ALLOW),
-        ("open", (0, 0, 0o4755), ALLOW, ALLOW, ALLOW),  # no O_CREAT: the mode is whatever was there
+        ("open", (0, 0, 0o4755), ALLOW, ALLOW, ALLOW),  # no O_CREAT: the kernel ignores the mode
         ("openat", (0, 0, 0o20200000, 0o6755), REFUSE, REFUSE, ALLOW),  # O_TMPFILE
         ("openat", (0, 0, 0o101, 0o755), ALLOW, ALLOW, ALLOW),
         ("openat2", (), UNIMPLEMENTED, UNIMPLEMENTED, ALLOW),
@@ -170,11 +170,13 @@ def test_calls_of_x86_alone_are_refused() -> None:
         ("landlock_restrict_self", (), REFUSE, ALLOW, ALLOW),
     ],
 )
-def test_arguments(name: str, args: tuple[int, ...], tight: int, standard: int, permissive: int) -> None:
+def test_filter_decides_by_arguments(
+    name: str, args: tuple[int, ...], tight: int, standard: int, permissive: int
+) -> None:
     assert [decide(which, name, *args) for which in Filter] == [tight, standard, permissive]
 
 
-def test_shared_memory_is_refused_only_on_request() -> None:
+def test_filter_shared_memory_refused_on_request() -> None:
     shared, private, shared_file = (0, 0, 3, 0x21), (0, 0, 3, 0x22), (0, 0, 3, 0x01)
     for which in (STANDARD, PERMISSIVE):
         for name, args in [("mmap", shared), ("memfd_create", ()), ("shmget", ())]:
@@ -184,7 +186,7 @@ def test_shared_memory_is_refused_only_on_request() -> None:
         assert decide(TIGHT, "mmap", *args, refuse_shared_memory=True) == ALLOW
 
 
-def test_notify_changes_only_refusals_after_which_no_library_falls_back() -> None:
+def test_notify_changes_only_plain_refusals() -> None:
     plain = table_of(STANDARD, Arch.X86_64)
     for nr in range(500):
         before = plain.decide(nr)
@@ -194,11 +196,11 @@ def test_notify_changes_only_refusals_after_which_no_library_falls_back() -> Non
     assert build(STANDARD, Arch.X86_64, notify=True) != build(STANDARD, Arch.X86_64)
 
 
-def test_building_twice_gives_the_same_bytes() -> None:
+def test_build_twice_gives_the_same_bytes() -> None:
     assert build.__wrapped__(TIGHT, Arch.AARCH64) == build(TIGHT, Arch.AARCH64)
 
 
-def test_explain_says_what_a_call_does_and_why_it_is_refused() -> None:
+def test_explain_names_effect_and_reason() -> None:
     assert explain(165, Arch.X86_64) == (
         "mount: attaches a file system; refused because the mount view hides the host's files, and must stay unchanged"
     )
@@ -211,7 +213,7 @@ def test_explain_says_what_a_call_does_and_why_it_is_refused() -> None:
 
 @pytest.mark.parametrize("arch", Arch)
 @pytest.mark.parametrize("which", Filter)
-def test_every_call_is_explained_as_its_table_decides(arch: Arch, which: Filter) -> None:
+def test_explain_agrees_with_each_table(arch: Arch, which: Filter) -> None:
     for nr, name in names(arch).items():
         line = explain(nr, arch, which)
         assert line.startswith(f"{name}: ") and "\n" not in line
@@ -219,7 +221,7 @@ def test_every_call_is_explained_as_its_table_decides(arch: Arch, which: Filter)
         assert ("; refused because " in line) == (not rule.clauses and rule.otherwise != ALLOW)
 
 
-def test_the_public_names_are_sorted_and_there() -> None:
+def test_seccomp_public_names_are_sorted() -> None:
     assert seccomp.__all__ == sorted(seccomp.__all__)
     assert all(hasattr(seccomp, name) for name in seccomp.__all__)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):

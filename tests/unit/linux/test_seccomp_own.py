@@ -1,4 +1,4 @@
-"""A filter of the user's own, as a table: what it adds, what it cannot, what it lacks."""
+"""A custom filter as a table: the calls that it adds, those that stay closed, and those that it lacks."""
 
 import errno
 import json
@@ -45,25 +45,25 @@ def entry(*names: str, action: str = "SCMP_ACT_ALLOW", **more: Any) -> dict[str,
     return {"names": list(names), "action": action, **more}
 
 
-def test_what_is_named_is_allowed_and_nothing_else_changes() -> None:
+def test_added_named_call_alone_is_allowed() -> None:
     table = added(entry("mount"))
     assert (OURS.decide(NR["mount"]), table.decide(NR["mount"])) == (REFUSE, ALLOW)
     assert all(table.decide(nr) == OURS.decide(nr) for nr in range(600) if nr != NR["mount"])
 
 
-def test_arguments_of_an_added_entry_count() -> None:
+def test_added_entry_arguments_are_checked() -> None:
     only_seven = {"index": 0, "value": 7, "op": "SCMP_CMP_EQ"}
     table = added(entry("acct", args=[only_seven]))
     assert [table.decide(NR["acct"], (value, *(0,) * 5)) for value in (7, 8)] == [ALLOW, REFUSE]
 
 
-def test_a_file_that_refuses_takes_nothing_from_ours() -> None:
+def test_added_refusing_file_removes_nothing() -> None:
     for action in ("SCMP_ACT_ERRNO", "SCMP_ACT_KILL_PROCESS", "SCMP_ACT_TRAP"):
         table = added(default=action)
         assert all(table.decide(nr) == OURS.decide(nr) for nr in range(600))
 
 
-def test_what_is_to_be_logged_is_logged() -> None:
+def test_added_log_action_is_kept() -> None:
     assert added(entry("mount", action="SCMP_ACT_LOG")).decide(NR["mount"]) == LOG
 
 
@@ -84,7 +84,7 @@ def test_what_is_to_be_logged_is_logged() -> None:
         ("io_uring_setup", (), REFUSE),
     ],
 )
-def test_what_stays_closed(default: str, name: str, args: tuple[int, ...], action: int) -> None:
+def test_added_file_cannot_open_closed_calls(default: str, name: str, args: tuple[int, ...], action: int) -> None:
     full = (*args, *(0,) * (6 - len(args)))
     table = added(default=default)
     assert table.decide(NR[name], full) == action
@@ -92,36 +92,36 @@ def test_what_stays_closed(default: str, name: str, args: tuple[int, ...], actio
     assert not own.stays_closed(table, NR["mount"], full)
 
 
-def test_what_our_filter_allows_stays_allowed_when_a_file_is_added() -> None:
+def test_added_file_keeps_own_allowed_calls() -> None:
     permissive = table_of(Filter.PERMISSIVE, Arch.X86_64)
     table = own.added(permissive, theirs())
     assert table.decide(NR["clone"], (0x10000011, 0, 0, 0, 0, 0)) == ALLOW
 
 
-def test_foreign_and_unknown_calls_are_as_ever() -> None:
+def test_added_foreign_calls_stay_refused() -> None:
     for table in (added(default="SCMP_ACT_ALLOW"), theirs(default="SCMP_ACT_ALLOW")):
         for each in (table, listening(table)):
             assert each.decide(20, audit=I386) == KILL_PROCESS
             assert each.decide(1 << 30 | 39) == UNIMPLEMENTED
 
 
-def test_the_program_of_a_widened_table_agrees_with_it() -> None:
+def test_added_table_agrees_with_program() -> None:
     only_seven = {"index": 0, "value": 7, "op": "SCMP_CMP_EQ"}
     table = added(entry("acct", args=[only_seven]), entry("ioctl", "clone", "unshare", "mount"))
     assert_agree(table)
     assert_agree(listening(table))
 
 
-def test_no_guest_has_a_listener_beside_ours() -> None:
+def test_listening_second_listener_is_refused() -> None:
     for table in (*(table_of(which, Arch.X86_64) for which in Filter), theirs(default="SCMP_ACT_ALLOW")):
-        heard = listening(table)
+        asking = listening(table)
         for flags in (8, 8 | 1, 1 << 40 | 8):
-            assert heard.decide(NR["seccomp"], (1, flags, 0, 0, 0, 0)) == answer(errno.EBUSY)
+            assert asking.decide(NR["seccomp"], (1, flags, 0, 0, 0, 0)) == answer(errno.EBUSY)
         plain = table.with_notify()
-        assert all(heard.decide(nr) == plain.decide(nr) for nr in range(600))
+        assert all(asking.decide(nr) == plain.decide(nr) for nr in range(600))
 
 
-def test_refusals_have_their_own_errno() -> None:
+def test_refusals_keep_their_own_errno() -> None:
     table = theirs(
         entry("acct", action="SCMP_ACT_ERRNO", errnoRet=5),
         entry("mount", action="SCMP_ACT_ERRNO", errnoRet=0),
@@ -135,7 +135,7 @@ def test_refusals_have_their_own_errno() -> None:
     assert decided == [NOTIFY, answer(0), UNIMPLEMENTED, 0]
 
 
-def test_of_two_errnos_for_one_call_the_supervisor_gives_one_and_the_kernel_the_other() -> None:
+def test_refusals_two_errnos_notify_only_lowest() -> None:
     rule = allow_if((low(0, 1),), otherwise=REFUSE).narrowed_by(allow_if((low(1, 1),), otherwise=answer(5)))
     table = Table(Arch.X86_64, {1: rule})
     assert table.refusals() == {1: errno.EPERM}
@@ -144,7 +144,7 @@ def test_of_two_errnos_for_one_call_the_supervisor_gives_one_and_the_kernel_the_
 
 
 @given(st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1), st.sampled_from(sorted(NR.values())))
-def test_adding_never_refuses_what_ours_allows_nor_allows_what_both_refuse(first: int, second: int, nr: int) -> None:
+def test_added_table_is_union_of_both(first: int, second: int, nr: int) -> None:
     file = theirs(entry("mount", "clone", "ioctl", "acct"))
     table, args = own.added(OURS, file), (first, second, 0, 0, 0, 0)
     if OURS.decide(nr, args) == ALLOW:
@@ -153,7 +153,7 @@ def test_adding_never_refuses_what_ours_allows_nor_allows_what_both_refuse(first
         assert table.decide(nr, args) == OURS.decide(nr, args)
 
 
-def test_a_file_must_allow_what_starts_a_program() -> None:
+def test_lacking_names_calls_to_start_a_program() -> None:
     assert own.lacking(OURS) == own.lacking(table_of(Filter.TIGHT, Arch.X86_64)) == []
     assert own.lacking(table_of(Filter.TIGHT, Arch.AARCH64)) == []
     assert "execve" in own.lacking(theirs()) and "mmap" in own.lacking(theirs())

@@ -1,3 +1,5 @@
+"""The numbers of system calls agree with the kernel's headers."""
+
 import re
 from pathlib import Path
 
@@ -8,7 +10,7 @@ from stockade.linux.seccomp.syscalls import Arch, names, numbers
 X86_64_HEADER = Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h")
 GENERIC_HEADER = Path("/usr/include/asm-generic/unistd.h")
 
-# Newer than the headers of most machines; the names and numbers of Linux 6.5 to 6.18.
+# Calls newer than the headers of most machines, from Linux 6.5 to 6.18.
 NEWER = {
     "cachestat": 451,
     "fchmodat2": 452,
@@ -32,7 +34,7 @@ def defined(header: Path) -> dict[str, int]:
 
 
 @pytest.mark.skipif(not X86_64_HEADER.exists(), reason="no x86_64 kernel headers here")
-def test_x86_64_numbers_are_those_of_the_kernel_headers() -> None:
+def test_numbers_x86_64_match_kernel_headers() -> None:
     header, ours = defined(X86_64_HEADER), numbers(Arch.X86_64)
     assert len(header) > 300
     known = {name: number for name, number in header.items() if number <= max(ours.values())}
@@ -40,7 +42,7 @@ def test_x86_64_numbers_are_those_of_the_kernel_headers() -> None:
 
 
 @pytest.mark.skipif(not GENERIC_HEADER.exists(), reason="no generic kernel headers here")
-def test_aarch64_numbers_are_those_of_the_generic_headers() -> None:
+def test_numbers_aarch64_match_generic_headers() -> None:
     header, ours = defined(GENERIC_HEADER), numbers(Arch.AARCH64)
     not_ours = re.compile(r".*time64|.*_time64.*|syscalls|arch_specific_syscall|fadvise64_64|riscv.*|sync_file_range2")
     renamed = {"fstatat": "newfstatat", "umount": "umount2"}
@@ -50,17 +52,17 @@ def test_aarch64_numbers_are_those_of_the_generic_headers() -> None:
 
 
 @pytest.mark.parametrize("arch", Arch)
-def test_new_calls_have_the_common_numbers(arch: Arch) -> None:
+def test_numbers_new_calls_are_common(arch: Arch) -> None:
     assert {name: numbers(arch)[name] for name in NEWER} == NEWER
     assert max(names(arch)) == 469
 
 
 @pytest.mark.parametrize("arch", Arch)
-def test_no_name_and_no_number_is_there_twice(arch: Arch) -> None:
+def test_numbers_are_unique(arch: Arch) -> None:
     assert len(names(arch)) == len(numbers(arch))
 
 
-def test_known_numbers_that_a_shifted_table_would_get_wrong() -> None:
+def test_numbers_known_samples_are_exact() -> None:
     x86_64, aarch64 = numbers(Arch.X86_64), numbers(Arch.AARCH64)
     assert [x86_64[n] for n in ("read", "execve", "seccomp", "rseq", "uretprobe", "uprobe")] == [
         0, 59, 317, 334, 335, 336,

@@ -1,3 +1,5 @@
+"""A plan holds every requested guarantee strongly enough, or is refused."""
+
 from dataclasses import replace
 
 import pytest
@@ -17,7 +19,7 @@ def made(policy, facts):
     return plan(policy, facts, "native", capabilities(facts))
 
 
-def test_sandboxes_of_one_policy_share_a_plan_and_nobody_else_does():
+def test_plan_same_policy_and_host_is_shared():
     policy = Policy()
     first = made(policy, hosts.ROOT_V1)
     assert made(policy, hosts.ROOT_V1) is first
@@ -37,7 +39,7 @@ def test_sandboxes_of_one_policy_share_a_plan_and_nobody_else_does():
     assert others[4].enforcement[Guarantee.MEMORY].mechanism == "a sample"
 
 
-def test_what_was_planned_long_ago_is_forgotten():
+def test_plan_cache_drops_old_plans():
     policy = Policy()
     first = made(policy, hosts.ROOT_V1)
     for _ in range(8):
@@ -46,11 +48,11 @@ def test_what_was_planned_long_ago_is_forgotten():
 
 
 @pytest.mark.parametrize("facts", HOSTS)
-def test_the_default_policy_can_be_held_and_every_guarantee_is_on_the_receipt(facts):
+def test_plan_default_policy_covers_all_guarantees(facts):
     assert set(made(Policy(), facts).enforcement) == set(Guarantee)
 
 
-def test_what_cannot_be_held_stops_the_run_with_a_sentence_each():
+def test_plan_weak_guarantees_raise_plan_error():
     policy = Policy(accept={"memory": "kernel"}, limits={"cpu_rate": 0.5})
     with pytest.raises(PlanError) as caught:
         made(policy, replace(hosts.USER, seccomp=False))
@@ -61,12 +63,12 @@ def test_what_cannot_be_held_stops_the_run_with_a_sentence_each():
     assert caught.value.as_json()["missing"] == caught.value.missing
 
 
-def test_less_is_accepted_only_where_it_is_said():
+def test_plan_accepted_absence_is_allowed():
     accepted = made(Policy(limits={"cpu_rate": 0.5}, accept={"cpu_rate": "absent"}), hosts.USER)
     assert accepted.enforcement[Guarantee.CPU_RATE].strength is Strength.ABSENT
 
 
-def test_a_bound_writable_folder_takes_the_disk_guarantee_away():
+def test_plan_writable_folder_drops_disk_guarantee():
     policy = Policy(filesystem={"write": ["/srv/out"]})
     with pytest.raises(PlanError, match="/srv/out"):
         made(policy, hosts.ROOT_V1)
@@ -74,21 +76,21 @@ def test_a_bound_writable_folder_takes_the_disk_guarantee_away():
     assert made(accepted, hosts.ROOT_V1).enforcement[Guarantee.DISK].strength is Strength.ABSENT
 
 
-def test_the_hosts_network_is_not_called_isolated():
+def test_plan_host_network_is_not_isolated():
     receipt = made(Policy(network="host"), hosts.ROOT_V1).enforcement
     assert receipt[Guarantee.NETWORK].strength is Strength.ABSENT
     assert "metadata" in receipt[Guarantee.NETWORK].note
     assert "abstract" in receipt[Guarantee.IPC].note
 
 
-def test_without_namespaces_the_backend_says_why_and_what_to_do():
+def test_availability_no_namespaces_names_remedy():
     available = Native().availability(hosts.NOTHING)
     assert not available.usable
     assert "Operation not permitted" in available.reason
     assert "sysctl" in available.remedy
 
 
-def test_old_kernels_count_a_users_other_processes():
+def test_capabilities_old_kernel_notes_other_tasks():
     assert "5.14" in capabilities(hosts.OLD_USER)[Guarantee.PROCESSES].note
     assert "5.14" not in capabilities(hosts.USER)[Guarantee.PROCESSES].note
 
@@ -101,7 +103,7 @@ floors = st.dictionaries(st.sampled_from(list(Guarantee)), strengths)
 
 
 @given(receipts, floors)
-def test_no_plan_ever_holds_less_than_its_floor(receipt, accept):
+def test_plan_never_holds_less_than_its_floor(receipt, accept):
     policy = Policy(accept=accept)
     try:
         found = plan(policy, hosts.ROOT_V1, "x", receipt)
@@ -115,7 +117,7 @@ def test_no_plan_ever_holds_less_than_its_floor(receipt, accept):
 
 
 @given(receipts, floors, st.sampled_from(list(Guarantee)), strengths)
-def test_accepting_less_never_turns_a_plan_into_a_refusal(receipt, accept, guarantee, strength):
+def test_plan_lower_floor_never_refuses(receipt, accept, guarantee, strength):
     try:
         strict = plan(Policy(accept=accept), hosts.ROOT_V1, "x", receipt)
     except PlanError:
@@ -136,19 +138,19 @@ def test_accepting_less_never_turns_a_plan_into_a_refusal(receipt, accept, guara
         (5, "abstract unix sockets"),
     ],
 )
-def test_what_an_older_landlock_leaves_open_is_on_the_receipt(abi, left):
+def test_receipt_old_landlock_names_its_gaps(abi, left):
     receipt = capabilities(replace(hosts.USER, landlock=abi))
     assert left in receipt[Guarantee.FILESYSTEM_WRITE].note
     assert "a guest can reach its abstract sockets" in receipt[Guarantee.IPC].note
 
 
 @pytest.mark.parametrize("abi", [6, 7])
-def test_a_landlock_with_scopes_leaves_nothing_that_a_newer_one_closes(abi):
+def test_receipt_landlock_with_scopes_has_no_gaps(abi):
     receipt = capabilities(replace(hosts.USER, landlock=abi))
     assert receipt[Guarantee.FILESYSTEM_WRITE].note == receipt[Guarantee.IPC].note == ""
 
 
-def test_operations_are_counted_by_an_agent_or_refused_by_name():
+def test_operations_without_agent_are_refused():
     policy = Policy(limits={"operations": 10})
     planned = made(policy, hosts.ROOT_V1)
     assert planned.enforcement[Guarantee.OPERATIONS].strength is Strength.COOPERATIVE
@@ -160,16 +162,16 @@ def test_operations_are_counted_by_an_agent_or_refused_by_name():
         assert way in caught.value.missing["operations"]
 
 
-def test_operations_that_need_not_be_counted_are_absent_with_the_reason():
+def test_operations_accepted_absent_have_a_reason():
     planned = made(Policy(limits={"operations": 10}, accept={"operations": "absent"}), hosts.ROOT_V1)
     without = plan_for_job(planned, "shell source", counts=False)
     assert without.enforcement[Guarantee.OPERATIONS].strength is Strength.ABSENT
     assert "shell source" in without.enforcement[Guarantee.OPERATIONS].note
-    assert plan_for_job(planned, "shell source", counts=False) is without  # what is kept for a plan stays kept
+    assert plan_for_job(planned, "shell source", counts=False) is without  # the result is cached
     unasked = made(Policy(), hosts.ROOT_V1)
     assert plan_for_job(unasked, "a command", counts=False) is unasked
 
 
-def test_operations_held_more_strongly_than_by_an_agent_cannot_be_had():
+def test_operations_stronger_floor_is_refused():
     with pytest.raises(PlanError, match="operations"):
         made(Policy(limits={"operations": 10}, accept={"operations": "supervisor"}), hosts.ROOT_V1)

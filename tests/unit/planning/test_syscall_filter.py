@@ -1,4 +1,4 @@
-"""From a policy to its filter and to words about what it refused; the policy's own file, read with care."""
+"""The filter of a policy, explanations of its refusals, and the checks of a custom filter file."""
 
 import json
 import os
@@ -58,7 +58,7 @@ def denied(made, *names, args=ARGS):
 class TestPrograms:
     @pytest.mark.parametrize("which", list(seccomp.Filter))
     @pytest.mark.parametrize("host", [hosts.ROOT_V1, hosts.USER])
-    def test_without_options_a_program_is_what_it_always_was(self, which, host):
+    def test_program_without_options_is_plain_table(self, which, host):
         shared = "memory" not in host.cgroups
         table = filters.table_of(which, Arch.X86_64)
         narrowed = filters.without_uncounted_memory(table)
@@ -66,7 +66,7 @@ class TestPrograms:
         assert syscall_filter.program(planned(host, syscalls=which.value)) == expected
         assert syscall_filter.errnos(planned(host, syscalls=which.value)) == {}
 
-    def test_explained_denials_are_another_program_with_errnos(self):
+    def test_program_explaining_denials_has_errnos(self):
         made = planned(explain_denials=True)
         table = filters.without_uncounted_memory(filters.table_of(seccomp.Filter.STANDARD, Arch.X86_64))
         assert syscall_filter.program(made) == seccomp.compile_table(filters.listening(table))
@@ -74,7 +74,7 @@ class TestPrograms:
         assert (codes[NR["mount"]], codes[NR["socket"]]) == (1, 97)
         assert NR["clone3"] not in codes
 
-    def test_the_step_says_whether_a_listener_comes(self):
+    def test_launch_step_names_the_listening_filter(self):
         from stockade.core.launch import decode_steps
         from stockade.runs.job import Command, Job
 
@@ -83,7 +83,7 @@ class TestPrograms:
             names = [step[0] for step in decode_steps(made.base)]
             assert name in names and bool(made.errnos) is explain
 
-    def test_shared_memory_stays_closed_where_the_memory_limit_needs_it(self, write):
+    def test_own_filter_never_opens_shared_memory(self, write):
         file = write(EVERYTHING)
         for mode in ("add", "replace"):
             made = planned(hosts.USER, syscalls_file=file, syscalls_mode=mode)
@@ -92,7 +92,7 @@ class TestPrograms:
             assert denial.allowed_by == "limits.memory='unlimited'"
 
     @pytest.mark.parametrize("mode", ["add", "replace"])
-    def test_own_filter_allowing_all_leaves_reserved_pages_closed(self, write, mode):
+    def test_own_filter_never_opens_reserved_pages(self, write, mode):
         made = planned(syscalls_file=write(EVERYTHING), syscalls_mode=mode)
         calls = [(NR["mmap"], (0, 0, 0, 0x40022)), (NR["memfd_create"], (0, 4)), (NR["shmget"], (0, 0, 0o4600))]
         found = syscall_filter.denials(made, [(number, 1, (*args, *ARGS)[:6]) for number, args in calls])
@@ -100,8 +100,8 @@ class TestPrograms:
         assert all("huge pages that the host has reserved" in each.explanation for each in found)
 
 
-class TestWords:
-    def test_of_a_call_that_a_wider_filter_allows(self):
+class TestDenials:
+    def test_denial_names_the_wider_filter(self):
         (denial,) = denied(planned(explain_denials=True), "mount")
         assert denial.call == "mount"
         assert denial.explanation.startswith("attaches a file system; the 'standard' filter refuses it because the mou")
@@ -110,7 +110,7 @@ class TestWords:
         assert str(denial).endswith("; security.syscalls='permissive' would allow it")
         assert "refused 3 times" in str(replace(denial, count=3))
 
-    def test_the_narrowest_filter_is_named_by_the_arguments_of_the_first_call(self):
+    def test_denial_arguments_choose_narrowest_filter(self):
         tight = planned(syscalls="tight", explain_denials=True)
         fork, namespace = (17, *ARGS[1:]), (0x10000011, *ARGS[1:])
         assert denied(tight, "clone", args=fork)[0].allowed_by == "security.syscalls='standard'"
@@ -119,27 +119,27 @@ class TestWords:
             "starts a process; the 'tight' filter refuses it because a program that only computes does not need it"
         )
 
-    def test_of_a_call_that_no_filter_of_ours_allows(self):
+    def test_denial_of_all_filters_names_a_file(self):
         swap, ring, vsock = denied(planned(), "swapon", "io_uring_setup", "socket", args=(40, *ARGS[1:]))
-        assert swap.allowed_by == "security.syscalls_file: a filter of your own that allows it"
+        assert swap.allowed_by == "security.syscalls_file: a custom filter that allows it"
         assert ring.allowed_by == vsock.allowed_by == "security.syscalls_file with security.syscalls_mode='replace'"
         assert "the 'standard' filter allows it, except for families beyond" in vsock.explanation
 
-    def test_of_a_call_that_a_file_refuses(self, write):
+    def test_denial_by_a_file_names_the_file(self, write):
         refused = {"names": ["getpid"], "action": "SCMP_ACT_ERRNO"}
         file = write(EVERYTHING | {"syscalls": [refused]})
         (denial,) = denied(planned(syscalls_file=file, syscalls_mode="replace"), "getpid")
         assert denial.explanation.endswith(f"the filter in {file} refuses it")
         assert denial.allowed_by == f"security.syscalls_file: an entry for it in {file}"
 
-    def test_of_a_call_that_a_file_does_not_add(self, write):
+    def test_denial_not_added_by_file_names_it(self, write):
         file = write({"defaultAction": "SCMP_ACT_ERRNO"})
         (denial,) = denied(planned(syscalls_file=file), "swapon")
         assert denial.explanation.endswith(f"are the host's, and {file} does not allow it")
 
 
 class TestFile:
-    def test_the_plan_says_who_decides(self, write):
+    def test_receipt_names_the_deciding_filter_file(self, write):
         file = write(EVERYTHING)
         line = planned(syscalls_file=file).enforcement[Guarantee.SYSCALLS]
         assert line.mechanism == f"seccomp filter of {file}, in addition to 'standard'"
@@ -149,7 +149,7 @@ class TestFile:
         assert "prlimit64" in made[Guarantee.PROCESS_VIEW].note
         assert planned().enforcement[Guarantee.SYSCALLS].mechanism == "seccomp filter"
 
-    def test_a_plan_does_not_change_with_the_file(self, write):
+    def test_plan_changed_file_keeps_old_filter(self, write):
         file = write(EVERYTHING)
         made = planned(syscalls_file=file, syscalls_mode="replace")
         write({"defaultAction": "SCMP_ACT_ERRNO"})
@@ -157,11 +157,11 @@ class TestFile:
         assert syscall_filter.program(made) == syscall_filter.program(replace(made))
         assert "the file must allow" in reason(syscalls_file=file, syscalls_mode="replace")
 
-    def test_files_that_cannot_be_read(self, tmp_path):
+    def test_filter_file_unreadable_is_refused(self, tmp_path):
         assert reason(syscalls_file=str(tmp_path / "none")) == "cannot be read: No such file or directory"
-        assert reason(syscalls_file=str(tmp_path)) == "is no file"
+        assert reason(syscalls_file=str(tmp_path)) == "is not a regular file"
         os.mkfifo(tmp_path / "pipe")
-        assert reason(syscalls_file=str(tmp_path / "pipe")) == "is no file"
+        assert reason(syscalls_file=str(tmp_path / "pipe")) == "is not a regular file"
         (tmp_path / "large").write_bytes(b" " * (1 << 20) + b"{}")
         assert reason(syscalls_file=str(tmp_path / "large")) == "is larger than 1 MiB"
 
@@ -180,20 +180,20 @@ class TestFile:
             (EVERYTHING | {"syscalls": [{"names": ["x"], "action": "SCMP_ACT_ERRNO"}]}, "unknown system call 'x'"),
         ],
     )
-    def test_files_that_make_no_sense(self, tmp_path, content, message):
+    def test_filter_file_invalid_content_is_refused(self, tmp_path, content, message):
         text = content if isinstance(content, str) else json.dumps(content)
         path = tmp_path / "profile.json"
         path.write_bytes(text.encode("utf-8", "surrogateescape"))
         assert message in reason(syscalls_file=str(path))
 
-    def test_a_file_must_let_programs_start_if_it_decides_alone(self, write):
+    def test_filter_file_blocking_start_is_refused(self, write):
         file = write({"defaultAction": "SCMP_ACT_ERRNO"})
         assert reason(syscalls_file=file, syscalls_mode="replace").startswith(
-            "no program could be started: the file must allow sendto, sendmsg"
+            "no program could start: the file must allow sendto, sendmsg"
         )
         assert planned(syscalls_file=file).own_filter
 
-    def test_a_file_that_the_guest_may_write_is_not_trusted(self, write, tmp_path):
+    def test_filter_file_guest_writable_is_refused(self, write, tmp_path):
         file = write(EVERYTHING)
         (tmp_path.parent / "link").symlink_to(tmp_path)
         for path in (file, str(tmp_path.parent / "link" / "profile.json")):
@@ -202,7 +202,7 @@ class TestFile:
                 syscall_filter.read(policy, hosts.ROOT_V1, Isolation.NAMESPACES)
         (tmp_path.parent / "link").unlink()
 
-    def test_the_kernel_of_the_host_counts(self, write):
+    def test_filter_file_min_kernel_is_applied(self, write):
         entry = {"names": ["acct"], "action": "SCMP_ACT_ALLOW", "includes": {"minKernel": "6.0"}}
         file = write({"defaultAction": "SCMP_ACT_ERRNO", "syscalls": [entry]})
         new = planned(hosts.ROOT_V1, syscalls_file=file)
@@ -211,7 +211,7 @@ class TestFile:
 
 
 class TestPolicyFields:
-    def test_a_path_becomes_absolute(self, tmp_path, monkeypatch):
+    def test_policy_syscalls_file_becomes_absolute(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         assert Policy(security={"syscalls_file": Path("a.json")}).security.syscalls_file == str(tmp_path / "a.json")
 
@@ -226,7 +226,7 @@ class TestPolicyFields:
             ({"explain_denials": "yes"}, "security.explain_denials = 'yes'"),
         ],
     )
-    def test_mistakes_are_named(self, security, message):
+    def test_policy_filter_mistakes_are_named(self, security, message):
         with pytest.raises(PolicyError) as caught:
             Policy(security=security)
         assert message in str(caught.value)

@@ -25,25 +25,25 @@ KEPT = {"capabilities": ["CAP_NET_BIND_SERVICE"]}
 
 
 @pytest.mark.parametrize("name", KERNEL_NAMES)
-def test_each_of_the_kernels_capabilities_is_kept_or_refused_with_a_reason(name):
-    said = refusal(f"CAP_{name}")
-    assert (said == "") is (name == "NET_BIND_SERVICE")
-    assert not said or said.startswith(f"CAP_{name} cannot be kept: ")
+def test_refusal_each_kernel_capability_has_a_reason(name):
+    reason = refusal(f"CAP_{name}")
+    assert (reason == "") is (name == "NET_BIND_SERVICE")
+    assert not reason or reason.startswith(f"CAP_{name} cannot be kept: ")
 
 
 @pytest.mark.parametrize("names", [["CAP_SYS_ADMIN"], ["CAP_NET_BIND_SERVICE", "net_bind_service"], [""], ["ALL"]])
-def test_a_policy_refuses_by_name_and_says_what_there_is(names):
+def test_policy_unknown_capability_names_the_available(names):
     with pytest.raises(PolicyError, match=r"security\.capabilities\.\d = .*available: CAP_NET_BIND_SERVICE"):
         Policy(security={"capabilities": names})
 
 
-def test_named_twice_it_is_kept_once():
+def test_policy_capability_given_twice_kept_once():
     assert Policy(security={"capabilities": KEPT["capabilities"] * 2}).security.capabilities == (
         "CAP_NET_BIND_SERVICE",
     )
 
 
-def test_the_receipt_names_it():
+def test_receipt_kept_capability_is_named():
     made = plan(Policy(security=KEPT), hosts.USER, "native", capabilities(hosts.USER))
     assert "CAP_NET_BIND_SERVICE: ports below 1024" in made.enforcement[Guarantee.PRIVILEGES].note
     assert "CAP" not in plan(Policy(), hosts.USER, "native", capabilities(hosts.USER)).enforcement["privileges"].note
@@ -53,13 +53,13 @@ def test_the_receipt_names_it():
     ("fields", "words"),
     [({"network": "host"}, "host's"), ({"security": {**KEPT, "syscalls": "tight"}}, "syscalls='tight'")],
 )
-def test_where_it_would_reach_the_host_or_nothing_the_plan_is_refused(fields, words):
+def test_plan_capability_without_own_ports_refused(fields, words):
     with pytest.raises(PlanError, match=words) as caught:
         plan(Policy(**{"security": KEPT} | fields), hosts.ROOT_V1, "native", capabilities(hosts.ROOT_V1))
     assert set(caught.value.missing) == {"security.capabilities"}
 
 
-def test_an_assessment_shows_the_rest_of_the_plan_beside_what_is_refused():
+def test_assess_refused_capability_shows_other_lines():
     shown = assess(Policy(security=KEPT, network="host"), replace(hosts.ROOT_V1), Native())
     assert set(shown.missing) == {"security.capabilities"}
     assert set(shown.enforcement) == set(Guarantee)

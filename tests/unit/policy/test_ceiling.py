@@ -45,7 +45,7 @@ def refused(policy, ceiling):
         ({"accept": {"disk": "absent"}}, {"accept": {"disk": "supervisor"}}, "accept", {"disk": Strength.SUPERVISOR}),
     ],
 )  # fmt: skip
-def test_what_has_an_order_is_lowered(policy, ceiling, field, value):
+def test_ceiling_ordered_value_is_lowered(policy, ceiling, field, value):
     found, changed = lowered(policy, ceiling)
     assert (_ceiling.value_of(found, field), changed) == (value, (field,))
 
@@ -71,7 +71,7 @@ def test_what_has_an_order_is_lowered(policy, ceiling, field, value):
         ({"environment": {"set": {"A": "1"}}}, {"environment": {"set": {}}}),
     ],
 )  # fmt: skip
-def test_what_lies_below_stays_as_it_is(policy, ceiling):
+def test_ceiling_value_below_stays_unchanged(policy, ceiling):
     assert lowered(policy, ceiling) == (Policy.parse(policy), ())
 
 
@@ -93,7 +93,7 @@ FILTER = {"syscalls_file": "/f.json"}
         ({"workspace": "/srv/a", "write": ["/srv"]}, {"access": "copy"}, ("lies in a path of 'write'",)),
     ],
 )
-def test_paths_outside_are_refused_and_both_are_named(policy, ceiling, words):
+def test_ceiling_path_outside_names_both_values(policy, ceiling, words):
     (found,) = refused({"filesystem": policy}, {"filesystem": ceiling})
     assert all(word in found for word in (*words, "(ceiling c)"))
 
@@ -112,18 +112,18 @@ def test_paths_outside_are_refused_and_both_are_named(policy, ceiling, words):
         ({}, {"environment": {"set": {"A": "1"}}}, "restricts nothing"),
     ],
 )  # fmt: skip
-def test_what_a_ceiling_does_not_name_is_refused(policy, ceiling, word):
+def test_ceiling_value_not_named_is_refused(policy, ceiling, word):
     (found,) = refused(policy, ceiling)
     assert word in found
 
 
-def test_everything_that_is_refused_is_told_at_once():
+def test_ceiling_refusals_are_reported_at_once():
     policy = {"filesystem": {"read": ["/etc"]}, "environment": {"inherit": ["HOME"]}, "limits": {"memory": "1GiB"}}
     ceiling = {"filesystem": {"read": []}, "environment": {"inherit": []}, "limits": {"memory": "64MiB"}}
     assert len(refused(policy, ceiling)) == 2
 
 
-def test_only_what_was_set_bounds():
+def test_ceiling_unset_fields_do_not_bound():
     assert of(Policy(limits={"memory": "64MiB"}, network="none"), "c").fields == {
         "limits.memory": 2**26,
         "network": "none",
@@ -133,7 +133,7 @@ def test_only_what_was_set_bounds():
     assert set(of(everything, "c").fields) == {path for path in RULES if not RULES[path].optional}
 
 
-def test_a_ceiling_is_no_word_for_less_to_untrusted_code():
+def test_ceiling_isolation_keeps_untrusted_default():
     ceiling = of(Policy(isolation="namespaces"), "c")
     assert under(Policy(), ceiling, "untrusted")[0].isolation is None
     assert under(Policy(), ceiling, "semi-trusted")[0].isolation == "namespaces"

@@ -30,7 +30,7 @@ def refusal(path):
     return str(caught.value)
 
 
-def test_a_file_of_the_caller_is_read_by_whatever_way(file, tmp_path, monkeypatch):
+def test_ceiling_file_through_link_is_read(file, tmp_path, monkeypatch):
     text = file.read_text()
     assert read(file) == text
     (tmp_path / "link").symlink_to("etc/../etc")
@@ -40,12 +40,12 @@ def test_a_file_of_the_caller_is_read_by_whatever_way(file, tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize("mode", [0o664, 0o646, 0o666])
-def test_a_file_that_others_can_write(file, mode):
+def test_ceiling_file_writable_by_others_refused(file, mode):
     file.chmod(mode)
     assert f"{file} can be written by others (mode 0{mode:o}): chmod go-w {file}" in refusal(file)
 
 
-def test_a_folder_that_others_can_write(file, tmp_path):
+def test_ceiling_folder_writable_by_others_refused(file, tmp_path):
     file.parent.chmod(0o777)
     assert f"{file.parent} can be written by others" in refusal(file)
     (tmp_path / "link").symlink_to("etc")
@@ -55,7 +55,7 @@ def test_a_folder_that_others_can_write(file, tmp_path):
 
 
 @pytest.mark.needs("root")
-def test_a_file_or_a_folder_or_a_link_of_somebody_else(file, tmp_path):
+def test_ceiling_file_of_another_user_refused(file, tmp_path):
     os.chown(file, 65534, 65534)
     assert f"{file} belongs to uid 65534" in refusal(file)
     os.chown(file, 0, 0)
@@ -68,7 +68,7 @@ def test_a_file_or_a_folder_or_a_link_of_somebody_else(file, tmp_path):
     assert f"{link} belongs to uid 65534" in refusal(link / "policy.toml")
 
 
-def test_what_cannot_be_read(file, tmp_path):
+def test_ceiling_file_unreadable_is_refused(file, tmp_path):
     assert "No such file" in refusal(tmp_path / "absent.toml")
     assert "Is a directory" in refusal(file.parent)
     file.write_bytes(b"\xff")
@@ -79,18 +79,18 @@ def test_what_cannot_be_read(file, tmp_path):
 
 
 @pytest.mark.needs("unprivileged")
-def test_a_file_that_is_closed_to_us(file):
+def test_ceiling_file_without_permission_refused(file):
     file.chmod(0)
     assert "Permission denied" in refusal(file)
 
 
-def test_none_is_none(monkeypatch, tmp_path):
+def test_ceiling_file_absent_bounds_nothing(monkeypatch, tmp_path):
     monkeypatch.setattr(ceiling_file, "SYSTEM", str(tmp_path / "nowhere" / "policy.toml"))
     assert ceiling_file.administrators() is None
     assert resolve(variables={}).policy.limits.memory == 2**28
 
 
-def test_there_and_unreadable_is_not_none(monkeypatch, tmp_path):
+def test_ceiling_file_dangling_link_is_refused(monkeypatch, tmp_path):
     (tmp_path / "policy.toml").symlink_to("gone")
     monkeypatch.setattr(ceiling_file, "SYSTEM", str(tmp_path / "policy.toml"))
     with pytest.raises(PolicyError, match="ceiling = "):
@@ -102,7 +102,7 @@ def test_there_and_unreadable_is_not_none(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("text", ["[limits", "limits = 3", '[limits]\nmemry = "64MiB"\n', "memory = true"])
-def test_what_makes_no_sense_stops_everything(file, text, monkeypatch):
+def test_ceiling_file_invalid_content_is_refused(file, text, monkeypatch):
     file.write_text(text)
     monkeypatch.setattr(ceiling_file, "SYSTEM", str(file.with_name("none")))  # otherwise its owner might be the reason
     with pytest.raises(PolicyError, match="ceiling") as caught:
@@ -111,7 +111,7 @@ def test_what_makes_no_sense_stops_everything(file, text, monkeypatch):
 
 
 @pytest.mark.parametrize("text", ["", "# [limits]\n", "[limits]\n"])
-def test_a_file_that_sets_no_field_is_no_ceiling(file, text, monkeypatch):
+def test_ceiling_file_without_fields_is_refused(file, text, monkeypatch):
     file.write_text(text)
     monkeypatch.setattr(ceiling_file, "SYSTEM", str(file.with_name("none")))
     with pytest.raises(PolicyError, match=r"policy.toml: sets no field, so it bounds nothing"):
@@ -119,13 +119,13 @@ def test_a_file_that_sets_no_field_is_no_ceiling(file, text, monkeypatch):
 
 
 @pytest.mark.needs("root")
-def test_nor_is_it_one_where_the_administrator_s_would_be(file):
+def test_ceiling_of_administrator_empty_is_refused(file):
     file.write_text("")
     with pytest.raises(PolicyError, match=r"policy.toml: sets no field, so it bounds nothing"):
         resolve(variables={})
 
 
 @pytest.mark.parametrize("ceiling", [{}, {"limits": {}}, {"security": {"host_uid": None}}, Policy()])
-def test_an_argument_that_sets_no_field_is_no_ceiling(ceiling):
+def test_ceiling_argument_without_fields_refused(ceiling):
     with pytest.raises(PolicyError, match="ceiling = argument: sets no field"):
         resolve(variables={}, ceiling=ceiling)

@@ -26,11 +26,11 @@ WORDS = st.lists(st.text(alphabet="abc*?[]/ -'", min_size=1, max_size=4), min_si
     ("echo 'a b'", ["echo", "a b"], True),
     ("echo a b", ["echo", "a b"], False),
 ])  # fmt: skip
-def test_patterns(pattern, argv, expected):
+def test_matches_pattern_compares_words(pattern, argv, expected):
     assert commands.matches(argv, pattern) is expected
 
 
-def test_what_is_refused_wins_and_empty_means_nothing():
+def test_refusal_refuse_wins_and_empty_allows_none():
     assert commands.refusal(["git", "push"], ["git *"], ["git push *"]).startswith("commands.refuse: 'git push'")
     assert not commands.refusal(["git", "log"], ["git *"], ["git push *"])
     assert "allowed pattern: nothing" in commands.refusal(["ls"], [], [])
@@ -38,7 +38,7 @@ def test_what_is_refused_wins_and_empty_means_nothing():
 
 
 @given(WORDS, WORDS)
-def test_allowing_less_never_allows_more(argv, patterns):
+def test_refusal_fewer_patterns_never_allow_more(argv, patterns):
     patterns = [pattern for pattern in patterns if _is_pattern(pattern)]
     wide = commands.refusal(argv, patterns, [])
     narrow = commands.refusal(argv, patterns[:1], [])
@@ -55,7 +55,7 @@ def _is_pattern(text):
 
 
 @pytest.mark.parametrize("pattern", ["", "   ", "'unclosed", "''"])
-def test_nonsense_is_refused_when_the_policy_is_built(pattern):
+def test_policy_invalid_command_pattern_refused(pattern):
     with pytest.raises(PolicyError, match="commands"):
         Policy(commands={"allow": [pattern]})
 
@@ -69,5 +69,5 @@ def test_nonsense_is_refused_when_the_policy_is_built(pattern):
         ("git 'a b'", "git 'a b'", True), ("git lo? *", "git log *", False), ("git [ab] *", "git [ab] c *", True),
     ],
 )  # fmt: skip
-def test_a_pattern_covers_another_only_where_that_is_certain(wide, narrow, expected):
+def test_covers_uncertain_pattern_is_not_covered(wide, narrow, expected):
     assert commands.covers(wide, narrow) == expected

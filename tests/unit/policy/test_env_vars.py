@@ -11,7 +11,7 @@ def problems(**variables):
     return [str(each) for each in caught.value.problems]
 
 
-def test_each_kind_of_field():
+def test_env_vars_each_kind_of_field_is_read():
     found = resolve(
         variables={
             "STOCKADE_LIMIT_MEMORY": "64MiB", "STOCKADE_NETWORK": "host", "STOCKADE_FILESYSTEM_READ": "/srv:/opt",
@@ -29,11 +29,11 @@ def test_each_kind_of_field():
     assert found.origins["accept.swap"] == "environment STOCKADE_ACCEPT_SWAP"
 
 
-def test_an_empty_list_is_nothing_and_not_everything():
+def test_env_vars_empty_list_means_nothing():
     assert resolve(variables={"STOCKADE_COMMANDS_ALLOW": ""}).policy.commands.allow == ()
 
 
-def test_profile_and_file(tmp_path):
+def test_env_vars_name_profile_and_file(tmp_path):
     file = tmp_path / "p.toml"
     file.write_text("[limits]\nprocesses = 3\n")
     variables = {"STOCKADE_PROFILE": "strict", "STOCKADE_POLICY": str(file), "STOCKADE_LIMIT_OPEN_FILES": "9"}
@@ -44,7 +44,7 @@ def test_profile_and_file(tmp_path):
     assert resolve(variables=variables, profile="moderate").policy.limits.memory == 2**28
 
 
-def test_a_name_that_means_nothing_stops_everything():
+def test_env_vars_unknown_name_is_refused():
     found = problems(NETWROK="none", MEMORY="1", LIMITS_MEMORY="1", BOGUS="", ACCEPT_="kernel", LIMIT_MEMORY="64MiB")
     assert len(found) == 5
     assert "STOCKADE_NETWROK = 'none': there is no such variable; did you mean STOCKADE_NETWORK?" in found
@@ -52,7 +52,7 @@ def test_a_name_that_means_nothing_stops_everything():
     assert "STOCKADE_LIMITS_MEMORY = '1': there is no such variable; did you mean STOCKADE_LIMIT_MEMORY?" in found
 
 
-def test_others_are_left_alone():
+def test_env_vars_other_names_are_ignored():
     assert resolve(variables={"STOCKADE_UID_RANGE": "1-2", "stockade_network": "x", "PATH": ""}) == resolve(
         variables={}
     )
@@ -67,7 +67,7 @@ def test_others_are_left_alone():
         ("POLICY", "/nowhere.toml", "policy"), ("PROFILE", "", "profile"),
     ],
 )  # fmt: skip
-def test_nonsense_names_the_variable(name, value, field):
+def test_env_vars_invalid_value_names_variable(name, value, field):
     (found,) = problems(**{name: value})
     assert found.startswith(f"{field} = ")
     assert name in ("POLICY", "PROFILE") or found.endswith(f"(environment STOCKADE_{name})")

@@ -35,22 +35,22 @@ def _refusal(**fields: Any) -> str:
 
 
 @pytest.mark.parametrize("fields", [{"soft_memory": "256MiB"}, {"soft_memory": "65MiB", "memory": "65MiB"}])
-def test_a_soft_limit_must_lie_below_the_one_that_ends_the_run(fields):
+def test_soft_memory_at_or_above_memory_is_refused(fields):
     figure = fields.get("memory", "256MiB").replace("MiB", " MiB")
     assert _refusal(**fields) == f"limits.soft_memory: must be below limits.memory, {figure}, at which the run ends"
 
 
-def test_without_a_hard_limit_any_soft_one_will_do():
+def test_soft_memory_without_memory_limit_accepted():
     assert Policy(limits={"soft_memory": "1TiB", "memory": "unlimited"}).limits.soft == 1 << 40
     assert Policy().limits.soft is None
 
 
 @pytest.mark.parametrize("name", ["soft_memory", "address_space", "data", "io_read"])
-def test_figures_that_nothing_could_start_under_are_refused(name):
+def test_limit_too_small_to_start_is_refused(name):
     assert "must be at least" in _refusal(**{name: 1})
 
 
-def test_unset_they_are_on_no_launch():
+def test_launch_unset_limits_are_absent():
     assert not {"as", "data"} & set(limits.rlimits(Policy(), hosts.ROOT_V1))
     assert limits.watch(Policy(), hosts.ROOT_V1).soft_memory is None
 
@@ -59,16 +59,16 @@ def test_unset_they_are_on_no_launch():
     ("facts", "data", "expected"),
     [(hosts.ROOT_V1, 128, 128), (hosts.USER, 128, 64), (hosts.USER, 32, 32), (hosts.USER, None, 64)],
 )
-def test_the_smaller_of_data_and_memory_wins_where_no_group_counts(facts, data, expected):
+def test_data_without_cgroup_takes_smaller_figure(facts, data, expected):
     policy = Policy(limits={"memory": "64MiB", "data": "unlimited" if data is None else f"{data}MiB"})
     assert limits.rlimits(policy, facts)["data"] == (expected * MIB, expected * MIB)
 
 
-def test_address_space_is_set_for_each_process():
+def test_address_space_becomes_rlimit_as():
     assert limits.rlimits(Policy(limits={"address_space": "1GiB"}), hosts.USER)["as"] == (1 << 30, 1 << 30)
 
 
-def test_they_are_shown_with_units_and_read_back():
+def test_limits_shown_in_toml_have_units():
     found = resolve(variables={}, limits={"soft_memory": "64MiB", "address_space": "1GiB"})
     policy, text = found.policy, policy_as_toml(found)
     assert 'soft_memory = "64MiB"' in text and 'address_space = "1GiB"' in text
@@ -95,7 +95,7 @@ class _Group:
         """Count nothing."""
 
 
-def test_a_look_tells_of_a_soft_limit_once():
+def test_meter_past_soft_memory_reports_once():
     slot = SimpleNamespace(
         own_tasks=2, instance=SimpleNamespace(init=os.getpid()), group=_Group(10 * MIB, 41 * MIB, 90 * MIB)
     )
@@ -116,7 +116,7 @@ def test_a_look_tells_of_a_soft_limit_once():
         ({"oom_kills": 1, "status": None}, Met.MET),
     ],
 )
-def test_the_verdict_claims_no_more_than_was_seen(fields, state):
+def test_soft_memory_state_claims_only_evidence(fields, state):
     policy = Policy(limits={"soft_memory": "40MiB"})
     made = plan(policy, hosts.ROOT_V1, "native", capabilities(hosts.ROOT_V1))
     told = verdict(made, report(**{"past_soft_memory": None} | fields), b"", b"").soft_memory
@@ -153,12 +153,12 @@ def test_memory_receipt_names_kinds_not_counted(missing, words):
 
 
 @pytest.mark.parametrize(("version", "strength"), [(2, Strength.KERNEL), (1, Strength.KERNEL), (None, Strength.ABSENT)])
-def test_a_rate_is_held_where_there_are_groups_for_it(version, strength):
+def test_io_read_strength_needs_a_cgroup(version, strength):
     facts = replace(hosts.ROOT_V1, cgroups={} if version is None else {"io": version})
     assert limits.held(facts)[Guarantee.IO_READ].strength is strength
 
 
-def test_a_rate_is_on_the_launch_and_shown_as_one():
+def test_io_read_is_launched_and_shown_as_rate():
     policy = Policy(limits={"io_read": "4MiB"})
     assert limits.groups(policy).io_read == 4 * MIB
     assert limits.groups(Policy()).io_read is None
@@ -169,10 +169,10 @@ def test_a_rate_is_on_the_launch_and_shown_as_one():
     ("place", "shown"),
     [("/srv/share", "/srv/share/data"), ("/srv/share/data/nfs", "/srv/share/data"), ("/usr", "/usr"), ("/", "/usr")],
 )
-def test_what_lies_on_no_disk_is_refused(place, shown):
+def test_io_read_path_on_no_disk_is_refused(place, shown):
     facts = replace(hosts.ROOT_V2, cgroups=hosts.ROOT_V2.cgroups | {"io": 2}, off_disk=(place,))
     policy = Policy(limits={"io_read": "4MiB"}, filesystem={"read": ["/srv/share/data"]})
-    with pytest.raises(PlanError, match=f"{shown}.* lies, or has something in it, on no disk") as caught:
+    with pytest.raises(PlanError, match=f"{shown}.* is, or contains a mount, on no disk") as caught:
         plan(policy, facts, "native", capabilities(facts))
     assert set(caught.value.missing) == {"io_read"}
     beside = replace(facts, off_disk=("/srv/share/database",))
@@ -181,14 +181,14 @@ def test_what_lies_on_no_disk_is_refused(place, shown):
     )
 
 
-def test_the_receipt_on_wall_time_says_what_a_rate_does_to_it():
+def test_wall_time_receipt_notes_the_io_rate():
     facts = replace(hosts.ROOT_V1, cgroups=hosts.ROOT_V1.cgroups | {"io": 1})
-    for policy, said in ((Policy(limits={"io_read": "4MiB"}), True), (Policy(), False)):
+    for policy, expected in ((Policy(limits={"io_read": "4MiB"}), True), (Policy(), False)):
         note = plan(policy, facts, "native", capabilities(facts)).enforcement[Guarantee.WALL_TIME].note
-        assert ("waited for" in note) is said
+        assert ("pending read" in note) is expected
 
 
-def test_what_is_written_for_a_rate():
+def test_disk_setting_differs_by_cgroup_version():
     assert disks.setting(1, "8:0", 5) == ("blkio.throttle.read_bps_device", "8:0 5")
     assert disks.setting(1, "8:0", None) == ("blkio.throttle.read_bps_device", "8:0 0")
     assert disks.setting(2, "8:0", 5) == ("io.max", "8:0 rbps=5")

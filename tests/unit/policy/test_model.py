@@ -25,13 +25,13 @@ def problems(**fields):
 
 @pytest.mark.parametrize("limit", [limit.value for limit in LIMITS])
 @pytest.mark.parametrize("value", NONSENSE, ids=repr)
-def test_nonsense_in_a_limit_names_field_value_and_reason(limit, value):
+def test_policy_invalid_limit_names_field_and_value(limit, value):
     problem = problems(limits={limit: value})[f"limits.{limit}"]
     assert problem.value == repr(value)
     assert problem.reason
 
 
-def test_every_mistake_is_reported_at_once():
+def test_policy_mistakes_are_reported_at_once():
     found = problems(limits={"memory": -1, "wall_time": ""}, filesystem={"write": ["/"]}, network="all", colour="blue")
     assert set(found) == {"limits.memory", "limits.wall_time", "filesystem.write.0", "network", "colour"}
 
@@ -40,20 +40,20 @@ def test_every_mistake_is_reported_at_once():
     "path", ["/", "..", "../secret", "a/../../b", "/srv/../etc", "", "x\0y", "/proc/self", "/dev/null", "/sys", "/job"]
 )
 @pytest.mark.parametrize("place", ["read", "write"])
-def test_paths_that_are_too_broad_or_lead_out_are_refused(place, path):
+def test_policy_broad_or_outside_path_is_refused(place, path):
     assert f"filesystem.{place}.0" in problems(filesystem={place: [path]})
 
 
-def test_a_lone_path_is_no_list():
+def test_policy_single_path_is_not_a_list():
     assert "filesystem.read" in problems(filesystem={"read": "/srv"})
 
 
-def test_paths_become_absolute():
+def test_policy_paths_become_absolute():
     policy = Policy(filesystem={"read": ["./data", Path("/srv/x/"), "a/../b"]})
     assert policy.filesystem.read == (str(Path.cwd() / "data"), "/srv/x", str(Path.cwd() / "b"))
 
 
-def test_unset_means_the_default_profile():
+def test_policy_unset_limit_is_default_profiles():
     limits = Policy(limits={"memory": "64MiB"}).limits
     assert limits.memory == 64 << 20
     for name, figure in DEFAULT_LIMITS.items():
@@ -61,36 +61,36 @@ def test_unset_means_the_default_profile():
             assert limits.figure(Guarantee(name)) == figure
 
 
-def test_the_default_profile_says_what_it_promises():
+def test_policy_default_has_documented_figures():
     limits = Policy().limits
     assert (limits.memory, limits.swap, limits.cpu_time, limits.wall_time) == (256 << 20, 0, 30, 60)
     assert (limits.processes, limits.open_files, limits.output, limits.disk) == (10, 256, 64 << 10, 64 << 20)
 
 
-def test_unlimited_lifts_and_only_that():
+def test_policy_unlimited_lifts_one_limit():
     policy = Policy(limits={"memory": "unlimited"})
     assert not policy.asks(Guarantee.MEMORY)
     assert policy.asks(Guarantee.PROCESSES)
 
 
-def test_two_slashes_in_front_are_one():
+def test_policy_double_slash_becomes_single():
     files = Policy(filesystem={"read": ["//srv/x"], "write": ["///srv//y"], "workspace": "//srv/x"}).filesystem
     assert (files.read, files.write, files.workspace) == (("/srv/x",), ("/srv/y",), "/srv/x")
     assert Policy(security={"syscalls_file": "//etc/f.json"}).security.syscalls_file == "/etc/f.json"
 
 
 @pytest.mark.parametrize("path", ["//", "//proc", "//dev/null", "//job/x"])
-def test_two_slashes_in_front_hide_nothing(path):
+def test_policy_double_slash_hides_no_reserved_path(path):
     assert problems(filesystem={"read": [path]})
 
 
-def test_an_empty_list_means_nothing():
+def test_policy_empty_list_means_nothing():
     policy = Policy(filesystem={"read": [], "write": []}, environment={"inherit": [], "set": {}}, accept={})
     assert policy == Policy()
     assert policy.filesystem.read == () and policy.environment.inherit == ()
 
 
-def test_accept_lowers_a_floor_and_can_raise_the_default_one():
+def test_accept_lowers_and_raises_floors():
     assert Policy().floor(Guarantee.MEMORY) is Strength.SUPERVISOR
     assert Policy(accept={"memory": "kernel"}).floor(Guarantee.MEMORY) is Strength.KERNEL
     assert Policy(accept={"disk": "absent"}).floor(Guarantee.DISK) is Strength.ABSENT
@@ -98,7 +98,7 @@ def test_accept_lowers_a_floor_and_can_raise_the_default_one():
 
 
 @pytest.mark.parametrize("accept", [{"memry": "kernel"}, {"memory": "iron"}, ["memory"], {"memory": None}])
-def test_accept_knows_its_words(accept):
+def test_accept_unknown_word_is_refused(accept):
     assert any(field.startswith("accept") for field in problems(accept=accept))
 
 
@@ -106,11 +106,11 @@ def test_accept_knows_its_words(accept):
     "security",
     [{"capabilities": ["CAP_SYS_ADMIN"]}, {"no_new_privileges": False}, {"host_uid": 0}, {"uid": -1}, {"uid": "0"}],
 )
-def test_what_would_undo_a_sandbox_is_refused(security):
+def test_policy_unsafe_security_is_refused(security):
     assert problems(security=security)
 
 
-def test_a_policy_is_frozen_all_the_way_down():
+def test_policy_nested_values_are_frozen():
     policy = Policy(environment={"set": {"A": "1"}}, accept={"memory": "kernel"})
     with pytest.raises(Exception, match="frozen"):
         policy.network = "host"
@@ -120,7 +120,7 @@ def test_a_policy_is_frozen_all_the_way_down():
         policy.accept.clear()
 
 
-def test_pickle_copy_and_json_give_the_same_policy():
+def test_policy_round_trips_pickle_and_json():
     policy = Policy(
         limits={"memory": "64MiB", "cpu_rate": 0.5}, environment={"set": {"A": "1"}}, accept={"swap": "absent"}
     )
@@ -129,7 +129,7 @@ def test_pickle_copy_and_json_give_the_same_policy():
     assert Policy.parse(json.loads(policy.model_dump_json())) == policy
 
 
-def test_files(tmp_path):
+def test_policy_load_reads_toml_and_json(tmp_path):
     toml = tmp_path / "p.toml"
     toml.write_text('network = "none"\n[limits]\nmemory = "64MiB"\nwall_time = 2\n[accept]\nsyscalls = "absent"\n')
     same = tmp_path / "p.json"
@@ -143,7 +143,7 @@ def test_files(tmp_path):
         Policy.load(tmp_path / "absent.toml")
 
 
-def test_the_schema_describes_every_field():
+def test_policy_schema_describes_every_field():
     schema = Policy.model_json_schema()
     parts = [schema, *schema["$defs"].values()]
     for part in parts:
@@ -152,7 +152,7 @@ def test_the_schema_describes_every_field():
 
 
 @given(st.dictionaries(st.sampled_from([limit.value for limit in LIMITS]), st.integers(-(2**80), 2**80)))
-def test_any_table_of_integers_is_a_policy_or_a_policy_error(limits):
+def test_policy_any_integers_give_policy_or_error(limits):
     try:
         policy = Policy(limits=limits)
     except PolicyError as error:

@@ -25,7 +25,9 @@ S = (30.0, UNLIMITED)  # cpu_time and cpu_rate of the default profile
         ("test", GIB, (UNLIMITED, UNLIMITED), 600, 256, 1024, UNLIMITED, "none", None, "truncate", 16 * MIB),
     ],
 )  # fmt: skip
-def test_figures(name, memory, cpu, wall, processes, files, operations, network, isolation, on_output, output):
+def test_profile_has_documented_figures(
+    name, memory, cpu, wall, processes, files, operations, network, isolation, on_output, output
+):
     policy = Policy.profile(name)
     limits = policy.limits
     assert (limits.memory, (limits.cpu_time, limits.cpu_rate), limits.wall_time) == (memory, cpu, wall)
@@ -51,7 +53,7 @@ def test_figures(name, memory, cpu, wall, processes, files, operations, network,
         ("test", "write", True, (".git",)),
     ],
 )  # fmt: skip
-def test_what_is_writable(name, access, bound, protected, tmp_path, monkeypatch):
+def test_profile_has_documented_access(name, access, bound, protected, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     files = Policy.profile(name).filesystem
     assert (files.access, files.protected, files.read, files.write) == (access, protected, (), ())
@@ -59,11 +61,11 @@ def test_what_is_writable(name, access, bound, protected, tmp_path, monkeypatch)
     assert Policy.profile(name).security.read_only_root
 
 
-def test_there_are_no_others():
+def test_profiles_are_exactly_the_documented():
     assert list(PROFILES) == ["default", "strict", "conservative", "moderate", "generous", "dev", "build", "test"]
 
 
-def test_a_project_is_the_folder_that_is_current_when_the_profile_is_taken(tmp_path, monkeypatch):
+def test_profile_build_takes_the_current_folder(tmp_path, monkeypatch):
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         monkeypatch.chdir(tmp_path / name)
@@ -74,7 +76,7 @@ def test_a_project_is_the_folder_that_is_current_when_the_profile_is_taken(tmp_p
 
 
 @pytest.mark.parametrize("name", PROFILES)
-def test_whatever_is_accepted_has_a_note(name):
+def test_profile_accepted_guarantee_has_a_note(name):
     profile = PROFILES[name]
     for guarantee in {*profile.fields.get("accept", {}), *DEFAULT_ACCEPT}:
         assert profile.notes[f"limits.{guarantee}"]
@@ -82,11 +84,11 @@ def test_whatever_is_accepted_has_a_note(name):
     assert ("isolation" in profile.notes) == ("isolation" in profile.fields)
 
 
-def test_the_default_profile_is_what_an_unset_policy_means():
+def test_profile_default_equals_unset_policy():
     assert Policy.profile("default") == Policy() == Policy.named(None) == Policy.named("default")
 
 
-def test_fields_on_top_of_a_profile():
+def test_profile_with_fields_overrides_only_them():
     policy = Policy.profile("strict", limits={"memory": "128MiB"}, accept={"swap": "kernel"})
     assert (policy.limits.memory, policy.limits.processes) == (128 * MIB, 1)
     assert policy.accept == {Guarantee.SWAP: Strength.KERNEL}
@@ -94,19 +96,19 @@ def test_fields_on_top_of_a_profile():
     assert set(generous.accept) == {Guarantee.CPU_RATE, Guarantee.DISK}
 
 
-def test_what_was_not_given_is_inherited_and_only_unlimited_lifts():
+def test_profile_none_inherits_unlimited_lifts():
     assert Policy.profile("strict", isolation=None, filesystem={"access": None}) == Policy.profile("strict")
     assert Policy.profile("strict", limits={"memory": UNLIMITED}).limits.memory == UNLIMITED
     with pytest.raises(PolicyError, match=r"limits.memory"):
         Policy.profile("strict", limits={"memory": None})
 
 
-def test_a_part_that_was_built_gives_what_was_set_in_it():
+def test_profile_part_object_overrides_set_fields():
     built = Policy(limits={"wall_time": 3}).limits
     assert Policy.profile("strict", limits=built) == Policy.profile("strict", limits={"wall_time": 3})
 
 
-def test_a_profile_that_is_none():
+def test_profile_unknown_name_suggests_another():
     with pytest.raises(PolicyError, match="there is no such profile; did you mean 'strict'"):
         Policy.profile("strct")
     with pytest.raises(PolicyError, match="there are: default, strict, "):

@@ -13,7 +13,7 @@ def problems(**sources):
     return [str(each) for each in caught.value.problems]
 
 
-def test_every_source_has_its_place(tmp_path):
+def test_resolve_later_source_wins(tmp_path):
     file = tmp_path / "p.json"
     file.write_text('{"limits": {"memory": "1GiB", "processes": 3, "wall_time": 9}}')
     found = resolve(
@@ -27,14 +27,14 @@ def test_every_source_has_its_place(tmp_path):
     ]  # fmt: skip
 
 
-def test_the_environment_is_read_unless_it_is_given(monkeypatch):
+def test_resolve_reads_environment_by_default(monkeypatch):
     monkeypatch.setenv("STOCKADE_NETWORK", "host")
     assert resolve().policy.network == "host"
     assert resolve(variables={}).policy.network == "none"
     assert Policy().network == "none" == Policy.profile("moderate").network
 
 
-def test_mistakes_of_all_sources_at_once_each_with_its_origin(tmp_path):
+def test_resolve_mistakes_name_their_sources(tmp_path):
     file = tmp_path / "p.toml"
     file.write_text('networc = "none"\n[limits]\nmemory = "lots"\n')
     found = problems(file=file, variables={"STOCKADE_LIMIT_SWAP": "x"}, on_output="explode")
@@ -43,7 +43,7 @@ def test_mistakes_of_all_sources_at_once_each_with_its_origin(tmp_path):
     assert any(each.startswith("on_output = 'explode'") and each.endswith("(argument)") for each in found)
 
 
-def test_a_mistake_counts_also_where_a_later_source_says_something_better(tmp_path):
+def test_resolve_overridden_mistake_is_reported(tmp_path):
     file = tmp_path / "p.toml"
     file.write_text('[limits]\nmemory = "lots"\n')
     (found,) = problems(file=file, limits={"memory": "64MiB"})
@@ -53,17 +53,17 @@ def test_a_mistake_counts_also_where_a_later_source_says_something_better(tmp_pa
 @pytest.mark.parametrize(
     "fields", [{"limits": 3}, {"limits": None}, {"accept": ["memory"]}, {"filesystem": {"raed": ()}}]
 )
-def test_what_is_no_table_or_no_field_is_a_mistake(fields):
+def test_resolve_invalid_table_or_field_refused(fields):
     assert problems(profile="strict", **fields)
 
 
-def test_what_one_source_needs_another_may_say():
+def test_resolve_dependent_fields_across_sources():
     filtered = {"variables": {"STOCKADE_SECURITY_SYSCALLS_FILE": "/f.json"}, "security": {"syscalls_mode": "replace"}}
     assert resolve(**filtered).policy.security.syscalls_mode == "replace"
     assert problems(security={"syscalls_mode": "replace"})
 
 
-def test_a_file_that_says_one_thing_twice(tmp_path):
+def test_resolve_duplicate_key_is_refused(tmp_path):
     file = tmp_path / "p.json"
     file.write_text('{"network": "none", "network": "host"}')
     (found,) = problems(file=file)
@@ -72,7 +72,7 @@ def test_a_file_that_says_one_thing_twice(tmp_path):
         Policy.load(file)
 
 
-def test_a_ceiling_by_name_by_fields_by_policy_and_by_file(tmp_path):
+def test_resolve_each_kind_of_ceiling_bounds(tmp_path):
     file = tmp_path / "c.toml"
     file.write_text('[limits]\nmemory = "64MiB"\n')
     file.chmod(0o644)

@@ -22,14 +22,14 @@ def fields(model, start=""):
             yield start + name, field
 
 
-def test_every_field_has_a_rule_and_every_rule_a_field():
+def test_rules_cover_exactly_the_policy_fields():
     assert {path for path, _ in fields(Policy)} == set(RULES), (
         "a new field needs a line in stockade/policy/rules.py, and values in tests/property/policies.py"
     )
 
 
 @pytest.mark.parametrize("path", RULES)
-def test_optional_is_what_none_stands_for(path):
+def test_rule_optional_matches_a_none_default(path):
     default = dict(fields(Policy))[path].get_default(call_default_factory=True)
     assert RULES[path].optional == (default is None)
     assert (RULES[path].written is Written.LIST) == (isinstance(default, tuple) or path == "commands.allow")
@@ -37,7 +37,7 @@ def test_optional_is_what_none_stands_for(path):
     assert RULES[path].by_key == isinstance(default, dict)
 
 
-def test_no_two_fields_share_a_variable():
+def test_rules_variables_are_unique():
     names = [env_vars.name_of(path) for path in RULES]
     assert len(set(names)) == len(names)
     by_key = [env_vars.name_of(path) + "_" for path in RULES if RULES[path].by_key]
@@ -45,7 +45,7 @@ def test_no_two_fields_share_a_variable():
     assert not {*names} & {env_vars.PROFILE, env_vars.POLICY, *env_vars.OTHERS}
 
 
-def test_every_variable_that_the_project_reads_is_known():
+def test_env_vars_read_by_project_are_known():
     used = set()
     for folder in ("src", "scripts", "tests"):
         for path in (ROOT / folder).rglob("*"):

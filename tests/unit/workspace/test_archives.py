@@ -1,3 +1,5 @@
+"""Archives become files, and hostile archives are refused."""
+
 import bz2
 import gzip
 import io
@@ -37,7 +39,7 @@ def info(name, kind=tarfile.REGTYPE, link=""):
     return found
 
 
-def test_files_come_out(tmp_path):
+def test_unpack_each_format_returns_files(tmp_path):
     wanted = {"a.txt": b"one", "d/b": b"two" * 1000}
     packed = made_zip(wanted.items())
     assert archives.unpack(packed) == wanted
@@ -56,7 +58,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_names_that_lead_out_are_refused(name):
+def test_unpack_name_leading_out_is_refused(name):
     with pytest.raises(JobError, match="archive"):
         archives.unpack(made_tar((info(name), b"x")))
     with pytest.raises(JobError, match="archive"):
@@ -67,12 +69,12 @@ def test_names_that_lead_out_are_refused(name):
     "kind",
     [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE, tarfile.GNUTYPE_SPARSE],
 )
-def test_what_is_no_file_is_refused(kind):
+def test_unpack_special_file_is_refused(kind):
     with pytest.raises(JobError):
         archives.unpack(made_tar((info("x", kind, "/etc/passwd"), b"")))
 
 
-def test_a_link_in_a_zip_is_refused():
+def test_unpack_zip_link_is_refused():
     raw = io.BytesIO()
     with zipfile.ZipFile(raw, "w") as archive:
         link = zipfile.ZipInfo("x")
@@ -82,13 +84,13 @@ def test_a_link_in_a_zip_is_refused():
         archives.unpack(raw.getvalue())
 
 
-def test_a_name_with_a_nul_is_refused():
+def test_unpack_name_with_nul_is_refused():
     packed = made_zip([("aXb", b"")]).replace(b"aXb", b"a\0b")
     with pytest.raises(JobError, match="NUL"):
         archives.unpack(packed)
 
 
-def test_the_same_name_twice_is_refused():
+def test_unpack_duplicate_name_is_refused():
     with pytest.raises(JobError, match="twice"):
         archives.unpack(made_tar((info("x"), b"1"), (info("./x"), b"2")))
     with pytest.raises(JobError, match="twice"):
@@ -97,7 +99,7 @@ def test_the_same_name_twice_is_refused():
         archives.unpack(made_tar((info("x/y"), b"1"), (info("x"), b"2")))
 
 
-def test_an_encrypted_zip_is_refused():
+def test_unpack_encrypted_zip_is_refused():
     packed = bytearray(made_zip([("x", b"content")]))
     packed[6] |= 1
     at = packed.index(b"PK\x01\x02")
@@ -107,7 +109,7 @@ def test_an_encrypted_zip_is_refused():
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
-def test_a_bomb_is_refused_in_time(pack):
+def test_unpack_compressed_bomb_refused_in_time(pack):
     bomb = pack(b"\0" * (20 << 20))
     begin = time.monotonic()
     with pytest.raises(JobError, match="unpacks to more"):
@@ -115,12 +117,12 @@ def test_a_bomb_is_refused_in_time(pack):
     assert time.monotonic() - begin < 10
 
 
-def test_a_bomb_in_a_zip_is_refused():
+def test_unpack_zip_bomb_is_refused():
     with pytest.raises(JobError, match="unpacks to more"):
         archives.unpack(made_zip([("x", b"\0" * (20 << 20))]))
 
 
-def test_a_zip_whose_header_lies_about_the_size_is_no_way_around_the_bound():
+def test_unpack_zip_with_false_size_stays_bounded():
     content = b"\0" * (2 << 20)
     packed = bytearray(made_zip([("x", content)]))
     at = packed.index(b"PK\x01\x02")
@@ -130,8 +132,8 @@ def test_a_zip_whose_header_lies_about_the_size_is_no_way_around_the_bound():
     assert len(files["x"]) <= 10
 
 
-def test_overlapping_entries_do_not_multiply():
-    """One compressed stream behind many names."""
+def test_unpack_overlapping_entries_are_refused():
+    """Many names share one compressed stream."""
     packed = made_zip([("x", b"\0" * (4 << 20))])
     at = packed.index(b"PK\x01\x02")
     entry, end = packed[at : packed.index(b"PK\x05\x06")], packed[packed.index(b"PK\x05\x06") :]
@@ -143,7 +145,7 @@ def test_overlapping_entries_do_not_multiply():
         archives.unpack(packed[:at] + directory + bytes(tail))
 
 
-def test_too_many_entries_are_refused_before_a_list_is_made():
+def test_unpack_too_many_entries_refused_early():
     begin = time.monotonic()
     with pytest.raises(JobError, match="entries"):
         archives.unpack(b"PK\x03\x04" + b"PK\x01\x02" * 1_000_000)
@@ -152,7 +154,7 @@ def test_too_many_entries_are_refused_before_a_list_is_made():
         archives.unpack(made_tar(*[(info(f"{number}"), b"") for number in range(10_001)]))
 
 
-def test_a_header_that_goes_on_for_ever_is_refused():
+def test_unpack_endless_tar_header_is_refused():
     long = info("x")
     long.pax_headers = {"comment": "1 " * 200_000}
     raw = io.BytesIO()
@@ -162,18 +164,18 @@ def test_a_header_that_goes_on_for_ever_is_refused():
         archives.unpack(raw.getvalue())
 
 
-def test_an_archive_in_an_archive_is_a_file():
+def test_unpack_nested_archive_stays_a_file():
     inner = made_zip([("../../x", b"")])
     assert archives.unpack(made_zip([("inner.zip", inner)])) == {"inner.zip": inner}
 
 
 @pytest.mark.parametrize("raw", [b"", b"PK", b"PK\x03\x04", b"nonsense" * 100, b"\x1f\x8b", b"BZh9", b"\xfd7zXZ\x00"])
-def test_what_is_no_archive_is_said(raw):
+def test_unpack_not_an_archive_is_refused(raw):
     with pytest.raises(JobError, match="archive"):
         archives.unpack(raw)
 
 
-def test_a_fifo_is_no_archive(tmp_path):
+def test_unpack_fifo_is_refused(tmp_path):
     import os
 
     os.mkfifo(tmp_path / "x")

@@ -1,3 +1,5 @@
+"""Changes are shown as a diff that git can apply."""
+
 import subprocess
 import time
 
@@ -14,7 +16,7 @@ def changed(before, content, path="file"):
     return Change(path, "changed", "file", 0o644, content, before=before, old_mode=REGULAR)
 
 
-def test_what_it_looks_like():
+def test_diff_has_the_format_of_git():
     text = diff([changed(b"one\ntwo\n", b"one\nthree\n"), Change("new", "added", "file", 0o755, b"x")])
     assert text == (
         "diff --git a/file b/file\n--- a/file\n+++ b/file\n@@ -1,2 +1,2 @@\n one\n-two\n+three\n"
@@ -23,18 +25,18 @@ def test_what_it_looks_like():
     )
 
 
-def test_what_is_no_text_is_named():
+def test_diff_binary_content_is_only_named():
     assert "Binary files" in diff([changed(b"a\0", b"b\0")])
     assert "Binary files" in diff([changed(None, b"now")])  # too large to have been read
     assert diff([Change("l", "added", "link", target="x")]) == "link added: l -> x\n"
 
 
-def test_names_cannot_end_a_line():
+def test_diff_name_with_newline_is_quoted():
     text = diff([changed(b"a\n", b"b\n", path='x\n--- a/etc/"passwd"\x1b')])
     assert '\n--- "a/x\\012--- a/etc/\\"passwd\\"\\033"\n' in text
 
 
-def test_no_content_makes_it_slow():
+def test_diff_large_content_takes_bounded_time():
     many = b"\n".join(b"%d" % (number % 977) for number in range(100_000))
     other = b"\n".join(b"%d" % (number * 7 % 977) for number in range(100_000))
     near = b"\n".join(b"%d" % (number % 53) for number in range(1900))
@@ -49,7 +51,7 @@ LINES = st.lists(st.sampled_from(["a", "b", "", "\r", "\x0c", "é"]), max_size=1
 
 @settings(max_examples=40, deadline=None)
 @given(before=LINES, after=LINES)
-def test_patch_makes_of_the_old_what_is_new(tmp_path_factory, before, after):
+def test_diff_applied_by_git_gives_new_content(tmp_path_factory, before, after):
     if before == after:
         return
     for text in (diff([changed(before, after)]),):

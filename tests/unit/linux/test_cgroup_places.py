@@ -1,4 +1,4 @@
-"""Where groups are made under cgroup v2, on a tree of plain files with the kernel's two rules that matter."""
+"""The parent of new groups under cgroup v2, on a tree of plain files with two rules of the kernel."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ STRANGER = 1 << 30
 
 
 class Kernel:
-    """Keeps "No Internal Process Constraint" and "Top-down Constraint" of cgroup-v2.rst."""
+    """A fake kernel with the "No Internal Process Constraint" and "Top-down Constraint" of cgroup-v2.rst."""
 
     def __init__(self, top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.top = top
         self.handed_over: set[str] = set()
         top.mkdir()
         self._fill(top, WANTED)
-        (top / "cgroup.type").unlink()  # the root of all has none
+        (top / "cgroup.type").unlink()  # the root of the hierarchy has none
         monkeypatch.setattr(files, "write", self.write)
         monkeypatch.setattr(places, "_is_top", lambda path: path == str(top))
         monkeypatch.setattr(places, "_is_handed_over", lambda path: path in self.handed_over)
 
     def group(self, path: str, *pids: int, down: bool = False, **settings: str) -> str:
-        """Make a group with processes; ``down`` has it hand its controllers down."""
+        """Make a group with processes; ``down`` makes it hand its controllers down."""
         folder = self.top / path
         for each in reversed([folder, *folder.parents]):
             if each.is_relative_to(self.top) and not each.exists():
@@ -46,10 +46,10 @@ class Kernel:
         return str(folder)
 
     def write(self, path: str, text: str) -> None:
-        """Do what the kernel does on a write to one of a group's files."""
+        """Imitate the kernel's reaction to a write to one of a group's files."""
         file = Path(path)
         if file.name == "cgroup.subtree_control" and text:
-            # What can be handed to threads is granted all the same, and spoils the group for processes ("Threads").
+            # The kernel grants controllers for threads anyway, and then processes cannot use the group ("Threads").
             if text == "+memory" and file.parent != self.top and (file.parent / "cgroup.procs").read_text().split():
                 raise OSError(errno.EBUSY, "processes in the group")
             file.write_text(" ".join({*file.read_text().split(), text.removeprefix("+")}))
@@ -70,61 +70,61 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
     return Kernel(tmp_path / "groups", monkeypatch)
 
 
-def room(own: str) -> str:
+def find_parent(own: str) -> str:
     return places._find_parent(own, WANTED, CALLER)
 
 
-def test_at_the_root_of_all_groups_lie_right_below(kernel):
+def test_parent_of_root_caller_is_root(kernel):
     (kernel.top / "cgroup.procs").write_text(str(CALLER))
-    assert room(str(kernel.top)) == str(kernel.top)
+    assert find_parent(str(kernel.top)) == str(kernel.top)
 
 
-def test_a_group_that_was_handed_over_takes_them_beside_the_caller(kernel):
+def test_parent_delegated_group_is_used(kernel):
     own = kernel.group("user/program", CALLER)
     kernel.handed_over.add(str(kernel.top / "user"))
-    assert room(own) == str(kernel.top / "user")
+    assert find_parent(own) == str(kernel.top / "user")
 
 
 @pytest.mark.parametrize("limit", [{"memory_max": "1000"}, {"pids_max": "9"}, {"cpu_max": "50000 100000"}])
-def test_a_limit_on_the_callers_own_group_is_not_escaped(kernel, limit):
+def test_parent_limited_caller_stays_inside(kernel, limit):
     own = kernel.group("user/program", CALLER, **limit)
     kernel.handed_over.add(str(kernel.top / "user"))
-    assert room(own) == own
+    assert find_parent(own) == own
     assert Path(own, places._CALLERS, "cgroup.procs").read_text().split() == [str(CALLER)]
 
 
-def test_a_period_alone_is_no_limit(kernel):
+def test_parent_period_without_quota_is_unlimited(kernel):
     own = kernel.group("user/program", CALLER, cpu_max="max 100000", memory_max="max")
     kernel.handed_over.add(str(kernel.top / "user"))
-    assert room(own) == str(kernel.top / "user")
+    assert find_parent(own) == str(kernel.top / "user")
 
 
-def test_the_group_above_is_not_used_where_it_was_not_handed_over(kernel):
+def test_parent_undelegated_group_is_not_used(kernel):
     own = kernel.group("system/program", CALLER)
-    assert room(own) == own
+    assert find_parent(own) == own
 
 
-def test_somebody_else_in_the_group_is_not_moved(kernel):
+def test_parent_foreign_process_is_not_moved(kernel):
     own = kernel.group("system/program", CALLER, STRANGER)
     with pytest.raises(OSError, match="other processes than the caller's own"):
-        room(own)
+        find_parent(own)
     assert Path(own, "cgroup.procs").read_text().split() == [str(CALLER), str(STRANGER)]
 
 
-def test_somebody_else_is_moved_as_well_in_a_group_that_was_handed_over_whole(kernel):
+def test_parent_delegated_foreign_process_is_moved(kernel):
     own = kernel.group("user/run.scope", CALLER, STRANGER)
     kernel.handed_over.add(own)
-    assert room(own) == own
+    assert find_parent(own) == own
     assert set(Path(own, places._CALLERS, "cgroup.procs").read_text().split()) == {str(CALLER), str(STRANGER)}
 
 
-def test_a_process_that_our_pid_namespace_does_not_show_is_never_moved(kernel):
+def test_parent_invisible_process_is_not_moved(kernel):
     own = kernel.group("user/run.scope", CALLER, 0)
     kernel.handed_over.add(own)
     with pytest.raises(OSError, match="other processes"):
-        room(own)
+        find_parent(own)
 
 
-def test_who_was_moved_before_is_found_again(kernel):
+def test_parent_of_moved_caller_is_found_again(kernel):
     own = kernel.group(f"system/program/{places._CALLERS}", CALLER)
-    assert room(own) == str(kernel.top / "system/program")
+    assert find_parent(own) == str(kernel.top / "system/program")
