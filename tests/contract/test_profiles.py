@@ -44,12 +44,12 @@ def expected(profile, language):
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("profile", PROFILES)
-def test_what_a_profile_lets_a_language_do(profile, language, port):
+def test_profile_allows_what_the_table_says(profile, language, port):
     found = cell(profile, language, port)
     assert re.match(expected(profile, language) + "$" * (not found.startswith("refused")), found), found
 
 
-def test_the_guide_has_the_table():
+def test_guide_shows_the_same_table():
     rows = [line.split(" | ") for line in GUIDE.read_text().splitlines() if line.startswith("| ")]
     for profile in PROFILES:
         cells = next(row for row in rows if row[0] == f"| {profile}" and len(row) == 1 + len(LANGUAGES))[1:]

@@ -93,13 +93,13 @@ BACKENDS = [
 ]
 
 
-def test_there_are_forty() -> None:
+def test_forty_programs_are_compared() -> None:
     assert len(PROGRAMS) == 40
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_the_same_on_every_backend(name: str, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_program_is_the_same_on_every_backend(name: str, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET", "s")
     what, limits, expected = PROGRAMS[name]
     policy = stockade.Policy(limits=QUICK | limits, accept={} if backend in ("native", "bubblewrap") else SHARED)

@@ -35,7 +35,7 @@ def host_as_before() -> Iterator[None]:
 @pytest.mark.parametrize(
     "attack", [pytest.param(item, id=item.id, marks=[pytest.mark.needs(*item.needs)]) for item in ATTACKS]
 )
-def test_refused_where_it_would_succeed(attack: Attack) -> None:
+def test_attack_on_native_is_refused(attack: Attack) -> None:
     check(trial.attempt(attack))
 
 
@@ -43,14 +43,14 @@ def test_refused_where_it_would_succeed(attack: Attack) -> None:
 @pytest.mark.parametrize(
     "attack", [pytest.param(item, id=item.id, marks=[pytest.mark.needs(*item.needs)]) for item in ATTACKS]
 )
-def test_refused_or_admitted_by_another_backend(attack: Attack, backend: str) -> None:
+def test_attack_on_other_backend_is_held(attack: Attack, backend: str) -> None:
     tried = trial.attempt(attack, backend)
     check(tried)
     listed = NOT_RUN["not_begun"][backend]
     assert (attack.id in listed) == tried.confined.what.startswith(confined.NOT_BEGUN), tried.confined.what
 
 
-def test_what_no_backend_begins_is_in_the_corpus() -> None:
+def test_not_begun_list_names_real_attacks() -> None:
     assert {name for listed in NOT_RUN["not_begun"].values() for name in listed} <= {attack.id for attack in ATTACKS}
 
 
@@ -59,7 +59,7 @@ def check(tried: Trial) -> None:
     assert tried.verdict in {Verdict.REFUSED, Verdict.ADMITTED}, tried.confined.what
 
 
-def test_what_does_not_run_here_is_listed_with_its_reason() -> None:
+def test_attack_not_run_is_listed_with_reason() -> None:
     listed = NOT_RUN["as_root" if os.geteuid() == 0 else "as_user"] | NOT_RUN["anywhere"]
     not_run = {attack.id: needs.why_not(attack.needs) for attack in ATTACKS if needs.why_not(attack.needs)}
     assert not {name: why for name, why in not_run.items() if name not in listed}
@@ -71,7 +71,7 @@ def test_every_guarantee_is_attacked() -> None:
     assert attacked == set(Guarantee) - NOT_ATTACKED
 
 
-def test_names_are_unique() -> None:
+def test_attack_names_are_unique() -> None:
     assert len({attack.id for attack in ATTACKS}) == len(ATTACKS)
 
 
@@ -84,7 +84,7 @@ def test_names_are_unique() -> None:
         "# /// attack\n# guarantee = 'x'\n# ///\n",
     ],
 )
-def test_a_file_without_a_sound_header_is_refused(tmp_path, text) -> None:
+def test_file_with_invalid_header_is_refused(tmp_path, text) -> None:
     (tmp_path / "x").mkdir()
     path = tmp_path / "x" / "x.py"
     path.write_text(text)

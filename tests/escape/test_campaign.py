@@ -36,7 +36,7 @@ def made(confined: Half | None, control: Half | None = GOOD) -> Trial:
         (made(None), Verdict.NOT_RUN),
     ],
 )
-def test_what_a_trial_shows(tried: Trial, verdict: Verdict) -> None:
+def test_trial_halves_decide_the_verdict(tried: Trial, verdict: Verdict) -> None:
     assert tried.verdict is verdict
     assert Trial.from_json(tried.as_json()) == tried
 
@@ -52,24 +52,24 @@ def test_what_a_trial_shows(tried: Trial, verdict: Verdict) -> None:
         ([made(Half(good=True, what="", succeeded=True, admitted=True))], False),
     ],
 )
-def test_when_all_held(trials: list[Trial], held: bool) -> None:
+def test_findings_held_needs_a_refusal(trials: list[Trial], held: bool) -> None:
     assert Findings(tuple(trials)).held is held
     assert Findings(tuple(trials), left=("process 1",)).held is False
 
 
-def test_the_table_and_the_command_that_tries_it_again() -> None:
+def test_report_shows_matrix_and_command() -> None:
     assert matrix([made(GOOD), made(BAD), made(None)], ["native"]) == [["network", "kernel 1/2 (1 FAILED, 1 not run)"]]
     assert command(made(BAD)) == "stockade attack --backend native --only network/tcp"
     assert b'failures="1"' in junit(Findings((made(BAD),)), ["native"])
     junit(Findings((made(Half(good=False, what="\x00\x1b<")),)), ["native"])
 
 
-def test_a_page_says_why_not_all_held() -> None:
+def test_page_names_failures_and_leaks() -> None:
     page = markdown(Findings((made(BAD),), left=("process 1 (sleep)",)), ["native"], "As root")
     assert "**Failed**: `network/tcp` on native" in page and "**Left behind on this host**: process 1 (sleep)." in page
 
 
-def test_a_worker_that_dies_is_a_success_of_the_attack_and_the_rest_goes_on(tmp_path: Path) -> None:
+def test_worker_killed_by_attack_counts_as_success(tmp_path: Path) -> None:
     deadly = tmp_path / "wall_time" / "deadly.py"
     deadly.parent.mkdir()
     header = {"guarantee": "wall_time", "summary": "x", "reference": "x", "success": "x"}
@@ -88,7 +88,7 @@ def test_a_worker_that_dies_is_a_success_of_the_attack_and_the_rest_goes_on(tmp_
 
 
 @pytest.mark.needs("root")
-def test_a_missing_wall_is_seen() -> None:
+def test_missing_protection_is_noticed() -> None:
     with tree.mutated([BY_NAME["network namespace"]]) as place:
         trials = tree.attacked(place, ["network/udp", "filesystem_read/dot_dot"])
     assert {each["attack"]: each["verdict"] for each in trials} == {
@@ -97,7 +97,7 @@ def test_a_missing_wall_is_seen() -> None:
     }
 
 
-def test_those_that_others_would_disturb_are_tried_apart() -> None:
+def test_attacks_marked_alone_run_one_by_one() -> None:
     class Told(Campaign):
         def _run_attacks(self, attacks, jobs):
             told.append(({attack.alone for attack in attacks}, jobs))
@@ -108,7 +108,7 @@ def test_those_that_others_would_disturb_are_tried_apart() -> None:
     assert told == [({False}, 4), ({True}, 1)]
 
 
-def test_the_kit_and_the_driver_mean_the_same_exit_codes() -> None:
+def test_kits_use_the_sentinels_of_corpus() -> None:
     from stockade.attacks.programs import kit
 
     told = (corpus.SUCCEEDED, corpus.REFUSED, corpus.COULD_NOT_RUN)
@@ -118,14 +118,14 @@ def test_the_kit_and_the_driver_mean_the_same_exit_codes() -> None:
         assert [f"finish({code}, " in text for code in told] == [True] * 3
 
 
-def test_every_mutation_can_be_made() -> None:
+def test_every_mutant_edit_still_applies() -> None:
     """The source that an edit names is still what it was."""
     for item in BY_NAME.values():
         for count in range(len(item.beside) + 1):
             tree.edited([item, *(BY_NAME[name] for name in item.beside[:count])])
 
 
-def test_an_attack_whose_surroundings_fail_is_not_run(monkeypatch) -> None:
+def test_attack_without_control_is_not_run(monkeypatch) -> None:
     attack = next(attack for attack in corpus.load() if attack.id == "network/udp")
     monkeypatch.setattr(trial.control, "run", lambda attack: Half(good=False, what="nothing was seen from outside"))
     monkeypatch.setattr(trial, "_controls", {})

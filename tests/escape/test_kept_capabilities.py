@@ -36,12 +36,12 @@ def _keeping(attack: Attack) -> Attack:
 @pytest.mark.parametrize(
     "attack", [pytest.param(each, id=each.id, marks=[pytest.mark.needs(*each.needs)]) for each in _ATTACKS]
 )
-def test_attacks_on_privileges_are_refused_all_the_same(attack: Attack) -> None:
+def test_kept_capability_opens_no_attack(attack: Attack) -> None:
     tried = trial.attempt(_keeping(attack))
     assert tried.verdict is Verdict.REFUSED, tried.confined.what if tried.confined else tried.reason
 
 
-def test_low_ports_are_open_where_it_is_kept_and_nowhere_else() -> None:
+def test_low_ports_open_only_with_capability() -> None:
     keeping = stockade.Policy(security={"capabilities": ["CAP_NET_BIND_SERVICE"]})
     before = _LOWEST.read_text()
     printed = [stockade.run(_BIND, policy=policy, backend="native").stdout for policy in (None, keeping, None)]
@@ -50,7 +50,7 @@ def test_low_ports_are_open_where_it_is_kept_and_nowhere_else() -> None:
     assert _LOWEST.read_text() == before
 
 
-def test_the_setting_is_not_the_guests_to_change() -> None:
+def test_port_setting_cannot_be_changed_by_guest() -> None:
     keeping = stockade.Policy(security={"capabilities": ["CAP_NET_BIND_SERVICE"]})
     code = "try: open('/proc/sys/net/ipv4/ip_unprivileged_port_start', 'w')\nexcept OSError as e: print(e.errno)"
     assert stockade.run(code, policy=keeping, backend="native").stdout == "30\n"

@@ -55,7 +55,7 @@ def policy(**filesystem: object) -> stockade.Policy:
     return stockade.Policy(filesystem=filesystem, accept={"disk": "absent"})
 
 
-def test_hostile_names_and_kinds_do_not_disturb_the_run_or_the_next(shared: Path) -> None:
+def test_hostile_files_disturb_no_run(shared: Path) -> None:
     canary = shared.parent / "outside" / "canary"
     before = canary.stat()
     begin = time.monotonic()
@@ -71,7 +71,7 @@ def test_hostile_names_and_kinds_do_not_disturb_the_run_or_the_next(shared: Path
         assert all(path.lstat().st_uid != 0 for path in shared.iterdir() if path.name != "was")
 
 
-def test_a_planted_link_is_not_followed_by_a_later_run(shared: Path) -> None:
+def test_planted_link_is_not_followed_later(shared: Path) -> None:
     """The guest of one run has put a link where the next run's policy names a folder."""
     canary = shared.parent / "outside" / "canary"
     code = "import os, sys; os.rename(sys.argv[1], sys.argv[1] + '-was'); os.symlink(sys.argv[2], sys.argv[1])"
@@ -86,7 +86,7 @@ def test_a_planted_link_is_not_followed_by_a_later_run(shared: Path) -> None:
     assert "untouched" not in result.stdout
 
 
-def test_special_files_cannot_be_made_where_the_host_would_meet_them(shared: Path) -> None:
+def test_device_node_on_host_cannot_be_made(shared: Path) -> None:
     code = "import os, stat, sys; os.mknod(sys.argv[1] + '/disk', 0o666 | stat.S_IFBLK, os.makedev(254, 0))"
     result = stockade.run(code, policy=policy(write=[str(shared)]), arguments=[str(shared)])
     assert result.error is not None and result.error.type == "PermissionError"

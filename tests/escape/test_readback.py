@@ -71,7 +71,7 @@ def status(pid: int | str) -> dict[str, str]:
     return {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}
 
 
-def test_no_capability_and_no_way_to_gain_one() -> None:
+def test_guest_and_init_have_no_capability() -> None:
     mine = status("self")
     assert int(mine["CapBnd"], 16) != 0 and mine["NoNewPrivs"] == "0"  # the control: it is different outside
     with running(stockade.Policy()) as guest:
@@ -83,7 +83,7 @@ def test_no_capability_and_no_way_to_gain_one() -> None:
 
 
 @pytest.mark.parametrize("inside", [0, 1000])
-def test_never_the_hosts_root(inside) -> None:
+def test_guest_is_never_root_of_the_host(inside) -> None:
     with running(stockade.Policy(security={"uid": inside})) as guest:
         theirs = status(guest)
         init = status(int(theirs["PPid"]))
@@ -103,14 +103,14 @@ def test_two_runs_never_share_a_uid() -> None:
         assert len(with_it) == 1 and status(guest)["Uid"] in with_it
 
 
-def test_every_namespace_is_another() -> None:
+def test_every_namespace_differs_from_host() -> None:
     kinds = ("mnt", "pid", "net", "ipc", "uts", "user", "cgroup")
     with running(stockade.Policy()) as guest:
         for kind in kinds:
             assert Path(f"/proc/{guest}/ns/{kind}").readlink() != Path(f"/proc/self/ns/{kind}").readlink(), kind
 
 
-def test_resource_limits() -> None:
+def test_resource_limits_match_policy() -> None:
     limits = {"open_files": 40, "file_size": 12345, "stack": "1MiB", "processes": 7, "cpu_time": 3}
     with running(stockade.Policy(limits=limits)) as guest:
         rows = host.read(f"/proc/{guest}/limits").splitlines()
@@ -127,7 +127,7 @@ def test_resource_limits() -> None:
 
 
 @pytest.mark.needs("cgroup-memory", "cgroup-pids")
-def test_control_groups() -> None:
+def test_control_group_limits_match_policy() -> None:
     policy = stockade.Policy(limits={"memory": "40MiB", "swap": "8MiB", "processes": 7, "cpu_rate": 0.5})
     with running(policy) as guest:
         read = {key: value for name in _group_files() for key, value in _read_group(guest, *name)}
@@ -159,7 +159,7 @@ def _read_group(pid: int, key: str, controller: str, files: tuple[str, ...]) -> 
                         yield key, int(text)
 
 
-def test_swap() -> None:
+def test_swap_receipt_matches_the_host() -> None:
     """Without swap counted there must be none: the plan's word for it is checked against the kernel's."""
     held = stockade.plan().enforcement[stockade.Guarantee.SWAP]
     has_swap = len(Path("/proc/swaps").read_text(encoding="utf-8").splitlines()) > 1
@@ -170,7 +170,7 @@ def test_swap() -> None:
 
 
 @pytest.mark.needs("cgroup-cpu")
-def test_cpu_rate() -> None:
+def test_cpu_rate_bounds_a_loop() -> None:
     """The control: without the limit the same loop gets a core."""
     spin = "import time\nend = time.monotonic() + 1\nwhile time.monotonic() < end: pass"
     free = stockade.run(spin).usage
@@ -180,7 +180,7 @@ def test_cpu_rate() -> None:
 
 
 @pytest.mark.needs("root")
-def test_supplementary_groups_of_the_caller_are_shed(tmp_path) -> None:
+def test_supplementary_groups_are_dropped(tmp_path) -> None:
     """Kept, they would open what the group may read (seen with a group that owns /etc/shadow)."""
     tmp_path.chmod(0o755)
     file = tmp_path / "for-the-group"
@@ -205,7 +205,7 @@ def test_supplementary_groups_of_the_caller_are_shed(tmp_path) -> None:
     assert "4242" not in answer.stdout
 
 
-def test_descriptors_of_a_guest() -> None:
+def test_guest_has_four_descriptors_only() -> None:
     with running(stockade.Policy()) as guest:
         time.sleep(0.1)
         assert sorted(map(int, host.descriptors(guest))) == [0, 1, 2, 3]

@@ -6,7 +6,7 @@ from stockade.attacks import corpus
 from tests.escape import vectors
 
 
-def test_every_way_in_is_tried_or_has_its_reason() -> None:
+def test_every_vector_has_an_attack_or_reason() -> None:
     known = {attack.id for attack in corpus.load()}
     for theme in vectors.load().values():
         for name, told in theme.items():
@@ -16,16 +16,16 @@ def test_every_way_in_is_tried_or_has_its_reason() -> None:
             assert "test" not in told or (vectors.ROOT / told["test"]).is_file(), name
 
 
-def test_every_attack_is_on_the_list() -> None:
+def test_every_attack_is_listed_as_vector() -> None:
     listed = {name for theme in vectors.load().values() for told in theme.values() for name in told.get("attacks", ())}
     assert {attack.id for attack in corpus.load()} - listed == set()
 
 
-def test_the_page_is_up_to_date() -> None:
+def test_attacks_page_is_up_to_date() -> None:
     assert vectors.PAGE.read_text(encoding="utf-8") == vectors.page(), "run: make attacks-page"
 
 
-def test_the_corpus_is_large_and_each_language_is_there() -> None:
+def test_corpus_covers_every_language() -> None:
     attacks = corpus.load()
     assert len(attacks) >= 150
     assert {attack.language for attack in attacks} == {"python", "shell", "c", "ruby", "javascript"}

@@ -47,7 +47,7 @@ def not_below_what_is_covered(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "attack", [pytest.param(item, id=item.id, marks=[pytest.mark.needs(*item.needs)]) for item in ATTACKS]
 )
-def test_refused_as_in_a_fresh_interpreter(attack: Attack) -> None:
+def test_attack_on_warm_run_is_refused(attack: Attack) -> None:
     tried = trial.attempt(attack, warm.NAME)
     if attack.id in COLD:
         assert (

@@ -22,71 +22,71 @@ _INTERPRETER, _AGENT = "warden/warm/interpreter.py", "languages/agents/python_zy
 PROTECTIONS: dict[str, tuple[tuple[Edit, ...], str]] = {
     "a network with traces is made anew": (
         ((_NETWORK, "if self._read() == self._before:", "if True:"),),
-        "test_warm_slots.py::test_nothing_is_left_for_the_next_run[connection that lingers]",
+        "test_warm_workers.py::test_next_run_finds_no_trace[connection that lingers]",
     ),
     "flow labels are traces": (
         ((_NETWORK, ', "net/ip6_flowlabel")', ")"),),
-        "test_warm_slots.py::test_nothing_is_left_for_the_next_run[flow label]",
+        "test_warm_workers.py::test_next_run_finds_no_trace[flow label]",
     ),
     "fresh mounts for each guest": (
         ((_MOUNTS, "        libc.setns(self._base_namespace, processes.NEW_NS)\n        self._make()\n", "        if self._expected != self.source_name:\n            libc.setns(self._base_namespace, processes.NEW_NS)\n            self._make()\n"),),
-        "test_warm_slots.py::test_nothing_is_left_for_the_next_run[file in the workspace]",
+        "test_warm_workers.py::test_next_run_finds_no_trace[file in the workspace]",
     ),
     "IPC of each guest": (
         (("warden/warm/guest_setup.py", "_C.unshare, processes.NEW_IPC", "_C.unshare, 0"),),
-        "test_warm_slots.py::test_nothing_is_left_for_the_next_run[segment]",
+        "test_warm_workers.py::test_next_run_finds_no_trace[segment]",
     ),
     "all is ended between two guests": (
         ((_WORKER, "        descendants.end_namespace()\n", ""), (_POOL, "if tasks is not None and tasks > 1:", "if False:")),
-        "test_warm_slots.py::test_nothing_is_left_for_the_next_run[process]",
+        "test_warm_workers.py::test_next_run_finds_no_trace[process]",
     ),
     "numbers of processes begin anew": (
         ((_WORKER, "        self._stage.forget_pids()\n", ""),),
-        "test_warm_slots.py::test_nothing_is_left_for_the_next_run[numbers of processes]",
+        "test_warm_workers.py::test_next_run_finds_no_trace[numbers of processes]",
     ),
     "descriptors are closed": (
         ((_GUEST, "            processes.close_all_but((*STREAMS, *self._own))\n", ""),),
-        "test_warm_slots.py::test_a_run_holds_nothing_open_but_its_streams",
+        "test_warm_workers.py::test_run_has_only_its_streams_open",
     ),
     "a network of each slot": (
         (("warden/warm/zygote.py", "processes.NEW_NS | processes.NEW_NET |", "processes.NEW_NS |"),),
-        "test_warm_slots.py::test_nothing_is_shared_with_another_run_at_the_same_time[port]",
+        "test_warm_workers.py::test_runs_at_once_share_nothing[port]",
     ),
     "a uid of each slot": (
         ((_INTERPRETER, "[*enumerate(self._mapped, 1)]", "[(1, uid) for uid in self._mapped]"),),
-        "test_warm_slots.py::test_two_runs_at_once_have_two_uids",
+        "test_warm_workers.py::test_runs_at_once_have_different_uids",
     ),
     "what is told of a keeper stands still": (
         (("backends/native/warm.py", ', ("still", MOUNT_TARGETS[0])', ""),),
-        "test_warm_slots.py::test_what_earlier_runs_have_spent_is_not_told",
+        "test_warm_workers.py::test_usage_of_earlier_runs_is_not_visible",
     ),
     "a slot that holds much is replaced": (
         ((_POOL, "if worker.has_residual_memory:", "if False:"),),
-        "test_warm_slots.py::test_memory_that_a_run_leaves_charged_is_no_other_run_s",
+        "test_warm_workers.py::test_memory_left_charged_counts_for_no_run",
     ),
     "limits hold again": (
         (("linux/cgroups/group.py", "if self._is_unthrottled and self._limits is not None:", "if False:"),),
-        "test_warm_slots.py::test_a_limit_that_was_let_go_of_to_end_a_run_holds_for_the_next_one",
+        "test_warm_workers.py::test_limit_lifted_to_end_a_run_holds_again",
     ),
     "tasks of the keeper alone are left out": (
         (("linux/cgroups/group.py", "self._least_tasks = own_tasks + 1", "self._least_tasks = 3"),),
-        "test_warm_slots.py::test_the_tasks_of_one_run_are_not_counted_for_another",
+        "test_warm_workers.py::test_tasks_of_one_run_count_for_no_other",
     ),
     "no key rings": (
         (("backends/native/warm.py", "policy.security.syscalls_file is not None", "False"),),
-        "test_warm_slots.py::test_where_a_filter_of_the_policy_s_lets_keys_be_kept_no_other_run_finds_them",
+        "test_warm_workers.py::test_keys_under_own_filter_are_not_shared",
     ),
     "a number that no copy has": (
         ((_AGENT, "\nrenumber()\n", "\n"),),
-        "test_warm_start.py::test_no_run_draws_the_random_numbers_of_another[OpenSSL]",
+        "test_warm_start.py::test_random_numbers_differ_between_runs[OpenSSL]",
     ),
     "no memory is shared": (
         ((_AGENT, "return any(b", "return False and any(b"),),
-        "test_warm_start.py::test_memory_that_all_copies_would_share_keeps_an_interpreter_from_being_kept[anonymous]",
+        "test_warm_start.py::test_shared_memory_in_zygote_is_refused[anonymous]",
     ),
     "no code starts with it": (
         (("backends/native/warm.py", '_BRINGS_CODE = ("PYTHON", "RUBY", "GEM_", "BUNDLE_", "LD_", "GCONV_PATH", "HOME")', '_BRINGS_CODE = ("-",)'),),
-        "test_warm_start.py::test_code_that_starts_with_an_interpreter_runs_in_the_sandbox",
+        "test_warm_start.py::test_startup_code_runs_inside_sandbox",
     ),
 }  # fmt: skip
 
@@ -102,12 +102,12 @@ def carried_out(edits: tuple[Edit, ...], *tests: str) -> subprocess.CompletedPro
 
 
 @pytest.mark.parametrize(("edits", "test"), PROTECTIONS.values(), ids=PROTECTIONS)
-def test_a_protection_that_is_switched_off_is_missed(edits: tuple[Edit, ...], test: str) -> None:
+def test_mutant_fails_the_test_for_it(edits: tuple[Edit, ...], test: str) -> None:
     done = carried_out(edits, test)
     assert done.returncode == _FAILED, done.stdout + done.stderr
     assert "1 failed" in done.stdout
 
 
-def test_none_is_missed_where_all_are_on() -> None:
+def test_unchanged_source_passes_all_tests() -> None:
     done = carried_out((), *(test for _, test in PROTECTIONS.values()))
     assert done.returncode == 0, done.stdout + done.stderr

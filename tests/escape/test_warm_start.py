@@ -46,20 +46,20 @@ def keeping(packages: Path) -> Callable[[str], list[stockade.Result]]:
     return run
 
 
-def test_a_module_is_imported_once_for_all(keeping) -> None:
+def test_preloaded_module_is_imported_once(keeping) -> None:
     results = keeping("import os\nnumber = os.urandom(8).hex()", "import kept; print(kept.number)")
     assert all(result.ok for result in results)
     assert len({result.stdout for result in results}) == 1  # or none of the tests below shows anything
 
 
-def test_what_a_module_finds_others_by_stays_and_what_finds_ours_goes(keeping) -> None:
+def test_import_finders_keep_only_foreign_ones(keeping) -> None:
     text = "import sys\nclass Own:\n    def find_spec(self, *_): pass\nsys.meta_path.insert(0, Own())"
     code = "import sys, kept\nprint([type(each).__name__ for each in sys.meta_path if not isinstance(each, type)])"
     for result in keeping(text, code):
         assert "'Own'" in result.stdout and "Importer" not in result.stdout, result
 
 
-def test_who_waits_for_an_import_keeps_nobody_else_waiting(packages: Path) -> None:
+def test_slow_preload_does_not_block_others(packages: Path) -> None:
     place = packages / f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
     (place / "kept_slow.py").write_text("import time\ntime.sleep(3)")
     many = 20 * len(os.sched_getaffinity(0))
@@ -85,7 +85,7 @@ SAYS = {
 
 
 @pytest.mark.parametrize(("text", "said"), SAYS.values(), ids=SAYS)
-def test_what_a_module_makes_of_output_is_a_job_s_own(keeping, text: str, said: str) -> None:
+def test_output_changed_by_module_is_used(keeping, text: str, said: str) -> None:
     for result in keeping(text, "print('one')"):
         assert result.shared and result.stdout == said
         assert result.ok == bool(said)
@@ -101,13 +101,13 @@ SHARED = {
 
 
 @pytest.mark.parametrize("text", SHARED.values(), ids=SHARED)
-def test_memory_that_all_copies_would_share_keeps_an_interpreter_from_being_kept(keeping, text: str) -> None:
+def test_shared_memory_in_zygote_is_refused(keeping, text: str) -> None:
     for result in keeping(text, "1"):
         assert result.outcome is Outcome.SANDBOX_FAILED
         assert "all runs would share" in result.summary()
 
 
-def test_memory_that_is_read_only_or_private_does_not(keeping) -> None:
+def test_private_memory_in_zygote_is_allowed(keeping) -> None:
     text = "import mmap\nf = open('/etc/passwd', 'rb')\na = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)\nf.close()\na.close()\nb = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE)"
     assert all(result.ok for result in keeping(text, "import kept; kept.b[:1] = b'x'"))
 
@@ -134,18 +134,18 @@ DRAWN = {
 
 
 @pytest.mark.parametrize(("text", "code"), DRAWN.values(), ids=DRAWN)
-def test_no_run_draws_the_random_numbers_of_another(keeping, text: str, code: str) -> None:
+def test_random_numbers_differ_between_runs(keeping, text: str, code: str) -> None:
     printed = [result.stdout for result in keeping(text, code)]
     assert all(printed) and len(set(printed)) == RUNS
 
 
-def test_what_an_import_prints_is_printed_for_no_run(keeping) -> None:
+def test_output_of_an_import_reaches_no_run(keeping) -> None:
     text = "import ctypes\nprint('at import')\nctypes.CDLL(None).printf(b'at import')"
     assert [result.stdout for result in keeping(text, "print('run')")] == ["run\n"] * RUNS
 
 
 @pytest.mark.parametrize("name", ["PYTHONPATH", "PYTHONHOME", "PYTHONWARNINGS", "PYTHONUSERBASE", "HOME", "LD_PRELOAD"])
-def test_no_variable_brings_code_into_an_interpreter_that_is_kept(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variable_that_loads_code_refuses_warm(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, "/nowhere")
     for policy in ({"set": {name: "/nowhere"}}, {"inherit": [name]}):
         with pytest.raises(JobError, match=f"warm: .*{name}"):
@@ -154,7 +154,7 @@ def test_no_variable_brings_code_into_an_interpreter_that_is_kept(name: str, mon
         stockade.run("1", environment={name: "/nowhere"}, backend="native", warm=True)
 
 
-def test_code_that_starts_with_an_interpreter_runs_in_the_sandbox() -> None:
+def test_startup_code_runs_inside_sandbox() -> None:
     """Often enough for an interpreter to be kept, if it were: then this would run in it, with what it may do."""
     with TemporaryDirectory(dir="/var/tmp", prefix="stockade-test-") as folder:
         Path(folder).chmod(0o755)

@@ -100,7 +100,7 @@ def naive(folder: Path) -> str:
         pytest.param("bubblewrap", marks=pytest.mark.needs("bwrap")),
     ],
 )
-def test_nothing_that_is_left_harms_who_takes_it_out(name: str, backend: str, place: Path) -> None:
+def test_hostile_files_do_not_harm_collector(name: str, backend: str, place: Path) -> None:
     work = place / "work"
     work.mkdir()
     control = subprocess.run([sys.executable, "-c", program(name, place)], cwd=work, check=False, capture_output=True)
@@ -133,7 +133,7 @@ def naive_falls(name: str, work: Path) -> bool:
 
 
 @pytest.mark.needs("native")
-def test_more_names_than_anybody_wants() -> None:
+def test_too_many_names_end_the_collection() -> None:
     code = "for number in range(205_000): open(f'{number}.txt', 'w').close()"
     policy = stockade.Policy(limits=LIMITS, accept={"memory": "supervisor"})
     result = stockade.run(code, policy=policy, artifacts=["*.txt"])
@@ -143,7 +143,7 @@ def test_more_names_than_anybody_wants() -> None:
 
 
 @pytest.mark.needs("native")
-def test_a_folder_that_changes_places_with_a_link_leads_nowhere(place: Path) -> None:
+def test_folder_swapped_with_link_leads_nowhere(place: Path) -> None:
     """The folder is written for real, so somebody else can swap names in it while files are brought out."""
     work = place / "work"
     (work / "out").mkdir(parents=True)
@@ -179,7 +179,7 @@ def test_a_folder_that_changes_places_with_a_link_leads_nowhere(place: Path) -> 
 
 
 @pytest.mark.needs("native")
-def test_a_second_name_for_a_file_outside_is_not_brought_out(place: Path) -> None:
+def test_hard_link_to_file_outside_is_refused(place: Path) -> None:
     """A hard link that was in the folder before the run."""
     work = place / "work"
     work.mkdir()
@@ -194,7 +194,7 @@ def test_a_second_name_for_a_file_outside_is_not_brought_out(place: Path) -> Non
 
 @pytest.mark.parametrize("access", ["overlay", "copy"])
 @pytest.mark.needs("native")
-def test_a_commit_follows_no_link_that_was_planted_meanwhile(place: Path, access: str) -> None:
+def test_commit_follows_no_link_planted_before(place: Path, access: str) -> None:
     project = place / "work"
     (project / "sub").mkdir(parents=True)
     (project / "sub" / "canary").write_text("mine")
@@ -218,7 +218,7 @@ def test_a_commit_follows_no_link_that_was_planted_meanwhile(place: Path, access
 @pytest.mark.parametrize("access", ["overlay", "copy"])
 @pytest.mark.parametrize("target", ["/etc/passwd", "../outside", "sub/../../outside", "sub/..", ""])
 @pytest.mark.needs("native")
-def test_a_guests_link_that_leads_out_is_never_made(place: Path, access: str, target: str) -> None:
+def test_commit_refuses_link_that_leads_out(place: Path, access: str, target: str) -> None:
     project = place / "work"
     (project / "sub").mkdir(parents=True)
     policy = stockade.Policy(filesystem={"workspace": project, "access": access})
@@ -230,7 +230,7 @@ def test_a_guests_link_that_leads_out_is_never_made(place: Path, access: str, ta
 
 
 @pytest.mark.needs("native", "root")
-def test_the_collector_never_reads_as_root(place: Path) -> None:
+def test_collector_never_reads_as_root(place: Path) -> None:
     """Root's own file, which a guest can name but not read, stays unread even where the name is a plain file's."""
     work = place / "work"
     work.mkdir()

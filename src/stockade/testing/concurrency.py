@@ -19,7 +19,7 @@ _MARK = f"86397.{os.getpid()}"  # another process may be at the same test
 class ConcurrencyContract(Expectations):
     """Threads, tasks, processes."""
 
-    def test_many_threads_at_once(self) -> None:
+    def test_many_threads_at_once_all_complete(self) -> None:
         results: dict[int, str] = {}
 
         def work(number: int) -> None:
@@ -32,14 +32,14 @@ class ConcurrencyContract(Expectations):
             thread.join()
         assert results == {number: f"{number}\n" for number in range(16)}
 
-    def test_many_tasks_at_once(self) -> None:
+    def test_many_tasks_at_once_all_complete(self) -> None:
         async def main() -> list[stockade.Result]:
             async with stockade.AsyncRunner(self.policy(), backend=self.backend) as box:
                 return await asyncio.gather(*(box.run_command(["echo", str(number)]) for number in range(16)))
 
         assert [result.stdout for result in asyncio.run(main())] == [f"{number}\n" for number in range(16)]
 
-    def test_a_cancelled_task_ends_its_run(self) -> None:
+    def test_cancelled_task_ends_its_run(self) -> None:
         async def main() -> stockade.Result:
             async with stockade.AsyncRunner(self.policy(), backend=self.backend) as box:
                 task = asyncio.create_task(box.run_command(["sleep", _MARK]))
@@ -51,7 +51,7 @@ class ConcurrencyContract(Expectations):
 
         assert asyncio.run(main()).stdout == "next\n"
 
-    def test_a_forked_caller_gets_a_warden_of_its_own(self) -> None:
+    def test_forked_caller_gets_its_own_warden(self) -> None:
         with stockade.Runner(self.policy(), backend=self.backend) as box:
             assert box.run_command(["echo", "1"]).stdout == "1\n"
             pid = os.fork()
@@ -60,7 +60,7 @@ class ConcurrencyContract(Expectations):
             assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
             assert box.run_command(["echo", "3"]).stdout == "3\n"
 
-    def test_nothing_is_left_of_a_run_in_the_temporary_folder(self) -> None:
+    def test_temporary_folder_is_empty_after_runs(self) -> None:
         before = set(_folders())
         for code in ("exit 0", "kill -9 $$", "mkdir -p a/b; mkfifo p; ln -s / l; chmod 0 a 2>/dev/null; exit 1"):
             self.run_command(["/bin/sh", "-c", code])
@@ -71,7 +71,7 @@ class ConcurrencyContract(Expectations):
             deadline.wait(0.02)
         pytest.fail(f"left: {set(_folders()) - before}")
 
-    def test_no_process_outlives_its_run(self) -> None:
+    def test_process_never_outlives_its_run(self) -> None:
         self.run_command(["/bin/sh", "-c", f"setsid sleep {_MARK} & (sleep {_MARK} &) ; sleep 0.1"])
         assert sleepers(_MARK) == []
 

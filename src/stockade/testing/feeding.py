@@ -16,7 +16,7 @@ from stockade.testing.following import SLEEP, Following
 class FeedingContract(Following):
     """All that is written arrives, or is refused."""
 
-    def test_input_is_written_while_it_runs(self) -> None:
+    def test_input_written_during_run_arrives(self) -> None:
         code = "while True:\n    try: print(input().upper(), flush=True)\n    except EOFError: break\nprint('end')"
         with self.stream(code, interactive=True) as run:
             run.write("one\n")
@@ -30,7 +30,7 @@ class FeedingContract(Following):
                         run.close_stdin()
         assert printed == "ONE\nTWO\nend\n"
 
-    def test_input_that_the_guest_does_not_take_is_refused_in_the_end_and_nothing_is_lost(self) -> None:
+    def test_input_beyond_buffers_is_refused_not_lost(self) -> None:
         piece, code = os.urandom(100_000), "import sys; print('ready', flush=True); sys.stdin.readline()"
         with (
             self.stream(code, interactive=True) as run,
@@ -55,7 +55,7 @@ class FeedingContract(Following):
         )
         assert printed == "ready\n4000000\n"
 
-    def test_input_is_given_or_written_not_both(self) -> None:
+    def test_stdin_and_interactive_together_are_refused(self) -> None:
         with pytest.raises(stockade.JobError, match="interactive"):
             self.stream("1", stdin=b"x", interactive=True)
         with self.stream(SLEEP) as run, pytest.raises(stockade.JobError, match="interactive=True"):

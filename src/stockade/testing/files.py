@@ -14,22 +14,22 @@ from stockade.testing.base import Expectations, Run
 class FilesContract(Expectations):
     """What is named is there, and nothing else."""
 
-    def test_files_are_written_to_the_workspace(self, run: Run) -> None:
+    def test_job_files_are_in_the_workspace(self, run: Run) -> None:
         files = {"data/a.txt": "hello", "helper.py": b"x = 5"}
         result = run("import helper; print(open('data/a.txt').read(), helper.x)", files=files)
         assert result.stdout == "hello 5\n", result.stderr
 
-    def test_files_in_the_workspace_are_the_guests_own(self, run: Run) -> None:
+    def test_job_files_can_be_written_by_guest(self, run: Run) -> None:
         code = "open('data/a.txt', 'a').write(' world'); open('data/b', 'w'); print(open('data/a.txt').read())"
         result = run(code, files={"data/a.txt": "hello"})
         assert result.stdout == "hello world\n", result.stderr
 
     @pytest.mark.parametrize("name", ["/abs", "../up", "a/../b", "", "a//b", "x\0y"])
-    def test_names_that_lead_out_of_the_workspace_are_refused(self, name: str) -> None:
+    def test_job_file_names_leading_out_are_refused(self, name: str) -> None:
         with pytest.raises(stockade.JobError):
             self.run_source("1", files={name: b""})
 
-    def test_named_paths_and_nothing_else(self, run: Run, tmp_path: Path) -> None:
+    def test_only_named_host_paths_are_readable(self, run: Run, tmp_path: Path) -> None:
         _open_up(tmp_path)
         (tmp_path / "open.txt").write_text("open")
         (tmp_path / "closed.txt").write_text("closed")
@@ -40,7 +40,7 @@ class FilesContract(Expectations):
         result = run(code, policy={"filesystem": {"read": [tmp_path / "open.txt"]}})
         assert result.stdout == f"open\n{self.unnamed_file}\n", result.stderr
 
-    def test_what_may_be_read_cannot_be_written(self, run: Run, tmp_path: Path) -> None:
+    def test_readable_host_path_cannot_be_written(self, run: Run, tmp_path: Path) -> None:
         _open_up(tmp_path, 0o777)
         (tmp_path / "a").write_text("x")
         (tmp_path / "a").chmod(0o666)
@@ -53,32 +53,32 @@ class FilesContract(Expectations):
         assert result.stdout == "refused\n" * 6, result.stderr
         assert (tmp_path / "a").read_text() == "x"
 
-    def test_a_bound_workspace_is_where_the_guest_starts(self, run: Run, tmp_path: Path) -> None:
+    def test_guest_starts_in_bound_workspace(self, run: Run, tmp_path: Path) -> None:
         _open_up(tmp_path)
         (tmp_path / "a").write_text("x")
         result = run("import os\nprint(os.getcwd(), os.listdir())", policy={"filesystem": {"workspace": tmp_path}})
         assert result.stdout == f"{tmp_path} ['a']\n", result.stderr
 
-    def test_a_written_path_reaches_the_host(self, run: Run, tmp_path: Path) -> None:
+    def test_write_to_writable_path_reaches_host(self, run: Run, tmp_path: Path) -> None:
         _open_up(tmp_path, 0o777)
         policy = {"filesystem": {"workspace": tmp_path, "write": [tmp_path]}, "accept": {"disk": "absent"}}
         result = run("open('out.txt', 'w').write('made')", policy=policy)
         assert result.ok, result
         assert (tmp_path / "out.txt").read_text() == "made"
 
-    def test_the_systems_fonts_are_found_by_the_systems_own_word(self) -> None:
+    def test_fonts_configuration_is_the_hosts(self) -> None:
         conf = Path("/etc/fonts/fonts.conf")
         printed = self.run_command(["sh", "-c", f"cat {conf} 2> /dev/null; true"]).stdout
         assert printed == (conf.read_text() if conf.exists() else "")
 
     @pytest.mark.parametrize("place", ["read", "write", "workspace"])
-    def test_a_path_that_is_not_there_is_named(self, place: str, tmp_path: Path) -> None:
+    def test_missing_host_path_is_named(self, place: str, tmp_path: Path) -> None:
         path = str(tmp_path / "missing")
         policy = {"filesystem": {place: path if place == "workspace" else [path]}, "accept": {"disk": "absent"}}
         with pytest.raises(stockade.JobError, match="missing"):
             self.run_source("1", policy=policy)
 
-    def test_the_environment_is_what_was_named(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_environment_holds_only_named_variables(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("SECRET", "s3cret")
         monkeypatch.setenv("WANTED", "w")
         code = "import os, json; print(json.dumps(dict(os.environ)))"
@@ -90,14 +90,14 @@ class FilesContract(Expectations):
         pools = {"MKL_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"}
         assert set(seen) - self.keeps_environment == {"WANTED", "A", "B", "PATH", "HOME", "TMPDIR", "LANG", *pools}
 
-    def test_the_home_and_temporary_folders_are_the_guests_own(self, run: Run) -> None:
+    def test_home_and_tmpdir_are_the_guests_own(self, run: Run) -> None:
         code = (
             "import os, tempfile\nopen(os.path.expanduser('~/x'), 'w')\n"
             "with tempfile.NamedTemporaryFile() as f: print(f.name.startswith(os.environ['TMPDIR']))"
         )
         assert run(code).stdout == "True\n"
 
-    def test_identity(self, run: Run) -> None:
+    def test_identity_is_never_root(self, run: Run) -> None:
         code = "import os; print(os.getuid(), os.getgid(), os.getpid() != 1, os.uname().nodename)"
         printed = run(code, policy={"security": {"uid": 1234}}).stdout.split()
         assert printed[2] == "True"
@@ -106,7 +106,7 @@ class FilesContract(Expectations):
         else:
             assert "0" not in printed[:2]
 
-    def test_the_root_can_be_writable_within_the_disk_limit(self, run: Run) -> None:
+    def test_writable_root_stays_within_disk_limit(self, run: Run) -> None:
         code = (
             "n = 0\ntry:\n"
             "    with open('/big', 'wb', 0) as f:\n        while True: n += f.write(b'x' * 4096)\n"
@@ -119,7 +119,7 @@ class FilesContract(Expectations):
             return
         assert abs(int(run(code, policy=policy).stdout) - (5 << 20)) <= 16 * 4096
 
-    def test_the_root_cannot_be_written(self, run: Run) -> None:
+    def test_root_is_read_only_by_default(self, run: Run) -> None:
         code = (
             "for path in ('/x', '/dev/x', '/usr/x', '/etc/x', '/run/x', '/proc/sys/kernel/hostname'):\n"
             "    try: open(path, 'w'); print(path)\n    except OSError: pass"
@@ -127,7 +127,7 @@ class FilesContract(Expectations):
         result = run(code)
         assert (result.ok, result.stdout) == (True, "")
 
-    def test_runs_carry_nothing_over(self, run: Run) -> None:
+    def test_next_run_sees_no_files_of_last(self, run: Run) -> None:
         run("import os; open(os.environ['TMPDIR'] + '/left', 'w'); open('left', 'w')")
         assert run("import os; print(os.listdir(os.environ['TMPDIR']), os.listdir())").stdout == "[] []\n"
 

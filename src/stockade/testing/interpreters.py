@@ -106,20 +106,20 @@ class InterpretersContract(Expectations):
         _require(samples)
         yield samples
 
-    def test_arguments_and_unicode(self, run: Run, other: LanguageSamples) -> None:
+    def test_arguments_and_unicode_arrive(self, run: Run, other: LanguageSamples) -> None:
         result = run(other.hello, language=other.name, arguments=["a", "b c", "é"])
         assert (result.outcome, result.stdout) == (Outcome.COMPLETED, "snow ☃\na\nb c\né\n"), result.stderr
 
-    def test_input_comes_through(self, run: Run, other: LanguageSamples) -> None:
+    def test_input_arrives_unchanged(self, run: Run, other: LanguageSamples) -> None:
         data = "é\n".encode() * 10_000
         result = run(other.echo, language=other.name, stdin=data, policy={"limits": {**PATIENT, "output": "1MiB"}})
         assert result.stdout_bytes == data
 
-    def test_exit_status(self, run: Run, other: LanguageSamples) -> None:
+    def test_exit_status_is_reported(self, run: Run, other: LanguageSamples) -> None:
         result = run(other.exit_with_3, language=other.name)
         assert (result.outcome, result.exit_code, result.error) == (Outcome.FAILED, 3, None)
 
-    def test_an_error_has_the_jobs_own_frames(self, run: Run, other: LanguageSamples) -> None:
+    def test_error_has_only_own_frames(self, run: Run, other: LanguageSamples) -> None:
         result = run(other.fail, language=other.name)
         assert (result.outcome, result.exit_code) == (Outcome.FAILED, 1)
         assert result.error is not None
@@ -129,7 +129,7 @@ class InterpretersContract(Expectations):
             assert "bad é" in text
             assert ".agent" not in text
 
-    def test_what_does_not_parse(self, other: LanguageSamples) -> None:
+    def test_source_with_syntax_error_fails(self, other: LanguageSamples) -> None:
         result = self.run_source(other.broken, language=other.name)
         assert (result.outcome, result.exit_code) == (Outcome.FAILED, 1)
         assert result.error is not None
@@ -137,24 +137,24 @@ class InterpretersContract(Expectations):
         assert f"main{other.suffix}:1" in result.error.traceback
 
     @pytest.mark.parametrize(("samples", "source", "value", "text"), _VALUES)
-    def test_values(self, samples: LanguageSamples, source: str, value: Any, text: str | None) -> None:
+    def test_values_are_reported(self, samples: LanguageSamples, source: str, value: Any, text: str | None) -> None:
         _require(samples)
         result = self.run_source(source, language=samples.name)
         assert (result.outcome, result.value) == (Outcome.COMPLETED, value), result.stderr
         assert result.value_repr == text or (text is None and value is not None)
 
-    def test_files_by_suffix(self, tmp_path: Path, other: LanguageSamples) -> None:
+    def test_language_follows_suffix(self, tmp_path: Path, other: LanguageSamples) -> None:
         path = tmp_path / f"job{other.suffix}"
         path.write_text(other.fail, encoding="utf-8")
         error = self.run_source(path, interpreter=None).error
         assert error is not None
         assert f"/job{other.suffix}:2" in error.traceback
 
-    def test_files_in_the_workspace_can_be_required(self, other: LanguageSamples) -> None:
+    def test_job_files_can_be_required(self, other: LanguageSamples) -> None:
         name, content, source = other.helper
         assert self.run_source(source, language=other.name, files={name: content}).value == 42
 
-    def test_one_process_is_the_interpreter_and_nothing_else(self, other: LanguageSamples) -> None:
+    def test_one_process_allows_only_the_interpreter(self, other: LanguageSamples) -> None:
         strict = {"limits": {"processes": 1 + self.tasks_astray, **PATIENT}}
         result = self.run_source("1 + 1", language=other.name, policy=strict)
         assert (result.outcome, result.value) == (Outcome.COMPLETED, 2), result.stderr
@@ -170,30 +170,30 @@ class InterpretersContract(Expectations):
             assert (result.limit is Guarantee.WALL_TIME) if waited else (result.value is True), result
             assert result.limits_met[Guarantee.PROCESSES].state is not Met.NOT_MET
 
-    def test_two_processes_are_one_more(self, other: LanguageSamples) -> None:
+    def test_two_processes_allow_one_more(self, other: LanguageSamples) -> None:
         policy = {"limits": {"processes": 2 + self.tasks_astray, **PATIENT}}
         for source in (other.start_program, other.start_thread):
             result = self.run_source(source, language=other.name, policy=policy)
             assert (result.outcome, result.value) == (Outcome.COMPLETED, False), result.stderr
             assert result.usage.processes in (1, 2, None)
 
-    def test_memory(self, other: LanguageSamples) -> None:
+    def test_memory_exceeded_ends_run(self, other: LanguageSamples) -> None:
         result = self.run_source(other.fill_memory, language=other.name, policy=_MEMORY)
         assert not result.ok
         if result.enforcement[Guarantee.MEMORY].strength is Strength.KERNEL:
             assert (result.outcome, result.limit) == (Outcome.LIMIT_EXCEEDED, Guarantee.MEMORY)
 
-    def test_an_endless_loop(self, other: LanguageSamples) -> None:
+    def test_endless_loop_ends_at_wall_time(self, other: LanguageSamples) -> None:
         source = "while true\nend" if other is RUBY else "while (true);"
         result = self.run_source(source, language=other.name, policy={"limits": {"wall_time": 1}})
         assert (result.outcome, result.limit) == (Outcome.LIMIT_EXCEEDED, Guarantee.WALL_TIME)
 
-    def test_output(self, other: LanguageSamples) -> None:
+    def test_output_is_bounded_and_counted(self, other: LanguageSamples) -> None:
         result = self.run_source(other.flood, language=other.name, policy={"limits": {"output": 1000}})
         assert (result.outcome, len(result.stdout_bytes)) == (Outcome.COMPLETED, 1000)
         assert result.limits_met[Guarantee.OUTPUT].state is Met.MET
 
-    def test_the_tight_filter_runs_it_and_no_second_program(self, other: LanguageSamples) -> None:
+    def test_tight_filter_allows_no_second_program(self, other: LanguageSamples) -> None:
         source = (
             "begin; spawn('true'); false; rescue SystemCallError; true; end"
             if other is RUBY
@@ -202,7 +202,7 @@ class InterpretersContract(Expectations):
         result = self.run_source(source, language=other.name, policy={"security": {"syscalls": "tight"}})
         assert (result.outcome, result.value) == (Outcome.COMPLETED, True), result.stderr
 
-    def test_an_interpreter_that_is_none_is_named(self, other: LanguageSamples) -> None:
+    def test_invalid_interpreter_is_named(self, other: LanguageSamples) -> None:
         for interpreter in ("/no/such/program", "/etc/passwd", "/bin/true"):
             with pytest.raises(stockade.JobError, match=interpreter):
                 self.run_source("1", language=other.name, interpreter=interpreter)

@@ -29,32 +29,32 @@ class LanguagesContract(Expectations):
         ("from __future__ import annotations\n5", 5, "5"),
         ("import sys; sys.exit(0)", None, None),
     ])  # fmt: skip
-    def test_the_value_of_the_last_expression(self, run: Run, source: str, value: Any, text: str | None) -> None:
+    def test_last_expression_is_the_value(self, run: Run, source: str, value: Any, text: str | None) -> None:
         result = run(source)
         assert (result.outcome, result.value, result.value_repr) == (Outcome.COMPLETED, value, text)
 
-    def test_a_value_too_large_to_report_leaves_its_repr(self, run: Run) -> None:
+    def test_value_too_large_leaves_its_repr(self, run: Run) -> None:
         result = run("'x' * 5_000_000", policy={"limits": PATIENT})
         assert result.value is None
         assert result.value_repr is not None
         assert result.value_repr.startswith("'xxx")
         assert len(result.value_repr) == 64 << 10
 
-    def test_it_is_main_with_its_own_arguments(self, run: Run) -> None:
+    def test_source_runs_as_main_with_arguments(self, run: Run) -> None:
         code = (
             "import os, sys, __main__\n"
             "print(__name__, sys.argv[1:], __main__.__file__ == __file__, sys.path[0] == os.getcwd())"
         )
         assert run(code, arguments=["a", "b c"]).stdout == "__main__ ['a', 'b c'] True True\n"
 
-    def test_threads_and_exit_handlers_end_as_in_an_interpreter(self, run: Run) -> None:
+    def test_threads_and_exit_handlers_finish(self, run: Run) -> None:
         code = (
             "import atexit, threading, time\natexit.register(print, 'exit')\n"
             "threading.Thread(target=lambda: (time.sleep(0.1), print('thread'))).start()\nprint('main')"
         )
         assert run(code).stdout.split() == ["main", "thread", "exit"]
 
-    def test_subprocesses_work(self, run: Run) -> None:
+    def test_subprocess_module_works(self, run: Run) -> None:
         code = (
             "import subprocess, sys\n"
             "print(subprocess.run([sys.executable, '-c', 'print(3)'], capture_output=True, text=True).stdout)\n"
@@ -62,7 +62,7 @@ class LanguagesContract(Expectations):
         result = run(code, policy={"limits": PATIENT})
         assert result.stdout.split() == ["3"], result.stderr
 
-    def test_multiprocessing_works(self, run: Run) -> None:
+    def test_multiprocessing_pool_works(self, run: Run) -> None:
         if not self.own_root:
             return  # its semaphores are files of /dev/shm
         code = (
@@ -73,7 +73,7 @@ class LanguagesContract(Expectations):
         result = run(code, policy={"limits": {**PATIENT, "processes": 32}})
         assert result.stdout == "[1, 2]\n", result.stderr
 
-    def test_shell_and_files_by_suffix(self, run: Run, tmp_path: Path) -> None:
+    def test_language_follows_file_suffix(self, run: Run, tmp_path: Path) -> None:
         (tmp_path / "job.sh").write_text('echo "$1 ${0##*/}"; exit 3')
         result = run(tmp_path / "job.sh", arguments=["hi"], language="shell")
         assert (result.exit_code, result.stdout) == (3, "hi job.sh\n")
@@ -81,7 +81,7 @@ class LanguagesContract(Expectations):
         assert 'job.py", line 1' in run(tmp_path / "job.py").stderr
         assert run("echo $((1+1))", language="sh").stdout == "2\n"
 
-    def test_a_virtual_environment_can_be_named(self, tmp_path: Path) -> None:
+    def test_virtual_environment_can_be_named(self, tmp_path: Path) -> None:
         if self.interpreter is None:
             venv.create(tmp_path / "env", with_pip=False)
         else:
@@ -99,7 +99,7 @@ class LanguagesContract(Expectations):
         assert error.type == "ModuleNotFoundError"
 
     @pytest.mark.parametrize("interpreter", ["/no/such/python", "/etc/passwd"])
-    def test_an_interpreter_that_is_none_is_named_before_anything_starts(self, interpreter: str) -> None:
+    def test_invalid_interpreter_is_named_before_start(self, interpreter: str) -> None:
         with pytest.raises(stockade.JobError, match=interpreter):
             self.run_source("1", interpreter=interpreter)
 

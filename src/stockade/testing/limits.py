@@ -29,7 +29,7 @@ _DISK = 16 << 20
 class LimitsContract(Expectations):
     """One test a limit, with its figure."""
 
-    def test_soft_memory_warns_once(self) -> None:
+    def test_soft_memory_passed_warns_once(self) -> None:
         policy = self.policy(limits={"memory": "128MiB", "soft_memory": "48MiB", **PATIENT})
         box = stockade.Runner(policy, backend=self.backend)
         code = "import time\nfor _ in range(3):\n    x = bytearray(72 << 20); time.sleep(0.3); del x\nprint('on')"
@@ -47,7 +47,7 @@ class LimitsContract(Expectations):
         assert result.soft_memory is not None and result.soft_memory.state is not Met.MET
         assert run("pass").soft_memory is None
 
-    def test_address_space(self, run: Run) -> None:
+    def test_address_space_limit_fails_mapping(self, run: Run) -> None:
         code = "import mmap\nx = mmap.mmap(-1, 200 << 20, mmap.MAP_PRIVATE, mmap.PROT_READ)\nprint('mapped')"
         assert run(code).stdout == "mapped\n"  # never touched, so no limit on memory minds
         result = run(code, policy={"limits": {"address_space": "128MiB"}})
@@ -55,20 +55,20 @@ class LimitsContract(Expectations):
         assert result.enforcement[Guarantee.ADDRESS_SPACE].mechanism == "RLIMIT_AS"
         assert result.limits_met[Guarantee.ADDRESS_SPACE].state is Met.UNKNOWN
 
-    def test_data(self, run: Run) -> None:
+    def test_data_limit_fails_private_mapping(self, run: Run) -> None:
         code = "import mmap\nx = mmap.mmap(-1, 100 << 20, mmap.MAP_PRIVATE)\nprint('mapped')"
         assert run(code).stdout == "mapped\n"
         result = run(code, policy={"limits": {"data": "64MiB"}})
         assert (result.outcome, result.error and result.error.type) == (Outcome.FAILED, "OSError")
         assert result.enforcement[Guarantee.DATA].mechanism == "RLIMIT_DATA"
 
-    def test_the_smaller_of_data_and_memory_holds(self) -> None:
+    def test_data_and_memory_smaller_one_holds(self) -> None:
         policy = {"limits": {"memory": "64MiB", "data": "128MiB"}}
         warnings = self.run_command(["/bin/sh", "-c", "ulimit -d"], policy=policy)
         counted = stockade.plan(self.policy(**policy), backend=self.backend).enforcement[Guarantee.MEMORY]
         assert int(warnings.stdout) == (128 if counted.strength is Strength.KERNEL else 64) << 10
 
-    def test_reads_are_slowed_or_the_plan_says_why_not(self) -> None:
+    def test_io_read_slows_reads_or_plan_refuses(self) -> None:
         policy = {"limits": {"io_read": "2MiB", **PATIENT}}
         if "io" not in warden_process.host_facts().cgroups:
             with pytest.raises(stockade.PlanError, match="io_read"):
@@ -84,41 +84,41 @@ class LimitsContract(Expectations):
             result = self.run_source(code, policy=fields)
             assert least <= float(result.stdout) < least + 1.2 * SLOWER
 
-    def test_wall_time(self, run: Run) -> None:
+    def test_wall_time_exceeded_ends_run(self, run: Run) -> None:
         begin = time.monotonic()
         result = run("import time; time.sleep(30)", policy={"limits": {"wall_time": 0.5}})
         assert (result.outcome, result.limit) == (Outcome.LIMIT_EXCEEDED, Guarantee.WALL_TIME)
         assert 0.5 <= result.usage.wall_seconds < 0.5 + 0.1 * SLOWER + self.start_seconds
         assert time.monotonic() - begin < 3 * SLOWER
 
-    def test_cpu_time(self, run: Run) -> None:
+    def test_cpu_time_exceeded_ends_run(self, run: Run) -> None:
         result = run("while True: pass", policy={"limits": {"cpu_time": 0.5, **PATIENT}})
         assert (result.outcome, result.limit) == (Outcome.LIMIT_EXCEEDED, Guarantee.CPU_TIME)
         assert 0.45 <= result.usage.cpu_seconds < 0.8, result.usage
 
-    def test_what_was_printed_before_a_kill_is_there(self, run: Run) -> None:
+    def test_output_before_a_kill_is_kept(self, run: Run) -> None:
         limits = {"wall_time": 0.4 * SLOWER + self.start_seconds}
         result = run("print('before')\nwhile True: pass", policy={"limits": limits})
         assert (result.stdout, result.limit) == ("before\n", Guarantee.WALL_TIME)
 
-    def test_memory_never_passes_its_limit(self, run: Run) -> None:
+    def test_memory_never_exceeds_its_limit(self, run: Run) -> None:
         result = run("x = bytearray(200 << 20)", policy={"limits": {"memory": "64MiB", **PATIENT}})
         assert not result.ok
         assert result.outcome is Outcome.LIMIT_EXCEEDED or (result.error and result.error.type == "MemoryError")
 
-    def test_processes_are_counted_with_threads(self, run: Run) -> None:
+    def test_processes_limit_counts_threads(self, run: Run) -> None:
         result = run(_COUNT_THREADS, policy={"limits": {"processes": 6}})
         assert result.outcome is Outcome.COMPLETED
         assert abs(int(result.stdout) - 5) <= self.tasks_astray
 
-    def test_open_files(self, run: Run) -> None:
+    def test_open_files_limit_is_exact(self, run: Run) -> None:
         code = (
             "import os\nn = len(os.listdir('/proc/self/fd')) - 1\ntry:\n"
             "    while True: os.open('/dev/null', 0); n += 1\nexcept OSError as e: print(e.errno, n)"
         )
         assert run(code, policy={"limits": {"open_files": 32}}).stdout == "24 32\n"
 
-    def test_file_size(self, run: Run) -> None:
+    def test_file_size_exceeded_fails_write(self, run: Run) -> None:
         limits = {"limits": {"file_size": "1MiB"}}
         result = run("open('f', 'wb').write(b'x' * 2_000_000)", policy=limits)
         assert result.error is not None
@@ -126,7 +126,7 @@ class LimitsContract(Expectations):
         result = self.run_command(["dd", "if=/dev/zero", "of=f", "bs=64k", "count=40"], policy=limits)
         assert (result.outcome, result.limit) == (Outcome.LIMIT_EXCEEDED, Guarantee.FILE_SIZE)
 
-    def test_disk(self, run: Run) -> None:
+    def test_disk_full_at_the_limit(self, run: Run) -> None:
         if self.disk is None:
             assert run("1").enforcement[Guarantee.DISK].strength is Strength.ABSENT
             return
@@ -151,17 +151,17 @@ class LimitsContract(Expectations):
         assert "600 bytes omitted" in getattr(result, stream)
         assert result.limits_met[Guarantee.OUTPUT].state is Met.MET
 
-    def test_output_can_end_the_run(self, run: Run) -> None:
+    def test_output_exceeded_with_kill_ends_run(self, run: Run) -> None:
         policy = {"limits": {"output": 10_000, **PATIENT}, "on_output": "kill"}
         result = run("while True: print('x' * 1000)", policy=policy)
         assert (result.outcome, result.limit) == (Outcome.LIMIT_EXCEEDED, Guarantee.OUTPUT)
         assert len(result.stdout_bytes) == 10_000
 
-    def test_a_flood_is_drained_and_counted(self, run: Run) -> None:
+    def test_output_flood_is_drained_and_counted(self, run: Run) -> None:
         result = run("import os\nfor _ in range(1000): os.write(1, b'x' * 65536)", policy={"limits": PATIENT})
         assert (result.outcome, result.usage.output, len(result.stdout_bytes)) == (Outcome.COMPLETED, 65536000, 65536)
 
-    def test_lifted_limits_are_off_the_receipt(self, run: Run) -> None:
+    def test_lifted_limits_are_absent_on_receipt(self, run: Run) -> None:
         lifted = ("wall_time", "stack", "disk", "processes", "memory", "open_files")
         result = run("pass", policy={"limits": dict.fromkeys(lifted, "unlimited")})
         assert result.ok
@@ -169,7 +169,7 @@ class LimitsContract(Expectations):
             assert Guarantee(limit) not in result.limits_met
             assert result.enforcement[Guarantee(limit)].strength is Strength.ABSENT
 
-    def test_a_bomb_of_processes_is_held_and_ended(self) -> None:
+    def test_fork_bomb_is_bounded_and_ended(self) -> None:
         code = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
         result = self.run_source(code, policy={"limits": {"wall_time": 1, "processes": 20}})
         assert (result.outcome, result.limit) == (Outcome.LIMIT_EXCEEDED, Guarantee.WALL_TIME)

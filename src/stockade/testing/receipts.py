@@ -16,20 +16,20 @@ from stockade.testing.base import Expectations
 class ReceiptsContract(Expectations):
     """The receipt names what held each guarantee, and agrees with the plan."""
 
-    def test_the_result_names_the_backend_and_carries_the_plan(self) -> None:
+    def test_result_carries_backend_and_plan(self) -> None:
         plan = stockade.plan(self.policy(), backend=self.backend)
         result = self.run_command(["true"])
         assert result.backend == plan.backend == registry.find(self.backend).name
         assert dict(result.enforcement) == dict(plan.enforcement)
         json.dumps(result.as_json(), allow_nan=False)
 
-    def test_every_guarantee_has_a_mechanism_or_a_reason(self) -> None:
+    def test_every_guarantee_has_mechanism_or_reason(self) -> None:
         for guarantee, held in stockade.plan(self.policy(), backend=self.backend).enforcement.items():
             assert isinstance(guarantee, Guarantee)
             assert held.mechanism
             assert held.strength is not Strength.ABSENT or held.note
 
-    def test_what_is_not_held_refuses_the_policy_that_asks_for_it(self) -> None:
+    def test_guarantee_not_held_refuses_the_policy(self) -> None:
         weak = {Guarantee(name) for name in self.accept}
         if not weak:
             return
@@ -45,7 +45,7 @@ class ReceiptsContract(Expectations):
         assert traits.keeps_workspaces is self.keeps_workspaces
         assert traits.keeps_capabilities is self.keeps_capabilities
 
-    def test_refused_calls_are_named_where_the_policy_asks_for_it(self) -> None:
+    def test_denied_calls_are_named_on_request(self) -> None:
         policy = {"security": {"explain_denials": True}}
         if not self.explains_denials:
             with pytest.raises(stockade.JobError, match="explain_denials"):
@@ -54,7 +54,7 @@ class ReceiptsContract(Expectations):
         result = self.run_command(["unshare", "-U", "true"], policy=policy)
         assert "unshare" in {denial.call for denial in result.denials}
 
-    def test_a_capability_is_kept_or_refused_by_name(self) -> None:
+    def test_capability_is_kept_or_refused_by_name(self) -> None:
         policy = {"security": {"capabilities": ["CAP_NET_BIND_SERVICE"]}}
         if not self.keeps_capabilities:
             with pytest.raises(stockade.PlanError, match="CAP_NET_BIND_SERVICE cannot be kept"):
@@ -66,7 +66,7 @@ class ReceiptsContract(Expectations):
         assert result.ok
         assert "CAP_NET_BIND_SERVICE" in result.enforcement[Guarantee.PRIVILEGES].note
 
-    def test_no_capability_is_kept_over_the_hosts_network(self) -> None:
+    def test_capability_on_host_network_is_refused(self) -> None:
         policy = {
             "security": {"capabilities": ["CAP_NET_BIND_SERVICE"]},
             "network": "host",
@@ -75,7 +75,7 @@ class ReceiptsContract(Expectations):
         with pytest.raises(stockade.PlanError, match="the ports would be the host's"):
             self.run_source("1", policy=policy)
 
-    def test_usage_is_counted(self) -> None:
+    def test_usage_of_a_command_is_counted(self) -> None:
         result = self.run_command(["/bin/sh", "-c", "i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done; echo $i"])
         assert result.stdout == "50000\n"
         assert 0 < result.usage.cpu_seconds < 30
@@ -83,7 +83,7 @@ class ReceiptsContract(Expectations):
         assert result.usage.output == 6
         assert result.usage.processes in (1, None)
 
-    def test_the_wall_time_is_all_of_the_programs(self) -> None:
+    def test_wall_time_used_covers_whole_program(self) -> None:
         """Nobody need be told of its beginning at once for the clock to count from there."""
         for number in range(6):
             asked = time.monotonic()

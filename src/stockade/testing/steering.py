@@ -35,13 +35,13 @@ _FAMILY = (
 class SteeringContract(Following):
     """What can be done to a run through its stream."""
 
-    def test_cancelled_from_another_thread(self) -> None:
+    def test_cancel_from_another_thread_ends_run(self) -> None:
         begin = time.monotonic()
         _, result = self.steered(SLEEP, lambda run: threading.Timer(0.2, run.cancel).start())
         assert result.outcome is Outcome.CANCELLED
         assert time.monotonic() - begin < 5 * SLOWER
 
-    def test_leaving_the_loop_ends_the_run(self) -> None:
+    def test_stream_loop_left_early_ends_run(self) -> None:
         box = stockade.Runner(self.policy(), backend=self.backend)
         for event in box.stream_command(["sh", "-c", f"sleep {_MARK} & echo ready; sleep {_MARK}"]):
             if isinstance(event, Output):
@@ -58,22 +58,22 @@ class SteeringContract(Following):
         assert list(run) == []
 
     @pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM, signal.SIGHUP])
-    def test_a_signal_reaches_the_guest(self, number: int) -> None:
+    def test_signal_sent_reaches_guest(self, number: int) -> None:
         code = _TRAPS.format(traps=f"signal.signal({int(number)}, lambda *_: (os.write(1, b'caught'), os._exit(7)))")
         printed, result = self.steered(code, lambda run: run.send_signal(number))
         assert (printed, result.exit_code) == ("ready\ncaught", 7)
 
     @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-    def test_a_signal_that_is_not_caught_is_a_crash(self, number: int) -> None:
+    def test_signal_not_caught_is_a_crash(self, number: int) -> None:
         _, result = self.steered(SLEEP, lambda run: run.send_signal(number))
         assert (result.outcome, result.signal) == (Outcome.CRASHED, number)
 
-    def test_an_interrupt_reaches_the_whole_process_group(self) -> None:
+    def test_interrupt_reaches_whole_process_group(self) -> None:
         printed, result = self.steered(_FAMILY, lambda run: run.send_signal(signal.SIGINT))
         assert sorted(printed.split()) == ["child", "parent", "ready"]
         assert result.exit_code == 3
 
-    def test_a_signal_to_what_has_ended_and_one_that_there_is_not(self) -> None:
+    def test_steering_after_the_end_does_nothing(self) -> None:
         run = self.stream("print(1)")
         list(run)
         for act in (run.cancel, run.pause, run.resume, run.close_stdin):
@@ -84,7 +84,7 @@ class SteeringContract(Following):
         with pytest.raises(stockade.JobError, match="9999"):
             run.send_signal(9999)
 
-    def test_a_paused_run_stands_still_and_so_does_its_clock(self) -> None:
+    def test_pause_stops_guest_and_its_clock(self) -> None:
         moments: list[float] = []
 
         def follow(run: stockade.Stream) -> None:
@@ -101,7 +101,7 @@ class SteeringContract(Following):
         assert max(b - a for a, b in pairwise(moments)) > 1.2
         assert run.result.usage.wall_seconds < 1.4 * SLOWER
 
-    def test_children_stand_still_as_well(self) -> None:
+    def test_pause_stops_children_too(self) -> None:
         family = "import os, time\nos.fork(); os.fork()\n" + _COUNTING.split("\n", 1)[1]
         counts: list[int] = []
 
@@ -126,7 +126,7 @@ class SteeringContract(Following):
         assert run.result.outcome is Outcome.CANCELLED
 
     @pytest.mark.parametrize("end", ["cancel", "kill", "leave"])
-    def test_a_paused_run_is_ended_at_once(self, end: str) -> None:
+    def test_paused_run_ends_at_once(self, end: str) -> None:
         def act(run: stockade.Stream) -> None:
             run.pause()
             time.sleep(0.3)
@@ -146,7 +146,7 @@ class SteeringContract(Following):
         if end != "leave":
             assert run.result.outcome is (Outcome.CRASHED if end == "kill" else Outcome.CANCELLED)
 
-    def test_a_signal_to_a_paused_run_waits_for_it(self) -> None:
+    def test_signal_to_paused_run_waits_for_resume(self) -> None:
         paused: list[float] = []
 
         def act(run: stockade.Stream) -> None:
@@ -158,7 +158,7 @@ class SteeringContract(Following):
         _, result = self.steered(SLEEP, act)
         assert (result.signal, time.monotonic() - paused[0] > 0.75) == (signal.SIGTERM, True)
 
-    def test_a_cancelled_task_ends_its_stream(self) -> None:
+    def test_cancelled_task_ends_its_stream(self) -> None:
         async def follow(box: stockade.AsyncRunner, ready: asyncio.Event) -> None:
             async for event in box.stream(SLEEP, **self._options({})):
                 if isinstance(event, Output):
@@ -182,7 +182,7 @@ class SteeringContract(Following):
         asyncio.run(main())
         assert time.monotonic() - begin < 20 * SLOWER
 
-    def test_what_is_asked_for_does_not_wait_behind_input_that_nobody_reads(self) -> None:
+    def test_signal_overtakes_input_that_is_not_read(self) -> None:
         begin = time.monotonic()
         _, result = self.steered(SLEEP, lambda run: run.send_signal(signal.SIGTERM), stdin=b"x" * (16 << 20))
         assert (result.outcome, result.signal) == (Outcome.CRASHED, signal.SIGTERM)

@@ -17,7 +17,7 @@ from stockade.testing.following import Following
 class StreamingContract(Following):
     """What a stream tells."""
 
-    def test_events_come_in_order_and_as_they_happen(self) -> None:
+    def test_events_arrive_in_order_as_they_happen(self) -> None:
         begin = time.monotonic()
         seen = []
         for event in self.stream("import time\nprint('a', flush=True); time.sleep(1); print('b')"):
@@ -28,14 +28,14 @@ class StreamingContract(Following):
         assert isinstance(seen[-1], Finished)
         assert (seen[-1].result.outcome, seen[-1].result.stdout) == (Outcome.COMPLETED, "a\nb\n")
 
-    def test_started_event_comes_at_once(self) -> None:
+    def test_started_event_arrives_at_once(self) -> None:
         begin = time.monotonic()
         box = stockade.Runner(self.policy(), backend=self.backend)
         with box.stream_command(["sleep", "10"], report_seconds=None) as run:
             assert next(run) == Started()
         assert time.monotonic() - begin < 8
 
-    def test_all_output_up_to_the_limit_comes_as_it_is_written_and_the_end_after_it(self) -> None:
+    def test_output_events_past_limit_show_the_tail(self) -> None:
         code = "import os, time\nfor n in range(100): os.write(1, b'%09d\\n' % n); time.sleep(0.001)"
         whole = b"".join(b"%09d\n" % number for number in range(100))
         run = self.stream(code, policy={"limits": {"output": 500}})
@@ -47,7 +47,7 @@ class StreamingContract(Following):
         assert run.result.stdout_bytes == whole[:250] + whole[-250:]
         assert run.result.stdout_omitted == 500
 
-    def test_a_streams_result_is_that_of_a_run(self) -> None:
+    def test_stream_result_equals_run_result(self) -> None:
         code = "import sys; print('out'); print('err', file=sys.stderr); 6 * 7"
         run = self.stream(code)
         list(run)
@@ -58,7 +58,7 @@ class StreamingContract(Following):
             else:
                 assert set(run.result.limits_met) == set(other.limits_met)
 
-    def test_the_asyncio_face_tells_the_same(self) -> None:
+    def test_async_stream_yields_same_events(self) -> None:
         code = "import time; print(1, flush=True); time.sleep(0.05); print(2)"
 
         async def follow() -> list[stockade.Started | Output | UsageReport | LimitReached | Finished]:
@@ -67,7 +67,7 @@ class StreamingContract(Following):
 
         assert asyncio.run(follow())[:-1] == list(self.stream(code))[:-1]
 
-    def test_usage_events_come_periodically(self) -> None:
+    def test_usage_events_arrive_periodically(self) -> None:
         code = "import time\nheld = b'x' * (20 << 20)\nprint('x' * 10, flush=True); time.sleep(1.5)"
         reports = [event for event in self.stream(code, report_seconds=0.2) if isinstance(event, UsageReport)]
         assert 2 <= len(reports) <= 9
@@ -83,7 +83,7 @@ class StreamingContract(Following):
         assert 0.8 <= near.used < 0.8 + 0.15 * SLOWER
         assert (met.state, met.used >= 1.0, run.result.limit) == ("met", True, "wall_time")
 
-    def test_near_events_of_each_counted_limit(self) -> None:
+    def test_near_event_for_each_counted_limit(self) -> None:
         code = (
             "import os, time\nos.write(1, b'x' * 900)\n"
             "others = [os.spawnlp(os.P_NOWAIT, 'sleep', 'sleep', '60') for _ in range(7)]\n"
@@ -97,7 +97,7 @@ class StreamingContract(Following):
         assert {"memory", "output", "cpu_time", "processes"} <= set(warned)
         assert all(each.is_warning and each.used >= 0.8 * each.figure for each in warned.values())
 
-    def test_what_a_warning_raises_ends_the_run(self) -> None:
+    def test_exception_in_on_warning_ends_run(self) -> None:
         def raising(_warning: LimitReached) -> None:
             raise KeyError("enough")
 
@@ -107,6 +107,6 @@ class StreamingContract(Following):
         assert time.monotonic() - begin < 1.95 * SLOWER
 
     @pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf")])
-    def test_reports_that_make_no_sense_are_refused(self, seconds: float) -> None:
+    def test_report_seconds_invalid_is_refused(self, seconds: float) -> None:
         with pytest.raises(stockade.JobError, match="report_seconds"):
             self.stream("1", report_seconds=seconds)

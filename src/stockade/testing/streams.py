@@ -17,16 +17,16 @@ class StreamsContract(Expectations):
     """Nothing is lost, nothing deadlocks, nobody can hold a verdict up."""
 
     @pytest.mark.parametrize("size", [0, 1, 65536, 65537, 5_000_000])
-    def test_input_of_any_size_comes_through(self, run: Run, size: int) -> None:
+    def test_input_of_any_size_arrives_whole(self, run: Run, size: int) -> None:
         data = os.urandom(size)
         code = "import sys, hashlib; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())"
         result = run(code, stdin=data, policy={"limits": PATIENT})
         assert result.stdout.strip() == hashlib.sha256(data).hexdigest()
 
-    def test_input_that_nobody_reads_does_no_harm(self, run: Run) -> None:
+    def test_input_not_read_does_no_harm(self, run: Run) -> None:
         assert run("print(1)", stdin=b"x" * 10_000_000).stdout == "1\n"
 
-    def test_input_from_a_file_and_from_a_pipe(self, run: Run, tmp_path: Path) -> None:
+    def test_input_from_file_and_pipe_arrives(self, run: Run, tmp_path: Path) -> None:
         (tmp_path / "in").write_bytes(b"from a file")
         with (tmp_path / "in").open("rb") as file:
             assert run("print(input())", stdin=file).stdout == "from a file\n"
@@ -36,25 +36,25 @@ class StreamsContract(Expectations):
             assert run("print(input())", stdin=file).stdout == "from a pipe\n"
         os.close(write)
 
-    def test_no_input_is_an_end_of_file(self, run: Run) -> None:
+    def test_input_absent_is_end_of_file(self, run: Run) -> None:
         assert run("import sys; print(repr(sys.stdin.read()))").stdout == "''\n"
 
-    def test_echo_of_more_than_any_buffer_does_not_deadlock(self) -> None:
+    def test_echo_larger_than_buffers_does_not_deadlock(self) -> None:
         data = os.urandom(3_000_000)
         assert self.run_command(["cat"], stdin=data, policy={"limits": {"output": "unlimited"}}).stdout_bytes == data
 
     @pytest.mark.parametrize("data", [b"\0\xff\xfe", "snow ☃\n".encode(), b"", b"\r\n", b"\x1b[31m", bytes(range(256))])
-    def test_output_comes_through_byte_for_byte(self, run: Run, data: bytes) -> None:
+    def test_output_bytes_arrive_unchanged(self, run: Run, data: bytes) -> None:
         result = run(f"import os; os.write(1, {data!r}); os.write(2, {data!r})")
         assert result.stdout_bytes == result.stderr_bytes == data
         assert result.stdout == data.decode("utf-8", "replace")
         json.dumps(result.as_json(), allow_nan=False)
 
-    def test_the_streams_can_be_opened_by_name(self) -> None:
+    def test_dev_stdout_and_stderr_can_be_opened(self) -> None:
         result = self.run_command(["/bin/sh", "-c", "echo out > /dev/stdout; echo err > /dev/stderr"])
         assert (result.stdout, result.stderr) == ("out\n", "err\n")
 
-    def test_a_descendant_that_holds_the_pipe_does_not_delay_the_verdict(self, run: Run) -> None:
+    def test_pipe_held_open_does_not_delay_verdict(self, run: Run) -> None:
         code = "import os, time\nif os.fork() == 0:\n    os.setsid(); time.sleep(20)\nprint('done')"
         begin = time.monotonic()
         assert run(code).stdout == "done\n"

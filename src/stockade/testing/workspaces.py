@@ -52,10 +52,10 @@ class WorkspacesContract(Expectations):
     @pytest.fixture(autouse=True)
     def _kept(self, request: pytest.FixtureRequest) -> None:
         ours = request.function.__qualname__.startswith("WorkspacesContract.")
-        if ours and not self.keeps_workspaces and "is_refused_whole" not in request.function.__name__:
+        if ours and not self.keeps_workspaces and "workspaces_not_kept" not in request.function.__name__:
             pytest.xfail("this backend keeps no workspaces, and refuses what is asked of one")
 
-    def test_what_is_not_kept_is_refused_whole(self, run: Run, project: Path) -> None:
+    def test_workspaces_not_kept_are_refused(self, run: Run, project: Path) -> None:
         if self.keeps_workspaces:
             return
         with pytest.raises(stockade.JobError, match="artifacts"):
@@ -73,7 +73,7 @@ class WorkspacesContract(Expectations):
     def _policy(self, project: Path, access: str, **filesystem: Any) -> Mapping[str, Any]:
         return {"filesystem": {"workspace": project, "access": access, **filesystem}, "accept": _EVERYWHERE}
 
-    def test_artifacts_come_out_and_nothing_else_does(self, run: Run) -> None:
+    def test_artifacts_match_patterns_and_rules(self, run: Run) -> None:
         result = run(
             _LEAVES.replace("BIG", "False").replace("s = socket", "import sys; sys.exit(0) #"),
             artifacts=["*.txt", "out/**"],
@@ -92,7 +92,7 @@ class WorkspacesContract(Expectations):
         assert "33554432 bytes" in reasons["big.txt"] and "UTF-8" in reasons["\\xff.txt"]
         assert "hard link" in reasons["one.txt"]
 
-    def test_artifacts_are_bounded(self, run: Run) -> None:
+    def test_artifacts_are_bounded_by_limits(self, run: Run) -> None:
         code = "for i in range(9): open(f'{i}.dat', 'w').write('x' * 1000)"
         policy = {"accept": _EVERYWHERE}
         few = run(code, artifacts=["*.dat"], caps=stockade.ArtifactLimits(files=4), policy=policy)
@@ -102,14 +102,14 @@ class WorkspacesContract(Expectations):
         none = run(code, artifacts=["*.dat"], caps=stockade.ArtifactLimits(file_bytes=999), policy=policy)
         assert not none.artifacts and len(none.artifacts_refused) == 9
 
-    def test_artifacts_of_a_run_that_was_ended(self, run: Run) -> None:
+    def test_artifacts_of_ended_run_are_collected(self, run: Run) -> None:
         code = "import time; open('partial', 'w').write('so far'); time.sleep(60)"
         policy = {"limits": {"wall_time": 1}, "accept": _EVERYWHERE}
         result = run(code, artifacts=["partial"], policy=policy)
         assert result.limit == "wall_time"
         assert dict(result.artifacts) == {"partial": b"so far"}, result.artifacts_error
 
-    def test_what_is_closed_to_its_owner_comes_out(self, run: Run) -> None:
+    def test_artifact_without_read_mode_is_collected(self, run: Run) -> None:
         code = (
             "import os; os.umask(0); os.mkdir('d'); os.close(os.open('d/f', os.O_CREAT | os.O_WRONLY, 0o000));"
             "os.mkdir('d/e', 0o000)"
@@ -118,11 +118,11 @@ class WorkspacesContract(Expectations):
         assert dict(result.artifacts) == {"d/f": b""}, result
 
     @pytest.mark.parametrize("pattern", ["", "/x", "a/../b", "a//b", "x\0", 5])
-    def test_patterns_that_are_none_are_refused(self, pattern: Any) -> None:
+    def test_artifact_pattern_invalid_is_refused(self, pattern: Any) -> None:
         with pytest.raises(stockade.JobError, match="artifacts"):
             self.run_source("1", artifacts=[pattern])
 
-    def test_a_workspace_that_is_read_only(self, run: Run) -> None:
+    def test_read_only_workspace_refuses_writes(self, run: Run) -> None:
         code = (
             "import os\nprint(open('a').read())\n"
             "for act in (lambda: open('a', 'w'), lambda: open('b', 'w'), lambda: os.unlink('a'), lambda: os.mkdir('d'),"
@@ -135,7 +135,7 @@ class WorkspacesContract(Expectations):
             self.run_source("1", artifacts=["*"], policy={"filesystem": {"access": "read"}})
 
     @pytest.mark.parametrize("access", ["overlay", "copy"])
-    def test_writes_are_isolated_then_committed(self, run: Run, project: Path, access: str) -> None:
+    def test_writes_are_isolated_until_commit(self, run: Run, project: Path, access: str) -> None:
         before = _contents(project)
         code = (
             "import os, sys\nopen('keep.txt', 'a').write('three\\n')\nos.unlink('gone.txt')\nos.mkdir('made')\n"
@@ -164,7 +164,7 @@ class WorkspacesContract(Expectations):
         assert stat.S_IMODE((project / "made" / "run").stat().st_mode) == 0o755
 
     @pytest.mark.parametrize("access", ["overlay", "copy"])
-    def test_a_run_that_changes_nothing_has_no_changes(self, run: Run, project: Path, access: str) -> None:
+    def test_run_that_changes_nothing_has_no_changes(self, run: Run, project: Path, access: str) -> None:
         code = (
             "import os\nfor top, _, names in os.walk('.'): [open(f'{top}/{n}').close() for n in names if n != '.env']"
         )
@@ -172,7 +172,7 @@ class WorkspacesContract(Expectations):
         assert (result.ok, result.changes) == (True, stockade.ChangeSet()), result
 
     @pytest.mark.parametrize("access", ["overlay", "copy"])
-    def test_a_conflict_is_named_and_nothing_is_committed(self, run: Run, project: Path, access: str) -> None:
+    def test_commit_with_conflict_changes_nothing(self, run: Run, project: Path, access: str) -> None:
         result = run(
             "open('keep.txt', 'w').write('guest'); open('new', 'w').write('guest')",
             policy=self._policy(project, access),
@@ -185,9 +185,7 @@ class WorkspacesContract(Expectations):
         assert _contents(project) == before
 
     @pytest.mark.parametrize("access", ["overlay", "copy"])
-    def test_what_cannot_be_brought_out_keeps_a_commit_from_being_partial(
-        self, run: Run, project: Path, access: str
-    ) -> None:
+    def test_commit_with_refused_item_changes_nothing(self, run: Run, project: Path, access: str) -> None:
         result = run("import os; os.mkfifo('pipe'); open('x', 'w')", policy=self._policy(project, access))
         before = _contents(project)
         assert [item.path for item in result.changes.refused] == ["pipe"]
@@ -196,7 +194,7 @@ class WorkspacesContract(Expectations):
         assert _contents(project) == before
 
     @pytest.mark.parametrize("access", ["read", "overlay", "copy", "write"])
-    def test_secrets_are_hidden(self, run: Run, project: Path, access: str) -> None:
+    def test_secrets_in_project_are_hidden(self, run: Run, project: Path, access: str) -> None:
         _everybodys(project)
         code = (
             "for name in ('.env', 'data/server.key'):\n"
@@ -211,7 +209,7 @@ class WorkspacesContract(Expectations):
         assert set(printed.stdout.splitlines()) <= {"''", "refused"}, printed
         assert (project / ".env").read_text() == "PASSWORD=1\n"
 
-    def test_what_is_hidden_is_the_policys_to_say(self, run: Run, project: Path) -> None:
+    def test_hidden_patterns_of_policy_replace_default(self, run: Run, project: Path) -> None:
         (project / "notes.txt").write_text("private")
         code = "print(open('.env').read()); print(open('notes.txt').read())"
         policy = self._policy(project, "copy", hidden=["notes.*"])
@@ -219,7 +217,7 @@ class WorkspacesContract(Expectations):
         assert result.stdout == "PASSWORD=1\n\n" and "notes.txt" in result.stderr
 
     @pytest.mark.parametrize("access", ["overlay", "copy"])
-    def test_a_commit_leaves_alone_what_is_hidden_or_protected(self, run: Run, project: Path, access: str) -> None:
+    def test_commit_skips_hidden_and_protected_paths(self, run: Run, project: Path, access: str) -> None:
         code = (
             "import os\nfor act in (lambda: open('.git/hooks/pre-commit', 'w').write('evil'),"
             " lambda: os.rename('.git', 'away'), lambda: os.unlink('.env'), lambda: open('.env', 'w').write('evil')):\n"
@@ -234,7 +232,7 @@ class WorkspacesContract(Expectations):
         assert (project / ".env").read_text() == "PASSWORD=1\n"
         assert list((project / ".git" / "hooks").iterdir()) == []
 
-    def test_protected_paths_of_a_folder_that_is_written_for_real(self, run: Run, project: Path) -> None:
+    def test_protected_paths_in_writable_folder_hold(self, run: Run, project: Path) -> None:
         _everybodys(project)
         (project / ".env").unlink()
         (project / "data" / "server.key").unlink()
@@ -258,14 +256,14 @@ class WorkspacesContract(Expectations):
         assert (project / "made").read_text() == "by the guest"
         assert result.enforcement[stockade.Guarantee.DISK].strength == "absent"
 
-    def test_artifacts_of_a_folder_that_is_written_for_real(self, run: Run, project: Path) -> None:
+    def test_artifacts_of_writable_folder_are_collected(self, run: Run, project: Path) -> None:
         _everybodys(project)
         policy = self._policy(project, "write", hidden=["nothing"])
         result = run("open('data/result.txt', 'w').write('42')", policy=policy, artifacts=["data/*.txt"])
         assert dict(result.artifacts) == {"data/result.txt": b"42"}, result
         assert (project / "data" / "result.txt").exists()
 
-    def test_ways_that_contradict_each_other_are_refused(self, project: Path) -> None:
+    def test_contradicting_access_modes_are_refused(self, project: Path) -> None:
         for filesystem in (
             {"workspace": project, "write": [project], "access": "overlay"},
             {"workspace": project, "protected": ["../x"]},
@@ -278,7 +276,7 @@ class WorkspacesContract(Expectations):
         result = run("open('x', 'w').write('1')", policy={"filesystem": filesystem})
         assert (result.outcome, result.changes) == ("completed", stockade.ChangeSet())
 
-    def test_a_project_that_is_larger_than_the_disk_cannot_be_copied(self, run: Run, project: Path) -> None:
+    def test_project_larger_than_disk_cannot_be_copied(self, run: Run, project: Path) -> None:
         (project / "big").write_bytes(b"x" * (1 << 20))
         result = run("1", policy={**self._policy(project, "copy"), "limits": {"disk": "512KiB"}})
         assert result.outcome == "sandbox_failed"

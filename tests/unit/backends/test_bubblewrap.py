@@ -33,7 +33,7 @@ def _policy(**fields):
     return Policy(accept={"syscalls": "absent", "network": "absent", "memory": "absent", "ipc": "absent"}, **fields)
 
 
-def test_the_whole_command_line():
+def test_bwrap_command_line_is_exact():
     policy = _policy(limits=LIMITS | {"disk": "8MiB"}, filesystem={"read": ["/srv/data"]})
     made = _launch(policy, Job(argv=("true",), files={"a": b"x"}), Command(argv=("true",)), "--lock-file", "/x")
     assert made.argv == (
@@ -67,13 +67,13 @@ def test_the_whole_command_line():
     assert made.without_namespaces
 
 
-def test_limits_that_would_hinder_bwrap_are_set_inside():
+def test_limits_that_hinder_bwrap_are_set_inside():
     policy = _policy(limits=LIMITS | {"open_files": 8, "processes": 3, "disk": "unlimited"})
     words = _launch(policy, Job(argv=("true",)), Command(argv=("true",))).argv
     assert words[words.index("--") + 1 :] == ("/usr/bin/prlimit", "--nproc=4:4", "--nofile=8:8", "--", "true")
 
 
-def test_a_bound_workspace_and_the_hosts_network():
+def test_launch_with_workspace_and_host_network():
     policy = _policy(
         limits=LIMITS | {"disk": "unlimited"},
         network="host",
@@ -100,22 +100,22 @@ def _report(engine: bytes = b"", **fields):
     (b'{ "exit-code": 2147483647 }\n', 9),
     (b'nonsense\n{ "exit-code": 1 }\n', 1 << 8),
 ])  # fmt: skip
-def test_the_guests_end(said, status):
+def test_translate_exit_code_of_guest(said, status):
     told = translate(_report(said), b"")
     assert (told.status, told.failure) == (status, None)
 
 
-def test_without_an_exit_code_the_sandbox_has_failed():
+def test_translate_without_exit_code_is_setup_failure():
     told = translate(_report(b'{ "child-pid": 7 }\n', status=1 << 8), b"bwrap: no permission\n")
     assert told.failure == Failure(kind="setup", message="bwrap: no permission")
 
 
-def test_what_was_killed_is_not_asked():
+def test_translate_killed_run_is_unchanged():
     for fields in ({"cause": "wall_time"}, {"status": None}, {"oom_kills": 1}):
         assert translate(_report(**fields), b"").failure is None
 
 
-def test_a_command_that_was_not_found():
+def test_translate_missing_command_is_named():
     stderr = b"prlimit: failed to execute nosuch: No such file or directory\n"
     told = translate(_report(b'{ "exit-code": 127 }'), stderr)
     assert told.failure == Failure(kind="exec", message="nosuch: command not found")

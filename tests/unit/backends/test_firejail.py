@@ -42,7 +42,7 @@ def _policy(**fields) -> Policy:
 TRUE = (Job(argv=("true",)), Command(argv=("true",)))
 
 
-def test_the_whole_command_line():
+def test_firejail_command_line_is_exact():
     policy = _policy(filesystem={"read": ["/srv/data"]})
     made = _launch(policy, Job(argv=("true",), files={"a": b"x"}), Command(argv=("true",)))
     assert made.argv == (
@@ -77,7 +77,7 @@ def test_the_whole_command_line():
     assert made.without_namespaces
 
 
-def test_root_gives_the_run_an_account_and_a_file_system_of_its_own():
+def test_launch_by_root_adds_account_and_mount():
     host = replace(HOST, uid=0, privileged=True)
     made = _launch(_policy(limits=LIMITS | {"disk": "1MiB"}), *TRUE, host)
     assert decode_steps(made.base) == (("session",), ("status", 199), ("account", "/run/firejail"))
@@ -87,7 +87,7 @@ def test_root_gives_the_run_an_account_and_a_file_system_of_its_own():
     assert capabilities(HOST, ENGINE)[Guarantee.DISK].strength is Strength.ABSENT
 
 
-def test_a_bound_workspace_the_hosts_network_and_a_channel():
+def test_launch_with_workspace_network_and_channel():
     policy = _policy(network="host", filesystem={"workspace": "/srv/work", "write": ["/srv/work"]})
     words = _launch(policy, Job(argv=("true",)), Command(argv=("true",), channel=True)).argv
     assert not {"--net=none", "--x11=none"} & set(words)
@@ -102,7 +102,7 @@ def test_a_bound_workspace_the_hosts_network_and_a_channel():
     ("/srv/a\nnet host", "accepts only letters"), ("/run/x", "replaces /run"),
     ("/etc/ssh", "replaces /etc"),
 ])  # fmt: skip
-def test_what_firejail_would_misread_is_refused(path, why):
+def test_path_firejail_misreads_is_refused(path, why):
     with pytest.raises(JobError, match=why):
         _launch(_policy(filesystem={"read": [path]}), *TRUE)
 
@@ -115,12 +115,12 @@ def _report(*words: tuple[str, str, int], **fields):
 
 
 @pytest.mark.parametrize(("status", "told"), [(0, 0), (3 << 8, 3 << 8), (137 << 8, 9), (255 << 8, 255 << 8), (9, 9)])
-def test_the_guests_end(status, told):
+def test_translate_exit_status_of_guest(status, told):
     found = translate(_report(("exec", "", 0), status=status), b"")
     assert (found.status, found.failure) == (told, None)
 
 
-def test_what_did_not_get_as_far_as_the_guest():
+def test_translate_failed_setup_is_a_setup_failure():
     found = translate(_report(status=1 << 8), b"Error: no such option\n")
     assert found.failure == Failure(kind="setup", message="Error: no such option")
     found = translate(_report(("setup", "prctl 22: Invalid argument", 0)), b"")
@@ -128,13 +128,13 @@ def test_what_did_not_get_as_far_as_the_guest():
     assert translate(_report(engine=b"nonsense\n[1]\n{}"), b"").failure.message == "firejail ended without a message"
 
 
-def test_a_command_that_could_not_be_executed():
+def test_translate_failed_exec_names_command():
     found = translate(_report(("exec", "", 0), ("not executed", "nosuch", 2)), b"")
     assert (found.failure, found.status) == (Failure(kind="exec", message="nosuch: command not found"), 127 << 8)
     found = translate(_report(("exec", "", 0), ("not executed", "/usr", 13)), b"")
     assert (found.failure, found.status) == (Failure(kind="exec", message="/usr: Permission denied"), 126 << 8)
 
 
-def test_what_was_killed_is_not_asked():
+def test_translate_killed_run_stays_unchanged():
     for fields in ({"cause": "wall_time"}, {"status": None}, {"oom_kills": 1}):
         assert translate(_report(**fields), b"").failure is None

@@ -17,7 +17,7 @@ from stockade.runs.job import Command, Job
 from tests.unit import facts as hosts
 
 
-def test_a_closed_folder_above_is_named(tmp_path):
+def test_closed_parent_folder_is_named(tmp_path):
     inner = tmp_path / "closed" / "inner"
     inner.mkdir(parents=True)
     for folder in (tmp_path, *tmp_path.parents):
@@ -29,7 +29,7 @@ def test_a_closed_folder_above_is_named(tmp_path):
         check_reachable([str(inner)])
 
 
-def test_outer_paths_come_first_and_the_last_word_counts():
+def test_host_paths_show_outer_paths_first():
     policy = Policy(filesystem={"read": ["/a/b/c", "/a"], "write": ["/a/b"], "workspace": "/a/b"})
     assert host_paths(policy, ["/workspace/python", "/opt/python"]) == [
         ("/a", Showing.READ),
@@ -39,7 +39,7 @@ def test_outer_paths_come_first_and_the_last_word_counts():
     ]
 
 
-def test_programs_that_lie_in_the_system_are_not_shown_twice():
+def test_program_folders_in_system_are_left_out():
     host = replace(hosts.USER, system=(("/usr", ""), ("/bin", "usr/bin")))
     folders = ["/usr/lib/python3", "/opt/python", "/opt/python/lib", "/tmp/env"]
     assert program_folders(host, folders) == ["/opt/python"]
@@ -49,7 +49,7 @@ def test_programs_that_lie_in_the_system_are_not_shown_twice():
     ("processes", "processors", "threads"),
     [(10, 64, "2"), (1, 64, "1"), (400, 64, "64"), (400, 2, "2"), ("unlimited", 64, None)],
 )
-def test_libraries_start_no_more_threads_than_the_policy_has_room_for(monkeypatch, processes, processors, threads):
+def test_library_threads_fit_the_process_limit(monkeypatch, processes, processors, threads):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: range(processors))
     policy = Policy(limits={"processes": processes})
     job, command = Job(argv=("true",)), Command(argv=("true",))
@@ -57,7 +57,7 @@ def test_libraries_start_no_more_threads_than_the_policy_has_room_for(monkeypatc
         assert environment(policy, job, command).get(name) == threads
 
 
-def test_a_number_of_threads_that_was_asked_for_is_kept():
+def test_library_threads_set_by_policy_are_kept():
     policy = Policy(environment={"set": {"OMP_NUM_THREADS": "7", "MKL_NUM_THREADS": "7"}})
     made = environment(policy, Job(argv=("true",), environment={"MKL_NUM_THREADS": "8"}), Command(argv=("true",)))
     assert (made["OMP_NUM_THREADS"], made["MKL_NUM_THREADS"]) == ("7", "8")

@@ -20,7 +20,7 @@ def said(host):
     return available.reason, available.remedy
 
 
-def test_a_container_that_filters_clone_is_named_once():
+def test_reason_in_filtered_container_is_short():
     reason, remedy = said(FILTERED)
     assert reason == (
         "namespaces cannot be made here (clone: Operation not permitted), as in a container: "
@@ -29,7 +29,7 @@ def test_a_container_that_filters_clone_is_named_once():
     assert "--security-opt seccomp=unconfined --security-opt systempaths=unconfined --user 65534" in remedy
 
 
-def test_a_covered_proc_is_told_apart():
+def test_reason_with_covered_proc_names_it():
     reason, remedy = said(replace(facts.NOTHING, covered=COVERED, namespace_reasons={"user": PROC}))
     assert reason == (
         "namespaces can be made here, but no fresh /proc can be mounted in them (Operation not permitted): parts of this "
@@ -38,7 +38,7 @@ def test_a_covered_proc_is_told_apart():
     assert "systempaths=unconfined" in remedy
 
 
-def test_a_covered_proc_is_not_blamed_for_what_was_refused_earlier():
+def test_reason_of_earlier_step_omits_proc():
     reason, _ = said(replace(FILTERED, covered=COVERED))
     assert "/proc" not in reason
 
@@ -55,13 +55,13 @@ def test_a_covered_proc_is_not_blamed_for_what_was_refused_earlier():
         ),
     ],
 )
-def test_a_setting_that_closes_them_is_named(name, value, way):
+def test_reason_names_setting_and_remedy(name, value, way):
     reason, remedy = said(replace(facts.NOTHING, settings={name: value}))
     assert reason == f"user namespaces are closed here by {name} (clone: Operation not permitted)"
     assert remedy == way
 
 
-def test_root_without_its_rights_is_sent_to_another_user():
+def test_reason_for_powerless_root_names_user():
     host = replace(facts.NOTHING, uid=0, namespace_reasons={"root": CLONE, "user": HOST_ROOT})
     reason, remedy = said(host)
     assert reason == (
@@ -71,7 +71,7 @@ def test_root_without_its_rights_is_sent_to_another_user():
     assert "as an ordinary user" in remedy and "CAP_SYS_ADMIN" in remedy
 
 
-def test_nothing_known_names_every_way():
+def test_remedy_without_facts_names_every_way():
     reason, remedy = said(facts.NOTHING)
     assert reason == "namespaces cannot be made here (clone: Operation not permitted)"
     assert all(way in remedy for way in ("user.max_user_namespaces", "run as root", "docker run", "chroot"))

@@ -38,7 +38,7 @@ def run(box: stockade.Runner, code: str, **options) -> stockade.Result:
 
 
 @pytest.mark.parametrize("status", [0, 1, 7, 255])
-def test_the_first_one_says_the_status(box: stockade.Runner, status: int) -> None:
+def test_first_marker_decides_the_status(box: stockade.Runner, status: int) -> None:
     result = run(box, f"say({status}); say(99)\n{_STAY}")
     assert (result.exit_code, result.outcome) == (status, Outcome.FAILED if status else Outcome.COMPLETED)
     assert result.usage.wall_seconds < 2
@@ -58,14 +58,14 @@ CHILDREN = {
 
 
 @pytest.mark.parametrize("code", CHILDREN.values(), ids=CHILDREN)
-def test_nothing_lives_on_behind_it(box: stockade.Runner, code: str) -> None:
+def test_no_process_outlives_the_marker(box: stockade.Runner, code: str) -> None:
     for _ in range(5):
         result = run(box, code)
         assert result.exit_code in {0, 5}, result.summary()
         assert result.usage.wall_seconds < 5
 
 
-def test_what_is_written_behind_it_is_not_seen_for_long(box: stockade.Runner) -> None:
+def test_output_long_after_marker_is_not_seen(box: stockade.Runner) -> None:
     """What a process writes that is being killed may still be read; nothing of what it does after that is."""
     code = f"{_CHILD}import time; time.sleep(0.3); print('late', flush=True); open('late', 'w')\nprint('first', flush=True); say(0)"
     result = run(box, code, artifacts=["*"])
@@ -75,13 +75,13 @@ def test_what_is_written_behind_it_is_not_seen_for_long(box: stockade.Runner) ->
 @pytest.mark.parametrize(
     "more", ["os.close(3)", "[os.write(3, bytes(65536)) for _ in range(64)]", "os.write(3, b'{}\\n')"]
 )
-def test_what_follows_on_the_channel_does_not_matter(box: stockade.Runner, more: str) -> None:
+def test_channel_bytes_after_marker_are_ignored(box: stockade.Runner, more: str) -> None:
     result = run(box, f'os.write(3, b\'{{"repr": "1"}}\\n\'); say(3); {more}\n{_STAY}')
     assert (result.exit_code, result.value_repr) == (3, "1")
 
 
 @pytest.mark.parametrize("piece", [b"\0", b"\0\0", b"\0stockade", b"\0stockade\0", b"stockade\0\1", bytes(1 << 17)])
-def test_a_part_of_one_is_none(box: stockade.Runner, piece: bytes) -> None:
+def test_part_of_a_marker_does_not_count(box: stockade.Runner, piece: bytes) -> None:
     result = run(
         box,
         f"import time\nfor at in range(0, {len(piece)}, 65536): os.write(3, {piece!r}[at:at + 65536])\ntime.sleep(0.2); os._exit(9)",
@@ -89,13 +89,13 @@ def test_a_part_of_one_is_none(box: stockade.Runner, piece: bytes) -> None:
     assert result.exit_code == 9
 
 
-def test_it_may_come_in_pieces(box: stockade.Runner) -> None:
+def test_marker_in_pieces_counts(box: stockade.Runner) -> None:
     code = f"import time\ncall(b'done')\nfor each in b'\\0stockade\\0\\4': os.write(3, bytes((each,))); time.sleep(0.01)\n{_STAY}"
     assert run(box, code).exit_code == 4
 
 
 @pytest.mark.needs("root")
-def test_a_limit_that_was_met_stands() -> None:
+def test_limit_met_before_marker_stands() -> None:
     policy = Policy.parse({"limits": {"memory": "64MiB", "processes": 4, "wall_time": 1.0}})
     box = stockade.Runner(policy, backend="native", warm=True)
     many = "for _ in range(20):\n    try:\n        if os.fork() == 0:\n            while True: pass\n    except OSError: pass\nsay(0)"
@@ -105,14 +105,14 @@ def test_a_limit_that_was_met_stands() -> None:
 
 
 @pytest.mark.needs("root")
-def test_memory_that_was_used_up_is_told_of() -> None:
+def test_memory_exceeded_before_marker_stands() -> None:
     box = stockade.Runner(Policy.parse({"limits": {"memory": "64MiB"}}), backend="native", warm=True)
     for _ in range(5):
         used = run(box, f"{_CHILD}x = bytearray(200 << 20)\n    os._exit(0)\nos.wait(); say(0)\n{_STAY}")
         assert used.limit is Guarantee.MEMORY, used.summary()
 
 
-def test_a_run_that_is_cancelled_while_it_says_so(box: stockade.Runner) -> None:
+def test_cancel_during_marker_ends_cleanly(box: stockade.Runner) -> None:
     for wait in (0.0, 0.001, 0.005, 0.02):
         with box.stream(_SAY + f"import time; time.sleep(0.005); say(0)\n{_STAY}") as stream:
             time.sleep(wait)

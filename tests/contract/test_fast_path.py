@@ -24,7 +24,7 @@ def begun(**options):
     return box
 
 
-def test_the_short_way_leads_to_the_same_result():
+def test_fast_path_gives_the_same_result():
     box = begun()
     again, afresh = box.run("print(1)\n2"), Runner(backend="native").run("print(1)\n2")
     for name in ("outcome", "exit_code", "stdout", "stderr", "value", "error", "backend", "denials"):
@@ -33,14 +33,14 @@ def test_the_short_way_leads_to_the_same_result():
     assert again.limits_met.keys() == afresh.limits_met.keys()
 
 
-def test_a_source_larger_than_a_socket_holds_goes_out_whole():
+def test_source_larger_than_socket_arrives_whole():
     box = begun()
     text = "x" * (6 << 20)
     assert box.run(f"print(len('{text}'))").stdout == f"{len(text)}\n"
     assert box.run("print(3)").stdout == "3\n"
 
 
-def test_other_options_go_the_long_way():
+def test_other_options_leave_the_fast_path():
     box = begun()
     assert box.run("print(input())", stdin="given\n").stdout == "given\n"
     assert box.run("echo $0", language="shell").stdout.strip().endswith(".sh")
@@ -49,7 +49,7 @@ def test_other_options_go_the_long_way():
     assert box.run("import os\nprint(os.listdir())").stdout == "[]\n"
 
 
-def test_an_archive_that_has_changed_meanwhile_is_read_again(tmp_path):
+def test_changed_archive_is_read_again(tmp_path):
     box, path = Runner(backend="native"), tmp_path / "files.zip"
     for content in ("one", "two", "three"):
         with zipfile.ZipFile(path, "w") as archive:
@@ -57,14 +57,14 @@ def test_an_archive_that_has_changed_meanwhile_is_read_again(tmp_path):
         assert box.run("print(open('a').read())", archive=str(path)).stdout == f"{content}\n"
 
 
-def test_a_variable_of_the_caller_s_that_has_changed_meanwhile_is_read_again(monkeypatch):
+def test_changed_inherited_variable_is_read_again(monkeypatch):
     box = Runner(Policy(environment={"inherit": ["STOCKADE_TEST"]}), backend="native")
     for value in ("one", "two", "three"):
         monkeypatch.setenv("STOCKADE_TEST", value)
         assert box.run("import os\nprint(os.environ['STOCKADE_TEST'])").stdout == f"{value}\n"
 
 
-def test_threads_that_run_different_languages_get_what_they_asked_for():
+def test_threads_with_two_languages_do_not_mix():
     box = Runner(backend="native")
 
     def run(number):
@@ -76,7 +76,7 @@ def test_threads_that_run_different_languages_get_what_they_asked_for():
         assert all(pool.map(run, range(60)))
 
 
-def test_a_warden_that_has_died_meanwhile_is_replaced():
+def test_dead_warden_is_replaced():
     box = begun()
     dead = warden_process.current()
     os.kill(dead.pid, signal.SIGKILL)
@@ -85,7 +85,7 @@ def test_a_warden_that_has_died_meanwhile_is_replaced():
     assert warden_process.current() is not dead
 
 
-def test_the_asynchronous_face_goes_it_as_well():
+def test_async_runner_uses_the_fast_path():
     async def main():
         async with AsyncRunner(backend="native") as box:
             assert (await box.run("print(1)")).stdout == "1\n"
@@ -100,7 +100,7 @@ def test_the_asynchronous_face_goes_it_as_well():
     asyncio.run(main())
 
 
-def test_a_subclass_that_sees_to_each_job_sees_them_all():
+def test_subclass_with_run_job_sees_every_job():
     class Own(Runner):
         seen = 0
 
@@ -114,14 +114,14 @@ def test_a_subclass_that_sees_to_each_job_sees_them_all():
     assert box.seen == 3
 
 
-def test_what_is_not_known_is_refused_as_ever():
+def test_unknown_option_is_refused():
     box = begun()
     with pytest.raises(TypeError):
         box.run("print(1)", no_such_option=None)
 
 
 @pytest.mark.parametrize("warm", [True, False])
-def test_output_past_its_limit_is_a_cause_even_where_the_program_ends_at_once(warm):
+def test_output_limit_met_at_the_end_is_the_cause(warm):
     box = Runner(Policy(limits={"output": 1000}, on_output="kill"), backend="native", warm=warm)
     for _ in range(5):
         result = box.run("import os\nos.write(1, b'x' * 5000)")
@@ -129,7 +129,7 @@ def test_output_past_its_limit_is_a_cause_even_where_the_program_ends_at_once(wa
         assert not warm or (result.exit_code, result.signal) == (None, 9)  # what it has announced is not how it ended
 
 
-def test_a_job_that_has_closed_the_channel_ends_as_soon_as_any():
+def test_closed_channel_does_not_delay_the_end():
     box = Runner(backend="native", warm=True)
     box.run("1")
     times = []

@@ -31,14 +31,14 @@ def no_line_yet():
     return warden
 
 
-def test_one_socket_serves_a_callers_runs(no_line_yet):
+def test_connection_serves_many_runs(no_line_yet):
     box = Runner()
     for number in range(3):
         assert box.run(f"print({number})").stdout == f"{number}\n"
         assert len(no_line_yet._idle) == 1
 
 
-def test_what_a_guest_left_unread_is_not_the_next_ones_input(no_line_yet):
+def test_input_left_unread_reaches_no_other_run(no_line_yet):
     box = Runner()
     for size in (1 << 16, *range(1 << 20, 5 << 18, 1 << 15), len(FLOOD)):  # the warden holds a mebibyte
         assert box.run_command(["sleep", "0.1"], stdin=FLOOD[:size]).ok
@@ -46,14 +46,14 @@ def test_what_a_guest_left_unread_is_not_the_next_ones_input(no_line_yet):
     assert len(no_line_yet._idle) <= 1
 
 
-def test_a_line_that_ended_badly_is_not_used_again(no_line_yet):
+def test_connection_after_an_error_is_not_reused(no_line_yet):
     with no_line_yet.connect() as line:
         line.sock.sendall(b"no message at all")
     assert not no_line_yet._idle
     assert stockade.run("print(1)").stdout == "1\n"
 
 
-def test_a_caller_s_default_timeout_for_sockets_is_none_of_a_run(no_line_yet):
+def test_default_socket_timeout_does_not_apply(no_line_yet):
     socket.setdefaulttimeout(0.1)
     try:
         for _ in range(2):
@@ -62,7 +62,7 @@ def test_a_caller_s_default_timeout_for_sockets_is_none_of_a_run(no_line_yet):
         socket.setdefaulttimeout(None)
 
 
-def test_a_limit_met_leaves_a_line_that_works(no_line_yet):
+def test_connection_works_after_a_limit(no_line_yet):
     box = Runner(Policy(limits={"wall_time": 0.2}))
     for _ in range(3):
         assert box.run("while True: pass").outcome is Outcome.LIMIT_EXCEEDED
@@ -70,7 +70,7 @@ def test_a_limit_met_leaves_a_line_that_works(no_line_yet):
     assert len(no_line_yet._idle) == 1
 
 
-def test_threads_never_share_a_line():
+def test_threads_never_share_a_connection():
     box = Runner()
 
     def echo(number):
@@ -80,7 +80,7 @@ def test_threads_never_share_a_line():
         assert all(pool.map(echo, range(40)))
 
 
-def test_cancelling_in_the_middle_of_sending_harms_no_other_run():
+def test_cancel_while_sending_harms_no_other_run():
     async def main():
         box = AsyncRunner()
         for delay in (0.0, 0.005, 0.02, 0.05):
@@ -95,7 +95,7 @@ def test_cancelling_in_the_middle_of_sending_harms_no_other_run():
     asyncio.run(main())
 
 
-def test_calling_off_before_the_launch_has_arrived_is_answered():
+def test_cancel_before_launch_arrives_is_answered():
     box = Runner()
     for source in (b"#" * 100, b"#" * (64 << 20)):
         job = job_from_command(["sleep", "20"], files={"large": source})
@@ -114,7 +114,7 @@ def test_calling_off_before_the_launch_has_arrived_is_answered():
         os.close(writing)
 
 
-def test_a_process_forked_meanwhile_keeps_no_run_alive(tmp_path):
+def test_forked_process_keeps_no_run_alive(tmp_path):
     async def main():
         task = asyncio.create_task(AsyncRunner().run_command(["sleep", "31.4159"]))
         await asyncio.sleep(1)
@@ -148,7 +148,7 @@ def running(word):
     return found
 
 
-def test_a_guest_that_leaves_early_harms_no_other_run():
+def test_guest_that_ends_early_harms_no_other_run():
     box = Runner(Policy(limits={"output": "1MiB"}))
 
     def one(number):
@@ -161,7 +161,7 @@ def test_a_guest_that_leaves_early_harms_no_other_run():
         assert all(pool.map(one, range(150)))
 
 
-def test_an_open_file_is_read_as_it_reads_itself(tmp_path):
+def test_stdin_file_is_read_through_its_methods(tmp_path):
     box = Runner()
     (tmp_path / "packed").write_bytes(gzip.compress(b"plain"))
     with gzip.open(tmp_path / "packed", "rb") as file:
@@ -180,7 +180,7 @@ class Broken(io.RawIOBase):
         raise OSError("the disk is on fire")
 
 
-def test_input_that_cannot_be_read_is_told_at_once():
+def test_stdin_read_error_is_raised_at_once():
     begin = time.monotonic()
     with pytest.raises(OSError, match="on fire"):
         Runner().run_command(["cat"], stdin=Broken())
@@ -198,13 +198,13 @@ def test_input_that_cannot_be_read_is_told_at_once():
         ({"environment": {"A=B": "c"}}, "'A=B'"),
     ],
 )
-def test_what_cannot_be_handed_over_is_said_before_anything_starts(arguments, reason):
+def test_invalid_argument_is_refused_before_start(arguments, reason):
     with pytest.raises(JobError, match=reason):
         stockade.run("1", **arguments)
 
 
 @pytest.mark.parametrize("closed", ["0", "01", "012"])
-def test_a_program_without_standard_streams_can_run_things(closed, tmp_path):
+def test_caller_without_standard_streams_can_run(closed, tmp_path):
     code = (
         f"import os\nfor fd in {[*map(int, closed)]}: os.close(fd)\n"
         "import stockade\nr = stockade.run('print(1)')\n"

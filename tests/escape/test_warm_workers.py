@@ -170,7 +170,7 @@ def in_one_slot(box: stockade.Runner, first: str, second: str) -> list[Result]:
 
 
 @pytest.mark.parametrize(("leave", "find"), pairs(TRACES))
-def test_nothing_is_left_for_the_next_run(box: stockade.Runner, leave: str, find: str) -> None:
+def test_next_run_finds_no_trace(box: stockade.Runner, leave: str, find: str) -> None:
     control = box.run(f"{leave}\n{find}")
     assert "FOUND" in control.stdout, control.summary() + control.stderr
     for result in in_one_slot(box, leave, find):
@@ -178,7 +178,7 @@ def test_nothing_is_left_for_the_next_run(box: stockade.Runner, leave: str, find
         assert "FOUND" not in result.stdout
 
 
-def test_what_earlier_runs_have_spent_is_not_told(box: stockade.Runner) -> None:
+def test_usage_of_earlier_runs_is_not_visible(box: stockade.Runner) -> None:
     """The worker's times are those of all guests that it reaped, the copies of pages included (proc_pid_stat(5)).
 
     Its list of mounts is the guest's own list, which is new for each guest.
@@ -203,7 +203,7 @@ for folder, _, names in os.walk('/proc/1'):
 
 
 @pytest.mark.needs("root")
-def test_memory_that_a_run_leaves_charged_is_no_other_run_s() -> None:
+def test_memory_left_charged_counts_for_no_run() -> None:
     """A segment is taken down some time after its namespace; what it held counted for the next run, and ended it."""
     box = stockade.Runner(Policy(limits={"memory": "96MiB"}), backend="native", warm=True)
     leave = (
@@ -219,7 +219,7 @@ def test_memory_that_a_run_leaves_charged_is_no_other_run_s() -> None:
 
 
 @pytest.mark.needs("root")
-def test_a_limit_that_was_let_go_of_to_end_a_run_holds_for_the_next_one() -> None:
+def test_limit_lifted_to_end_a_run_holds_again() -> None:
     """Whoever is killed may use what it takes to die; the next guest of its slot may not."""
     spin = "import time\nbegin = time.monotonic()\nwhile time.monotonic() - begin < 0.4: pass"
     box, ended = (
@@ -233,7 +233,7 @@ def test_a_limit_that_was_let_go_of_to_end_a_run_holds_for_the_next_one() -> Non
 
 
 @pytest.mark.needs("root")
-def test_the_tasks_of_one_run_are_not_counted_for_another() -> None:
+def test_tasks_of_one_run_count_for_no_other() -> None:
     box = stockade.Runner(backend="native", warm=True)
     assert box.run("1").usage.processes in (1, None)
     fork = "import os\nif os.fork() == 0: os._exit(0)\nos.wait()"
@@ -252,7 +252,7 @@ find = lambda: libc.syscall(ctypes.c_long(numbers[1]), ctypes.c_long(SEARCH), US
 
 
 @pytest.mark.needs("root")
-def test_where_a_filter_of_the_policy_s_lets_keys_be_kept_no_other_run_finds_them(tmp_path: Path) -> None:
+def test_keys_under_own_filter_are_not_shared(tmp_path: Path) -> None:
     """The guests of a slot share a user namespace, and with it would share its key rings."""
     file = tmp_path / "filter.json"
     calls = [{"names": ["add_key", "keyctl"], "action": "SCMP_ACT_ALLOW"}]
@@ -262,7 +262,7 @@ def test_where_a_filter_of_the_policy_s_lets_keys_be_kept_no_other_run_finds_the
     assert all(result.value == -1 for result in in_one_slot(box, _KEYS + "leave() > 0", _KEYS + "find()"))
 
 
-def test_what_one_job_was_given_is_in_no_memory_of_another(box: stockade.Runner) -> None:
+def test_job_input_is_in_no_other_runs_memory(box: stockade.Runner) -> None:
     secret = os.urandom(16).hex()
     half, other = secret[:16], secret[16:]
     find = _MEMORY + f"print('FOUND' if has(b'{half}', b'{other}') else '')"
@@ -271,7 +271,7 @@ def test_what_one_job_was_given_is_in_no_memory_of_another(box: stockade.Runner)
     assert not any("FOUND" in box.run(find).stdout for _ in range(_RUNS))
 
 
-def test_a_run_holds_nothing_open_but_its_streams(box: stockade.Runner) -> None:
+def test_run_has_only_its_streams_open(box: stockade.Runner) -> None:
     code = "import os\nfor n in range(100):\n    try: print(n, os.readlink(f'/proc/self/fd/{n}').split(':')[0])\n    except OSError: pass"
     for _ in range(_RUNS):
         assert box.run(code).stdout == "0 pipe\n1 pipe\n2 pipe\n3 pipe\n"
@@ -290,7 +290,7 @@ SHARED = {
 
 
 @pytest.mark.parametrize(("leave", "find"), pairs(SHARED))
-def test_nothing_is_shared_with_another_run_at_the_same_time(box: stockade.Runner, leave: str, find: str) -> None:
+def test_runs_at_once_share_nothing(box: stockade.Runner, leave: str, find: str) -> None:
     control = box.run(f"{leave}\n{find}")
     assert "FOUND" in control.stdout, control.summary() + control.stderr
     with box.stream(f"{leave}\nprint('here', flush=True)\n{_WAIT}", interactive=True) as stream:
@@ -307,7 +307,7 @@ def test_nothing_is_shared_with_another_run_at_the_same_time(box: stockade.Runne
 
 
 @pytest.mark.needs("root")
-def test_two_runs_at_once_have_two_uids(box: stockade.Runner) -> None:
+def test_runs_at_once_have_different_uids(box: stockade.Runner) -> None:
     marker = f"m{os.urandom(8).hex()}"
     code = f"import ctypes, time; ctypes.CDLL(None).prctl(15, b'{marker[:15]}', 0, 0, 0); time.sleep(1)"
     threads = [threading.Thread(target=box.run, args=(code,)) for _ in range(6)]
@@ -375,7 +375,7 @@ print('alive', flush=True)
 _ACCEPTED = {"security": {"syscalls": "permissive"}}
 
 
-def test_the_keeper_is_out_of_reach() -> None:
+def test_worker_is_out_of_reach_of_guest() -> None:
     """Under the filter that lets a debugger work: what is done to a child is refused for the keeper."""
     box = stockade.Runner(Policy.parse(_ACCEPTED), backend="native", warm=True)
     done = {line.split(" done")[0] for line in box.run(_OTHERS % "child,").stdout.splitlines() if " done" in line}
