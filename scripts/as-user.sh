@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# As root: runs `python ARGUMENTS` as an ordinary user, in a copy of the tree and with the system's Python, since root's own
-# may lie where nobody else can read. The user is uid 65534, or with --account first one who has an account. Takes half a
-# minute to prepare.
+# Runs `python ARGUMENTS` as an ordinary user, when started as root. It uses a copy of the tree and the system's Python, since
+# root's own Python may be unreadable for others. The user is uid 65534; with --account as the first argument, it is a user
+# with an account. The preparation takes half a minute.
 set -euo pipefail
 uid=65534
 around=()
-if [[ ${1:-} == --account ]]; then # in a mount namespace of its own: firejail serves accounts only, and not nobody
+if [[ ${1:-} == --account ]]; then # firejail serves only users with an account, and never uid 65534
     shift
     uid=61616
     around=(unshare --mount --propagation private sh -c 'mount --bind passwd.test /etc/passwd && exec "$@"' sh)

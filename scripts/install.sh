@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the given Debian packages as root on Debian; otherwise says that they are missing. None given is nothing to do.
+# Installs the given Debian packages as root on Debian; otherwise reports that they are missing.
 set -euo pipefail
 (($#)) || exit 0
 if [[ $(id -u) == 0 ]] && command -v apt-get >/dev/null; then

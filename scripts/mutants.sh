@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes docs/mutants.md: each protection switched off in a copy of the source, attacked in namespaces of its own. As root.
+# Writes docs/mutants.md, as root. Each protection is switched off in a copy of the source, and attacked in its own namespaces.
 set -euo pipefail
 python=$1
 shift

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# As root on Debian: installs what building and booting the machine of tests/hosts takes, where it is missing.
-# Otherwise the tests themselves say what to install.
+# Installs the programs that build and boot the machine of tests/hosts, as root on Debian.
+# Elsewhere the tests themselves say what to install.
 set -euo pipefail
 [[ $(id -u) == 0 ]] && command -v apt-get >/dev/null || exit 0
 export PATH=$PATH:/usr/sbin:/sbin

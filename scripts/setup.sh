@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the virtual environment with everything that demo and tests need from Python's package index.
+# Creates the virtual environment with all Python packages for the demo and the tests.
 set -euo pipefail
 
 packages=()

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs the whole suite with the given interpreter (see tests/twice.py for what may be tried again). As root, what depends on who asks runs a
-# second time as an ordinary user, beside the rest of it, and firejail once more as one with an account: it serves nobody
-# else. The conformance suite, most of which waits, runs beside that too.
+# Runs the whole suite with the given interpreter (tests/twice.py says which tests may be tried again). As root, the tests that
+# touch the kernel run a second time as an ordinary user, beside the rest. The firejail tests run once more as a user with an
+# account, since firejail serves nobody else. The contract suite, which mostly waits, runs beside that too.
 set -euo pipefail
 python=$1
 shift
@@ -12,26 +12,26 @@ if (($#)) || [[ $(id -u) != 0 ]]; then
     exec "$python" -m tests.twice "$@"
 fi
 
-echo "== what touches the kernel, as root"
+echo "== tests that touch the kernel, as root"
 failed=0
 "$python" -m tests.twice "${alone[@]}" || failed=1
 
 as_user=$(dirname "$0")/as-user.sh
 log=$(mktemp /tmp/stockade-test-user.XXXXXX)
 trap 'rm -f "$log"' EXIT
-set -m # a process group of its own, which can be ended as a whole, and does not ignore SIGINT
+set -m # gives the job a process group of its own, to end it as a whole; the job does not ignore SIGINT
 "$as_user" -m tests.twice "${kernel[@]}" >"$log" 2>&1 </dev/null &
 user=$!
 set +m
 trap 'kill -- "-$user" 2>/dev/null || true; rm -f "$log"' EXIT
 echo
-echo "== the rest, as root (beside it, what touches the kernel as an ordinary user, uid 65534)"
+echo "== the rest, as root (beside it, tests that touch the kernel, as uid 65534)"
 "$python" -m tests.twice "${rest[@]}" || failed=1
 echo
 echo "== firejail, as an ordinary user with an account"
 "$as_user" --account -m tests.twice -k "firejail or Firejail" "${kernel[@]}" || failed=1
 wait "$user" || failed=1
 echo
-echo "== what touches the kernel, as an ordinary user"
+echo "== tests that touch the kernel, as an ordinary user"
 cat "$log"
 exit $failed

@@ -1,7 +1,7 @@
-"""Every snippet of the README and the docs is run, and what it shows is what it prints.
+"""Run every snippet of the README and the docs, and compare its output with the page.
 
-A ``python`` block is executed; an ``output`` block right after it is its standard output. In a ``console`` block each
-line that begins with ``$ `` is run by a shell, and the lines below it are what it prints; ``...`` stands for anything.
+A ``python`` block is executed, and an ``output`` block right after it is its standard output. In a ``console`` block, a
+shell runs each line that begins with ``$ ``, and the lines below it are its output; ``...`` stands for anything.
 """
 
 import doctest
@@ -49,7 +49,7 @@ def blocks():
 
 @pytest.fixture
 def place(tmp_path):
-    """A folder with what the snippets take for granted."""
+    """Return a folder with the files that the snippets use."""
     tmp_path.chmod(0o755)
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "numbers.txt").write_text("3\n1\n2\n")

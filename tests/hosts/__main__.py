@@ -1,9 +1,9 @@
-"""``python -m tests.hosts``: the project on another kernel, where cgroup v2 is all there is.
+"""``python -m tests.hosts``: the project on another kernel, which has only cgroup v2.
 
-build               build the image, if it is not there yet
-run [KIND...]       as each kind of caller: what holds what, then the tests; the three main kinds if none is named
+build               build the image, if it is missing
+run [KIND...]       as each kind of caller: the limits, then the tests; the three main kinds by default
 run --all           every kind, with the tests as the main ones, and the unit tests once
-attack              every attack as root and as a user: writes docs/guarantees-cgroup2.md
+attack              every attack as root and as a user; writes docs/guarantees-cgroup2.md
 exec KIND COMMAND   one command in a fresh machine
 clean               remove every image
 """
@@ -21,7 +21,7 @@ from tests.hosts.machine import Machine, MachineError, booted
 
 
 def main() -> int:
-    """Do what the command line says; return the exit status."""
+    """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.hosts", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )

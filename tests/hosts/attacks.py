@@ -23,14 +23,14 @@ _COMMAND = (
 _SECONDS = 7200.0
 _HEAD = """# What holds each guarantee, with cgroup v2 alone
 
-Written by `make guarantees-cgroup2`, as [the page of this machine](guarantees.md) is by `make guarantees`: each attack ran
-unconfined first and succeeded, then confined, and met exactly the refusal that was expected. Here the kernel is Debian's,
-in QEMU, with cgroup v2 and no other hierarchy. Where it is emulated everything takes ten to twenty times as long.
+`make guarantees-cgroup2` writes this page, as `make guarantees` writes [the page of this machine](guarantees.md). Each attack first
+ran unconfined and succeeded. Then it ran confined, and met exactly the expected refusal. Here the kernel is Debian's,
+in QEMU, with cgroup v2 and no other hierarchy. Under emulation everything takes ten to twenty times as long.
 """
 
 
 def write(built: Image, path: Path = PAGE) -> None:
-    """Attack as each kind of caller, in a machine each at the same time, and write the page.
+    """Attack as each kind of caller, each in its own machine at the same time, and write the page.
 
     Raises ``MachineError`` if an attack was not refused.
     """

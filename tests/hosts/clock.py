@@ -1,4 +1,4 @@
-"""How fast this CPU's time stamp counter runs: an emulated CPU shows it to its guest, who cannot measure it well."""
+"""The frequency of this CPU's time stamp counter: the emulated guest gets it, since it cannot measure it well."""
 
 from __future__ import annotations
 

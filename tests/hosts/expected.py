@@ -1,4 +1,4 @@
-"""What each kind of caller must come to: where groups lie, why there are none, and what the runs showed."""
+"""The expected results of each kind of caller: the place of its groups, or the reason for having no group."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BELOW = {
     "crowded-scope": f"{_USER}/run.scope",
     "container": "/sys/fs/cgroup",
 }
-"""Where the groups of a run lie: never above what was handed to the caller, nor outside a limit set on him."""
+"""The parent of a run's groups: never above the group delegated to the caller, nor outside a limit on the caller."""
 WHY_NOT = {
     "none": "Permission denied",
     "container-read-only": "Read-only file system",
@@ -26,13 +26,13 @@ _CONTROLLERS = dict.fromkeys(("memory", "pids", "cpu", "swap", "sockets", "kerne
 
 
 def mistakes(held: Held) -> list[str]:
-    """Return what is not as it must be."""
+    """Return every expectation that does not hold."""
     found = _with_groups(held) if held.kind in BELOW else _without(held)
-    found["a tree of processes is held together"] = held.ran("memory_together").get("limit") == "memory"
-    found["processes are exact"] = held.ran("processes").get("stdout", "").split() == ["11", "7"]
+    found["one limit holds for a tree of processes"] = held.ran("memory_together").get("limit") == "memory"
+    found["the count of processes is exact"] = held.ran("processes").get("stdout", "").split() == ["11", "7"]
     found[f"nothing is left ({', '.join(held.left)})"] = not held.left
     if held.kind in MAIN:
-        found["the warden outlives it all"] = held.ran("afterwards").get("stdout") == "well\n"
+        found["the warden survives all runs"] = held.ran("afterwards").get("stdout") == "well\n"
         found["cpu_time is met"] = held.ran("cpu_time").get("limit") == "cpu_time"
     return [what for what, holds in found.items() if not holds]
 
@@ -40,7 +40,7 @@ def mistakes(held: Held) -> list[str]:
 def _with_groups(held: Held) -> dict[str, bool]:
     found = {f"{limit} is the kernel's": held.of(limit).endswith("[kernel]") for limit in _KERNELS}
     found["every controller is of cgroup v2"] = _CONTROLLERS.items() <= held.facts["cgroups"].items()
-    found["groups lie below what was handed to the caller"] = held.facts["paths"] == [BELOW[held.kind]]
+    found["groups are below the delegated group"] = held.facts["paths"] == [BELOW[held.kind]]
     found["not a byte past the limit"] = held.ran("memory_together").get("peak_memory") == 128 << 20
     if held.kind in MAIN:
         for run in ("memory", "memory_files"):
@@ -59,7 +59,7 @@ def _without(held: Held) -> dict[str, bool]:
     lost = held.facts["lost"]
     return {
         "there are no groups": held.facts["cgroups"] == {},
-        "the reason is said": all(WHY_NOT[held.kind] in lost.get(name, "") for name in ("memory", "pids", "cpu")),
-        "memory is said to be weaker": held.of("memory").endswith("[supervisor]"),
-        "processes are held otherwise": held.of("processes") == "RLIMIT_NPROC in a user namespace [kernel]",
+        "the reason is reported": all(WHY_NOT[held.kind] in lost.get(name, "") for name in ("memory", "pids", "cpu")),
+        "memory is reported as weaker": held.of("memory").endswith("[supervisor]"),
+        "RLIMIT_NPROC holds processes": held.of("processes") == "RLIMIT_NPROC in a user namespace [kernel]",
     }

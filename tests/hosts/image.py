@@ -1,4 +1,4 @@
-"""The image: what a machine boots, built once and kept in a folder named after a digest of what went into it."""
+"""The image that a machine boots, built once and kept in a folder named after a digest of its inputs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TO_BUILD = {
 
 
 class Missing(Exception):
-    """This machine cannot do it; the text says what to install."""
+    """Raised if this machine cannot build or boot the image; the text says what to install."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Image:
 
 
 def wanted() -> Image:
-    """Return the image for the inputs as they are now, built or not."""
+    """Return the image for the current inputs, built or not."""
     return Image(cache() / digest())
 
 
@@ -69,7 +69,7 @@ def cache() -> Path:
 
 
 def digest() -> str:
-    """Return the name of the image: it changes with whatever is built into it."""
+    """Return the name of the image, which changes with every input."""
     state = hashlib.sha256()
     for name in _INPUTS:
         state.update((HERE / name).read_bytes())
@@ -85,7 +85,7 @@ def requirements() -> list[str]:
 
 
 def missing(image: Image) -> str | None:
-    """Return what this machine lacks to boot ``image``, building it first if need be, or ``None``."""
+    """Build ``image`` if it is missing; return the things that this machine lacks to boot it, or ``None``."""
     programs = _PROGRAMS if image.built else _PROGRAMS | _TO_BUILD
     packages = [package for program, package in programs.items() if not _found(program)]
     if packages:
@@ -98,7 +98,7 @@ def missing(image: Image) -> str | None:
 
 
 def build() -> Image:
-    """Return the image, built first if it is not there."""
+    """Return the image, and build it first if it is missing."""
     image = wanted()
     lacking = missing(image)
     if lacking:
@@ -117,7 +117,7 @@ def build() -> Image:
 
 
 def project_image(target: Path) -> None:
-    """Make an ext4 image of the project's tree as it is now: what the guest runs."""
+    """Make an ext4 image of the project's current tree, which the guest runs."""
     content = target.with_suffix(".d")
     unwanted = shutil.ignore_patterns("__pycache__", "*.pyc", "node_modules", ".*")
     for name in ("src", "tests"):

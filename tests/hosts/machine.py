@@ -1,4 +1,4 @@
-"""A machine in QEMU: boots the image, runs commands in it as one kind of caller or another, and is gone after."""
+"""A machine in QEMU, which boots the image, runs commands as the kinds of caller, and is removed afterwards."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ _BOOT_SECONDS = {"kvm": 20.0, "tcg": 120.0}
 _GRACE_SECONDS = 30.0
 # "mitigations" would guard an emulated CPU against flaws that it has not.
 _KERNEL_LINE = "console=ttyS0 quiet panic=-1 nokaslr mitigations=off random.trust_cpu=on audit=0 no_timer_check"
-# Measuring the clock takes long, and is wrong, where the CPU is emulated: so the guest is told how fast it is, and
+# On an emulated CPU, measuring the clock takes long and gives wrong results. So the guest gets its frequency, and
 # that it can rely on it. An emulated CPU shows the counter of the real one.
 _EMULATED_CLOCK = "lpj=4000000 tsc=reliable tsc_early_khz={}"
 
 
 class MachineError(Exception):
-    """The machine did not do what it should; the text ends with the last lines of its console."""
+    """Raised if the machine fails; the text ends with the last lines of its console."""
 
 
 class Frozen(MachineError):
-    """The machine does not answer, not even to say that the time is up."""
+    """Raised if the machine does not answer at all, not even that the time is up."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command in the guest came to."""
+    """The result of a command in the guest."""
 
     status: int
     output: str
@@ -51,7 +51,7 @@ class Answer:
 
 
 class Machine:
-    """A guest, booted anew when it froze."""
+    """A guest that boots anew after it froze."""
 
     def __init__(self, built: Image, folder: Path) -> None:
         self._image = built
@@ -66,7 +66,7 @@ class Machine:
         self.freezes = 0
 
     def boot(self) -> None:
-        """Boot with hardware's help if it helps here, which is tried once for each image and kernel of the host."""
+        """Boot with hardware virtualization if it works here, which is tried once for each image and host kernel."""
         image.project_image(self._folder / "project.ext4")
         remembered = self._image.folder / f"no-kvm-{os.uname().release}"
         if os.access("/dev/kvm", os.R_OK | os.W_OK) and not remembered.exists():
@@ -78,7 +78,7 @@ class Machine:
         return self._boot("tcg")
 
     def prepare(self, argv: list[str]) -> None:
-        """Run ``argv`` as root, now and after every boot to come."""
+        """Run ``argv`` as root, now and after every later boot."""
         self._setup = argv
         answer = self._run("root", argv, 300.0, {}, lambda text: None)
         if answer.status:
@@ -95,7 +95,7 @@ class Machine:
     ) -> Answer:
         """Run ``argv`` as the kind ``caller`` (``guest/kinds.py``); ``show`` gets the output as it comes.
 
-        An emulated machine freezes now and then. Who asked is told, and the command is run once more in a fresh one.
+        An emulated machine freezes now and then. Then ``show`` gets a note, and the command runs again in a fresh one.
         """
         try:
             return self._run(caller, argv, seconds, environment or {}, show)
@@ -109,7 +109,7 @@ class Machine:
             return self._run(caller, argv, seconds, environment or {}, show)
 
     def stop(self) -> None:
-        """Switch it off."""
+        """Switch the machine off."""
         if self._talk is not None:
             self._talk.close()
         if self._process is not None:
@@ -165,7 +165,7 @@ class Machine:
         self.boot_seconds = time.monotonic() - begin
 
     def _receive(self, end: float) -> bytes:
-        """Return the next line from the guest; raise ``Frozen`` when there is none before ``end``."""
+        """Return the next line from the guest; raise ``Frozen`` if no line comes before ``end``."""
         assert self._talk is not None
         while b"\n" not in self._pending:
             self._talk.settimeout(max(0.01, end - time.monotonic()))
@@ -182,7 +182,7 @@ class Machine:
 
 @contextmanager
 def booted(built: Image) -> Iterator[Machine]:
-    """Boot a machine with the project's tree as it is now; nothing of it is left afterwards."""
+    """Boot a machine with the project's current tree, and remove everything of it afterwards."""
     with tempfile.TemporaryDirectory(prefix="stockade-hosts.") as folder:
         machine = Machine(built, Path(folder))
         try:

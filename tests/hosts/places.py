@@ -1,7 +1,7 @@
-"""Kinds of host on this very machine: other users, namespaces that take something away, Docker's containers.
+"""Kinds of host on this machine: other users, namespaces that remove a facility, Docker's containers.
 
-Nothing of the machine is changed: what is taken away is taken in a namespace of its own, and the container engine is
-one that is started for this, with all that it keeps in one folder.
+Nothing of the machine changes. Facilities are removed in a namespace of their own. The container engine is started
+for this alone, and keeps everything in one folder.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ exit $status
 
 @dataclass(frozen=True)
 class RunSlot:
-    """A kind of host, and how a command is started there."""
+    """A kind of host, and the way to start a command there."""
 
     name: str
     before: tuple[str, ...] = ()
@@ -93,7 +93,7 @@ PLACES = (
 
 
 def unpack(built: Image, folder: Path) -> Path:
-    """Unpack the image's root into ``folder``: its Python packages are used here, and the whole of it by Docker."""
+    """Unpack the image's root into ``folder``: Docker uses all of it, and this module its Python packages."""
     if os.geteuid() != 0:
         raise Missing("other users and containers are started by root")
     root = folder / "root"
@@ -107,7 +107,7 @@ def unpack(built: Image, folder: Path) -> Path:
 
 
 def command(place: RunSlot, folder: Path) -> list[str]:
-    """Return what runs the sample at ``place``."""
+    """Return the command that runs the sample at ``place``."""
     if place.docker is None:
         paths = f"{folder}/project/src:{folder}/project:{folder}/root/opt/python"
         python = ["env", "-i", f"PYTHONPATH={paths}", "PATH=/usr/bin:/bin", "LANG=C.UTF-8", _PYTHON, "-B"]

@@ -1,4 +1,4 @@
-"""What is run as each kind of caller: the plan with a real run against each limit, then the project's own tests."""
+"""The suite for each kind of caller: the plan with a real run against each limit, then the project's own tests."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ENVIRONMENT = {
 
 @dataclass(frozen=True)
 class Held:
-    """What ``guest/holds.py`` found as one kind of caller."""
+    """The result of ``guest/holds.py`` as one kind of caller."""
 
     kind: str
     facts: dict[str, Any]
@@ -45,23 +45,23 @@ class Held:
     left: tuple[str, ...]
 
     def of(self, limit: str) -> str:
-        """Return what the plan says holds ``limit``."""
+        """Return the plan's mechanism and strength for ``limit``."""
         plan: dict[str, str] = self.facts["plan"]
         return plan.get(limit, plan.get("refused", ""))
 
     def ran(self, limit: str) -> dict[str, Any]:
-        """Return what came of the run against ``limit``."""
+        """Return the result of the run against ``limit``."""
         found: dict[str, Any] = self.facts["ran"].get(limit, {})
         return found
 
 
 def compile_all(machine: Machine) -> None:
-    """Compile the project once: emulated, each process would otherwise spend seconds on it."""
+    """Compile the project once, since each process would otherwise spend seconds on it under emulation."""
     machine.prepare(["python3", "-m", "compileall", "-q", "/project/src", "/project/tests"])
 
 
 def hold(machine: Machine, kind: str) -> Held:
-    """Plan as ``kind``, and run against each limit; against the two that matter most where it is no main kind."""
+    """Plan as ``kind``, and run against each limit, or only against the two most important if it is not a main kind."""
     limits = [] if kind in MAIN else ["memory_together", "processes"]
     command = ["python3", "/project/tests/hosts/guest/holds.py", *limits]
     answer = machine.run(kind, command, environment=ENVIRONMENT, seconds=120)
@@ -99,7 +99,7 @@ def test(
 
 
 def table(held: list[Held]) -> str:
-    """Return what held what, and what came of the runs, as two tables in Markdown."""
+    """Return two tables in Markdown: the holder of each limit, and the results of the runs."""
     planned = [[item.kind, *(item.of(limit) for limit in _LIMITS)] for item in held]
     came = [[item.kind, *(show(item.ran(name)) for name, show in _RUNS.values()), _groups(item)] for item in held]
     return f"{_markdown(['caller', *_LIMITS], planned)}\n\n{_markdown(['caller', *_RUNS, 'groups'], came)}"

@@ -1,8 +1,8 @@
 """``python -m tests.hosts.table``: run the sample on every kind of host, and write the tables of docs/hosts.md.
 
-What stands between the two marks of the page is replaced; ``--print`` writes to standard output instead. As root, with
-what the harness needs, and docker.io for the containers. Exits with 1 where a trial was not held, or a host refused
-that should not, or the other way round.
+The command replaces the text between the two marks of the page; ``--print`` writes to standard output instead. It
+needs root, the programs of the harness, and docker.io for the containers. It exits with 1 if a guarantee did not
+hold, or if a host refused or accepted the plan unexpectedly.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _REFUSAL_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Seen:
-    """What the sample found on one host."""
+    """The sample's result on one host."""
 
     host: str
     found: dict[str, Any]
@@ -42,7 +42,7 @@ class Seen:
 
     @property
     def verdict(self) -> str:
-        """What came of ``print(1)`` under the default policy."""
+        """The outcome of ``print(1)`` under the default policy."""
         default = self.found["default"]
         if "refused" in default:
             return f"refused: {default['refused']}"
@@ -50,7 +50,7 @@ class Seen:
 
     @property
     def broken(self) -> list[str]:
-        """The guarantees that did not hold what was promised, and ``print(1)`` if it came to what it must not."""
+        """The guarantees that did not hold, and ``print(1)`` if its outcome is wrong."""
         bad = [name for name, (held, _, _) in self.found["seen"].items() if not held]
         return bad if self._as_it_must else [*bad, "print(1)"]
 
@@ -134,7 +134,7 @@ def _host_row(seen: list[Seen], item: Seen) -> list[str]:
 
 
 def _rows(seen: list[Seen]) -> list[list[str]]:
-    """One row for each guarantee and each thing that holds it, with the hosts where it does."""
+    """Return a row for each guarantee and each of its mechanisms, with the hosts where that holds it."""
     rows = []
     for guarantee in map(str, Guarantee):
         groups: dict[str, list[Seen]] = {}
@@ -164,7 +164,7 @@ def _letter(seen: list[Seen], item: Seen) -> str:
 
 
 def _anyones(text: str) -> str:
-    """Return ``text`` without what differs from one time to the next."""
+    """Return ``text`` without the parts that differ between runs."""
     text = re.sub(r"\(cgroup v(\d) at [^:]*: ", r"(cgroup v\1: ", text)
     text = re.sub(r"\b[01]\.\d\d cores used", "between 0.1 and 0.35 cores used", text)
     return re.sub(r"\((\w+) \d+\)", r"(\1)", text)

@@ -1,4 +1,4 @@
-"""The project on a Debian kernel with cgroup v2 alone, as each kind of caller; booted once for all of them."""
+"""The project on a Debian kernel with only cgroup v2, as each kind of caller; one boot serves all of them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Take the kernel proper out of a bzImage: booting it directly spares an emulated CPU the unpacking.
+"""Extract the kernel proper from a bzImage, since an emulated CPU boots it faster without unpacking.
 
-The header says where the packed part lies (Documentation/arch/x86/boot.rst: setup_sects, payload_offset,
+The header gives the place of the packed part (Documentation/arch/x86/boot.rst: setup_sects, payload_offset,
 payload_length). Run by ``build.sh``: ``vmlinux.py BZIMAGE OUT``.
 """
 
@@ -18,7 +18,7 @@ _ELF = b"\x7fELF"
 
 
 def extract(image: bytes) -> bytes:
-    """Return the ELF kernel inside the bzImage ``image``; raise ``ValueError`` when there is none."""
+    """Return the ELF kernel inside the bzImage ``image``; raise ``ValueError`` if it has no such kernel."""
     if image[0x202:0x206] != b"HdrS":
         raise ValueError("no bzImage: the header's signature is missing")
     sectors = image[0x1F1] or 4

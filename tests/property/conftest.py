@@ -1,3 +1,3 @@
-"""The same numbers of examples as in tests/unit."""
+"""Use the same numbers of examples as tests/unit."""
 
 import tests.unit.conftest  # noqa: F401

@@ -1,4 +1,4 @@
-"""Policies and layers to choose from, and what "no looser than" means, said once more and apart from the code."""
+"""Random policies and layers, and a definition of "no looser than" that is independent of the code's."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ VALUES: dict[str, Any] = {
 
 @st.composite
 def fields(draw: Any, leave_out: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Some fields of a policy, nested as in a file."""
+    """Return a strategy for some fields of a policy, nested as in a file."""
     chosen = draw(
         st.lists(st.sampled_from([path for path in RULES if path not in leave_out]), max_size=10, unique=True)
     )
@@ -92,7 +92,7 @@ def deepen(into: dict[str, Any], more: dict[str, Any]) -> None:
 
 
 def layers() -> Any:
-    """Layers with names of their own."""
+    """Return a strategy for layers with distinct names."""
     return st.lists(fields(), max_size=4).map(lambda all_: [Layer(f"layer {n}", each) for n, each in enumerate(all_)])
 
 
@@ -105,7 +105,7 @@ def ceilings() -> Any:
 
 
 def looser(path: str, ours: Any, most: Any, policy: Policy) -> bool:
-    """Whether ``ours`` opens more than ``most``: an order of its own for each field, not the code's."""
+    """Return whether ``ours`` opens more than ``most``, by an order for each field that is not the code's."""
     if path.startswith("limits.") or path == "languages.regexp_timeout":
         return (float("inf") if ours == UNLIMITED else ours) > (float("inf") if most == UNLIMITED else most)
     if path in _ORDERS:
@@ -131,7 +131,7 @@ def _below(path: str, folders: Any) -> bool:
 
 
 def effective_access(policy: Policy) -> int:
-    """How much may be done in the workspace: 0 to read, 1 to write apart from it, 2 to write."""
+    """Return the access to the workspace: 0 for reads, 1 for separate writes, 2 for direct writes."""
     files = policy.filesystem
     if _below(files.workspace, files.write):
         return 2
@@ -167,7 +167,7 @@ _LOOSER: dict[str, Any] = {
 
 
 def readable_outside(policy: Policy, ceiling: dict[str, Any]) -> list[str]:
-    """What the guest may read of the host, and the ceiling's paths do not have."""
+    """Return the host paths that the guest may read and the ceiling's paths do not cover."""
     if "filesystem.read" not in ceiling:
         return []
     workspace = ceiling.get("filesystem.workspace", "empty")
@@ -179,7 +179,7 @@ def readable_outside(policy: Policy, ceiling: dict[str, Any]) -> list[str]:
 
 
 def writable_outside(policy: Policy, ceiling: dict[str, Any]) -> list[str]:
-    """What of the host the guest may write, and the ceiling's words on writing do not have."""
+    """Return the host paths that the guest may write and the ceiling's paths for writing do not cover."""
     if "filesystem.write" not in ceiling:
         return []
     named = list(ceiling["filesystem.write"])

@@ -1,4 +1,4 @@
-"""A ceiling: never exceeded, whatever a policy says; it only ever tightens; twice is once."""
+"""No policy exceeds a ceiling; a ceiling only tightens; applying it twice changes nothing more."""
 
 import contextlib
 
@@ -27,7 +27,7 @@ _KEPT_BY_CHANCE = ("filesystem.access", "security.uid", "commands.allow")
 
 
 def lowered(policy, ceiling, trust=None):
-    """The policy under a ceiling, or nothing where it is refused: half of all examples, and no less of an answer."""
+    """Return the policy under a ceiling, or ``None`` if it is refused, as about half of all examples are."""
     with contextlib.suppress(PolicyError):
         return under(policy, ceiling, trust)
     return None, ()

@@ -1,4 +1,4 @@
-"""Layers: the later wins, merging twice changes nothing, and every field names the layer that set it."""
+"""In layers, the later wins, merging twice changes nothing, and every field names the layer that set it."""
 
 import tomllib
 

@@ -1,4 +1,4 @@
-"""Rules that hold for any archive, any tree and any change."""
+"""Properties of any archive, any tree and any change."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def test_committed_changes_give_what_the_guest_saw(access: str, before: list[Any
 
 
 class Guest:
-    """What a collector would have found, taken from a tree as the guest has left it."""
+    """The result of a collector, taken from the tree that the guest left."""
 
     def __init__(self, folder: Path, was: dict[str, Any]) -> None:
         now = _tree(folder)

@@ -1,4 +1,4 @@
-"""What holds each limit here: the plan, and a real run against each. Runs in the guest; prints one JSON object."""
+"""The holder of each limit here: the plan, and a real run against each. Runs in the guest; prints one JSON object."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _TOGETHER = (
 
 
 def main() -> None:
-    """Print what was planned and what happened."""
+    """Print the plan and the results."""
     begin = time.monotonic()
     facts = warden_process.host_facts()
     print(json.dumps({

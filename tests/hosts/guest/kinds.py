@@ -1,8 +1,8 @@
-"""The kinds of caller: which control group one stands in, and who one is. Runs in the guest, as root.
+"""The kinds of caller: the control group and the user of each. Runs in the guest, as root.
 
-The layouts are systemd's (``Delegate=`` in systemd.resource-control(5)) and a container runtime's, made by hand:
-controllers are switched on from the root down, a delegated group belongs to the user with the three files that
-cgroup-v2.rst names under "Model of Delegation", and systemd's mark is put on it.
+The layouts are those of systemd (``Delegate=`` in systemd.resource-control(5)) and of a container runtime, made by
+hand. Controllers are enabled from the root down. A delegated group belongs to the user, with the three files that
+cgroup-v2.rst names under "Model of Delegation", and has systemd's mark.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MNT_DETACH = 2
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of caller."""
+    """A kind of caller: its group and its user."""
 
     group: str
     uid: int = 0
@@ -44,7 +44,7 @@ class Kind:
 
     @property
     def top(self) -> Path:
-        """The group that holds all that the caller can make."""
+        """The group above all groups that the caller can make."""
         return ROOT / (self.delegated or self.group)
 
 
@@ -89,7 +89,7 @@ def prepare(kind: Kind) -> Path:
 
 
 def enter(kind: Kind) -> None:
-    """Become the caller: call it in the child, before exec."""
+    """Become the caller, in the child before exec."""
     join(kind)
     if kind.container:
         _enter_container(read_only=kind.read_only)
@@ -100,12 +100,12 @@ def enter(kind: Kind) -> None:
 
 
 def join(kind: Kind) -> None:
-    """Stand in the caller's group, as whoever one is."""
+    """Enter the caller's group, as the current user."""
     (ROOT / kind.group / "cgroup.procs").write_text("0")
 
 
 def clear(kind: Kind) -> list[str]:
-    """Kill what is left in the group, remove it, and return the folders and processes that were found in it."""
+    """Kill all processes left in the group, remove it, and return the folders and processes found in it."""
     own = ROOT / kind.group
     if own == ROOT:
         return [str(folder) for folder in own.iterdir() if "stockade" in folder.name]
@@ -123,7 +123,7 @@ def clear(kind: Kind) -> list[str]:
 
 
 def kill(group: Path, seconds: float = 20.0) -> None:
-    """Kill all that is in a group or below it, and wait until it is gone."""
+    """Kill all processes in a group and below it, and wait for their end."""
     (group / "cgroup.kill").write_text("1")
     end = time.monotonic() + seconds
     while "populated 1" in (group / "cgroup.events").read_text():
@@ -133,7 +133,7 @@ def kill(group: Path, seconds: float = 20.0) -> None:
 
 
 def _switch_on(kind: Kind) -> None:
-    """Hand the controllers down to what is delegated, or to the caller's own group; further down is the user's work."""
+    """Enable the controllers down to the delegated group, or the caller's own; the user enables them further down."""
     last = ROOT / (kind.delegated or kind.group)
     folders = [folder for folder in reversed(last.parents) if folder.is_relative_to(ROOT)] if last != ROOT else []
     own = ROOT / kind.group

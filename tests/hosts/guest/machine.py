@@ -1,7 +1,7 @@
 """The guest's first program: finishes the boot, then runs the jobs that the host sends, one after the other.
 
-Host and guest speak over a virtio serial port, one JSON object a line, so nothing that the kernel or anybody
-else prints on the console can be taken for an answer.
+Host and guest exchange one JSON object per line over a virtio serial port. So no output of the kernel or of
+anybody else on the console looks like an answer.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def main() -> None:
-    """Boot, serve in a child, and reap whatever is left to us meanwhile."""
+    """Boot, serve in a child, and reap orphans meanwhile."""
     _mount_all()
     _loopback()
     server = os.fork()
@@ -123,9 +123,9 @@ def _run(port: int, *, caller: str, argv: list[str], environment: dict[str, str]
 
 
 def _follow(port: int, process: subprocess.Popen[bytes], end: float) -> bool:
-    """Pass on what a process prints until it ends; return whether it does before ``end``.
+    """Pass on a process's output until it ends; return whether it ends before ``end``.
 
-    Somebody it leaves behind may hold the pipe open, so its end is not waited for.
+    A process that it leaves behind may hold the pipe open, so do not wait for the pipe's end.
     """
     assert process.stdout is not None
     fd = process.stdout.fileno()
@@ -142,7 +142,7 @@ def _follow(port: int, process: subprocess.Popen[bytes], end: float) -> bool:
 
 
 def _processes() -> list[str]:
-    """Return who is there and what each waits for, but for kernel threads."""
+    """Return each process except kernel threads, and the call that it waits in."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -155,7 +155,7 @@ def _processes() -> list[str]:
 
 
 def _settle(own: Path) -> None:
-    """Give a warden that has just lost its caller the time to clean up."""
+    """Wait until a warden that has just lost its caller has cleaned up."""
     end = time.monotonic() + 5
     while time.monotonic() < end and any(own.glob("stockade-*")):
         time.sleep(0.05)

@@ -1,6 +1,6 @@
-"""What holds each guarantee here, and what came of trying: prints one JSON object. Runs on every kind of host.
+"""The holder of each guarantee here, and the result of an attempt: prints one JSON object. Runs on every kind of host.
 
-``--without landlock`` or ``--without seccomp`` has the plan made as if the kernel lacked it: a simulation.
+With ``--without landlock`` or ``--without seccomp``, the plan is made as if the kernel lacked it: a simulation.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _HANDLES = (
 
 @dataclass(frozen=True)
 class Trial:
-    """A run against one guarantee, and how to tell that it was held."""
+    """A run against one guarantee, and the check that it held."""
 
     what: str
     source: str
@@ -62,7 +62,7 @@ class Trial:
 
 
 def main() -> None:
-    """Print what was planned and what happened."""
+    """Print the plan and the results."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--without", action="append", default=[], choices=("landlock", "seccomp"))
     options = parser.parse_args()
@@ -89,7 +89,7 @@ def _hello(policy: Policy) -> dict[str, Any]:
 
 
 def _planned() -> tuple[dict[str, list[str]], dict[str, str]]:
-    """Return mechanism, strength and note of each guarantee, all asked for, and those that nothing holds."""
+    """Return mechanism, strength and note of each guarantee, and the guarantees that nothing holds."""
     accept: dict[str, Any] = dict.fromkeys(map(str, Guarantee), "absent")
     policy = Policy(limits={"cpu_rate": 0.25, "stack": "8MiB"}, accept=accept)
     held = stockade.plan(policy, backend="native").enforcement
@@ -140,7 +140,7 @@ def _ran_out(result: Result) -> bool:
 
 @contextmanager
 def _world() -> Iterator[dict[str, Trial]]:
-    """Yield the trials, with what they reach for: a file, two listeners, a secret; each there for us to reach."""
+    """Yield the trials, with their targets: a file, two listeners, a secret. We can reach each target."""
     os.environ[SECRET] = "1"
     with (
         socket.socket() as tcp,

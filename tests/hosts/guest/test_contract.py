@@ -1,4 +1,4 @@
-"""What of the conformance suite touches groups, limits and processes. The rest is the same on every host."""
+"""The part of the contract suite on groups, limits and processes. The rest is the same on every host."""
 
 from typing import ClassVar
 
@@ -12,7 +12,7 @@ class TestNative(OutcomesContract, LimitsContract, ConcurrencyContract):
 
 
 class TestProcess(LimitsContract):
-    """The keeper's tree in the same groups; Landlock is an older one here (Linux 6.1)."""
+    """The reaper's tree in the same groups, with an older Landlock (Linux 6.1)."""
 
     backend = "process"
     interpreter = "/usr/bin/python3"
