@@ -1,4 +1,4 @@
-"""What a test may need of the host, each found by trying. ``None`` means that it is there, else the reason."""
+"""Facilities of the host that tests need, each found by trying it. Each check returns ``None``, or why it is missing."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from stockade.backends import registry
 from stockade.client import warden_process
 from stockade.linux import cgroups, pinning
 
-# ``BY_NATURE``: such tests are left out, and the suite is run once for each kind.
+# Tests for a facility of ``BY_NATURE`` are left out here; the suite runs once on each kind of host.
 
 
 def is_by_nature(facility: str) -> bool:
-    """Return whether a host like this one may well lack ``facility``: nobody could install it here."""
+    """Return whether a host of this kind may lack ``facility`` because it cannot be installed here."""
     return (
         facility in BY_NATURE
         or facility
@@ -31,7 +31,7 @@ def is_by_nature(facility: str) -> bool:
 
 
 def _has_account() -> bool:
-    """Return whether the user is one whom firejail serves, if it works at all: nobody is none, nor who has no name."""
+    """Return whether firejail accepts this user. It refuses ``nobody`` and users without a name."""
     try:
         return pwd.getpwuid(os.geteuid()).pw_name != "nobody"
     except KeyError:
@@ -44,7 +44,7 @@ def missing(facility: str) -> str | None:
     if facility in BY_NATURE:
         return None if BY_NATURE[facility]() else f"not {facility}"
     if facility not in _CHECKS:
-        raise ValueError(f"no such facility: {facility}; there are: {', '.join((*BY_NATURE, *_CHECKS))}")
+        raise ValueError(f"unknown facility: {facility}; known: {', '.join((*BY_NATURE, *_CHECKS))}")
     return _CHECKS[facility]()
 
 
@@ -53,7 +53,7 @@ def _program(name: str) -> Callable[[], str | None]:
 
 
 def _compiler(name: str) -> Callable[[], str | None]:
-    there = shutil.which(name, path=needs.GUEST_PATH)  # others a guest does not find
+    there = shutil.which(name, path=needs.GUEST_PATH)  # a guest finds no other programs
     return lambda: None if there else f"{name} is not installed in {needs.GUEST_PATH}"
 
 
@@ -65,7 +65,9 @@ def _unified() -> str | None:
     found = [each.path for each in cgroups.find() if each.version == 2]
     if not found:
         return "no cgroup v2 hierarchy is mounted here"
-    return None if os.access(found[0], os.W_OK) else "no group can be made in the v2 hierarchy: it is not ours"
+    return (
+        None if os.access(found[0], os.W_OK) else "no group can be made in the v2 hierarchy: it belongs to another user"
+    )
 
 
 def _memory_group() -> str | None:

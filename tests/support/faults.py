@@ -1,6 +1,6 @@
-"""Finds the helper processes of this process's runs, and does to them what bad days do.
+"""Finds the helper processes of this process's runs, and injects faults into them.
 
-The roles are told from outside, by who is whose child and by PID namespaces, so no name inside the package matters."""
+Parents, children and PID namespaces show the role of a process, so no name inside the package matters."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _PIDFD_GETFD = 438
 
 
 def warden() -> int | None:
-    """Return the supervisor: the child of ours that leads a session and has no PID namespace of its own."""
+    """Return the supervisor: the only child of this process that leads a session."""
     return next((pid for pid in _children(os.getpid()) if os.getsid(pid) == pid), None)
 
 
 def find(role: str) -> int | None:
-    """Return the pid of one process of this role, ``None`` if there is none now."""
+    """Return the pid of one process with this role, or ``None`` without one."""
     if role == "caller":
         return os.getpid()
     top = warden()
@@ -50,7 +50,7 @@ def find(role: str) -> int | None:
 
 
 def wait_for(role: str, seconds: float = 5.0) -> int:
-    """Return the pid of one process of this role as soon as there is one."""
+    """Wait for a process with this role, and return its pid."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         pid = find(role)
@@ -61,33 +61,32 @@ def wait_for(role: str, seconds: float = 5.0) -> int:
 
 
 def kill(pid: int) -> None:
-    """End a process."""
+    """Kill a process."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
 
 
 def stop(pid: int) -> None:
-    """Have a process stand still for good."""
+    """Stop a process for good."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGSTOP)
 
 
 def stop_and_continue(pid: int) -> None:
-    """Have a process stand still for a moment."""
-    with suppress(ProcessLookupError):  # it may have ended by itself
+    """Stop a process for a moment."""
+    with suppress(ProcessLookupError):  # the process may have ended by itself
         os.kill(pid, signal.SIGSTOP)
         time.sleep(0.15)
         os.kill(pid, signal.SIGCONT)
 
 
 def cut(pid: int, how: int = socket.SHUT_WR) -> None:
-    """Shut down every unix stream socket that ``pid`` holds: what it says reaches nobody, and the other side of each
-    reads an end."""
+    """Shut down every Unix stream socket of ``pid``: it can send nothing, and the peer of each socket reads an end."""
     for sock in _sockets(pid):
         try:
             sock.shutdown(how)
         except OSError:
-            pass  # a listening one, or one whose other side is gone
+            pass  # a listening socket, or one whose peer is gone
         finally:
             sock.close()
 
@@ -130,7 +129,7 @@ def _parent(pid: int) -> int | None:
 
 
 def _is_busy(pid: int) -> bool:
-    """Return whether a guest has its job: until then it holds the socket on which that comes."""
+    """Return whether a guest has its job. Until then, it holds the socket for the job."""
     return not any(name.startswith("socket:") for name in host.descriptors(pid).values())
 
 

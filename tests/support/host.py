@@ -1,4 +1,4 @@
-"""What a test leaves behind on the host: looked at before and after, and compared."""
+"""Finds what a test leaves behind on the host, by comparing snapshots before and after it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = [
 
 @contextmanager
 def as_before() -> Iterator[None]:
-    """Whatever is done meanwhile, two seconds after it nothing of it is left on the host."""
+    """Check that the block leaves nothing behind on the host two seconds after its end."""
     adopt_orphans()
     stop_warden()
     before = Snapshot.take()
@@ -51,7 +51,7 @@ def as_before() -> Iterator[None]:
 
 
 def _left(before: Snapshot) -> dict[str, list[str]]:
-    """Return what is there and was not before; orphans came to us, and are reaped."""
+    """Return the leftovers since ``before``. Orphans are children of this process, so they are reaped first."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -61,8 +61,11 @@ def _left(before: Snapshot) -> dict[str, list[str]]:
 
 
 def guests(pid: int) -> list[int]:
-    """Return the processes below ``pid`` that run a program of Python: not a warm interpreter and its copies, which have
-    the same command line. The former has no filter; a copy holds the folder of its job until it begins."""
+    """Return the processes below ``pid`` that run a Python job.
+
+    A zygote, its workers and waiting guests have the same command line as a job. But zygotes and workers have no filter,
+    and a waiting guest holds a descriptor of its job's folder until the job begins.
+    """
     return [
         child
         for child in descendants(pid)
@@ -75,5 +78,5 @@ def _is_filtered(pid: int) -> bool:
 
 
 def _waits(pid: int) -> bool:
-    held = descriptors(pid)  # none can be seen of a copy that waits by an ordinary user
+    held = descriptors(pid)  # empty for a waiting guest if an ordinary user looks
     return not held or "/job" in held.values()

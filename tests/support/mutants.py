@@ -1,4 +1,4 @@
-"""Answers that are nearly right: the reference solutions of HumanEval, each changed in one place by a fixed seed."""
+"""Nearly right answers: the reference solutions of HumanEval, each changed in one place that a fixed seed chooses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def mutants(problems: list[dict[str, str]], count: int) -> list[dict[str, str]]:
 
 
 def _of(problem: dict[str, str]) -> Iterator[str]:
-    """Yield the solution with one place changed, once for each place; as a body that follows the prompt."""
+    """Yield the solution once for each place that can be changed, as a function body that follows the prompt."""
     whole = problem["prompt"] + problem["canonical_solution"]
     seen = {ast.unparse(ast.parse(whole))}
     for place in range(sum(1 for _ in _places(ast.parse(whole), problem["entry_point"]))):
@@ -40,7 +40,7 @@ def _of(problem: dict[str, str]) -> Iterator[str]:
         text = ast.unparse(ast.fix_missing_locations(tree))
         if text not in seen:
             seen.add(text)
-            yield f"    pass\n\n{text}\n"  # the prompt's own function first, and then the changed one in its place
+            yield f"    pass\n\n{text}\n"  # completes the prompt's function, then replaces it by the changed one
 
 
 def _places(tree: ast.AST, entry_point: str) -> Iterator[Any]:

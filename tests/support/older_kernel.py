@@ -1,7 +1,6 @@
 """``python -m tests.support.older_kernel FACILITY[,FACILITY] COMMAND…``: run a command as under an older kernel.
 
-Simulated: a system-call filter around the command answers as a kernel would that lacks the facility. Nothing else of an
-older kernel is imitated.
+A system-call filter around the command answers like a kernel that lacks the facility. Nothing else is simulated.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ MISSING = {
     "landlock": (444, 445, 446),  # before Linux 5.13
     "clone3": (435,),  # before Linux 5.3, or refused by an outer filter
 }
-OUTER = {"seccomp": {"x86_64": (317,), "aarch64": (277,)}}  # refused by a filter around us
+OUTER = {"seccomp": {"x86_64": (317,), "aarch64": (277,)}}  # refused by a filter around stockade
 FLAGGED = {"close_range_cloexec": (436, 4)}  # the flag came with Linux 5.11: EINVAL before that
 FACILITIES = (*MISSING, *FLAGGED)
 _LOAD, _EQUAL, _RETURN = 0x20, 0x15, 0x06

@@ -53,7 +53,7 @@ class Language(Protocol):
     def interpreter(self, named: str | None = None) -> Interpreter:
         """Return the interpreter ``named``, or the default one.
 
-        Raises ``JobError`` with an install hint if there is no such interpreter.
+        Raises ``JobError`` with an install hint if the interpreter is missing.
         """
 
     def command(self, job: Job, plan: Plan, folder: str = JOB_FOLDER) -> Command:

@@ -74,7 +74,7 @@ def _template(found: Interpreter, preload: tuple[str, ...], folder: str) -> Temp
 
 @lru_cache(maxsize=1)
 def of_the_system() -> str:
-    """Return a Python that every sandbox shows and that can run zygotes; an empty text if there is none."""
+    """Return the path of a Python that every sandbox shows and that can run zygotes, or an empty text."""
     for name in (None, "/usr/bin/python3"):
         try:
             found = Python().interpreter(name)

@@ -1,4 +1,4 @@
-"""What the agent of Python jobs does in short ways is what the long ways do."""
+"""The short cuts of the Python agent have the same results as the long ways."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ PROGRAMS = [
 ]  # fmt: skip
 
 
-def performed(source: bytes, namespace: dict[str, object]) -> tuple[object, ...]:
-    """All that there is to see of a program."""
+def effects(source: bytes, namespace: dict[str, object]) -> tuple[object, ...]:
+    """Return all observable effects of a program."""
     output = io.StringIO()
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
         try:
@@ -51,15 +51,15 @@ def fresh() -> dict[str, object]:
 
 
 def both_ways(monkeypatch: pytest.MonkeyPatch, source: bytes) -> list[object]:
-    short = performed(source, fresh())
+    short = effects(source, fresh())
     with monkeypatch.context() as patch:
         patch.setattr(agent, "split", lambda *_: None)
-        return [short, performed(source, fresh())]
+        return [short, effects(source, fresh())]
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("source", PROGRAMS)
-def test_a_program_in_two_parts_does_what_it_does_whole(monkeypatch, source):
+def test_split_program_acts_like_whole_program(monkeypatch, source):
     short, long = both_ways(monkeypatch, source.encode("utf-8"))
     assert short == long
 
@@ -74,7 +74,7 @@ LINES = st.sampled_from([
 @pytest.mark.filterwarnings("ignore")
 @settings(max_examples=300, deadline=None)
 @given(st.lists(LINES, max_size=7))
-def test_no_heap_of_lines_does(lines):
+def test_split_random_lines_act_like_whole_program(lines):
     with pytest.MonkeyPatch.context() as patch:
         short, long = both_ways(patch, "\n".join(lines).encode())
     assert short == long
@@ -84,20 +84,20 @@ def test_no_heap_of_lines_does(lines):
     ("from __future__ import annotations\nprint(1 is 1)", 1), ("x = 1 is 1; y = 2", 1), ("x = \'\'\'\nprint(1 is 1) #\'\'\'\n", 0),
     ("1 is 1", 1), ("x = 1 is 1\nx", 1), ("'\\d'\n'\\w'", 2), ("x = 1\nprint('\\d' if x is 1 else 2)", 2), ("x = 1\nx", 0),
 ])  # fmt: skip
-def test_what_is_warned_of_is_told_once(source, count):
-    with warnings.catch_warnings(record=True) as told:
+def test_split_warnings_come_once(source, count):
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        performed(source.encode(), fresh())
-    assert len(told) == count
+        effects(source.encode(), fresh())
+    assert len(caught) == count
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_constants_are_those_of_one_program():
+def test_split_parts_share_constants():
     for source in ("a = 1000\nassert a is 1000", "a = (1, 2)\nif a is (1, 2): b = 1\nassert b"):
         agent.run(source.encode(), SCRIPT, fresh())
 
 
-def test_an_error_is_told_whatever_the_job_has_taken_away(monkeypatch):
+def test_error_report_survives_removed_sys_names(monkeypatch):
     error = ValueError("a")
     for name in ("stderr", "__excepthook__"):
         with monkeypatch.context() as patch:
@@ -105,7 +105,7 @@ def test_an_error_is_told_whatever_the_job_has_taken_away(monkeypatch):
             assert agent.formatted(error) == "ValueError: a\n"
 
 
-def test_most_programs_end_in_a_way_that_is_told_quickly():
+def test_split_accepts_common_programs():
     for source in (
         "print(1)",
         "def f():\n    return 1\nf()",
@@ -119,18 +119,18 @@ def test_most_programs_end_in_a_way_that_is_told_quickly():
     None, True, 1, -1.5, "é\ud800\"\\\n", [], {}, [1, [2, (3,)]], {"a": {1: None, False: 2, 3.5: "x"}}, 10**40, 1e300,
     float("nan"), float("inf"), {(1,): 2}, {1, 2}, b"x", object(), [object()], {"a": float("-inf")},
 ])  # fmt: skip
-def test_values_are_spelled_as_json_spells_them(value):
-    def spelled(dumps):
+def test_dumps_values_equal_json_module(value):
+    def encoded(dumps):
         try:
             return dumps(value)
         except (TypeError, ValueError) as error:
             return type(error)
 
-    assert spelled(agent.dumps) == spelled(lambda value: json.dumps(value, allow_nan=False))
+    assert encoded(agent.dumps) == encoded(lambda value: json.dumps(value, allow_nan=False))
     assert agent.dumps({"after": 1}) == '{"after": 1}'
 
 
-def test_what_holds_itself_is_refused_each_time_anew():
+def test_dumps_refuses_circular_value_every_time():
     loop: list[object] = []
     loop.append(loop)
     for _ in range(2):
@@ -143,7 +143,7 @@ def test_what_holds_itself_is_refused_each_time_anew():
     "try:\n  1/0\nexcept ZeroDivisionError as e:\n  raise KeyError(2) from e",
     "raise ExceptionGroup('g', [ValueError(1)])", "raise SystemError('\ud800')", "def f(:", "'a", "  x",
 ])  # fmt: skip
-def test_an_error_is_told_as_the_traceback_module_tells_it(source):
+def test_error_report_equals_traceback_module(source):
     with pytest.raises(BaseException) as caught:
         exec(compile(source, SCRIPT, "exec"), {})
     error = caught.value

@@ -163,7 +163,7 @@ class Instance:
 
 
 class WorkerInstance(Instance):
-    """One guest of a worker; the worker outlives the guest. It is ready as soon as it exists."""
+    """The instance of one warm guest. Its worker outlives the guest. The instance is ready as soon as it exists."""
 
     lasting = True
     ready = True

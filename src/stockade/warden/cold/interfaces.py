@@ -1,4 +1,4 @@
-"""The interfaces that the cold pool needs from its surrounding warden and from those who wait for an instance."""
+"""The interfaces that the cold pool needs from its warden and from the runs and zygotes that wait for an instance."""
 
 from __future__ import annotations
 

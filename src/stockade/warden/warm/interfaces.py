@@ -16,7 +16,7 @@ else:
 
 
 class PoolOwner(Protocol):
-    """What a worker pool needs from its warden."""
+    """The warden as a worker pool sees it."""
 
     def take_group(self) -> cgroups.Group | None:
         """Return fresh control groups, or ``None`` if this host has none for us."""
@@ -32,13 +32,13 @@ class PoolOwner(Protocol):
 
 
 class ZygoteOwner(PoolOwner, Protocol):
-    """What a zygote needs from its warden."""
+    """The warden as a zygote sees it."""
 
     def start(self, run: Run, launch: Launch) -> None:
         """Begin ``run`` as soon as admission allows it."""
 
     def begin(self, run: Run, launch: Launch) -> None:
-        """Find a worker or an instance for ``run``, cold if there is no other way."""
+        """Find a worker for ``run``, or a cold instance without one."""
 
     def release_admission(self, run: Run) -> None:
         """Let other runs be admitted until ``run`` starts: it only waits."""

@@ -29,7 +29,7 @@ _MOST_USES = 100_000
 
 
 class Zygote:
-    """One warm interpreter, in an instance of its own, and the pool of its workers."""
+    """A warm interpreter in an instance of its own, and the pool of its workers."""
 
     gone = False
 
