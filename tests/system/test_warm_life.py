@@ -294,7 +294,10 @@ KILLED = (
 def test_worker_killed_at_start_blocks_no_run() -> None:
     assert output_of(KILLED, "6") == [f"completed {number} cold None" for number in range(6)]
     (line,) = output_of(KILLED, "1", "insist")
-    assert line.startswith("sandbox_failed None cold no ") and "killed while it was made" in line
+    assert (
+        line.startswith("sandbox_failed None cold the warm interpreter could make no worker: ")
+        and "killed while it was set up" in line
+    )
 
 
 UNCOMPILED = (("languages/agents/python_start.py", "    enter_package()\n    from stockade.core import trace", "    os._exit(1)\n    from stockade.core import trace"),)  # fmt: skip
@@ -303,7 +306,7 @@ UNCOMPILED = (("languages/agents/python_start.py", "    enter_package()\n    fro
 def test_compile_failure_makes_runs_cold() -> None:
     assert output_of(UNCOMPILED, "4") == [f"completed {number} cold None" for number in range(4)]
     (line,) = output_of(UNCOMPILED, "1", "insist")
-    assert line.startswith("sandbox_failed None cold no ") and "could not be compiled" in line
+    assert line.startswith("sandbox_failed None cold the warm interpreter failed: ") and "could not be compiled" in line
 
 
 @pytest.mark.parametrize("count", [12])
@@ -313,7 +316,7 @@ def test_guest_setup_failure_makes_runs_cold(count: int) -> None:
 
 def test_guest_setup_failure_with_warm_true_is_reported() -> None:
     (line,) = output_of(UNFIT, "1", "insist")
-    assert line.startswith("sandbox_failed None cold no ") and "no room" in line
+    assert line.startswith("sandbox_failed None cold the warm interpreter could make no worker: ") and "no room" in line
 
 
 def test_much_used_zygote_is_replaced() -> None:
