@@ -1,4 +1,4 @@
-"""Who waits for whom, with runs that are names only."""
+"""The order in which runs are admitted, tested with runs that are only names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stockade.warden.admission import Admission
 
 
 class Named:
-    """A run that is a name."""
+    """Stands in for a run."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -34,57 +34,58 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.fixture
-def door(begun: list[str]) -> Admission:
+def admission_queue(begun: list[str]) -> Admission:
     return Admission(cast(Any, lambda run, _launch: begun.append(run.name)))
 
 
-def asked(door: Admission, name: str, caller: int) -> Any:
+def asked(admission_queue: Admission, name: str, caller: int) -> Any:
     run = Named(name)
-    door.ask(cast(Any, run), by(caller))
+    admission_queue.ask(cast(Any, run), by(caller))
     return run
 
 
-def test_callers_take_turns_and_each_one_s_runs_keep_their_order(door: Admission, begun: list[str]) -> None:
-    runs = {name: asked(door, name, int(name[0])) for name in ("1a", "1b", "1c", "1d", "2a", "3a", "2b")}
+def test_callers_take_turns_in_order(admission_queue: Admission, begun: list[str]) -> None:
+    runs = {name: asked(admission_queue, name, int(name[0])) for name in ("1a", "1b", "1c", "1d", "2a", "3a", "2b")}
     assert begun == ["1a"]
     while len(begun) < len(runs):
-        door.begun(runs[begun[-1]])
+        admission_queue.begun(runs[begun[-1]])
     assert begun == ["1a", "1b", "2a", "3a", "1c", "2b", "1d"]
 
 
-def test_who_waits_no_more_is_passed_over(door: Admission, begun: list[str]) -> None:
-    first, second, _ = (asked(door, name, 1) for name in "abc")
+def test_gone_run_is_passed_over(admission_queue: Admission, begun: list[str]) -> None:
+    first, second, _ = (asked(admission_queue, name, 1) for name in "abc")
     second.gone = True
-    door.leave(second)
-    door.leave(first)
+    admission_queue.leave(second)
+    admission_queue.leave(first)
     assert begun == ["a", "c"]
 
 
-def test_past_the_bound_one_is_told_why(door: Admission, begun: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_past_queue_bound_is_refused(
+    admission_queue: Admission, begun: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(admission, "MOST_WAITING", 2)
-    runs = [asked(door, str(number), number) for number in range(4)]
+    runs = [asked(admission_queue, str(number), number) for number in range(4)]
     assert [run.refused for run in runs[:3]] == [""] * 3
-    assert (
-        "1 runs are active" in runs[3].refused and "short of processors for more, and 2 wait already" in runs[3].refused
-    )
+    assert "1 runs are active" in runs[3].refused
+    assert "short of processors for more, and 2 wait already" in runs[3].refused
 
 
-def test_however_many_fail_at_once_the_rest_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_failing_runs_exhaust_no_stack(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admission, "_AT_ONCE", 1)
     failed = []
 
     def fail(run: Any, _launch: Launch) -> None:
         failed.append(run)
         if len(failed) > 1:
-            door.leave(run)
+            admission_queue.leave(run)
 
-    door = Admission(cast(Any, fail))
-    runs = [asked(door, str(number), 1) for number in range(5000)]
-    door.leave(runs[0])
+    admission_queue = Admission(cast(Any, fail))
+    runs = [asked(admission_queue, str(number), 1) for number in range(5000)]
+    admission_queue.leave(runs[0])
     assert failed == runs
 
 
-def test_one_that_cannot_begin_costs_no_other_run_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_begin_refuses_that_run_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admission, "_AT_ONCE", 1)
     begun: list[str] = []
 
@@ -93,29 +94,27 @@ def test_one_that_cannot_begin_costs_no_other_run_anything(monkeypatch: pytest.M
             raise OSError("no descriptor")
         begun.append(run.name)
 
-    door = Admission(cast(Any, begin))
-    first, bad, last = (asked(door, name, 1) for name in ("first", "bad", "last"))
-    door.begun(first)  # must not raise: it is the first run's own business that it has begun
-    door.leave(bad)
+    admission_queue = Admission(cast(Any, begin))
+    first, bad, last = (asked(admission_queue, name, 1) for name in ("first", "bad", "last"))
+    admission_queue.begun(first)  # must not raise the error of the next run
+    admission_queue.leave(bad)
     assert begun == ["first", "last"] and "no descriptor" in bad.refused and not (first.refused or last.refused)
 
 
-def test_what_a_host_is_short_of_has_a_name() -> None:
+def test_capacities_have_figure_and_name() -> None:
     found = list(capacity.capacities())
     assert found and all(capacity >= 0 and name for capacity, name in found)
 
 
-def test_who_waits_for_an_interpreter_is_in_nobody_s_way_nor_in_its_own(
-    begun: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A host with room for a single run has room for one that asks again."""
-    door = Admission(cast(Any, lambda run, _launch: begun.append(run.name)))
-    monkeypatch.setattr(door, "_descriptors", 1)
-    first = asked(door, "first", 1)
-    second = asked(door, "second", 2)
+def test_released_run_may_ask_again(begun: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that waits for an interpreter takes no capacity, not even from itself."""
+    admission_queue = Admission(cast(Any, lambda run, _launch: begun.append(run.name)))
+    monkeypatch.setattr(admission_queue, "_descriptors", 1)
+    first = asked(admission_queue, "first", 1)
+    second = asked(admission_queue, "second", 2)
     assert begun == ["first"]
-    door.leave(first)
+    admission_queue.leave(first)
     assert begun == ["first", "second"]
-    door.leave(second)
-    door.ask(first, by(1))
+    admission_queue.leave(second)
+    admission_queue.ask(first, by(1))
     assert begun == ["first", "second", "first"]

@@ -1,12 +1,12 @@
-"""The warden's loop: what happened to a descriptor is never told to who has its number next."""
+"""The warden's loop: no event of a closed descriptor reaches the next owner of its number."""
 
 import os
 
 from stockade.warden.loop import READ, Loop
 
 
-def test_an_event_of_a_closed_descriptor_does_not_reach_its_numbers_next_owner():
-    loop, told = Loop(), []
+def test_event_of_closed_descriptor_is_dropped():
+    loop, called = Loop(), []
     pipes = [os.pipe() for _ in range(2)]
     for number, (_, writing) in enumerate(pipes):
         os.write(writing, b"x")
@@ -14,24 +14,24 @@ def test_an_event_of_a_closed_descriptor_does_not_reach_its_numbers_next_owner()
 
     def replace(number):
         other = pipes[1 - number][0]
-        told.append(f"pipe {number}")
+        called.append(f"pipe {number}")
         loop.forget(other)
         os.close(other)
-        fresh, _ = os.pipe()  # takes the lowest number that is free: the one just closed
+        fresh, _ = os.pipe()  # gets the lowest free number, which is the one just closed
         assert fresh == other
-        loop.watch(fresh, READ, lambda _events: told.append("who knows nothing"))
+        loop.watch(fresh, READ, lambda _events: called.append("new owner"))
 
     loop.turn(0.0)
     loop.turn(0.0)
-    assert len(told) == 2
-    assert "who knows nothing" not in told
+    assert len(called) == 2
+    assert "new owner" not in called
 
 
-def test_who_replaces_a_callback_is_called_the_next_time():
-    loop, told = Loop(), []
+def test_replaced_callback_runs_next_turn():
+    loop, called = Loop(), []
     reading, writing = os.pipe()
     os.write(writing, b"x")
-    loop.watch(reading, READ, lambda _events: loop.watch(reading, READ, lambda _events: told.append("second")))
+    loop.watch(reading, READ, lambda _events: loop.watch(reading, READ, lambda _events: called.append("second")))
     loop.turn(0.0)
     loop.turn(0.0)
-    assert told == ["second"]
+    assert called == ["second"]

@@ -32,7 +32,7 @@ def test_messages_survive_any_cut(sent, data):
 
 
 @given(st.binary(min_size=5, max_size=200))
-def test_nonsense_is_a_wire_error_or_an_unfinished_frame(raw):
+def test_random_bytes_raise_wire_error_or_wait(raw):
     decoder = protocol.Decoder()
     try:
         for kind, fields in decoder.feed(raw):
@@ -41,6 +41,6 @@ def test_nonsense_is_a_wire_error_or_an_unfinished_frame(raw):
         pass
 
 
-def test_a_frame_past_the_bound_is_refused_before_it_is_buffered():
+def test_oversized_frame_is_refused_by_its_header():
     with pytest.raises(protocol.WireError, match="bytes"):
         list(protocol.Decoder().feed((protocol.MAX_FRAME + 1).to_bytes(4, "big")))

@@ -24,7 +24,7 @@ _GENTLE_SECONDS = 0.5
 """The time that a worker has to end the processes of its guest before it is killed itself."""
 _FEW_TASKS = 4
 _DYING_SECONDS = 5.0
-"""Processes that were told to end are killed at once after this time. The caller has its answer after twice as long."""
+"""Processes that do not end in this time are killed at once. The caller gets an answer after twice as long."""
 
 
 class Ending:
@@ -39,7 +39,7 @@ class Ending:
         self.patience = float("inf")
         """Until when a worker may take to end the processes of its guest."""
         self._dying_since = float("inf")
-        """When the instance was first told to end."""
+        """When the warden first ended the instance."""
 
     # -- killing -----------------------------------------------------------------------------------------------
 

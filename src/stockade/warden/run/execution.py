@@ -38,7 +38,7 @@ _SMALL = 1 << 15
 
 
 class Execution:
-    """One instance at work for one run. Its parts watch (``watcher``) and end (``ending``) what it holds."""
+    """An instance at work for one run. ``watcher`` watches it, and ``ending`` ends it."""
 
     def __init__(
         self, run: Run, slot: CgroupSlot, instance: Instance, launch: Launch, asked: list[tuple[str, int]]

@@ -165,7 +165,7 @@ class OutputCapture:
             self._loop.forget(self._channel_fd)
             return False
         if self._completed:
-            return True  # bytes behind the marker are no part of the result
+            return True  # bytes behind the marker do not belong to the result
         before = len(self._channel)
         space = CHANNEL_LIMIT - before
         self._channel += data[:space]

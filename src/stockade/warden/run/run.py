@@ -1,4 +1,4 @@
-"""One run: the caller's side of it, and the state that all of its parts share.
+"""The caller's side of a run, and the state that all parts of the run share.
 
 A run first waits for an instance. From then on an ``Execution`` is its guest's side, until the instance is released.
 """
@@ -31,7 +31,7 @@ _FED_EVERY = 1 << 17
 
 
 class Run:
-    """One run, from the caller's launch to the report. All callbacks come from one loop."""
+    """A run, from the caller's launch to the report. All callbacks come from one loop."""
 
     def __init__(
         self, events: loop.Loop, sock: socket.socket, decoder: protocol.Decoder, before: Launch | None, owner: RunOwner

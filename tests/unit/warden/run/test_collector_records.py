@@ -32,7 +32,7 @@ def test_records_survive_any_cut(records, data):
 
 
 @given(st.binary(max_size=300))
-def test_any_bytes_are_a_bundle_or_an_error(raw):
+def test_random_bytes_yield_files_or_error(raw):
     collected = CollectedFiles(Collect(files=10, file_bytes=100, total_bytes=100))
     collected.feed(raw)
     collected.close("")
@@ -40,7 +40,7 @@ def test_any_bytes_are_a_bundle_or_an_error(raw):
     assert all(not path.startswith("/") and ".." not in path.split("/") for path in collected.files)
 
 
-def test_what_is_larger_than_was_asked_for_is_refused_by_its_header():
+def test_oversized_file_is_refused_by_its_header():
     collected = CollectedFiles(Collect(file_bytes=10, total_bytes=10))
     collected.feed(collector_records.pack(collector_records.FILE, b"a", 0, b"x" * 11)[:20])
     collected.close("")
@@ -48,14 +48,14 @@ def test_what_is_larger_than_was_asked_for_is_refused_by_its_header():
 
 
 @pytest.mark.parametrize("path", [b"/etc/x", b"../x", b"a/../b", b"a//b", b"a\0b", b""])
-def test_a_path_that_leads_out_is_nonsense(path):
+def test_path_that_leads_out_is_malformed(path):
     collected = CollectedFiles(Collect())
     collected.feed(collector_records.pack(collector_records.FILE, path) + collector_records.pack(collector_records.END))
     collected.close("")
     assert "malformed" in collected.error and not collected.files
 
 
-def test_a_collector_that_ends_early_is_said():
+def test_early_end_of_collector_is_an_error():
     collected = CollectedFiles(Collect())
     collected.feed(collector_records.pack(collector_records.FILE, b"a", 0o644, b"x"))
     collected.close("")

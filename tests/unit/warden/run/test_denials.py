@@ -1,4 +1,4 @@
-"""The warden's answers at a listener: with a listener of the test's own in the kernel's place."""
+"""The warden's answers at a listener. The tests stand in for the kernel."""
 
 import errno
 import os
@@ -14,7 +14,7 @@ from stockade.warden.run.denials import BUDGET, Denials
 
 
 class Loop:
-    """Remembers what is watched."""
+    """Records the watched descriptors and their callbacks."""
 
     def __init__(self):
         self.callbacks = {}
@@ -28,7 +28,7 @@ class Loop:
 
 @pytest.fixture
 def kernel(monkeypatch):
-    """Calls to be received, and what was answered."""
+    """Stand in for the kernel: hold the calls to receive, and record the answers."""
 
     found = SimpleNamespace(calls=[], answers=[], listener_alive=True)
 
@@ -61,7 +61,7 @@ def is_open(fd):
     return True
 
 
-def test_each_turn_answers_one_call_with_its_errno(kernel):
+def test_each_turn_answers_one_call(kernel):
     made, events, listener = started({41: errno.EAFNOSUPPORT})
     kernel.calls = [165, 41, 165]
     for left in (2, 1, 0):
@@ -74,7 +74,7 @@ def test_each_turn_answers_one_call_with_its_errno(kernel):
     assert not is_open(listener) and not events.callbacks
 
 
-def test_the_budget_ends_with_the_listener_closed(kernel):
+def test_spent_budget_closes_listener(kernel):
     made, events, listener = started()
     kernel.calls = [165] * BUDGET
     while listener in events.callbacks:
@@ -82,10 +82,10 @@ def test_the_budget_ends_with_the_listener_closed(kernel):
     assert not kernel.calls and not is_open(listener)
     assert made.report()["denials_truncated"]
     assert made.report()["denials"][0][:2] == (165, BUDGET)
-    made.close()  # twice is once
+    made.close()  # a second close does nothing
 
 
-def test_interrupted_calls_count_for_the_budget_and_not_for_the_guest(kernel):
+def test_interrupted_calls_use_budget_only(kernel):
     made, events, listener = started()
     kernel.calls = [None] * (BUDGET - 1) + [165]
     kernel.listener_alive = False
@@ -94,14 +94,14 @@ def test_interrupted_calls_count_for_the_budget_and_not_for_the_guest(kernel):
     assert made.report() == {"denials": [], "denials_truncated": True}
 
 
-def test_a_hang_up_closes_the_listener(kernel):
+def test_hang_up_closes_listener(kernel):
     made, events, listener = started()
     events.callbacks[listener](loop.HUNG_UP)
     assert not events.callbacks and not is_open(listener)
     assert not made.report()["denials_truncated"]
 
 
-def test_without_a_listener_nothing_is_watched():
+def test_missing_listener_watches_nothing():
     events = Loop()
     made = Denials(events, {})
     made.open(-1)
@@ -109,6 +109,6 @@ def test_without_a_listener_nothing_is_watched():
     assert not events.callbacks and made.report() == {"denials": [], "denials_truncated": False}
 
 
-def test_the_module_imports_little():
+def test_denials_module_imports_little():
     names = {name for name in vars(denials) if not name.startswith("_")}
     assert not names & {"dataclasses", "enum", "typing"}

@@ -1,4 +1,4 @@
-"""Time is told even of a run that was ended before its init could say that it had begun."""
+"""The meter's clock, also for a run that ends before its init reports ``exec``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _meter(watch: Watch = _NOTHING) -> Meter:
     return Meter(watch, cast(Any, slot))
 
 
-def test_the_wall_time_counts_from_the_hand_over_where_nothing_better_is_known():
+def test_wall_time_without_exec_report_counts():
     meter = _meter()
     meter.hand_over()
     meter.stop()
@@ -27,14 +27,14 @@ def test_the_wall_time_counts_from_the_hand_over_where_nothing_better_is_known()
     assert meter.report(None).wall_seconds > 0
 
 
-def test_no_time_has_passed_before_the_hand_over():
+def test_wall_time_before_hand_over_is_zero():
     meter = _meter()
     meter.stop()
     assert meter.report(None).wall_seconds == 0.0
 
 
 @pytest.mark.parametrize(("begun", "wall"), [(97.5, 2.5), (100.0, 0.0), (103.0, 0.0)])
-def test_the_wall_time_counts_from_when_the_program_began_whenever_that_is_heard_of(monkeypatch, begun, wall):
+def test_wall_time_counts_from_program_start(monkeypatch, begun, wall):
     monkeypatch.setattr("stockade.warden.run.meter.time.monotonic", lambda: 100.0)
     meter = _meter(Watch(wall_seconds=3))
     meter.hand_over()
@@ -45,7 +45,7 @@ def test_the_wall_time_counts_from_when_the_program_began_whenever_that_is_heard
     assert meter.report(None).wall_seconds == wall
 
 
-def test_the_wall_clock_stands_still_while_paused(monkeypatch):
+def test_wall_clock_stops_while_paused(monkeypatch):
     clock = [100.0]
     monkeypatch.setattr("stockade.warden.run.meter.time.monotonic", lambda: clock[0])
     meter = _meter(Watch(wall_seconds=10))
@@ -60,7 +60,7 @@ def test_the_wall_clock_stands_still_while_paused(monkeypatch):
     assert meter.report(None).wall_seconds == 9.0
 
 
-def test_a_run_that_ends_while_paused_has_the_time_before_it(monkeypatch):
+def test_end_while_paused_keeps_earlier_time(monkeypatch):
     monkeypatch.setattr("stockade.warden.run.meter.time.monotonic", lambda: 100.0)
     meter = _meter()
     meter.start(100.0, 0.0, 0)
@@ -69,15 +69,15 @@ def test_a_run_that_ends_while_paused_has_the_time_before_it(monkeypatch):
     assert meter.report(None).wall_seconds == 1.0
 
 
-def test_near_and_met_are_told_once_each(monkeypatch):
+def test_near_and_met_are_reported_once_each(monkeypatch):
     monkeypatch.setattr("stockade.warden.run.meter.time.monotonic", lambda: 0.0)
     meter = _meter(Watch(wall_seconds=10))
     meter.start(0.0, 0.0, 0)
-    told = [meter.look(now) for now in (7.9, 8.0, 8.5, 10.0, 10.1)]
-    assert told == [[], [("wall_time", "near", 8.0, 10)], [], [("wall_time", "met", 10.0, 10)], []]
+    found = [meter.look(now) for now in (7.9, 8.0, 8.5, 10.0, 10.1)]
+    assert found == [[], [("wall_time", "near", 8.0, 10)], [], [("wall_time", "met", 10.0, 10)], []]
 
 
-def test_the_next_look_is_no_later_than_the_mark(monkeypatch):
+def test_next_look_is_due_before_limit(monkeypatch):
     monkeypatch.setattr("stockade.warden.run.meter.time.monotonic", lambda: 0.0)
     meter = _meter(Watch(wall_seconds=0.125))
     meter.start(0.0, 0.0, 0)
