@@ -1,5 +1,7 @@
-"""What each profile lets each language do, from real runs: ``python -m tests.contract.profiles`` prints the table of
-docs/guides/policies.md."""
+"""The rights that each profile gives each language, from real runs.
+
+``python -m tests.contract.profiles`` prints the table of docs/guides/policies.md.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,9 @@ from stockade import Outcome
 
 PROFILES = ("default", "strict", "conservative", "moderate", "generous", "dev", "build", "test")
 PROJECTS = ("dev", "build", "test")
-_OWNER = 60123  # of a project, where root asks: nothing of root's is ever written for a guest
+_OWNER = 60123  # the owner of the project if root runs this: a guest never writes to a folder of root's
 
-# Each prints a word for each thing that it could do. What may have to wait for a process comes last.
+# Each program prints a word for each right that it has. Starting a process comes last, because it can block.
 PROGRAMS = {
     "python": """
 import os, socket, sys
@@ -68,10 +70,10 @@ echo ran
 LANGUAGES = (*PROGRAMS, "command")
 
 
-def cell(profile: str, language: str, port: int) -> str:
-    """Return what a program of this language could do under this profile, or the sentence of the refusal."""
+def rights(profile: str, language: str, port: int) -> str:
+    """Return the rights of a program of this language under this profile, or the text of the refusal."""
     security = {"host_uid": _OWNER} if profile in PROJECTS and os.geteuid() == 0 else {}
-    sooner = {"wall_time": 4} if profile == "strict" else {}  # which some programs wait for
+    sooner = {"wall_time": 4} if profile == "strict" else {}  # some programs run until this limit
     policy = stockade.Policy.profile(profile, security=security, limits=sooner)
     try:
         if language == "command":
@@ -86,8 +88,8 @@ def cell(profile: str, language: str, port: int) -> str:
 
 
 @contextmanager
-def surroundings():
-    """A project as the current folder, and a listener on the host's loopback; yields the port."""
+def project_and_listener():
+    """Make a project the current folder, listen on the host's loopback, and yield the port."""
     before = Path.cwd()
     with tempfile.TemporaryDirectory(prefix="profiles-") as folder, socket.create_server(("127.0.0.1", 0)) as listener:
         project = Path(folder) / "project"
@@ -104,7 +106,7 @@ def surroundings():
 
 
 def table(rows: dict[tuple[str, str], str]) -> list[str]:
-    """Return the lines of the table; a refusal stands below it, once."""
+    """Return the lines of the table. Each text of a refusal appears once, below the table."""
     notes: list[str] = []
 
     def short(text: str) -> str:
@@ -120,8 +122,8 @@ def table(rows: dict[tuple[str, str], str]) -> list[str]:
 
 
 def main() -> int:
-    with surroundings() as port:
-        rows = {(name, each): cell(name, each, port) for name in PROFILES for each in LANGUAGES}
+    with project_and_listener() as port:
+        rows = {(name, each): rights(name, each, port) for name in PROFILES for each in LANGUAGES}
     print("\n".join(table(rows)))
     return 0
 

@@ -1,4 +1,4 @@
-"""Every backend, held to the suite that comes with the package."""
+"""Every built-in backend under the conformance suite of the package."""
 
 import os
 from typing import ClassVar
@@ -9,7 +9,7 @@ import stockade
 from stockade.testing import BackendContract
 
 SHARED = {"process_view": "absent", "disk": "absent", "no_survivors": "supervisor"}
-SYSTEM_PYTHON = "/usr/bin/python3"  # root's own may lie where a guest with another uid cannot go
+SYSTEM_PYTHON = "/usr/bin/python3"  # root's own may be in a folder that a guest with another uid cannot reach
 
 
 @pytest.mark.needs("native")
@@ -23,7 +23,7 @@ class TestNative(BackendContract):
 
 @pytest.mark.needs("native")
 class TestWarm(BackendContract):
-    """Python source by copies of a warm interpreter, wherever one can stand in for a fresh one."""
+    """Python source in a warm interpreter, wherever the job allows one."""
 
     backend = "native"
 
@@ -51,7 +51,7 @@ class TestProcess(BackendContract):
     keeps_capabilities = False
     disk = None
     hides: ClassVar = {"read": False, "write": False}
-    tasks_astray = 0 if os.geteuid() == 0 else 4  # a user's next cell is made meanwhile
+    tasks_astray = 0 if os.geteuid() == 0 else 4  # an ordinary user's next instance is prewarmed meanwhile
 
 
 @pytest.mark.needs("landlock")

@@ -1,4 +1,4 @@
-"""A caller's socket serves one run after another: nothing of one reaches the next."""
+"""A connection to the warden serves one run after another. Nothing of one run reaches the next."""
 
 import asyncio
 import gzip
@@ -24,36 +24,36 @@ FLOOD = b"x" * (8 << 20)
 
 
 @pytest.fixture(autouse=True)
-def no_line_yet():
+def no_idle_connection():
     warden = warden_process.current()
     while warden._idle:
         warden._idle.pop()[0].close()
     return warden
 
 
-def test_connection_serves_many_runs(no_line_yet):
+def test_connection_serves_many_runs(no_idle_connection):
     box = Runner()
     for number in range(3):
         assert box.run(f"print({number})").stdout == f"{number}\n"
-        assert len(no_line_yet._idle) == 1
+        assert len(no_idle_connection._idle) == 1
 
 
-def test_input_left_unread_reaches_no_other_run(no_line_yet):
+def test_input_left_unread_reaches_no_other_run(no_idle_connection):
     box = Runner()
     for size in (1 << 16, *range(1 << 20, 5 << 18, 1 << 15), len(FLOOD)):  # the warden holds a mebibyte
         assert box.run_command(["sleep", "0.1"], stdin=FLOOD[:size]).ok
         assert box.run_command(["cat"], stdin=b"mine").stdout == "mine"
-    assert len(no_line_yet._idle) <= 1
+    assert len(no_idle_connection._idle) <= 1
 
 
-def test_connection_after_an_error_is_not_reused(no_line_yet):
-    with no_line_yet.connect() as line:
-        line.sock.sendall(b"no message at all")
-    assert not no_line_yet._idle
+def test_connection_after_an_error_is_not_reused(no_idle_connection):
+    with no_idle_connection.connect() as connection:
+        connection.sock.sendall(b"no message at all")
+    assert not no_idle_connection._idle
     assert stockade.run("print(1)").stdout == "1\n"
 
 
-def test_default_socket_timeout_does_not_apply(no_line_yet):
+def test_default_socket_timeout_does_not_apply(no_idle_connection):
     socket.setdefaulttimeout(0.1)
     try:
         for _ in range(2):
@@ -62,12 +62,12 @@ def test_default_socket_timeout_does_not_apply(no_line_yet):
         socket.setdefaulttimeout(None)
 
 
-def test_connection_works_after_a_limit(no_line_yet):
+def test_connection_works_after_a_limit(no_idle_connection):
     box = Runner(Policy(limits={"wall_time": 0.2}))
     for _ in range(3):
         assert box.run("while True: pass").outcome is Outcome.LIMIT_EXCEEDED
         assert box.run_command(["cat"], stdin=b"mine").stdout == "mine"
-    assert len(no_line_yet._idle) == 1
+    assert len(no_idle_connection._idle) == 1
 
 
 def test_threads_never_share_a_connection():
@@ -101,14 +101,14 @@ def test_cancel_before_launch_arrives_is_answered():
         job = job_from_command(["sleep", "20"], files={"large": source})
         reading, writing = os.pipe()
         os.write(writing, b"!")
-        with open_exchange(box.backend, box.plan, job) as (send_queue, line):
+        with open_exchange(box.backend, box.plan, job) as (send_queue, connection):
 
             def cancel(send_queue=send_queue, reading=reading):
                 os.read(reading, 1)
                 with send_queue.locked() as exchange:
                     exchange.cancel()
 
-            list(blocking.events(send_queue, line, None, attend={reading: cancel}))
+            list(blocking.events(send_queue, connection, None, attend={reading: cancel}))
         assert send_queue.exchange.result.outcome is Outcome.CANCELLED
         os.close(reading)
         os.close(writing)

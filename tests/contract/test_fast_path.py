@@ -1,4 +1,7 @@
-"""A run that differs from the one before in its source alone goes a shorter way, and must not differ in anything else."""
+"""The fast path: a run whose source alone differs from the last run.
+
+Its result must be the same as by the full path.
+"""
 
 import asyncio
 import os
@@ -16,7 +19,7 @@ pytestmark = [pytest.mark.needs("namespaces")]
 
 
 def begun(**options):
-    """A sandbox whose next run of a source with these options goes the short way."""
+    """Return a runner whose next run of source with these options uses the fast path."""
     box = Runner(backend="native")
     assert box.run("print('first')", **options).stdout == "first\n"
     template = box._launcher._template
@@ -126,7 +129,8 @@ def test_output_limit_met_at_the_end_is_the_cause(warm):
     for _ in range(5):
         result = box.run("import os\nos.write(1, b'x' * 5000)")
         assert result.outcome is Outcome.LIMIT_EXCEEDED and result.limit == "output", result
-        assert not warm or (result.exit_code, result.signal) == (None, 9)  # what it has announced is not how it ended
+        # The completion marker does not decide this end.
+        assert not warm or (result.exit_code, result.signal) == (None, 9)
 
 
 def test_closed_channel_does_not_delay_the_end():
@@ -137,4 +141,4 @@ def test_closed_channel_does_not_delay_the_end():
         begin = time.monotonic()
         assert box.run("import os\nos.close(3)\nprint(1)").stdout == "1\n"
         times.append(time.monotonic() - begin)
-    assert min(times) < 0.04  # less than a guest lingers that has announced its end
+    assert min(times) < 0.04  # less than the time that a guest waits after its completion marker

@@ -1,4 +1,4 @@
-"""Each profile on each language: what ran, what was refused, and that the guide's table says so."""
+"""The rights that each profile gives each language, and the table of them in the guide."""
 
 import re
 from pathlib import Path
@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 import stockade
-from tests.contract.profiles import LANGUAGES, PROFILES, cell, surroundings
+from tests.contract.profiles import LANGUAGES, PROFILES, project_and_listener, rights
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "policies.md"
 UNCOUNTED = r"refused: .* operations: nothing holds it.*nothing counts the operations of (javascript|shell|a command)"
-# A profile, then what a program of a language that is counted could do under it.
+# From each profile to the rights of a program whose operations can be counted.
 ABLE = {
     "default": "ran, file, process",
     "strict": "ran",
@@ -22,13 +22,13 @@ ABLE = {
     "test": "ran, file, process",
 }
 COUNTING = ("conservative", "moderate", "generous")
-TOO_SMALL = "; crashed by SIGABRT"  # Node, whose threads' stacks count as data where no group counts memory
-RETRIES = "; ended by its limit on wall_time"  # Ruby and bash ask for ever for a process that they cannot have
+TOO_SMALL = "; crashed by SIGABRT"  # the stacks of Node's threads count as data if no group counts memory
+RETRIES = "; ended by its limit on wall_time"  # Ruby and bash repeat a refused fork without end
 
 
 @pytest.fixture(scope="module")
 def port():
-    with surroundings() as found:
+    with project_and_listener() as found:
         yield found
 
 
@@ -45,7 +45,7 @@ def expected(profile, language):
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("profile", PROFILES)
 def test_profile_allows_what_the_table_says(profile, language, port):
-    found = cell(profile, language, port)
+    found = rights(profile, language, port)
     assert re.match(expected(profile, language) + "$" * (not found.startswith("refused")), found), found
 
 
@@ -53,7 +53,10 @@ def test_guide_shows_the_same_table():
     rows = [line.split(" | ") for line in GUIDE.read_text().splitlines() if line.startswith("| ")]
     for profile in PROFILES:
         cells = next(row for row in rows if row[0] == f"| {profile}" and len(row) == 1 + len(LANGUAGES))[1:]
-        for language, said in zip(LANGUAGES, cells, strict=True):
+        for language, shown in zip(LANGUAGES, cells, strict=True):
             wanted = ABLE[profile] if (profile, language) == ("strict", "javascript") else expected(profile, language)
-            said = said.removesuffix(" |")
-            assert said.startswith("refused [") if wanted is UNCOUNTED else re.fullmatch(wanted, said), (profile, said)
+            shown = shown.removesuffix(" |")
+            assert shown.startswith("refused [") if wanted is UNCOUNTED else re.fullmatch(wanted, shown), (
+                profile,
+                shown,
+            )

@@ -1,6 +1,6 @@
-"""The same forty programs on every backend: same outcome, exit status, signal, limit and output.
+"""Forty programs have the same outcome, exit status, signal, limit and output on every backend.
 
-What differs is named here with its reason, and on that backend's page.
+``DIFFERENT`` names each exception and its reason, as does the page of that backend.
 """
 
 import os
@@ -80,7 +80,7 @@ PROGRAMS = {
     "kill the group": (["sh", "-c", "kill -9 0"], {}, ("crashed", None, 9, None, "")),
 }  # fmt: skip
 DIFFERENT = {
-    # bwrap and firejail tell of a death by signal as 128 and its number.
+    # bwrap and firejail report a death by signal as 128 plus the signal's number.
     ("bubblewrap", "exit 137"): ("crashed", None, 9, None, ""),
     ("firejail", "exit 137"): ("crashed", None, 9, None, ""),
 }

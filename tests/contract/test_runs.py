@@ -1,4 +1,4 @@
-"""What the native backend promises beyond the suite that every backend is held to, and the face in front of all."""
+"""Promises of the native backend beyond the conformance suite, and of the public interface."""
 
 import subprocess
 import sys

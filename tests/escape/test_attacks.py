@@ -1,4 +1,4 @@
-"""Every attack of the corpus: it succeeds unconfined, or its refusal proves nothing; confined it meets that refusal."""
+"""Every attack of the corpus succeeds in its control run, and meets the expected refusal in its confined run."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from tests.support import host
 
 ATTACKS = corpus.load()
 OTHERS = (("process", ("landlock",)), ("bubblewrap", ("bwrap",)), ("firejail", ("firejail",)))
-"""``landlock`` is ``process`` where Landlock is there, as it must be for these."""
+"""``landlock`` is the ``process`` backend on a host with Landlock, which the tests of ``process`` require."""
 NOT_ATTACKED = {Guarantee.SWAP, Guarantee.IO_READ, Guarantee.OPERATIONS}
-"""Swap is read back: a host without swap cannot be driven into it. The rate of reads is attacked in
-``tests/system/test_io_rate.py``, where there is a disk; operations are the guest's to count."""
+"""Swap: a host without swap cannot be made to swap, so a test reads the limit back. The read rate needs a disk, and
+``tests/system/test_io_rate.py`` attacks it. Operations: the guest itself counts them."""
 NOT_RUN = tomllib.loads((Path(__file__).parent / "not_run.toml").read_text())
 
 
 @pytest.fixture(scope="module", autouse=True)
 def host_as_before() -> Iterator[None]:
-    """Nothing of all the runs is left on the host."""
+    """Check that all runs together leave nothing on the host."""
     with host.as_before():
         yield
 

@@ -1,4 +1,4 @@
-"""The campaign itself can fail: a wall that is missing is seen, and a worker that is lost is no success of ours."""
+"""A campaign can fail: it notices a missing protection, and a lost worker process counts for the attack."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_worker_killed_by_attack_counts_as_success(tmp_path: Path) -> None:
     deadly.parent.mkdir()
     header = {"guarantee": "wall_time", "summary": "x", "reference": "x", "success": "x"}
     lines = [f'# {key} = "{value}"' for key, value in header.items()]
-    # Its control ends the worker, as an attack might that reaches its supervisor.
+    # Its control run ends the worker process, as an attack on its supervisor could.
     killer = "import os\npid = os.getppid()\nwith open(f'/proc/{pid}/stat') as f:\n    up = int(f.read().rpartition(') ')[2].split()[1])\nos.kill(up, 9)\n"
     deadly.write_text("\n".join(["# /// attack", *lines, '# refusal = { default = "errno" }', "# ///", "", killer]))
     harmless = next(attack for attack in corpus.load() if attack.id == "verdict/exit_124")
@@ -98,28 +98,28 @@ def test_missing_protection_is_noticed() -> None:
 
 
 def test_attacks_marked_alone_run_one_by_one() -> None:
-    class Told(Campaign):
+    class Recording(Campaign):
         def _run_attacks(self, attacks, jobs):
-            told.append(({attack.alone for attack in attacks}, jobs))
+            asked.append(({attack.alone for attack in attacks}, jobs))
             return iter(())
 
-    told: list[tuple[set[bool], int]] = []
-    assert list(Told(corpus.load(), ["native"], jobs=4).trials()) == []
-    assert told == [({False}, 4), ({True}, 1)]
+    asked: list[tuple[set[bool], int]] = []
+    assert list(Recording(corpus.load(), ["native"], jobs=4).trials()) == []
+    assert asked == [({False}, 4), ({True}, 1)]
 
 
 def test_kits_use_the_sentinels_of_corpus() -> None:
     from stockade.attacks.programs import kit
 
-    told = (corpus.SUCCEEDED, corpus.REFUSED, corpus.COULD_NOT_RUN)
-    assert told == (kit.SUCCEEDED, kit.REFUSED, kit.COULD_NOT_RUN)
+    sentinels = (corpus.SUCCEEDED, corpus.REFUSED, corpus.COULD_NOT_RUN)
+    assert sentinels == (kit.SUCCEEDED, kit.REFUSED, kit.COULD_NOT_RUN)
     for name in ("kit.rb", "kit.js"):
         text = (corpus.FOLDER / name).read_text()
-        assert [f"finish({code}, " in text for code in told] == [True] * 3
+        assert [f"finish({code}, " in text for code in sentinels] == [True] * 3
 
 
 def test_every_mutant_edit_still_applies() -> None:
-    """The source that an edit names is still what it was."""
+    """The source text that an edit replaces still exists."""
     for item in BY_NAME.values():
         for count in range(len(item.beside) + 1):
             tree.edited([item, *(BY_NAME[name] for name in item.beside[:count])])
@@ -127,7 +127,7 @@ def test_every_mutant_edit_still_applies() -> None:
 
 def test_attack_without_control_is_not_run(monkeypatch) -> None:
     attack = next(attack for attack in corpus.load() if attack.id == "network/udp")
-    monkeypatch.setattr(trial.control, "run", lambda attack: Half(good=False, what="nothing was seen from outside"))
+    monkeypatch.setattr(trial.control, "run", lambda attack: Half(good=False, what="not observed from outside"))
     monkeypatch.setattr(trial, "_controls", {})
     tried = trial.attempt(attack)
     assert tried.verdict is Verdict.NOT_RUN and "control did not succeed" in tried.reason

@@ -1,4 +1,4 @@
-"""A crash in a sandbox starts no core handler of the host: with the same handler, a crash outside starts it."""
+"""A crash in a sandbox does not start the host's core handler. As the control, a crash outside starts it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ library = ctypes.CDLL(None)
 for before in (zero_by_library, zero_by_call, zero_with_old, lambda: None):
     pid = os.fork()
     if pid == 0:
-        library.prctl(15, b"@NAME@")  # PR_SET_NAME: the handler writes it down
+        library.prctl(15, b"@NAME@")  # PR_SET_NAME: the handler logs this name
         try:
             before()
         except OSError:
@@ -53,16 +53,16 @@ for before in (zero_by_library, zero_by_call, zero_with_old, lambda: None):
 
 @dataclass(frozen=True)
 class Handler:
-    """A core handler that writes down the name of each program that crashes."""
+    """A core handler that logs the name of each program that crashes."""
 
     log: Path
 
     def runs_for(self, name: str) -> int:
-        """Return how often the kernel started it for a program called ``name``."""
+        """Return how often the kernel started the handler for a program called ``name``."""
         return self.log.read_text(encoding="utf-8").split().count(name)
 
     def waits_for(self, name: str, count: int) -> bool:
-        """Return whether it runs ``count`` times for ``name`` before ten seconds are over."""
+        """Return whether the handler runs ``count`` times for ``name`` within ten seconds."""
         until = time.monotonic() + 10
         while self.runs_for(name) < count and time.monotonic() < until:
             time.sleep(0.01)
@@ -71,7 +71,7 @@ class Handler:
 
 @pytest.fixture(scope="module")
 def handler() -> Iterator[Handler]:
-    """Make the kernel pipe cores to a handler, for as long as the tests take."""
+    """Make the kernel pipe cores to a handler while the tests run."""
     before = PATTERN.read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory(prefix="core-") as folder:
         program, log = Path(folder, "handler"), Path(folder, "log")
@@ -111,8 +111,8 @@ def _receipt(before: str = "") -> str:
 @pytest.mark.usefixtures("handler")
 def test_hard_limit_of_zero_is_on_the_receipt() -> None:
     for limit, expected in ((0, True), (1, False)):
-        said = _receipt(f"import resource; resource.setrlimit(resource.RLIMIT_CORE, ({limit}, {limit}))")
-        assert ("starts the host's core handler" in said) == expected
+        note = _receipt(f"import resource; resource.setrlimit(resource.RLIMIT_CORE, ({limit}, {limit}))")
+        assert ("starts the host's core handler" in note) == expected
 
 
 @pytest.mark.usefixtures("handler")

@@ -1,4 +1,4 @@
-"""A capability that a policy keeps gives what it says and no more: the attacks on privileges are refused as before."""
+"""A kept capability gives only the right that it names. The attacks on privileges are refused as without it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a guest leaves in a folder that it may write: nobody follows, blocks on or runs into it."""
+"""Hostile files that a guest leaves in a writable folder: stockade neither follows them nor blocks on them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ os.symlink(os.path.dirname(canary), "input")
 
 @pytest.fixture
 def shared(tmp_path: Path) -> Iterator[Path]:
-    """A folder that a guest may write, with a folder in it that a later run shows read-only."""
+    """Make a folder that a guest may write to, with a folder in it that a later run shows read-only."""
     for parent in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
         if parent.stat().st_uid == os.geteuid():
             parent.chmod(0o755)
@@ -67,12 +67,13 @@ def test_hostile_files_disturb_no_run(shared: Path) -> None:
     after = canary.stat()
     assert (after.st_mtime_ns, after.st_mode, after.st_nlink) == (before.st_mtime_ns, before.st_mode, before.st_nlink)
     assert canary.read_text() == "untouched"
-    if os.geteuid() == 0:  # a set-user-id file of a leased uid is nobody's; as a user's own it stays the user's
+    # With a leased uid, the set-user-id file belongs to no account; a user's own stays the user's.
+    if os.geteuid() == 0:
         assert all(path.lstat().st_uid != 0 for path in shared.iterdir() if path.name != "was")
 
 
 def test_planted_link_is_not_followed_later(shared: Path) -> None:
-    """The guest of one run has put a link where the next run's policy names a folder."""
+    """The guest of one run replaces a folder by a link, and the next run's policy names that folder."""
     canary = shared.parent / "outside" / "canary"
     code = "import os, sys; os.rename(sys.argv[1], sys.argv[1] + '-was'); os.symlink(sys.argv[2], sys.argv[1])"
     names = [str(shared / "input"), str(canary.parent)]

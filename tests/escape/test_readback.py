@@ -1,4 +1,4 @@
-"""Limits and credentials read back from outside while the guest runs: what it says itself does not count."""
+"""Limits and credentials of a running guest, read from outside. The guest's own statements do not count."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CAPABILITIES = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
 
 @contextmanager
 def running(policy: stockade.Policy) -> Iterator[int]:
-    """Yield the host's pid of a guest that sleeps."""
+    """Yield the host's pid of a sleeping guest."""
     read, write = os.pipe()
     results: list[stockade.Result] = []
     with os.fdopen(read, "rb", buffering=0) as stdin:
@@ -48,7 +48,7 @@ def _guests() -> list[int]:
 
 
 def _sleepers() -> list[int]:
-    """Return the guests that stay: a copy by which a keeper learns what copies do ends at once."""
+    """Return the guests that stay. A worker's profiling run is a guest too, but ends at once."""
     there = _guests()
     time.sleep(0.05)
     return [pid for pid in _guests() if pid in there]
@@ -56,13 +56,16 @@ def _sleepers() -> list[int]:
 
 @pytest.fixture(params=[False, True], ids=["fresh", "warm"], autouse=True)
 def warm(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Do it with a fresh interpreter, and with a copy of a warm one."""
+    """Run each test with a fresh interpreter and with a warm one."""
     monkeypatch.setattr(sys.modules[__name__], "WARM", request.param)
     return bool(request.param)
 
 
 def capless(theirs: dict[str, str], init: dict[str, str]) -> list[dict[str, str]]:
-    """Return who has no capability: a keeper, the init of warm runs, is root of a user namespace above the guest's."""
+    """Return the status of the processes that must have no capability.
+
+    A worker, the PID 1 of warm runs, is excluded: it is root of a user namespace above the guest's.
+    """
     return [theirs] if WARM else [theirs, init]
 
 
@@ -73,13 +76,14 @@ def status(pid: int | str) -> dict[str, str]:
 
 def test_guest_and_init_have_no_capability() -> None:
     mine = status("self")
-    assert int(mine["CapBnd"], 16) != 0 and mine["NoNewPrivs"] == "0"  # the control: it is different outside
+    # The control: the test's own process has capabilities.
+    assert int(mine["CapBnd"], 16) != 0 and mine["NoNewPrivs"] == "0"
     with running(stockade.Policy()) as guest:
         theirs = status(guest)
         init = status(int(theirs["PPid"]))
-    for who in capless(theirs, init):
-        assert {name: int(who[name], 16) for name in CAPABILITIES} == dict.fromkeys(CAPABILITIES, 0)
-        assert who["NoNewPrivs"] == "1"
+    for each in capless(theirs, init):
+        assert {name: int(each[name], 16) for name in CAPABILITIES} == dict.fromkeys(CAPABILITIES, 0)
+        assert each["NoNewPrivs"] == "1"
 
 
 @pytest.mark.parametrize("inside", [0, 1000])
@@ -87,11 +91,11 @@ def test_guest_is_never_root_of_the_host(inside) -> None:
     with running(stockade.Policy(security={"uid": inside})) as guest:
         theirs = status(guest)
         init = status(int(theirs["PPid"]))
-    for who in (theirs, init):
-        assert 0 not in map(int, who["Uid"].split() + who["Gid"].split())
+    for each in (theirs, init):
+        assert 0 not in map(int, each["Uid"].split() + each["Gid"].split())
         if os.geteuid() == 0:
-            assert min(map(int, who["Uid"].split())) >= 2_000_000_000
-            assert who["Groups"] == ""
+            assert min(map(int, each["Uid"].split())) >= 2_000_000_000
+            assert each["Groups"] == ""
 
 
 @pytest.mark.needs("root")
@@ -118,9 +122,9 @@ def test_resource_limits_match_policy() -> None:
     assert found["Max open files"] == ["40", "40"]
     assert found["Max file size"] == ["12345", "12345"]
     assert found["Max stack size"] == ["1048576", "1048576"]
-    beyond = 64 if "pids" in stockade.plan().facts.cgroups else 0  # a second wall: the group counts, and tells of it
+    beyond = 64 if "pids" in stockade.plan().facts.cgroups else 0  # only a second bound, because the group counts
     assert found["Max processes"] == [str(7 + beyond)] * 2
-    assert int(found["Max cpu time"][0]) in {3, 4}  # a second wall: the warden comes first
+    assert int(found["Max cpu time"][0]) in {3, 4}  # only a second bound, because the warden ends the run first
     assert found["Max core file size"] == ["1", "1"]  # 0 would let a core handler behind a pipe run (core(5))
     if "memory" not in stockade.plan().facts.cgroups:
         assert found["Max data size"] == [str(256 << 20)] * 2
@@ -133,7 +137,7 @@ def test_control_group_limits_match_policy() -> None:
         read = {key: value for name in _group_files() for key, value in _read_group(guest, *name)}
     assert read["memory"] == 40 << 20
     assert read.get("swap", 48 << 20) in {48 << 20, 8 << 20}  # v1 counts memory and swap together
-    assert 7 <= read["pids"] <= 9  # the sandbox's own processes may be in the group; how many it gets is an attack's
+    assert 7 <= read["pids"] <= 9  # the sandbox's own processes can be in the group; an attack tries the exact number
 
 
 def _group_files() -> list[tuple[str, str, tuple[str, ...]]]:
@@ -160,7 +164,7 @@ def _read_group(pid: int, key: str, controller: str, files: tuple[str, ...]) -> 
 
 
 def test_swap_receipt_matches_the_host() -> None:
-    """Without swap counted there must be none: the plan's word for it is checked against the kernel's."""
+    """If no group counts swap, the host must have none. The plan's claim is compared with the kernel's."""
     held = stockade.plan().enforcement[stockade.Guarantee.SWAP]
     has_swap = len(Path("/proc/swaps").read_text(encoding="utf-8").splitlines()) > 1
     if held.mechanism == "the host has no swap":
@@ -171,7 +175,7 @@ def test_swap_receipt_matches_the_host() -> None:
 
 @pytest.mark.needs("cgroup-cpu")
 def test_cpu_rate_bounds_a_loop() -> None:
-    """The control: without the limit the same loop gets a core."""
+    """As the control, the same loop gets a whole core without the limit."""
     spin = "import time\nend = time.monotonic() + 1\nwhile time.monotonic() < end: pass"
     free = stockade.run(spin).usage
     held = stockade.run(spin, policy=stockade.Policy(limits={"cpu_rate": 0.25})).usage
@@ -181,7 +185,7 @@ def test_cpu_rate_bounds_a_loop() -> None:
 
 @pytest.mark.needs("root")
 def test_supplementary_groups_are_dropped(tmp_path) -> None:
-    """Kept, they would open what the group may read (seen with a group that owns /etc/shadow)."""
+    """If the groups were kept, a guest could read their files (seen with a group that owns /etc/shadow)."""
     tmp_path.chmod(0o755)
     file = tmp_path / "for-the-group"
     file.write_text("secret")

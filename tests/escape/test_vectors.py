@@ -1,4 +1,4 @@
-"""The list of ways in and the corpus agree, and the page that is made of them is up to date."""
+"""The list of attack vectors and the corpus agree, and the page made of them is up to date."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from tests.escape import vectors
 def test_every_vector_has_an_attack_or_reason() -> None:
     known = {attack.id for attack in corpus.load()}
     for theme in vectors.load().values():
-        for name, told in theme.items():
-            assert told.keys() <= {"attacks", "test", "not"}, name
-            assert any(told.values()), name
-            assert set(told.get("attacks", ())) <= known, name
-            assert "test" not in told or (vectors.ROOT / told["test"]).is_file(), name
+        for name, entry in theme.items():
+            assert entry.keys() <= {"attacks", "test", "not"}, name
+            assert any(entry.values()), name
+            assert set(entry.get("attacks", ())) <= known, name
+            assert "test" not in entry or (vectors.ROOT / entry["test"]).is_file(), name
 
 
 def test_every_attack_is_listed_as_vector() -> None:
-    listed = {name for theme in vectors.load().values() for told in theme.values() for name in told.get("attacks", ())}
+    listed = {
+        name for theme in vectors.load().values() for entry in theme.values() for name in entry.get("attacks", ())
+    }
     assert {attack.id for attack in corpus.load()} - listed == set()
 
 

@@ -1,4 +1,4 @@
-"""Every attack in a language that is kept warm, run by a copy of an interpreter that is kept warm: refused just as it is cold."""
+"""Every attack in a language with a warm interpreter: a warm run refuses it just as a cold run does."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ COLD = {
     "ipc/socket_in_written_folder": "the guest can write to folders of the host",
     "filesystem_write/whiteout_left": "the guest can write to folders of the host",
 }
-"""What always takes a fresh interpreter, and why; see ``backends/native/warm.py``."""
+"""Attacks that always need a fresh interpreter, with the reason; see ``backends/native/warm.py``."""
 
 
 @pytest.fixture(scope="module", autouse=True)
 def host_as_before() -> Iterator[None]:
-    """Nothing of all the runs is left on the host."""
+    """Check that all runs together leave nothing on the host."""
     with host.as_before():
         yield
 
 
 @pytest.fixture(autouse=True)
-def not_below_what_is_covered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder in /tmp cannot be shown to a copy, which has a /tmp of its own."""
+def folders_outside_mount_targets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Use /var/tmp: a warm guest has its own /tmp, so it cannot be shown a folder in the host's."""
     monkeypatch.setattr(tempfile, "tempdir", "/var/tmp")
 
 

@@ -1,4 +1,4 @@
-"""The word of a copy that it is done: its own choice, as an exit status is, and the end of all that it has started."""
+"""The completion marker of a warm guest: it decides the exit status, and it ends every process of the run."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ def box() -> stockade.Runner:
 
 
 def run(box: stockade.Runner, code: str, **options) -> stockade.Result:
-    """Run it, and see that whatever it was nothing of it lives, and that others still run as ever."""
+    """Run ``code``, and check that no process of it lives and that other runs still work."""
     marker = os.urandom(6).hex()
     result = box.run(f"{_SAY}call(b'{marker}')\n{code}", **options)
-    assert not [pid for pid in host.descendants() if host.name(pid) == marker]  # who has said it may be dying still
+    # The guest that wrote the marker can still be dying.
+    assert not [pid for pid in host.descendants() if host.name(pid) == marker]
     assert [box.run("40 + 2").value for _ in range(3)] == [42] * 3
     return result
 
@@ -66,7 +67,7 @@ def test_no_process_outlives_the_marker(box: stockade.Runner, code: str) -> None
 
 
 def test_output_long_after_marker_is_not_seen(box: stockade.Runner) -> None:
-    """What a process writes that is being killed may still be read; nothing of what it does after that is."""
+    """Output of a process that is being killed can still be read, but nothing that it does later has an effect."""
     code = f"{_CHILD}import time; time.sleep(0.3); print('late', flush=True); open('late', 'w')\nprint('first', flush=True); say(0)"
     result = run(box, code, artifacts=["*"])
     assert result.stdout == "first\n" and not result.artifacts

@@ -1,5 +1,4 @@
-"""What runs before there is a guest: a warm interpreter takes on no code of a guest's, and leaves nothing in its copies
-that they would share."""
+"""The zygote before any guest runs: it executes no code of a guest, and its guests share nothing through it."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ RUNS = 3
 
 @pytest.fixture(scope="module")
 def packages() -> Iterator[Path]:
-    """A virtual environment; not in /tmp, which every sandbox has of its own."""
+    """Make a virtual environment, outside /tmp, because every sandbox has its own /tmp."""
     with TemporaryDirectory(dir="/var/tmp", prefix="stockade-test-") as folder:
         Path(folder).chmod(0o755)
         venv.create(folder, symlinks=True)
@@ -34,7 +33,7 @@ def packages() -> Iterator[Path]:
 
 @pytest.fixture
 def keeping(packages: Path) -> Callable[[str], list[stockade.Result]]:
-    """Returns what comes of some runs of ``code``, from an interpreter that has imported a module of that text."""
+    """Return a function that runs ``code`` some times, in an interpreter that has imported a module with ``text``."""
     place = packages / f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
 
     def run(text: str, code: str) -> list[stockade.Result]:
@@ -49,7 +48,7 @@ def keeping(packages: Path) -> Callable[[str], list[stockade.Result]]:
 def test_preloaded_module_is_imported_once(keeping) -> None:
     results = keeping("import os\nnumber = os.urandom(8).hex()", "import kept; print(kept.number)")
     assert all(result.ok for result in results)
-    assert len({result.stdout for result in results}) == 1  # or none of the tests below shows anything
+    assert len({result.stdout for result in results}) == 1  # otherwise the tests below prove nothing
 
 
 def test_import_finders_keep_only_foreign_ones(keeping) -> None:
@@ -155,7 +154,7 @@ def test_variable_that_loads_code_refuses_warm(name: str, monkeypatch: pytest.Mo
 
 
 def test_startup_code_runs_inside_sandbox() -> None:
-    """Often enough for an interpreter to be kept, if it were: then this would run in it, with what it may do."""
+    """The runs are enough to start a zygote, which would execute this code with its own rights if it were allowed."""
     with TemporaryDirectory(dir="/var/tmp", prefix="stockade-test-") as folder:
         Path(folder).chmod(0o755)
         Path(folder, "sitecustomize.py").write_text(

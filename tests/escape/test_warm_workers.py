@@ -1,6 +1,6 @@
-"""A slot is used again and again: nothing of one run is left there for the next, nor is anything shared by two at once.
+"""A worker serves many runs: one run leaves nothing for the next, and two runs at once share nothing.
 
-Each trace is first looked for by the very run that leaves it, which finds it, or not finding it would prove nothing.
+As the control, the run that leaves a trace looks for it too, and must find it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from tests.support import host
 
 pytestmark = pytest.mark.needs("native")
 
-_SLOT = "import os as _os; print('slot', _os.readlink('/proc/self/ns/pid'))\n"
+_WORKER = "import os as _os; print('worker', _os.readlink('/proc/self/ns/pid'))\n"
 _RUNS = 6
-_MOST_RUNS = 300  # about four are needed for each of them
+_MOST_RUNS = 300  # about four are needed for each of _RUNS
 
 _MEMORY = """
 def has(first, second):
@@ -141,7 +141,7 @@ TRACES = {
 
 
 def pairs(of: dict[str, tuple[str, str]]) -> list[object]:
-    """Segments are refused where no group counts them: then there is nothing to leave."""
+    """Return the parameters. Without a group that counts segments they are refused, so that case needs root."""
     needs = {"segment": [pytest.mark.needs("root")]}
     return [pytest.param(*codes, id=name, marks=needs.get(name, ())) for name, codes in of.items()]
 
@@ -151,35 +151,35 @@ def box() -> stockade.Runner:
     return stockade.Runner(backend="native", warm=True)
 
 
-def in_one_slot(box: stockade.Runner, first: str, second: str) -> list[Result]:
-    """Return some runs of ``second``, each right after one of ``first`` in the same slot."""
+def on_one_worker(box: stockade.Runner, first: str, second: str) -> list[Result]:
+    """Return some runs of ``second``, each directly after a run of ``first`` on the same worker."""
     found: list[Result] = []
     last: dict[str, str] = {}
-    chance = random.Random(0)  # slots take turns, in ways that vary: a fixed order of programs may never meet its own
+    chance = random.Random(0)  # workers take turns in varying order, so a fixed order of programs could miss every pair
     for _ in range(_MOST_RUNS):
         code = chance.choice((first, second))
-        result = box.run(_SLOT + code)
+        result = box.run(_WORKER + code)
         assert result.ok, result.summary() + result.stderr
-        slot = result.stdout.splitlines()[0]
-        if last.get(slot) == first and code == second:
+        worker = result.stdout.splitlines()[0]
+        if last.get(worker) == first and code == second:
             found.append(result)
             if len(found) == _RUNS:
                 return found
-        last[slot] = code
-    raise AssertionError(f"of {_MOST_RUNS} runs, {len(found)} were in a slot where the others were")
+        last[worker] = code
+    raise AssertionError(f"of {_MOST_RUNS} runs, only {len(found)} came after the other program on one worker")
 
 
 @pytest.mark.parametrize(("leave", "find"), pairs(TRACES))
 def test_next_run_finds_no_trace(box: stockade.Runner, leave: str, find: str) -> None:
     control = box.run(f"{leave}\n{find}")
     assert "FOUND" in control.stdout, control.summary() + control.stderr
-    for result in in_one_slot(box, leave, find):
+    for result in on_one_worker(box, leave, find):
         assert result.ok, result.summary() + result.stderr
         assert "FOUND" not in result.stdout
 
 
 def test_usage_of_earlier_runs_is_not_visible(box: stockade.Runner) -> None:
-    """The worker's times are those of all guests that it reaped, the copies of pages included (proc_pid_stat(5)).
+    """The worker's times include those of all guests that it reaped, with their copied pages (proc_pid_stat(5)).
 
     Its list of mounts is the guest's own list, which is new for each guest.
     """
@@ -194,17 +194,17 @@ for folder, _, names in os.walk('/proc/1'):
         try: print(folder, name, open(f'{folder}/{name}').read().encode().hex())
         except (OSError, UnicodeError): pass
 """
-    told: dict[str, set[str]] = {}
-    for result in in_one_slot(box, spend, look):
-        slot, spent, *rest = result.stdout.splitlines()
+    visible: dict[str, set[str]] = {}
+    for result in on_one_worker(box, spend, look):
+        worker, spent, *rest = result.stdout.splitlines()
         assert spent == "0"
-        told.setdefault(slot, set()).add("\n".join(rest))
-    assert all(len(each) == 1 for each in told.values()), [sorted(each) for each in told.values()]
+        visible.setdefault(worker, set()).add("\n".join(rest))
+    assert all(len(each) == 1 for each in visible.values()), [sorted(each) for each in visible.values()]
 
 
 @pytest.mark.needs("root")
 def test_memory_left_charged_counts_for_no_run() -> None:
-    """A segment is taken down some time after its namespace; what it held counted for the next run, and ended it."""
+    """The kernel frees a segment some time after its namespace. Until then its memory counted for the next run."""
     box = stockade.Runner(Policy(limits={"memory": "96MiB"}), backend="native", warm=True)
     leave = (
         _C
@@ -220,7 +220,7 @@ def test_memory_left_charged_counts_for_no_run() -> None:
 
 @pytest.mark.needs("root")
 def test_limit_lifted_to_end_a_run_holds_again() -> None:
-    """Whoever is killed may use what it takes to die; the next guest of its slot may not."""
+    """A killed guest may exceed a limit to die, but the next guest of its worker may not."""
     spin = "import time\nbegin = time.monotonic()\nwhile time.monotonic() - begin < 0.4: pass"
     box, ended = (
         stockade.Runner(Policy(limits={"cpu_rate": 0.25, "wall_time": wall}), backend="native", warm=True)
@@ -238,7 +238,7 @@ def test_tasks_of_one_run_count_for_no_other() -> None:
     assert box.run("1").usage.processes in (1, None)
     fork = "import os\nif os.fork() == 0: os._exit(0)\nos.wait()"
     assert box.run(fork).usage.processes in (2, None)
-    assert {result.usage.processes for result in in_one_slot(box, fork, "0")} <= {1, None}
+    assert {result.usage.processes for result in on_one_worker(box, fork, "0")} <= {1, None}
 
 
 _KEYS = """
@@ -253,13 +253,13 @@ find = lambda: libc.syscall(ctypes.c_long(numbers[1]), ctypes.c_long(SEARCH), US
 
 @pytest.mark.needs("root")
 def test_keys_under_own_filter_are_not_shared(tmp_path: Path) -> None:
-    """The guests of a slot share a user namespace, and with it would share its key rings."""
+    """The guests of a worker share a user namespace, so they would share its key rings."""
     file = tmp_path / "filter.json"
     calls = [{"names": ["add_key", "keyctl"], "action": "SCMP_ACT_ALLOW"}]
     file.write_text(json.dumps({"defaultAction": "SCMP_ACT_ERRNO", "syscalls": calls}))
     box = stockade.Runner(Policy(security={"syscalls_file": str(file)}), backend="native")
     assert box.run(_KEYS + "leave() > 0 and find() > 0").value is True
-    assert all(result.value == -1 for result in in_one_slot(box, _KEYS + "leave() > 0", _KEYS + "find()"))
+    assert all(result.value == -1 for result in on_one_worker(box, _KEYS + "leave() > 0", _KEYS + "find()"))
 
 
 def test_job_input_is_in_no_other_runs_memory(box: stockade.Runner) -> None:
@@ -328,7 +328,7 @@ def test_runs_at_once_have_different_uids(box: stockade.Runner) -> None:
     assert len(set(uids.values())) == 6 and 0 not in uids.values() and os.getuid() not in uids.values()
 
 
-# -- the keeper ----------------------------------------------------------------------------------------------------
+# -- the worker ----------------------------------------------------------------------------------------------------
 
 _OTHERS = """
 import ctypes, os, signal
@@ -376,7 +376,7 @@ _ACCEPTED = {"security": {"syscalls": "permissive"}}
 
 
 def test_worker_is_out_of_reach_of_guest() -> None:
-    """Under the filter that lets a debugger work: what is done to a child is refused for the keeper."""
+    """Under the filter that allows a debugger, a guest can act on its child but not on its worker."""
     box = stockade.Runner(Policy.parse(_ACCEPTED), backend="native", warm=True)
     done = {line.split(" done")[0] for line in box.run(_OTHERS % "child,").stdout.splitlines() if " done" in line}
     assert done >= {"read memory", "environ", "root", "pidfd_getfd", "priority", "affinity"}

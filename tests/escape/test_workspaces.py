@@ -1,6 +1,6 @@
-"""What a hostile guest leaves in its workspace: a reader who trusts it falls for each, and what comes out does not.
+"""Hostile files that a guest leaves in its workspace: each deceives a naive reader, but not the collector.
 
-The control runs the same program with nothing around it, and a reader as one writes it who thinks of no harm.
+The control runs the same program without a sandbox, and a naive reader that expects no harm.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ FALLS = {
     "names": "dies",
     "device": "hangs",
 }
-"""What becomes of the naive reader."""
+"""What happens to the naive reader."""
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def place(tmp_path: Path) -> Iterator[Path]:
     (outside / "canary").write_text(SECRET)
     (outside / "canary").chmod(0o666)
     yield tmp_path
-    subprocess.run(["rm", "-rf", tmp_path / "work"], check=False)  # deeper than shutil goes
+    subprocess.run(["rm", "-rf", tmp_path / "work"], check=False)  # nested deeper than shutil can remove
 
 
 def program(name: str, place: Path) -> str:
@@ -75,7 +75,7 @@ def program(name: str, place: Path) -> str:
 
 
 def naive(folder: Path) -> str:
-    """Return what becomes of a reader who opens what there is."""
+    """Return what happens to a reader that opens every file."""
     limit = "import resource; resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))\n"
     try:
         done = subprocess.run(
@@ -127,7 +127,7 @@ def test_hostile_files_do_not_harm_collector(name: str, backend: str, place: Pat
 
 
 def naive_falls(name: str, work: Path) -> bool:
-    if name == "folder_link":  # a pattern with a folder in it leads over the link
+    if name == "folder_link":  # only a pattern with a folder in it follows the link
         return any(SECRET in path.read_text() for path in work.glob("sub/out/*"))
     return naive(work) == FALLS[name]
 
@@ -144,7 +144,7 @@ def test_too_many_names_end_the_collection() -> None:
 
 @pytest.mark.needs("native")
 def test_folder_swapped_with_link_leads_nowhere(place: Path) -> None:
-    """The folder is written for real, so somebody else can swap names in it while files are brought out."""
+    """The guest writes to the host's folder, so another process can swap names in it during the collection."""
     work = place / "work"
     (work / "out").mkdir(parents=True)
     (work / "out" / "canary").write_text("mine")
@@ -180,7 +180,7 @@ def test_folder_swapped_with_link_leads_nowhere(place: Path) -> None:
 
 @pytest.mark.needs("native")
 def test_hard_link_to_file_outside_is_refused(place: Path) -> None:
-    """A hard link that was in the folder before the run."""
+    """The hard link is in the folder before the run."""
     work = place / "work"
     work.mkdir()
     work.chmod(0o777)
@@ -210,7 +210,7 @@ def test_commit_follows_no_link_planted_before(place: Path, access: str) -> None
     assert {item.path for item in caught.value.conflicts} == {"new", "sub/canary"}
     assert (place / "outside" / "canary").read_text() == SECRET
     assert not (place / "outside" / "made").exists()
-    for change in result.changes:  # the control: whoever writes by path is led out
+    for change in result.changes:  # the control: a writer that uses paths follows the link out
         (project / change.path).write_bytes(change.content or b"")
     assert (place / "outside" / "canary").read_text() == "guest" and (place / "outside" / "made").exists()
 
@@ -231,7 +231,7 @@ def test_commit_refuses_link_that_leads_out(place: Path, access: str, target: st
 
 @pytest.mark.needs("native", "root")
 def test_collector_never_reads_as_root(place: Path) -> None:
-    """Root's own file, which a guest can name but not read, stays unread even where the name is a plain file's."""
+    """A guest can name a file of root's but not read it. The collector must not read it for the guest."""
     work = place / "work"
     work.mkdir()
     work.chmod(0o777)

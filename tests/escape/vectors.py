@@ -21,21 +21,21 @@ attack` runs them on your machine; [how](guides/attack.md). What came of a run h
 
 
 def load() -> dict[str, dict[str, dict[str, Any]]]:
-    """Return the vectors by theme: what tries each, or why nothing does."""
+    """Return the vectors by theme, each with its attacks or the reason for having none."""
     themes = tomllib.loads(_LIST.read_text(encoding="utf-8"))
     return {
-        theme: {name: {"attacks": told} if isinstance(told, list) else told for name, told in vectors.items()}
+        theme: {name: {"attacks": entry} if isinstance(entry, list) else entry for name, entry in vectors.items()}
         for theme, vectors in themes.items()
     }
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the text of the page."""
     attacks = corpus.load()
     lines = [_HEAD, f"{len(attacks)} attacks: {_counted(attacks)}.", "", "## Every way in, and what tries it", ""]
     for theme, vectors in load().items():
         lines += [f"### {theme}", "", "| way in | tried by, or why not |", "| --- | --- |"]
-        lines += [f"| {name} | {_told(told)} |" for name, told in vectors.items()] + [""]
+        lines += [f"| {name} | {_entry_text(entry)} |" for name, entry in vectors.items()] + [""]
     lines += ["## Every attack", ""]
     for guarantee in [*map(str, Guarantee), corpus.VERDICT]:
         own = [attack for attack in attacks if attack.guarantee == guarantee]
@@ -51,10 +51,10 @@ def _counted(attacks: list[corpus.Attack]) -> str:
     return ", ".join(f"{count} in {names[language]}" for language, count in languages.most_common())
 
 
-def _told(told: dict[str, Any]) -> str:
-    parts = [", ".join(f"`{name}`" for name in told.get("attacks", ()))]
-    parts += [f"[{told['test']}](../{told['test']})"] if "test" in told else []
-    parts += [f"no attack: {told['not']}"] if "not" in told else []
+def _entry_text(entry: dict[str, Any]) -> str:
+    parts = [", ".join(f"`{name}`" for name in entry.get("attacks", ()))]
+    parts += [f"[{entry['test']}](../{entry['test']})"] if "test" in entry else []
+    parts += [f"no attack: {entry['not']}"] if "not" in entry else []
     return "; ".join(filter(None, parts))
 
 

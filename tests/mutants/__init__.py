@@ -1,1 +1,1 @@
-"""Mutation of ourselves: each protection switched off in a copy of the source, and which attacks notice."""
+"""Mutants of stockade: copies of the source with one protection switched off, and the attacks that notice."""

@@ -1,6 +1,6 @@
-"""``python -m tests.mutants [NAME ...]``: switch each protection off in turn, attack, and print who noticed.
+"""``python -m tests.mutants [NAME ...]``: switch off each protection in turn, and print the attacks that notice.
 
-As root. Exits with 1 if there is a protection that no attack notices.
+Must run as root. The exit status is 1 if no attack notices that some protection is off.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from tests.mutants.protections import ALL, BY_NAME
 
 @dataclass(frozen=True)
 class Noticed:
-    """What came of switching one protection off."""
+    """The result of switching one protection off."""
 
     protection: Protection
     beside: tuple[str, ...]
-    """What had to be off as well."""
+    """Other protections that had to be off as well."""
     succeeded: tuple[str, ...]
     otherwise: tuple[str, ...]
     trouble: str = ""
     lacking: str = ""
-    """Why this host cannot show it."""
+    """Why this host cannot try the mutant."""
 
     @property
     def good(self) -> bool:
@@ -35,12 +35,12 @@ class Noticed:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run and print."""
+    """Run the mutants and print the results."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("names", nargs="*", help="protections, by the beginning of their names")
-    parser.add_argument("--thorough", action="store_true", help="where nobody notices, try every attack there is")
+    parser.add_argument("--thorough", action="store_true", help="if no attack notices, try every attack")
     parser.add_argument("--most", type=int, help="stop after that many")
-    parser.add_argument("--skip", type=int, default=0, help="leave out that many of the first")
+    parser.add_argument("--skip", type=int, default=0, help="leave out that many at the beginning")
     parser.add_argument("--markdown", action="store_true")
     options = parser.parse_args(words)
     chosen = [item for item in ALL if not options.names or item.name.startswith(tuple(options.names))][options.skip :][
@@ -59,7 +59,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def tried(item: Protection, *, thorough: bool = False) -> Noticed:
-    """Switch it off alone, then with its neighbours one after the other; then try all attacks, if that is wanted."""
+    """Switch ``item`` off alone, then together with its ``beside``. ``thorough`` then tries all attacks."""
     lacking = needs.why_not(item.needs)
     if lacking:
         return Noticed(item, (), (), (), lacking=lacking)
@@ -68,7 +68,7 @@ def tried(item: Protection, *, thorough: bool = False) -> Noticed:
         return first
     for count in range(1, len(item.beside) + 1):
         together = _with(item, item.beside[:count], item.concerns)
-        # What the neighbours alone let through is theirs.
+        # An attack that succeeds with only the others off does not show this protection.
         theirs = _off(item.given, item.beside[:count], together.succeeded) if together.succeeded else set()
         own = tuple(name for name in together.succeeded if name not in theirs)
         if own:
@@ -96,7 +96,7 @@ def _off(given: tuple[Edit, ...], names: Sequence[str], only: Sequence[str]) -> 
 
 def _line(found: Noticed) -> str:
     with_them = f" (with {', '.join(found.beside)})" if found.beside else ""
-    mark = "" if found.good else "  <-- NOBODY NOTICES"
+    mark = "" if found.good else "  <-- NO ATTACK NOTICES"
     return f"{found.protection.name}{with_them}: {_attacks(found)}{mark}"
 
 

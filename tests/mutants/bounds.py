@@ -1,4 +1,4 @@
-"""Resource limits, control groups, watchers, and what the collector makes of what a guest has left."""
+"""Protections that bound: resource limits, control groups, watchers, and the rules of the collector."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The system-call filter: the whole of it, each group that it refuses, and each rule on arguments."""
+"""Protections of the system-call filter: all of it, each refused group, and each rule on arguments."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _REACHED = {
     "uses the kernel's key rings": ("syscalls/keys",),
     "reaches hardware and old processor modes": ("syscalls/modify_ldt",),
 }
-# With these off a guest has the host's capabilities, all that keeps it from what only root may do.
+# With these off, a guest has the host's capabilities, and only the filter still stops it.
 _CAPABLE = ("uid of its own", "user namespace", "capabilities dropped", "empty bounding set")
 _SECOND = {
     "makes or enters namespaces": ("no user namespaces below the guest's", "rule on clone"),
@@ -40,7 +40,7 @@ _SECOND = {
     "replaces or extends the running kernel": _CAPABLE,
 }
 _NOTHING_THERE = "was removed from the kernel or never written"
-"""No protection: the kernel answers the same."""
+"""This group is not a protection, because the kernel gives the same answer without it."""
 RULE_GROUPS = tuple(
     _group(group.does, permissive=group.since is Filter.PERMISSIVE)
     for group in (*REFUSED_BY_STANDARD, *REFUSED_BY_ALL)

@@ -1,6 +1,6 @@
-"""One protection, and the edit of the source that switches it off. The switch is nowhere in the product.
+"""A protection, and the edit of the source that switches it off. The product itself has no such switch.
 
-An edit is a file below ``src/stockade``, a text that stands in it exactly once, and what stands there instead.
+An edit is a file below ``src/stockade``, a text that occurs in it exactly once, and its replacement.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ Edit = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Protection:
-    """One protection. Where ``beside`` names others, it is a second wall, which shows when those are off as well."""
+    """A protection. If ``beside`` names others, this one shows only when those are off as well."""
 
     name: str
     edits: tuple[Edit, ...]
@@ -20,6 +20,6 @@ class Protection:
     """The attacks and guarantees to try first."""
     beside: tuple[str, ...] = ()
     given: tuple[Edit, ...] = ()
-    """What the host lacks, or has, in this trial."""
+    """Edits that change the host facts for this trial."""
     needs: tuple[str, ...] = ()
-    """What an attack must have here to notice, by the names in ``attacks/needs.py``."""
+    """Facilities that the attacks need to notice, by the names in ``attacks/needs.py``."""

@@ -1,4 +1,4 @@
-"""The protections: what is built around a guest here, and all others."""
+"""All protections: those of namespaces, mounts and identity here, and those of the other modules."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from tests.mutants.bounds import COLLECTOR, GROUPS, RESOURCE_LIMITS, WATCHERS
 from tests.mutants.calls import ARGUMENT_RULES, FILTER, RULE_GROUPS, SOCKETS, UNCOUNTED
 from tests.mutants.protection import Edit, Protection
 
-_STAGE, _INSIDE, _NURSERY = "linux/steps/root.py", "warden/cold/init.py", "warden/cold/spawner.py"
+_STAGE, _INSIDE, _SPAWNER = "linux/steps/root.py", "warden/cold/init.py", "warden/cold/spawner.py"
 _NATIVE, _WORKSPACE = "backends/native/backend.py", "backends/native/workspace.py"
 _FLAGS = "processes.NEW_NS | processes.NEW_PID | processes.NEW_IPC | processes.NEW_UTS"
 _KEYS = ("ipc/session_keyring", "ipc/key_by_number", "syscalls/keys")
 
 
 def _without(flag: str) -> Edit:
-    return (_NURSERY, _FLAGS, " | ".join(item for item in _FLAGS.split(" | ") if item != f"processes.NEW_{flag}"))
+    return (_SPAWNER, _FLAGS, " | ".join(item for item in _FLAGS.split(" | ") if item != f"processes.NEW_{flag}"))
 
 
 NAMESPACES = (
     Protection("PID namespace", (_without("PID"),), ("process_view", "environment", "no_survivors")),
-    Protection("network namespace", ((_NURSERY, "(processes.NEW_NET if own_network else 0)", "0"),), ("network", "ipc")),
+    Protection("network namespace", ((_SPAWNER, "(processes.NEW_NET if own_network else 0)", "0"),), ("network", "ipc")),
     Protection("IPC namespace", (_without("IPC"),), ("ipc",)),
     Protection("UTS namespace", (_without("UTS"), (_STAGE, "socket.sethostname(name)", "pass")), ("environment", "privileges/host_name")),
     Protection("cgroup namespace", ((_STAGE, "libc.unshare(processes.NEW_CGROUP)", "pass"),), ("environment",)),
@@ -124,7 +124,7 @@ RIGHTS = (
         if self._privileged:"""),), ("process_view/process_group",)),
     Protection("session keyring of its own", ((_STAGE, """        processes.new_session_keyring()
         if self._privileged:""", "        if self._privileged:"),), _KEYS, beside=("system-call filter",)),
-    # The kernel does as much at a change of uid, unless the host lets such processes leave cores (proc(5), suid_dumpable).
+    # A change of uid has the same effect, unless the host lets such processes leave cores (proc(5), suid_dumpable).
     Protection("init not dumpable", ((_INSIDE, "        processes.set_dumpable(False)\n", ""),),
                ("process_view/memory_of_another", "process_view/trace", "process_view/take_descriptor", "environment/of_other_processes", "filesystem_read/proc_descriptors"),
                beside=("user namespace", "init has another gid", "system-call filter", "Landlock"),
@@ -142,14 +142,14 @@ INHERITANCE = (
     Protection("descriptors closed at the warden's start",
                (("client/warden_process.py", "pass_fds=(theirs.fileno(),),", "close_fds=not theirs.set_inheritable(True) and False,"),),
                ("filesystem_read/leaked_file", "filesystem_read/leaked_folder"),
-               beside=("descriptors closed in the cell", "descriptors closed at execve")),
-    Protection("descriptors closed in the cell",
+               beside=("descriptors closed in the instance", "descriptors closed at execve")),
+    Protection("descriptors closed in the instance",
                (("linux/processes.py", "    low, number = 0, libc.NUMBERS", "    return\n    low, number = 0, libc.NUMBERS"),),
                ("filesystem_read/leaked_file", "filesystem_read/leaked_folder"),
                beside=("descriptors closed at the warden's start", "descriptors closed at execve")),
     Protection("descriptors closed at execve", ((_INSIDE, "        processes.close_on_exec_from(4)\n", ""),),
                ("filesystem_read/leaked_file", "filesystem_read/leaked_folder"),
-               beside=("descriptors closed at the warden's start", "descriptors closed in the cell")),
+               beside=("descriptors closed at the warden's start", "descriptors closed in the instance")),
 )  # fmt: skip
 ALL = (
     *NAMESPACES, *VIEW, *RIGHTS, FILTER, SOCKETS, UNCOUNTED, *RULE_GROUPS, *ARGUMENT_RULES, *INHERITANCE, *RESOURCE_LIMITS, *GROUPS, *WATCHERS,

@@ -1,4 +1,4 @@
-"""A copy of the source with some protections switched off, and attacks on it."""
+"""Copies of the source with some protections switched off, and attacks on them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.mutants.protection import Protection
 
 _SOURCE = Path(__file__).parents[2] / "src"
 _SECONDS = 600
-# Whatever a broken sandbox lets through ends here: attacks may well kill all that they see, or rename the machine.
+# These namespaces contain a broken sandbox: attacks can kill every process that they see, or rename the machine.
 APART = (
     "unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc", "--ipc", "--uts",
 )  # fmt: skip
 
 
-# A sandbox that is broken keeps attacks waiting, and what it does differently need not be tried twice.
+# Attacks on a broken sandbox can wait long, and an unexpected result needs no second attempt.
 _IMPATIENT = (
     ("attacks/policies.py", "WALL_SECONDS = 20.0", "WALL_SECONDS = 5.0"),
     ("attacks/campaign.py", "if tried.verdict is Verdict.OTHERWISE or tried.lacks_proof:", "if False:"),
@@ -31,13 +31,13 @@ _IMPATIENT = (
 
 
 class StaleEdit(Exception):
-    """The text to edit does not stand in its file exactly once: the source has changed."""
+    """The text to replace does not occur exactly once in its file, so the source has changed."""
 
 
 @contextmanager
 def mutated(protections: Sequence[Protection]) -> Iterator[Path]:
-    """Yield a folder with the source in which these are switched off."""
-    # Not in /tmp: every sandbox has one of its own, which would hide what an opened view shows.
+    """Yield a folder with a copy of the source in which ``protections`` are switched off."""
+    # Not in /tmp: every sandbox has its own /tmp, which would hide files that a broken sandbox shows.
     with tempfile.TemporaryDirectory(prefix="stockade-test-", dir="/var/tmp") as folder:
         place = Path(folder)
         place.chmod(0o755)
@@ -50,7 +50,7 @@ def mutated(protections: Sequence[Protection]) -> Iterator[Path]:
 
 
 def edited(protections: Sequence[Protection]) -> dict[str, str]:
-    """Return the files that change, with their new text; raise ``StaleEdit`` where one is no longer what it was."""
+    """Return the files that change, with their new text; raise ``StaleEdit`` if an edit no longer applies."""
     files: dict[str, str] = {}
     own = (edit for item in protections for edit in (*item.given, *item.edits))
     for file, old, new in dict.fromkeys((*own, *_IMPATIENT)):
@@ -62,7 +62,7 @@ def edited(protections: Sequence[Protection]) -> dict[str, str]:
 
 
 def attacked(place: Path, only: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the trials of ``stockade attack`` from the source in ``place``."""
+    """Return the trials of ``stockade attack``, run from the source in ``place``."""
     words = [word for name in only for word in ("--only", name)]
     done = subprocess.run(
         [*APART, sys.executable, "-m", "stockade", "attack", "--backend", "native", "--no-controls", "--json", *words],

@@ -64,10 +64,10 @@ def matrix(trials: Sequence[Trial], backends: Sequence[str]) -> list[list[str]]:
     for tried in trials:
         found.setdefault((tried.guarantee, tried.backend), []).append(tried)
     rows = sorted({guarantee for guarantee, _ in found}, key=_ORDER.index)
-    return [[row, *(_table_cell(found.get((row, backend), [])) for backend in backends)] for row in rows]
+    return [[row, *(_counts(found.get((row, backend), [])) for backend in backends)] for row in rows]
 
 
-def _table_cell(tried: Sequence[Trial]) -> str:
+def _counts(tried: Sequence[Trial]) -> str:
     """Return the strength, and how many of the attacks that ran were refused."""
     count = Counter(item.verdict for item in tried)
     ran = len(tried) - count[Verdict.NOT_RUN]

@@ -81,11 +81,11 @@ class Backend(Protocol):
 
     @property
     def isolation(self) -> Isolation:
-        """What stands between guest and host."""
+        """The kind of barrier between guest and host."""
 
     @property
     def traits(self) -> Traits:
-        """What this backend can and cannot do on any host."""
+        """The facts about this backend that hold on every host."""
 
     def availability(self, facts: HostFacts) -> Availability:
         """Return whether this backend can be used here."""

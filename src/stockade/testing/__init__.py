@@ -1,4 +1,4 @@
-"""The conformance suite: inherit it, and a backend of your own is held to what the built-in ones are.
+"""The conformance suite for backends. A test class that inherits it holds your backend to the same promises.
 
 In a test module of your project, with pytest installed::
 
@@ -6,9 +6,9 @@ In a test module of your project, with pytest installed::
 
     class TestMine(BackendContract):
         backend = "mine"                       # a name, or the object itself
-        accept = {"disk": "absent"}            # what it cannot hold, and says so on its page
+        accept = {"disk": "absent"}            # a guarantee that the backend cannot hold, as its page says
 
-Each attribute of ``Expectations`` that differs from its default is a promise that the backend does not make.
+Change an attribute of ``Expectations`` from its default for each promise that the backend does not make.
 """
 
 from stockade.testing.base import Expectations
@@ -42,4 +42,4 @@ class BackendContract(
     ConcurrencyContract,
     ReceiptsContract,
 ):
-    """Everything that a run promises, whatever the backend."""
+    """All tests of the suite: the promises of a run on any backend."""

@@ -1,4 +1,4 @@
-"""What the parts of the suite share: what a backend does not promise, and how to run something on it."""
+"""The base of all parts of the suite: the expectations of a backend, and helpers that run jobs on it."""
 
 from __future__ import annotations
 
@@ -17,62 +17,62 @@ if TYPE_CHECKING:
 
 Run = Callable[..., stockade.Result]
 SLOWER = int(os.environ.get("STOCKADE_SLOWER", "1"))
-"""How many times slower than usual this machine is (an emulated one, say)."""
+"""How many times slower than usual this machine is, for example under emulation."""
 PATIENT: Mapping[str, Any] = {"wall_time": 20 * SLOWER}
-"""A bound for what hangs."""
+"""A limit on wall time that only a hanging run reaches."""
 
 
 class Expectations:
-    """What may differ from backend to backend. The defaults are the strictest."""
+    """The promises that the suite expects of a backend. The defaults are the strictest."""
 
     backend: ClassVar[str | Backend] = "native"
     accept: ClassVar[Mapping[str, str]] = {}
-    """Guarantees that are held less strongly than usual, as ``Policy.accept`` takes them."""
+    """Guarantees that the backend holds less strongly than the default floor, in the form of ``Policy.accept``."""
     interpreter: ClassVar[str | None] = None
-    """A Python that the guest can reach; unset, the caller's own."""
+    """A Python that the guest can reach. If unset, the caller's own."""
     own_root: ClassVar[bool] = True
-    """The guest finds ``/workspace``, ``/tmp`` and ``/dev/shm`` of its own, and the rest of the host is not there."""
+    """The guest has its own ``/workspace``, ``/tmp`` and ``/dev/shm``, and cannot see the rest of the host."""
     unnamed_file: ClassVar[str] = "FileNotFoundError"
-    """What opening a file of the host raises that the policy does not name, beside one that it does."""
+    """The error when the guest opens a host file that the policy does not name, next to one that it names."""
     own_identity: ClassVar[bool] = True
-    """``security.uid`` is what the guest sees, on a machine of another name."""
+    """The guest sees ``security.uid`` as its uid, and a host name of its own."""
     root_can_be_writable: ClassVar[bool] = True
     tells_signals: ClassVar[bool] = True
-    """An exit status of 128 and a signal's number is told from a death by that signal."""
+    """The result distinguishes an exit status of 128 plus a signal's number from a death by that signal."""
     keeps_environment: ClassVar[frozenset[str]] = frozenset()
-    """Variables that an engine adds."""
+    """Variables that an engine adds to the guest's environment."""
     disk: ClassVar[Mapping[str, int] | None] = {"": 1}
-    """How many-th part of ``limits.disk`` each place has, or all together (the default), or ``None``: no bound."""
+    """The divisor of ``limits.disk`` for each folder. The key ``""`` stands for all together, ``None`` for no bound."""
     disk_places: ClassVar[tuple[str, ...]] = ("/tmp", "/dev/shm", "/workspace")
-    """Places that the guest may fill, as seen from its workspace."""
+    """Folders that the guest can fill, as paths from its workspace."""
     explains_denials: ClassVar[bool] = True
     keeps_capabilities: ClassVar[bool] = True
-    """What of ``security.capabilities`` can be kept at all is kept here; otherwise the plan refuses it."""
+    """The guest can keep ``security.capabilities``. Otherwise the plan refuses them."""
     keeps_workspaces: ClassVar[bool] = True
-    """Files come out, and a project can be laid under or copied; otherwise all of it is refused."""
+    """Artifacts, overlays and copies of a project work. Otherwise the backend refuses them all."""
     hides: ClassVar[Mapping[str, bool]] = {"read": True, "write": True}
-    """Whether names can be kept from the guest in a folder of the host that it reads, or writes for real."""
+    """Whether paths can be hidden in a host folder that the guest reads, and in one that it writes to directly."""
     start_seconds: ClassVar[float] = 0.0
-    """What an engine's own start and end may take at most; both count towards the wall time."""
+    """The most seconds that an engine's own start and end take. Both count towards the wall time."""
     tasks_astray: ClassVar[int] = 0
-    """By how many the bound on processes may be off, where the caller's own count with the guest's."""
+    """The error of the bound on processes if the caller's own processes count with the guest's."""
 
     @pytest.fixture
     def run(self, request: pytest.FixtureRequest) -> Run:
-        """Run source through one of the two faces, which are one conversation: the name of test and class decides."""
+        """Run source through the blocking or the asyncio interface. A hash of class and test name decides."""
         return self.run_in_task if crc32(f"{type(self).__name__}.{request.node.name}".encode()) % 2 else self.run_source
 
     def policy(self, **fields: Any) -> stockade.Policy:
-        """Return a policy that accepts what this backend cannot hold."""
+        """Return a policy with these fields that accepts the guarantees this backend cannot hold."""
         return stockade.Policy(**fields | {"accept": {**self.accept, **fields.get("accept", {})}})
 
     def run_source(self, source: Any, *, policy: Mapping[str, Any] | None = None, **options: Any) -> stockade.Result:
-        """Run source under the policy with these fields."""
+        """Run source under a policy with these fields."""
         made = self.policy(**policy or {})
         return stockade.run(source, policy=made, backend=self.backend, **self._options(options))
 
     def run_in_task(self, source: Any, *, policy: Mapping[str, Any] | None = None, **options: Any) -> stockade.Result:
-        """Do the same through the asyncio face."""
+        """Run source through the asyncio interface, under a policy with these fields."""
 
         async def once() -> stockade.Result:
             async with stockade.AsyncRunner(self.policy(**policy or {}), backend=self.backend) as box:
@@ -83,7 +83,7 @@ class Expectations:
     def run_command(
         self, argv: Sequence[str], *, policy: Mapping[str, Any] | None = None, **options: Any
     ) -> stockade.Result:
-        """Run a command under the policy with these fields."""
+        """Run a command under a policy with these fields."""
         return stockade.run_command(argv, policy=self.policy(**policy or {}), backend=self.backend, **options)
 
     def _options(self, options: dict[str, Any]) -> dict[str, Any]:

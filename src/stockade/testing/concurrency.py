@@ -1,4 +1,4 @@
-"""Many at a time, called off, forked away; and nothing is left."""
+"""Many runs at once, cancelled runs, forked callers, and leaks."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import stockade
 from stockade.linux import places
 from stockade.testing.base import Expectations
 
-_MARK = f"86397.{os.getpid()}"  # another process may be at the same test
+_MARK = f"86397.{os.getpid()}"  # unique, because another process can run the same test
 
 
 class ConcurrencyContract(Expectations):
-    """Threads, tasks, processes."""
+    """Runs from threads, tasks and forked processes do not disturb each other, and leave nothing."""
 
     def test_many_threads_at_once_all_complete(self) -> None:
         results: dict[int, str] = {}
@@ -77,17 +77,17 @@ class ConcurrencyContract(Expectations):
 
 
 def _folders() -> list[str]:
-    """Return the folders that runs of this very process have made."""
+    """Return the folders that runs of this process made."""
     own = Path(places.name(""))
     return [entry.name for entry in own.parent.iterdir() if entry.name.startswith(own.name)]
 
 
 def sleepers(mark: str) -> list[str]:
-    """Return the pids of the processes that have ``mark`` in their command line."""
-    return [entry.name for entry in Path("/proc").iterdir() if entry.name.isdigit() and mark in _words(entry)]
+    """Return the pids of processes whose command line contains ``mark``."""
+    return [entry.name for entry in Path("/proc").iterdir() if entry.name.isdigit() and mark in _command_line(entry)]
 
 
-def _words(entry: Path) -> str:
+def _command_line(entry: Path) -> str:
     try:
         return (entry / "cmdline").read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -1,4 +1,4 @@
-"""Standard input that is written while the run lasts."""
+"""Standard input that the caller writes during a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stockade.testing.following import SLEEP, Following
 
 
 class FeedingContract(Following):
-    """All that is written arrives, or is refused."""
+    """All bytes that are written arrive, or the write is refused."""
 
     def test_input_written_during_run_arrives(self) -> None:
         code = "while True:\n    try: print(input().upper(), flush=True)\n    except EOFError: break\nprint('end')"

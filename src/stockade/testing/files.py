@@ -1,4 +1,4 @@
-"""What the guest sees: files, paths of the host, environment, identity."""
+"""The guest's view: files, host paths, environment, identity."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stockade.testing.base import Expectations, Run
 
 
 class FilesContract(Expectations):
-    """What is named is there, and nothing else."""
+    """The guest sees what policy and job name, and nothing else."""
 
     def test_job_files_are_in_the_workspace(self, run: Run) -> None:
         files = {"data/a.txt": "hello", "helper.py": b"x = 5"}
@@ -133,7 +133,7 @@ class FilesContract(Expectations):
 
 
 def _open_up(folder: Path, mode: int = 0o755) -> None:
-    """Let other users in: a guest may have a uid of its own."""
+    """Open ``folder`` to other users, because a guest can have a uid of its own."""
     folder.chmod(mode)
     for parent in folder.parents:
         if str(parent).startswith("/tmp/") and parent.owner() == folder.owner():

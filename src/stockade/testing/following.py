@@ -1,4 +1,4 @@
-"""Following a run in a test."""
+"""Helpers for tests that follow a run as it happens."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from stockade import Output
 from stockade.testing.base import Expectations
 
 SLEEP = "import time; print('ready', flush=True); time.sleep(60)"
-"""Source that says that it is there, and waits."""
+"""Source that prints ``ready`` and then sleeps."""
 
 Act = Callable[[stockade.Stream], object]
 
 
 class Following(Expectations):
-    """How the contracts about streams come to theirs."""
+    """Opens streams for the tests of streaming, steering and feeding."""
 
     def stream(
         self,
@@ -26,12 +26,12 @@ class Following(Expectations):
         report_seconds: float | None = None,
         **options: Any,
     ) -> stockade.Stream:
-        """Follow source under the policy with these fields."""
+        """Return a stream of source, under a policy with these fields."""
         box = stockade.Runner(self.policy(**policy or {}), backend=self.backend)
         return box.stream(source, report_seconds=report_seconds, **self._options(options))
 
     def steered(self, source: str, act: Act, **options: Any) -> tuple[str, stockade.Result]:
-        """Follow source, do ``act`` at its first output, and return the standard output and the result."""
+        """Follow source, call ``act`` at its first output, and return its standard output and the result."""
         with self.stream(source, **options) as run:
             printed = b""
             for event in run:

@@ -1,4 +1,4 @@
-"""Ruby and JavaScript, held to one suite: what each of its tests does is spelled for both below."""
+"""Ruby and JavaScript under one suite. ``LanguageSamples`` holds the source of each test in both languages."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ _MEMORY = {"limits": {"memory": "128MiB", **PATIENT}}
 
 @dataclass(frozen=True)
 class LanguageSamples:
-    """One language: a name, the program that it needs, and how it says things."""
+    """A language: its name, its interpreter, and source for each test."""
 
     name: str
     program: str
     suffix: str
     hello: str
-    """Prints ``snow ☃`` and every argument, each on a line."""
+    """Prints ``snow ☃`` and every argument, each on its own line."""
     echo: str
     """Copies standard input to standard output."""
     exit_with_3: str
     fail: str
-    """Raises an error that says ``bad é``, in a function of its own, on line 2."""
+    """Raises an error with the message ``bad é``, inside a function, on line 2."""
     error: str
     broken: str
-    """Does not parse."""
+    """Has a syntax error."""
     helper: tuple[str, str, str]
-    """A file's name and content, and source that uses it and has the value 42."""
+    """The name and content of a file, and source that uses it and has the value 42."""
     values: tuple[tuple[str, Any, str | None], ...]
-    """Source, value, and text of the value."""
+    """Source, expected value, and expected text of the value."""
     fill_memory: str
     start_program: str
-    """Starts a program, and has the value ``True`` if that is refused."""
+    """Starts a program. The value is ``True`` if that is refused."""
     start_thread: str
-    """Starts a thread, and has the value ``True`` if that is refused."""
+    """Starts a thread. The value is ``True`` if that is refused."""
     flood: str
-    """Prints 2,000 times ``x`` without end of line."""
+    """Prints 2,000 times ``x`` without a line end."""
 
 
 RUBY = LanguageSamples(
@@ -97,11 +97,11 @@ _VALUES = [
 
 
 class InterpretersContract(Expectations):
-    """What Python source gets, Ruby and JavaScript get as well."""
+    """Ruby and JavaScript source gets the same promises as Python source."""
 
     @pytest.fixture(params=[RUBY, JAVASCRIPT], ids=lambda samples: str(samples.name))
     def other(self, request: pytest.FixtureRequest) -> Iterator[LanguageSamples]:
-        """Give each language in turn, as far as it is installed."""
+        """Provide each installed language in turn."""
         samples: LanguageSamples = request.param
         _require(samples)
         yield samples
@@ -166,7 +166,7 @@ class InterpretersContract(Expectations):
         for source in (other.start_program, other.start_thread):
             policy = {"limits": {"processes": 1, "wall_time": 3 * SLOWER}}
             result = self.run_source(source, language=other.name, policy=policy)
-            waited = source == RUBY.start_program  # Ruby tries to fork again every second, for ever
+            waited = source == RUBY.start_program  # Ruby tries to fork again every second, without end
             assert (result.limit is Guarantee.WALL_TIME) if waited else (result.value is True), result
             assert result.limits_met[Guarantee.PROCESSES].state is not Met.NOT_MET
 

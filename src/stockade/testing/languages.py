@@ -1,4 +1,4 @@
-"""Source in a language: values, arguments, threads, files by suffix."""
+"""Source in a language: values, arguments, threads, and the language by file suffix."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stockade.testing.base import PATIENT, Expectations, Run
 
 
 class LanguagesContract(Expectations):
-    """Python and shell."""
+    """Python and shell source runs as in an ordinary interpreter."""
 
     @pytest.mark.parametrize(("source", "value", "text"), [
         ("1 + 1", 2, "2"),
@@ -64,7 +64,7 @@ class LanguagesContract(Expectations):
 
     def test_multiprocessing_pool_works(self, run: Run) -> None:
         if not self.own_root:
-            return  # its semaphores are files of /dev/shm
+            return  # the semaphores of multiprocessing are files of /dev/shm
         code = (
             "import multiprocessing as m\n"
             "if __name__ == '__main__':\n"
@@ -105,7 +105,7 @@ class LanguagesContract(Expectations):
 
 
 def _open_to_all(folder: Path) -> None:
-    """Let other users in: a guest may have a uid of its own."""
+    """Open ``folder`` to other users, because a guest can have a uid of its own."""
     for each in (folder, *folder.parents):
         if each.owner() == folder.owner() and str(each).startswith("/tmp/"):
             each.chmod(0o755)

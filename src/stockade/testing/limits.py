@@ -1,4 +1,4 @@
-"""Limits: each holds, its figure is kept, and the verdict names the one that ended a run."""
+"""Limits: each one holds at its figure, and the verdict names the limit that ended a run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DISK = 16 << 20
 
 
 class LimitsContract(Expectations):
-    """One test a limit, with its figure."""
+    """Every limit holds at its figure."""
 
     def test_soft_memory_passed_warns_once(self) -> None:
         policy = self.policy(limits={"memory": "128MiB", "soft_memory": "48MiB", **PATIENT})
@@ -49,7 +49,7 @@ class LimitsContract(Expectations):
 
     def test_address_space_limit_fails_mapping(self, run: Run) -> None:
         code = "import mmap\nx = mmap.mmap(-1, 200 << 20, mmap.MAP_PRIVATE, mmap.PROT_READ)\nprint('mapped')"
-        assert run(code).stdout == "mapped\n"  # never touched, so no limit on memory minds
+        assert run(code).stdout == "mapped\n"  # the pages are never touched, so no limit on memory counts them
         result = run(code, policy={"limits": {"address_space": "128MiB"}})
         assert (result.outcome, result.error and result.error.type) == (Outcome.FAILED, "OSError")
         assert result.enforcement[Guarantee.ADDRESS_SPACE].mechanism == "RLIMIT_AS"
@@ -74,7 +74,7 @@ class LimitsContract(Expectations):
             with pytest.raises(stockade.PlanError, match="io_read"):
                 stockade.plan(self.policy(**policy), backend=self.backend)
             return
-        # With O_DIRECT, past the page cache; the program itself is a file on a disk.
+        # O_DIRECT bypasses the page cache. The interpreter itself is a file on a disk.
         code = (
             "import mmap, os, sys, time\nroom, got, begin = mmap.mmap(-1, 1 << 20), 0, time.monotonic()\n"
             "fd = os.open(os.path.realpath(sys.executable), os.O_RDONLY | os.O_DIRECT)\n"

@@ -1,4 +1,4 @@
-"""How a run ends, and what is said of it."""
+"""The end of a run, and the result that reports it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stockade.testing.base import Expectations, Run
 
 
 class OutcomesContract(Expectations):
-    """Outcomes, exit statuses, signals and errors."""
+    """Outcomes, exit statuses, signals and errors match the guest's end."""
 
     def test_program_that_returns_is_completed(self, run: Run) -> None:
         result = run("print(sum(range(10)))")

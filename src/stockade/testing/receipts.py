@@ -1,4 +1,4 @@
-"""What the result says of itself, and what a plan refuses."""
+"""The receipt and the usage of a result, and the policies that a plan refuses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stockade.testing.base import Expectations
 
 
 class ReceiptsContract(Expectations):
-    """The receipt names what held each guarantee, and agrees with the plan."""
+    """The receipt names the mechanism of each guarantee, and agrees with the plan."""
 
     def test_result_carries_backend_and_plan(self) -> None:
         plan = stockade.plan(self.policy(), backend=self.backend)
@@ -84,7 +84,7 @@ class ReceiptsContract(Expectations):
         assert result.usage.processes in (1, None)
 
     def test_wall_time_used_covers_whole_program(self) -> None:
-        """Nobody need be told of its beginning at once for the clock to count from there."""
+        """The wall clock counts from the start of the program, even if the warden learns of the start later."""
         for number in range(6):
             asked = time.monotonic()
             result = self.run_source(f"import time\ntime.sleep(0.01)  # {number}")

@@ -1,4 +1,4 @@
-"""Runs that are steered as they happen: signals, pause, cancel."""
+"""Control of a run as it happens: signals, pause, cancel."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _FAMILY = (
     "child = os.fork()\n"
     "if child == 0:\n    on_interrupt(lambda *_: (os.write(1, b'child '), os._exit(0))); os.write(said, b'.')\n"
     "else:\n    on_interrupt(lambda *_: (os.write(1, b'parent '), os.waitpid(child, 0), os._exit(3)))\n"
-    "    os.read(heard, 1); os.write(1, b'ready\\n')\n"  # both are
+    "    os.read(heard, 1); os.write(1, b'ready\\n')\n"  # both processes are ready
     "for _ in range(3000): time.sleep(0.01)"
 )
 
 
 class SteeringContract(Following):
-    """What can be done to a run through its stream."""
+    """A caller can signal, pause, resume and cancel a run through its stream."""
 
     def test_cancel_from_another_thread_ends_run(self) -> None:
         begin = time.monotonic()
@@ -49,7 +49,7 @@ class SteeringContract(Following):
                 break
         deadline = time.monotonic() + 10 * SLOWER
         while sleepers(_MARK):
-            assert time.monotonic() < deadline, "it goes on"
+            assert time.monotonic() < deadline, "the run goes on after its stream was left"
             time.sleep(0.01)
         with self.stream(SLEEP) as run:
             next(run)

@@ -1,4 +1,4 @@
-"""Runs that are followed as they happen: events in order, usage, warnings."""
+"""Events of a run as it happens: output in order, usage, warnings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stockade.testing.following import Following
 
 
 class StreamingContract(Following):
-    """What a stream tells."""
+    """A stream yields events in order and as they happen."""
 
     def test_events_arrive_in_order_as_they_happen(self) -> None:
         begin = time.monotonic()
@@ -87,7 +87,7 @@ class StreamingContract(Following):
         code = (
             "import os, time\nos.write(1, b'x' * 900)\n"
             "others = [os.spawnlp(os.P_NOWAIT, 'sleep', 'sleep', '60') for _ in range(7)]\n"
-            "time.sleep(0.2)\n"  # what is held when they are forked may be counted for each, until they are programs
+            "time.sleep(0.2)\n"  # until a forked child executes its program, the parent's memory can count for it too
             "held = b'x' * (110 << 20)\nwhile time.process_time() < 1.75: pass"
         )
         limits = {"memory": "128MiB", "processes": 10, "output": 1000, "cpu_time": 2.0, **PATIENT}

@@ -1,4 +1,4 @@
-"""Standard input and output: of any size, from anywhere, byte for byte."""
+"""Standard input and output of any size and from any source, byte for byte."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stockade.testing.base import PATIENT, SLOWER, Expectations, Run
 
 
 class StreamsContract(Expectations):
-    """Nothing is lost, nothing deadlocks, nobody can hold a verdict up."""
+    """No byte is lost, nothing deadlocks, and no guest can delay its verdict."""
 
     @pytest.mark.parametrize("size", [0, 1, 65536, 65537, 5_000_000])
     def test_input_of_any_size_arrives_whole(self, run: Run, size: int) -> None:

@@ -1,4 +1,4 @@
-"""Workspaces: what is in them, what the guest may do there, and what comes out."""
+"""Workspaces: their content, the guest's rights in them, and the files that come out."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ s = socket.socket(socket.AF_UNIX); s.bind("socket.txt")
 
 
 class WorkspacesContract(Expectations):
-    """Nothing reaches the host that was not asked for, and what comes out is what the guest has left."""
+    """Only requested files reach the host, and they are the files that the guest left."""
 
     @pytest.fixture
     def project(self, tmp_path: Path) -> Iterator[Path]:
-        """A folder of the host with something of each kind in it."""
+        """Make a host folder with an entry of each kind."""
         for parent in (tmp_path, *tmp_path.parents):
             if str(parent).startswith("/tmp/") and parent.stat().st_uid == os.geteuid():
                 parent.chmod(0o755)
@@ -53,7 +53,7 @@ class WorkspacesContract(Expectations):
     def _kept(self, request: pytest.FixtureRequest) -> None:
         ours = request.function.__qualname__.startswith("WorkspacesContract.")
         if ours and not self.keeps_workspaces and "workspaces_not_kept" not in request.function.__name__:
-            pytest.xfail("this backend keeps no workspaces, and refuses what is asked of one")
+            pytest.xfail("this backend keeps no workspaces, and refuses jobs that need one")
 
     def test_workspaces_not_kept_are_refused(self, run: Run, project: Path) -> None:
         if self.keeps_workspaces:
@@ -61,7 +61,7 @@ class WorkspacesContract(Expectations):
         with pytest.raises(stockade.JobError, match="artifacts"):
             run("1", artifacts=["*"])
         for filesystem in (
-            {"workspace": project},  # it has something to hide
+            {"workspace": project},  # this project has files to hide
             {"workspace": project, "access": "overlay"},
             {"workspace": project, "access": "copy"},
             {"workspace": project, "hidden": [], "access": "read", "protected": ["x"]},
@@ -238,7 +238,7 @@ class WorkspacesContract(Expectations):
         (project / "data" / "server.key").unlink()
         policy = self._policy(project, "write", protected=[".git/hooks", ".git/config"])
         with pytest.raises(stockade.JobError, match="protected"):
-            run("1", policy=policy)  # there is no such file, and a guest could make it
+            run("1", policy=policy)  # .git/config is missing, and a guest could create it
         (project / ".git" / "config").write_text("[core]\n")
         code = (
             "import os\nopen('made', 'w').write('by the guest')\n"
@@ -295,7 +295,7 @@ def _contents(folder: Path) -> dict[str, Any]:
 
 
 def _everybodys(folder: Path) -> None:
-    """Let a guest in that has a uid of its own."""
+    """Open ``folder`` to all users, because a guest can have a uid of its own."""
     for path in (folder, *folder.rglob("*")):
         if not path.is_symlink():
             path.chmod(0o777 if path.is_dir() else 0o666)

@@ -1,4 +1,4 @@
-"""bwrap's command line, word for word, and what its status channel is taken for."""
+"""bwrap's exact command line, and the translation of its status channel."""
 
 from dataclasses import replace
 
@@ -69,8 +69,8 @@ def test_bwrap_command_line_is_exact():
 
 def test_limits_that_hinder_bwrap_are_set_inside():
     policy = _policy(limits=LIMITS | {"open_files": 8, "processes": 3, "disk": "unlimited"})
-    words = _launch(policy, Job(argv=("true",)), Command(argv=("true",))).argv
-    assert words[words.index("--") + 1 :] == ("/usr/bin/prlimit", "--nproc=4:4", "--nofile=8:8", "--", "true")
+    argv = _launch(policy, Job(argv=("true",)), Command(argv=("true",))).argv
+    assert argv[argv.index("--") + 1 :] == ("/usr/bin/prlimit", "--nproc=4:4", "--nofile=8:8", "--", "true")
 
 
 def test_launch_with_workspace_and_host_network():
@@ -79,18 +79,18 @@ def test_launch_with_workspace_and_host_network():
         network="host",
         filesystem={"workspace": "/srv/work", "write": ["/srv/work"]},
     )
-    words = _launch(policy, Job(argv=("true",)), Command(argv=("true",))).argv
-    assert "--unshare-net" not in words
-    assert "--size" not in words
-    assert words[words.index("--bind") :][:3] == ("--bind", "/srv/work", "/srv/work")
-    assert words[words.index("--chdir") + 1] == "/srv/work"
+    argv = _launch(policy, Job(argv=("true",)), Command(argv=("true",))).argv
+    assert "--unshare-net" not in argv
+    assert "--size" not in argv
+    assert argv[argv.index("--bind") :][:3] == ("--bind", "/srv/work", "/srv/work")
+    assert argv[argv.index("--chdir") + 1] == "/srv/work"
 
 
 def _report(engine: bytes = b"", **fields):
     return report(**{"engine": engine} | fields)
 
 
-@pytest.mark.parametrize(("said", "status"), [
+@pytest.mark.parametrize(("status_channel", "status"), [
     (b'{ "child-pid": 7 }\n{ "exit-code": 0 }\n', 0),
     (b'{ "exit-code": 3 }\n', 3 << 8),
     (b'{ "exit-code": 137 }\n', 9),
@@ -100,14 +100,14 @@ def _report(engine: bytes = b"", **fields):
     (b'{ "exit-code": 2147483647 }\n', 9),
     (b'nonsense\n{ "exit-code": 1 }\n', 1 << 8),
 ])  # fmt: skip
-def test_translate_exit_code_of_guest(said, status):
-    told = translate(_report(said), b"")
-    assert (told.status, told.failure) == (status, None)
+def test_translate_exit_code_of_guest(status_channel, status):
+    found = translate(_report(status_channel), b"")
+    assert (found.status, found.failure) == (status, None)
 
 
 def test_translate_without_exit_code_is_setup_failure():
-    told = translate(_report(b'{ "child-pid": 7 }\n', status=1 << 8), b"bwrap: no permission\n")
-    assert told.failure == Failure(kind="setup", message="bwrap: no permission")
+    found = translate(_report(b'{ "child-pid": 7 }\n', status=1 << 8), b"bwrap: no permission\n")
+    assert found.failure == Failure(kind="setup", message="bwrap: no permission")
 
 
 def test_translate_killed_run_is_unchanged():
@@ -117,9 +117,9 @@ def test_translate_killed_run_is_unchanged():
 
 def test_translate_missing_command_is_named():
     stderr = b"prlimit: failed to execute nosuch: No such file or directory\n"
-    told = translate(_report(b'{ "exit-code": 127 }'), stderr)
-    assert told.failure == Failure(kind="exec", message="nosuch: command not found")
+    found = translate(_report(b'{ "exit-code": 127 }'), stderr)
+    assert found.failure == Failure(kind="exec", message="nosuch: command not found")
     assert translate(_report(b'{ "exit-code": 127 }'), stderr + b"more\n").failure is None
     assert translate(_report(b'{ "exit-code": 1 }'), stderr).failure is None
-    told = translate(_report(b'{ "child-pid": 7 }', status=1 << 8), b"bwrap: execvp /usr: Permission denied\n")
-    assert (told.failure.kind, told.status) == ("exec", 126 << 8)
+    found = translate(_report(b'{ "child-pid": 7 }', status=1 << 8), b"bwrap: execvp /usr: Permission denied\n")
+    assert (found.failure.kind, found.status) == ("exec", 126 << 8)

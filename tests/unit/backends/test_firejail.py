@@ -1,4 +1,4 @@
-"""firejail's command line, word for word, and what is said on the way to the guest."""
+"""firejail's exact command line, and the translation of the progress reports from inside."""
 
 from __future__ import annotations
 
@@ -89,12 +89,12 @@ def test_launch_by_root_adds_account_and_mount():
 
 def test_launch_with_workspace_network_and_channel():
     policy = _policy(network="host", filesystem={"workspace": "/srv/work", "write": ["/srv/work"]})
-    words = _launch(policy, Job(argv=("true",)), Command(argv=("true",), channel=True)).argv
-    assert not {"--net=none", "--x11=none"} & set(words)
-    assert "--keep-fd=3,199,200,201" in words
-    assert "--whitelist=/srv/work" in words
-    assert not {"--read-only=/srv", "--read-only=/srv/work"} & set(words)
-    assert "--private-cwd=/srv/work" in words
+    argv = _launch(policy, Job(argv=("true",)), Command(argv=("true",), channel=True)).argv
+    assert not {"--net=none", "--x11=none"} & set(argv)
+    assert "--keep-fd=3,199,200,201" in argv
+    assert "--whitelist=/srv/work" in argv
+    assert not {"--read-only=/srv", "--read-only=/srv/work"} & set(argv)
+    assert "--private-cwd=/srv/work" in argv
 
 
 @pytest.mark.parametrize(("path", "why"), [
@@ -107,17 +107,19 @@ def test_path_firejail_misreads_is_refused(path, why):
         _launch(_policy(filesystem={"read": [path]}), *TRUE)
 
 
-def _report(*words: tuple[str, str, int], **fields):
+def _report(*progress: tuple[str, str, int], **fields):
     engine = b"".join(
-        json.dumps(dict(zip(("progress", "reason", "errno"), each, strict=True))).encode() + b"\n" for each in words
+        json.dumps(dict(zip(("progress", "reason", "errno"), each, strict=True))).encode() + b"\n" for each in progress
     )
     return report(**{"engine": engine} | fields)
 
 
-@pytest.mark.parametrize(("status", "told"), [(0, 0), (3 << 8, 3 << 8), (137 << 8, 9), (255 << 8, 255 << 8), (9, 9)])
-def test_translate_exit_status_of_guest(status, told):
+@pytest.mark.parametrize(
+    ("status", "expected"), [(0, 0), (3 << 8, 3 << 8), (137 << 8, 9), (255 << 8, 255 << 8), (9, 9)]
+)
+def test_translate_exit_status_of_guest(status, expected):
     found = translate(_report(("exec", "", 0), status=status), b"")
-    assert (found.status, found.failure) == (told, None)
+    assert (found.status, found.failure) == (expected, None)
 
 
 def test_translate_failed_setup_is_a_setup_failure():

@@ -1,4 +1,4 @@
-"""Paths of the host: what a guest with a uid of its own can reach, and in which order they are shown."""
+"""Host paths: those that a guest with its own uid can reach, and the order in which they are shown."""
 
 import os
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What is said where namespaces cannot be had: the step that was refused, and what opens it."""
+"""The reason and the remedy on hosts without namespaces."""
 
 from dataclasses import replace
 
@@ -14,14 +14,14 @@ FILTERED = replace(facts.NOTHING, filtered=True, namespace_reasons={"root": CLON
 HOST_ROOT = "step identity: the guest would be the host's root, whom RLIMIT_NPROC does not bind"
 
 
-def said(host):
+def refusal(host):
     available = Native().availability(host)
     assert not available.usable
     return available.reason, available.remedy
 
 
 def test_reason_in_filtered_container_is_short():
-    reason, remedy = said(FILTERED)
+    reason, remedy = refusal(FILTERED)
     assert reason == (
         "namespaces cannot be made here (clone: Operation not permitted), as in a container: "
         "a system-call filter is around this program"
@@ -30,7 +30,7 @@ def test_reason_in_filtered_container_is_short():
 
 
 def test_reason_with_covered_proc_names_it():
-    reason, remedy = said(replace(facts.NOTHING, covered=COVERED, namespace_reasons={"user": PROC}))
+    reason, remedy = refusal(replace(facts.NOTHING, covered=COVERED, namespace_reasons={"user": PROC}))
     assert reason == (
         "namespaces can be made here, but no fresh /proc can be mounted in them (Operation not permitted): parts of this "
         "/proc are covered (/proc/acpi, /proc/bus, /proc/fs and 1 more), and a guest is never shown the outer one"
@@ -39,7 +39,7 @@ def test_reason_with_covered_proc_names_it():
 
 
 def test_reason_of_earlier_step_omits_proc():
-    reason, _ = said(replace(FILTERED, covered=COVERED))
+    reason, _ = refusal(replace(FILTERED, covered=COVERED))
     assert "/proc" not in reason
 
 
@@ -56,14 +56,14 @@ def test_reason_of_earlier_step_omits_proc():
     ],
 )
 def test_reason_names_setting_and_remedy(name, value, way):
-    reason, remedy = said(replace(facts.NOTHING, settings={name: value}))
+    reason, remedy = refusal(replace(facts.NOTHING, settings={name: value}))
     assert reason == f"user namespaces are closed here by {name} (clone: Operation not permitted)"
     assert remedy == way
 
 
 def test_reason_for_powerless_root_names_user():
     host = replace(facts.NOTHING, uid=0, namespace_reasons={"root": CLONE, "user": HOST_ROOT})
-    reason, remedy = said(host)
+    reason, remedy = refusal(host)
     assert reason == (
         "the guest would be the host's root, whom RLIMIT_NPROC does not bind; "
         "this root lacks capabilities (clone: Operation not permitted)"
@@ -72,6 +72,6 @@ def test_reason_for_powerless_root_names_user():
 
 
 def test_remedy_without_facts_names_every_way():
-    reason, remedy = said(facts.NOTHING)
+    reason, remedy = refusal(facts.NOTHING)
     assert reason == "namespaces cannot be made here (clone: Operation not permitted)"
     assert all(way in remedy for way in ("user.max_user_namespaces", "run as root", "docker run", "chroot"))
