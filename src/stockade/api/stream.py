@@ -6,7 +6,6 @@ import signal as signals
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TypeVar, Unpack
 
@@ -169,8 +168,9 @@ class Stream(Controls):
         """``open_exchange`` opens the exchange. ``attend`` maps further descriptors to their actions."""
         super().__init__()
         self._stack = ExitStack()
-        self._begin = partial(self._open, open_exchange, stdin, attend or {})
-        self._begin(final=False)
+        # Not a bound method: a reference cycle would delay ``__del__`` until the garbage collector runs.
+        self._open_arguments = (open_exchange, stdin, attend or {})
+        self._open(*self._open_arguments, final=False)
 
     def _open(
         self,
@@ -205,7 +205,7 @@ class Stream(Controls):
             event = next(self._events)
         except LaunchLost:  # the warden is gone before the run began
             self._stack.close()
-            self._begin(final=True)
+            self._open(*self._open_arguments, final=True)
             event = next(self._events)
         if isinstance(event, Finished):
             self.close()
