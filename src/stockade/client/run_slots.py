@@ -8,8 +8,10 @@ import os
 import resource
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Hashable
-from contextlib import suppress
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from queue import Empty, SimpleQueue
 
 from stockade.core.errors import SetupError
 
@@ -45,47 +47,69 @@ class RunSlots:
         self._owner = os.getpid()
         self._held: Counter[Hashable] = Counter()
         self._waiting: deque[Callable[[], object]] = deque()
+        self._left: deque[Hashable] = deque()
+        """Holders of released slots that are not counted yet."""
 
     def enter(self) -> RunSlot:
         """Wait for a slot and return it. The calling thread holds it."""
         holder = threading.get_ident()
         slot = self.attempt(holder)
         if slot is None:
-            called = threading.Event()
-            self.queue(called.set)
+            calls: SimpleQueue[None] = SimpleQueue()  # its put, unlike the set of an event, is safe in a finalizer
+            call = partial(calls.put, None)
+            self.queue(call)
             try:
                 while slot is None:
-                    if called.wait(AGAIN_SECONDS):
-                        called.clear()
-                        slot = self.attempt(holder)
-                        if slot is None:
-                            self.queue(called.set, first=True)
-                    else:
-                        slot = self.attempt(holder)
+                    called = _wait(calls)
+                    slot = self.attempt(holder)
+                    if called and slot is None:
+                        self.queue(call, first=True)
             finally:
-                self.leave_queue(called.set, has_slot=slot is not None)
+                self.leave_queue(call, has_slot=slot is not None)
         return slot
 
     def enter_at_once(self) -> RunSlot:
         """Return a slot for a run that opens no new descriptor."""
         holder = threading.get_ident()
-        with self._lock:
+        with self._locked():
             self._held[holder] += 1
         return RunSlot(self, holder)
 
     def leave(self, holder: Hashable) -> None:
-        """Take back a slot of ``holder``."""
+        """Take back a slot of ``holder``. Safe in a finalizer, which may run while its own thread holds the lock."""
         if self._owner != os.getpid():
             return  # the slot belongs to the parent process, of which a thread may have held the lock
-        with self._lock:
-            self._held[holder] -= 1
-            if not self._held[holder]:
-                del self._held[holder]
-        self._call_next()
+        self._left.append(holder)
+        self._take_back()
+
+    def _take_back(self) -> None:
+        """Count the released slots, and call one waiter for each. Whoever holds the lock does it at its release."""
+        while self._left and self._lock.acquire(blocking=False):
+            calls = []
+            try:
+                while self._left:
+                    holder = self._left.popleft()
+                    self._held[holder] -= 1
+                    if not self._held[holder]:
+                        del self._held[holder]
+                    if self._waiting:
+                        calls.append(self._waiting.popleft())
+            finally:
+                self._lock.release()
+            for call in calls:
+                _call(call)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        try:
+            with self._lock:
+                yield
+        finally:
+            self._take_back()
 
     def attempt(self, holder: Hashable) -> RunSlot | None:
         """Return a slot if there is one. Raises ``SetupError`` if ``holder`` already holds all of them."""
-        with self._lock:
+        with self._locked():
             held = self._held.total()
             short = held and _shortage(held)
             if short and self._held[holder] == held:
@@ -101,7 +125,7 @@ class RunSlots:
 
     def queue(self, call: Callable[[], object], *, first: bool = False) -> None:
         """Queue ``call``, which any thread may call at its turn. ``first`` queues it again at the front."""
-        with self._lock:
+        with self._locked():
             if first:
                 self._waiting.appendleft(call)
             else:
@@ -109,7 +133,7 @@ class RunSlots:
 
     def leave_queue(self, call: Callable[[], object], *, has_slot: bool) -> None:
         """Leave the queue. If ``call`` was called without success, the next one in the queue is called."""
-        with self._lock:
+        with self._locked():
             waits = call in self._waiting
             if waits:
                 self._waiting.remove(call)
@@ -117,11 +141,24 @@ class RunSlots:
             self._call_next()
 
     def _call_next(self) -> None:
-        with self._lock:
+        with self._locked():
             call = self._waiting.popleft() if self._waiting else None
         if call is not None:
-            with suppress(RuntimeError):  # the event loop of the waiter is closed
-                call()
+            _call(call)
+
+
+def _wait(calls: SimpleQueue[None]) -> bool:
+    """Return whether a call came within ``AGAIN_SECONDS``."""
+    try:
+        calls.get(timeout=AGAIN_SECONDS)
+    except Empty:
+        return False
+    return True
+
+
+def _call(call: Callable[[], object]) -> None:
+    with suppress(RuntimeError):  # the event loop of the waiter is closed
+        call()
 
 
 def _shortage(held: int) -> str:

@@ -4,7 +4,7 @@
 # reference = "tmpfs(5), nr_inodes"
 # success = "8000 files stand"
 # policy = { limits = { disk = "8MiB" } }
-# admitted = { bubblewrap = "are not counted" }
+# admitted = { bubblewrap = "do not count" }
 # refusal = { default = "errno" }
 # ///
 

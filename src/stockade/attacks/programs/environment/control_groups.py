@@ -4,7 +4,7 @@
 # reference = "cgroup_namespaces(7)"
 # success = "the path of a group is not its root"
 # needs = ["in-a-group"]
-# admitted = { firejail = "control groups can be read" }
+# admitted = { firejail = "the names of the host's control groups" }
 # refusal = { process = "denied EACCES", default = "errno" }
 # ///
 

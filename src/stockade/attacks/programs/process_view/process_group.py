@@ -3,7 +3,7 @@
 # summary = "Signals the process group and the session that it was started in."
 # reference = "setsid(2), kill(2)"
 # success = "a process of the group is told"
-# admitted = { firejail = "begun outside" }
+# admitted = { firejail = "outside the sandbox made" }
 # refusal = { bubblewrap = "says group 1, session 1", process = "denied EACCES", default = "errno" }
 # ///
 
