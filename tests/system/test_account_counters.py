@@ -138,4 +138,4 @@ def test_receipt_names_counters_without_bound() -> None:
 @pytest.mark.needs("root", "native")
 def test_receipt_names_account_of_the_policy() -> None:
     policy = stockade.Policy(security={"host_uid": 65534})
-    assert "all else of uid 65534" in stockade.plan(policy).enforcement[stockade.Guarantee.PRIVILEGES].note
+    assert "all other processes of uid 65534" in stockade.plan(policy).enforcement[stockade.Guarantee.PRIVILEGES].note

@@ -69,4 +69,4 @@ def test_tight_outer_group_blames_no_guest(group: Path) -> None:
     assert set(outcomes) <= {("completed", "None"), ("sandbox_failed", "None")}, outcomes
     assert outcomes["completed", "None"] >= 2, outcomes
     for _, _, message in told:
-        assert message is None or "memory outside of the sandbox" in message or "ENOMEM" in message, message
+        assert message is None or "memory ran short outside of the sandbox" in message or "ENOMEM" in message, message

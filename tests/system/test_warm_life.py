@@ -108,7 +108,9 @@ def test_zygotes_killed_under_load_are_replaced() -> None:
 
     def go() -> None:
         while not over.is_set():
-            seen[box.run("1").outcome] += 1
+            result = box.run("1")
+            killed_guest = result.outcome is Outcome.CRASHED and not result.shared  # a fresh interpreter looks the same
+            seen[Outcome.COMPLETED if killed_guest else result.outcome] += 1
 
     threads = [threading.Thread(target=go) for _ in range(4)]
     for each in threads:
