@@ -89,7 +89,7 @@ class WorkerPool:
         self._note_use(launch)
         worker = self._most_recent()
         while worker is not None and worker.instance is not None and worker.dead:
-            self._lose(worker)  # nothing has begun in it, so the run takes the next one
+            self._drop(worker)  # nothing has begun in it, so the run takes the next one
             worker = self._most_recent()
         if worker is None:
             worker = self._grow()
