@@ -12,7 +12,7 @@ if (($#)) || [[ $(id -u) != 0 ]]; then
     exec "$python" -m tests.twice "$@"
 fi
 
-echo "== tests that touch the kernel, as root"
+echo "== [$SECONDS s] tests that touch the kernel, as root"
 failed=0
 "$python" -m tests.twice "${alone[@]}" || failed=1
 
@@ -25,13 +25,13 @@ user=$!
 set +m
 trap 'kill -- "-$user" 2>/dev/null || true; rm -f "$log"' EXIT
 echo
-echo "== the rest, as root (beside it, tests that touch the kernel, as uid 65534)"
+echo "== [$SECONDS s] the rest, as root (beside it, tests that touch the kernel, as uid 65534)"
 "$python" -m tests.twice "${rest[@]}" || failed=1
 echo
-echo "== firejail, as an ordinary user with an account"
+echo "== [$SECONDS s] firejail, as an ordinary user with an account"
 "$as_user" --account -m tests.twice -k "firejail or Firejail" "${kernel[@]}" || failed=1
 wait "$user" || failed=1
 echo
-echo "== tests that touch the kernel, as an ordinary user"
+echo "== [$SECONDS s] tests that touch the kernel, as an ordinary user"
 cat "$log"
 exit $failed

@@ -26,6 +26,7 @@ def is_by_nature(facility: str) -> bool:
         or facility
         in {"io_uring", "disk-device", "crypto-sockets", "ia32", "x32", "kexec", "modules", "ioperm", "raised-limits"}
         or (facility.startswith("cgroup") and os.geteuid() != 0)
+        or (facility == "huge-pages" and os.geteuid() != 0)  # only root reserves them
         or (facility == "firejail" and shutil.which(facility) is not None and not _has_account())
     )
 
