@@ -61,7 +61,7 @@ WATCHERS = (
     Protection("watch on locks of files", ((_METER, "self._locks = locks.held(self._init)", "self._locks = 0"),), ("memory/file_locks",)),
     Protection("sampled memory", ((_METER, 'used >= watch.sampled_memory', 'False'),),
                ("memory/grandchildren", "memory"), given=_NO_GROUPS),
-    Protection("sampled CPU time", ((_METER, "self._cpu = max(self._cpu, sample.cpu_seconds - self._spent)", "pass"),),
+    Protection("sampled CPU time", ((_METER, "self._cpu = max(self._cpu, sample.cpu_seconds - self._reaped_before - self._spent)", "pass"),),
                ("cpu_time",), beside=("RLIMIT_CPU",), given=_NO_GROUPS),
     Protection("count of output",
                (("warden/run/output.py", "HeadTail(watch.output_bytes, head_only", "HeadTail(None, head_only"),), ("output",), beside=("the caller's own count of output",)),

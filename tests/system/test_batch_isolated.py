@@ -103,9 +103,8 @@ def test_right_answer_passes_isolated(name):
     assert found.passed, found.reason
 
 
+@pytest.mark.needs("root")  # an ordinary user's sandboxes have Debian's Python, which has no numpy
 def test_numpy_numbers_cross_as_plain_numbers():
-    if not stockade.run("import numpy").ok:
-        pytest.skip("the interpreter of the sandboxes has no numpy")
     answer = "import numpy as np\ndef f(xs): return [np.mean(xs), np.int64(3), np.bool_(True)]"
     found = judged(answer, "assert f([1, 2, 3]) == [2, 3, True] and type(f([1])[0]) is float")
     assert found.passed, found.reason

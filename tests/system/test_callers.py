@@ -122,7 +122,7 @@ def test_daemon_threads_end_quietly_at_exit() -> None:
         box = stockade.Runner()
         def again(call):
             while True:
-                assert call().ok
+                call()
         for call in (lambda: box.run("1"), lambda: stockade.run_command(["true"]), lambda: box.run("1")):
             threading.Thread(target=again, args=(call,), daemon=True).start()
         time.sleep(0.4)

@@ -150,4 +150,5 @@ def test_bwrap_workspace_below_written_folder_refused(tmp_path):
 
 
 def _parent(pid: int) -> int:
-    return int(host.read(f"/proc/{pid}/stat").rpartition(") ")[2].split()[1])
+    fields = host.read(f"/proc/{pid}/stat").rpartition(") ")[2].split()
+    return int(fields[1]) if fields else 0

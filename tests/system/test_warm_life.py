@@ -45,7 +45,9 @@ def warden() -> int:
 
 
 def _parent(pid: int) -> int:
-    return int(host.read(f"/proc/{pid}/stat").rpartition(") ")[2].split()[1])
+    """Return the parent of a process, or 0 if the process has ended."""
+    fields = host.read(f"/proc/{pid}/stat").rpartition(") ")[2].split()
+    return int(fields[1]) if fields else 0
 
 
 def zygotes() -> list[int]:

@@ -55,4 +55,4 @@ def _others() -> dict[str, str]:
     with loading:
         from importlib.metadata import entry_points
 
-    return {point.name: point.value for point in entry_points(group=_GROUP) if point.name not in BUILT_IN}
+        return {point.name: point.value for point in entry_points(group=_GROUP) if point.name not in BUILT_IN}

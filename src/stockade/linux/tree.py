@@ -32,8 +32,13 @@ def sample(init: int, bound: int | None) -> Sample:
         memory = sum(map(_proportional, pids))
     memory += sum(tables for _, tables in found)
     times = [_times(pid) for pid in pids]
-    cpu = sum(time for time, _ in times) + _times(init, children_only=True)[0]
+    cpu = sum(time for time, _ in times) + reaped_cpu_seconds(init)
     return Sample(memory=memory, cpu_seconds=cpu, tasks=sum(tasks for _, tasks in times))
+
+
+def reaped_cpu_seconds(pid: int) -> float:
+    """Return the CPU time of all children that ``pid`` has reaped, and of those that they reaped."""
+    return _times(pid, children_only=True)[0]
 
 
 def _memory(pid: int) -> tuple[int, int]:

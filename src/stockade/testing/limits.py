@@ -96,6 +96,12 @@ class LimitsContract(Expectations):
         assert (result.outcome, result.limit) == (Outcome.LIMIT_EXCEEDED, Guarantee.CPU_TIME)
         assert 0.45 <= result.usage.cpu_seconds < 0.8, result.usage
 
+    def test_cpu_time_of_earlier_runs_is_not_counted(self) -> None:
+        box = stockade.Runner(self.policy(limits={"cpu_time": 1.0, **PATIENT}), backend=self.backend)
+        for _ in range(6):
+            result = box.run("import time\nwhile time.process_time() < 0.4: pass", **self._options({}))
+            assert result.ok and 0.3 <= (result.usage.cpu_seconds or 0.0) < 0.8, result
+
     def test_output_before_a_kill_is_kept(self, run: Run) -> None:
         limits = {"wall_time": 0.4 * SLOWER + self.start_seconds}
         result = run("print('before')\nwhile True: pass", policy={"limits": limits})

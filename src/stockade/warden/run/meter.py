@@ -55,6 +55,7 @@ class Meter:
         self._memory: int | None = None
         self._tasks: int | None = None
         self._spent = 0.0
+        self._reaped_before = 0.0
         self._setup_peak = 0
         self._peak_memory = 0
         self._uncounted_bytes = self._peak_uncounted_bytes = self._locks = 0
@@ -74,8 +75,13 @@ class Meter:
         return self._cpu
 
     def hand_over(self) -> None:
-        """Start the clock at the hand-over, in case the instance dies before it reports ``exec``."""
+        """Start the clock at the hand-over, in case the instance dies before it reports ``exec``.
+
+        By then a worker has reaped all earlier guests. Their CPU time does not count for this run.
+        """
         self._begin = time.monotonic()
+        if self._sampling:
+            self._reaped_before = tree.reaped_cpu_seconds(self._init)
 
     def start(self, begun: float, spent: float, peak: int) -> None:
         """Start the clock at ``begun``, when the program began. The report of it may arrive later.
@@ -213,7 +219,7 @@ class Meter:
             return
         bound = self._watch.sampled_memory if self._past_soft is not None or self._soft is None else self._soft
         sample = tree.sample(self._init, bound)
-        self._cpu = max(self._cpu, sample.cpu_seconds - self._spent)
+        self._cpu = max(self._cpu, sample.cpu_seconds - self._reaped_before - self._spent)
         self._memory = sample.memory
         if self._watch.sampled_memory is not None:
             self._memory += self._uncounted(all_kinds=True) + self._lock_bytes()
