@@ -37,6 +37,7 @@ _FACE = {
     "PlanError": "core.errors",
     "Policy": "policy.model",
     "PolicyError": "core.errors",
+    "PolicyOptions": "api.options",
     "Program": "batch.records",
     "ProtocolError": "core.errors",
     "Resolved": "policy.resolve",
@@ -72,10 +73,15 @@ __all__ = ["__version__", *_FACE]  # noqa: PLE0604
 def __getattr__(name: str) -> Any:
     """Import the public name that is used for the first time."""
     if name not in _FACE:
-        raise AttributeError(f"module 'stockade' has no attribute {name!r}")
+        raise AttributeError(f"module 'stockade' has no attribute {name!r}{_meant(name)}")
     value = load(f"stockade.{_FACE[name]}:{name}")
     globals()[name] = value
     return value
+
+
+def _meant(name: str) -> str:
+    near = "" if name.startswith("__") else load("stockade.core.errors:nearest")(name, _FACE)
+    return f"; did you mean {near!r}?" if near else ""
 
 
 def __dir__() -> list[str]:
@@ -87,6 +93,7 @@ if TYPE_CHECKING:
     from stockade.api.async_sandbox import AsyncRunner as AsyncRunner
     from stockade.api.async_sandbox import AsyncStream as AsyncStream
     from stockade.api.options import CommandOptions as CommandOptions
+    from stockade.api.options import PolicyOptions as PolicyOptions
     from stockade.api.options import RunOptions as RunOptions
     from stockade.api.sandbox import Runner as Runner
     from stockade.api.sandbox import plan as plan

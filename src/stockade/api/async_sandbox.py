@@ -13,7 +13,7 @@ from typing import BinaryIO, Unpack
 
 from stockade.api.job_arguments import Source, job_from_command, job_from_source
 from stockade.api.launcher import concluded
-from stockade.api.options import CommandOptions, RunOptions
+from stockade.api.options import CommandOptions, PolicyOptions, RunOptions
 from stockade.api.sandbox import Runner
 from stockade.api.stream import REPORT_SECONDS, Controls, Streaming, stream_options
 from stockade.backends.base import Backend
@@ -26,7 +26,7 @@ from stockade.client.run_slots import AGAIN_SECONDS, RunSlot
 from stockade.client.send_queue import SendQueue
 from stockade.core.errors import StockadeError
 from stockade.policy.ceiling import Given
-from stockade.policy.model import Policy
+from stockade.policy.model import PolicyLike
 from stockade.runs.events import Event, Finished, LimitReached, OnWarning
 from stockade.runs.job import Job
 from stockade.runs.result import Result
@@ -40,15 +40,18 @@ class AsyncRunner(Streaming["AsyncStream"]):
 
     def __init__(
         self,
-        policy: Policy | str | None = None,
+        policy: PolicyLike | None = None,
         *,
         backend: str | Backend | None = None,
         trust: str | None = None,
         ceiling: Given | None = None,
         preload: Sequence[str] = (),
         warm: bool | None = None,
+        **limits: Unpack[PolicyOptions],
     ) -> None:
-        self._make = partial(Runner, policy, backend=backend, trust=trust, ceiling=ceiling, preload=preload, warm=warm)
+        self._make = partial(
+            Runner, policy, backend=backend, trust=trust, ceiling=ceiling, preload=preload, warm=warm, **limits
+        )
         self._inner: Runner | None = None
 
     async def __aenter__(self) -> AsyncRunner:

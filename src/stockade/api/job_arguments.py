@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -38,8 +38,8 @@ def job_from_source(source: Source, **options: Unpack[RunOptions]) -> Job:
         source=content,
         language=languages.find(language or "python").name,
         name=name,
-        arguments=tuple(options.get("arguments", ())),
-        interpreter=os.fspath(interpreter) if interpreter is not None else None,
+        arguments=_words("arguments", options.get("arguments", ())),
+        interpreter=_path("interpreter", interpreter) if interpreter is not None else None,
         packages=_folder(packages) if packages is not None else None,
         **_common(options),
     )
@@ -59,6 +59,8 @@ def job_from_command(argv: Sequence[str], *, inputs: Sequence[str] = (), **optio
         words = tuple(map(os.fspath, argv))
     except TypeError:
         raise JobError(f"a command is a list of words, each a text or a path, not {argv!r:.80}") from None
+    if not words:
+        raise JobError("a command is a list of words, such as ['sort', 'big.txt'], and this list is empty")
     return Job(argv=words, inputs=tuple(inputs), **_common(options))
 
 
@@ -85,6 +87,28 @@ def _folder(packages: str | os.PathLike[str]) -> str:
         raise JobError(f"packages: {packages!r}: {error}") from None
 
 
+def _words(name: str, value: Any) -> tuple[str, ...]:
+    if isinstance(value, str | bytes) or not all(isinstance(word, str) for word in value):
+        raise JobError(f"{name}: expected a list of texts, such as ['--fast', 'big.txt'], not {value!r:.80}")
+    return tuple(value)
+
+
+def _path(name: str, value: Any) -> str:
+    try:
+        path: str = os.fspath(value)
+        return path
+    except TypeError:
+        raise JobError(f"{name}: expected a path, not {value!r:.80}") from None
+
+
+def _mapping(name: str, value: Any, example: str) -> Mapping[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise JobError(f"{name}: expected a mapping, such as {example}, not {value!r:.80}")
+    return value
+
+
 def _plain_bytes(value: Any) -> bytes:
     if not isinstance(value, bytes | bytearray | memoryview):
         raise JobError(f"source and files must be text or bytes, not {type(value).__name__}")
@@ -94,22 +118,33 @@ def _plain_bytes(value: Any) -> bytes:
 def _common(options: CommandOptions) -> dict[str, Any]:
     """Return the fields of a job that source and commands share."""
     contents = {
-        name: content.encode() if isinstance(content, str) else _plain_bytes(content)
-        for name, content in (options.get("files") or {}).items()
+        name: _encoded(f"files[{name!r}]", content) if isinstance(content, str) else _plain_bytes(content)
+        for name, content in _mapping("files", options.get("files"), "{'data.csv': b'1,2'}").items()
     }
-    stdin, archive = options.get("stdin"), options.get("archive")
+    stdin, archive, caps = options.get("stdin"), options.get("archive"), options.get("caps")
+    if caps is not None and not isinstance(caps, ArtifactLimits):
+        raise JobError(f"caps: expected a stockade.ArtifactLimits, not {caps!r:.80}")
     return {
-        "stdin": stdin.encode() if isinstance(stdin, str) else stdin,
+        "stdin": _encoded("stdin", stdin) if isinstance(stdin, str) else stdin,
         "files": contents if archive is None else _with_archive(contents, archive),
-        "environment": dict(options.get("environment") or {}),
+        "environment": dict(_mapping("environment", options.get("environment"), "{'LANG': 'C.UTF-8'}")),
         "artifacts": _artifacts.checked(options.get("artifacts", ())),
-        "caps": options.get("caps") or _ARTIFACT_LIMITS,
+        "caps": caps or _ARTIFACT_LIMITS,
     }
+
+
+def _encoded(name: str, text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise JobError(f"{name}: {text[error.start]!r} is half of a surrogate pair, which is not a character") from None
 
 
 def _with_archive(contents: dict[str, bytes], archive: Archive) -> dict[str, bytes]:
     from stockade.workspace import archives
 
+    if not isinstance(archive, bytes):
+        _path("archive", archive)
     unpacked = archives.unpack(archive)
     both = contents.keys() & unpacked.keys()
     if both:

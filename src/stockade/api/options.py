@@ -4,12 +4,34 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import BinaryIO, TypedDict
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypedDict
 
 from stockade.core.errors import nearest
 from stockade.workspace.artifacts import ArtifactLimits
 
+if TYPE_CHECKING:
+    from stockade.policy.model import Policy, PolicyLike
+
 Archive = bytes | os.PathLike[str] | str
+
+
+class PolicyOptions(TypedDict, total=False):
+    """The most used fields of a policy. Each replaces that field of ``policy``; a ceiling bounds it all the same.
+
+    - ``timeout``: seconds on the clock, or a text such as ``"5min"``: the field ``limits.wall_time``.
+    - ``cpu_time``: seconds of CPU time.
+    - ``memory``: bytes, or a text such as ``"64MiB"``.
+    - ``processes``: processes and threads at a time.
+    - ``network``: ``"none"`` or ``"host"``.
+
+    ``None`` leaves the policy's own value. ``"unlimited"`` lifts a limit.
+    """
+
+    timeout: float | str | None
+    cpu_time: float | str | None
+    memory: int | str | None
+    processes: int | str | None
+    network: Literal["none", "host"] | None
 
 
 class CommandOptions(TypedDict, total=False):
@@ -32,22 +54,77 @@ class RunOptions(CommandOptions, total=False):
     packages: str | os.PathLike[str] | None
 
 
+class SingleCommandOptions(CommandOptions, PolicyOptions, total=False):
+    """Options of ``stockade.run_command``, which makes a policy for one run."""
+
+
+class SingleRunOptions(RunOptions, PolicyOptions, total=False):
+    """Options of ``stockade.run``, which makes a policy for one run."""
+
+
+_FIELDS = {
+    "timeout": "limits.wall_time",
+    "cpu_time": "limits.cpu_time",
+    "memory": "limits.memory",
+    "processes": "limits.processes",
+    "network": "network",
+}
+"""The field of a policy behind each of ``PolicyOptions``."""
+POLICY_OPTIONS = (*_FIELDS,)
 COMMAND_OPTIONS = (*CommandOptions.__annotations__,)
 RUN_OPTIONS = (*RunOptions.__annotations__,)
-_OF_A_RUNNER = ("policy", "backend", "trust", "ceiling", "preload", "warm")
+_OF_A_RUNNER = ("policy", "backend", "trust", "ceiling", "preload", "warm", *POLICY_OPTIONS)
 
 
-def check_names(options: Mapping[str, object], known: Sequence[str]) -> None:
-    """Raise ``TypeError`` if a name in ``options`` is not in ``known``. The error suggests the nearest known name."""
+def split(options: Mapping[str, Any], known: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return those of ``options`` that change the policy, and the others, which must be ``known``."""
+    own = {name: value for name, value in options.items() if name in _FIELDS}
+    rest = {name: value for name, value in options.items() if name not in _FIELDS}
+    check_names(rest, known, (*known, *POLICY_OPTIONS))
+    return own, rest
+
+
+def overlaid(policy: PolicyLike | None, options: Mapping[str, Any]) -> Policy:
+    """Return ``policy`` with the fields of ``PolicyOptions`` on top. Raises ``PolicyError`` for an invalid value."""
+    from stockade.policy.merge import nested
+    from stockade.policy.model import Policy
+    from stockade.policy.resolve import with_layers
+
+    check_names(options, POLICY_OPTIONS)
+    base = Policy.named(policy)
+    layers = {f"argument {name}": nested(_FIELDS[name], value) for name, value in options.items() if value is not None}
+    return with_layers(base, layers) if layers else base
+
+
+def check_names(options: Mapping[str, object], known: Sequence[str], shown: Sequence[str] = ()) -> None:
+    """Raise ``TypeError`` if a name in ``options`` is not in ``known``. The error suggests the nearest known name.
+
+    ``shown`` are the names to suggest, if there are more than ``known``.
+    """
     for name in options:
         if name not in known:
-            raise TypeError(f"no option {name!r}: {_advice(name, known)}")
+            raise TypeError(f"no option {name!r}: {_advice(name, shown or known)}")
 
 
 def _advice(name: str, known: Sequence[str]) -> str:
     if name in _OF_A_RUNNER:
         return f"{name} is set for all runs of a Runner, as Runner({name}=...), or for one by stockade.run"
+    if name in RUN_OPTIONS and "stdin" not in known:
+        return f"{name} is set for each run, as Runner().run(source, {name}=...)"
     if name in RUN_OPTIONS:
         return f"a command does not take {name}; its options are {', '.join(known)}"
-    near = nearest(name, known)
+    near = nearest(name, ("source", *known) if "language" in known else known)
+    field = "" if near else _field(name)
+    if field:
+        *parts, last = field.split(".")
+        written = "".join(f"{{'{part}': " for part in (*parts, last)) + "..." + "}" * len(field.split("."))
+        return f"did you mean the field {field} of the policy? Write policy={written}"
     return f"did you mean {near!r}?" if near else f"the options are {', '.join(known)}"
+
+
+def _field(name: str) -> str:
+    """Return the field of a policy that ``name`` probably means."""
+    from stockade.policy.rules import RULES
+
+    fields = {path.rpartition(".")[2]: path for path in RULES}
+    return fields.get(name) or fields.get(nearest(name, fields), "")

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Unpack
 
 from stockade.api.job_arguments import Source, job_from_command, job_from_source, warmth
 from stockade.api.launcher import Launcher, concluded
-from stockade.api.options import CommandOptions, RunOptions
+from stockade.api.options import (
+    COMMAND_OPTIONS,
+    RUN_OPTIONS,
+    CommandOptions,
+    PolicyOptions,
+    RunOptions,
+    SingleCommandOptions,
+    SingleRunOptions,
+    overlaid,
+    split,
+)
 from stockade.api.stream import REPORT_SECONDS, Stream, Streaming, stream_options
 from stockade.backends import registry as backends
 from stockade.backends.base import Backend
@@ -29,7 +39,7 @@ from stockade.runs.result import Result
 if TYPE_CHECKING:
     from stockade.api.select import Selection
     from stockade.policy.ceiling import Given
-    from stockade.policy.model import Policy
+    from stockade.policy.model import PolicyLike
 
 
 _NUMBERS = count(1)
@@ -41,8 +51,11 @@ _WITHOUT_RUNNER = 0
 class Runner(Streaming[Stream]):
     """Runs code under one policy and backend. Each run has a sandbox of its own: nothing is carried over.
 
-    ``policy`` is a ``Policy`` or a profile's name, and ``ceiling`` is the most that it may ask for: see
-    ``stockade.select``. From the third run of a kind on, a fork of a warm interpreter runs Python and Ruby source, if
+    ``policy`` is a ``Policy``, its fields as a mapping, or a profile's name. ``limits`` (``stockade.PolicyOptions``:
+    ``timeout``, ``cpu_time``, ``memory``, ``processes``, ``network``) replace these fields of it. ``ceiling`` is the
+    most that both may ask for: see ``stockade.select``.
+
+    From the third run of a kind on, a fork of a warm interpreter runs Python and Ruby source, if
     that gives the same guarantees. ``preload`` names modules that it imports beforehand, such as ``["numpy"]``; then
     the first run waits for it. ``warm=True`` waits without any modules, and raises ``JobError`` if a job needs a fresh
     interpreter. ``warm=False`` starts a fresh interpreter for every run.
@@ -52,16 +65,17 @@ class Runner(Streaming[Stream]):
 
     def __init__(
         self,
-        policy: Policy | str | None = None,
+        policy: PolicyLike | None = None,
         *,
         backend: str | Backend | None = None,
         trust: str | None = None,
         ceiling: Given | None = None,
         preload: Sequence[str] = (),
         warm: bool | None = None,
+        **limits: Unpack[PolicyOptions],
     ) -> None:
         own = warmth(preload, warm)
-        chosen = select(policy, trust=trust, backend=backend, ceiling=ceiling)
+        chosen = select(overlaid(policy, limits) if limits else policy, trust=trust, backend=backend, ceiling=ceiling)
         self.backend = chosen.backend
         self.plan = chosen.plan
         self.policy = self.plan.policy
@@ -133,24 +147,26 @@ def _complete(
 def run(
     source: Source,
     *,
-    policy: Policy | str | None = None,
+    policy: PolicyLike | None = None,
     backend: str | Backend | None = None,
     trust: str | None = None,
     ceiling: Given | None = None,
     preload: Sequence[str] = (),
     warm: bool | None = None,
     on_warning: OnWarning | None = None,
-    **options: Unpack[RunOptions],
+    **options: Unpack[SingleRunOptions],
 ) -> Result:
     """Run source text (Python unless ``language`` says otherwise), or the file that a ``Path`` names.
 
-    ``policy`` is a ``Policy`` or a profile's name, such as ``"strict"``. ``backend`` is a name or an object; without
-    it, ``stockade.select`` chooses, and describes ``trust`` and ``ceiling``. ``Runner`` describes ``preload`` and
-    ``warm``.
+    ``policy`` is a ``Policy``, its fields as a mapping, or a profile's name, such as ``"strict"``. ``backend`` is a
+    name or an object; without it, ``stockade.select`` chooses, and describes ``trust`` and ``ceiling``. ``Runner``
+    describes ``preload`` and ``warm``.
+
     ``on_warning`` is called in this thread with a ``stockade.LimitReached`` for each limit of which four fifths are
     used, and when memory passes its soft limit. If ``on_warning`` raises, the run ends.
 
-    ``options`` (``stockade.RunOptions``):
+    ``timeout``, ``cpu_time``, ``memory``, ``processes`` and ``network`` replace these fields of ``policy``: see
+    ``stockade.PolicyOptions``. The other options (``stockade.RunOptions``):
 
     - ``language``: the language of the source; without it Python, or the one that a file's suffix names.
     - ``arguments``: command-line arguments of the program.
@@ -166,8 +182,9 @@ def run(
     Returns the verdict, whatever the code did. Raises ``PolicyError``, ``JobError``, ``PlanError`` or
     ``BackendUnavailable`` before anything starts, and ``TypeError`` for an unknown option.
     """
-    job = job_from_source(source, **options)
-    runner = Runner(policy, backend=backend, trust=trust, ceiling=ceiling, preload=preload, warm=warm)
+    limits, rest = split(options, RUN_OPTIONS)
+    job = job_from_source(source, **rest)
+    runner = Runner(policy, backend=backend, trust=trust, ceiling=ceiling, preload=preload, warm=warm, **limits)
     runner._launcher.caller = _WITHOUT_RUNNER
     return runner.run_job(job, on_warning=on_warning)
 
@@ -175,22 +192,23 @@ def run(
 def run_command(
     argv: Sequence[str],
     *,
-    policy: Policy | str | None = None,
+    policy: PolicyLike | None = None,
     backend: str | Backend | None = None,
     trust: str | None = None,
     ceiling: Given | None = None,
     on_warning: OnWarning | None = None,
-    **options: Unpack[CommandOptions],
+    **options: Unpack[SingleCommandOptions],
 ) -> Result:
     """Run the command ``argv``, whose program is searched on the sandbox's own PATH; see ``run`` for the options."""
-    job = job_from_command(argv, **options)
-    runner = Runner(policy, backend=backend, trust=trust, ceiling=ceiling)
+    limits, rest = split(options, COMMAND_OPTIONS)
+    job = job_from_command(argv, **rest)
+    runner = Runner(policy, backend=backend, trust=trust, ceiling=ceiling, **limits)
     runner._launcher.caller = _WITHOUT_RUNNER
     return runner.run_job(job, on_warning=on_warning)
 
 
 def select(
-    policy: Policy | str | None = None,
+    policy: PolicyLike | None = None,
     *,
     trust: str | None = None,
     backend: str | Backend | None = None,
@@ -224,7 +242,7 @@ def _load_all() -> None:
 
 
 def plan(
-    policy: Policy | str | None = None, *, backend: str | Backend | None = None, ceiling: Given | None = None
+    policy: PolicyLike | None = None, *, backend: str | Backend | None = None, ceiling: Given | None = None
 ) -> Plan:
     """Return what would enforce each guarantee of ``policy`` here. Nothing runs.
 

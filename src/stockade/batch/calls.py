@@ -17,7 +17,8 @@ from stockade.batch.reading import program_from_record
 from stockade.batch.records import Program, RecordError, Verdict
 from stockade.batch.runner import Numbered, verdicts
 from stockade.batch.thread import from_thread
-from stockade.policy.model import Policy
+from stockade.core.errors import nearest
+from stockade.policy.model import Policy, PolicyLike
 
 ProgramLike = Program | Mapping[str, Any]
 OnBad = Callable[[int, RecordError], None]
@@ -26,7 +27,7 @@ OnBad = Callable[[int, RecordError], None]
 class Options(TypedDict, total=False):
     """The options of a batch. The docstring of ``evaluate`` names the defaults."""
 
-    policy: Policy | str | None
+    policy: PolicyLike | None
     jobs: int | None
     memory: int | str | None
     ordered: bool
@@ -47,8 +48,8 @@ def evaluate(programs: Iterable[ProgramLike], **options: Unpack[Options]) -> Ite
     A program is a ``Program``, or a dictionary with the fields of a line of ``stockade eval`` (``id``, ``source``,
     ``stdin``, ``expected``...). Options:
 
-    ``policy``: the policy of every run, or a profile's name. The default is the default policy with 10 s of CPU time,
-    20 s of wall time and 1 MiB of output.
+    ``policy``: the policy of every run, its fields as a mapping, or a profile's name. The default is the default policy
+    with 10 s of CPU time, 20 s of wall time and 1 MiB of output.
     ``jobs``: the number of programs at a time; default: one for each processor.
     ``memory``: bytes (or ``"8GiB"``) for all programs together, each counted with its whole limit; default: nine
     tenths of the available memory.
@@ -110,9 +111,10 @@ class _Batch:
 
 
 def _batch(options: Options) -> _Batch:
-    unknown = set(options) - set(Options.__annotations__)
-    if unknown:
-        raise TypeError(f"evaluate() has no option {sorted(unknown)[0]!r}")
+    for name in options:
+        if name not in Options.__annotations__:
+            near = nearest(name, Options.__annotations__)
+            raise TypeError(f"evaluate() has no option {name!r}{f'; did you mean {near!r}?' if near else ''}")
     policy = options.get("policy")
     judge = Judge(
         Settings(

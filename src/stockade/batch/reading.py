@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import base64
-import difflib
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,7 @@ from typing import Any
 from stockade.api.job_arguments import job_from_source
 from stockade.batch import compiling
 from stockade.batch.records import COMPARISONS, TOLERANCE, Case, Compare, Program, RecordError, Test
-from stockade.core.errors import JobError, PolicyError
+from stockade.core.errors import JobError, PolicyError, nearest
 from stockade.core.strict_json import dumps
 from stockade.policy.model import Policy
 
@@ -248,11 +247,23 @@ def _limits_problem(text: str) -> str:
     return ""
 
 
+_OTHER_FORMATS = {
+    "task_id": "humaneval",
+    "completion": "humaneval",
+    "question_id": "livecodebench",
+    "problem_id": "apps",
+}
+"""Fields of a benchmark's own lines, and the word for ``stockade eval`` that reads them."""
+
+
 def _known(record: Mapping[str, Any], known: Sequence[str], place: str) -> None:
     for key in record:
         if key not in known:
-            near = difflib.get_close_matches(str(key), known, n=1)
-            meant = f"; did you mean {near[0]!r}?" if near else "; put data of your own into 'meta'"
+            if not place and key in _OTHER_FORMATS:
+                word = _OTHER_FORMATS[key]
+                raise RecordError(f"{key}: there is no such field; for lines of that benchmark: stockade eval {word}")
+            near = nearest(str(key), known)
+            meant = f"; did you mean {near!r}?" if near else "; put data of your own into 'meta'"
             raise RecordError(f"{place}{key}: there is no such field{meant if not place or near else ''}")
 
 

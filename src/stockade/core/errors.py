@@ -52,11 +52,41 @@ class PolicyError(StockadeError):
         return super().as_json() | {"problems": [vars(p) for p in self.problems]}
 
 
+_SAME = (
+    ("timeout", "time_limit", "time", "max_time", "seconds", "deadline", "wall_clock", "wall_time"),
+    ("memory", "mem", "ram", "memory_limit", "max_memory", "mem_limit"),
+    ("cpu", "cpu_seconds", "cpu_limit", "cpu_time"),
+    ("cpus", "cores", "cpu_quota", "cpu_rate"),
+    ("processes", "pids", "procs", "nproc", "max_processes", "threads", "pids_limit"),
+    ("open_files", "nofile", "fds", "max_open_files", "file_descriptors"),
+    ("file_size", "fsize", "max_file_size"),
+    ("output", "max_output", "stdout_limit", "output_limit"),
+    ("disk", "storage", "disk_limit", "tmpfs"),
+    ("read", "readable", "read_only", "mounts", "volumes", "binds"),
+    ("write", "writable", "read_write"),
+    ("workspace", "cwd", "workdir", "working_dir"),
+    ("source", "code", "script", "program", "solution", "completion"),
+    ("argv", "command", "cmd"),
+    ("arguments", "args", "argv"),
+    ("environment", "env", "envs", "environ"),
+    ("stdin", "input"),
+    ("expected", "stdout", "expected_output"),
+    ("language", "lang"),
+    ("id", "task_id", "name"),
+    ("interpreter", "python", "executable", "venv"),
+    ("packages", "site_packages", "node_modules"),
+    ("artifacts", "outputs", "output_files"),
+)
+"""Names of one thing, in stockade and in other tools."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the name in ``known`` that is closest to ``name``; an empty text if none is close."""
+    """Return the name in ``known`` that ``name`` probably means; an empty text if none is close."""
     import difflib  # imported only after a mistake
 
-    return next(iter(difflib.get_close_matches(name, list(map(str, known)), n=1)), "")
+    names = list(map(str, known))
+    same = next((each for group in _SAME if name in group for each in group if each in names), "")
+    return same or next(iter(difflib.get_close_matches(name, names, n=1)), "")
 
 
 class JobError(StockadeError):

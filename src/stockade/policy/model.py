@@ -128,14 +128,17 @@ class Policy(Part):
         return cls.parse(merge.merge([*merge.profile(name), merge.Layer("argument", fields)]).data())
 
     @classmethod
-    def named(cls, policy: Policy | str | None) -> Policy:
-        """Return ``policy`` itself, the profile of that name, or the default profile for ``None``."""
+    def named(cls, policy: PolicyLike | None) -> Policy:
+        """Return the policy of a ``Policy``, its fields as a mapping, a profile's name or ``None`` for the default."""
         if policy is None:
             return _default()
         if isinstance(policy, str):
             return cls.profile(policy)
+        if isinstance(policy, Mapping):
+            return cls.parse(policy)
         if not isinstance(policy, Policy):
-            raise PolicyError([FieldProblem("policy", repr(policy)[:80], "expected a Policy or a profile's name")])
+            reason = "expected a Policy, its fields as a mapping, or a profile's name; Policy.load reads a file"
+            raise PolicyError([FieldProblem("policy", repr(policy)[:80], reason)])
         return policy
 
     @classmethod
@@ -171,6 +174,10 @@ class Policy(Part):
         if guarantee in LIMITS:
             return self.limits.figure(guarantee) is not None
         return not (guarantee is Guarantee.NETWORK and self.network == "host")
+
+
+PolicyLike = Policy | Mapping[str, Any] | str
+"""A policy, its fields as a mapping, or the name of a profile."""
 
 
 @lru_cache(maxsize=1)

@@ -79,6 +79,15 @@ def resolved(
     return Resolved(policy, FrozenDict(origins))
 
 
+def with_layers(policy: Policy, layers: Mapping[str, Mapping[str, Any]]) -> Policy:
+    """Return ``policy`` with the fields of ``layers`` on top, the later over the earlier.
+
+    ``layers`` maps an origin to fields. Raises ``PolicyError``, with the origin of each mistake.
+    """
+    own = {name: getattr(policy, name) for name in policy.model_fields_set}
+    return _checked([Layer("policy", own), *(Layer(name, fields) for name, fields in layers.items())])[0]
+
+
 def _table(file: str | os.PathLike[str]) -> Mapping[str, Any]:
     try:
         path = Path(file)

@@ -191,6 +191,30 @@ class Result:
                 return "cancelled by the caller"
         return f"the sandbox failed: {self.error.message if self.error else 'no reason given'}"
 
+    def __repr__(self) -> str:
+        """Return the outcome, what the guest said and what it used, in one bounded line."""
+        with loading:
+            from stockade.runs import explanation
+
+        return explanation.line(self)
+
+    def explain(self) -> str:
+        """Return all that this result says as text: output, usage, limits, what held each guarantee.
+
+        Long texts are cut, and characters that control a terminal are escaped.
+        """
+        with loading:
+            from stockade.runs import explanation
+
+        return explanation.text(self)
+
+    def _repr_html_(self) -> str:
+        """Return what ``explain`` says as HTML. Notebooks show it."""
+        with loading:
+            from stockade.runs import explanation
+
+        return explanation.page(self)
+
     def to_dict(self) -> dict[str, Any]:
         """Return every field as JSON-compatible data, bytes as base64, so that ``from_dict`` gives an equal result.
 

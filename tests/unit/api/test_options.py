@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Any
 
 import pytest
 
 import stockade
 from stockade import AsyncRunner, Runner
+from stockade.api.options import overlaid
 
 TAKES_OPTIONS = [
-    *((each.run, "RunOptions") for each in (stockade, Runner, AsyncRunner)),
-    *((each.run_command, "CommandOptions") for each in (stockade, Runner, AsyncRunner)),
+    (stockade.run, "SingleRunOptions"),
+    (stockade.run_command, "SingleCommandOptions"),
+    *((each.run, "RunOptions") for each in (Runner, AsyncRunner)),
+    *((each.run_command, "CommandOptions") for each in (Runner, AsyncRunner)),
     *((each.stream, "RunOptions") for each in (Runner, AsyncRunner)),
     *((each.stream_command, "CommandOptions") for each in (Runner, AsyncRunner)),
 ]
@@ -34,6 +38,68 @@ def test_public_function_declares_typed_options(function: Any, expected: str) ->
 def test_run_unknown_option_suggests_a_name(name: str, words: str) -> None:
     with pytest.raises(TypeError, match=words):
         stockade.run("1", **{name: 1})
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("code", "did you mean 'source'?"),
+        ("env", "did you mean 'environment'?"),
+        ("wall_time", "did you mean 'timeout'?"),
+        ("disk", "did you mean the field limits.disk of the policy? Write policy={'limits': {'disk': ...}}"),
+        ("cwd", "did you mean the field filesystem.workspace of the policy?"),
+    ],
+)
+def test_run_name_of_other_tools_suggests_ours(name: str, words: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(words)):
+        stockade.run("1", **{name: 1})
+
+
+def test_policy_limit_of_other_tools_suggests_ours() -> None:
+    with pytest.raises(
+        stockade.PolicyError, match=r"limits\.timeout = 5: there is no such field; did you mean 'wall_t"
+    ):
+        stockade.Policy(limits={"timeout": 5})
+
+
+def test_policy_options_win_over_the_policy() -> None:
+    given = stockade.Policy(limits={"wall_time": 9, "memory": "32MiB"})
+    found = overlaid(given, {"timeout": 2, "network": "host", "processes": None})
+    assert found == stockade.Policy(limits={"wall_time": 2, "memory": "32MiB"}, network="host")
+    assert overlaid("strict", {"memory": "1GiB"}) == stockade.Policy.profile("strict", limits={"memory": "1GiB"})
+    assert overlaid({"limits": {"wall_time": 1}}, {"cpu_time": 1}).limits.wall_time == 1
+
+
+def test_policy_option_invalid_value_names_the_option() -> None:
+    with pytest.raises(stockade.PolicyError, match=r"limits.wall_time = -1: must not be negative \(argument timeout\)"):
+        overlaid(None, {"timeout": -1})
+
+
+def test_policy_options_stay_below_the_ceiling() -> None:
+    runner = Runner(timeout=50, ceiling={"limits": {"wall_time": 5}})
+    assert runner.policy.limits.wall_time == 5
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"files": ["a"]}, "files: expected a mapping"),
+        ({"arguments": "ab"}, "arguments: expected a list of texts"),
+        ({"environment": "a"}, "environment: expected a mapping"),
+        ({"interpreter": 3}, "interpreter: expected a path"),
+        ({"archive": 3}, "archive: expected a path"),
+        ({"caps": 3}, "caps: expected a stockade.ArtifactLimits"),
+        ({"stdin": "\ud800"}, "stdin: .* half of a surrogate pair"),
+    ],
+)
+def test_run_option_of_a_wrong_type_names_the_option(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(stockade.JobError, match=words):
+        stockade.run("1", **options)
+
+
+def test_runner_option_of_a_run_names_the_run() -> None:
+    with pytest.raises(TypeError, match=r"language is set for each run, as Runner\(\).run\(source, language=...\)"):
+        Runner(language="ruby")  # type: ignore[call-arg]
 
 
 def test_run_command_refuses_option_of_source() -> None:

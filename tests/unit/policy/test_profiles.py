@@ -113,5 +113,9 @@ def test_profile_unknown_name_suggests_another():
         Policy.profile("strct")
     with pytest.raises(PolicyError, match="there are: default, strict, "):
         Policy.named("/etc/policy.toml")
-    with pytest.raises(PolicyError, match="expected a Policy or a profile's name"):
-        Policy.named({"limits": {}})
+    with pytest.raises(PolicyError, match="expected a Policy, its fields as a mapping, or a profile's name"):
+        Policy.named(["strict"])
+
+
+def test_policy_named_takes_fields_as_a_mapping():
+    assert Policy.named({"limits": {"wall_time": 3}}) == Policy(limits={"wall_time": 3})
