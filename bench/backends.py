@@ -1,4 +1,6 @@
-"""What a cold run costs on each backend, and bubblewrap's beside bwrap driven by hand: in one run, medians, in turn.
+"""Measure a cold run on each backend, and bubblewrap beside bwrap driven by hand.
+
+The contenders take turns in one process; the figures are medians.
 
 python bench/backends.py [--runs 100] [--json FILE]
 

@@ -1,9 +1,11 @@
-"""What a cold run costs, beside what it is compared with: all in one run, medians, taken in turn.
+"""Measure a cold run beside other ways to start a program.
+
+The contenders take turns in one process; the figures are medians.
 
     python bench/cold.py [--runs 200] [--json FILE] [--smoke]
 
-Compared are whole calls from an imported library with a running warden. Every line is a ratio or a difference to
-something else measured in the same minute, since the machine's own speed drifts.
+Each call is timed as a whole, with the library imported and the warden running. Every line is a ratio or a difference
+to something else measured in the same minute, since the machine's own speed drifts.
 """
 
 from __future__ import annotations

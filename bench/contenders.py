@@ -58,7 +58,7 @@ def contenders() -> dict[str, Call | str]:
             found[name] = call
         except Missing as missing:
             found[name] = str(missing)
-        except Exception as error:  # another's code, which is told as it is
+        except Exception as error:  # another project's code; its error is reported as it is
             found[name] = f"fails here: {type(error).__name__}: {error}"[:300]
     return found
 

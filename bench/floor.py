@@ -1,8 +1,8 @@
 """The floor: a bare fork of a warm interpreter, without any isolation. Nothing that starts Python can be below it.
 
-The interpreter is a process of its own, as bare as the one that stockade keeps warm, with the same modules loaded and
-the same care for pages (gc.freeze), and takes its own times, so that to ask it costs nothing. This very file is what it
-runs: it imports nothing of ours.
+The interpreter is a process of its own, as bare as the one that stockade keeps warm. It loads the same modules and
+takes the same care for pages (gc.freeze). It takes its own times, so that asking it costs nothing. It runs this very
+file, which imports nothing of ours.
 """
 
 import gc

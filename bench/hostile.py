@@ -96,19 +96,19 @@ def programs(chosen: Iterable[Attack], asleep: dict[str, float] | None = None) -
 
 
 def is_right(attack: Attack, held: Enforcement | None, found: stockade.Verdict) -> bool:
-    """Return whether an attack's verdict is one of the endings that its header tells."""
+    """Return whether an attack's verdict is one of the endings that its header names."""
     refusals = attack.refusal_under(held.mechanism if held else "", "native", "namespaces").split(" | ")
-    return any(_is_told_by(refusal, found) for refusal in refusals)
+    return any(_matches(refusal, found) for refusal in refusals)
 
 
-def _is_told_by(refusal: str, found: stockade.Verdict) -> bool:
+def _matches(refusal: str, found: stockade.Verdict) -> bool:
     word, *rest = refusal.split()
     status = found.cases[0].exit_code
     if word == "verdict":
         outcome, *more = rest
         detail = more[0] if more else None
-        told = found.verdict == _WORDS.get(outcome, outcome)
-        return told and (outcome in ("completed", "crashed") or detail in (found.limit, str(status)))
+        expected = found.verdict == _WORDS.get(outcome, outcome)
+        return expected and (outcome in ("completed", "crashed") or detail in (found.limit, str(status)))
     if word in ("limit", "cut"):  # what is cut elsewhere is ended by its limit in a batch
         return found.verdict == "limit_exceeded" and found.limit == (rest[0] if word == "limit" else "output")
     if word == "crash":
@@ -130,12 +130,12 @@ def judge(lines: Iterator[dict[str, Any]], jobs: int | None) -> tuple[dict[str, 
 def wrong(chosen: Sequence[Attack], found: dict[str, stockade.Verdict]) -> list[str]:
     """Return what is not as it must be in the verdicts of a hostile batch, a line for each."""
     plan = stockade.plan()
-    told = []
+    mistakes = []
     for attack in chosen:
         held = plan.enforcement[Guarantee(attack.guarantee)] if attack.guarantee != corpus.VERDICT else None
         if not is_right(attack, held, found[attack.id]):
-            told.append(_line(found[attack.id]))
-    return told + [_line(verdict) for verdict in found.values() if _is_harmed(verdict)]
+            mistakes.append(_line(found[attack.id]))
+    return mistakes + [_line(verdict) for verdict in found.values() if _is_harmed(verdict)]
 
 
 def _is_harmed(verdict: stockade.Verdict) -> bool:
@@ -150,15 +150,15 @@ def compare(only: Sequence[str] = (), rounds: int = 1, jobs: int | None = None) 
     """Run both batches in turn and return verdicts and factors: of each round, and the median of those."""
     chosen = attacks(only)
     both: list[tuple[Times, Times]] = []
-    told: list[str] = []
+    mistakes: list[str] = []
     words: Counter[str] = Counter()
     for _ in range(rounds):
         found, hostile = judge(programs(chosen), jobs)
-        told += wrong(chosen, found)
+        mistakes += wrong(chosen, found)
         words.update(found[attack.id].verdict.value for attack in chosen)
         asleep = {attack.id: found[attack.id].usage.wall_seconds for attack in chosen}
         calm_found, calm = judge(programs(chosen, asleep), jobs)
-        told += [_line(verdict) for verdict in calm_found.values() if not verdict.passed]
+        mistakes += [_line(verdict) for verdict in calm_found.values() if not verdict.passed]
         both.append((hostile, calm))
     names = [field.name for field in fields(Times)]
     return {
@@ -168,7 +168,7 @@ def compare(only: Sequence[str] = (), rounds: int = 1, jobs: int | None = None) 
         "rounds": rounds,
         "jobs": jobs or len(os.sched_getaffinity(0)),
         "verdicts on attacks": dict(words),
-        "wrong": told,
+        "wrong": mistakes,
         "seconds": {name: {"hostile": _median(both, 0, name), "calm": _median(both, 1, name)} for name in names},
         "factors": {name: statistics.median(_ratio(pair, name) for pair in both) for name in names},
     }

@@ -1,4 +1,4 @@
-"""What another sandbox costs: start and answer of one sandbox, quiet and beside each class of stress-ng in another.
+"""Measure how much one sandbox slows another: start and answer, alone and beside each class of stress-ng.
 
     python -m bench.neighbours [--classes futex,poll,...] [--rounds 3] [--seconds 2] [--where same,apart]
         [--limits default,unlimited] [--old SRC] [--smoke] [--json FILE]

@@ -1,8 +1,8 @@
-"""What counting lines and turns of loops costs a program: the same one with the limit and without, in one run.
+"""Measure what counting lines and loop turns costs a program: the same program with the limit and without.
 
     python -m bench.operations [--runs 5] [--smoke] [--interpreter /path/to/python3.13]
 
-The CPU time of a whole run, as the kernel counts it, less that of an empty one counted alike; medians, and their ratio.
+Compares the CPU time of a whole run, as the kernel counts it, less that of an empty run. Prints medians and their ratio.
 """
 
 from __future__ import annotations

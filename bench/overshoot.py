@@ -78,7 +78,7 @@ print(total)
 
 @dataclass
 class Line:
-    """One limit's worst of all runs."""
+    """Holds the worst of all runs under one limit."""
 
     limit: str
     figure: str
@@ -180,7 +180,7 @@ def sampled_memory(runs: int) -> Line:
 
 
 def output(runs: int) -> Line:
-    """What is kept, to the byte."""
+    """Measure how many bytes of the output are kept."""
     limit = 10_000
     policy = stockade.Policy(limits={"output": limit}, on_output="kill")
     kept = [len(_ended(stockade.run(FLOOD, policy=policy), "output").stdout_bytes) for _ in range(runs)]

@@ -1,8 +1,8 @@
-"""What a project behind the workspace adds to a run of native, for each way to show it: milliseconds a thousand names.
+"""Measure what a project adds to a native run, for each kind of access: milliseconds for a thousand names.
 
     python -m bench.projects [--runs 20] [--names 10000] [--smoke]
 
-``true`` runs with the project and without one, in turn; best and median, less those of the run without.
+``true`` runs with the project and without it, in turn. Prints best and median, less those of the run without it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Many small programs in one batch, killed again and again and gone on with: every id once, memory flat, nothing left.
+"""Kill a batch of many small programs again and again, and resume it: every id once, memory flat, nothing left.
 
 python -m bench.resume [--programs 100000] [--kills 10] [--language python] [--jobs N] [--seed 7] [--folder FOLDER]
     [--smoke] [--json FILE]
 
-The kills come after numbers of verdicts that are drawn at random over the whole batch. A line is told of each run: its
-rate, and what the process and its warden held near its begin and at its end.
+Each kill comes after a random number of verdicts, drawn over the whole batch. Prints a line for each run: its rate,
+and the memory of the process and its warden near its begin and at its end.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MIB = 1 << 20
 
 @dataclass
 class Run:
-    """One run of the command, from its start to its end or its death."""
+    """Describes one run of the command, from its start to its end or its death."""
 
     judged: int = 0
     seconds: float = 0.0
@@ -45,7 +45,7 @@ class Run:
     """Bytes that it held, sampled."""
     warden: list[int] = field(default_factory=list)
 
-    def told(self) -> str:
+    def summary(self) -> str:
         how = "killed" if self.status == -signal.SIGKILL else f"exit status {self.status}"
         sizes = ", ".join(f"{name} {_change(getattr(self, name))}" for name in ("process", "warden"))
         return f"{self.judged} verdicts in {self.seconds:.0f} s ({self.judged / self.seconds:.1f} a second), {sizes}; {how}"
@@ -124,7 +124,7 @@ def measure(count: int, kills: int, jobs: int, seed: int, language: str, folder:
     before, runs = _Host(), []
     for until in [*sorted(chosen.sample(range(count), kills)), None]:
         runs.append(carry_out(command, lines, until, chosen.uniform(0, 0.1)))
-        print(f"run {len(runs):2}: {runs[-1].told()}", flush=True)
+        print(f"run {len(runs):2}: {runs[-1].summary()}", flush=True)
     ids: Counter[str] = Counter()
     found: Counter[str] = Counter()
     with verdicts.open() as file:
@@ -148,7 +148,7 @@ def measure(count: int, kills: int, jobs: int, seed: int, language: str, folder:
 
 
 class _Host:
-    """What was there before, and what is there beyond it: our processes, groups of dead wardens, mounts, folders."""
+    """Compares the host with an earlier look: our processes, groups of dead wardens, mounts, folders."""
 
     def __init__(self) -> None:
         self._before = host.Snapshot.take()

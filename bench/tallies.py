@@ -1,4 +1,4 @@
-"""What a tree of processes holds and has spent: CPU, memory, namespaces, control groups. Read from /proc."""
+"""Add up CPU, memory, namespaces and control groups of a tree of processes, from /proc."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each wall costs: the steps that furnish a sandbox, the control groups, and what a program pays afterwards.
+"""Measure each wall: the steps that set up a sandbox, the control groups, and the cost to the program afterwards.
 
     python bench/walls.py [--runs 100] [--json FILE]
 
@@ -65,7 +65,7 @@ def in_child(work: Callable[[], dict[str, float]], flags: int = 0) -> dict[str, 
     return measured
 
 
-def furnish(launch: Launch, *, privileged: bool) -> dict[str, float]:
+def set_up(launch: Launch, *, privileged: bool) -> dict[str, float]:
     """Carry out a launch's steps as a sandbox's own process does; return microseconds for each kind of step."""
     uid, gid = (LEASED, LEASED) if privileged else (0, 0)
     stage = Stage(uid=uid, gid=gid, privileged=privileged)
@@ -152,7 +152,7 @@ def measure(runs: int) -> dict[str, Any]:
     spaces: Times = {}
     user = 0 if privileged else processes.NEW_USER
     for _ in range(runs):
-        gather(steps, in_child(lambda: furnish(launch, privileged=privileged), ALL | user))
+        gather(steps, in_child(lambda: set_up(launch, privileged=privileged), ALL | user))
         for name, flag in ({"none": 0} | NAMESPACES | {"all five": ALL}).items():
             timed(spaces, name, lambda flag=flag: in_child(dict, flag | (user if flag else 0)))
     program = seccomp.build(seccomp.Filter.STANDARD, seccomp.Arch(facts["machine"]))

@@ -1,4 +1,4 @@
-"""What a run from a warm interpreter costs, beside a bare fork of one and beside others: all in one run.
+"""Measure a run from a warm interpreter beside a bare fork and beside other tools, all in one run.
 
 python -m bench.warm [--runs 5000] [--parts callers,throughput,humaneval,memory,preload,ruby] [--smoke] [--json FILE]
 

@@ -14,7 +14,7 @@ _FILES = ("endings", "limits", "reach", "forgeries")
 
 @dataclass(frozen=True)
 class Answer:
-    """One answer to one problem, and what is expected of it."""
+    """An answer to one problem, and the verdicts that are expected of it."""
 
     topic: str
     name: str

@@ -1,4 +1,4 @@
-"""What hostile answers reach for: real things of this host, put up for the occasion and taken down again."""
+"""Put up real things on this host that hostile answers reach for, and take them down again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _VISIBLE_TO_ALL = 0o755
 
 @dataclass
 class Bait:
-    """What is up, by the names that answers call it by."""
+    """The bait that is up, by the names that answers use."""
 
     words: Mapping[str, str]
     file: Path
@@ -40,7 +40,7 @@ def laid() -> Iterator[Bait]:
     mark = secrets.token_hex(8)
     variable = f"HUMANEVAL_BAIT_{mark}"
     with ExitStack() as stack:
-        # Not below /tmp where that can be had: a sandbox has a /tmp of its own, which would hide it anyhow.
+        # Prefer a folder outside /tmp: a sandbox has a /tmp of its own, which would hide the bait anyhow.
         place = "/var/tmp" if os.access("/var/tmp", os.W_OK) else None
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="humaneval-", dir=place)))
         folder.chmod(_VISIBLE_TO_ALL)

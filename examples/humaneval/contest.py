@@ -23,7 +23,7 @@ USUAL = {"cpu_seconds": 10.0, "wall_seconds": 20.0}
 
 @dataclass(frozen=True)
 class Case:
-    """One judgement to make, and the verdicts that are right."""
+    """A judgement to make, and the verdicts that are right."""
 
     name: str
     mode: str
@@ -37,7 +37,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Judged:
-    """One judgement made."""
+    """A case and the verdict on it."""
 
     case: Case
     verdict: Verdict

@@ -11,7 +11,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Problem:
-    """One problem: what the model is shown, what its answer is called and how it is tested."""
+    """A problem: the prompt that a model sees, the name of its answer and the test."""
 
     number: int
     prompt: str

@@ -1,4 +1,4 @@
-"""What is shown while it runs, and what is said at the end."""
+"""Show progress while the contest runs, and print its results at the end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Progress:
     started: float = field(default_factory=time.monotonic)
 
     def step(self, judged: Judged) -> None:
-        """One more is done; a verdict that is not as expected is told at once."""
+        """Count one more judgement; print at once a verdict that is not as expected."""
         self.done += 1
         bar = self.stream.isatty()
         if not judged.as_expected:
@@ -61,7 +61,7 @@ def hostile_table(rounds: Mapping[str, Round]) -> str:
     """Return a table of what became of each answer, a column for each mode."""
     rows = zip(*(held.judged for held in rounds.values()), strict=True)
     lines = [f"{'answer':<24}" + "".join(f"{mode:<26}" for mode in rounds)]
-    lines += [f"{row[0].case.name:<24}" + "".join(f"{_cell(item):<26}" for item in row) for row in rows]
+    lines += [f"{row[0].case.name:<24}" + "".join(f"{_entry(item):<26}" for item in row) for row in rows]
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -92,7 +92,7 @@ def plain(text: str) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in line)[:_LONGEST_REASON]
 
 
-def _cell(judged: Judged) -> str:
+def _entry(judged: Judged) -> str:
     if not judged.as_expected:
         return f"{judged.verdict.word} (!)"
     return f"{judged.verdict.word} (fooled)" if _fooled(judged) else judged.verdict.word

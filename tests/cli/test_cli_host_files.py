@@ -33,13 +33,13 @@ def opened(folder: Path) -> Path:
     return place
 
 
-def words(command: str, path: str, opened: Path) -> list[str]:
+def arguments(command: str, path: str, opened: Path) -> list[str]:
     """Return the command that writes to ``path`` while its guest may write to ``opened``."""
-    given = [path if word == "PATH" else word for word in COMMANDS[command]]
-    if given[0] == "attack":
-        return given
-    code = ["-c", CODE.replace("OPEN", str(opened))] if given[0] == "run" else []
-    return [*given, "--write", str(opened), "--accept", "disk=absent", *code]
+    argv = [path if word == "PATH" else word for word in COMMANDS[command]]
+    if argv[0] == "attack":
+        return argv
+    code = ["-c", CODE.replace("OPEN", str(opened))] if argv[0] == "run" else []
+    return [*argv, "--write", str(opened), "--accept", "disk=absent", *code]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -48,7 +48,7 @@ def test_output_in_guests_folder_is_refused(stockade, command: str, folder: Path
     (opened / "guests-link").symlink_to(folder / "outside")
     (folder / "by-two").symlink_to("open/guests-link")
     for path in ("open/x", "by-name/x", "by-two/x", "open/../open/x"):
-        done = stockade(*words(command, path, opened))
+        done = stockade(*arguments(command, path, opened))
         said = done.stderr.decode()
         assert done.returncode in (2, 125) and f"{path}: lies in {opened}" in said and "outside of the folders" in said
         assert [path.name for path in opened.iterdir()] == ["guests-link"] and not [*(folder / "outside").iterdir()]

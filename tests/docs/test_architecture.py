@@ -159,7 +159,7 @@ def test_page_index_has_every_guarantee():
     assert {len(cells) for cells in found} == {COLUMNS}
 
 
-def words_of(identifier):
+def parts_of(identifier):
     """Split by underscores and camel case."""
     return [each.lower() for each in re.findall(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+", identifier)]
 
@@ -187,7 +187,7 @@ def identifiers_in(tree):
 
 def retired_in(identifier, file):
     """Return the retired term in an identifier of ``file``, if there is one."""
-    joined = f"_{'_'.join(words_of(identifier))}_"
+    joined = f"_{'_'.join(parts_of(identifier))}_"
     for pattern, term, ordinary in PATTERNS:
         if file not in ordinary and pattern.search(joined):
             return term

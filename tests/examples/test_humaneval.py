@@ -63,7 +63,7 @@ def typed(value: Any) -> Any:
 
 @settings(database=None, deadline=None)
 @given(values)
-def test_what_is_encoded_comes_back_the_same(value: Any) -> None:
+def test_codec_returns_encoded_values_unchanged(value: Any) -> None:
     assert typed(decode(encode(value))) == typed(value)
 
 
@@ -153,7 +153,7 @@ def deep(levels: int) -> list[Any]:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_is_no_plain_data_is_not_sent(value: object) -> None:
+def test_encode_refuses_other_than_plain_data(value: object) -> None:
     with pytest.raises(CodecError):
         encode(value)
 
@@ -188,7 +188,7 @@ def endings(monkeypatch: pytest.MonkeyPatch) -> None:
         (encode(("returned", 1))[:-1], said.NONSENSE),
     ],
 )
-def test_what_is_no_reply_ends_the_test(line: bytes, status: int) -> None:
+def test_malformed_reply_ends_the_test(line: bytes, status: int) -> None:
     with pytest.raises(Ended, match=str(status)):
         tester.read_reply(line)
 
@@ -245,7 +245,7 @@ def every() -> tuple[problems.Problem, ...]:
     return problems.load()
 
 
-def test_there_are_164_problems(every: tuple[problems.Problem, ...]) -> None:
+def test_load_returns_164_problems(every: tuple[problems.Problem, ...]) -> None:
     assert [problem.number for problem in every] == list(range(164))
 
 
@@ -311,7 +311,7 @@ def settled(before: dict[str, frozenset[str]]) -> list[str]:
         time.sleep(0.05)
 
 
-def test_there_are_answers_of_all_kinds() -> None:
+def test_answers_cover_all_topics() -> None:
     assert len(ANSWERS) >= 30
     assert len({answer.name for answer in ANSWERS}) == len(ANSWERS)
     assert {answer.topic for answer in ANSWERS} == {"endings", "limits", "reach", "forgeries"}
@@ -335,12 +335,12 @@ def test_verdicts_are_as_expected(answer: answers.Answer, mode: str, held: Held)
 
 
 @sandboxed
-def test_nothing_was_reached(held: Held) -> None:
+def test_hostile_answers_reach_no_bait(held: Held) -> None:
     assert held.touched == []
 
 
 @sandboxed
-def test_nothing_is_left(held: Held) -> None:
+def test_hostile_answers_leave_nothing(held: Held) -> None:
     assert held.left == []
 
 

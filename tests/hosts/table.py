@@ -130,7 +130,7 @@ def _text(seen: list[Seen]) -> str:
 
 
 def _host_row(seen: list[Seen], item: Seen) -> list[str]:
-    return [_letter(seen, item), item.host, _cell(item.verdict), f"{item.found['seconds']:.2f} s"]
+    return [_letter(seen, item), item.host, _column(item.verdict), f"{item.found['seconds']:.2f} s"]
 
 
 def _rows(seen: list[Seen]) -> list[list[str]]:
@@ -145,7 +145,7 @@ def _rows(seen: list[Seen]) -> list[list[str]]:
             tried = [item.found["seen"][guarantee] for item in where if guarantee in item.found["seen"]]
             what = tried[0][1] if tried else "-"
             came = "; ".join(sorted({_anyones(text) for _, _, text in tried})) or "not tried"
-            rows.append([guarantee, _cell(held), _letters(seen, where), what, _cell(came)])
+            rows.append([guarantee, _column(held), _letters(seen, where), what, _column(came)])
     return rows
 
 
@@ -170,7 +170,7 @@ def _anyones(text: str) -> str:
     return re.sub(r"\((\w+) \d+\)", r"(\1)", text)
 
 
-def _cell(text: str) -> str:
+def _column(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 

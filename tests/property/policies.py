@@ -43,7 +43,7 @@ VALUES: dict[str, Any] = {
     "limits.io_read": _figures(2**16, 2**20),
     "filesystem.read": _lists(*_PATHS),
     "filesystem.write": _lists(*_PATHS),
-    # None of the paths to write: a workspace that is one of those and is not to be written is no policy.
+    # Not one of the paths to write: a policy may not forbid writing to a workspace that is such a path.
     "filesystem.workspace": st.sampled_from(["empty", "/srv/w", "/srv/w/b", "/srvx/w", "/data/w"]),
     "filesystem.access": st.sampled_from(["read", "overlay", "copy", "write"]),
     "filesystem.protected": _lists(".git", "a/b"),

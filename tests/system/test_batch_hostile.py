@@ -29,7 +29,7 @@ HOSTILE = {
 
 
 def test_hostile_batch_gets_right_verdicts():
-    """One program in five is hostile here; bench/hostile.py measures how much it slows the others."""
+    """A fifth of the programs are hostile here; bench/hostile.py measures how much it slows the others."""
     kind = list(HOSTILE)
     programs = []
     for n in range(50):

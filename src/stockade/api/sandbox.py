@@ -56,7 +56,7 @@ class Runner(Streaming[Stream]):
     most that both may ask for: see ``stockade.select``.
 
     From the third run of a kind on, a fork of a warm interpreter runs Python and Ruby source, if
-    that gives the same guarantees. ``preload`` names modules that it imports beforehand, such as ``["numpy"]``; then
+    that gives the same guarantees. ``preload`` names modules that it imports in advance, such as ``["numpy"]``; then
     the first run waits for it. ``warm=True`` waits without any modules, and raises ``JobError`` if a job needs a fresh
     interpreter. ``warm=False`` starts a fresh interpreter for every run.
 
@@ -247,6 +247,6 @@ def plan(
     """Return what would enforce each guarantee of ``policy`` here. Nothing runs.
 
     Raises ``PlanError`` naming every guarantee that cannot be held, ``BackendUnavailable`` if nothing can,
-    ``PolicyError`` if the policy's own system-call filter is none.
+    ``PolicyError`` if the policy's own system-call filter is invalid.
     """
     return select(policy, backend=backend, ceiling=ceiling).plan

@@ -1,4 +1,4 @@
-"""One run as the caller sees it: bytes to send, bytes received, events. This module does no I/O."""
+"""Follow one run at the caller's end: bytes to send, bytes received, events. This module does no I/O."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stockade.planning.plan import Plan
 from stockade.policy.guarantees import Guarantee
 from stockade.runs.events import Event, Finished, LimitReached, Output, Started, UsageReport
 from stockade.runs.result import Result
-from stockade.runs.verdict import cancelled, sandbox_failed, verdict, words
+from stockade.runs.verdict import cancelled, reported_fields, sandbox_failed, verdict
 from stockade.warden import protocol
 from stockade.warden.run.stdin import ENOUGH
 
@@ -266,7 +266,7 @@ class Exchange:
         if self.trace:
             _trace.note(self.trace, _trace.RECEIVED)
             _trace.notes.extend(fields["notes"])
-            _trace.notes.extend(_trace.reported_notes(self.trace, words(report).get("trace")))
+            _trace.notes.extend(_trace.reported_notes(self.trace, reported_fields(report).get("trace")))
 
     def _exited(self, report: Report) -> Iterator[Event]:
         """Yield the kept end of the output, and then the verdict."""

@@ -22,7 +22,7 @@ _ANSWER_SECONDS = 30.0
 
 
 class Liveness:
-    """One caller's check of its warden during one run. It kills a lost warden, so that every waiter sees its end."""
+    """Checks that a caller's warden lives during a run. A lost warden is killed, so that every waiter sees its end."""
 
     def __init__(self, warden: WardenProcess, send_queue: SendQueue | None = None) -> None:
         """``send_queue`` sends the request for a sign of life."""

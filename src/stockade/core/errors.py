@@ -17,7 +17,7 @@ class StockadeError(Exception):
 
 
 class FieldProblem:
-    """One mistake in a policy: the field, its value and the reason. ``origin`` is the layer that set the value."""
+    """A mistake in a policy: the field, its value and the reason. ``origin`` is the layer that set the value."""
 
     def __init__(self, field: str, value: str, reason: str, origin: str = "") -> None:
         self.field, self.value, self.reason, self.origin = field, value, reason, origin

@@ -78,7 +78,7 @@ class Watch(Record):
 
 
 class Collect(Record):
-    """What to collect from the workspace after the last process is gone, in counts, bytes and seconds."""
+    """Tells what to collect from the workspace after the last process is gone, in counts, bytes and seconds."""
 
     patterns: tuple[str, ...] = ()
     """Patterns of the files to collect; see ``core.patterns``."""
@@ -138,7 +138,7 @@ def changed_fields(fields: Mapping[str, Any], before: Mapping[str, Any]) -> dict
 
 
 class Launch(Record):
-    """One run. The process that then executes ``argv`` applies ``steps`` in their order."""
+    """Describes one run. The process that then executes ``argv`` applies ``steps`` in their order."""
 
     argv: tuple[str, ...]
     environment: Mapping[str, str]

@@ -1,1 +1,1 @@
-"""One run as data: its job, events, limit states and verdict."""
+"""A run as data: its job, events, limit states and verdict."""

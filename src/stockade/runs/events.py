@@ -33,7 +33,7 @@ class Output:
 
 @dataclass(frozen=True)
 class UsageReport:
-    """What the run has used so far, in seconds and bytes; ``None`` where nothing counts it."""
+    """Resources that the run has used so far, in seconds and bytes; ``None`` where nothing counts it."""
 
     cpu_seconds: float
     wall_seconds: float

@@ -1,4 +1,4 @@
-"""What to run: source text in a language, or a command."""
+"""The job of a run: source text in a language, or a command."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STDIN_TYPES = bytes | BinaryIO | None
 
 @dataclass(frozen=True)
 class Job:
-    """One thing to run: either the command ``argv``, or ``source`` in a ``language``."""
+    """Describes what to run: either the command ``argv``, or ``source`` in a ``language``."""
 
     argv: tuple[str, ...] = ()
     source: bytes | None = None
@@ -59,7 +59,7 @@ class Job:
         """Refuse a job that cannot run."""
         if bool(self.argv) == (self.source is not None):
             raise JobError("a job is either a command or source text")
-        _check_words((*self.argv, *self.arguments), self.environment)
+        _check_strings((*self.argv, *self.arguments), self.environment)
         if not _can_be_read(self.stdin):
             raise JobError(f"stdin must be text, bytes or an open binary file, not {type(self.stdin).__name__}")
         for name, content in self.files.items():
@@ -74,17 +74,17 @@ class Job:
             raise JobError(f"{inner!r}: another file has the name of the folder that contains this one")
 
 
-def _check_words(words: tuple[str, ...], environment: Mapping[str, str]) -> None:
-    for word in (*words, *environment, *environment.values()):
-        if not isinstance(word, str) or "\0" in word:
-            raise JobError(f"{word!r:.80}: arguments and environment must be text without NUL bytes")
+def _check_strings(arguments: tuple[str, ...], environment: Mapping[str, str]) -> None:
+    for text in (*arguments, *environment, *environment.values()):
+        if not isinstance(text, str) or "\0" in text:
+            raise JobError(f"{text!r:.80}: arguments and environment must be text without NUL bytes")
     for name in environment:
         if not name or "=" in name:
             raise JobError(f"environment: {name!r} is not a variable name: it is empty or contains '='")
-    for word in (*words, *map("=".join, environment.items())):
-        if len(_encoded(word)) >= _LONGEST_WORD:
+    for text in (*arguments, *map("=".join, environment.items())):
+        if len(_encoded(text)) >= _LONGEST_WORD:
             raise JobError(
-                f"{word[:40]!r}...: an argument or a variable has {_LONGEST_WORD:,} bytes or more, and Linux takes "
+                f"{text[:40]!r}...: an argument or a variable has {_LONGEST_WORD:,} bytes or more, and Linux takes "
                 "fewer (execve(2), MAX_ARG_STRLEN); pass it as a file or on standard input"
             )
 

@@ -20,7 +20,7 @@ from stockade.workspace.change_set import ChangeSet
 
 
 class Outcome(StrEnum):
-    """What happened, in one word."""
+    """How a run ended, in one word."""
 
     COMPLETED = "completed"
     FAILED = "failed"
@@ -52,7 +52,7 @@ class LimitState:
 
 @dataclass(frozen=True)
 class Usage:
-    """What the run used, in seconds and bytes; ``None`` where nothing counted it."""
+    """Resources that the run used, in seconds and bytes; ``None`` where nothing counted it."""
 
     cpu_seconds: float = 0.0
     wall_seconds: float = 0.0
@@ -74,7 +74,7 @@ class GuestError:
 
 @dataclass(frozen=True)
 class Result:
-    """What happened, which limit was hit, and what held each guarantee.
+    """How a run ended, which limit was hit, and what held each guarantee.
 
     ``outcome``, ``limit`` and ``usage`` come from the kernel and the warden; only a limit on operations comes from the
     guest's own interpreter. The guest chooses ``stdout``, ``stderr``, ``exit_code``, ``value``, ``value_repr`` and

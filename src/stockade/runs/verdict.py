@@ -66,7 +66,7 @@ def verdict(plan: Plan, report: Report, stdout: bytes, stderr: bytes, denials: t
     unstarted = cause == "setup" or (failure and failure.kind != "exec") or not report.started
     if unstarted and cause != "cancelled" and not report.oom_kills:
         return sandbox_failed(plan, failure.message if failure else "ended before the program began", **streams)
-    reported = words(report)
+    reported = reported_fields(report)
     exit_code, signal_number = _status(report.status)
     states = LimitStates(
         plan, report, exit_code=exit_code, signal_number=signal_number, reported=reported.get("operations")
@@ -159,7 +159,7 @@ def _streams(report: Report, stdout: bytes, stderr: bytes) -> dict[str, Any]:
     return fields
 
 
-def words(report: Report) -> dict[str, Any]:
+def reported_fields(report: Report) -> dict[str, Any]:
     """Parse the result channel: untrusted, at most a mebibyte, one object on each line. Malformed lines are dropped."""
     everything: dict[str, Any] = {}
     if report.channel_overflow:

@@ -154,7 +154,7 @@ class InterpretersContract(Expectations):
         name, content, source = other.helper
         assert self.run_source(source, language=other.name, files={name: content}).value == 42
 
-    def test_one_process_allows_only_the_interpreter(self, other: LanguageSamples) -> None:
+    def test_process_limit_of_one_allows_only_the_interpreter(self, other: LanguageSamples) -> None:
         strict = {"limits": {"processes": 1 + self.tasks_astray, **PATIENT}}
         result = self.run_source("1 + 1", language=other.name, policy=strict)
         assert (result.outcome, result.value) == (Outcome.COMPLETED, 2), result.stderr

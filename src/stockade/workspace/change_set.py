@@ -23,7 +23,7 @@ _NO_PROJECT = (
 
 @dataclass(frozen=True)
 class ChangeSet(Sequence["Change"]):
-    """What a run changed in its project, under ``access="overlay"`` or ``"copy"``: a sequence of ``Change``, by path.
+    """The changes of a run to its project, under ``access="overlay"`` or ``"copy"``: a sequence of ``Change``, by path.
 
     The project on the host stays as it is until ``commit``. The project is no part of equality and ``repr``.
     """
@@ -65,8 +65,8 @@ class ChangeSet(Sequence["Change"]):
         """Apply the changes to the project on the host: all of them or none, as far as its file system allows.
 
         A commit leaves out hidden and protected paths. Raises ``CommitError`` with every reason, before it changes
-        anything: a file was changed on the host since the run began, a link would lead out of the project, something
-        could not be brought out of the sandbox, or there is no project.
+        anything. The host may have changed a file since the run began, or a link may lead out of the project. The
+        sandbox may not have handed over some file, or there may be no project.
         """
         if self.project is None:
             raise CommitError([Refused("", _NO_PROJECT)])

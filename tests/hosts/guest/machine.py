@@ -116,7 +116,7 @@ def _run(port: int, *, caller: str, argv: list[str], environment: dict[str, str]
     if neighbour is not None:
         neighbour.kill()
         neighbour.wait()
-    _settle(own)
+    _wait_for_clean_up(own)
     left = kinds.clear(kind)
     taken = time.monotonic() - begin
     return {"status": status, "timed_out": not in_time, "seconds": taken, "left": left, "stuck": stuck}
@@ -154,7 +154,7 @@ def _processes() -> list[str]:
     return found
 
 
-def _settle(own: Path) -> None:
+def _wait_for_clean_up(own: Path) -> None:
     """Wait until a warden that has just lost its caller has cleaned up."""
     end = time.monotonic() + 5
     while time.monotonic() < end and any(own.glob("stockade-*")):

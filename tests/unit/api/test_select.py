@@ -1,4 +1,4 @@
-"""Which backend is chosen: a function of the policy, the trust and what each backend can do."""
+"""The choice of a backend: a function of the policy, the trust and what each backend can do."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -40,7 +40,7 @@ Among = Callable[..., Callable[..., select.Selection]]
 
 @pytest.fixture
 def among(monkeypatch: pytest.MonkeyPatch) -> Iterator[Among]:
-    def given(*backends: Fake, costs: dict[str, float] | None = None) -> Callable[..., select.Selection]:
+    def register(*backends: Fake, costs: dict[str, float] | None = None) -> Callable[..., select.Selection]:
         there = {backend.name: backend for backend in backends}
         monkeypatch.setattr(registry, "BUILT_IN", dict.fromkeys(there, ""))
         monkeypatch.setattr(registry, "find", there.__getitem__)
@@ -48,16 +48,16 @@ def among(monkeypatch: pytest.MonkeyPatch) -> Iterator[Among]:
         monkeypatch.setattr(start_costs, "known", lambda: costs or {})
         return lambda trust=None, **policy: select.select(Policy(**policy), hosts.ROOT_V1, trust)
 
-    yield given
+    yield register
 
 
-def test_the_strongest_is_taken(among: Among) -> None:
+def test_select_takes_the_strongest(among: Among) -> None:
     choose = among(Fake("light", Isolation.PROCESS), Fake("strong", Isolation.OWN_KERNEL), Fake("middle"))
     assert choose().backend.name == "strong"
     assert "strongest isolation" in choose().reason
 
 
-def test_among_equals_the_registry_decides_and_no_clock(among: Among) -> None:
+def test_select_among_equals_ignores_start_costs(among: Among) -> None:
     a, b = Fake("a"), Fake("b")
     assert among(a, b)().backend.name == "a"
     assert among(a, b, costs={"b": 0.001, "a": 0.002})().backend.name == "a"
@@ -69,13 +69,13 @@ def test_trusted_code_gets_the_cheapest(among: Among) -> None:
     assert among(light, strong)().backend.name == "strong"
 
 
-def test_what_is_not_needed_is_not_even_asked(among: Among) -> None:
+def test_select_does_not_ask_backends_after_its_choice(among: Among) -> None:
     first, second = Fake("first"), Fake("second")
     among(first, second)()
     assert (first.asked, second.asked) == (["first"], [])
 
 
-def test_what_cannot_be_used_or_cannot_hold_the_policy_is_passed_over_and_named(among: Among) -> None:
+def test_select_names_the_backends_that_it_passes_over(among: Among) -> None:
     choose = among(Fake("broken", usable=False), Fake("weak", weak=(Guarantee.DISK,)), Fake("good"))
     chosen = choose()
     assert chosen.backend.name == "good"
@@ -83,7 +83,7 @@ def test_what_cannot_be_used_or_cannot_hold_the_policy_is_passed_over_and_named(
     assert "weak (cannot hold disk)" in chosen.reason
 
 
-def test_never_less_than_the_floor(among: Among) -> None:
+def test_select_refuses_less_than_the_policys_isolation(among: Among) -> None:
     process, namespaces = Fake("p", Isolation.PROCESS), Fake("n")
     with pytest.raises(BackendUnavailable, match="p: isolates by process only, and the policy asks for namespaces"):
         among(process)(isolation="namespaces")
@@ -111,12 +111,12 @@ def test_semi_trusted_code_needs_every_limit(among: Among, limit: str) -> None:
         among(Fake("n"))("semi-trusted", limits={limit: "unlimited"})
 
 
-def test_the_first_choice_says_what_it_lacks(among: Among) -> None:
+def test_select_reports_what_the_first_choice_lacks(among: Among) -> None:
     with pytest.raises(PlanError) as caught:
         among(Fake("n", weak=(Guarantee.DISK,)), Fake("p", Isolation.PROCESS, usable=False))()
     assert set(caught.value.missing) == {"disk"}
 
 
-def test_no_such_trust(among: Among) -> None:
+def test_select_refuses_unknown_trust(among: Among) -> None:
     with pytest.raises(JobError, match="there are: trusted, semi-trusted, untrusted"):
         among(Fake("n"))("some")

@@ -1,4 +1,4 @@
-"""What is said from any thread goes out whole and in order, and the reader is woken for what is left."""
+"""Messages from any thread go out whole and in order. The reader is woken if some bytes are left."""
 
 from __future__ import annotations
 
@@ -30,34 +30,34 @@ def box(sock):
 
 
 def drain(sock):
-    said = b""
+    received = b""
     try:
         while piece := sock.recv(1 << 20):
-            said += piece
+            received += piece
     except BlockingIOError:
         pass
-    return said
+    return received
 
 
-def test_what_there_is_room_for_goes_out_at_once_and_wakes_nobody(pair):
+def test_send_queue_sends_at_once_what_the_socket_takes(pair):
     send_queue, woken = box(pair[0])
     with send_queue.locked() as exchange:
         exchange.outgoing += b"word"
     assert (drain(pair[1]), woken) == (b"word", [])
 
 
-def test_the_reader_is_woken_for_what_is_left(pair):
+def test_send_queue_wakes_the_reader_for_the_rest(pair):
     send_queue, woken = box(pair[0])
     with send_queue.locked() as exchange:
         exchange.outgoing += b"x" * (1 << 20)
     assert woken == [True]
-    said = drain(pair[1])
+    received = drain(pair[1])
     while send_queue.flush():
-        said += drain(pair[1])
-    assert len(said + drain(pair[1])) == 1 << 20
+        received += drain(pair[1])
+    assert len(received + drain(pair[1])) == 1 << 20
 
 
-def test_a_cancel_hangs_up_our_direction_alone(pair):
+def test_send_queue_cancel_closes_one_direction(pair):
     send_queue, _ = box(pair[0])
     with send_queue.locked() as exchange:
         exchange.cancelled = True
@@ -66,7 +66,7 @@ def test_a_cancel_hangs_up_our_direction_alone(pair):
     assert pair[0].recv(10) == b"verdict"
 
 
-def test_nothing_is_said_once_it_is_over(pair):
+def test_send_queue_closed_sends_nothing(pair):
     send_queue, woken = box(pair[0])
     send_queue.close()
     with send_queue.locked() as exchange:
@@ -76,7 +76,7 @@ def test_nothing_is_said_once_it_is_over(pair):
     assert (drain(pair[1]), woken) == (b"", [])
 
 
-def test_many_threads_keep_their_words_whole(pair):
+def test_send_queue_keeps_messages_of_threads_whole(pair):
     send_queue, _ = box(pair[0])
 
     def send(number):
@@ -87,9 +87,9 @@ def test_many_threads_keep_their_words_whole(pair):
     threads = [threading.Thread(target=send, args=(number,)) for number in range(1, 5)]
     for thread in threads:
         thread.start()
-    said = b""
+    received = b""
     while any(thread.is_alive() for thread in threads) or send_queue.flush():
-        said += drain(pair[1])
-    said += drain(pair[1])
-    assert len(said) == 2000
-    assert all(len(set(said[at : at + 10])) == 1 for at in range(0, 2000, 10))
+        received += drain(pair[1])
+    received += drain(pair[1])
+    assert len(received) == 2000
+    assert all(len(set(received[at : at + 10])) == 1 for at in range(0, 2000, 10))

@@ -1,4 +1,4 @@
-"""One hierarchy of errors: what stockade raises on purpose can be caught as ``StockadeError``."""
+"""Every error that stockade raises on purpose is a ``StockadeError``."""
 
 from __future__ import annotations
 

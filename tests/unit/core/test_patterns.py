@@ -33,18 +33,18 @@ ALIKE = [
 
 
 @pytest.mark.parametrize(("path", "pattern", "expected"), ALIKE)
-def test_what_matches(path, pattern, expected):
+def test_matches_follows_the_table(path, pattern, expected):
     assert patterns.matches(path, pattern) is expected
 
 
 @given(st.text("ab*?[]!-", max_size=8), st.text("ab*?[]!-", max_size=8))
-def test_one_name_matches_as_it_does_in_the_shell(name, pattern):
+def test_matches_single_name_as_a_shell_does(name, pattern):
     if "**" in pattern or not pattern:
         return
     assert patterns.matches(name, pattern) == (re.match(fnmatch.translate(pattern), name) is not None)
 
 
-def test_no_name_makes_matching_slow():
+def test_matches_long_name_in_little_time():
     begin = time.perf_counter()
     assert not patterns.matches("a" * 255, "*a" * 60 + "b")
     assert not patterns.matches("/".join("a" * 60), "/".join(["**", "a"] * 30) + "/b")
@@ -52,5 +52,5 @@ def test_no_name_makes_matching_slow():
 
 
 @pytest.mark.parametrize("pattern", ["", "/a", "a//b", "../a", "a/./b", "a\0", "/".join("a" * 65)])
-def test_what_is_no_pattern(pattern):
+def test_problem_refuses_malformed_patterns(pattern):
     assert patterns.problem(pattern)

@@ -30,14 +30,14 @@ def test_notes_are_handed_on_once():
     assert trace.take() == []
 
 
-def test_what_a_guest_spells_is_what_is_told_of_it():
+def test_notes_of_a_guest_survive_encoding():
     noted = [(7, trace.BEGUN, 1), (7, trace.ENDED, 2)]
     assert trace.reported_notes(7, json.loads(trace.encode_notes(noted))["trace"]) == noted
 
 
 @pytest.mark.parametrize(
-    "said",
+    "reported",
     [None, 3, "begun", {}, [1], [[]], [["begun"]], [["begun", "1"]], [["begun", True]], [[[], 1]], [["read", 1]]],
 )
-def test_a_guest_can_tell_of_its_own_steps_and_of_nothing_else(said):
-    assert trace.reported_notes(7, said) == []
+def test_reported_notes_takes_only_the_guests_own_steps(reported):
+    assert trace.reported_notes(7, reported) == []

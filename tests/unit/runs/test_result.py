@@ -12,11 +12,11 @@ from stockade import Guarantee, Outcome
 from stockade.runs.result import LimitState, Met, Result, deferring
 
 STATES = {Guarantee.MEMORY: LimitState(Met.NOT_MET, "counted")}
-FIELDS = {"exit_code": 0, "stdout_bytes": b"said", "backend": "native"}
+FIELDS = {"exit_code": 0, "stdout_bytes": b"text", "backend": "native"}
 
 
-class Teller:
-    """Tells of limits, and counts how often."""
+class Counter:
+    """Returns limit states, and counts the calls."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -28,18 +28,18 @@ class Teller:
 
 def both():
     return Result(Outcome.COMPLETED, limits_met=STATES, **FIELDS), deferring(
-        Teller(), outcome=Outcome.COMPLETED, **FIELDS
+        Counter(), outcome=Outcome.COMPLETED, **FIELDS
     )
 
 
-def test_limits_are_put_into_words_when_they_are_asked_for_and_once():
-    teller = Teller()
-    result = deferring(teller, outcome=Outcome.COMPLETED, **FIELDS)
+def test_deferred_limits_are_computed_once_on_demand():
+    counter = Counter()
+    result = deferring(counter, outcome=Outcome.COMPLETED, **FIELDS)
     assert result.ok
-    assert result.check().stdout == "said"
-    assert teller.asked == 0
+    assert result.check().stdout == "text"
+    assert counter.asked == 0
     assert result.limits_met == result.limits_met == STATES
-    assert teller.asked == 1
+    assert counter.asked == 1
 
 
 @pytest.mark.parametrize(
@@ -53,15 +53,15 @@ def test_limits_are_put_into_words_when_they_are_asked_for_and_once():
         lambda result: Result(**{each.name: getattr(result, each.name) for each in dataclasses.fields(result)}),
     ],
 )
-def test_it_is_what_it_is_if_all_was_said_at_once(way):
-    said, later = both()
-    assert way(later) == said
-    assert said == way(later)
-    assert repr(way(both()[1])) == repr(said)
-    assert way(both()[1]).as_json() == said.as_json()
+def test_deferred_result_equals_a_complete_one(way):
+    complete, later = both()
+    assert way(later) == complete
+    assert complete == way(later)
+    assert repr(way(both()[1])) == repr(complete)
+    assert way(both()[1]).as_json() == complete.as_json()
 
 
-def test_it_does_not_change_and_has_nothing_else():
+def test_result_is_frozen():
     _, later = both()
     with pytest.raises(dataclasses.FrozenInstanceError):
         later.outcome = Outcome.FAILED

@@ -77,7 +77,7 @@ def test_a_guest_that_sends_itself_sigxfsz_hides_no_other_limit():
     assert judged(status=own, cause="output").limit is Guarantee.OUTPUT
 
 
-def test_a_limit_that_the_guest_coped_with_is_told_with_its_counter():
+def test_verdict_reports_a_limit_that_the_guest_survived():
     state = judged(forks_refused=9).limits_met[Guarantee.PROCESSES]
     assert (state.state, state.evidence) == (Met.MET, "cgroup pids.events max 9")
     assert judged().limits_met[Guarantee.PROCESSES].state is Met.NOT_MET
@@ -113,16 +113,16 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("said", HOSTILE, ids=lambda said: said[:20])
-def test_nonsense_on_the_result_channel_is_dropped_and_decides_nothing(said):
-    result = judged(channel=said)
+@pytest.mark.parametrize("channel", HOSTILE, ids=lambda channel: channel[:20])
+def test_verdict_drops_malformed_lines_of_the_channel(channel):
+    result = judged(channel=channel)
     assert (result.outcome, result.value, result.value_repr, result.error) == (Outcome.COMPLETED, None, None, None)
 
 
 @given(st.binary(max_size=300))
-def test_no_bytes_on_the_channel_change_the_outcome(said):
-    assert judged(channel=said).outcome is Outcome.COMPLETED
-    assert judged(channel=said, status=EXITED).outcome is Outcome.FAILED
+def test_no_bytes_on_the_channel_change_the_outcome(channel):
+    assert judged(channel=channel).outcome is Outcome.COMPLETED
+    assert judged(channel=channel, status=EXITED).outcome is Outcome.FAILED
 
 
 @pytest.mark.parametrize("half", [b"\\ud800", b"\xed\xa0\x80"])
@@ -133,19 +133,19 @@ def test_verdict_joins_surrogate_halves(half, other):
     assert Result.from_dict(json.loads(json.dumps(result.to_dict()))) == result
 
 
-def test_what_a_guest_says_is_carried():
-    said = json.dumps({"value": [1, {"a": None}], "repr": "[1, ...]"}).encode()
-    result = judged(channel=said)
+def test_verdict_carries_the_guests_value():
+    channel = json.dumps({"value": [1, {"a": None}], "repr": "[1, ...]"}).encode()
+    result = judged(channel=channel)
     assert (result.value, result.value_repr) == ([1, {"a": None}], "[1, ...]")
 
 
-def test_what_is_nested_too_deep_is_dropped_however_much_recursion_the_caller_allows():
+def test_verdict_drops_deep_nesting_at_any_recursion_limit():
     deep = b"[" * 500_000
     lines = [deep, b'{"a": "]]\\\\", "b": "\\"' + b"]" * 2000 + b'", "value": ' + deep]
     for line in lines:
         code = "import sys; sys.setrecursionlimit(10**6); from types import SimpleNamespace as Report; "
-        code += "from stockade.runs.verdict import words; "
-        code += f"print(words(Report(channel={line!r}, channel_overflow=False)))"
+        code += "from stockade.runs.verdict import reported_fields; "
+        code += f"print(reported_fields(Report(channel={line!r}, channel_overflow=False)))"
         done = subprocess.run([sys.executable, "-"], input=code.encode(), capture_output=True, check=False)
         assert (done.returncode, done.stdout) == (0, b"{}\n")
     wide = {"value": [[[]] * 2000, "[" * 5000 + '\\"' + "[" * 5000]}
@@ -181,7 +181,7 @@ def test_json_is_json():
 
 
 COUNTED = plan(Policy(limits={"operations": 100}), hosts.ROOT_V1, "native", capabilities(hosts.ROOT_V1))
-SAID = b'{"operations": 100}\n'
+REPORTED = b'{"operations": 100}\n'
 
 
 def counted(judged_by=COUNTED, **fields):
@@ -190,8 +190,8 @@ def counted(judged_by=COUNTED, **fields):
 
 
 def test_operations_that_were_used_up_ended_the_run():
-    said = b'{"value": 7, "repr": "7"}\nnonsense{"operations": 1}\n' + SAID
-    outcome, limit, state = counted(channel=said, status=EXHAUSTED * EXITED)
+    channel = b'{"value": 7, "repr": "7"}\nnonsense{"operations": 1}\n' + REPORTED
+    outcome, limit, state = counted(channel=channel, status=EXHAUSTED * EXITED)
     assert (outcome, limit, state.state) == (Outcome.LIMIT_EXCEEDED, Guarantee.OPERATIONS, Met.MET)
     assert state.evidence == "agent: 100 of 100 lines and loop turns"
 
@@ -210,20 +210,20 @@ def test_operations_that_were_used_up_ended_the_run():
         ({"status": EXHAUSTED * EXITED, "channel_overflow": True}, Outcome.FAILED, None),
     ],
 )
-def test_a_forged_word_on_operations_hides_nothing_and_worsens_nothing(fields, outcome, limit):
-    assert counted(channel=SAID, **fields)[:2] == (outcome, limit)
+def test_verdict_forged_operations_hide_no_other_cause(fields, outcome, limit):
+    assert counted(channel=REPORTED, **fields)[:2] == (outcome, limit)
 
 
 @pytest.mark.parametrize(
-    "said", [b'{"operations": true}', b'{"operations": "100"}', b'{"operations": 99}', b"100", b""]
+    "channel", [b'{"operations": true}', b'{"operations": "100"}', b'{"operations": 99}', b"100", b""]
 )
-def test_a_count_that_is_none_or_too_low_ends_nothing(said):
-    assert counted(channel=said, status=EXHAUSTED * EXITED)[:2] == (Outcome.FAILED, None)
+def test_a_count_that_is_none_or_too_low_ends_nothing(channel):
+    assert counted(channel=channel, status=EXHAUSTED * EXITED)[:2] == (Outcome.FAILED, None)
 
 
-@pytest.mark.parametrize("said", [b'{"operations": -5}', b'{"operations": 9e9}', b'{"operations": 10000000000}'])
-def test_the_evidence_is_never_a_figure_of_the_guests_making(said):
-    assert counted(channel=said)[2].evidence in (
+@pytest.mark.parametrize("channel", [b'{"operations": -5}', b'{"operations": 9e9}', b'{"operations": 10000000000}'])
+def test_the_evidence_is_never_a_figure_of_the_guests_making(channel):
+    assert counted(channel=channel)[2].evidence in (
         "agent: 0 of 100 lines and loop turns", "agent: 100 of 100 lines and loop turns", "the agent reported nothing",
     )  # fmt: skip
 
@@ -234,11 +234,11 @@ def test_where_nothing_counts_no_word_on_operations_is_taken():
         hosts.ROOT_V1, "native", capabilities(hosts.ROOT_V1),
     )  # fmt: skip
     judged_by = plan_for_job(accepting, "javascript source", counts=False)
-    outcome, limit, state = counted(judged_by, channel=SAID, status=EXHAUSTED * EXITED)
+    outcome, limit, state = counted(judged_by, channel=REPORTED, status=EXHAUSTED * EXITED)
     assert (outcome, limit, state.state) == (Outcome.FAILED, None, Met.UNKNOWN)
     assert "javascript" in state.evidence
 
 
 def test_operations_that_nobody_asked_for_are_not_listened_to():
-    result = judged(channel=SAID, status=EXHAUSTED * EXITED)
+    result = judged(channel=REPORTED, status=EXHAUSTED * EXITED)
     assert (result.outcome, Guarantee.OPERATIONS in result.limits_met) == (Outcome.FAILED, False)

@@ -181,7 +181,7 @@ for folder in ("/tmp", "/dev/shm", os.environ.get("TMPDIR", "/tmp"), "."):
 
 
 def predecessor(world: World) -> Iterator[None]:
-    """Complete a run beforehand: in a sandbox, or for the control run as an ordinary process."""
+    """Complete a run before the attack: in a sandbox, or for the control run as an ordinary process."""
     environment = {"ATTACK_MARKER": world.marker, "ATTACK_HIDDEN": world.secret}
     if world.beside is not None:
         box = Runner(policies.attacked({}), backend=world.beside)
