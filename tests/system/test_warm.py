@@ -4,6 +4,7 @@ differences."""
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import time
 
 import pytest
@@ -220,13 +221,67 @@ def test_workspace_files_are_as_in_fresh_sandbox(source):
     assert ends[0].limits_met[Guarantee.DISK] == ends[1].limits_met[Guarantee.DISK]
 
 
+@pytest.fixture
+def environment(tmp_path):
+    """Return a virtual environment below /tmp, with a module ``kept`` in it."""
+    made = tmp_path / "env"
+    subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", made], check=True)
+    (next(made.glob("lib/python3*")) / "site-packages" / "kept.py").write_text("place = __file__")
+    for each in (made, *made.rglob("*")):
+        if not each.is_symlink():
+            each.chmod(each.stat().st_mode | (0o555 if each.is_dir() else 0o444))
+    return made
+
+
+def test_environment_below_tmp_runs_warm_and_stays_read_only(environment):
+    source = f"""import os, pathlib, sys
+import kept
+try:
+    pathlib.Path({str(environment)!r}, 'mine').touch()
+except OSError as e:
+    print(e.strerror)
+pathlib.Path('/tmp/mine').touch()
+print(kept.place, os.listdir({str(environment.parent)!r}))"""
+    fresh, warm = (stockade.Runner(backend="native", warm=warm) for warm in (False, True))
+    ends = [box.run(source, packages=environment) for box in (fresh, warm, warm)]
+    assert [is_warm(each) for each in ends] == [False, True, True]
+    assert seen(ends[0]) == seen(ends[1]) == seen(ends[2])
+    assert ends[0].stdout.startswith("Read-only file system\n")
+    assert ends[0].stdout.endswith("/kept.py ['env']\n")
+    assert not [*environment.rglob("mine")]
+
+
+def test_preload_from_environment_below_tmp_is_there(environment):
+    result = stockade.run("import sys; 'kept' in sys.modules", preload=["kept"], packages=environment, backend="native")
+    assert result.value is True
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [({"network": "host"}, "the network is the host's"), ({"language": "shell"}, "cannot be kept warm")],
+)
+def test_preload_without_a_warm_interpreter_is_refused(options, reason):
+    with pytest.raises(stockade.JobError, match=f"preload: a fresh interpreter is needed: .*{reason}"):
+        stockade.run("1", backend="native", preload=["json"], **options)
+
+
+def test_result_says_why_the_interpreter_was_fresh(warm):
+    policy = stockade.Policy(limits={"wall_time": 17.25})  # a kind that no other test runs
+    first = stockade.run("1", policy=policy, backend="native")
+    assert "the first runs of a kind start a fresh interpreter" in first.cold
+    assert stockade.run("1", backend="native", warm=False).cold == "warm=False forbids a warm interpreter"
+    assert stockade.run("1", backend="native", network="host").cold == "the network is the host's"
+    assert (stockade.run_command(["true"]).cold, warm.run("1").cold) == ("", "")
+    assert stockade.Result.from_dict(first.to_dict()) == first
+
+
 def test_backend_without_warm_runs_says_so():
     box = stockade.Runner(
         stockade.Policy(accept={"process_view": "absent", "disk": "absent", "no_survivors": "supervisor"}),
         backend="process",
         warm=True,
     )
-    with pytest.raises(stockade.JobError, match="warm: no interpreter is kept warm by the backend process"):
+    with pytest.raises(stockade.JobError, match=r"warm: .*the backend process keeps no interpreter warm"):
         box.run("1", interpreter="/usr/bin/python3")
 
 

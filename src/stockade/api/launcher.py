@@ -181,10 +181,17 @@ def prepared(backend: Backend, plan: Plan, job: Job) -> Iterator[Launch]:
     job = workspace.with_project(plan, job)
     if not backend.traits.keeps_workspaces:
         workspace.refuse_all(plan, job)
-    with backend.prepare(plan, job, make_command) as launch:
-        if job.warm and not launch.warm:
-            raise JobError(f"warm: no interpreter is kept warm by the backend {backend.name}, or for {job.language}")
+    with backend.prepare(plan, job, make_command) as made:
+        launch = made if job.source is None or made.warm else _cold(made, backend, job)
         yield workspace.with_collection(launch, job, plan.policy)
+
+
+def _cold(launch: Launch, backend: Backend, job: Job) -> Launch:
+    """Add the reason why ``launch`` starts cold. Raises ``JobError`` if the job insists on a warm start."""
+    reason = launch.cold or f"the backend {backend.name} keeps no interpreter warm"
+    if job.warm or job.preload:
+        raise JobError(f"{'preload' if job.preload else 'warm'}: a fresh interpreter is needed: {reason}")
+    return launch.adding(cold=reason)
 
 
 def concluded(send_queue: SendQueue) -> Result:

@@ -275,7 +275,7 @@ class Exchange:
             if rest:
                 yield Output(1 if number == 1 else 2, at, rest)
         ends = [self._streams[number].tail(tail) for number, tail in zip((1, 2), report.tails, strict=True)]
-        report = report.adding(tails=ends)
+        report = report.adding(tails=ends, cold=report.cold or self.launch.cold)
         stdout, stderr = self._heads()
         if self._translate is not None:
             report = self._translate(report, stderr)

@@ -163,6 +163,8 @@ class Launch(Record):
     """Whether descriptor 3 of the guest is a pipe on which it reports its own result."""
     warm: bytes = b""
     """How to start the run from a warm interpreter, as ``Warm.encode`` returns it; empty if it must start cold."""
+    cold: str = ""
+    """Why the run must start cold; empty for a command. It stays with the caller."""
     eager: bool = False
     """Whether to start the warm interpreter at once, because many runs will follow."""
     collect: Collect | None = None
@@ -180,12 +182,12 @@ class Launch(Record):
     def as_wire(self) -> dict[str, Any]:
         """Return the launch as data for the wire protocol, without the fields that both ends forget.
 
-        These are ``source``, ``trace``, and, unless the next run may repeat them, ``steps``: they hold the files for
-        the sandbox.
+        These are ``source``, ``trace``, ``cold``, and, unless the next run may repeat them, ``steps``: they hold the
+        files for the sandbox.
         """
         collect = None if self.collect is None else self.collect.as_dict()
         fields = self.as_dict() | {"groups": self.groups.as_dict(), "watch": self.watch.as_dict(), "collect": collect}
-        del fields["project"], fields["source"], fields["trace"]
+        del fields["project"], fields["source"], fields["trace"], fields["cold"]
         if not self.repeats:
             del fields["steps"]
         return fields

@@ -63,6 +63,8 @@ class Report(MeterReport):
     """The reason why files are missing; empty if none is."""
     warm: bool = False
     """Whether a warm worker forked the guest."""
+    cold: str = ""
+    """Why a fresh interpreter ran the source; empty after a warm run and after a command."""
     pending: bool = False
     """Whether the guest's only process was killed, and not yet reaped, at the time of the report."""
     output: Sequence[int]

@@ -94,8 +94,8 @@ def _sections(result: Result) -> Iterator[Section]:
         yield Section("files", _few(files))
     if result.enforcement:
         yield Section(f"held by {printable(result.backend, _SHORT)}", list(_held(result)))
-    if result.shared:
-        yield Section("shared", [_row(result.shared)])
+    if result.shared or result.cold:
+        yield Section("interpreter", [_row("warm", result.shared) if result.shared else _row("fresh", result.cold)])
 
 
 def _usage(result: Result) -> list[Sequence[str]]:

@@ -104,6 +104,8 @@ class Result:
     enforcement: Mapping[Guarantee, Enforcement] = field(default_factory=FrozenDict)
     shared: str = ""
     """What the run shared with other runs of its kind; empty if its interpreter was started for it alone."""
+    cold: str = ""
+    """Why the source ran in a fresh interpreter; empty after a warm run, and after a command."""
     denials: tuple[Denial, ...] = ()
     """System calls that the filter refused; always empty unless ``security.explain_denials`` is set."""
     denials_truncated: bool = False
@@ -252,6 +254,7 @@ class Result:
             "usage": asdict(self.usage),
             "backend": self.backend,
             "shared": self.shared,
+            "cold": self.cold,
             "denials": [asdict(denial) for denial in self.denials],
             "denials_truncated": self.denials_truncated,
             "artifacts": {path: len(content) for path, content in self.artifacts.items()},

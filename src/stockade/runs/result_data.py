@@ -220,6 +220,7 @@ _RESULT = _record(
     backend=_TEXT,
     enforcement=_mapping(_enum(Guarantee), _record(Enforcement, mechanism=_TEXT, strength=_enum(Strength), note=_TEXT)),
     shared=_TEXT,
+    cold=_TEXT,
     denials=_tuple(_record(Denial, call=_TEXT, count=_WHOLE, explanation=_TEXT, allowed_by=_TEXT)),
     denials_truncated=_FLAG,
     artifacts=_mapping(_TEXT, _BYTES),

@@ -95,6 +95,7 @@ def verdict(plan: Plan, report: Report, stdout: bytes, stderr: bytes, denials: t
         backend=plan.backend,
         enforcement=_while_reaped(plan) if report.pending else plan.enforcement,
         shared=_SHARED if report.warm else "",
+        cold=report.cold,
         denials=denials,
         denials_truncated=report.denials_truncated,
         **streams,

@@ -100,8 +100,10 @@ class Warden:
         if self._ending:
             run.refuse("the warden ends")
             return
-        if launch.warm and self._zygotes.take(run, launch):
-            return
+        if launch.warm:
+            run.cold = self._zygotes.take(run, launch)
+            if not run.cold:
+                return
         self._pool.provide(run, launch)
 
     def begun(self, run: Run) -> None:

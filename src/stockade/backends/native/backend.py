@@ -28,7 +28,6 @@ from stockade.backends.shared.guest_environment import (
     program_folders,
 )
 from stockade.backends.shared.limits import LOOSE, filter_steps, filters_syscalls, groups, rlimits, watch
-from stockade.core.errors import JobError
 from stockade.core.launch import Groups, Launch, Watch, encode_steps
 from stockade.languages.base import JOB_FOLDER
 from stockade.linux.landlock import Ruleset
@@ -99,6 +98,7 @@ def launch(plan: Plan, job: Job, command: Command) -> Launch:
     variables = environment(policy, job, command)
     needs = _Needs(command.readable, command.packages, command.agent, command.own_tasks, extra)
     common = _common_parts(plan, needs, own, stays_open)
+    kept_warm, cold = _warm(plan, job, command, needs, variables)
     workspace = _workspace(policy)
     file_steps = [
         ("file", f"{workspace}/{name}", content, job.mode_of(name), True) for name, content in job.files.items()
@@ -128,22 +128,24 @@ def launch(plan: Plan, job: Job, command: Command) -> Launch:
         host_uid=policy.security.host_uid if facts.privileged else None,
         errnos=common.errnos,
         channel=command.channel,
-        warm=_warm(plan, job, command, needs, variables),
+        warm=kept_warm,
+        cold=cold,
         eager=job.warm is True or bool(job.preload),
     )
 
 
-def _warm(plan: Plan, job: Job, command: Command, needs: _Needs, variables: Mapping[str, str]) -> bytes:
-    if command.template is None:
-        return b""
+def _warm(plan: Plan, job: Job, command: Command, needs: _Needs, variables: Mapping[str, str]) -> tuple[bytes, str]:
+    """Return the encoded zygote for the job, or an empty one and the reason why it must start cold."""
+    if job.source is None:
+        return b"", ""
     obstacle = warm.obstacle(plan, job, command.readable, command.packages)
-    if obstacle and job.warm:
-        raise JobError(f"warm: a fresh interpreter is needed: {obstacle}")
-    if obstacle:
-        return b""
+    if command.template is None and not obstacle:
+        obstacle = f"this interpreter of {job.language} cannot be kept warm"
+    if obstacle or command.template is None:
+        return b"", obstacle
     if job.environment:
         variables = environment(plan.policy, replace(job, environment={}), command)
-    return _kept_warm(plan, needs, command.template, tuple(variables.items()))
+    return _kept_warm(plan, needs, command.template, tuple(variables.items())), ""
 
 
 @lru_cache(maxsize=64)
@@ -162,6 +164,7 @@ def _kept_warm(plan: Plan, needs: _Needs, template: Template, variables: tuple[t
         shown=(*bound(plan, needs.readable, needs.packages, None), *_files(policy)),
         network=_network(policy),
         scratch=_writable(policy, *needs.extra),
+        again=warm.below_mount_targets(plan, needs.readable, needs.packages),
         sealed=_from_identity(plan),
         limits=("limits", stack),
     ).encode()

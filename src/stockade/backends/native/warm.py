@@ -56,9 +56,8 @@ def _obstacle(plan: Plan, readable: tuple[str, ...], packages: tuple[str, ...]) 
     files = policy.filesystem
     variables = {*policy.environment.inherit, *policy.environment.set} - {*_BRINGS_NONE}
     bringing = next((name for name in sorted(variables) if name.startswith(_BRINGS_CODE)), "")
-    below = [
-        path for path, _ in host_paths(policy, readable, packages) if lies_below(path, (*MOUNT_TARGETS, JOB_FOLDER))
-    ]
+    paths = [path for path, _ in host_paths(policy, readable, packages)]
+    covered = [path for path in paths if path in MOUNT_TARGETS or lies_below(path, (JOB_FOLDER,))]
     workspace = files.workspace != "empty" or files.way == "read"
     reasons = {
         "no filter stops a guest from changing the limits of its worker (prlimit(2))": not filters_syscalls(plan.facts),
@@ -69,9 +68,21 @@ def _obstacle(plan: Plan, readable: tuple[str, ...], packages: tuple[str, ...]) 
         "security.host_uid names one uid for all runs": policy.security.host_uid is not None,
         "security.syscalls_file can allow key rings, which guests share": policy.security.syscalls_file is not None,
         f"{bringing} can make an interpreter run foreign code while it starts": bool(bringing),
-        f"the worker's mounts would cover {', '.join(below)}": bool(below),
+        f"the worker's mounts would cover {', '.join(covered)}": bool(covered),
     }
     return next((reason for reason, holds in reasons.items() if holds), "")
+
+
+def below_mount_targets(plan: Plan, readable: tuple[str, ...], packages: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the host paths below the writable folders, without those inside another one.
+
+    A guest's writable folders cover these paths, so the worker mounts them again on top.
+    """
+    found: list[str] = []
+    for path, _ in host_paths(plan.policy, readable, packages):
+        if lies_below(path, MOUNT_TARGETS) and not lies_below(path, found):
+            found.append(path)
+    return tuple(found)
 
 
 def warm(
@@ -82,13 +93,15 @@ def warm(
     shown: Sequence[Step],
     network: Sequence[Step],
     scratch: Sequence[Step],
+    again: tuple[str, ...],
     sealed: Sequence[Step],
     limits: Step,
 ) -> Warm:
     """Return the steps and arguments that start ``template`` as a zygote, its workers and their guests.
 
     ``root`` makes the root with the system in it, ``shown`` adds other readable paths, ``network`` sets the network up,
-    and ``scratch`` makes the writable folders. ``sealed`` holds all steps from the change to the guest's folder on.
+    and ``scratch`` makes the writable folders, which cover the paths ``again``. ``sealed`` holds all steps from the
+    change to the guest's folder on.
     """
     own = [("scratch", *_OWN_SPACE, mount_targets) for name, *_, mount_targets in scratch if name == "scratch"]
     files: list[Step] = [("bind", origin, path, FILE) for origin, path in template.shown]
@@ -108,7 +121,9 @@ def warm(
     ]
     # These steps name folders among the guest's mounts.
     named = [step for step in sealed if step[0] in ("chdir", "landlock")]
-    mounts: list[Step] = [*scratch, ("job_mount", JOB_FOLDER, *_JOB_SPACE), *named]
+    shown_again: list[Step] = [("keep", again)] if again else []
+    shown_on_top: list[Step] = [("show_kept",)] if again else []
+    mounts = [*shown_again, *scratch, *shown_on_top, ("job_mount", JOB_FOLDER, *_JOB_SPACE), *named]
     guest: list[Step] = [("own_ipc",)]
     guest += [("landlock",) if step[0] == "landlock" else step for step in sealed if step[0] != "chdir"]
     return Warm(

@@ -183,6 +183,7 @@ class Ending:
             failure=run.failure,
             collect_trouble=trouble,
             warm=execution.instance.lasting,
+            cold="" if execution.instance.lasting else run.cold,
             pending=execution.pending,
             **execution.output.report(),
             **execution.denials.report(),

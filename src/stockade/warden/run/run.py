@@ -47,6 +47,8 @@ class Run:
         """The first reason why the warden ends the run."""
         self.failure: Failure | None = None
         """The first failure of the sandbox, or of the command's execution."""
+        self.cold = ""
+        """Why the run got a fresh interpreter, although a warm one would serve it."""
         self.turned_away = False
         """Whether the run lost a warm interpreter before it began."""
         self.execution: Execution | None = None

@@ -7,8 +7,10 @@ be looking at them (``namespace_unlock`` in fs/namespace.c).
 from __future__ import annotations
 
 import os
+import stat
 
 from stockade.linux import landlock, libc, mounts, processes
+from stockade.linux.steps.base import make_parents
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ class GuestMounts:
         """The file that waits in the job's folder for the source, and a descriptor of it."""
         self._expected = ""
         self._own: list[str] = []
+        self._kept: list[tuple[str, int]] = []
         self._prepared: landlock.Prepared | None = None
         self._make()
 
@@ -70,6 +73,24 @@ class GuestMounts:
             os.fchmod(self.source, 0o644)
             if self._uid:
                 os.fchown(self.source, self._uid, self._uid)
+
+    def _do_keep(self, paths: Sequence[str]) -> None:
+        """Open host paths that the writable folders are about to cover. No guest has seen this mount namespace yet."""
+        self._kept = [(path, os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)) for path in paths]
+
+    def _do_show_kept(self) -> None:
+        """Mount the kept paths over the writable folders, as restricted as they were."""
+        for path, source in self._kept:
+            make_parents(path)
+            if stat.S_ISDIR(os.fstat(source).st_mode):
+                os.mkdir(path, 0o755)
+            else:
+                os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
+            target = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+            mounts.bind(source, target, path, 0)
+            os.close(target)
+            os.close(source)
+        self._kept = []
 
     def _do_scratch(self, size: int, inodes: int, mount_targets: Sequence[tuple[str, int]]) -> None:
         base = mount_targets[0][0]

@@ -20,6 +20,11 @@ _AFTER_RUNS = 2
 """Runs of a kind after which it gets a zygote."""
 """A kind that was wanted so often is worth an interpreter that waits."""
 _RUNS_AFTER_FAILURE = 1000
+_FIRST = "the first runs of a kind start a fresh interpreter; warm=True and preload wait for a warm one"
+_STARTING = "the warm interpreter of this kind is still starting; warm=True waits for it"
+_ALL_BUSY = "all workers of the warm interpreter are busy"
+_NO_SPACE = "the host has too little memory or too few descriptors left for a warm interpreter"
+_FAILED = "the last warm interpreter of this kind could not start"
 _REMEMBERED = 256
 
 
@@ -32,20 +37,26 @@ class ZygotePool:
         self._zygotes: dict[bytes, Zygote] = {}
         self._wanted: dict[bytes, int] = {}
 
-    def take(self, run: Run, launch: Launch) -> bool:
-        """Start ``run`` in a worker, now or as soon as there is one; return whether that is possible."""
+    def take(self, run: Run, launch: Launch) -> str:
+        """Start ``run`` in a worker, now or as soon as there is one. Return why not, or an empty text."""
         key = launch.warm
-        zygote = self._find(key)
+        zygote, why = self._find(key), ""
         if zygote is None:
-            self._wanted[key] = self._wanted.get(key, 0) + 1
-            if launch.eager or (self._wanted[key] >= _AFTER_RUNS and self._owner.has_slack()):
-                zygote = self._begin(key, launch)
-        if zygote is not None and zygote.take(run, launch):
-            return True
-        if launch.eager and zygote is not None and not zygote.ready:
+            zygote, why = self._wanted_zygote(key, launch)
+        if zygote is None or zygote.take(run, launch):
+            return why
+        if launch.eager and not zygote.ready:
             zygote.wait_for(run, launch)
-            return True
-        return False
+            return ""
+        return _ALL_BUSY if zygote.ready else _STARTING
+
+    def _wanted_zygote(self, key: bytes, launch: Launch) -> tuple[Zygote | None, str]:
+        """Start a zygote if the kind comes often enough; return it, or why there is none."""
+        self._wanted[key] = count = self._wanted.get(key, 0) + 1
+        if not launch.eager and count < _AFTER_RUNS:
+            return None, _FAILED if count < 0 else _FIRST
+        zygote = self._begin(key, launch) if launch.eager or self._owner.has_slack() else None
+        return zygote, "" if zygote is not None else _NO_SPACE
 
     def _find(self, key: bytes) -> Zygote | None:
         zygote = self._zygotes.get(key)
