@@ -33,15 +33,15 @@ def find(role: str) -> int | None:
     if role == "collector":
         return next((pid for pid in _children(top) if not _children(pid) and _holds_workspace(pid)), None)
     for spawner in _children(top):
-        for init in filter(_is_init, _children(spawner)):
+        for init in filter(is_init, _children(spawner)):
             found = {"spawner": spawner, "init": init, "first process": next(iter(_children(init)), None)}
-            workers = [pid for pid in host.descendants(init) if _is_init(pid)]
+            workers = [pid for pid in host.descendants(init) if is_init(pid)]
             if workers:
                 guest = next((pid for worker in workers for pid in _children(worker) if _is_busy(pid)), None)
                 guest = guest or next((pid for worker in workers for pid in _children(worker)), None)
-                worker = _parent(guest) if guest else workers[0]
+                worker = parent(guest) if guest else workers[0]
                 found = {
-                    "spawner of the zygote": spawner, "init of the zygote": init, "zygote": _parent(workers[0]),
+                    "spawner of the zygote": spawner, "init of the zygote": init, "zygote": parent(workers[0]),
                     "worker": worker, "warm guest": guest,
                 }  # fmt: skip
             if found.get(role) is not None:
@@ -123,7 +123,8 @@ def _children(pid: int) -> list[int]:
     return [child for child in found if host.state(child) not in {"", "Z", "X"}]
 
 
-def _parent(pid: int) -> int | None:
+def parent(pid: int) -> int | None:
+    """Return the pid of a process's parent."""
     fields = host.read(f"/proc/{pid}/stat").rpartition(") ")[2].split()
     return int(fields[1]) if fields else None  # the process has ended meanwhile
 
@@ -133,7 +134,8 @@ def _is_busy(pid: int) -> bool:
     return not any(name.startswith("socket:") for name in host.descriptors(pid).values())
 
 
-def _is_init(pid: int) -> bool:
+def is_init(pid: int) -> bool:
+    """Return whether a process is PID 1 of a PID namespace below ours."""
     line = next((line for line in host.read(f"/proc/{pid}/status").splitlines() if line.startswith("NSpid:")), "")
     numbers = line.split()[1:]
     return len(numbers) > 1 and numbers[-1] == "1"

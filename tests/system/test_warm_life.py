@@ -304,6 +304,16 @@ def test_worker_killed_at_start_blocks_no_run() -> None:
     )
 
 
+UNSOUND = (("warden/warm/interpreter.py", "        instance = self._slot.instance\n        if instance is None:", "        instance = self._slot.no_such_name\n        if instance is None:"),)  # fmt: skip
+
+
+def test_error_in_warden_makes_runs_cold() -> None:
+    assert output_of(UNSOUND, "4") == [f"completed {number} cold None" for number in range(4)]
+    lines = output_of(UNSOUND, "4", "insist")
+    assert all(line.startswith("sandbox_failed None cold ") and "no_such_name" in line for line in lines), lines
+    assert any("failed 3 times in a row" in line for line in lines), lines
+
+
 UNCOMPILED = (("languages/agents/python_start.py", "    enter_package()\n    from stockade.core import trace", "    os._exit(1)\n    from stockade.core import trace"),)  # fmt: skip
 
 

@@ -67,6 +67,7 @@ class Admission:
                 f"wait already; ask for fewer at a time"
             )
         else:
+            run.expect_instance(float("inf"))  # as in ``put_back``
             self._waiting.setdefault(launch.caller, []).append((run, launch))
 
     def begun(self, run: Run) -> None:
@@ -94,6 +95,7 @@ class Admission:
         self._tries[run] = tries + 1
         self._active.discard(run)
         self._starting.discard(run)
+        run.expect_instance(float("inf"))  # the run waits as long as the runs before it
         self._full, self._short_of = True, short_of
         self._waiting = {launch.caller: [(run, launch), *self._waiting.pop(launch.caller, [])], **self._waiting}
         self._fill()
@@ -149,6 +151,8 @@ class Admission:
         except OSError as error:  # otherwise the error would end the run whose end admitted this one
             if not (error.errno in faults.SHORTAGES and self.put_back(run, launch, os.strerror(error.errno or 0))):
                 run.refuse(faults.explain("begin the run", error))
+        except Exception as error:  # the same: any error here concerns this run alone
+            run.refuse(faults.explain("begin the run", error))
 
     def _next(self) -> tuple[Run, Launch]:
         caller = next(iter(self._waiting))

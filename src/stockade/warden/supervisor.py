@@ -17,6 +17,7 @@ from stockade.warden.cold.pool import Pool
 from stockade.warden.freezers import Freezers
 from stockade.warden.run.run import Run
 from stockade.warden.uid_pool import UidPool
+from stockade.warden.warm.interpreter import START_SECONDS
 from stockade.warden.warm.pool import ZygotePool
 from stockade.warden.warm.worker_handle import WorkerHandle
 from stockade.warden.weights import Weights
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 _COLLECT_EVERY = 512
 _AGAIN_SECONDS = 0.05
 _TIDY_SECONDS = 0.05
+_TRIES = 3
+"""A run without an instance is refused after so many times its set-up time. Its pool tries twice at most."""
 
 
 class Warden:
@@ -84,7 +87,7 @@ class Warden:
         self._tidied = now
         try:
             self._tidy_due = min(self._zygotes.tick(now), self._pool.tick(now), self._disposal.tick(now))
-        except OSError:  # for example, no descriptor is free
+        except Exception:  # for example, no descriptor is free; runs that wait have deadlines of their own
             self._tidy_due = now + _AGAIN_SECONDS
         return self._tidy_due
 
@@ -100,6 +103,7 @@ class Warden:
         if self._ending:
             run.refuse("the warden ends")
             return
+        run.expect_instance(time.monotonic() + _TRIES * launch.watch.setup_seconds)
         if launch.warm:
             run.cold = self._zygotes.take(run, launch)
             if not run.cold:
@@ -135,6 +139,7 @@ class Warden:
 
     def release_admission(self, run: Run) -> None:
         """Release the admission of ``run``, which waits for a warm interpreter and will ask again."""
+        run.expect_instance(time.monotonic() + START_SECONDS + _TIDY_SECONDS)
         self._admission.leave(run)
 
     def release(self, slot: CgroupSlot) -> None:

@@ -18,9 +18,13 @@ class Named:
         self.name = name
         self.gone = False
         self.refused = ""
+        self.due = 0.0
 
     def refuse(self, message: str) -> None:
         self.refused = message
+
+    def expect_instance(self, due: float) -> None:
+        self.due = due
 
 
 def by(caller: int) -> Launch:

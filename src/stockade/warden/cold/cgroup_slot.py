@@ -135,8 +135,8 @@ class CgroupSlot:
                 return
             reason = "its socket accepts no message"
         except OSError as error:
-            reason = str(error)
-        raise SlotLostError(f"the process that makes its sandboxes (pid {self.pid}) is gone: {reason}")
+            reason = str(error.strerror)
+        raise SlotLostError(f"the process that makes its sandboxes (pid {self.pid}) is lost: {reason}")
 
     def receive(self) -> str:
         """Receive the answer to the last request.

@@ -89,7 +89,10 @@ class Pool:
         except (OSError, ValueError, SlotError) as error:
             for made in [slot for slot, each in self._waiting.items() if each is waiting]:
                 self.drop(made)
-            self._turn_away(waiting, error)
+            if isinstance(error, SlotLostError) and not again:
+                self.provide(run, launch, again=True)
+            else:
+                self._turn_away(waiting, error)
             return
         # Prewarm beside the run only for a caller in a loop; for other callers that would slow the run down.
         if common and time.monotonic() - self._last_end < _LOOP_SECONDS:
@@ -118,6 +121,7 @@ class Pool:
 
     def _hand_over(self, slot: CgroupSlot, waiter: Waiter) -> None:
         self._adopted_by[slot] = waiter
+        self._waiting.pop(slot, None)  # not earlier: an error until here must find the waiter
         waiter.adopt(slot)
 
     def release(self, slot: CgroupSlot) -> None:
@@ -171,7 +175,7 @@ class Pool:
     def _on_made(self, slot: CgroupSlot) -> None:
         instance = slot.instance
         assert instance is not None
-        waiting = self._waiting.pop(slot, None)
+        waiting = self._waiting.get(slot)
         if waiting is None:
             guarded = self._guarded(slot)
             guarded.watch(instance.control.fileno(), loop.READ, partial(self._on_prewarmed, slot, instance))

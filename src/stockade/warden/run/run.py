@@ -53,6 +53,7 @@ class Run:
         """Whether the run lost a warm interpreter before it began."""
         self.execution: Execution | None = None
         """The guest's side, from the moment the run has an instance until its release."""
+        self._instance_due = float("inf")
         self._before = before
         self._launch: Launch | None = None
         self._asked: list[tuple[str, int]] = []
@@ -149,7 +150,16 @@ class Run:
     def tick(self, now: float) -> float:
         """Check clock and counters if a check is due or something has happened. Return when to call again, in seconds
         of the monotonic clock."""
-        return float("inf") if self.execution is None else self.execution.watcher.tick(now)
+        if self.execution is not None:
+            return self.execution.watcher.tick(now)
+        if now >= self._instance_due and self.phase < Phase.ANSWERED:
+            self._instance_due = float("inf")
+            self.refuse("the warden did not find a sandbox for the run in time, and gave no other reason")
+        return self._instance_due
+
+    def expect_instance(self, due: float) -> None:
+        """Refuse the run unless it has an instance at the time ``due``, by the monotonic clock."""
+        self._instance_due = due
 
     def refuse(self, message: str) -> None:
         """Answer that the sandbox failed, and end the run."""

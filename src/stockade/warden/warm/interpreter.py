@@ -8,7 +8,7 @@ import time
 from stockade.core.launch import Groups, Warm
 from stockade.linux import faults
 from stockade.warden import loop, protocol
-from stockade.warden.cold.cgroup_slot import CgroupSlot, SlotError
+from stockade.warden.cold.cgroup_slot import CgroupSlot
 from stockade.warden.cold.instance import send_with
 from stockade.warden.helper_liveness import LOOK_SECONDS, Helper
 from stockade.warden.warm.worker_pool import MOST, WorkerPool
@@ -40,6 +40,8 @@ class Zygote:
         self._warm = warm
         self._begun = time.monotonic()
         self.ended = False
+        self.reason = ""
+        """The reason for its end; empty if it has not failed."""
         self.ready = False
         self._queue: list[tuple[Run, Launch]] = []
         self._sent = self._cut_off = False
@@ -52,7 +54,7 @@ class Zygote:
                 self._lease_uids()
             owner.expect(self._slot, self)
             self._slot.request(warm.zygote, Groups(), own_network=True)
-        except (OSError, SlotError):
+        except Exception:
             self._free_resources()
             raise
         self.workers = WorkerPool(
@@ -94,6 +96,7 @@ class Zygote:
     def refuse(self, message: str) -> None:
         """Give up, and refuse the runs that wait: the zygote cannot be used."""
         self.ended = True
+        self.reason = self.reason or faults.shown(message)
         queue, self._queue = self._queue, []
         for run, _ in queue:
             run.refuse(f"the warm interpreter failed: {faults.shown(message)}")
@@ -146,12 +149,13 @@ class Zygote:
 
     def _turn_away(self, run: Run, launch: Launch, message: str) -> None:
         """Start a run cold that could not begin in a worker; if it must be warm, retry it once in another zygote."""
-        if launch.eager and not run.turned_away and not run.gone:
-            run.turned_away = True
+        again, run.turned_away = not run.turned_away, True
+        if launch.eager and again and not run.gone:
             self._owner.begin(run, launch)
         elif launch.eager:
             run.refuse(f"the warm interpreter could make no worker: {faults.shown(message)}")
         elif not run.gone:
+            run.cold = f"the warm interpreter could make no worker: {faults.shown(message)}"
             self._owner.begin(run, launch.adding(warm=b""))
 
     def _on_message(self, instance: Instance, kind: str, fields: dict[str, Any]) -> None:

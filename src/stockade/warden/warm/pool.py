@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from stockade.core.launch import Warm
+from stockade.linux import faults
 from stockade.warden import loop
 from stockade.warden.cold.cgroup_slot import SlotError
+from stockade.warden.failures import Failures
 from stockade.warden.warm.interpreter import Zygote
 from stockade.warden.warm.worker_pool import IDLE_SECONDS
 
@@ -36,12 +38,42 @@ class ZygotePool:
         self._owner = owner
         self._zygotes: dict[bytes, Zygote] = {}
         self._wanted: dict[bytes, int] = {}
+        self._failures = Failures()
 
     def take(self, run: Run, launch: Launch) -> str:
-        """Start ``run`` in a worker, now or as soon as there is one. Return why not, or an empty text."""
+        """Start ``run`` in a worker, now or as soon as there is one. Return why not, or an empty text.
+
+        A run that insists on a warm interpreter is refused if its kind has failed several times in a row.
+        """
+        try:
+            return self._take(run, launch)
+        except Exception as error:  # any error here concerns this kind of run alone
+            return self._fail(run, launch, faults.explain("start the run in a warm interpreter", error))
+
+    def _fail(self, run: Run, launch: Launch, reason: str) -> str:
+        """End the zygote after an error. Return why the run must start cold, or an empty text."""
+        zygote, before = self._zygotes.get(launch.warm), run.turned_away
+        if zygote is None:
+            self._failures.note(launch.warm, reason)
+        else:
+            zygote.close(reason)
+        if run.turned_away > before:
+            return ""  # the run had a worker: ``close`` has started the run in another way
+        return self._without_zygote(run, launch, reason)
+
+    def _without_zygote(self, run: Run, launch: Launch, reason: str) -> str:
+        if not launch.eager:
+            return reason
+        run.refuse(f"the warm interpreter failed: {reason}")
+        return ""
+
+    def _take(self, run: Run, launch: Launch) -> str:
         key = launch.warm
         zygote, why = self._find(key), ""
         if zygote is None:
+            trouble = self._failures.given_up(key)
+            if trouble:
+                return self._without_zygote(run, launch, trouble)
             zygote, why = self._wanted_zygote(key, launch)
         if zygote is None or zygote.take(run, launch):
             return why
@@ -68,6 +100,10 @@ class ZygotePool:
     def _retire(self, key: bytes) -> None:
         """End a zygote. Its kind gets another one soon if any worker was ever ready, and much later if none was."""
         zygote = self._zygotes.pop(key)
+        if zygote.workers.served:
+            self._failures.clear(key)
+        elif zygote.ended:
+            self._failures.note(key, zygote.reason)
         zygote.close()
         if zygote.workers.proved:
             self._wanted.pop(key, None)
@@ -91,10 +127,14 @@ class ZygotePool:
         """End zygotes and workers that were idle for long; return when to check again."""
         due = float("inf")
         for key, zygote in list(self._zygotes.items()):
-            due = min(due, zygote.look(now))
-            if zygote.ended or zygote.idle_since(now) >= IDLE_SECONDS:
+            try:
+                due = min(due, zygote.look(now), zygote.workers.close_idle(now))
+            except Exception as error:  # any error here concerns this zygote alone
+                zygote.close(faults.explain("watch the warm interpreter", error))
+            replaced = self._zygotes.get(key) is not zygote  # by a run that it turned away
+            if not replaced and (zygote.ended or zygote.idle_since(now) >= IDLE_SECONDS):
                 self._retire(key)
-        return min([due, *(zygote.workers.close_idle(now) for zygote in self._zygotes.values())])
+        return due
 
     def _begin(self, key: bytes, launch: Launch) -> Zygote | None:
         if len(self._zygotes) >= _KINDS:

@@ -9,6 +9,7 @@ from stockade.core import trace
 from stockade.warden import loop, protocol
 from stockade.warden.cold.cgroup_slot import SlotError, idle_until
 from stockade.warden.cold.pool import ANSWER_SECONDS
+from stockade.warden.failures import MOST_IN_A_ROW
 from stockade.warden.helper_liveness import LOOK_SECONDS
 from stockade.warden.warm.worker_handle import WorkerHandle
 
@@ -50,7 +51,8 @@ class WorkerPool:
 
         ``numbers`` pairs each uid as the zygote's user namespace knows it with the host's uid. ``launch`` is a sample
         of the runs to expect. ``turn_away`` gets a run whose worker failed, with the reason. ``on_unfit`` is called if
-        a worker fails before any worker had a guest ready, ``on_empty`` when the last worker ends after ``close``.
+        a worker fails before any worker had a guest ready, or several fail in a row; ``on_empty`` when the last worker
+        ends after ``close``.
         """
         self._turn_away, self._on_unfit = turn_away, on_unfit
         self._on_empty = on_empty
@@ -70,6 +72,8 @@ class WorkerPool:
         self.proved = False
         """Whether any worker ever had a guest ready."""
         self.uses = 0
+        self.served = 0  # runs whose worker was fit for the next one
+        self._failures = 0  # workers in a row that had no guest ready
         self.used = time.monotonic()
         self._in_a_loop = False
 
@@ -123,6 +127,7 @@ class WorkerPool:
         self._retried.discard(run)
         worker.run = run
         worker.traced = run.traced
+        self._waiting.pop(worker, None)  # not earlier: an error until here must find the run
         run.adopt(worker)
 
     def _most_recent(self) -> WorkerHandle | None:
@@ -206,7 +211,7 @@ class WorkerPool:
         tasks = worker.tasks()  # ``None`` without a task count; then only the worker says that it has no child left
         if tasks is not None and tasks > 1:
             raise SlotError("its control groups are not empty")
-        self.proved = True
+        self.proved, self._failures = True, 0
         guarded = loop.Guarded(self._loop, partial(self._on_trouble, worker))
         guarded.watch(worker.pidfd, loop.READ, partial(self._on_death, worker))
         if worker.has_residual_memory:
@@ -214,10 +219,11 @@ class WorkerPool:
             return
         worker.arm(self._groups)
         trace.note(worker.traced, trace.SET_UP)
-        waiting = self._waiting.pop(worker, None)
+        waiting = self._waiting.get(worker)
         if waiting is None:
             return
         if waiting[0].gone:
+            del self._waiting[worker]
             self._idle.append(worker)
         else:
             self._hand_over(worker, waiting[0])
@@ -239,10 +245,11 @@ class WorkerPool:
             worker.run.lost(f"the worker (pid {worker.pid}) that holds the guest is lost: {message}")
             worker.kill()
             return
+        self._failures += worker.instance is None
         self._drop(worker)
         if waiting is not None and not self._take_another(*waiting):
             self._turn_away(*waiting, message)
-        if not self.proved:
+        if not self.proved or self._failures >= MOST_IN_A_ROW:
             self._on_unfit(message)
 
     def _take_another(self, run: Run, launch: Launch) -> bool:
@@ -275,6 +282,7 @@ class WorkerPool:
             if not (self._closed or self._idle):
                 self.add_idle()
             return
+        self.served += 1
         self._idle.append(worker)
 
     def _drop(self, worker: WorkerHandle) -> None:
