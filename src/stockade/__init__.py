@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _FACE = {
+    "Advice": "advice.record",
+    "AdviceKind": "advice.record",
     "AsyncRunner": "api.async_sandbox",
     "AsyncStream": "api.async_sandbox",
     "BackendUnavailable": "core.errors",
@@ -58,6 +60,7 @@ _FACE = {
     "UsageReport": "runs.events",
     "Verdict": "batch.records",
     "aevaluate": "batch.calls",
+    "check": "advice.check",
     "evaluate": "batch.calls",
     "plan": "api.sandbox",
     "resolve": "policy.resolve",
@@ -90,6 +93,9 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:
+    from stockade.advice.check import check as check
+    from stockade.advice.record import Advice as Advice
+    from stockade.advice.record import AdviceKind as AdviceKind
     from stockade.api.async_sandbox import AsyncRunner as AsyncRunner
     from stockade.api.async_sandbox import AsyncStream as AsyncStream
     from stockade.api.options import CommandOptions as CommandOptions

@@ -152,6 +152,7 @@ def test_remedies_cgroup_depends_on_reason(reason, way):
         ["run"],
         ["plan"],
         ["estimate"],
+        ["check"],
         ["doctor"],
         ["policy"],
         ["policy", "show"],

@@ -8,6 +8,7 @@ import click
 
 from stockade import __version__
 from stockade.cli import reporting
+from stockade.cli.advise import check
 from stockade.cli.attack import attack
 from stockade.cli.bench import bench
 from stockade.cli.doctor import doctor
@@ -24,6 +25,7 @@ Examples:
   stockade run -c 'print(sum(range(10)))'
   stockade run --limit memory=64MiB --limit wall_time=5s -- sort big.txt
   echo 'some text' | stockade run -c 'print(input().upper())'
+  stockade check script.py
   stockade eval programs.jsonl -o verdicts.jsonl
   stockade plan --limit cpu_rate=0.5
   stockade doctor
@@ -39,7 +41,7 @@ def stockade() -> None:
     """Group all commands."""
 
 
-for _command in (run, plan, doctor, policy, estimate, evaluate, attack, bench):
+for _command in (run, check, plan, doctor, policy, estimate, evaluate, attack, bench):
     stockade.add_command(_command)
 
 
