@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 ENGINES := $(VENV)/.engines
 
 .DEFAULT_GOAL := help
-.PHONY: help faults demo test check lint types contracts unit bench bench-smoke overshoot guarantees guarantees-cgroup2 attack attacks-page mutants soak test-hosts test-hosts-all hosts-table clean
+.PHONY: help faults demo test check lint types contracts unit bench bench-smoke overshoot guarantees guarantees-cgroup2 attack attacks-page reference mutants soak test-hosts test-hosts-all hosts-table clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -86,6 +86,9 @@ faults: $(STAMP) ## write docs/faults.md: kill, stop and cut off each helper bef
 
 attacks-page: $(STAMP) ## write docs/attacks.md from the corpus and the list of vectors
 	$(BIN)/python -m tests.escape.vectors
+
+reference: $(STAMP) ## write docs/reference.md from the docstrings of the public names
+	$(BIN)/python -m tests.docs.reference
 
 mutants: $(STAMP) ## write docs/mutants.md: switch each protection off in a copy, and see which attacks notice (root)
 	scripts/mutants.sh $(BIN)/python

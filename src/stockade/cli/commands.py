@@ -17,6 +17,7 @@ from stockade.cli.eval import evaluate
 from stockade.cli.plan import plan
 from stockade.cli.policy import policy
 from stockade.cli.run import run
+from stockade.cli.schema import schema
 
 _HELP = "Run code nobody vouches for: every resource bounded, the host out of reach, a verdict that can be trusted."
 _EXAMPLES = """\b
@@ -31,6 +32,7 @@ Examples:
   stockade doctor
   stockade attack --all
   stockade bench
+  stockade schema
   stockade COMMAND --help
 """
 
@@ -41,7 +43,7 @@ def stockade() -> None:
     """Group all commands."""
 
 
-for _command in (run, check, plan, doctor, policy, estimate, evaluate, attack, bench):
+for _command in (run, check, plan, doctor, policy, estimate, evaluate, attack, bench, schema):
     stockade.add_command(_command)
 
 

@@ -31,6 +31,8 @@ class _Codec(NamedTuple):
 
     dump: Callable[[Any, str], Any]
     load: Callable[[Any, str], Any]
+    schema: Mapping[str, Any]
+    """The JSON Schema of the data."""
 
 
 def dump(result: Result) -> dict[str, Any]:
@@ -51,17 +53,24 @@ def load(data: Mapping[str, Any]) -> Result:
     return result
 
 
+def schema() -> dict[str, Any]:
+    """Return the JSON Schema of what ``dump`` returns."""
+    inner = _RESULT.schema
+    properties = {"format": {"const": FORMAT}, **inner["properties"]}
+    return {**inner, "properties": properties, "required": [*properties]}
+
+
 def _unexpected(where: str, expected: str, value: Any) -> ResultFormatError:
     return ResultFormatError(f"{where}: expected {expected}, not {value!r:.80}")
 
 
-def _scalar(expected: str, fits: Callable[[Any], bool]) -> _Codec:
+def _scalar(expected: str, fits: Callable[[Any], bool], **schema: Any) -> _Codec:
     def check(value: Any, where: str) -> Any:
         if not fits(value):
             raise _unexpected(where, expected, value)
         return value
 
-    return _Codec(check, check)
+    return _Codec(check, check, schema)
 
 
 def _is_text(value: Any) -> bool:
@@ -73,7 +82,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _one_of(*words: str) -> _Codec:
-    return _scalar(f"one of {', '.join(words)}", lambda value: type(value) is str and value in words)
+    return _scalar(f"one of {', '.join(words)}", lambda value: type(value) is str and value in words, enum=[*words])
 
 
 def _enum(kind: type[Enum]) -> _Codec:
@@ -82,7 +91,7 @@ def _enum(kind: type[Enum]) -> _Codec:
     def dump_member(value: Any, where: str) -> Any:
         return names.dump(value.value if isinstance(value, kind) else value, where)
 
-    return _Codec(dump_member, lambda value, where: kind(names.load(value, where)))
+    return _Codec(dump_member, lambda value, where: kind(names.load(value, where)), names.schema)
 
 
 def _dump_bytes(value: Any, where: str) -> str:
@@ -105,6 +114,7 @@ def _optional(inner: _Codec) -> _Codec:
     return _Codec(
         lambda value, where: None if value is None else inner.dump(value, where),
         lambda value, where: None if value is None else inner.load(value, where),
+        {"anyOf": [inner.schema, {"type": "null"}]},
     )
 
 
@@ -122,7 +132,7 @@ def _tuple(inner: _Codec) -> _Codec:
             raise _unexpected(where, "a list", value)
         return tuple(walk(value, where, inner.load))
 
-    return _Codec(dump_all, load_all)
+    return _Codec(dump_all, load_all, {"type": "array", "items": inner.schema})
 
 
 def _mapping(key: _Codec, inner: _Codec) -> _Codec:
@@ -137,7 +147,8 @@ def _mapping(key: _Codec, inner: _Codec) -> _Codec:
         items = {key.load(name, where): inner.load(each, f"{where}[{name!r:.80}]") for name, each in value.items()}
         return FrozenDict(items)
 
-    return _Codec(dump_all, load_all)
+    names = {"propertyNames": key.schema} if "enum" in key.schema else {}
+    return _Codec(dump_all, load_all, {"type": "object", "additionalProperties": inner.schema, **names})
 
 
 def _record(kind: type, /, **fields: _Codec) -> _Codec:
@@ -159,7 +170,9 @@ def _record(kind: type, /, **fields: _Codec) -> _Codec:
             raise ResultFormatError(f"{where}: the field {missing[0]!r} is missing")
         return kind(**{name: codec.load(value[name], f"{where}.{name}") for name, codec in fields.items()})
 
-    return _Codec(dump_fields, load_fields)
+    properties = {name: codec.schema for name, codec in fields.items()}
+    closed = {"properties": properties, "required": [*properties], "additionalProperties": False}
+    return _Codec(dump_fields, load_fields, {"type": "object", **closed})
 
 
 def _plain(value: Any, where: str, depth: int = 0) -> Any:
@@ -173,11 +186,11 @@ def _plain(value: Any, where: str, depth: int = 0) -> Any:
     raise _unexpected(where, f"a value that JSON can hold, at most {_DEEPEST} levels deep", value)
 
 
-_TEXT = _scalar("text without a split surrogate pair", _is_text)
-_WHOLE = _scalar("a whole number", lambda value: type(value) is int)
-_NUMBER = _scalar("a finite number", _is_number)
-_FLAG = _scalar("true or false", lambda value: type(value) is bool)
-_BYTES = _Codec(_dump_bytes, _load_bytes)
+_TEXT = _scalar("text without a split surrogate pair", _is_text, type="string")
+_WHOLE = _scalar("a whole number", lambda value: type(value) is int, type="integer")
+_NUMBER = _scalar("a finite number", _is_number, type="number")
+_FLAG = _scalar("true or false", lambda value: type(value) is bool, type="boolean")
+_BYTES = _Codec(_dump_bytes, _load_bytes, {"type": "string", "contentEncoding": "base64"})
 _STATE = _record(LimitState, state=_enum(Met), evidence=_TEXT)
 _REFUSED = _tuple(_record(Refused, path=_TEXT, reason=_TEXT))
 _CHANGE = _record(
@@ -213,7 +226,7 @@ _RESULT = _record(
     stderr_omitted=_WHOLE,
     stdout_head=_WHOLE,
     stderr_head=_WHOLE,
-    value=_Codec(_plain, _plain),
+    value=_Codec(_plain, _plain, {}),
     value_repr=_optional(_TEXT),
     error=_optional(_record(GuestError, type=_TEXT, message=_TEXT, traceback=_TEXT)),
     usage=_USAGE,
