@@ -1,0 +1,48 @@
+"""A program of a user: every line type-checks under mypy --strict."""
+
+import asyncio
+from pathlib import Path
+
+import stockade
+from stockade import AsyncRunner, Finished, Guarantee, LimitReached, Output, Policy, Result, Runner, RunOptions
+
+POLICY = {"limits": {"memory": "64MiB"}, "network": "none"}
+
+
+def warned(event: LimitReached) -> None:
+    print(event.guarantee)
+
+
+def once() -> Result:
+    result = stockade.run("print(1)", timeout=2, memory="64MiB", network="none", files={"a": b"1"}, on_warning=warned)
+    text: str = result.explain()
+    state = result.limits_met[Guarantee.WALL_TIME].state
+    print(text, state, result.usage.peak_memory or 0, result.check().stdout.strip())
+    return stockade.run_command(["sort"], stdin="b\na", policy="strict", timeout="1s")
+
+
+def shared(options: RunOptions) -> list[str]:
+    with Runner(POLICY, timeout=5, preload=["json"]) as runner:
+        seconds: float = float(runner.policy.limits.wall_time)
+        return [runner.run(Path("a.py"), **options).stdout, str(seconds)]
+
+
+async def several() -> None:
+    async with AsyncRunner(Policy(limits={"wall_time": 3})) as runner, runner.stream("print(1)") as events:
+        async for event in events:
+            if isinstance(event, Output):
+                print(event.data)
+            elif isinstance(event, Finished):
+                print(event.result.outcome)
+
+
+def judged() -> dict[str, bool]:
+    try:
+        programs = [{"id": "a", "source": "print(1)", "expected": "1"}]
+        return {verdict.id: verdict.passed for verdict in stockade.evaluate(programs, jobs=1)}
+    except stockade.PolicyError as error:
+        return {problem.field: False for problem in error.problems}
+
+
+if __name__ == "__main__":
+    asyncio.run(several())
