@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
+import re
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from tests.support import host
@@ -80,6 +83,14 @@ def test_crowd_of_one_caller_leaves_others_their_turn() -> None:
 
 
 @pytest.mark.needs("native")
+def test_waiting_runs_are_logged_with_the_reason(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="stockade")
+    with ThreadPoolExecutor(32) as pool:
+        list(pool.map(lambda _: stockade.run_command(["sleep", "0.1"], backend="native"), range(32)))
+    assert any(re.fullmatch(r"run \d+ waits: the host is short of \w+.*", each) for each in caplog.messages)
+    assert sum(": completed after " in each for each in caplog.messages) == 32
+
+
 def test_waiting_run_cancelled_ends_at_once() -> None:
     assert under_few_descriptors(CALLED_OFF) == "cancelled True\n"
 

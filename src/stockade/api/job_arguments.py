@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from stockade.api.options import COMMAND_OPTIONS, RUN_OPTIONS, Archive, CommandOptions, RunOptions, check_names
+from stockade.core import log
 from stockade.core.errors import JobError
 from stockade.languages import registry as languages
 from stockade.runs.job import Job
@@ -19,6 +20,7 @@ Source = str | bytes | os.PathLike[str]
 _ARTIFACT_LIMITS = ArtifactLimits()
 
 
+@log.refusals()
 def job_from_source(source: Source, **options: Unpack[RunOptions]) -> Job:
     """Return the job of running ``source``. Raises ``TypeError`` for an unknown option, ``JobError`` otherwise."""
     check_names(options, RUN_OPTIONS)
@@ -50,6 +52,7 @@ def encoded(source: str) -> bytes:
     return source.encode("utf-8", "surrogatepass")
 
 
+@log.refusals()
 def job_from_command(argv: Sequence[str], *, inputs: Sequence[str] = (), **options: Unpack[CommandOptions]) -> Job:
     """Return the job of running the command ``argv``. Raises as ``job_from_source`` does."""
     check_names(options, COMMAND_OPTIONS)

@@ -23,7 +23,7 @@ from stockade.client.exchange import Exchange, introduction, repetition
 from stockade.client.run_slots import RunSlot
 from stockade.client.send_queue import SendQueue
 from stockade.client.sockets import send_now
-from stockade.core import trace
+from stockade.core import log, trace
 from stockade.core.errors import JobError
 from stockade.core.launch import Launch
 from stockade.languages import registry as languages
@@ -78,7 +78,7 @@ class Launcher:
         with warden_process.connect(slot) as connection:
             plan = _for_job(self._backend, self._plan, job)
             warmed = replace(job, **self._warmth) if self._warmth and job.source is not None else job
-            with prepared(self._backend, plan, warmed) as launch:
+            with log.refusals(), prepared(self._backend, plan, warmed) as launch:
                 trace.note(self.trace, trace.PLANNED)
                 separated = launch.with_separate_source(job.source) if plain and self._repeats(plan, warmed) else None
                 message, connection.remembered = introduction(separated or launch, connection.remembered, **how)

@@ -29,6 +29,7 @@ from stockade.client import blocking, warden_process
 from stockade.client.connection import Connection
 from stockade.client.exchange import LaunchLost
 from stockade.client.send_queue import SendQueue
+from stockade.core import log
 from stockade.core.loading import load
 from stockade.languages import registry as languages
 from stockade.planning.plan import Plan
@@ -227,10 +228,11 @@ def select(
     from stockade.api import select as _select
     from stockade.policy.model import Policy
 
-    wanted = Policy.named(policy)
-    if backend is None:
-        return _select.select(wanted, warden_process.host_facts(), trust, ceiling)
-    return _select.named(backends.find(backend), wanted, warden_process.host_facts(), trust, ceiling)
+    with log.refusals():
+        wanted = Policy.named(policy)
+        if backend is None:
+            return _select.select(wanted, warden_process.host_facts(), trust, ceiling)
+        return _select.named(backends.find(backend), wanted, warden_process.host_facts(), trust, ceiling)
 
 
 @cache

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 
 from stockade.client.collected_files import CollectedFiles
 from stockade.client.stream_buffer import StreamBuffer
+from stockade.core import log
 from stockade.core import trace as _trace
 from stockade.core.errors import JobError, ProtocolError
 from stockade.core.launch import Launch, changed_fields
@@ -25,6 +27,7 @@ Translate = Callable[[Report, bytes], Report]
 Finish = Callable[[Result, Launch, "CollectedFiles | None"], Result]
 _WINDOW = ENOUGH // 2  # bytes of unacknowledged input: below the warden's limit, so it keeps reading other messages
 _PIECE = 1 << 16
+_numbers = itertools.count(1)
 
 
 def introduction(
@@ -103,12 +106,14 @@ class Exchange:
         self._sent = self._fed = 0
         self._ended_in_order = False
         self._begin = time.monotonic()
+        self._number = next(_numbers)
         self.launch = launch
         self.trace = trace
         self.collected = CollectedFiles(launch.collect) if launch.collect else None
         self.cancelled = False
         self.result: Result | None = None
         """The verdict, after the end of the run."""
+        log.info("run %d started on %s", self._number, plan.backend)
 
     @property
     def outgoing(self) -> bytearray:
@@ -245,6 +250,8 @@ class Exchange:
                 yield Started()
             case "waiting" | "accepted":
                 self._waits = kind == "waiting"
+                if fields.get("short_of"):
+                    log.info("run %d waits: the host is short of %s", self._number, fields["short_of"])
             case "pong":
                 pass
             case "limit":
@@ -296,6 +303,8 @@ class Exchange:
     def _finished_with(self, result: Result, trouble: str) -> Result:
         if self.collected is not None:
             self.collected.close(trouble)
+        ended = result.outcome.value if result.limit is None else f"{result.outcome.value} {result.limit}"
+        log.info("run %d ended: %s after %.3g s", self._number, ended, self.seconds)
         return result if self._finish is None else self._finish(result, self.launch, self.collected)
 
     def _heads(self) -> tuple[bytes, bytes]:

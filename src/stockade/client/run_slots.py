@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from queue import Empty, SimpleQueue
 
+from stockade.core import log
 from stockade.core.errors import SetupError
 
 _LEAST = 4
@@ -119,6 +120,7 @@ class RunSlots:
                     f"(ulimit -n)"
                 )
             if short:
+                log.info("a run waits: %s", short)
                 return None
             self._held[holder] += 1
         return RunSlot(self, holder)

@@ -55,8 +55,11 @@ class Admission:
         self._calling = self._full = False
         self._tries: dict[Run, int] = {}
 
-    def ask(self, run: Run, launch: Launch) -> None:
-        """Admit ``run`` now or when its turn comes. Refuse it if too many runs wait already."""
+    def ask(self, run: Run, launch: Launch) -> str:
+        """Admit ``run`` now or when its turn comes. Refuse it if too many runs wait already.
+
+        Return what the host is short of if the run waits, or an empty text.
+        """
         waiting = sum(map(len, self._waiting.values()))
         if not waiting and self._has_capacity():
             self._admit(run, launch)
@@ -69,6 +72,8 @@ class Admission:
         else:
             run.expect_instance(float("inf"))  # as in ``put_back``
             self._waiting.setdefault(launch.caller, []).append((run, launch))
+            return self._short_of or "turns"
+        return ""
 
     def begun(self, run: Run) -> None:
         """Record that the set-up of ``run`` is over: its program runs."""

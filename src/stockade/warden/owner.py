@@ -23,8 +23,8 @@ class RunOwner(Protocol):
     weights: Weights
     """The scheduler weights of all runs."""
 
-    def start(self, run: Run, launch: Launch) -> None:
-        """Start ``run`` as soon as it is admitted."""
+    def start(self, run: Run, launch: Launch) -> str:
+        """Start ``run`` as soon as it is admitted. Return what the host is short of if it waits for that."""
 
     def begun(self, run: Run) -> None:
         """Record that the program of ``run`` has begun, so its set-up is over."""

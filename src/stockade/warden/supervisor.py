@@ -93,10 +93,10 @@ class Warden:
 
     # -- the interface for runs and pools ----------------------------------------------------------------------
 
-    def start(self, run: Run, launch: Launch) -> None:
-        """Start ``run`` as soon as it is admitted."""
+    def start(self, run: Run, launch: Launch) -> str:
+        """Start ``run`` as soon as it is admitted. Return what the host is short of if it waits for that."""
         self.weights.enter(run)
-        self._admission.ask(run, launch)
+        return self._admission.ask(run, launch)
 
     def begin(self, run: Run, launch: Launch) -> None:
         """Give an admitted ``run`` a warm worker, a prewarmed instance or a new one."""

@@ -88,10 +88,10 @@ class Run:
         self._before = self._launch.remembered()
         self.traced = self._launch.trace
         trace.note(self.traced, trace.READ)
-        self.owner.start(self, self._launch)
+        short_of = self.owner.start(self, self._launch)
         if self.phase < Phase.HANDED_OVER:
             self._caller_waits = True
-            self.connection.send("waiting")
+            self.connection.send("waiting", short_of=short_of)
 
     def on_nonsense(self, reason: str) -> None:
         """Refuse a message that cannot be decoded."""

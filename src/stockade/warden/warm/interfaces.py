@@ -34,7 +34,7 @@ class PoolOwner(Protocol):
 class ZygoteOwner(PoolOwner, Protocol):
     """The warden as a zygote sees it."""
 
-    def start(self, run: Run, launch: Launch) -> None:
+    def start(self, run: Run, launch: Launch) -> str:
         """Begin ``run`` as soon as admission allows it."""
 
     def begin(self, run: Run, launch: Launch) -> None:
