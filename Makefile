@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 ENGINES := $(VENV)/.engines
 
 .DEFAULT_GOAL := help
-.PHONY: help faults demo test check lint types contracts unit bench bench-smoke overshoot guarantees guarantees-cgroup2 attack attacks-page reference mutants soak test-hosts test-hosts-all hosts-table clean
+.PHONY: help faults demo test test-pythons check lint types contracts unit bench bench-smoke overshoot guarantees guarantees-cgroup2 attack attacks-page reference mutants soak test-hosts test-hosts-all hosts-table clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -95,6 +95,9 @@ mutants: $(STAMP) ## write docs/mutants.md: switch each protection off in a copy
 
 soak: $(ENGINES) ## make 2,000 runs, 16 at a time, and check that nothing is left
 	STOCKADE_SOAK=2000 $(BIN)/python -m pytest -q tests/system/test_soak.py
+
+test-pythons: ## run unit tests and native's conformance on every CPython from 3.11 on that is installed
+	scripts/pythons.sh $(VENV)/pythons
 
 test-hosts: $(STAMP) ## run tests on another kernel: cgroup v2 in QEMU, as root, delegated, and without a group
 	@scripts/setup-hosts.sh

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 import click
@@ -11,6 +12,7 @@ from stockade.cli import reporting
 from stockade.cli.advise import check
 from stockade.cli.attack import attack
 from stockade.cli.bench import bench
+from stockade.cli.completion import VARIABLE, completion, prepare
 from stockade.cli.doctor import doctor
 from stockade.cli.estimate import estimate
 from stockade.cli.eval import evaluate
@@ -43,12 +45,14 @@ def stockade() -> None:
     """Group all commands."""
 
 
-for _command in (run, check, plan, doctor, policy, estimate, evaluate, attack, bench, schema):
+for _command in (run, check, plan, doctor, policy, estimate, evaluate, attack, bench, schema, completion):
     stockade.add_command(_command)
 
 
 def execute(words: Sequence[str]) -> int:
     """Run the command line ``words`` and return the exit status."""
+    if VARIABLE in os.environ:
+        prepare(stockade)
     try:
         status = stockade.main(list(words), prog_name="stockade", standalone_mode=False)
     except click.ClickException as error:

@@ -1,4 +1,4 @@
-"""``stockade check`` and ``stockade completion``."""
+"""``stockade check``: advice, its form and the exit status."""
 
 from __future__ import annotations
 

@@ -1,0 +1,19 @@
+"""The page of places names those that the source uses."""
+
+from pathlib import Path
+
+from stockade.api import start_costs
+from stockade.cli.eval_places import BESIDE
+from stockade.linux import places, uids
+from stockade.linux.cgroups.places import PREFIX
+from stockade.policy.ceiling_file import SYSTEM
+
+PAGE = (Path(__file__).parents[2] / "docs" / "footprint.md").read_text()
+
+
+def test_footprint_page_names_every_place(monkeypatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/home/ann/.cache")
+    cache = str(start_costs._file()).replace("/home/ann", "~")
+    runs = f"{places.FOLDER}/{places.PREFIX}PIDS-PID-TOKEN"
+    for place in (f"{places.STATE}/uids", runs, f"/{PREFIX}TOKEN", SYSTEM, cache, uids._VARIABLE, *BESIDE):
+        assert f"`{place}`" in PAGE or f"{place}`" in PAGE, place
