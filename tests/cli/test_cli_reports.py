@@ -153,6 +153,7 @@ def test_remedies_cgroup_depends_on_reason(reason, way):
         ["plan"],
         ["estimate"],
         ["check"],
+        ["completion"],
         ["doctor"],
         ["policy"],
         ["policy", "show"],
