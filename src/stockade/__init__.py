@@ -44,6 +44,7 @@ _FACE = {
     "ProtocolError": "core.errors",
     "Resolved": "policy.resolve",
     "RecordError": "batch.records",
+    "RequirementError": "core.errors",
     "ResourceExhausted": "runs.errors",
     "Result": "runs.result",
     "ResultFormatError": "runs.errors",
@@ -120,6 +121,7 @@ if TYPE_CHECKING:
     from stockade.core.errors import PlanError as PlanError
     from stockade.core.errors import PolicyError as PolicyError
     from stockade.core.errors import ProtocolError as ProtocolError
+    from stockade.core.errors import RequirementError as RequirementError
     from stockade.core.errors import SetupError as SetupError
     from stockade.core.errors import StockadeError as StockadeError
     from stockade.planning.denial import Denial as Denial

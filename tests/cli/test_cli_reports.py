@@ -161,6 +161,7 @@ def test_remedies_cgroup_depends_on_reason(reason, way):
         ["policy", "schema"],
         ["policy", "profiles"],
         ["eval"],
+        ["packages"],
     ],
 )
 def test_help_of_every_command_has_examples(stockade, words):

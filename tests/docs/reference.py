@@ -26,7 +26,7 @@ GROUPS = {
     "Advice": ["check", "Advice", "AdviceKind"],
     "Batches": ["evaluate", "aevaluate", "Program", "Verdict"],
     "Errors": [
-        "StockadeError", "PolicyError", "JobError", "PlanError", "BackendUnavailable", "SetupError", "ProtocolError",
+        "StockadeError", "PolicyError", "JobError", "RequirementError", "PlanError", "BackendUnavailable", "SetupError", "ProtocolError",
         "GuestFailed", "ResourceExhausted", "Cancelled", "CommitError", "RecordError", "ResultFormatError",
     ],
 }  # fmt: skip

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from stockade.api import start_costs
+from stockade.api.packages import store
 from stockade.cli.eval_places import BESIDE
 from stockade.linux import places, uids
 from stockade.linux.cgroups.places import PREFIX
@@ -15,5 +16,18 @@ def test_footprint_page_names_every_place(monkeypatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "/home/ann/.cache")
     cache = str(start_costs._file()).replace("/home/ann", "~")
     runs = f"{places.FOLDER}/{places.PREFIX}PIDS-PID-TOKEN"
-    for place in (f"{places.STATE}/uids", runs, f"/{PREFIX}TOKEN", SYSTEM, cache, uids._VARIABLE, *BESIDE):
+    packages = str(store.default_place()).replace("/home/ann", "~")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    for place in (
+        str(store.default_place()),
+        packages,
+        f"{places.STATE}/uids",
+        runs,
+        f"/{PREFIX}TOKEN",
+        SYSTEM,
+        cache,
+        uids._VARIABLE,
+        *BESIDE,
+    ):
         assert f"`{place}`" in PAGE or f"{place}`" in PAGE, place

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.wheels import wheel
+
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TEST_SHOP = """
@@ -26,6 +28,13 @@ class Total(unittest.TestCase):
         self.assertEqual(total([1, 2]), 3)
 """
 CHECKER = doctest.OutputChecker()
+REPORT = """\
+# /// script
+# dependencies = ["tinytable>=2"]
+# ///
+import tinytable
+print("made with tinytable", tinytable.VALUE)
+"""
 PROGRAMS = """\
 {"id": "ann", "problem": "square", "source": "print(int(input()) ** 2)", "stdin": "3", "expected": "9"}
 {"id": "bob", "problem": "square", "source": "print(int(input()) * 2)", "stdin": "3", "expected": "9"}
@@ -58,6 +67,10 @@ def place(tmp_path):
     (tmp_path / "script.py").write_text("import sys\nprint('hello', *sys.argv[1:])\n")
     (tmp_path / "programs.jsonl").write_text(PROGRAMS)
     (tmp_path / "policy.toml").write_text('[limits]\nmemory = "64MiB"\nwall_time = "2s"\n')
+    (tmp_path / "wheels").mkdir()
+    wheel(tmp_path / "wheels", "tinytable", "2.1", needs="tinyrows")
+    wheel(tmp_path / "wheels", "tinyrows", "1.0")
+    (tmp_path / "report.py").write_text(REPORT)
     shop = tmp_path / "shop"
     (shop / ".git" / "hooks").mkdir(parents=True)
     (shop / ".env").write_text("PASSWORD=hunter2\n")
@@ -66,10 +79,18 @@ def place(tmp_path):
     return tmp_path
 
 
-def environment():
+def environment(place):
+    own = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
+    index = {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(place / "wheels")}
     paths = [str(ROOT / "src"), *sys.path]
     tools = str(Path(sys.executable).parent)
-    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "PATH": f"{tools}:{os.environ['PATH']}"}
+    cache = {"XDG_CACHE_HOME": str(place / "cache")}
+    return (
+        own
+        | index
+        | cache
+        | {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "PATH": f"{tools}:{os.environ['PATH']}"}
+    )
 
 
 def same(expected, printed):
@@ -81,7 +102,7 @@ def same(expected, printed):
 def test_snippet(kind, body, output, place):
     if kind == "python":
         done = subprocess.run(
-            [sys.executable, "-c", body], cwd=place, env=environment(), capture_output=True, text=True, timeout=60
+            [sys.executable, "-c", body], cwd=place, env=environment(place), capture_output=True, text=True, timeout=60
         )
         assert done.returncode == 0, done.stderr
         if output is not None:
@@ -91,7 +112,7 @@ def test_snippet(kind, body, output, place):
         command, _, expected = step.partition("\n")
         done = subprocess.run(
             ["bash", "-c", f'stockade() {{ "{sys.executable}" -m stockade "$@"; }}\n{command}'],
-            cwd=place, env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            cwd=place, env=environment(place), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             text=True, timeout=60,
         )  # fmt: skip
         same(expected, done.stdout)

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import AbstractContextManager, aclosing, suppress
 from functools import partial
 from types import TracebackType
-from typing import BinaryIO, Unpack
+from typing import Any, BinaryIO, Unpack
 
 from stockade.api.job_arguments import Source, job_from_command, job_from_source
 from stockade.api.launcher import concluded
@@ -47,11 +47,11 @@ class AsyncRunner(Streaming["AsyncStream"]):
         ceiling: Given | None = None,
         preload: Sequence[str] = (),
         warm: bool | None = None,
+        requirements: Sequence[str] = (),
         **limits: Unpack[PolicyOptions],
     ) -> None:
-        self._make = partial(
-            Runner, policy, backend=backend, trust=trust, ceiling=ceiling, preload=preload, warm=warm, **limits
-        )
+        more: Any = {"preload": preload, "warm": warm, "requirements": requirements, **limits}
+        self._make = partial(Runner, policy, backend=backend, trust=trust, ceiling=ceiling, **more)
         self._inner: Runner | None = None
 
     async def __aenter__(self) -> AsyncRunner:
@@ -96,6 +96,7 @@ class AsyncRunner(Streaming["AsyncStream"]):
             return await self._run_once(inner, job, on_warning)
 
     async def _run_once(self, inner: Runner, job: Job, on_warning: OnWarning | None, *, final: bool = True) -> Result:
+        job = await _provided(inner, job)
         with inner.open_exchange(job, final=final, slot=await _take_slot()) as (send_queue, connection):
             return await _complete(send_queue, connection, job.stdin, on_warning)
 
@@ -107,7 +108,8 @@ class AsyncRunner(Streaming["AsyncStream"]):
 
         async def open_exchange(*, final: bool) -> OpenExchange:
             inner = await self._ready()
-            return inner.open_exchange(job, final=final, slot=await _take_slot(), **how)
+            provided = await _provided(inner, job)
+            return inner.open_exchange(provided, final=final, slot=await _take_slot(), **how)
 
         return AsyncStream(open_exchange, job.stdin)
 
@@ -181,6 +183,11 @@ async def _stream_events(
                 return
         except LaunchLost:  # the warden is gone before the run began
             continue
+
+
+async def _provided(runner: Runner, job: Job) -> Job:
+    """Provide the packages of a job in another thread, because they may have to be downloaded."""
+    return await asyncio.to_thread(runner._launcher.provided, job) if job.requirements else job
 
 
 async def _take_slot() -> RunSlot:

@@ -11,6 +11,7 @@ from stockade.api.options import COMMAND_OPTIONS, RUN_OPTIONS, Archive, CommandO
 from stockade.core import log
 from stockade.core.errors import JobError
 from stockade.languages import registry as languages
+from stockade.languages.base import Language
 from stockade.runs.job import Job
 from stockade.workspace import artifacts as _artifacts
 from stockade.workspace.artifacts import ArtifactLimits
@@ -36,9 +37,11 @@ def job_from_source(source: Source, **options: Unpack[RunOptions]) -> Job:
         name = path.name
     else:
         content = encoded(source) if isinstance(source, str) else _plain_bytes(source)
+    known = languages.find(language or "python")
     return Job(
         source=content,
-        language=languages.find(language or "python").name,
+        language=known.name,
+        requirements=_requirements(options, known, content),
         name=name,
         arguments=_words("arguments", options.get("arguments", ())),
         interpreter=_path("interpreter", interpreter) if interpreter is not None else None,
@@ -110,6 +113,23 @@ def _mapping(name: str, value: Any, example: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise JobError(f"{name}: expected a mapping, such as {example}, not {value!r:.80}")
     return value
+
+
+def _requirements(options: RunOptions, language: Language, source: bytes) -> tuple[str, ...]:
+    requirements = options.get("requirements")
+    if requirements is None:
+        return ()
+    from stockade.api.packages import wanted
+
+    if language.name != "python":
+        raise JobError(f"requirements: they are for Python; for {language.name}, name a folder: packages=")
+    if options.get("packages") is not None:
+        raise JobError("requirements: they make an environment of their own, so leave out packages")
+    if requirements == wanted.INLINE:
+        interpreter = options.get("interpreter")
+        found = language.interpreter(os.fspath(interpreter) if interpreter is not None else None)
+        return wanted.inline(source, found.version)
+    return wanted.checked(requirements)
 
 
 def _plain_bytes(value: Any) -> bytes:

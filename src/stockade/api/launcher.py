@@ -41,14 +41,25 @@ _LASTING = ("language", "interpreter")
 class Launcher:
     """Opens exchanges for jobs under one plan. Thread-safe."""
 
-    def __init__(self, backend: Backend, plan: Plan, *, caller: int = 0, warmth: Mapping[str, Any] = NOTHING) -> None:
-        """``warmth`` holds the fields of each source job that describe its interpreter."""
+    def __init__(
+        self,
+        backend: Backend,
+        plan: Plan,
+        *,
+        caller: int = 0,
+        warmth: Mapping[str, Any] = NOTHING,
+        environment: str | None = None,
+    ) -> None:
+        """``warmth`` holds the fields of each source job that describe its warm interpreter.
+
+        ``environment`` is the interpreter of Python jobs that name none.
+        """
         self.caller = caller
         """The number of the caller. If runs have to wait, callers take turns."""
         self.trace = 0
         """The number under which the next run's steps are noted: see ``core.trace``."""
         self._backend, self._plan = backend, plan
-        self._warmth = warmth
+        self._warmth, self._environment = warmth, environment
         self._translate = backend.translate if isinstance(backend, ReportTranslator) else None
         self._repeats = backend.repeats if isinstance(backend, LaunchRepeater) else _never_repeats
         self._template: LaunchTemplate | None = None
@@ -69,6 +80,7 @@ class Launcher:
         ``slot`` is a run slot that the caller holds already. ``interactive``, ``keep`` and ``final`` are for
         ``Exchange``, and ``how`` is for ``introduction``.
         """
+        given, job = job, self.provided(job)
         silent = job.stdin is None and not interactive
         plain = silent and not how
         how |= {"caller": self.caller, "trace": self.trace, "silent": silent}
@@ -84,9 +96,18 @@ class Launcher:
                 message, connection.remembered = introduction(separated or launch, connection.remembered, **how)
                 exchange = self._exchange(launch, plan, message, **more)
                 if separated is not None:
-                    self._template = LaunchTemplate(job, plan, separated, connection.remembered)
+                    self._template = LaunchTemplate(given, plan, separated, connection.remembered)
                 yield SendQueue(exchange, connection.sock), connection
             self._note(exchange)
+
+    def provided(self, job: Job) -> Job:
+        """Return the job with its packages. This may take minutes, if they have to be downloaded."""
+        if not job.requirements:
+            takes_own = job.language == "python" and not (job.packages or job.interpreter)
+            return replace(job, interpreter=self._environment) if self._environment and takes_own else job
+        from stockade.api.packages.provide import provided
+
+        return provided(job, self._plan.policy)
 
     @contextmanager
     def fast_path(self, source: Any, options: Mapping[str, Any]) -> Iterator[Opened | None]:

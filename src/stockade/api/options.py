@@ -52,6 +52,7 @@ class RunOptions(CommandOptions, total=False):
     arguments: Sequence[str]
     interpreter: str | os.PathLike[str] | None
     packages: str | os.PathLike[str] | None
+    requirements: Sequence[str] | None
 
 
 class SingleCommandOptions(CommandOptions, PolicyOptions, total=False):

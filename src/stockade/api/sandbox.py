@@ -40,7 +40,7 @@ from stockade.runs.result import Result
 if TYPE_CHECKING:
     from stockade.api.select import Selection
     from stockade.policy.ceiling import Given
-    from stockade.policy.model import PolicyLike
+    from stockade.policy.model import Policy, PolicyLike
 
 
 _NUMBERS = count(1)
@@ -59,9 +59,11 @@ class Runner(Streaming[Stream]):
     From the third run of a kind on, a fork of a warm interpreter runs Python and Ruby source, if
     that gives the same guarantees. ``preload`` names modules that it imports in advance, such as ``["numpy"]``; then
     the first run waits for it. ``warm=True`` waits without any modules, and raises ``JobError`` if a job needs a fresh
-    interpreter. ``warm=False`` starts a fresh interpreter for every run.
+    interpreter. ``warm=False`` starts a fresh interpreter for every run. ``requirements`` names packages that Python
+    source may import; they are provided at once, and a run that names an interpreter or packages does without them.
 
-    Raises ``PlanError`` at once if a guarantee of the policy cannot be held here.
+    Raises ``PlanError`` at once if a guarantee of the policy cannot be held here, and ``RequirementError`` if a package
+    cannot be provided.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class Runner(Streaming[Stream]):
         ceiling: Given | None = None,
         preload: Sequence[str] = (),
         warm: bool | None = None,
+        requirements: Sequence[str] = (),
         **limits: Unpack[PolicyOptions],
     ) -> None:
         own = warmth(preload, warm)
@@ -81,7 +84,8 @@ class Runner(Streaming[Stream]):
         self.plan = chosen.plan
         self.policy = self.plan.policy
         # If runs have to wait, callers take turns.
-        self._launcher = Launcher(self.backend, self.plan, caller=next(_NUMBERS), warmth=own)
+        environment = _environment(requirements, self.policy) if requirements else None
+        self._launcher = Launcher(self.backend, self.plan, caller=next(_NUMBERS), warmth=own, environment=environment)
 
     def __enter__(self) -> Runner:
         """Return itself."""
@@ -135,6 +139,12 @@ class Runner(Streaming[Stream]):
         return self._launcher.open(job, **how)
 
 
+def _environment(requirements: Sequence[str], policy: Policy) -> str:
+    from stockade.api.packages.provide import provide
+
+    return provide(requirements, policy=policy)
+
+
 def _complete(
     send_queue: SendQueue, connection: Connection, stdin: bytes | BinaryIO | None, on_warning: OnWarning | None
 ) -> Result:
@@ -179,9 +189,11 @@ def run(
     - ``environment``: variables to set for the guest.
     - ``interpreter``: an executable or a virtual environment to use instead of the language's default.
     - ``packages``: a folder of packages to import from: a virtual environment, a gem folder or ``node_modules``.
+    - ``requirements``: names of packages for Python source, such as ``["pandas>=2.2"]``, or ``"inline"`` for those
+      in the script's own metadata (PEP 723). pip or uv downloads them before the run, if they are not there yet.
 
-    Returns the verdict, whatever the code did. Raises ``PolicyError``, ``JobError``, ``PlanError`` or
-    ``BackendUnavailable`` before anything starts, and ``TypeError`` for an unknown option.
+    Returns the verdict, whatever the code did. Raises ``PolicyError``, ``JobError``, ``RequirementError``,
+    ``PlanError`` or ``BackendUnavailable`` before anything starts, and ``TypeError`` for an unknown option.
     """
     limits, rest = split(options, RUN_OPTIONS)
     job = job_from_source(source, **rest)

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict, Unpack
 
+from stockade.api.packages.provide import provide
 from stockade.backends.base import Backend
 from stockade.batch import machine, policies
 from stockade.batch.budget import Budget
@@ -36,6 +46,7 @@ class Options(TypedDict, total=False):
     retries: int
     output_kept: int
     interpreter: str | None
+    requirements: Sequence[str]
     compilers: Mapping[str, str]
     backend: str | Backend | None
     trust: str | None
@@ -60,6 +71,7 @@ def evaluate(programs: Iterable[ProgramLike], **options: Unpack[Options]) -> Ite
     ``retries``: how often a program is started again if the sandbox failed (2).
     ``output_kept``: bytes of each stream that a verdict keeps (2048).
     ``interpreter``, ``backend``, ``trust``: as for ``stockade.run``.
+    ``requirements``: names of packages that Python programs may import.
     ``compilers``: maps a language to its compiler, or to the folder of its installation; default: the system's.
     ``on_bad``: called with the number and the error of an invalid program, which is then skipped; without it,
     ``RecordError`` is raised.
@@ -121,7 +133,7 @@ def _batch(options: Options) -> _Batch:
             policy=policies.default() if policy is None else Policy.named(policy),
             backend=options.get("backend"),
             trust=options.get("trust"),
-            interpreter=options.get("interpreter"),
+            interpreter=_interpreter(options),
             compilers=options.get("compilers", {}),
             tests=options.get("tests", "isolated"),
             stop_early=options.get("stop_early", False),
@@ -132,6 +144,12 @@ def _batch(options: Options) -> _Batch:
     budget = Budget(machine.capacity(options.get("jobs"), options.get("memory")))
     judge.require(budget)
     return _Batch(judge, budget, options.get("ordered", True), options.get("on_bad"))
+
+
+def _interpreter(options: Options) -> str | None:
+    """Return the interpreter of Python programs: an environment, if packages are named."""
+    names, interpreter = options.get("requirements"), options.get("interpreter")
+    return provide(names, interpreter) if names else interpreter
 
 
 async def _each(programs: Iterable[ProgramLike] | AsyncIterable[ProgramLike]) -> AsyncIterator[ProgramLike]:

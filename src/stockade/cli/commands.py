@@ -16,6 +16,7 @@ from stockade.cli.completion import VARIABLE, completion, prepare
 from stockade.cli.doctor import doctor
 from stockade.cli.estimate import estimate
 from stockade.cli.eval import evaluate
+from stockade.cli.packages import packages
 from stockade.cli.plan import plan
 from stockade.cli.policy import policy
 from stockade.cli.run import run
@@ -45,7 +46,7 @@ def stockade() -> None:
     """Group all commands."""
 
 
-for _command in (run, check, plan, doctor, policy, estimate, evaluate, attack, bench, schema, completion):
+for _command in (run, check, plan, doctor, policy, estimate, evaluate, attack, bench, packages, schema, completion):
     stockade.add_command(_command)
 
 

@@ -15,6 +15,7 @@ import click
 
 from stockade.cli import eval_places, streams
 from stockade.cli.options import backend_option, policy_from, policy_options, resolved_from, trust_option
+from stockade.cli.packages import environment, with_option
 from stockade.cli.reporting import SETUP_FAILED, Command, print_json, printable, say
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ Examples:
     help="Bytes of each stream to keep in a verdict (2048).",
 )
 @click.option("--interpreter", metavar="PATH", help="Interpreter, or virtual environment, for Python programs.")
+@with_option
 @click.option(
     "--compiler",
     "compilers",
@@ -264,7 +266,7 @@ def _evaluation(options: Mapping[str, Any], policy: Policy) -> Evaluation:
         policy=policy,
         backend=options["backend"],
         trust=options["trust"],
-        interpreter=options["interpreter"],
+        interpreter=environment(options, policy) or options["interpreter"],
         compilers=dict(_named(word) for word in options["compilers"]),
         tests=options["tests"],
         stop_early=options["stop_early"],

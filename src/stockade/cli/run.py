@@ -15,6 +15,7 @@ import click
 from stockade.cli import streams
 from stockade.cli.options import backend_option, policy_from, policy_options, trust_option
 from stockade.cli.outputs import Outputs, check_outcome, files_of, outcome_options, with_overlay
+from stockade.cli.packages import check_language, environment, source_of, with_option
 from stockade.cli.receipt import Receipt
 from stockade.cli.reporting import Command
 from stockade.core.errors import JobError
@@ -47,8 +48,8 @@ as SIGINT to its process group; a second one within a second ends the run, a thi
 first Ctrl-C ends the run, and the second gives up.
 
 The exit status is that of the code, or: 124 its limit on wall_time, 137 another limit, 125 no sandbox could be set
-up, 126 not executable, 127 not found, 128+N ended by signal N, 130 interrupted, 2 bad usage. Code may exit with
-the same numbers, so rely on the object that --json and --result-file write.
+up or a package is unavailable, 126 not executable, 127 not found, 128+N ended by signal N, 130 interrupted, 2 bad
+usage. Code may exit with the same numbers, so rely on the object that --json and --result-file write.
 """
 _EXAMPLES = """\b
 Examples:
@@ -58,6 +59,7 @@ Examples:
   stockade run --language shell -c 'ulimit -a'
   stockade run --profile strict script.py
   stockade run --packages ./node_modules report.mjs
+  stockade run --with pandas --with 'matplotlib>=3.8' plot.py
   stockade run --limit memory=64MiB --limit wall_time=5s -- sort big.txt
   stockade run --read ./data --workspace ./project -- python3 train.py
   stockade run --result-file verdict.json script.py < input.txt
@@ -101,6 +103,10 @@ class _Run(Command):
     help="Installed packages to import from, shown read-only: a virtual environment, a gem folder or node_modules, "
     "depending on the language.",
 )
+@with_option
+@click.option(
+    "--inline-requirements", is_flag=True, help="Provide the packages that the script's own metadata names (PEP 723)."
+)
 @policy_options
 @backend_option
 @trust_option
@@ -124,6 +130,8 @@ def _check(options: Mapping[str, Any]) -> None:
         for name in ("language", "interpreter", "packages"):
             if options[name] is not None:
                 raise click.UsageError(f"--{name} is for source code, but a command follows '--'")
+        if options["requirements"] or options["inline_requirements"]:
+            raise click.UsageError("--with and --inline-requirements are for source code, but a command follows '--'")
     if options["interactive"] and options["code"] is None and options["words"][0] == "-":
         raise click.UsageError("--interactive gives standard input to the code, but '-' reads the code from it")
 
@@ -132,7 +140,7 @@ def _run(options: Mapping[str, Any], receipt: Receipt) -> int:
     streams.start_warden()
     policy = policy_from(with_overlay(options), options["trust"])
     receipt.open(policy)
-    job = _job(options, policy)
+    job = _job(_with_packages(options, policy), policy)
     from stockade.api.sandbox import Runner
 
     box = Runner(policy, backend=options["backend"], trust=options["trust"])
@@ -168,6 +176,17 @@ def _follow(stream: Stream, out: streams.PassedOn | None) -> None:
             out.take(event)
             if out.lost:
                 stream.cancel()
+
+
+def _with_packages(options: Mapping[str, Any], policy: Policy) -> Mapping[str, Any]:
+    """Return the options with the environment of the named packages as the interpreter."""
+    if not (options["requirements"] or options["inline_requirements"]):
+        return options
+    if options["packages"] is not None:
+        raise click.UsageError("--with makes an environment of its own, so leave out --packages")
+    check_language(options)
+    folder = environment(options, policy, inline=source_of(options))
+    return options if folder is None else {**options, "interpreter": folder}
 
 
 def _job(options: Mapping[str, Any], policy: Policy) -> Job:

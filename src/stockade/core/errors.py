@@ -93,6 +93,22 @@ class JobError(StockadeError):
     """The job is invalid: an unknown language, an empty command, or a NUL in an argument, for example."""
 
 
+class RequirementError(StockadeError):
+    """A package cannot be provided, so nothing was started.
+
+    ``field`` is ``requirements`` or ``store``, ``value`` is what is wrong, and ``reason`` and ``remedy`` are sentences.
+    """
+
+    def __init__(self, value: str, reason: str, remedy: str, *, field: str = "requirements") -> None:
+        self.field, self.value, self.reason, self.remedy = field, value, reason, remedy
+        super().__init__(f"{field} = {value!r}: {reason}; {remedy}")
+
+    def as_json(self) -> dict[str, Any]:
+        """Return ``field``, ``value``, ``reason`` and ``remedy``."""
+        parts = {"field": self.field, "value": self.value, "reason": self.reason, "remedy": self.remedy}
+        return super().as_json() | parts
+
+
 class PlanError(StockadeError):
     """The policy asks for a guarantee that cannot be enforced here. Nothing was started.
 

@@ -31,6 +31,8 @@ class Job:
     """An interpreter or a virtual environment to use instead of the language's default."""
     packages: str | None = None
     """Absolute path of a folder of installed packages, of the language's own kind, to show and import from."""
+    requirements: tuple[str, ...] = ()
+    """Packages to provide by name before the run. The environment that has them then becomes the interpreter."""
     stdin: bytes | BinaryIO | None = None
     """Bytes, or an open binary file that is read as the guest reads."""
     files: Mapping[str, bytes] = field(default_factory=dict)
