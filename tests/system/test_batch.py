@@ -173,11 +173,12 @@ def shown(tmp_path):
 
 def test_interpreter_removed_midway_fails_sandbox(shown):
     interpreter = shutil.copy("/usr/bin/python3", shown / "python3")
+    cold = stockade.Policy(security={"read_only_root": False})  # a warm interpreter would outlive the file
     program = {"id": "x", "source": "print(1)"}
-    (before,) = stockade.evaluate([program], policy=POLICY, interpreter=str(interpreter))
+    (before,) = stockade.evaluate([program], policy=cold, interpreter=str(interpreter))
     assert before.passed, before
     interpreter.unlink()
-    (after,) = stockade.evaluate([program], policy=POLICY, interpreter=str(interpreter), retries=1)
+    (after,) = stockade.evaluate([program], policy=cold, interpreter=str(interpreter), retries=1)
     assert (after.verdict, after.attempts) == ("sandbox_failed", 2)
     assert str(interpreter) in after.reason
 
@@ -295,3 +296,13 @@ def test_function_argument_gives_not_judged():
     assert isolated.verdict == "not_judged" and "judge it with tests='shared'" in isolated.reason
     (shared,) = stockade.evaluate([program], policy=POLICY, tests="shared")
     assert shared.verdict == "passed" and shared.cases[0].name == "test, shared"
+
+
+def test_batch_runs_what_no_warm_interpreter_can_run():
+    """Modules are imported ahead where that is possible; other programs get a fresh interpreter."""
+    programs = [
+        {"id": "s", "language": "shell", "source": "echo 1", "expected": "1"},
+        {"id": "p", "source": "print(1)", "expected": "1"},
+    ]
+    for policy in (stockade.Policy(), stockade.Policy(network="host")):
+        assert [each.verdict for each in stockade.evaluate(programs, policy=policy)] == ["passed", "passed"]

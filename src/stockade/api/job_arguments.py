@@ -81,7 +81,7 @@ def warmth(preload: Sequence[str], warm: bool | None) -> dict[str, Any]:
         raise JobError("preload needs a warm interpreter to import the modules, and warm=False forbids one")
     if not preload and warm is None:
         return {}
-    return {"preload": tuple(preload), "warm": warm}
+    return {"preload": tuple(preload), "warm": True if preload else warm}
 
 
 def _folder(packages: str | os.PathLike[str]) -> str:

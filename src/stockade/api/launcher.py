@@ -64,6 +64,10 @@ class Launcher:
         self._repeats = backend.repeats if isinstance(backend, LaunchRepeater) else _never_repeats
         self._template: LaunchTemplate | None = None
 
+    def prefer(self, preload: tuple[str, ...]) -> None:
+        """Import ``preload`` into warm interpreters. Jobs that cannot use one run all the same, in a fresh one."""
+        self._warmth = {"preload": preload, "warm": None}
+
     @contextmanager
     def open(
         self,
@@ -210,7 +214,7 @@ def prepared(backend: Backend, plan: Plan, job: Job) -> Iterator[Launch]:
 def _cold(launch: Launch, backend: Backend, job: Job) -> Launch:
     """Add the reason why ``launch`` starts cold. Raises ``JobError`` if the job insists on a warm start."""
     reason = launch.cold or f"the backend {backend.name} keeps no interpreter warm"
-    if job.warm or job.preload:
+    if job.warm:
         raise JobError(f"{'preload' if job.preload else 'warm'}: a fresh interpreter is needed: {reason}")
     return launch.adding(cold=reason)
 

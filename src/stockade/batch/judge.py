@@ -58,13 +58,22 @@ _PRELOADED = ("base64", "collections", "heapq", "itertools", "json", "math", "ra
 """Modules that most programs of a batch import. A warm interpreter imports them ahead of the run."""
 
 
+class _Preloading(AsyncRunner):
+    """Runs programs of every language: warm with modules imported where that is possible, and fresh elsewhere."""
+
+    async def _ready(self) -> Runner:
+        runner = await super()._ready()
+        runner._launcher.prefer(_PRELOADED)
+        return runner
+
+
 class _Box:
     """A policy with its plan, and the runner for it."""
 
     def __init__(self, policy: Policy, settings: Settings) -> None:
         planned = Runner(policy, backend=settings.backend, trust=settings.trust)
         self.plan = planned.plan
-        self.run = AsyncRunner(policy, backend=planned.backend, trust=settings.trust, preload=_PRELOADED)
+        self.run = _Preloading(policy, backend=planned.backend, trust=settings.trust)
 
 
 @dataclass(frozen=True)
