@@ -289,6 +289,19 @@ def test_regexp_timeout_applied_or_refused_by_name():
     assert stockade.run("1", policy=bounded).value == 1  # other languages have none, and need none
 
 
+@pytest.mark.needs("ruby")
+@pytest.mark.parametrize(("seconds", "expected"), [("0.2", "0.2"), ("0", "none")])
+def test_ruby_agent_sets_regexp_timeout(tmp_path, seconds, expected):
+    (tmp_path / "later.rb").write_text("def Regexp.timeout=(s); $set = s; end")  # what Ruby 3.2 added
+    (tmp_path / "main.rb").write_text("print $set || 'none'")
+    agent = Path(registry.__file__).parent / "agents" / "ruby_agent.rb"
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" 3>report', "sh", "ruby", "-r", "./later.rb", agent, "0", seconds, "main.rb"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == (expected, "")
+
+
 @pytest.mark.needs("numpy", "native")
 def test_numpy_threads_stay_within_processes():
     code = "import numpy, os\nnumpy.linalg.inv(numpy.eye(200) * 2)\nprint(len(os.listdir('/proc/self/task')))"

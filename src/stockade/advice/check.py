@@ -60,6 +60,9 @@ def check(
     job = job_from_source(source, language=language, interpreter=interpreter, packages=packages)
     if job.language != "python":
         raise JobError(f"language: {job.language} cannot be checked; 'stockade check' reads python only")
+    names = [] if isinstance(files, str | bytes) else list(files)
+    if isinstance(files, str | bytes) or not all(isinstance(name, str) for name in names):
+        raise JobError(f"files: expected a mapping or names, such as ['helper.py'], not {files!r:.80}")
     text = job.source or b""
     if len(text) > LONGEST_SOURCE:
         raise JobError(f"source: {len(text):,} bytes are too many to check; at most {LONGEST_SOURCE:,} are read")
@@ -67,7 +70,7 @@ def check(
         result = runner.run(
             _MAIN,
             stdin=text,
-            arguments=[json.dumps(list(files)[:_MOST_NAMES])],
+            arguments=[json.dumps(names[:_MOST_NAMES])],
             files=_modules(),
             interpreter=interpreter,
             packages=packages,

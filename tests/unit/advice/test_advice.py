@@ -39,5 +39,7 @@ def test_advice_of_an_unfinished_check_is_refused() -> None:
 def test_check_refuses_before_anything_starts() -> None:
     with pytest.raises(JobError, match="reads python only"):
         check("1", language="ruby")
+    with pytest.raises(JobError, match="files: expected"):
+        check("1", files="helper.py")
     with pytest.raises(JobError, match="too many to check"):
         check(b" " * (LONGEST_SOURCE + 1))
