@@ -5,6 +5,7 @@ Parents, children and PID namespaces show the role of a process, so no name insi
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import signal
 import socket
@@ -13,9 +14,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from stockade.linux import cgroups
 from tests.support import host
 
 _PIDFD_GETFD = 438
+_numbers = itertools.count()
 
 
 def warden() -> int | None:
@@ -80,6 +83,35 @@ def stop_and_continue(pid: int) -> None:
         os.kill(pid, signal.SIGCONT)
 
 
+class Freezer:
+    """A control group that freezes the processes moved into it: from outside, as an administrator may do."""
+
+    def __init__(self, version: int) -> None:
+        top = next(
+            Path(each.path)
+            for each in cgroups.find()
+            if each.version == version and (version == 2 or "freezer" in each.controllers)
+        )
+        self._switch, self._on, self._off = (
+            ("cgroup.freeze", "1", "0") if version == 2 else ("freezer.state", "FROZEN", "THAWED")
+        )
+        self._folder = top / f"test-{os.getpid()}-{next(_numbers)}"
+
+    def freeze(self, pid: int) -> None:
+        """Freeze a process until ``close``."""
+        self._folder.mkdir()
+        with suppress(ProcessLookupError):
+            (self._folder / "cgroup.procs").write_text(str(pid))
+        (self._folder / self._switch).write_text(self._on)
+
+    def close(self) -> None:
+        """Thaw the process, and remove the group when the process has ended."""
+        if self._folder.exists():
+            (self._folder / self._switch).write_text(self._off)
+            assert host.eventually(lambda: not host.read(self._folder / "cgroup.procs"), 5.0)
+            self._folder.rmdir()
+
+
 def cut(pid: int, how: int = socket.SHUT_WR) -> None:
     """Shut down every Unix stream socket of ``pid``: it can send nothing, and the peer of each socket reads an end."""
     for sock in _sockets(pid):
@@ -94,6 +126,7 @@ def cut(pid: int, how: int = socket.SHUT_WR) -> None:
 WAYS: dict[str, Callable[[int], None]] = {
     "kill": kill, "stop": stop, "stop and continue": stop_and_continue, "cut its sockets": cut
 }  # fmt: skip
+FREEZE = "freeze"
 
 
 def _sockets(pid: int) -> list[socket.socket]:

@@ -27,6 +27,7 @@ MARGIN = 2.0
 TREE = Path(__file__).parents[2]
 PAGE = TREE / "docs" / "faults.md"
 MOMENTS = ("before", "during", "after")
+WAYS = (*faults.WAYS, faults.FREEZE)
 _COLD = ("caller", "warden", "spawner", "init", "first process")
 ROWS = [
     *(("cold", role) for role in _COLD),
@@ -54,6 +55,8 @@ class Case:
         """Return the outcomes that the hit run may have. The run after it always completes."""
         if self.way == "stop and continue":
             return {DONE}
+        if self.way == faults.FREEZE:
+            return Case(self.kind, self.role, "stop", self.moment).expected
         if self.moment == "after":  # the helper may be the next run's by now, or may have nothing to do with it
             return {DONE, FAILED}
         if self.moment == "before":
@@ -94,9 +97,11 @@ class Found:
 
 def cases(kind: str, role: str) -> Iterator[Case]:
     """Yield the cases of one row."""
-    for way, moment in itertools.product(faults.WAYS, MOMENTS):
+    for way, moment in itertools.product(WAYS, MOMENTS):
         if role == "collector" and (moment != "during" or way == "cut its sockets"):
             continue  # a collector lives for one run, and has no socket
+        if way == faults.FREEZE and (kind == "streaming" or moment == "after"):
+            continue  # as for "stop"
         if role != "caller" or way == "cut its sockets":  # other faults of a caller end all of its runs
             yield Case(kind, role, way, moment)
 
@@ -118,34 +123,37 @@ def _run(box: stockade.Runner, case: Case, source: str) -> tuple[stockade.Result
     return result, time.monotonic() - begin
 
 
-def _strike(case: Case) -> None:
-    faults.WAYS[case.way](faults.wait_for(case.role))
-
-
 def attempt(case: Case) -> Found:
     """Try the case with a supervisor of its own, and look for leftovers when that is gone."""
+    freezer = faults.Freezer(version=2) if case.way == faults.FREEZE else None
+    strike = faults.WAYS[case.way] if freezer is None else freezer.freeze
     before = host.Snapshot.take()
     policy = stockade.Policy(limits={"wall_time": WALL})
     box = stockade.Runner(policy, backend="native", warm=case.kind == "warm")
     assert _run(box, case, "print(0)")[0].ok
     time.sleep(0.2)  # the helpers of the next run exist by then
     if case.moment == "during":
-        striker = threading.Thread(target=lambda: (time.sleep(0.0 if case.role == "collector" else 0.4), _strike(case)))
+        striker = threading.Thread(
+            target=lambda: (time.sleep(0.0 if case.role == "collector" else 0.4), strike(faults.wait_for(case.role)))
+        )
         striker.start()
         result, seconds = _run(box, case, _WRITES if case.role == "collector" else _SLEEPS)
         striker.join()
     else:
         if case.moment == "after":
             _run(box, case, "print(1)")
-        _strike(case)
+        strike(faults.wait_for(case.role))
         time.sleep(0.1 if case.moment == "before" else 0)
         result, seconds = _run(box, case, "print(2)")
     following, next_seconds = _run(box, case, "print(3)")
     reason = result.error.message if result.error else result.artifacts_error or ""
     host.stop_warden()
     host.eventually(lambda: not _left(before), MARGIN)
+    left = _left(before)
+    if freezer is not None:
+        freezer.close()
     return Found(
-        case, result.outcome.value, reason, seconds, following.outcome.value, next_seconds, _left(before)
+        case, result.outcome.value, reason, seconds, following.outcome.value, next_seconds, left
     )  # fmt: skip
 
 
@@ -179,10 +187,11 @@ def page(found: dict[Case, Found]) -> str:
     """Return docs/faults.md."""
     rows = []
     for kind, role in ROWS:
-        for way in faults.WAYS:
+        for way in WAYS:
             row = [Case(kind, role, way, moment) for moment in MOMENTS]
             if any(case in found for case in row):
-                entries = [_entry(case, found[case]) if case in found else "has no such moment" for case in row]
+                absent = "has no such moment" if role == "collector" else "as stop"
+                entries = [_entry(case, found[case]) if case in found else absent for case in row]
                 rows.append(f"| {kind} | {role} | {way} | {' | '.join(entries)} |")
     reasons = sorted({_plain(each.reason) for each in found.values() if each.reason})
     listed = "\n".join(f"- {each}" for each in reasons)
@@ -195,7 +204,7 @@ def _plain(reason: str) -> str:
 
 _TEXT = """# Faults of stockade's own processes
 
-This page shows the outcome of a run when a process that serves it is killed or stopped from outside, or when its sockets fail. `make faults` tries each of the
+This page shows the outcome of a run when a process that serves it is killed, stopped or frozen from outside, or when its sockets fail. `make faults` tries each of the
 {count} cases on a real sandbox and writes this page. `tests/system/test_faults.py` requires the outcome shown here.
 
 Each run has {wall} s of wall time. Each case asserts three things: the outcome, an answer within {bound} s, and that no process, mount or network is
@@ -203,7 +212,8 @@ left. A fault costs one run at most: the next run of the same runner completes.
 
 - *before*: the helper is hit while it is idle, and a run follows. *during*: it is hit 0.4 s after the run began. *after*: it is hit as soon as
   a run has its answer, and another run follows.
-- *stop* is `SIGSTOP`. *stop and continue* is `SIGSTOP`, and `SIGCONT` 0.15 s later. *cut its sockets* shuts down the sending side of every Unix
+- *stop* is `SIGSTOP`. *stop and continue* is `SIGSTOP`, and `SIGCONT` 0.15 s later. *freeze* moves the process into a frozen control group (`cgroup.freeze`
+  of v2). *cut its sockets* shuts down the sending side of every Unix
   socket that the process holds, so the process on the other side reads end-of-file.
   The caller's side and the helper's side of each socket have a row each.
 - The *warden* is the supervisor. A *spawner* makes sandboxes in a cgroup slot. An *init* is PID 1 of a sandbox. The *first process* is the one that

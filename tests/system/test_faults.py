@@ -26,6 +26,8 @@ def table() -> dict[Case, Found]:
 
 
 @pytest.mark.needs("root")  # to shut down the sockets of others
+@pytest.mark.needs("cgroup-unified")  # to freeze
+@pytest.mark.timeout(300)  # the first case waits for the whole table
 @pytest.mark.parametrize("case", fault_table.all_cases(), ids=lambda case: "-".join(vars(case).values()))
 def test_fault_in_one_helper_costs_only_its_run(table: dict[Case, Found], case: Case) -> None:
     found = table.pop(case, None) or fault_table.try_row((case.kind, case.role), case)[0]  # a second try is a fresh one
@@ -64,6 +66,26 @@ def test_warden_stopped_during_endless_run_ends_it(warm: bool) -> None:
     assert result.outcome is Outcome.SANDBOX_FAILED and "did not answer" in result.summary()
     assert time.monotonic() - begin < 4
     assert box.run("1").ok  # on a new warden, which removes the groups of the old one
+
+
+@pytest.mark.needs("root")  # to freeze other processes
+@pytest.mark.needs("cgroup-freezer-v1")
+@pytest.mark.parametrize("role", ["warden", "init", "first process"])
+def test_process_held_by_freezer_of_cgroup1_costs_one_run(role: str) -> None:
+    """Such a process does not die of SIGKILL before it is thawed."""
+    freezer = faults.Freezer(version=1)
+    with host.as_before():
+        box = stockade.Runner(stockade.Policy(limits={"wall_time": WALL}), backend="native", warm=False)
+        assert box.run("1").ok
+        time.sleep(0.2)  # no run follows at once, so the warden makes no instance for one
+        threading.Timer(0.4, lambda: freezer.freeze(faults.wait_for(role))).start()
+        begin = time.monotonic()
+        result = box.run("import time; time.sleep(0.8)")
+        assert time.monotonic() - begin < WALL + MARGIN
+        assert result.outcome is Outcome.SANDBOX_FAILED and "freez" in result.summary().replace("frozen", "freez")
+        assert box.run("1").ok
+        freezer.close()
+        assert box.run("1").ok
 
 
 @pytest.mark.usefixtures("nothing_left")

@@ -24,6 +24,7 @@ from stockade.client.exchange import LaunchLost
 from stockade.client.liveness import Liveness
 from stockade.client.run_slots import AGAIN_SECONDS, RunSlot
 from stockade.client.send_queue import SendQueue
+from stockade.client.sockets import has_unread
 from stockade.core.errors import StockadeError
 from stockade.policy.ceiling import Given
 from stockade.policy.model import PolicyLike
@@ -240,6 +241,7 @@ async def events(
             except ConnectionResetError:
                 data, reset = b"", True
             watcher.liveness.note_message()
+            reset = reset or (not data and has_unread(sock))
             for event in send_queue.feed(data, reset=reset, why="" if data else connection.warden.why_gone()):
                 yield event
             if exchange.outgoing or exchange.wants_input:

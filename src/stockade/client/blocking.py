@@ -13,6 +13,7 @@ from stockade.client import warden_process
 from stockade.client.connection import Connection
 from stockade.client.liveness import Liveness
 from stockade.client.send_queue import SendQueue
+from stockade.client.sockets import has_unread
 from stockade.runs.events import Event
 
 _CHUNK = 1 << 16
@@ -81,6 +82,7 @@ def _receive(send_queue: SendQueue, connection: Connection, liveness: Liveness) 
         yield from send_queue.feed(data)
     else:
         warden_process.end_if_exiting()
+        reset = reset or has_unread(connection.sock)
         yield from send_queue.feed(b"", reset=reset, why=connection.warden.why_gone())
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 0.5
 _AGAIN_SECONDS = 0.5
-"""A warden that a stop signal holds at two checks with this pause between them is killed."""
+"""A warden that stands still at two checks with this pause between them is killed."""
 _QUIET_SECONDS = 5.0
 """After so long without a message, the caller asks the warden for a sign of life."""
 _ANSWER_SECONDS = 30.0
@@ -53,11 +53,19 @@ class Liveness:
     def look(self) -> None:
         """Check the warden after ``seconds`` without a message, and kill it if it is lost."""
         now = time.monotonic()
-        if self._warden.is_stopped:
-            if self._stopped:
-                self._warden.end_now("a signal from outside had stopped it, and it did not go on")
+        why = self._warden.standstill
+        if why and self._stopped:
+            self._warden.end_now(f"it {why}, and did not go on")
+        if self._warden.was_ended:
+            if self._send_queue is not None:
+                self._send_queue.stop_receiving()
+        elif why:
             self._stopped = True
-            return
+        else:
+            self._look_closer(now)
+
+    def _look_closer(self, now: float) -> None:
+        """Ask a warden that runs for a sign of life, and kill it if it gives none."""
         self._stopped = False
         if self._asked is not None and now - self._asked >= _ANSWER_SECONDS:
             self._warden.end_now(f"it had not answered for {_ANSWER_SECONDS:.0f} s")

@@ -75,6 +75,12 @@ class SendQueue:
         with self._lock:
             self.exchange.send_input(data)
 
+    def stop_receiving(self) -> None:
+        """Show the reader of the socket its end: the warden is killed, but cannot close its side yet."""
+        with self._lock, suppress(OSError):
+            if not self._closed:
+                self._sock.shutdown(socket.SHUT_RD)
+
     def close(self) -> None:
         """Send nothing more: the socket may serve another run from now on."""
         if self.is_inherited:

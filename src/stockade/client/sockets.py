@@ -9,6 +9,8 @@ import _socket
 import fcntl
 import select
 import socket
+import sys
+import termios
 
 from stockade.core.errors import SetupError
 from stockade.linux import faults
@@ -37,6 +39,12 @@ def is_hung_up(sock: socket.socket) -> bool:
     poll = select.poll()
     poll.register(sock, select.POLLIN)
     return bool(poll.poll(0))
+
+
+def has_unread(sock: socket.socket) -> bool:
+    """Return whether the other side has not read all that was sent over ``sock`` (unix(7), SIOCOUTQ)."""
+    count = fcntl.ioctl(sock, termios.TIOCOUTQ, bytes(4))
+    return int.from_bytes(count, sys.byteorder) > 0
 
 
 def make_pair() -> tuple[socket.socket, socket.socket]:

@@ -17,13 +17,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from stockade.client import reaping, run_slots, sockets
+from stockade.client import killing, reaping, run_slots, sockets
 from stockade.client.connection import Connection
 from stockade.client.liveness import Liveness
 from stockade.client.run_slots import RunSlot
 from stockade.core.errors import SetupError
 from stockade.core.loading import removed
-from stockade.linux import descendants, faults
+from stockade.linux import faults, standstill
 from stockade.planning.facts import HostFacts
 from stockade.warden import protocol
 
@@ -92,18 +92,21 @@ class WardenProcess:
         return sockets.is_hung_up(self._control)
 
     @property
-    def is_stopped(self) -> bool:
-        """Whether a stop signal holds the warden."""
-        return self._process.returncode is None and descendants.is_stopped(self.pid)
+    def standstill(self) -> str:
+        """Why the warden cannot go on now; empty if it can, or has ended."""
+        return standstill.reason(self.pid) if self._process.returncode is None else ""
+
+    @property
+    def was_ended(self) -> bool:
+        """Whether this process has killed the warden because it did not work any more."""
+        return bool(self._ended)
 
     def end_now(self, why: str) -> None:
         """Kill a warden that does not work any more. The kernel ends everything that it started."""
         with self._ending:
             if not self._ended:
                 self._ended = why
-                self._process.kill()
-                with suppress(subprocess.TimeoutExpired):
-                    self._process.wait(_STOP_SECONDS)
+                killing.kill(self._process, self._control)
 
     def why_gone(self) -> str:
         """Return the reason why an exchange with the warden ended too early."""
@@ -179,13 +182,15 @@ class WardenProcess:
     def stop(self, seconds: float = _STOP_SECONDS) -> None:
         """End the warden, which kills and reaps everything it started. Kill it if that takes more than ``seconds``."""
         self._hang_up()
-        if self.is_stopped:
-            self._process.kill()
+        if self._ended:
+            return
+        if self.standstill:
+            killing.kill(self._process, self._control)
+            return
         try:
             self._process.wait(seconds)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            killing.kill(self._process, self._control)
 
     def abandon(self) -> None:
         """Forget the warden without touching it, because it belongs to the parent of this process."""
@@ -255,6 +260,7 @@ def current() -> WardenProcess:
             _current.stop(_RETIRED_SECONDS)  # dead, or about to end because it cannot be reached
             _current = None
         if _current is None:
+            killing.reap_late()
             _current = WardenProcess()
         return _current
 

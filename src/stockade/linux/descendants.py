@@ -73,7 +73,7 @@ def stop_all(root: int, rounds: int = _MOST_ROUNDS) -> set[int]:
     stopped: set[int] = set()
     for _ in range(rounds):
         found = below(root)
-        running = [pid for pid in found if _state(pid) not in _AT_REST]
+        running = [pid for pid in found if state(pid) not in _AT_REST]
         calm = 0 if running else calm + 1
         if calm == _CALM:
             break
@@ -144,12 +144,15 @@ def _are_gone_in_a_moment() -> bool:
     return False
 
 
-def is_stopped(pid: int) -> bool:
-    """Return whether a stop signal holds the process ``pid``. A process that a debugger holds does not count."""
-    return _state(pid) == "T"
+def kill_below(root: int) -> None:
+    """Kill all processes below ``root``, parents first."""
+    found = below(root)
+    for pid in found:
+        _send(pid, {root, *found}, signal.SIGKILL)
 
 
-def _state(pid: int) -> str:
+def state(pid: int) -> str:
+    """Return the letter of a process's state (proc(5), ``/proc/PID/stat``), or an empty text if there is no process."""
     return files.read(f"/proc/{pid}/stat").rpartition(") ")[2][:1]
 
 

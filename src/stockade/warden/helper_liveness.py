@@ -1,15 +1,15 @@
-"""Liveness of helper processes: finds one that a stop signal holds.
+"""Liveness of helper processes: finds one that a stop signal or a freezer holds.
 
 Such a process answers nothing and reports no end, so the warden must not wait for it.
 """
 
 from __future__ import annotations
 
-from stockade.linux import descendants
+from stockade.linux import descendants, standstill
 
 LOOK_SECONDS = 0.25
 _STOPPED_SECONDS = 0.75
-"""The warden gives up a helper that a stop signal holds for this time, and the helper's runs fail."""
+"""The warden gives up a helper that stands still for this time, and the helper's runs fail."""
 
 
 class Helper:
@@ -24,7 +24,7 @@ class Helper:
         self.next_look = now + LOOK_SECONDS
 
     def trouble(self, now: float, *, child: str = "") -> str:
-        """Return a sentence if the helper has been stopped for too long, or an empty text.
+        """Return a sentence if the helper has stood still for too long, or an empty text.
 
         ``child`` names the descendant that is a helper as well; an empty text excludes it.
         """
@@ -38,15 +38,17 @@ class Helper:
         self._since = now if self._since is None else self._since
         if now - self._since < _STOPPED_SECONDS:
             return ""
-        return f"{who} was stopped by a signal from outside, and did not go on"
+        return f"{who}, and did not go on"
 
     def standing_still(self, child: str = "") -> str:
-        """Return the name of the helper, or of its ``child``, if a stop signal holds it now, or an empty text."""
-        if descendants.is_stopped(self.pid):
-            return f"{self._name} (pid {self.pid})"
+        """Return a clause that says why the helper, or its ``child``, stands still now, or an empty text."""
+        why = standstill.reason(self.pid)
+        if why:
+            return f"{self._name} (pid {self.pid}) {why}"
         pid = self.pid
         for _ in range(self._generations if child else 0):
             pid = next(iter(descendants.children(pid)), 0)
-            if pid and descendants.is_stopped(pid):
-                return f"{child} (pid {pid})"
+            why = standstill.reason(pid) if pid else ""
+            if why:
+                return f"{child} (pid {pid}) {why}"
         return ""

@@ -6,7 +6,7 @@ import time
 
 from stockade.core import trace
 from stockade.core.report import Report
-from stockade.linux import faults
+from stockade.linux import descendants, faults, standstill
 from stockade.warden.run.collection import Collection, uid_for
 from stockade.warden.run.phase import Phase
 
@@ -94,14 +94,23 @@ class Ending:
 
     def enforce(self, now: float) -> float:
         """Kill at once what has not ended in time, and answer after twice as long. Return when to check again."""
-        if now >= self._dying_since + 2 * _DYING_SECONDS:
-            self._run.fail("the run's processes could not be ended")
+        if now < self._dying_since + _GENTLE_SECONDS:
+            return self._dying_since + _GENTLE_SECONDS
+        held = self._surviving_kill()
+        if held or now >= self._dying_since + 2 * _DYING_SECONDS:
+            why = f": a freezer of cgroup v1 holds pid {held}, which dies when it is thawed" if held else ""
+            self._run.fail(f"the run's processes could not be ended{why}")
             self.conclude()
             return 0.0
         if now >= self._dying_since + _DYING_SECONDS:
             self._execution.instance.kill_at_once()
             return self._dying_since + 2 * _DYING_SECONDS
         return self._dying_since + _DYING_SECONDS
+
+    def _surviving_kill(self) -> int:
+        """Return a process of the run that does not die before somebody thaws it, or 0."""
+        init = self._execution.instance.init
+        return next((pid for pid in (init, *descendants.below(init)) if standstill.survives_kill(pid)), 0)
 
     def see_off(self, now: float) -> float:
         """Make sure that the instance ends as well, after the answer. Return when to check again."""

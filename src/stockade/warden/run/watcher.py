@@ -115,11 +115,11 @@ class Watcher:
             run.owner.weights.look(run, meter, self._execution.slot.group, now)
 
     def _end_for(self, guarantee: str) -> None:
-        """End the run for a limit. If an init that a signal stopped could not report the end, that is a failure of the
+        """End the run for a limit. If an init that stands still could not report the end, that is a failure of the
         sandbox, and not the guest's wall time."""
         held = self._init.standing_still() if guarantee == "wall_time" else ""
         if held:
-            self._run.refuse(f"{held} was stopped by a signal from outside, and the run's wall time is over")
+            self._run.refuse(f"{held}, and the run's wall time is over")
         else:
             self._execution.ending.kill(guarantee)
 
