@@ -63,7 +63,8 @@ def test_plan_json_has_enforcement_and_missing(stockade):
 
 def test_doctor_shows_facilities_and_default(stockade):
     done = stockade("doctor")
-    text = done.stdout.decode()
+    assert max(map(len, done.stdout.decode().splitlines())) <= 80
+    text = " ".join(done.stdout.decode().split())
     assert done.returncode == 0
     for name in (
         "user namespace",

@@ -101,6 +101,8 @@ def test_untrusted_ceiling_file_stops_every_run(under, break_it, word):
 
 def test_doctor_reports_ceiling(under):
     done = under(f"{STOCKADE} doctor")
-    assert "/etc/stockade/policy.toml bounds limits.wall_time, limits.memory, filesystem.write." in done.stdout
+    assert "/etc/stockade/policy.toml bounds limits.wall_time, limits.memory, filesystem.write." in " ".join(
+        done.stdout.split()
+    )
     done = under(f"chmod 666 /etc/stockade/policy.toml; {STOCKADE} doctor --json")
     assert "can be written by others" in json.loads(done.stdout)["ceiling"]["error"]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING
 
 from stockade.backends import registry
@@ -52,6 +53,8 @@ class Candidate:
     """Why it cannot be used: it is unavailable here, cannot hold the policy, or isolates too little."""
     missing: Mapping[str, str] = field(default_factory=dict)
     """The guarantees of the policy that it cannot hold, with a sentence for each."""
+    would_hold: Callable[[], Mapping[str, str]] = dict
+    """Return what the policy must accept so that the backend holds it; empty if accepting less does not help."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,7 @@ def candidates(
     given = _trust(trust)
     policy = _ceiling.applied(policy, ceiling, given)
     for backend in _in_order(given):
-        yield _consider(backend, policy, facts, given)
+        yield _consider(backend, policy, facts, given, ceiling)
 
 
 def named(
@@ -115,7 +118,9 @@ def require_isolation(backend: Backend, policy: Policy, trust: Trust | str | Non
         raise PlanError(backend.name, {"isolation": trouble})
 
 
-def _consider(backend: Backend, policy: Policy, facts: HostFacts, trust: Trust | None) -> Candidate:
+def _consider(
+    backend: Backend, policy: Policy, facts: HostFacts, trust: Trust | None, ceiling: Given | None
+) -> Candidate:
     trouble = _too_little(backend, policy, trust)
     if trouble:
         return Candidate(backend, None, trouble)
@@ -124,7 +129,34 @@ def _consider(backend: Backend, policy: Policy, facts: HostFacts, trust: Trust |
     except BackendUnavailable as error:
         return Candidate(backend, None, str(error).removeprefix(f"backend {backend.name!r}: "))
     except PlanError as error:
-        return Candidate(backend, None, f"cannot hold {', '.join(error.missing)}", error.missing)
+        accepting = partial(_accepting, backend, policy, facts, trust=trust, ceiling=ceiling, missing=[*error.missing])
+        return Candidate(backend, None, f"cannot hold {', '.join(error.missing)}", error.missing, accepting)
+
+
+def _accepting(
+    backend: Backend,
+    policy: Policy,
+    facts: HostFacts,
+    *,
+    trust: Trust | None,
+    ceiling: Given | None,
+    missing: Sequence[str],
+) -> Mapping[str, str]:
+    """Return the strengths to accept so that ``backend`` holds ``policy``, found by planning with them."""
+    from stockade.policy.resolve import with_layers
+
+    held = backend.capabilities(facts, policy)
+    for strengths in (
+        {name: held[Guarantee(name)].strength.value for name in missing},
+        dict.fromkeys(missing, "absent"),
+    ):
+        try:
+            less = _ceiling.applied(with_layers(policy, {"accepted": {"accept": strengths}}), ceiling, trust)
+            planned(backend, less, facts)
+        except StockadeError:
+            continue
+        return strengths
+    return {}
 
 
 def _too_little(backend: Backend, policy: Policy, trust: Trust | None) -> str:
@@ -180,11 +212,13 @@ def _reason(found: Candidate, trust: Trust | None, passed: list[Candidate]) -> s
 
 
 def _none_left(seen: list[Candidate]) -> StockadeError:
-    """Return the error that explains why no backend is suitable."""
+    """Return the error that explains why no backend is suitable: one line for each, and first what works here."""
     if seen[0].missing:  # the first choice is available, so the caller can loosen what it lacks
         return PlanError(seen[0].backend.name, seen[0].missing)
-    lines = [
-        f"{each.backend.name}: " + ("; ".join(f"{key}: {why}" for key, why in each.missing.items()) or each.trouble)
-        for each in seen
-    ]
-    return BackendUnavailable(f"no backend can hold this policy here: {'; '.join(lines)}")
+    lines = [f"{each.backend.name}: {each.trouble}" for each in seen]
+    works = next(((each, accept) for each in seen if (accept := each.would_hold())), None)
+    if works is None:
+        return BackendUnavailable("\n".join(["no backend can hold this policy here", *lines]))
+    found, accept = works
+    way = f"works here: accept={accept} (backend {found.backend.name}, isolation by {found.backend.isolation.value})"
+    return BackendUnavailable("\n".join(["no backend can hold this policy here", way, *lines]), accept)

@@ -34,9 +34,9 @@ def note(backend: str, seconds: float) -> None:
 def known() -> dict[str, float]:
     """Return the fastest known run of each backend, in seconds."""
     path = _file()
-    if path is None or not path.exists():
-        return {}
     try:
+        if path is None or not path.exists():
+            return {}
         with HostFile(path, "the cache", follow=False) as file:
             data = json.loads(file.read(_MOST))
         return {name: float(value) for name, value in data.items() if isinstance(value, int | float)}

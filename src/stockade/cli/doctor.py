@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stockade.cli import streams, table
+from stockade.cli import doctor_text, streams
 from stockade.cli.options import backend_option
 from stockade.cli.reporting import SETUP_FAILED, Command, json_option, print_json, printable
-from stockade.core.errors import PolicyError, StockadeError
+from stockade.core.errors import BackendUnavailable, PolicyError, StockadeError
 
 if TYPE_CHECKING:
     from stockade.backends.base import Backend
@@ -29,13 +29,15 @@ Examples:
   stockade doctor
   stockade doctor --json | python3 -m json.tool
   sudo stockade doctor
+  stockade doctor --fix > fix.sh
 """
 
 
 @click.command("doctor", cls=Command, help=_HELP, epilog=_EXAMPLES)
 @backend_option
+@click.option("--fix", is_flag=True, help="Print a shell script that would add what is missing; nothing runs it.")
 @json_option
-def doctor(as_json: bool, backend: str | None) -> int:
+def doctor(as_json: bool, fix: bool, backend: str | None) -> int:
     """Show the facilities and return the exit status."""
     streams.start_warden()
     from stockade.backends import registry
@@ -46,6 +48,9 @@ def doctor(as_json: bool, backend: str | None) -> int:
     found = registry.find(backend or "native")
     facts = warden_process.host_facts()
     rows = facilities(facts, _languages())
+    if fix:
+        click.echo(doctor_text.script(rows), nl=False)
+        return 0
     assessment = _assess(found, facts)
     ceiling = _ceiling()
     kept = warmth.found()
@@ -85,9 +90,9 @@ def _ceiling() -> dict[str, Any]:
 
 def _print_ceiling(file: str, bounds: Sequence[str], error: str) -> None:
     if error:
-        click.echo(f"No policy can be used: {printable(error)}.")
+        doctor_text.say(f"No policy can be used: {printable(error)}.")
     elif bounds:
-        click.echo(f"The ceiling in {file} bounds {', '.join(bounds)}.")
+        doctor_text.say(f"The ceiling in {file} bounds {', '.join(bounds)}.")
 
 
 def _assess(backend: Backend, facts: HostFacts) -> Assessment | None:
@@ -134,32 +139,36 @@ def _data(
 
 def _print(backend: Backend, facts: HostFacts, rows: Sequence[Facility], assessment: Assessment | None) -> None:
     click.echo(f"Linux {facts.kernel} on {facts.machine}, {facts.cpus} CPUs, uid {facts.uid}\n")
-    table.show(
-        ("facility", "there", "evidence", "what it gives"),
-        [(row.name, "yes" if row.there else "no", row.evidence, row.gives) for row in rows],
-    )
-    ways: dict[str, list[str]] = {}
-    for row in rows:
-        if row.get:
-            ways.setdefault(row.get, []).append(row.name)
-    if ways:
-        click.echo("\nMissing, and how to get it:")
-    for get, names in ways.items():
-        click.echo(f"  {', '.join(names)}:\n      {get}")
-    click.echo("")
     _print_default(backend, facts, assessment)
+    click.echo("")
+    doctor_text.show(rows)
+
+
+def _print_instead() -> None:
+    """Print what holds the default policy here instead, or what the policy must accept."""
+    from stockade.api import sandbox
+
+    try:
+        doctor_text.say(f"The default policy runs here on {sandbox.select().backend.name}.")
+    except BackendUnavailable as error:
+        accept = " ".join(f"--accept {name}={strength}" for name, strength in error.accept.items())
+        doctor_text.say(f"Code runs here all the same with: {accept}." if accept else "No other backend helps.")
+    except StockadeError as error:
+        doctor_text.say(f"No other backend helps: {error}")
 
 
 def _print_default(backend: Backend, facts: HostFacts, assessment: Assessment | None) -> None:
     if assessment is None:
         available = backend.availability(facts)
-        click.echo(f"The {backend.name} backend cannot be used here: {available.reason}.\nRemedy: {available.remedy}.")
+        doctor_text.say(f"The {backend.name} backend cannot be used here: {available.reason}.")
+        doctor_text.say(f"Remedy: {available.remedy}.")
+        _print_instead()
         return
     weak = _weak(assessment)
     firm = [str(each) for each, held in assessment.enforcement.items() if each not in weak and held.mechanism != "none"]
-    click.echo(f"The default policy on the {backend.name} backend holds here: {', '.join(firm)}.")
+    doctor_text.say(f"The default policy on the {backend.name} backend holds here: {', '.join(firm)}.")
     for each in weak:
         held = assessment.enforcement[each]
-        click.echo(f"Held less strongly than usual: {each} ({held.strength}): {held.note}.")
+        doctor_text.say(f"Held less strongly than usual: {each} ({held.strength}): {held.note}.")
     for guarantee, sentence in assessment.missing.items():
-        click.echo(f"So the default policy cannot be used: {guarantee}: {sentence}.")
+        doctor_text.say(f"So the default policy cannot be used: {guarantee}: {sentence}.")

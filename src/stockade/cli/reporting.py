@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from stockade.core.errors import JobError, PlanError, PolicyError, StockadeError
+from stockade.core.errors import BackendUnavailable, JobError, PlanError, PolicyError, StockadeError
 from stockade.core.strict_json import dumps
 
 BAD_USAGE = 2
@@ -94,7 +94,19 @@ def _sentences(error: StockadeError) -> Iterable[str]:
     if isinstance(error, PlanError):
         missing = (f"  {guarantee}: {reason}" for guarantee, reason in error.missing.items())
         return (f"backend {error.backend!r} cannot hold this policy here:", *missing, _ACCEPT_LESS)
+    if isinstance(error, BackendUnavailable):
+        return _ways(error)
     return (str(error),)
+
+
+def _ways(error: BackendUnavailable) -> Iterable[str]:
+    """Return the lines of the error, with options of the command line for what works here."""
+    accept = " ".join(f"--accept {name}={strength}" for name, strength in error.accept.items())
+    for number, line in enumerate(str(error).split("\n")):
+        if line.startswith("works here: accept="):
+            yield f"  works here: {accept} {line[line.index('(') :]}"
+        else:
+            yield line if number == 0 else f"  {line}"
 
 
 def _interrupted(*, as_json: bool) -> int:

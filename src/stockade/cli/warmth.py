@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import click
-
+from stockade.cli.doctor_text import say
 from stockade.core.errors import StockadeError
 from stockade.core.units import format_size
 
@@ -25,11 +24,11 @@ class Warmth:
     def show(self) -> None:
         """Print the result as a sentence."""
         if not self.usable:
-            click.echo(f"\nWarm interpreters: not possible here: {self.reason}")
+            say(f"Warm interpreters: not possible here: {self.reason}")
             return
         held = "memory that only root may read" if self.memory is None else f"{format_size(self.memory)} of memory"
-        click.echo(
-            f"\nWarm interpreters: one for Python, with its idle workers, holds {held} in "
+        say(
+            f"Warm interpreters: one for Python, with its idle workers, holds {held} in "
             f"{self.processes} processes; they end after a minute without a run."
         )
 

@@ -127,7 +127,19 @@ class PlanError(StockadeError):
 
 
 class BackendUnavailable(StockadeError):
-    """The backend cannot be used on this host at all. The message says what to install or enable."""
+    """No backend can be used here, or not the one that was named. The message has one line for each way out.
+
+    ``accept`` maps guarantees to the strength that the strongest remaining backend has for them. A policy that accepts
+    these runs here. It is empty if no policy would help.
+    """
+
+    def __init__(self, message: str, accept: Mapping[str, str] | None = None) -> None:
+        self.accept = dict(accept or {})
+        super().__init__(message)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the error with what the policy could accept."""
+        return super().as_json() | {"accept": self.accept}
 
 
 class SetupError(StockadeError):

@@ -50,6 +50,7 @@ def error() -> dict[str, Any]:
         "problems": {"type": "array", "items": problem},
         "backend": _TEXT,
         "missing": _TEXTS,
+        "accept": _TEXTS,
         "conflicts": {"type": "array", "items": conflict},
         "usage": _TEXT,
     }

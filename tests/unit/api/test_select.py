@@ -83,6 +83,27 @@ def test_select_names_the_backends_that_it_passes_over(among: Among) -> None:
     assert "weak (cannot hold disk)" in chosen.reason
 
 
+def test_select_without_a_backend_says_first_what_works_here(among: Among) -> None:
+    choose = among(Fake("broken", usable=False), Fake("weak", Isolation.PROCESS, weak=(Guarantee.DISK,)))
+    with pytest.raises(BackendUnavailable) as caught:
+        choose()
+    assert str(caught.value).split("\n") == [
+        "no backend can hold this policy here",
+        "works here: accept={'disk': 'absent'} (backend weak, isolation by process)",
+        "broken: it is broken; mend it",
+        "weak: cannot hold disk",
+    ]
+    assert choose(accept=caught.value.accept).backend.name == "weak"
+
+
+def test_select_suggests_nothing_that_the_policys_isolation_refuses(among: Among) -> None:
+    with pytest.raises(BackendUnavailable) as caught:
+        among(Fake("broken", usable=False), Fake("p", Isolation.PROCESS, weak=(Guarantee.DISK,)))(
+            isolation="namespaces"
+        )
+    assert caught.value.accept == {}
+
+
 def test_select_refuses_less_than_the_policys_isolation(among: Among) -> None:
     process, namespaces = Fake("p", Isolation.PROCESS), Fake("n")
     with pytest.raises(BackendUnavailable, match="p: isolates by process only, and the policy asks for namespaces"):

@@ -45,9 +45,8 @@ def way_to_open(facts: HostFacts) -> str:
             f"start it as an ordinary user (in a container: {_CONTAINER}), or give root CAP_SYS_ADMIN and CAP_NET_ADMIN"
         )
     return (
-        "allow unprivileged user namespaces (sysctl user.max_user_namespaces and, on Debian and Ubuntu, "
-        "kernel.unprivileged_userns_clone and kernel.apparmor_restrict_unprivileged_userns), leave a chroot, "
-        f"or run as root; in a container: {_CONTAINER} ({_APPARMOR})"
+        "allow unprivileged user namespaces (sysctl user.max_user_namespaces), leave a chroot or an outer sandbox, or "
+        f"run as root; in a container: {_CONTAINER} ({_APPARMOR})"
     )
 
 
