@@ -40,7 +40,7 @@ def test_ceiling_limit_ends_run_under_policy():
 @pytest.mark.parametrize("call", [stockade.run, stockade.Runner, stockade.plan, stockade.select])
 def test_invalid_policy_argument_is_refused(call):
     first = ("1",) if call is stockade.run else ()
-    for policy in ("strct", "policy.toml", {"limits": {}}):
+    for policy in ("strct", "policy.toml", ["strict"]):
         with pytest.raises(PolicyError, match=r"policy|profile"):
             call(*first, policy=policy)
     with pytest.raises(PolicyError, match="no such field"):
