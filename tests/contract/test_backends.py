@@ -47,6 +47,7 @@ class TestProcess(BackendContract):
     own_root = False
     unnamed_file = "PermissionError"
     own_identity = False
+    finds_names = False
     root_can_be_writable = False
     keeps_capabilities = False
     disk = None

@@ -41,6 +41,8 @@ class Traits:
     """The guest can keep ``security.capabilities``. Otherwise the plan refuses a policy that asks for some."""
     no_capabilities_because: str = "this backend gives a guest no capabilities"
     """The reason that this refusal gives."""
+    maps_one_id: bool = False
+    """The guest has a user namespace that maps no id except ``security.uid``."""
 
     @property
     def cannot_keep(self) -> str:
@@ -141,6 +143,7 @@ def planned(backend: Backend, policy: Policy, facts: HostFacts) -> Plan:
         own_filter=own_filter,
         isolation=backend.isolation,
         cannot_keep=backend.traits.cannot_keep,
+        maps_one_id=backend.traits.maps_one_id,
     )
 
 

@@ -30,6 +30,8 @@ class Plan:
     """The content of ``security.syscalls_file``. Later changes of the file do not change the plan."""
     closes_sockets: bool = False
     """Whether the guest can create no Unix socket except pairs, because the host's own files are shown."""
+    maps_one_id: bool = False
+    """Whether the guest's user namespace maps no id except ``security.uid``."""
 
 
 def plan(
@@ -41,12 +43,13 @@ def plan(
     own_filter: bytes | None = None,
     isolation: Isolation = Isolation.NAMESPACES,
     cannot_keep: str = "",
+    maps_one_id: bool = False,
 ) -> Plan:
     """Return the plan for ``policy``, from the ``capabilities`` of ``backend`` on this host.
 
     ``own_filter`` is the content of the policy's ``security.syscalls_file``. ``cannot_keep`` is the reason why the
-    backend cannot keep any of the policy's ``security.capabilities``, or empty. Raises ``PlanError`` with a sentence
-    for every requested guarantee that is not held strongly enough.
+    backend cannot keep any of the policy's ``security.capabilities``, or empty. ``maps_one_id``: see ``Plan``. Raises
+    ``PlanError`` with a sentence for every requested guarantee that is not held strongly enough.
     """
     enforcement = {}
     missing = {}
@@ -67,7 +70,7 @@ def plan(
         missing["security.capabilities"] = unkept
     if missing:
         raise PlanError(backend, missing)
-    return _known(Plan(backend, policy, facts, FrozenDict(enforcement), isolation, own_filter, closes))
+    return _known(Plan(backend, policy, facts, FrozenDict(enforcement), isolation, own_filter, closes, maps_one_id))
 
 
 def _known(made: Plan) -> Plan:
@@ -84,7 +87,7 @@ def _known(made: Plan) -> Plan:
 
 
 def _decided(made: Plan) -> tuple[object, ...]:
-    return made.backend, made.isolation, made.own_filter, made.enforcement, made.closes_sockets
+    return made.backend, made.isolation, made.own_filter, made.enforcement, made.closes_sockets, made.maps_one_id
 
 
 _RECENT = 8

@@ -41,6 +41,8 @@ class _Rules:
     closes_sockets: bool
     """Whether Unix sockets are refused, because one of the host may lie in a shown folder."""
     refuse_watching: bool = False
+    own_id: int | None = None
+    """The only id in the guest's user namespace; ``None`` without such a namespace."""
 
 
 def read(policy: Policy, facts: HostFacts, isolation: Isolation) -> bytes | None:
@@ -116,7 +118,8 @@ def _content(path: str) -> bytes:
 
 
 def _of(plan: Plan) -> _Rules:
-    return _rules(plan.policy, plan.facts, plan.isolation, plan.own_filter, closes_sockets=plan.closes_sockets)
+    rules = _rules(plan.policy, plan.facts, plan.isolation, plan.own_filter, closes_sockets=plan.closes_sockets)
+    return replace(rules, own_id=plan.policy.security.uid) if plan.maps_one_id else rules
 
 
 def _rules(
@@ -152,7 +155,10 @@ def _program(rules: _Rules, explain: bool) -> bytes:
     from stockade.linux.seccomp import compile_table, filters
 
     table = _table(rules)
-    return compile_table(filters.listening(table) if explain else table)
+    table = filters.listening(table) if explain else table
+    if rules.own_id is not None:  # after ``listening``: only the errno is ours, so the warden has nothing to explain
+        table = filters.with_one_id(table, rules.own_id)
+    return compile_table(table)
 
 
 @lru_cache(maxsize=16)

@@ -15,6 +15,7 @@ from stockade.testing.base import Expectations
 from stockade.testing.concurrency import ConcurrencyContract
 from stockade.testing.feeding import FeedingContract
 from stockade.testing.files import FilesContract
+from stockade.testing.inside import InsideContract
 from stockade.testing.interpreters import InterpretersContract
 from stockade.testing.languages import LanguagesContract
 from stockade.testing.limits import LimitsContract
@@ -38,6 +39,7 @@ class BackendContract(
     SteeringContract,
     FeedingContract,
     FilesContract,
+    InsideContract,
     WorkspacesContract,
     ConcurrencyContract,
     ReceiptsContract,

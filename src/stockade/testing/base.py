@@ -13,6 +13,8 @@ import pytest
 import stockade
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from stockade.backends.base import Backend
 
 Run = Callable[..., stockade.Result]
@@ -36,6 +38,8 @@ class Expectations:
     """The error when the guest opens a host file that the policy does not name, next to one that it names."""
     own_identity: ClassVar[bool] = True
     """The guest sees ``security.uid`` as its uid, and a host name of its own."""
+    finds_names: ClassVar[bool] = True
+    """The guest's own host name resolves, and its own uid and root have accounts."""
     root_can_be_writable: ClassVar[bool] = True
     tells_signals: ClassVar[bool] = True
     """The result distinguishes an exit status of 128 plus a signal's number from a death by that signal."""
@@ -91,3 +95,11 @@ class Expectations:
         if self.interpreter is None or not is_python or {"interpreter", "packages"} & options.keys():
             return options
         return options | {"interpreter": self.interpreter}
+
+
+def open_up(folder: Path, mode: int = 0o755) -> None:
+    """Open ``folder`` to other users, because a guest can have a uid of its own."""
+    folder.chmod(mode)
+    for parent in folder.parents:
+        if str(parent).startswith("/tmp/") and parent.owner() == folder.owner():
+            parent.chmod(0o755)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import stockade
-from stockade.testing.base import Expectations, Run
+from stockade.testing.base import Expectations, Run, open_up
 
 
 class FilesContract(Expectations):
@@ -30,7 +30,7 @@ class FilesContract(Expectations):
             self.run_source("1", files={name: b""})
 
     def test_only_named_host_paths_are_readable(self, run: Run, tmp_path: Path) -> None:
-        _open_up(tmp_path)
+        open_up(tmp_path)
         (tmp_path / "open.txt").write_text("open")
         (tmp_path / "closed.txt").write_text("closed")
         code = (
@@ -41,7 +41,7 @@ class FilesContract(Expectations):
         assert result.stdout == f"open\n{self.unnamed_file}\n", result.stderr
 
     def test_readable_host_path_cannot_be_written(self, run: Run, tmp_path: Path) -> None:
-        _open_up(tmp_path, 0o777)
+        open_up(tmp_path, 0o777)
         (tmp_path / "a").write_text("x")
         (tmp_path / "a").chmod(0o666)
         code = (
@@ -54,13 +54,13 @@ class FilesContract(Expectations):
         assert (tmp_path / "a").read_text() == "x"
 
     def test_guest_starts_in_bound_workspace(self, run: Run, tmp_path: Path) -> None:
-        _open_up(tmp_path)
+        open_up(tmp_path)
         (tmp_path / "a").write_text("x")
         result = run("import os\nprint(os.getcwd(), os.listdir())", policy={"filesystem": {"workspace": tmp_path}})
         assert result.stdout == f"{tmp_path} ['a']\n", result.stderr
 
     def test_write_to_writable_path_reaches_host(self, run: Run, tmp_path: Path) -> None:
-        _open_up(tmp_path, 0o777)
+        open_up(tmp_path, 0o777)
         policy = {"filesystem": {"workspace": tmp_path, "write": [tmp_path]}, "accept": {"disk": "absent"}}
         result = run("open('out.txt', 'w').write('made')", policy=policy)
         assert result.ok, result
@@ -130,11 +130,3 @@ class FilesContract(Expectations):
     def test_next_run_sees_no_files_of_last(self, run: Run) -> None:
         run("import os; open(os.environ['TMPDIR'] + '/left', 'w'); open('left', 'w')")
         assert run("import os; print(os.listdir(os.environ['TMPDIR']), os.listdir())").stdout == "[] []\n"
-
-
-def _open_up(folder: Path, mode: int = 0o755) -> None:
-    """Open ``folder`` to other users, because a guest can have a uid of its own."""
-    folder.chmod(mode)
-    for parent in folder.parents:
-        if str(parent).startswith("/tmp/") and parent.owner() == folder.owner():
-            parent.chmod(0o755)

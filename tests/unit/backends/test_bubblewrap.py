@@ -47,18 +47,19 @@ def test_bwrap_command_line_is_exact():
         "--size", "4194304", "--perms", "0755", "--tmpfs", "/workspace",
         "--ro-bind", "/srv/data", "/srv/data",
         "--perms", "0644", "--file", "200", "/etc/passwd", "--perms", "0644", "--file", "201", "/etc/group",
-        "--perms", "0644", "--file", "202", "/etc/hosts", "--perms", "0644", "--file", "203", "/etc/nsswitch.conf",
-        "--perms", "0644", "--file", "204", "/workspace/a",
+        "--perms", "0644", "--file", "202", "/etc/hostname", "--perms", "0644", "--file", "203", "/etc/gitconfig",
+        "--perms", "0644", "--file", "204", "/etc/hosts", "--perms", "0644", "--file", "205", "/etc/nsswitch.conf",
+        "--perms", "0644", "--file", "206", "/workspace/a",
         "--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/workspace",
-        "--clearenv", "--args", "205", "--lock-file", "/x",
+        "--clearenv", "--args", "207", "--lock-file", "/x",
         "--", "true",
     )  # fmt: skip
     assert [step[:2] for step in decode_steps(made.base)] == [
-        ("session",), ("status", 199), *(("data", number) for number in range(200, 204)), ("become",),
+        ("session",), ("status", 199), *(("data", number) for number in range(200, 206)), ("become",),
     ]  # fmt: skip
-    assert made.steps[0] == ("data", 204, b"x")
+    assert made.steps[0] == ("data", 206, b"x")
     assert made.steps[1] == (
-        "data", 205,
+        "data", 207,
         b"--setenv\0PATH\0/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\0--setenv\0LANG\0C.UTF-8\0"
         b"--setenv\0HOME\0/tmp\0--setenv\0TMPDIR\0/tmp\0",
     )  # fmt: skip

@@ -10,6 +10,7 @@ import pytest
 from stockade import Policy
 from stockade.backends.firejail.backend import launch, translate
 from stockade.backends.firejail.capabilities import capabilities
+from stockade.backends.shared.guest_environment import OWN_NAMES
 from stockade.core.errors import JobError
 from stockade.core.launch import decode_steps
 from stockade.core.report import Failure
@@ -49,8 +50,8 @@ def test_firejail_command_line_is_exact():
         "/usr/bin/firejail", "--quiet", "--noprofile", "--ipc-namespace", "--caps.drop=all", "--nonewprivs",
         "--nogroups", "--private-dev", "--no3d", "--nodvd", "--nosound", "--novideo", "--nou2f", "--noinput",
         "--noprinters", "--nodbus", "--deterministic-exit-code",
-        "--deterministic-shutdown", "--notv", "--hostname=stockade", "--keep-fd=199,200,201", "--net=none", "--x11=none", "--noroot",
-        "--private-etc=alternatives,passwd,group", "--blacklist=/boot", "--blacklist=/home",
+        "--deterministic-shutdown", "--notv", "--hostname=stockade", "--keep-fd=199,200,201", "--net=none", "--x11=none",
+        f"--hosts-file={PLACE}/hosts", "--noroot", "--private-etc=alternatives,hosts,passwd,group", "--blacklist=/boot", "--blacklist=/home",
         "--whitelist=/run/firejail", f"--whitelist={PLACE}", "--whitelist=/srv/data",
         "--read-only=/dev", "--read-only=/proc", "--read-only=/tmp", "--read-only=/srv", f"--read-only={PLACE}/job",
         "--read-only=/srv/data", f"--read-write={PLACE}/tmp", f"--read-write={PLACE}/workspace",
@@ -58,12 +59,13 @@ def test_firejail_command_line_is_exact():
         "/usr/bin/python3", "-I", "-S", "-c", "exec(open(200).read()); main(201, 199)",
     )  # fmt: skip
     assert decode_steps(made.base) == (("session",), ("status", 199))
-    assert made.steps[:6] == (
+    assert made.steps[:7] == (
         ("place", PLACE), ("folder", f"{PLACE}/job", 0o755, False), ("folder", f"{PLACE}/tmp", 0o700, True),
+        ("file", f"{PLACE}/hosts", OWN_NAMES, 0o644, False),
         ("folder", f"{PLACE}/workspace", 0o755, True), ("become_for_engine",), ("file", f"{PLACE}/workspace/a", b"x", 0o644, False),
     )  # fmt: skip
-    assert [step[:2] for step in made.steps[6:]] == [("data", 200), ("data", 201)]
-    assert json.loads(made.steps[7][2]) == {
+    assert [step[:2] for step in made.steps[7:]] == [("data", 200), ("data", 201)]
+    assert json.loads(made.steps[8][2]) == {
         "argv": ["true"],
         "environment": {
             "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8",
@@ -81,7 +83,7 @@ def test_launch_by_root_adds_account_and_mount():
     host = replace(HOST, uid=0, privileged=True)
     made = _launch(_policy(limits=LIMITS | {"disk": "1MiB"}), *TRUE, host)
     assert decode_steps(made.base) == (("session",), ("status", 199), ("account", "/run/firejail"))
-    assert made.steps[1] == ("sized_folder", PLACE, 1 << 20, 256 + 64)
+    assert made.steps[1] == ("sized_folder", PLACE, 1 << 20, 256 + 65)
     assert "--noroot" not in made.argv
     assert capabilities(host, ENGINE)[Guarantee.DISK].strength is Strength.KERNEL
     assert capabilities(HOST, ENGINE)[Guarantee.DISK].strength is Strength.ABSENT

@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING
 
 from stockade.backends.shared.guest_environment import (
     HOST_NAME,
+    HOSTS,
+    OWN_ADDRESS,
     WORKSPACE,
     Showing,
     etc_files,
     host_paths,
+    lies_below,
     program_folders,
 )
 from stockade.backends.shared.limits import LOOSE, filters_syscalls, groups, rlimits, watch
 from stockade.core.launch import encode_steps
+from stockade.linux import files as text_files
 from stockade.linux import limits as kernel_limits
 from stockade.planning import syscall_filter
 from stockade.policy.guarantees import Guarantee
@@ -55,7 +59,8 @@ class _Options:
         return str(self.next - 1)
 
     def _show(self, path: str, showing: Showing) -> None:
-        self._add("--bind" if showing is Showing.WRITE else "--ro-bind", path, path)
+        if path != HOSTS or showing is not Showing.PROGRAM:  # there is a copy of it, with one more line
+            self._add("--bind" if showing is Showing.WRITE else "--ro-bind", path, path)
 
     def _files(self, contents: Mapping[str, bytes]) -> None:
         for path, content in contents.items():
@@ -90,6 +95,8 @@ class Arguments(_Options):
             self._add("--bind", f"{place}/workspace", WORKSPACE)
         if job.project is not None:
             self._bound(plan.policy, command, job.project, place)
+        if plan.policy.network == "host" and not lies_below(HOSTS, files.read):
+            self._file(HOSTS, text_files.read(HOSTS).encode("utf-8", "surrogateescape") + b"\n" + OWN_ADDRESS)
         for name in job.inputs:
             self._add("--ro-bind", os.path.realpath(name), f"{workspace}/{name}")
         self._files(command.all_files)

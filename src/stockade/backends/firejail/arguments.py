@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from stockade.backends.shared.guest_environment import (
     HOST_NAME,
+    HOSTS,
     Showing,
     host_paths,
     lies_below,
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 STATUS, PROGRAM, CONFIGURATION = 199, 200, 201
 """Descriptors inside: for progress reports, for the program that starts the guest, and for its configuration."""
 CHANNEL = 3
+OWN_HOSTS = "hosts"
+"""The file in the run's folder that firejail shows as /etc/hosts, where the host's is not shown."""
 ENGINE_TASKS = 2
 """Tasks of firejail itself: one outside the sandbox, and its own first process inside."""
 WALLS = (
@@ -53,7 +56,7 @@ def arguments(
     visible = [place, *(path for path, _ in shown if not lies_below(path, system))]
     options = [*WALLS, _UNLISTED, f"--hostname={HOST_NAME}", f"--keep-fd={','.join(map(str, _kept(command)))}"]
     if policy.network == "none":
-        options += ("--net=none", "--x11=none")
+        options += ("--net=none", "--x11=none", f"--hosts-file={place}/{OWN_HOSTS}")
     if facts.uid != 0:
         options.append(
             "--noroot"
@@ -82,7 +85,7 @@ def _kept(command: Command) -> tuple[int, ...]:
 def _etc(plan: Plan) -> list[str]:
     """Return the names below /etc to copy. firejail derives its own passwd and group from the host's."""
     system = [path for path, target in plan.facts.system if not target and path.startswith(_ETC)]
-    network = network_files() if plan.policy.network == "host" else ()
+    network = network_files() if plan.policy.network == "host" else (HOSTS,)
     return [path.removeprefix(_ETC) for path in (*system, *network, "/etc/passwd", "/etc/group")]
 
 

@@ -21,9 +21,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stockade.backends.base import Availability, Traits, lacking, unusable
-from stockade.backends.firejail.arguments import CONFIGURATION, ENGINE_TASKS, PROGRAM, STATUS, WALLS, arguments
+from stockade.backends.firejail.arguments import (
+    CONFIGURATION,
+    ENGINE_TASKS,
+    OWN_HOSTS,
+    PROGRAM,
+    STATUS,
+    WALLS,
+    arguments,
+)
 from stockade.backends.firejail.capabilities import capabilities
-from stockade.backends.shared.guest_environment import check_nesting, check_paths, check_reachable, environment
+from stockade.backends.shared.guest_environment import (
+    OWN_NAMES,
+    check_nesting,
+    check_paths,
+    check_reachable,
+    environment,
+)
 from stockade.backends.shared.limits import LOOSE, filters_syscalls, groups, rlimits, watch
 from stockade.core.errors import JobError
 from stockade.core.launch import Launch, encode_steps
@@ -63,7 +77,7 @@ _REMEDIES = (
 )
 _NOTES = "/run/firejail"  # where firejail lists its sandboxes
 _INODE_BYTES = 4096
-_FEW_INODES = 64
+_FEW_INODES = 65
 _SIGNALS = frozenset(map(int, signal.valid_signals()))
 
 
@@ -136,6 +150,7 @@ def launch(
             *_disk_steps(plan, job, command, place),
             ("folder", f"{place}/job", 0o755, False),
             ("folder", f"{place}/tmp", 0o700, True),
+            ("file", f"{place}/{OWN_HOSTS}", OWN_NAMES, 0o644, False),
             *([("folder", workspace, 0o755, True)] if bound is None else []),
             *(("file", path, content, 0o644, False) for path, content in command.all_files.items()),
             ("become_for_engine",),

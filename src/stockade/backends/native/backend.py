@@ -52,7 +52,7 @@ class Native:
 
     name = "native"
     isolation = Isolation.NAMESPACES
-    traits = Traits(keeps_workspaces=True, keeps_capabilities=True)
+    traits = Traits(keeps_workspaces=True, keeps_capabilities=True, maps_one_id=True)
 
     def availability(self, facts: HostFacts) -> Availability:
         """Return whether this host allows namespaces."""

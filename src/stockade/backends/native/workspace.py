@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stockade.backends.shared.guest_environment import Showing, check_protected, copy_steps, host_paths
+from stockade.backends.shared.guest_environment import (
+    HOSTS,
+    OWN_ADDRESS,
+    Showing,
+    check_protected,
+    copy_steps,
+    host_paths,
+)
 from stockade.core.errors import JobError
 from stockade.linux import files, overlay
 
@@ -73,6 +80,8 @@ def bound(plan: Plan, readable: tuple[str, ...], packages: tuple[str, ...], job:
     for path, showing in host_paths(policy, readable, packages):
         if job is not None and project is not None and path == project.path:
             steps += _project(policy, job, project, _ATTRIBUTES[showing])
+        elif path == HOSTS and showing is Showing.PROGRAM:
+            steps.append(("longer_file", path, OWN_ADDRESS))
         elif path in through_overlay:
             steps.append(("read_overlay", path))
         else:

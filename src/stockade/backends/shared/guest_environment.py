@@ -23,6 +23,16 @@ WORKSPACE = "/workspace"
 MOUNT_TARGETS = ("/tmp", "/dev/shm", WORKSPACE)
 """The writable folders of a sandbox with its own root. A host folder below one of them is mounted over it."""
 HOST_NAME = "stockade"
+HOSTS = "/etc/hosts"
+OWN_ADDRESS = f"127.0.0.1 {HOST_NAME}\n".encode()
+"""The line of /etc/hosts for the sandbox's own name. A host's file has no such line."""
+OWN_NAMES = b"127.0.0.1 localhost\n::1 localhost\n" + OWN_ADDRESS
+"""The content of /etc/hosts in a network that holds only a loopback interface."""
+_ACCOUNTS = (("root", "root", 0, "/root:/bin/sh"), ("nobody", "nogroup", 65534, "/nonexistent:/bin/false"))
+"""Accounts that programs look up beside the guest's: user, group, id, and home with shell. No process has these ids."""
+_GIT_CONFIG = b"[safe]\n\tdirectory = *\n"
+"""Git refuses a repository of another user, because its settings can name programs. Every program in a sandbox is the
+guest's already, and a shown folder of the host can belong to anyone."""
 DEVICES = ("null", "zero", "full", "random", "urandom")
 """The devices of /dev that a guest can use."""
 _NETWORK_FILES = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/ssl", "/etc/ca-certificates")
@@ -67,14 +77,23 @@ def network_files() -> tuple[str, ...]:
 
 
 def etc_files(policy: Policy) -> dict[str, bytes]:
-    """Return the files of /etc that a sandbox with its own root creates."""
+    """Return the files of /etc that a sandbox with its own root creates. A file that the policy shows has its place."""
     uid = policy.security.uid
-    user = f"guest:x:{uid}:{uid}:guest:/tmp:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n"
-    made = {"/etc/passwd": user.encode(), "/etc/group": f"guest:x:{uid}:\nnogroup:x:65534:\n".encode()}
+    others = [each for each in _ACCOUNTS if each[2] != uid]
+    users = [f"guest:x:{uid}:{uid}:guest:/tmp:/bin/sh\n"]
+    users += [f"{name}:x:{number}:{number}:{name}:{home}\n" for name, _, number, home in others]
+    groups = [f"guest:x:{uid}:\n", *(f"{name}:x:{number}:\n" for _, name, number, _ in others)]
+    made = {
+        "/etc/passwd": "".join(users).encode(),
+        "/etc/group": "".join(groups).encode(),
+        "/etc/hostname": f"{HOST_NAME}\n".encode(),
+        "/etc/gitconfig": _GIT_CONFIG,
+    }
     if policy.network == "none":
-        made["/etc/hosts"] = b"127.0.0.1 localhost\n::1 localhost\n"
+        made[HOSTS] = OWN_NAMES
         made["/etc/nsswitch.conf"] = b"passwd: files\ngroup: files\nhosts: files\n"
-    return made
+    shown = (*policy.filesystem.read, *policy.filesystem.write)
+    return {path: content for path, content in made.items() if not lies_below(path, shown)}
 
 
 def program_folders(facts: HostFacts, readable: Iterable[str]) -> list[str]:

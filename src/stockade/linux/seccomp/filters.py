@@ -4,7 +4,7 @@ import errno
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-from stockade.linux.seccomp import syscalls
+from stockade.linux.seccomp import ids, syscalls
 from stockade.linux.seccomp.groups import ALLOWED_FROM_STANDARD, ALLOWED_FROM_TIGHT, Filter
 from stockade.linux.seccomp.refusals import REFUSED_BY_ALL, REFUSED_BY_STANDARD
 from stockade.linux.seccomp.rules import (
@@ -79,6 +79,11 @@ def without_watching(table: Table) -> Table:
 def without_uncounted_memory(table: Table) -> Table:
     """Return the same table, but refuse memory that no limit counts."""
     return closing(table.arch, UNCOUNTED).narrowed_by(table)
+
+
+def with_one_id(table: Table, own: int) -> Table:
+    """Return the same table, but answer EPERM where a call names an id other than ``own``, the only one mapped."""
+    return closing(table.arch, ids.only(own)).narrowed_by(table)
 
 
 def on_shared_host(table: Table, *, network: bool, own_uid: bool, scoped_signals: bool) -> Table:

@@ -7,7 +7,7 @@ import fcntl
 import os
 import struct
 
-from stockade.linux import libc, mounts, processes, users
+from stockade.linux import files, libc, mounts, processes, users
 from stockade.linux.steps.base import STAGING, Steps, write_below
 
 TYPE_CHECKING = False
@@ -57,6 +57,16 @@ class RootSteps(Steps):
                 os.close(place)
         finally:
             os.close(origin)
+
+    def do_longer_file(self, path: str, more: bytes) -> None:
+        """Write a copy of the host's file at ``path``, with ``more`` on lines of its own, unless the path is shown."""
+        if os.path.lexists(path):
+            return
+        found = mounts.open_beneath(self._host, path, follow=True)
+        content = files.read(f"/proc/self/fd/{found}")
+        os.close(found)
+        lines = content if content.endswith("\n") or not content else f"{content}\n"
+        self.do_file(path, lines.encode("utf-8", "surrogateescape") + more, 0o644, owned=False)
 
     def do_scratch(self, size: int, inodes: int, mount_targets: Sequence[tuple[str, int]]) -> None:
         """Mount one tmpfs, and show a folder of it at each of ``mount_targets``: one size bounds them together.

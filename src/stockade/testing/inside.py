@@ -1,0 +1,63 @@
+"""The names that a guest finds inside: its own host name, accounts, and the answers to other ids."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from stockade.testing.base import Expectations, Run, open_up
+
+_OTHER_IDS = """
+import os
+open("file", "w").close()
+for call in (lambda id: os.chown("file", id, -1), lambda id: os.chown("file", -1, id), os.setuid, os.setgid,
+             lambda id: os.setresuid(id, id, id), lambda id: os.setregid(-1, id)):
+    for id in (0, 12345):
+        try:
+            call(id)
+        except OSError as error:
+            print(error.errno, end=" ")
+os.setresuid(-1, os.getuid(), -1)
+"""
+
+
+class InsideContract(Expectations):
+    """A guest finds the names that programs look up, as on any Linux host."""
+
+    @pytest.mark.parametrize("network", ["none", "host"])
+    def test_own_host_name_is_a_loopback_address(self, run: Run, network: str) -> None:
+        if not self.finds_names:
+            return
+        source = "import socket\nprint(socket.gethostbyname(socket.gethostname()), socket.gethostbyname('localhost'))"
+        result = run(source, policy={"network": network})
+        assert result.stdout == "127.0.0.1 127.0.0.1\n", result.stderr
+
+    def test_root_and_guest_have_accounts(self, run: Run) -> None:
+        if not self.finds_names:
+            return
+        source = (
+            "import getpass, grp, os, pwd\n"
+            "print(pwd.getpwnam('root').pw_uid, grp.getgrgid(0).gr_name)\n"
+            "assert getpass.getuser() == pwd.getpwuid(os.getuid()).pw_name\n"
+        )
+        result = run(source)
+        assert (result.ok, result.stdout) == (True, "0 root\n"), result.stderr
+
+    def test_other_id_is_not_permitted(self, run: Run) -> None:
+        result = run(_OTHER_IDS)
+        assert (result.ok, result.stdout.split()) == (True, ["1"] * 12), result.stderr
+
+    def test_git_reads_shown_project_of_any_owner(self, tmp_path: Path) -> None:
+        if not self.own_root:
+            return  # the guest has the settings of the host's git
+        project = tmp_path / "project"
+        git = ("git", "-c", "user.name=a", "-c", "user.email=a@example.org", "-C", str(project))
+        project.mkdir()
+        for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "one"]):
+            subprocess.run([*git, *words], check=True)
+        open_up(project)
+        policy = {"filesystem": {"workspace": project, "hidden": []}}
+        result = self.run_command(["git", "log", "--format=%s"], policy=policy)
+        assert result.stdout == "one\n", result.stderr
