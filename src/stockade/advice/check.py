@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from importlib.resources import files as resources
 from typing import TYPE_CHECKING, Any
@@ -41,15 +41,16 @@ def check(
     language: str | None = None,
     interpreter: str | os.PathLike[str] | None = None,
     packages: str | os.PathLike[str] | None = None,
+    requirements: Sequence[str] | None = None,
     files: Iterable[str] = (),
     backend: str | Backend | None = None,
 ) -> list[Advice]:
     """Return advice on Python source, in the order of its lines: loops without an exit, patterns, calls, imports.
 
     The check reads the source and does not run it. It is advice, not a wall: code can hide anything from it, and only
-    a sandbox holds. ``source``, ``language``, ``interpreter``, ``packages`` and ``files`` (a mapping or names) are
-    those of ``stockade.run``. The interpreter that would run the source parses it in a sandbox of its own, within 512
-    MiB and 20 s of CPU, and looks there for the modules that the source imports.
+    a sandbox holds. ``source``, ``language``, ``interpreter``, ``packages``, ``requirements`` and ``files`` (a
+    mapping or names) are those of ``stockade.run``. The interpreter that would run the source parses it in a sandbox of
+    its own, within 512 MiB and 20 s of CPU, and looks there for the modules that the source imports.
 
     Raises ``JobError`` for another language, a source of more than 256 KiB, or one that exceeds these limits, and
     ``PlanError``, ``BackendUnavailable`` or ``SetupError`` if there is no sandbox.
@@ -57,7 +58,9 @@ def check(
     >>> stockade.check("import os; os.system('ls')")[0].message
     "os.system starts another program; a sandbox shows the system's own programs, and counts each process"
     """
-    job = job_from_source(source, language=language, interpreter=interpreter, packages=packages)
+    job = job_from_source(
+        source, language=language, interpreter=interpreter, packages=packages, requirements=requirements
+    )
     if job.language != "python":
         raise JobError(f"language: {job.language} cannot be checked; 'stockade check' reads python only")
     names = [] if isinstance(files, str | bytes) else list(files)
@@ -74,6 +77,7 @@ def check(
             files=_modules(),
             interpreter=interpreter,
             packages=packages,
+            requirements=job.requirements or None,
         )
     return _advice(result)
 

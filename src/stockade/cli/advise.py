@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stockade.cli.options import backend_option
+from stockade.cli.packages import with_option
 from stockade.cli.reporting import Command, json_option, print_json, printable, say
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ _NOTE = "this is advice, not a wall: code can hide anything from it, and only th
 )
 @click.option("--interpreter", metavar="PATH", help="Interpreter, or virtual environment, that would run the code.")
 @click.option("--packages", metavar="PATH", help="Virtual environment with the packages that the code imports.")
+@with_option
 @backend_option
 @json_option
 def check(file: str | None, code: str | None, *, as_json: bool, **options: Any) -> int:
@@ -59,7 +61,8 @@ def check(file: str | None, code: str | None, *, as_json: bool, **options: Any) 
         name, source = "-", sys.stdin.buffer.read()
     else:
         name, source = str(file), Path(str(file))
-    found = checked(source, **options)
+    requirements = list(options.pop("requirements")) or None
+    found = checked(source, requirements=requirements, **options)
     _show(name, found, as_json=as_json)
     return ADVICE_FOUND if found else 0
 

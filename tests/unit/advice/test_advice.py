@@ -41,5 +41,7 @@ def test_check_refuses_before_anything_starts() -> None:
         check("1", language="ruby")
     with pytest.raises(JobError, match="files: expected"):
         check("1", files="helper.py")
+    with pytest.raises(JobError, match="leave out packages"):
+        check("1", requirements=["x"], packages="/usr")
     with pytest.raises(JobError, match="too many to check"):
         check(b" " * (LONGEST_SOURCE + 1))

@@ -20,7 +20,10 @@ _SEARCHES = {
 }  # fmt: skip
 """Functions whose first argument is a pattern, and the place of their flags."""
 _TYPE_CHECKING = ("typing.TYPE_CHECKING", "TYPE_CHECKING")
-_MISSING = "module {0!r} is not in the sandbox; give packages= (--packages) that hold it, or its file in files="
+_MISSING = (
+    "module {0!r} is not in the sandbox; give requirements= (--with) or packages= (--packages) that hold it, or its "
+    "file in files="
+)
 
 
 def check(source: bytes, files: Iterable[str], path: List[str]) -> List[_Found]:
