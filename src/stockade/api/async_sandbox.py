@@ -226,8 +226,7 @@ async def events(
     send_queue: SendQueue, connection: Connection, stdin: bytes | BinaryIO | None
 ) -> AsyncGenerator[Event, None]:
     """Hold the exchange over ``connection`` to its end and yield its events."""
-    loop = asyncio.get_running_loop()
-    sock, exchange = connection.sock, send_queue.exchange
+    loop, sock, exchange = asyncio.get_running_loop(), connection.sock, send_queue.exchange
     sock.setblocking(False)
     sender = Sender(loop, sock, Input(stdin), send_queue)
     send_queue.wake = partial(loop.call_soon_threadsafe, sender.wake)
@@ -236,12 +235,11 @@ async def events(
     try:
         while not exchange.finished:
             send_queue.check_owner()
-            try:
-                data, reset = await loop.sock_recv(sock, _CHUNK), False
-            except ConnectionResetError:
-                data, reset = b"", True
+            data, reset = b"", True
+            with suppress(ConnectionResetError):
+                data = await loop.sock_recv(sock, _CHUNK)
+                reset = not data and has_unread(sock)
             watcher.liveness.note_message()
-            reset = reset or (not data and has_unread(sock))
             for event in send_queue.feed(data, reset=reset, why="" if data else connection.warden.why_gone()):
                 yield event
             if exchange.outgoing or exchange.wants_input:

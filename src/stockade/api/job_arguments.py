@@ -43,7 +43,7 @@ def job_from_source(source: Source, **options: Unpack[RunOptions]) -> Job:
         language=known.name,
         requirements=_requirements(options, known, content),
         name=name,
-        arguments=_words("arguments", options.get("arguments", ())),
+        arguments=_texts("arguments", options.get("arguments", ())),
         interpreter=_path("interpreter", interpreter) if interpreter is not None else None,
         packages=_folder(packages) if packages is not None else None,
         **_common(options),
@@ -93,7 +93,7 @@ def _folder(packages: str | os.PathLike[str]) -> str:
         raise JobError(f"packages: {packages!r}: {error}") from None
 
 
-def _words(name: str, value: Any) -> tuple[str, ...]:
+def _texts(name: str, value: Any) -> tuple[str, ...]:
     if isinstance(value, str | bytes) or not all(isinstance(word, str) for word in value):
         raise JobError(f"{name}: expected a list of texts, such as ['--fast', 'big.txt'], not {value!r:.80}")
     return tuple(value)

@@ -1,4 +1,4 @@
-"""What stockade logs, and that it costs nothing where nobody listens."""
+"""Stockade logs the life of runs, and logging costs nothing where nobody listens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stockade writes as JSON matches its schemas, and wrong data does not."""
+"""The JSON of stockade matches its schemas, and wrong data does not."""
 
 from __future__ import annotations
 
