@@ -5,12 +5,20 @@ from __future__ import annotations
 import pytest
 
 import stockade
+from stockade.languages.python import of_the_system
 
 
 def test_check_in_a_sandbox_names_line_and_kind() -> None:
     source = "import re, no_such_module, helper\nre.match('(a+)+$', x)\nwhile True: pass\n"
     advice = stockade.check(source, files={"helper.py": ""})
     assert [(each.line, each.kind.value) for each in advice] == [(1, "import"), (2, "pattern"), (3, "loop")]
+
+
+@pytest.mark.parametrize("backend", ["process", pytest.param("landlock", marks=pytest.mark.needs("landlock"))])
+def test_check_works_without_namespaces(backend) -> None:
+    assert [each.kind for each in stockade.check("import nothing", backend=backend, interpreter=of_the_system())] == [
+        "import"
+    ]
 
 
 def test_check_does_not_run_the_source(tmp_path) -> None:

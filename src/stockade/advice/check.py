@@ -31,7 +31,11 @@ from stockade.advice.isolated.checker import check
 import json
 check(sys.stdin.buffer.read(), json.loads(sys.argv[1]), path)
 """
-_POLICY = {"limits": {"memory": "512MiB", "cpu_time": 20, "wall_time": 40, "processes": 1}}
+_POLICY = {
+    "limits": {"memory": "512MiB", "cpu_time": 20, "wall_time": 40, "processes": 1},
+    "accept": {"disk": "absent", "process_view": "absent", "no_survivors": "supervisor"},
+}
+"""The checker is our own code, and the source is only its input. So a host without namespaces is good enough."""
 _MOST_NAMES = 1000
 
 
