@@ -45,6 +45,8 @@ bench: $(ENGINES) ## measure the cost of runs beside other tools (install these:
 	@echo
 	$(BIN)/python bench/walls.py
 	@echo
+	$(BIN)/python -m bench.start
+	@echo
 	$(BIN)/python -m bench.backends
 	@echo
 	$(BIN)/python -m bench.operations

@@ -79,6 +79,7 @@ class Runner(Streaming[Stream]):
         **limits: Unpack[PolicyOptions],
     ) -> None:
         own = warmth(preload, warm)
+        warden_process.current()  # the warden starts while the policy's modules are imported
         chosen = select(overlaid(policy, limits) if limits else policy, trust=trust, backend=backend, ceiling=ceiling)
         self.backend = chosen.backend
         self.plan = chosen.plan

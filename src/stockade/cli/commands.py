@@ -9,18 +9,7 @@ import click
 
 from stockade import __version__
 from stockade.cli import reporting
-from stockade.cli.advise import check
-from stockade.cli.attack import attack
-from stockade.cli.bench import bench
-from stockade.cli.completion import VARIABLE, completion, prepare
-from stockade.cli.doctor import doctor
-from stockade.cli.estimate import estimate
-from stockade.cli.eval import evaluate
-from stockade.cli.packages import packages
-from stockade.cli.plan import plan
-from stockade.cli.policy import policy
-from stockade.cli.run import run
-from stockade.cli.schema import schema
+from stockade.core.loading import load
 
 _HELP = "Run code nobody vouches for: every resource bounded, the host out of reach, a verdict that can be trusted."
 _EXAMPLES = """\b
@@ -40,20 +29,55 @@ Examples:
 """
 
 
-@click.group(help=_HELP, epilog=_EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
+_COMMANDS = {
+    "run": "run:run",
+    "check": "advise:check",
+    "plan": "plan:plan",
+    "doctor": "doctor:doctor",
+    "policy": "policy:policy",
+    "estimate": "estimate:estimate",
+    "eval": "eval:evaluate",
+    "attack": "attack:attack",
+    "bench": "bench:bench",
+    "packages": "packages:packages",
+    "schema": "schema:schema",
+    "completion": "completion:completion",
+}
+"""Each command, and the module and function that define it. A module is imported when its command is used."""
+_COMPLETES = "_STOCKADE_COMPLETE"
+"""The variable of ``cli.completion``, which is slow to import."""
+
+
+class _Commands(click.Group):
+    """The group of all commands."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Return the names of all commands."""
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command of this name, imported on first use."""
+        if cmd_name not in self.commands and cmd_name in _COMMANDS:
+            self.add_command(load(f"stockade.cli.{_COMMANDS[cmd_name]}"), cmd_name)
+        return super().get_command(ctx, cmd_name)
+
+    def load_all(self) -> None:
+        """Import every command."""
+        for name in _COMMANDS:
+            self.get_command(click.Context(self), name)
+
+
+@click.group(cls=_Commands, help=_HELP, epilog=_EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="stockade", message="%(prog)s %(version)s")
 def stockade() -> None:
     """Group all commands."""
 
 
-for _command in (run, check, plan, doctor, policy, estimate, evaluate, attack, bench, packages, schema, completion):
-    stockade.add_command(_command)
-
-
 def execute(words: Sequence[str]) -> int:
     """Run the command line ``words`` and return the exit status."""
-    if VARIABLE in os.environ:
-        prepare(stockade)
+    if _COMPLETES in os.environ:
+        stockade.load_all()
+        load("stockade.cli.completion:prepare")(stockade)
     try:
         status = stockade.main(list(words), prog_name="stockade", standalone_mode=False)
     except click.ClickException as error:

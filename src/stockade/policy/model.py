@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tomllib
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +18,7 @@ from pydantic import (
 
 from stockade.core.errors import FieldProblem, PolicyError, nearest
 from stockade.core.frozen import FrozenDict
+from stockade.core.loading import loading
 from stockade.policy.guarantees import FLOORS, LIMITS, Guarantee, Strength
 from stockade.policy.parts import Commands, Environment, Filesystem, Languages, Limits, Part, Security, frozen
 from stockade.policy.profiles import DEFAULT_ACCEPT
@@ -188,7 +188,11 @@ def _default() -> Policy:
 
 def read(text: str, *, as_json: bool) -> Any:
     """Return the data of a file. Raise ``ValueError`` for invalid TOML or JSON, and for a duplicate key."""
-    return json.loads(text, object_pairs_hook=_once) if as_json else tomllib.loads(text)
+    if as_json:
+        return json.loads(text, object_pairs_hook=_once)
+    with loading:
+        import tomllib  # only a policy file needs it, and it takes a tenth of this module's import time
+    return tomllib.loads(text)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
