@@ -58,7 +58,7 @@ WATCHERS = (
                ("verdict", "memory")),
     Protection("watch on sockets that nothing counts", ((_METER, "return sockets.uncounted(pid, all_kinds=all_kinds) if pid else 0", "return 0"),),
                ("memory/netlink_buffers", "memory/unaccepted")),
-    Protection("watch on locks of files", ((_METER, "self._locks = locks.held(self._init)", "self._locks = 0"),), ("memory/file_locks",)),
+    Protection("watch on locks of files", ((_METER, "self._locks = locks.held(self._head)", "self._locks = 0"),), ("memory/file_locks",)),
     Protection("sampled memory", ((_METER, 'used >= watch.sampled_memory', 'False'),),
                ("memory/grandchildren", "memory"), given=_NO_GROUPS),
     Protection("sampled CPU time", ((_METER, "self._cpu = max(self._cpu, sample.cpu_seconds - self._reaped_before - self._spent)", "pass"),),

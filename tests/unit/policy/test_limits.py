@@ -96,10 +96,8 @@ class _Group:
 
 
 def test_meter_past_soft_memory_reports_once():
-    slot = SimpleNamespace(
-        own_tasks=2, instance=SimpleNamespace(init=os.getpid()), group=_Group(10 * MIB, 41 * MIB, 90 * MIB)
-    )
-    meter = Meter(Watch(soft_memory=40 * MIB), cast(Any, slot))
+    execution = SimpleNamespace(own_tasks=2, head=os.getpid(), group=_Group(10 * MIB, 41 * MIB, 90 * MIB))
+    meter = Meter(Watch(soft_memory=40 * MIB), cast(Any, execution))
     meter.start(time.monotonic(), 0.0, 0)
     assert meter.next_look < meter._begin + 0.021
     assert [meter.look(0.0) for _ in range(3)] == [[], [("memory", "soft", 41 * MIB, 40 * MIB)], []]

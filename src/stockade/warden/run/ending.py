@@ -8,13 +8,14 @@ from stockade.core import trace
 from stockade.core.report import Report
 from stockade.linux import descendants, faults, standstill
 from stockade.warden.run.collection import Collection, uid_for
+from stockade.warden.run.execution import END_GUEST, KILL, KILL_AT_ONCE
 from stockade.warden.run.phase import Phase
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
 
-    from stockade.warden.run.execution import Execution
+    from stockade.warden.run.supervision import Supervision
 else:
     import _signal as signal  # the ``signal`` module imports ``enum``
 
@@ -30,16 +31,18 @@ _DYING_SECONDS = 5.0
 class Ending:
     """Ends one execution. The first cause stands."""
 
-    def __init__(self, execution: Execution) -> None:
-        self._execution = execution
-        self._run = execution.run
+    def __init__(self, supervision: Supervision) -> None:
+        self._supervision = supervision
+        self._execution = supervision.execution
+        self._run = supervision.run
         self.collection: Collection | None = None
         """The collector at work, after the guest's end."""
-        self.init_dead = False
+        self.guest_dead = False
+        """Whether the kernel says that nothing of the guest is left."""
         self.patience = float("inf")
         """Until when a worker may take to end the processes of its guest."""
         self._dying_since = float("inf")
-        """When the warden first ended the instance."""
+        """When the warden first ended the guest."""
 
     # -- killing -----------------------------------------------------------------------------------------------
 
@@ -51,42 +54,41 @@ class Ending:
                 self.collection.stop(f"ended while files were brought out: {cause}")
             return
         run.cause = run.cause or cause
-        self._execution.watcher.mark_due()
+        self._supervision.watcher.mark_due()
         if run.phase < Phase.ENDED:  # after the guest's end, a worker would be killed for nothing
             self._dying_since = min(self._dying_since, time.monotonic())
             try:
                 self._kill()
             except OSError:
-                self._execution.instance.kill_at_once()
+                self._execution.control(KILL_AT_ONCE)
 
     def _kill(self) -> None:
-        execution = self._execution
         # Otherwise dying processes wait for their share of the CPU, and the one that ends them may run out of memory.
         self._unthrottle()
         if self._may_end_gently():
-            execution.instance.end_guest()
+            self._execution.control(END_GUEST)
             self.patience = min(self.patience, time.monotonic() + _GENTLE_SECONDS)
         else:
-            execution.instance.kill()
-        execution.control.release()
+            self._execution.control(KILL)
+        self._supervision.control.release()
 
     def _may_end_gently(self) -> bool:
         """Return whether to kill only the guest's first process, and leave the others to the worker. The worker needs
         a turn on a processor for that, and many other processes would make it wait."""
-        if not self._execution.instance.lasting or self.patience < time.monotonic():
+        if not self._execution.lasting or self.patience < time.monotonic():
             return False
-        tasks = self._execution.slot.tasks()
+        tasks = self._execution.tasks()
         return tasks is not None and tasks <= _FEW_TASKS
 
     def _unthrottle(self) -> bool:
-        group = self._execution.slot.group
+        group = self._execution.group
         return group is not None and group.unthrottle()
 
     def check_patience(self, now: float) -> None:
         """Kill a worker that has not ended the processes of its guest in time."""
-        if self._run.cause is not None and self._execution.instance.lasting and now >= self.patience:
+        if self._run.cause is not None and self._execution.lasting and now >= self.patience:
             self.patience = float("inf")
-            self._execution.instance.kill()
+            self._execution.control(KILL)
 
     def press(self, now: float) -> float:
         """Give dying processes the CPU that they need. Return when to do so again."""
@@ -103,19 +105,19 @@ class Ending:
             self.conclude()
             return 0.0
         if now >= self._dying_since + _DYING_SECONDS:
-            self._execution.instance.kill_at_once()
+            self._execution.control(KILL_AT_ONCE)
             return self._dying_since + 2 * _DYING_SECONDS
         return self._dying_since + _DYING_SECONDS
 
     def _surviving_kill(self) -> int:
         """Return a process of the run that does not die before somebody thaws it, or 0."""
-        init = self._execution.instance.init
-        return next((pid for pid in (init, *descendants.below(init)) if standstill.survives_kill(pid)), 0)
+        head = self._execution.head
+        return next((pid for pid in (head, *descendants.below(head)) if standstill.survives_kill(pid)), 0)
 
     def see_off(self, now: float) -> float:
         """Make sure that the instance ends as well, after the answer. Return when to check again."""
         if now >= self._dying_since + _DYING_SECONDS:
-            self._execution.instance.kill_at_once()
+            self._execution.control(KILL_AT_ONCE)
             self._dying_since = now
         return self._dying_since + _DYING_SECONDS
 
@@ -124,14 +126,14 @@ class Ending:
     def conclude(self) -> None:
         """Collect files if any are wanted, and answer: no process of the guest is left, by the report of its init or by
         the kernel."""
-        run, execution = self._run, self._execution
+        run, supervision = self._run, self._supervision
         if run.phase >= Phase.CONCLUDING:
             return
-        execution.meter.stop()
+        supervision.meter.stop()
         known = run.cause
-        execution.output.take_output()  # the rest of it may exceed the limit, which is a cause
-        if run.cause != known and execution.completed is not None and execution.exit is not None:
-            execution.exit["status"] = int(signal.SIGKILL)  # the real end, whatever the guest announced
+        supervision.output.take_output()  # the rest of it may exceed the limit, which is a cause
+        if run.cause != known and supervision.completed is not None and supervision.exit is not None:
+            supervision.exit["status"] = int(signal.SIGKILL)  # the real end, whatever the guest announced
         run.advance(Phase.CONCLUDING)
         try:
             self.collection = self._collect()
@@ -142,14 +144,14 @@ class Ending:
             self._answer("")
 
     def _collect(self) -> Collection | None:
-        execution, launch = self._execution, self._execution.launch
-        if launch.collect is None or not execution.meter.started:
+        execution, launch = self._execution, self._supervision.launch
+        if launch.collect is None or not self._supervision.meter.started:
             return None
         return Collection(
             self._run.loop,
             launch.collect,
-            execution.instance.collect_fds,
-            uid_for(execution.slot.uid if launch.host_uid is None else launch.host_uid),
+            execution.collect_fds,
+            uid_for(execution.uid if launch.host_uid is None else launch.host_uid),
             on_data=self._on_collected,
             on_end=self._answer,
         )
@@ -159,46 +161,44 @@ class Ending:
 
     def _answer(self, trouble: str) -> None:
         """Make the final readings and send them. ``trouble`` is the reason why files are missing."""
-        run, execution = self._run, self._execution
+        run, supervision = self._run, self._supervision
         run.phase = Phase.ANSWERED
         self._dying_since = time.monotonic()
-        execution.watcher.mark_due()
+        supervision.watcher.mark_due()
         try:
             self._send_report(trouble)
         except Exception as error:  # the caller must have its answer, even if something cannot be read
             run.connection.send("refused", last=True, message=faults.explain("read the end of the run", error))
         run.stdin.close()
-        execution.denials.close()
-        execution.output.close()
-        run.loop.forget(execution.instance.control.fileno())
-        if self.init_dead or (execution.instance.lasting and execution.exit is not None):
+        supervision.denials.close()
+        supervision.output.close()
+        if self.guest_dead or (self._execution.lasting and supervision.exit is not None):
             self.release()
         else:
-            execution.instance.dismiss()
+            self._execution.dismiss()
 
     def _send_report(self, trouble: str) -> None:
         run = self._run
-        self._execution.output.take_report()
+        self._supervision.output.take_report()
         report = self._report(trouble)
         run.owner.note(report.peak_memory, starved=bool(report.oom_outside))
         trace.note(run.traced, trace.ANSWERED)
         run.connection.send("exited", last=True, report=report.as_wire(), notes=trace.take() if run.traced else [])
 
     def _report(self, trouble: str) -> Report:
-        run, execution = self._run, self._execution
+        run, supervision = self._run, self._supervision
         return Report(
-            **execution.meter.report(execution.exit).as_dict(),
+            **supervision.meter.report(supervision.exit).as_dict(),
             cause=run.cause,
             failure=run.failure,
             collect_trouble=trouble,
-            warm=execution.instance.lasting,
-            cold="" if execution.instance.lasting else run.cold,
-            pending=execution.pending,
-            **execution.output.report(),
-            **execution.denials.report(),
+            warm=self._execution.lasting,
+            cold="" if self._execution.lasting else run.cold,
+            pending=supervision.pending,
+            **supervision.output.report(),
+            **supervision.denials.report(),
         )
 
     def release(self) -> None:
-        """Give back the slot: its instance is dead, and nobody needs what it left."""
-        self._execution.instance.close()
-        self._run.release(self._execution.slot)
+        """Give back the execution: its guest is dead, and nobody needs what it left."""
+        self._run.release()

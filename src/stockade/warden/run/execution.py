@@ -1,263 +1,135 @@
-"""The guest's side of one run: its instance, what the processes there report, and what the guest writes."""
+"""The interface between a run and the means by which its guest runs: an execution, and the callbacks that it makes.
+
+An execution starts one guest, controls it and measures it. Everything else lies above and is the same for every
+execution: deadlines, the output bound, events, the report. No method waits: news comes by callbacks from the loop.
+"""
 
 from __future__ import annotations
 
-import os
-import time
-
-from stockade.core import trace
-from stockade.core.report import Failure
-from stockade.linux import faults
-from stockade.warden import loop, protocol
-from stockade.warden.cold.instance import COLLECT_FDS, LISTENER
-from stockade.warden.handover import Handover
-from stockade.warden.run.control import RunControl
-from stockade.warden.run.denials import Denials
-from stockade.warden.run.ending import Ending
-from stockade.warden.run.meter import Meter
-from stockade.warden.run.output import OutputCapture
-from stockade.warden.run.phase import Phase
-from stockade.warden.run.watcher import GUEST_TO_BE, Watcher
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from functools import partial
-    from typing import Any
+    from typing import Any, Protocol
 
-    from stockade.core.launch import Launch
-    from stockade.warden.cold.cgroup_slot import CgroupSlot
-    from stockade.warden.cold.instance import Instance
-    from stockade.warden.run.run import Run
+    from stockade.linux.cgroups import Group
+    from stockade.linux.tree import Sample
 else:
-    from _functools import partial  # ``functools`` imports half a dozen modules
+    Protocol = object
 
-_CHUNK = 1 << 16
-_EXPECT_SECONDS = 0.0005
-_SMALL = 1 << 15
-"""Bytes of output that may wait for the end of a short run, to reach the caller with it."""
+PAUSE, RESUME, SIGNAL, KILL, KILL_AT_ONCE, END_GUEST = (
+    "pause",
+    "resume",
+    "signal",
+    "kill",
+    "kill_at_once",
+    "end_guest",
+)
+"""The requests of ``Execution.control``. ``KILL`` ends every process of the guest, ``KILL_AT_ONCE`` without regard to
+clean-up. ``END_GUEST`` ends only its first process; the rest follows."""
 
 
-class Execution:
-    """An instance at work for one run. ``watcher`` watches it, and ``ending`` ends it."""
+class Callbacks(Protocol):
+    """What an execution reports. All calls come from the loop."""
 
-    def __init__(
-        self, run: Run, slot: CgroupSlot, instance: Instance, launch: Launch, asked: list[tuple[str, int]]
-    ) -> None:
-        """Connect the parts, without a system call. ``asked`` are the caller's requests, in their order."""
-        self.run, self.slot, self.instance, self.launch = run, slot, instance, launch
-        self.meter = Meter(launch.watch, slot, launch.groups)
-        self.control = RunControl(
-            instance.init, launch.watch.engine_tasks, self.meter, partial(run.owner.freezer, slot), asked
-        )
-        self.denials = Denials(run.loop, launch.errnos)
-        self.output = OutputCapture(
-            run.loop,
-            instance,
-            launch.watch,
-            channel=launch.channel,
-            on_head=self._on_head,
-            on_limit=self._on_output_limit,
-            on_end=_nothing if instance.lasting else self._expect_end,
-            on_completed=self._on_completed if instance.lasting else None,
-            at_once=launch.watch.live or not instance.lasting,  # a short warm guest ends before anybody must read
-        )
-        self.exit: dict[str, Any] | None = None
-        """The report of init or worker on the end; ``None`` until it has come."""
-        self.pending = False
-        """Whether the guest's only process was killed, and not yet reaped, when the run was concluded."""
-        self.completed: int | None = None
-        """The exit status that the guest announced before the warden killed it."""
-        self._decoder = protocol.Decoder()
-        self._handover = Handover(run.loop, instance, self._on_control)
-        self.ending = Ending(self)
-        self.watcher = Watcher(self)
+    def on_handing_over(self) -> None:
+        """Learn that the guest gets the launch now, so its program may begin at any moment."""
 
-    def begin(self) -> None:
-        """Hand over the launch if the instance is ready, and begin to read."""
-        if self.instance.ready:
-            self._hand_over()  # before all else: the guest's process wakes up meanwhile
-        self.denials.open(self.instance.take_listener())
-        if not self.instance.lasting:  # a worker's socket and pidfd are watched by its pool
-            self.run.loop.watch(self.instance.pidfd, loop.READ, self._on_init_death)
-            self._handover.listen()
-        self.output.start()
-        if not self.launch.stdin:
-            self.run.stdin.take(b"")
-        self.run.stdin.open(self.instance.take_stdin())
+    def on_listener(self, listener: int) -> None:
+        """Take the descriptor that reports system calls refused by the guest's filter."""
 
-    def pause_reading(self, pause: bool) -> None:
-        """Stop reading output and collected files, or read them again."""
-        self.output.pause(pause)
-        if self.ending.collection is not None:
-            self.ending.collection.pause(pause)
+    def on_started(self, fields: dict[str, Any]) -> None:
+        """Learn that the program has begun: ``at``, ``cpu_seconds`` and ``peak_memory`` of the set-up, ``notes``."""
 
-    def _hand_over(self) -> None:
-        self.meter.hand_over()
-        self.run.hand_over()
-        try:
-            self.slot.arm(self.launch.groups)
-            trace.note(self.run.traced, trace.HANDED_OVER)
-            self._handover.send(self.slot.order(self.launch))
-        except OSError as error:
-            self.run.refuse(faults.explain("hand the run over to the process that becomes its guest", error))
+    def on_exit(self, fields: dict[str, Any]) -> None:
+        """Learn that no process of the guest is left: ``status``, ``at``, and measurements of the end."""
 
-    # -- reports of the instance's processes -------------------------------------------------------------------
+    def on_failed(self, kind: str, message: str) -> None:
+        """Learn why the sandbox (``"setup"``, ``"init"``) or the command (``"exec"``) did not start."""
 
-    def _on_control(self, events: int) -> bool:
-        """Read the control socket, and conclude at the end of the guest. Return whether more may come."""
-        if events & loop.WRITE:
-            self._handover.go_on()
-        more = self.read_control()
-        if self.run.phase >= Phase.ENDED:
-            self.ending.conclude()
-            return False
-        return more
-
-    def read_control(self) -> bool:
-        """Read reports of the instance's processes. Return whether more may come."""
-        try:
-            data = self.instance.receive(_CHUNK)
-        except BlockingIOError:
-            return False
-        except OSError:
-            data = b""
-        if not data:
-            self.run.loop.forget(self.instance.control.fileno())
-            if not self.instance.lasting and self.run.phase < Phase.ENDED:
-                self.watcher.note_silence()
-            return False
-        for kind, fields in self._decoder.feed(data):
-            self._on_report(kind, fields)
-        return True
-
-    def _on_report(self, kind: str, fields: dict[str, Any]) -> None:
-        run = self.run
-        if kind == LISTENER:
-            self._on_listener()
-        elif kind == COLLECT_FDS:
-            if not self.instance.accept_message(COLLECT_FDS):
-                run.refuse("no descriptor was free for the folder to collect from")
-        elif self.instance.accept_message(kind):
-            if self.instance.ready:
-                self._hand_over()
-        elif kind == "exec":
-            self._on_exec(fields)
-        elif kind == "exit":
-            self._on_exit(fields)
-        elif kind.endswith("_failed") and run.failure is None:
-            run.failure = Failure(kind=kind.removesuffix("_failed"), message=fields["message"])
-            if kind == "init_failed":
-                self.ending.kill("setup")
-
-    def _on_listener(self) -> None:
-        if self.instance.accept_message(LISTENER):
-            self.denials.open(self.instance.take_listener())
-        else:
-            self.run.refuse("no descriptor was free for the listener of the system-call filter")
-
-    def _on_exec(self, fields: dict[str, Any]) -> None:
-        """The program begins."""
-        run = self.run
-        trace.note(run.traced, trace.STARTED)
-        trace.notes.extend(fields["notes"])
-        self.meter.start(fields["at"], fields["cpu_seconds"], fields["peak_memory"])
-        run.advance(Phase.RUNNING)
-        self.watcher.mark_due()
-        run.owner.begun(run)
-        run.connection.send_with_next("started")
-        if self.launch.watch.live:
-            run.connection.flush()
-
-    def _on_exit(self, fields: dict[str, Any]) -> None:
-        """No process of the guest is left, by the report of init or worker."""
-        run = self.run
-        run.advance(Phase.ENDED)
-        self.exit = fields
-        if not (self.meter.started or run.cause) and os.WIFSIGNALED(fields["status"] or 0):
-            number = os.WTERMSIG(fields["status"])
-            run.fail(f"{GUEST_TO_BE} was ended by signal {number} from outside before the program began")
-        trace.note(run.traced, trace.REAPED, fields["at"])
-        trace.note(run.traced, trace.EMPTY)
-        run.connection.flush()  # the caller wakes up while the last counters are read
-        self.exit = fields | self.instance.see()
-        if self.completed is not None:
-            self.exit["status"] = self.completed << 8
-
-    def on_end(self, fields: dict[str, Any]) -> None:
-        """Conclude: a worker reports that no process of its guest is left."""
-        if self.run.phase >= Phase.CONCLUDING:
-            return
-        while self.read_control():
-            pass  # the last reports of the guest's process
-        self._on_exit(fields)
-        self.ending.conclude()
-
-    def _on_init_death(self, _events: int) -> None:
-        self.on_death()
+    def on_trouble(self, message: str) -> None:
+        """Learn that the sandbox does not work any more: the run must be ended."""
 
     def on_death(self) -> None:
-        """Conclude: the init is dead, and with it, by the kernel's word, everything in its PID namespace."""
-        run = self.run
-        while run.phase < Phase.CONCLUDING and self._on_control(0):
-            pass  # the last reports: most likely that the program had begun
-        run.loop.forget(self.instance.pidfd)
-        self.ending.init_dead = True
-        if self.exit is None and run.cause is None and not self._ran_out_of_memory():
-            run.fail(f"the sandbox's init (pid {self.instance.init}) was killed from outside, and the run with it")
-        self.ending.conclude()
-        if run.phase == Phase.ANSWERED and run.execution is self:
-            self.ending.release()
+        """Learn that the guest's processes are dead, whether or not their end was reported."""
 
-    def _ran_out_of_memory(self) -> bool:
-        return self.slot.group is not None and self.slot.group.oom_kills() > 0
+    def conclude_if_ended(self) -> bool:
+        """Conclude the run if the guest has ended; return whether it has."""
 
-    # -- the guest's output ------------------------------------------------------------------------------------
-
-    def _on_completed(self, status: int) -> None:
-        """The guest announces that it is done, and its exit status, which it may choose in any case. Kill it.
-
-        If the kernel counts no other process of the run, the answer need not wait for the kernel to take down the
-        killed one. A caller that follows live events learns of the end only when that is done, too.
-        """
-        run, slot, launch = self.run, self.slot, self.launch
-        if run.phase >= Phase.CONCLUDING or run.cause is not None:
-            return
-        self.completed = status
-        self.instance.end_guest()
-        trace.note(run.traced, trace.COMPLETION_SEEN)
-        self.read_control()  # the report that the program has begun
-        group = slot.group
-        counted = group is not None and group.counts_memory
-        if launch.collect is None and not launch.watch.live and counted and slot.holds_one():
-            trace.note(run.traced, trace.ALONE)
-            self.exit = {"status": status << 8, **self.instance.see()}
-            self.pending = True
-            run.advance(Phase.ENDED)
-            self.ending.conclude()
-
-    def _expect_end(self) -> None:
-        """Wait a moment for the end: both streams have ended, so most likely the guest has, and its init is about to
-        report it. To fall asleep and be woken again would cost more."""
-        until = time.monotonic() + _EXPECT_SECONDS
-        while self.run.phase < Phase.CONCLUDING and time.monotonic() < until:
-            os.sched_yield()
-            self._on_control(0)
-
-    def _on_head(self, number: int, at: int, data: bytes) -> None:
-        if not self.meter.started:
-            self.read_control()  # the report that the program has begun; after an end, the next tick concludes
-        connection = self.run.connection
-        if self.instance.lasting and not self.launch.watch.live and connection.pending < _SMALL:
-            connection.send_with_next("output", stream=number, at=at, data=data)  # most likely the whole output
-        else:
-            connection.send("output", stream=number, at=at, data=data)
-
-    def _on_output_limit(self, state: str, used: int) -> None:
-        watch = self.launch.watch
-        self.run.connection.send("limit", guarantee="output", state=state, used=used, figure=watch.output_bytes)
-        if state == "met" and watch.kill_on_output:
-            self.ending.kill("output")
+    def mark_due(self) -> None:
+        """Check the run at the next turn of the loop."""
 
 
-def _nothing() -> None:
-    pass
+class Streams(Protocol):
+    """The warden's ends of the guest's streams."""
+
+    stdout: int
+    stderr: int
+    channel: int
+
+
+class Execution(Protocol):
+    """One guest, however it runs."""
+
+    lasting: bool
+    """Whether the guest's supervisor outlives it: a warm worker."""
+    head: int
+    """The pid above all processes of the guest."""
+    name: str
+    """The process or object on which the guest depends, for messages."""
+    own_tasks: int
+    """Tasks in ``group`` that are not the guest's."""
+
+    @property
+    def group(self) -> Group | None:
+        """The control groups that count for this guest alone."""
+
+    @property
+    def uid(self) -> int | None:
+        """The host uid of the guest where root starts the run."""
+
+    @property
+    def streams(self) -> Streams:
+        """The streams of the guest."""
+
+    @property
+    def collect_fds(self) -> list[int]:
+        """Descriptors of the folder to collect, and of the list of files copied into it."""
+
+    @property
+    def setup_state(self) -> str:
+        """What a set-up that takes too long waits for."""
+
+    def start(self, callbacks: Callbacks) -> None:
+        """Start the guest, and report to ``callbacks`` from now on."""
+
+    def take_stdin(self) -> int:
+        """Return the descriptor that feeds the guest's standard input; the caller owns it from now on."""
+
+    def control(self, request: str, number: int = 0) -> bool:
+        """Carry out a request; ``number`` is the signal. Return ``False`` if it must be repeated after a moment."""
+
+    def poll(self) -> bool:
+        """Take reports that no event announces. Return whether more may come."""
+
+    def sample(self, bound: int | None) -> Sample:
+        """Return what the guest uses, where no control group counts it. Memory below ``bound`` may be inexact."""
+
+    def check(self, now: float, *, starting: bool) -> float:
+        """Report a helper that does not work any more. Return when to call again."""
+
+    def standing_still(self) -> str:
+        """Return the name of a helper that a stop signal holds, or an empty text."""
+
+    def tasks(self) -> int | None:
+        """Return the number of the guest's tasks, or ``None`` if nothing counts them exactly."""
+
+    def holds_one(self) -> bool:
+        """Return whether the guest has no process but its first one, dead or alive; ``False`` if unknown."""
+
+    def measure(self) -> dict[str, Any]:
+        """Return the measurements of the end that the warden itself makes."""
+
+    def dismiss(self) -> None:
+        """After the answer, take no more reports and start to end what is left of the guest; ``on_death`` follows."""
+
+    def release(self) -> None:
+        """Give back everything: the guest is dead. This may wait for the kernel."""

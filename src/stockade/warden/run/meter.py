@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from stockade.linux.cgroups import Group
-    from stockade.warden.cold.cgroup_slot import CgroupSlot
+    from stockade.warden.run.execution import Execution
 
     Finding = tuple[str, str, float, float]
     """Guarantee, state (``"soft"``, ``"near"`` or ``"met"``), use, and limit."""
@@ -33,18 +33,18 @@ _NO_FIGURES = Groups()
 class Meter:
     """Reads the counters of one run on demand, and plans the next look."""
 
-    def __init__(self, watch: Watch, slot: CgroupSlot, groups: Groups = _NO_FIGURES) -> None:
+    def __init__(self, watch: Watch, execution: Execution, groups: Groups = _NO_FIGURES) -> None:
         """``groups`` are the limits that the run's control groups enforce."""
-        assert slot.instance is not None
         self._watch = watch
         self._groups = groups
-        self._init = slot.instance.init
-        self._own_tasks = slot.own_tasks
-        self._group = slot.group
-        self._has_cpu = slot.group is not None and slot.group.counts_cpu
+        self._execution = execution
+        self._head = execution.head
+        self._own_tasks = execution.own_tasks
+        self._group = group = execution.group
+        self._has_cpu = group is not None and group.counts_cpu
         self._soft = watch.soft_memory
         self._past_soft: int | None = None
-        self._group_has_memory = slot.group is not None and slot.group.counts_memory
+        self._group_has_memory = group is not None and group.counts_memory
         sampled = watch.sampled_memory is not None or (self._soft is not None and not self._group_has_memory)
         self._sampling = sampled or not self._has_cpu
         self._begin = 0.0
@@ -81,7 +81,7 @@ class Meter:
         """
         self._begin = time.monotonic()
         if self._sampling:
-            self._reaped_before = tree.reaped_cpu_seconds(self._init)
+            self._reaped_before = tree.reaped_cpu_seconds(self._head)
 
     def start(self, begun: float, spent: float, peak: int) -> None:
         """Start the clock at ``begun``, when the program began. The report of it may arrive later.
@@ -183,14 +183,14 @@ class Meter:
 
     def _lock_bytes(self) -> int:
         """Return the bytes of the tree's locks on files, which no control group counts."""
-        self._locks = locks.held(self._init)
+        self._locks = locks.held(self._head)
         return self._locks * locks.EACH
 
     def _uncounted(self, *, all_kinds: bool) -> int:
         """Return the bytes in sockets of the guest's own network that no control group counts."""
         if not self._watch.own_network:
             return 0
-        pid = self._init
+        pid = self._head
         for _ in range(self._watch.engine_tasks):  # the last engine task is in the guest's network namespace
             pid = next(iter(descendants.children(pid)), 0)
         return sockets.uncounted(pid, all_kinds=all_kinds) if pid else 0
@@ -218,7 +218,7 @@ class Meter:
         if not self._sampling:
             return
         bound = self._watch.sampled_memory if self._past_soft is not None or self._soft is None else self._soft
-        sample = tree.sample(self._init, bound)
+        sample = self._execution.sample(bound)
         self._cpu = max(self._cpu, sample.cpu_seconds - self._reaped_before - self._spent)
         self._memory = sample.memory
         if self._watch.sampled_memory is not None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from stockade.core.launch import Watch
-    from stockade.warden.cold.instance import Instance
+    from stockade.warden.run.execution import Streams
 else:
     from _functools import partial  # ``functools`` imports half a dozen modules
 
@@ -25,12 +25,12 @@ _CHUNK = 1 << 16
 
 
 class OutputCapture:
-    """Reads stdout, stderr and result channel of one instance. Callbacks come from the run's own loop."""
+    """Reads stdout, stderr and result channel of one guest. Callbacks come from the run's own loop."""
 
     def __init__(
         self,
         events: loop.Guarded,
-        instance: Instance,
+        streams: Streams,
         watch: Watch,
         *,
         channel: bool,
@@ -50,10 +50,10 @@ class OutputCapture:
         ``at_once``: whether to read the streams from ``start`` on, or only from ``begin`` on.
         """
         self._loop = events
-        self._channel_fd = instance.channel
+        self._channel_fd = streams.channel
         self._channel = bytearray()
         self._overflow = False
-        self._streams = {1: instance.stdout, 2: instance.stderr}
+        self._streams = {1: streams.stdout, 2: streams.stderr}
         self._buffers = {
             number: HeadTail(watch.output_bytes, head_only=watch.kill_on_output, live=watch.live) for number in (1, 2)
         }
@@ -63,7 +63,7 @@ class OutputCapture:
         self._on_head, self._on_limit, self._on_end, self._on_completed = on_head, on_limit, on_end, on_completed
         self._completed = False
         self._has_channel = channel
-        self._all = (instance.stdout, instance.stderr, instance.channel)
+        self._all = (streams.stdout, streams.stderr, streams.channel)
 
     def start(self) -> None:
         """Begin to read the result channel, and the streams unless that waits for ``begin``."""
@@ -123,7 +123,7 @@ class OutputCapture:
         }
 
     def close(self) -> None:
-        """Stop reading. The instance owns the descriptors, and closes them."""
+        """Stop reading. The execution owns the descriptors, and closes them."""
         for fd in self._all:
             self._loop.forget(fd)
 

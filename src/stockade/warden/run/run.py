@@ -1,6 +1,6 @@
 """The caller's side of a run, and the state that all parts of the run share.
 
-A run first waits for an instance. From then on an ``Execution`` is its guest's side, until the instance is released.
+A run first waits for an instance. From then on it has a ``Supervision`` of the guest's execution, until the release.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from stockade.core.report import Failure
 from stockade.warden import loop, protocol
 from stockade.warden.run.connection import Connection
 from stockade.warden.run.control import ASKS
-from stockade.warden.run.execution import Execution
 from stockade.warden.run.phase import Phase
+from stockade.warden.run.slot_execution import SlotExecution
 from stockade.warden.run.stdin import ENOUGH, StdinFeeder
+from stockade.warden.run.supervision import Supervision
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from stockade.warden.cold.cgroup_slot import CgroupSlot
     from stockade.warden.owner import RunOwner
+    from stockade.warden.run.execution import Execution
 
 _SEND_AHEAD = 1 << 20
 """Bytes that may wait for the caller before the warden stops reading the guest's output."""
@@ -51,8 +53,8 @@ class Run:
         """Why the run got a fresh interpreter, although a warm one would serve it."""
         self.turned_away = False
         """Whether the run lost a warm interpreter before it began."""
-        self.execution: Execution | None = None
-        """The guest's side, from the moment the run has an instance until its release."""
+        self.supervision: Supervision | None = None
+        """The guest's side, from the moment the run has an execution until its release."""
         self._instance_due = float("inf")
         self._before = before
         self._launch: Launch | None = None
@@ -65,8 +67,8 @@ class Run:
 
     def on_message(self, kind: str, fields: dict[str, Any]) -> None:
         """Begin with a launch; pass on standard input and requests."""
-        if self.execution is not None:
-            self.execution.watcher.mark_due()
+        if self.supervision is not None:
+            self.supervision.watcher.mark_due()
         launched = self.phase > Phase.IDLE
         if kind == "launch" and not launched:
             self._on_launch(fields)
@@ -99,17 +101,19 @@ class Run:
 
     def on_cancel(self) -> None:
         """End the run; the caller waits for the verdict."""
-        if self.execution is None:
+        if self.supervision is None:
             self.refuse("cancelled before it began")
         else:
-            self.execution.ending.kill("cancelled")
+            self.supervision.ending.kill("cancelled")
 
     def on_gone(self) -> None:
         """End the run: nobody waits for its answer."""
-        if self.execution is None:
+        if self.supervision is None:
             self._end()
         else:
-            self.execution.ending.kill("caller_gone")  # does nothing after the end; the run waits for its last process
+            self.supervision.ending.kill(
+                "caller_gone"
+            )  # does nothing after the end; the run waits for its last process
 
     def on_answered(self, sock: socket.socket, decoder: protocol.Decoder) -> None:
         """Hand the socket on to the next run."""
@@ -118,7 +122,7 @@ class Run:
     def on_flushed(self) -> None:
         """Adapt the pace to the caller's; forget the run after the last byte of the answer."""
         self._pace()
-        if self.phase == Phase.ANSWERED and self.connection.gone and self.execution is None:
+        if self.phase == Phase.ANSWERED and self.connection.gone and self.supervision is None:
             self._end()
 
     def _pace(self) -> None:
@@ -129,8 +133,8 @@ class Run:
             self._fed = self.stdin.taken
             self.connection.send("fed", count=self._fed)
         self.connection.listen(self.stdin.size < ENOUGH)
-        if self.execution is not None:
-            self.execution.pause_reading(self.connection.pending >= _SEND_AHEAD)
+        if self.supervision is not None:
+            self.supervision.pause_reading(self.connection.pending >= _SEND_AHEAD)
 
     # -- calls of the warden -----------------------------------------------------------------------------------
 
@@ -141,17 +145,22 @@ class Run:
 
     def adopt(self, slot: CgroupSlot) -> None:
         """Use the instance of ``slot``, and hand it the launch as soon as it is ready."""
-        assert slot.instance is not None and self._launch is not None
-        self.advance(Phase.SETTING_UP)
+        assert self._launch is not None
         trace.note(self.traced, trace.TAKEN)
-        self.execution = Execution(self, slot, slot.instance, self._launch, self._asked)
-        self.execution.begin()
+        self.execute(SlotExecution(self.loop, self.owner, slot, self._launch))
+
+    def execute(self, execution: Execution) -> None:
+        """Run the guest by ``execution``."""
+        assert self._launch is not None
+        self.advance(Phase.SETTING_UP)
+        self.supervision = Supervision(self, execution, self._launch, self._asked)
+        self.supervision.begin()
 
     def tick(self, now: float) -> float:
         """Check clock and counters if a check is due or something has happened. Return when to call again, in seconds
         of the monotonic clock."""
-        if self.execution is not None:
-            return self.execution.watcher.tick(now)
+        if self.supervision is not None:
+            return self.supervision.watcher.tick(now)
         if now >= self._instance_due and self.phase < Phase.ANSWERED:
             self._instance_due = float("inf")
             self.refuse("the warden did not find a sandbox for the run in time, and gave no other reason")
@@ -164,8 +173,8 @@ class Run:
     def refuse(self, message: str) -> None:
         """Answer that the sandbox failed, and end the run."""
         self.fail(message)
-        if self.execution is not None:
-            self.execution.ending.kill("setup")
+        if self.supervision is not None:
+            self.supervision.ending.kill("setup")
         elif self.phase < Phase.ANSWERED:
             self.phase = Phase.ANSWERED
             self.stdin.close()
@@ -181,13 +190,13 @@ class Run:
 
     def on_end(self, fields: dict[str, Any]) -> None:
         """Conclude: the worker reports that no process of its guest is left."""
-        if self.execution is not None:
-            self.execution.on_end(fields)
+        if self.supervision is not None:
+            self.supervision.on_end(fields)
 
     def on_death(self) -> None:
         """Conclude: the worker is dead."""
-        if self.execution is not None:
-            self.execution.on_death()
+        if self.supervision is not None:
+            self.supervision.on_death()
 
     # -- calls of the run's parts ------------------------------------------------------------------------------
 
@@ -206,10 +215,11 @@ class Run:
         if self._caller_waits:
             self.connection.send("accepted")
 
-    def release(self, slot: CgroupSlot) -> None:
-        """Give back the slot after the answer: its instance is dead and closed. This may wait for the kernel."""
-        self.execution = None
-        self.owner.release(slot)
+    def release(self) -> None:
+        """Give back the execution after the answer: its guest is dead. This may wait for the kernel."""
+        supervision, self.supervision = self.supervision, None
+        if supervision is not None:
+            supervision.execution.release()
         trace.note(self.traced, trace.RELEASED)
         if self.connection.gone:
             self._end()

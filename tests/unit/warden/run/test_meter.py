@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from stockade.core.launch import Watch
+from stockade.linux import tree
 from stockade.warden.run.meter import Meter
 
 _NOTHING = Watch()
 
 
 def _meter(watch: Watch = _NOTHING) -> Meter:
-    slot = SimpleNamespace(own_tasks=2, instance=SimpleNamespace(init=os.getpid()), group=None)
-    return Meter(watch, cast(Any, slot))
+    sample = partial(tree.sample, os.getpid())
+    execution = SimpleNamespace(own_tasks=2, head=os.getpid(), group=None, sample=sample)
+    return Meter(watch, cast(Any, execution))
 
 
 def test_wall_time_without_exec_report_counts():
