@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from stockade.warden.cold.cgroup_slot import CgroupSlot
-    from stockade.warden.cold.interfaces import Waiter
+    from stockade.warden.cold.interfaces import SlotPool, Waiter
 
 _COLLECT_EVERY = 512
 _AGAIN_SECONDS = 0.05
@@ -105,10 +105,10 @@ class Warden:
             return
         run.expect_instance(time.monotonic() + _TRIES * launch.watch.setup_seconds)
         if launch.warm:
-            run.cold = self._zygotes.take(run, launch)
+            run.cold = self._zygotes.acquire(run, launch)
             if not run.cold:
                 return
-        self._pool.provide(run, launch)
+        self._pool.acquire(run, launch)
 
     def begun(self, run: Run) -> None:
         """Record that the program of ``run`` has begun, so its set-up is over."""
@@ -145,10 +145,8 @@ class Warden:
     def release(self, slot: CgroupSlot) -> None:
         """Take back a slot whose instance is dead."""
         self._freezers.release(slot)
-        if isinstance(slot, WorkerHandle):
-            slot.pool.release(slot)
-        else:
-            self._pool.release(slot)
+        pool: SlotPool = self._zygotes if isinstance(slot, WorkerHandle) else self._pool
+        pool.release(slot)
 
     def serve(self, sock: socket.socket, decoder: protocol.Decoder, before: Launch | None) -> None:
         """Wait for a launch on ``sock``. ``decoder`` may hold bytes of it; ``before`` is the launch before, if any."""

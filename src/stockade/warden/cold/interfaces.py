@@ -1,4 +1,5 @@
-"""The interfaces that the cold pool needs from its warden and from the runs and zygotes that wait for an instance."""
+"""The interface of both pools, and those that the cold pool needs from its warden and from the runs and zygotes that
+wait for an instance."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ if TYPE_CHECKING:
     from stockade.core.launch import Launch
     from stockade.linux import cgroups
     from stockade.warden.cold.cgroup_slot import CgroupSlot
+    from stockade.warden.run.run import Run
 else:
     Protocol = object
 
@@ -28,6 +30,16 @@ class Waiter(Protocol):
 
     def lost(self, message: str) -> None:
         """Learn that the adopted instance is about to end, because its spawner is gone."""
+
+
+class SlotPool(Protocol):
+    """A pool of slots for runs: cold or warm."""
+
+    def acquire(self, run: Run, launch: Launch) -> str:
+        """Serve ``run``, now or by a later ``adopt``. Return an empty text, or why the pool does not serve it."""
+
+    def release(self, slot: Any) -> None:
+        """Take back a slot whose instance is dead."""
 
 
 class Resources(Protocol):

@@ -59,11 +59,16 @@ class Pool:
 
     # -- runs ------------------------------------------------------------------------------------------------------
 
-    def provide(self, run: Run, launch: Launch, *, again: bool = False) -> None:
+    def acquire(self, run: Run, launch: Launch) -> str:
         """Give ``run`` an instance, a prewarmed one if its base fits, and prewarm the next one for a caller in a loop.
 
-        ``again`` means that the first instance for this run was lost.
+        This pool serves every run: it returns an empty text.
         """
+        self._provide(run, launch)
+        return ""
+
+    def _provide(self, run: Run, launch: Launch, *, again: bool = False) -> None:
+        """Give ``run`` an instance. ``again`` means that the first instance for this run was lost."""
         common = launch.own_network and launch.host_uid is None
         waiting = _Waiting(waiter=run, launch=None if again else launch)
         try:
@@ -90,7 +95,7 @@ class Pool:
             for made in [slot for slot, each in self._waiting.items() if each is waiting]:
                 self.drop(made)
             if isinstance(error, SlotLostError) and not again:
-                self.provide(run, launch, again=True)
+                self._provide(run, launch, again=True)
             else:
                 self._turn_away(waiting, error)
             return
@@ -207,7 +212,7 @@ class Pool:
             self._fail(slot, f"the process that makes the sandbox (pid {slot.pid}) is lost: {message}")
             return
         self.drop(slot)
-        self.provide(waiting.waiter, waiting.launch, again=True)  # type: ignore[arg-type]  # only runs have a launch
+        self._provide(waiting.waiter, waiting.launch, again=True)  # type: ignore[arg-type]  # only runs have a launch
 
     def _fail(self, slot: CgroupSlot, message: str) -> None:
         waiting = self._waiting.pop(slot, None)

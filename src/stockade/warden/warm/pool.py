@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from stockade.core.launch import Launch
     from stockade.warden.run.run import Run
     from stockade.warden.warm.interfaces import ZygoteOwner
+    from stockade.warden.warm.worker_handle import WorkerHandle
 
 _KINDS = 4
 """The most zygotes. A new one replaces the one that was unused for the longest time."""
@@ -40,7 +41,7 @@ class ZygotePool:
         self._wanted: dict[bytes, int] = {}
         self._failures = Failures()
 
-    def take(self, run: Run, launch: Launch) -> str:
+    def acquire(self, run: Run, launch: Launch) -> str:
         """Start ``run`` in a worker, now or as soon as there is one. Return why not, or an empty text.
 
         A run that insists on a warm interpreter is refused if its kind has failed several times in a row.
@@ -107,6 +108,10 @@ class ZygotePool:
         zygote.close()
         if zygote.workers.proved:
             self._wanted.pop(key, None)
+
+    def release(self, slot: WorkerHandle) -> None:
+        """Take back a worker whose guest is dead."""
+        slot.pool.release(slot)
 
     def shed(self) -> bool:
         """End idle workers, and zygotes that no run uses; return whether there was any."""
