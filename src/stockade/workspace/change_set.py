@@ -25,7 +25,7 @@ _NO_PROJECT = (
 class ChangeSet(Sequence["Change"]):
     """The changes of a run to its project, under ``access="overlay"`` or ``"copy"``: a sequence of ``Change``, by path.
 
-    The project on the host stays as it is until ``commit``. The project is no part of equality and ``repr``.
+    The project on the host stays as it is until ``commit``. Equality and ``repr`` leave the project out.
     """
 
     items: tuple[Change, ...] = ()

@@ -36,7 +36,7 @@ class Change:
     target: str | None = None
     """The target of a link."""
     before: bytes | None = field(default=None, repr=False)
-    """The content of a file before; ``None`` if there was none, or if it exceeded 16 MiB."""
+    """The content of a file before; ``None`` if the file is new, or if it exceeded 16 MiB."""
     old_mode: int | None = None
     """File type and permission bits before, as in stat(2)."""
 

@@ -96,7 +96,7 @@ def test_select_without_a_backend_says_first_what_works_here(among: Among) -> No
     assert choose(accept=caught.value.accept).backend.name == "weak"
 
 
-def test_select_suggests_nothing_that_the_policys_isolation_refuses(among: Among) -> None:
+def test_select_suggests_only_what_the_isolation_allows(among: Among) -> None:
     with pytest.raises(BackendUnavailable) as caught:
         among(Fake("broken", usable=False), Fake("p", Isolation.PROCESS, weak=(Guarantee.DISK,)))(
             isolation="namespaces"
