@@ -52,6 +52,14 @@ def test_run_artifacts_are_written_to_folder(stockade, folder):
     assert again.returncode == 125 and b"File exists" in again.stderr
 
 
+def test_run_artifacts_that_came_out_are_not_discarded(stockade, project):
+    words = ("--workspace", "project", "--access", "overlay", "--artifacts", "*.png", "--artifacts-to", "out")
+    done = stockade("run", *words, "--", "sh", "-c", "echo 1 > a.png; echo 2 > b.txt")
+    assert done.stderr == b"stockade: discarded: 1 change (b.txt); --commit keeps them, --diff shows them\n"
+    done = stockade("run", *words, "--", "sh", "-c", "echo 1 > c.png")
+    assert done.stderr == b""
+
+
 def test_run_artifacts_do_not_follow_a_link(stockade, folder):
     (folder / "out").mkdir()
     (folder / "elsewhere").mkdir()

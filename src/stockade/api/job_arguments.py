@@ -22,8 +22,11 @@ _ARTIFACT_LIMITS = ArtifactLimits()
 
 
 @log.refusals()
-def job_from_source(source: Source, **options: Unpack[RunOptions]) -> Job:
-    """Return the job of running ``source``. Raises ``TypeError`` for an unknown option, ``JobError`` otherwise."""
+def job_from_source(source: Source, *, inputs: Sequence[str] = (), **options: Unpack[RunOptions]) -> Job:
+    """Return the job of running ``source``, with ``inputs`` as in ``Job``.
+
+    Raises ``TypeError`` for an unknown option, ``JobError`` otherwise.
+    """
     check_names(options, RUN_OPTIONS)
     language, interpreter, packages = options.get("language"), options.get("interpreter"), options.get("packages")
     name = ""
@@ -46,6 +49,7 @@ def job_from_source(source: Source, **options: Unpack[RunOptions]) -> Job:
         arguments=_texts("arguments", options.get("arguments", ())),
         interpreter=_path("interpreter", interpreter) if interpreter is not None else None,
         packages=_folder(packages) if packages is not None else None,
+        inputs=tuple(inputs),
         **_common(options),
     )
 

@@ -230,11 +230,10 @@ def _never_repeats(_plan: Plan, _job: Job) -> bool:
 
 
 def _for_job(backend: Backend, plan: Plan, job: Job) -> Plan:
+    shows = not all(map(os.path.isfile, job.inputs))
     if job.source is None:
-        shows = not all(map(os.path.isfile, job.inputs))
         return plan_for_job(plan, "a command", counts=False, shows_host=shows)
     language = languages.find(job.language)
-    shows = job.packages is not None and not (
-        isinstance(backend, PackageIsolator) and backend.shows_through_overlay(plan, job.packages)
-    )
+    if job.packages is not None:
+        shows |= not (isinstance(backend, PackageIsolator) and backend.shows_through_overlay(plan, job.packages))
     return plan_for_job(plan, f"{language.name} source", counts=language.counts_operations, shows_host=shows)

@@ -77,7 +77,7 @@ def with_collection(launch: Launch, job: Job, policy: Policy) -> Launch:
         overlaid=way == "overlay" and not copied,
         copied=copied,
         own=way != "write" or policy.filesystem.workspace == "empty",
-        skip=tuple(job.project.hidden) if job.project else (),
+        skip=tuple(job.project.hidden) if job.project else job.inputs,
         files=job.caps.files,
         file_bytes=job.caps.file_bytes,
         total_bytes=job.caps.total_bytes,

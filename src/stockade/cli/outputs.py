@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,11 +18,20 @@ if TYPE_CHECKING:
     from stockade.policy.model import Policy
     from stockade.runs.result import Result
     from stockade.workspace.change_set import ChangeSet
+    from stockade.workspace.changes import Change
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _FEW = 10
 
 _OPTIONS = (
+    click.option(
+        "--file",
+        "copied",
+        multiple=True,
+        metavar="NAME[=PATH]",
+        help="Copy the file PATH into an empty workspace as NAME; without PATH, NAME is your own path too. "
+        "May be repeated.",
+    ),
     click.option("--archive", metavar="FILE", help="Unpack a zip or tar archive into an empty workspace."),
     click.option(
         "--artifacts",
@@ -122,7 +131,7 @@ class Outputs:
         _say_more(len(changes.refused) - _FEW, "were not copied out")
         if self._commit and result.ok:
             return _committed(changes)
-        _say_discarded(changes)
+        _say_discarded([change for change in changes if change.path not in result.artifacts])
         return not changes.error
 
 
@@ -141,7 +150,8 @@ def _committed(changes: ChangeSet) -> bool:
     return True
 
 
-def _say_discarded(changes: ChangeSet) -> None:
+def _say_discarded(changes: Sequence[Change]) -> None:
+    """Name the changes that are lost with the run. Artifacts are not among them."""
     if changes:
         names = ", ".join(_shown(change.path) for change in changes[:_FEW])
         more = f" and {len(changes) - _FEW} more" if len(changes) > _FEW else ""

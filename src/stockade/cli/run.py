@@ -6,13 +6,14 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from stockade.cli import streams
+from stockade.cli import hints, inputs, streams
 from stockade.cli.options import backend_option, policy_from, policy_options, trust_option
 from stockade.cli.outputs import Outputs, check_outcome, files_of, outcome_options, with_overlay
 from stockade.cli.packages import check_language, environment, source_of, with_option
@@ -36,9 +37,10 @@ _HELP = """Run a script, a line of code or a command in a sandbox.
 
 Options of stockade come before SCRIPT; everything after it belongs to the script.
 
-The words of a COMMAND that name existing files or folders below the current folder are shown to it, read-only,
-at the same relative path in its workspace: 'stockade run -- sort big.txt' finds big.txt. The word must be relative,
-without '..', and must not lead out of the current folder by a link. Use --read to show anything else.
+The words of a COMMAND, and the ARGS of code, that name existing files or folders below the current folder are shown,
+read-only, at the same relative path in the workspace: 'stockade run -- sort big.txt' finds big.txt. The word must be
+relative, without '..', and must not lead out of the current folder by a link. --file copies any other file; --read and
+--workspace show it. If the code misses a file of yours, a line on standard error says which option shows it.
 
 The code gets standard input, unless that is a terminal. Its output is passed on as it is written. Past the limit on
 output, a marker replaces the omitted part, and the end follows.
@@ -63,7 +65,8 @@ Examples:
   stockade run --limit memory=64MiB --limit wall_time=5s -- sort big.txt
   stockade run --read ./data --workspace ./project -- python3 train.py
   stockade run --result-file verdict.json script.py < input.txt
-  stockade run --artifacts '*.png' --artifacts-to plots -- python3 plot.py
+  stockade run --artifacts '*.png' --artifacts-to plots plot.py data.csv
+  stockade run --file data.csv --file tools/fix=/opt/fix -- tools/fix data.csv
   stockade run --workspace . --diff -- make format
   stockade run --json -c '6 * 7' | python3 -m json.tool
 """
@@ -150,6 +153,8 @@ def _run(options: Mapping[str, Any], receipt: Receipt) -> int:
         with _stream(box, job, interrupt, keep_all=receipt.shows_output) as stream:
             _follow(stream, None if receipt.as_json else out)
         status = receipt.verdict(stream.result, out, job)
+        if not (receipt.as_json or stream.result.ok):
+            hints.say_hints(stream.result, policy, job, _script_path(options))
     return outcome.deliver(stream.result, status)
 
 
@@ -191,12 +196,14 @@ def _with_packages(options: Mapping[str, Any], policy: Policy) -> Mapping[str, A
 
 def _job(options: Mapping[str, Any], policy: Policy) -> Job:
     from stockade.api.job_arguments import job_from_command, job_from_source
-    from stockade.cli.inputs import inputs
 
     words, own_input = options["words"], partial(streams.own_input, interactive=options["interactive"])
+    is_empty = policy.filesystem.workspace == "empty"
+    files, executables = inputs.copied(options["copied"])
     if options["is_command"]:
-        shown = inputs(words) if policy.filesystem.workspace == "empty" else ()
-        return job_from_command(words, stdin=own_input(), inputs=shown, **files_of(options))
+        shown = inputs.inputs(words, without=files) if is_empty else ()
+        made = job_from_command(words, stdin=own_input(), inputs=shown, files=files, **files_of(options))
+        return replace(made, executables=executables)
     source: bytes | Path
     if options["code"] is not None:
         source, stdin, arguments = os.fsencode(options["code"]), own_input(), words
@@ -204,8 +211,10 @@ def _job(options: Mapping[str, Any], policy: Policy) -> Job:
         source, stdin, arguments = sys.stdin.buffer.read(), None, words[1:]
     else:
         source, stdin, arguments = _script(words), own_input(), words[1:]
-    return job_from_source(
+    made = job_from_source(
         source,
+        inputs=inputs.named_in(arguments, without=files) if is_empty else (),
+        files=files,
         language=options["language"],
         interpreter=options["interpreter"],
         packages=options["packages"],
@@ -213,6 +222,12 @@ def _job(options: Mapping[str, Any], policy: Policy) -> Job:
         stdin=stdin,
         **files_of(options),
     )
+    return replace(made, executables=executables)
+
+
+def _script_path(options: Mapping[str, Any]) -> str | None:
+    """Return the first word, which may name a script, or ``None`` for a command."""
+    return None if options["is_command"] else next(iter(options["words"]), "")
 
 
 def _script(words: Sequence[str]) -> Path:

@@ -74,6 +74,7 @@ class Job:
         inner = next((each for each in self.files for part in _parents(each) if part in self.files), None)
         if inner is not None:
             raise JobError(f"{inner!r}: another file has the name of the folder that contains this one")
+        _check_no_collision(self.files, self.inputs)
 
 
 def _check_strings(arguments: tuple[str, ...], environment: Mapping[str, str]) -> None:
@@ -104,6 +105,17 @@ def _check_name(name: str) -> None:
         raise JobError(f"{name!r}: a file's name in the workspace is relative and has no '..' in it")
     if len(_encoded(name)) > _LONGEST_PATH or any(len(_encoded(part)) > _LONGEST_NAME for part in parts):
         raise JobError(f"{name[:40]!r}...: a file's name is longer than Linux takes ({_LONGEST_NAME} bytes a part)")
+
+
+def _check_no_collision(files: Mapping[str, bytes], inputs: tuple[str, ...]) -> None:
+    """Refuse a file in a folder of the workspace that is there only to show a path of the host, read-only."""
+    shown = {name.split("/")[0]: name for name in inputs}
+    for name in files:
+        if name.split("/")[0] in shown:
+            raise JobError(
+                f"files: {name!r} collides with {shown[name.split('/')[0]]!r}, which the run shows read-only because a "
+                "word of it names that path; put the file elsewhere, or show the whole folder as the workspace"
+            )
 
 
 def _parents(name: str) -> list[str]:

@@ -1,0 +1,118 @@
+"""Hints after a failed run: a file that the code did not find is there on the host, and how to show it.
+
+The guest writes the text in which the names are looked up, so a guest can choose a name. A hint names a path only if it
+lies below the current folder or the script's folder, is not hidden, and leads out of the folder by no link. Nothing is
+shown to a guest because of its text.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stockade.backends.shared.guest_environment import lies_below
+from stockade.cli.reporting import say
+
+if TYPE_CHECKING:
+    from stockade.policy.model import Policy
+    from stockade.runs.job import Job
+    from stockade.runs.result import Result
+
+_MOST = 3
+_TAIL = 8192
+_MODULES = re.compile(
+    r"No module named '?([\w.]+)|cannot load such file -- (\S+)|Cannot find (?:module|package) '([^'\n]+)'"
+)
+_FILES = re.compile(
+    r"[Nn]o such file or directory(?:, \w+| @ \w+ -|:) ['\"]?([^'\"\n]+)"
+    r"|can't open file '([^'\n]+)'|^[^\n]*?([^\s:'][^:'\n]*)'?: No such file(?: or directory)?$"
+    r"|cannot open ([^\n]+): No such file",
+    re.MULTILINE,
+)
+_REFUSED = re.compile(
+    r"[Pp]ermission denied(?:, \w+| @ \w+ -|:) ['\"]?([^'\"\n]+)|^[^\n]*?([^\s:'][^:'\n]*)'?: Permission denied$",
+    re.MULTILINE,
+)
+_ENDINGS = ("", ".py", ".rb", ".js", ".mjs", ".cjs", ".json")
+_INSIDE = re.compile(r"^(?:/workspace|/job)/")
+
+
+def say_hints(result: Result, policy: Policy, job: Job, script: str | None) -> None:
+    """Print what would show a missing file to the code. ``script`` is the path of a source's file, if it has one."""
+    text = f"{result.stderr[-_TAIL:]}\n{result.error.message if result.error else ''}"
+    beside = script if script is not None and Path(script).is_file() else next(filter(os.path.isfile, job.inputs), "")
+    own = os.path.normpath(Path(beside).parent)
+    start = own if script is not None else "."
+    given = (*job.inputs, *job.files)
+    missing = (path for path in _there(text, (own, ".")) if not lies_below(path, given))
+    for path in list(missing)[:_MOST]:
+        say(_advice(path, start, policy, job.inputs))
+    for path in list(_closed(text, job.inputs))[:_MOST]:
+        say(f"{path} is shown, but its mode closes it to the uid of the guest: chmod o+r, or --file")
+
+
+def _there(text: str, folders: tuple[str, ...]) -> Iterator[str]:
+    """Yield the paths on the host that the text says are missing, each once."""
+    wanted: list[tuple[str, tuple[str, ...]]] = [
+        (name.replace(".", "/") if "/" not in name else name, _ENDINGS) for name in _names(_MODULES, text)
+    ]
+    wanted += [(name, ("",)) for name in _names(_FILES, text)]
+    seen = set()
+    for name, endings in wanted:
+        for candidate in dict.fromkeys((name, *([name.split("/")[0]] if endings != ("",) else ()))):
+            path = next(filter(None, (_path(at, candidate + end) for end in endings for at in folders)), None)
+            if path is not None and path not in seen:
+                seen.add(path)
+                yield path
+
+
+def _closed(text: str, inputs: tuple[str, ...]) -> Iterator[str]:
+    """Yield the shown files that the text says are refused, and whose mode refuses other accounts."""
+    refused = {os.path.normpath(name) for name in _names(_REFUSED, text) if name}
+    for path in sorted(refused):
+        if lies_below(path, inputs) and Path(path).exists() and not Path(path).stat().st_mode & stat.S_IROTH:
+            yield path
+
+
+def _names(pattern: re.Pattern[str], text: str) -> Iterator[str]:
+    return (_INSIDE.sub("", next(filter(None, found.groups()), "")).strip() for found in pattern.finditer(text))
+
+
+def _path(folder: str, name: str) -> str | None:
+    """Return the path of ``name`` in ``folder``, relative to the current folder, or ``None`` if no hint may name it."""
+    try:
+        root = os.path.realpath(folder)
+        if name.startswith("/"):
+            name = os.path.relpath(name, root)
+        path = os.path.normpath(f"{folder}/{name}")
+        inner = os.path.relpath(f"{root}/{name}", root)
+        if inner == "." or any(part.startswith(".") for part in inner.split("/")):
+            return None
+        real = os.path.realpath(path, strict=True)
+    except (OSError, ValueError):
+        return None
+    return path if real.startswith(root.rstrip("/") + "/") else None
+
+
+def _advice(path: str, start: str, policy: Policy, inputs: tuple[str, ...]) -> str:
+    from stockade.policy.parts import filesystem
+
+    files = policy.filesystem
+    absolute = filesystem.absolute(path)
+    is_beside = path.startswith(f"{start}/")
+    folder = start if is_beside else "."
+    if files.workspace != "empty":
+        return f"{path} is on the host, and the code starts in {files.workspace}; name the path as seen from there"
+    name = shlex.quote(os.path.relpath(path, folder) + (f"={path}" if is_beside else ""))
+    show = f"--workspace {shlex.quote(folder)} starts the code in that folder, read-only"
+    if lies_below(absolute, files.read):
+        return f"{path} is shown at its own path, {absolute}; {show}"
+    in_shown = any(path.split("/", maxsplit=1)[0] == each.split("/")[0] for each in inputs)
+    if Path(path).is_dir() or (in_shown and not is_beside):
+        return f"{path} is on the host and was not shown; {show}"
+    return f"{path} is on the host and was not shown; --file {name} copies it into the workspace; {show}"
