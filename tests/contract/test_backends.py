@@ -48,6 +48,7 @@ class TestProcess(BackendContract):
     unnamed_file = "PermissionError"
     own_identity = False
     finds_names = False
+    has_terminals = False
     root_can_be_writable = False
     keeps_capabilities = False
     disk = None
@@ -64,6 +65,7 @@ class TestLandlock(TestProcess):
 class TestBubblewrap(BackendContract):
     backend = "bubblewrap"
     interpreter = SYSTEM_PYTHON
+    bounds_terminals = False
     root_can_be_writable = False
     keeps_capabilities = False
     tells_signals = False
@@ -81,6 +83,7 @@ class TestFirejail(BackendContract):
     interpreter = SYSTEM_PYTHON
     own_root = False
     own_identity = False
+    bounds_terminals = False
     root_can_be_writable = False
     tells_signals = False
     explains_denials = False

@@ -54,13 +54,14 @@ LOGGING: Rights = {"same_exec_off": (7, 1 << 0), "new_exec_on": (7, 1 << 1), "su
 QUIET: Final = ("same_exec_off", "subdomains_off")  # otherwise a guest could flood the host's audit log
 NEWEST_ABI: Final = 7  # the newest whose every right is in the tables above
 
-# The rights that each list of a ruleset grants. No list grants make_char, make_block or ioctl_dev.
+# The rights that each list of a ruleset grants. No list grants make_char or make_block; one grants ioctl_dev.
 READ: Final = ("read_file", "read_dir")
 READ_WRITE: Final = (
     *READ, "write_file", "truncate", "remove_dir", "remove_file", "refer",
     "make_dir", "make_reg", "make_sock", "make_fifo", "make_sym",
 )  # fmt: skip
 EXECUTE: Final = ("execute",)
+TERMINALS: Final = ("read_file", "read_dir", "write_file", "ioctl_dev")
 ON_FILES: Final = ("execute", "write_file", "read_file", "truncate", "ioctl_dev")
 
 # Gaps that an ABI closes, by that ABI, and gaps that no ABI closes.
@@ -104,7 +105,7 @@ _prctl.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
 class Ruleset:
     """Rights that remain allowed; everything else is refused. Frozen, and compared by value."""
 
-    __slots__ = ("execute", "read", "read_write", "scopes", "tcp_bind", "tcp_connect")
+    __slots__ = ("execute", "read", "read_write", "scopes", "tcp_bind", "tcp_connect", "terminals")
 
     read: tuple[str, ...]
     """Files that may be read, and directories that may be read and listed with all below them."""
@@ -117,6 +118,8 @@ class Ruleset:
     """Ports, or "all" to leave this side unfiltered. Binding port 0 lets the kernel pick one."""
     scopes: tuple[str, ...]
     """Ways to processes outside that are refused (see ``SCOPES``). By default, all of them."""
+    terminals: tuple[str, ...]
+    """Folders of pseudo-terminals, which may be opened and controlled."""
 
     def __init__(
         self,
@@ -127,10 +130,12 @@ class Ruleset:
         tcp_bind: Iterable[int] | Literal["all"] = (),
         tcp_connect: Iterable[int] | Literal["all"] = (),
         scopes: Iterable[str] = tuple(SCOPES),
+        terminals: Iterable[str] = (),
     ) -> None:
         """Check every field; raise ``ValueError`` with the field's name."""
         store = object.__setattr__
-        for name, paths in (("read", read), ("read_write", read_write), ("execute", execute)):
+        lists = {"read": read, "read_write": read_write, "execute": execute, "terminals": terminals}
+        for name, paths in lists.items():
             store(self, name, _validated(name, paths, "an absolute path", _is_path))
         for name, ports in (("tcp_bind", tcp_bind), ("tcp_connect", tcp_connect)):
             store(self, name, "all" if ports == "all" else _validated(name, ports, "a TCP port", _is_port))
@@ -179,9 +184,8 @@ def abi() -> int:
 def restrict(ruleset: Ruleset, *, at_most: int = NEWEST_ABI, opened: Mapping[str, int] | None = None) -> None:
     """Restrict the calling thread, and everything that it starts, permanently to ``ruleset``.
 
-    ``opened`` maps paths to open descriptors; these paths are not looked up again.
-
-    Raises ``OSError`` that names the path or call. No restriction holds then.
+    ``opened`` maps paths to open descriptors; these paths are not looked up again. Raises
+    ``OSError`` that names the path or call. No restriction holds then.
     """
     descriptor = build(ruleset, at_most=at_most, opened=opened)
     try:
@@ -191,10 +195,7 @@ def restrict(ruleset: Ruleset, *, at_most: int = NEWEST_ABI, opened: Mapping[str
 
 
 def build(ruleset: Ruleset, *, at_most: int = NEWEST_ABI, opened: Mapping[str, int] | None = None) -> int:
-    """Return a new close-on-exec descriptor of the ruleset, without rights newer than ABI ``at_most``.
-
-    Any process may enforce it any number of times. Built before a fork, it saves the child the work.
-    """
+    """Return a close-on-exec descriptor of the ruleset, without rights newer than ABI ``at_most``, for any process."""
     level = min(abi(), at_most)
     if level < 1:
         raise OSError(errno.ENOSYS, "landlock_create_ruleset: this kernel has no usable Landlock")
@@ -223,8 +224,7 @@ def enforce(descriptor: int) -> None:
 class Prepared:
     """A ruleset that is built repeatedly, while different mounts lie on some of its paths.
 
-    The constructor computes everything that stays the same. A rule applies to the inode that its path leads to. It does
-    not apply below a mount that is added there later.
+    A rule applies to the inode that its path leads to. It does not apply below a mount that is added there later.
     """
 
     def __init__(self, ruleset: Ruleset, later: Iterable[str]) -> None:
@@ -291,8 +291,8 @@ def handled_rights(ruleset: Ruleset, abi: int) -> tuple[int, int, int]:
 
 def path_rights(ruleset: Ruleset, abi: int) -> dict[str, int]:
     """Return the rights of each path, combined over the lists that name it."""
-    lists = ((READ, ruleset.read), (READ_WRITE, ruleset.read_write), (EXECUTE, ruleset.execute))
-    return _summed((mask(FILESYSTEM, abi, names), paths) for names, paths in lists)
+    lists = (READ, "read"), (READ_WRITE, "read_write"), (EXECUTE, "execute"), (TERMINALS, "terminals")
+    return _summed((mask(FILESYSTEM, abi, names), getattr(ruleset, field)) for names, field in lists)
 
 
 def port_rights(ruleset: Ruleset, abi: int) -> dict[int, int]:

@@ -77,6 +77,18 @@ def proc(target: str) -> None:
     libc.mount("proc", target, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
 
 
+def pts(target: str, most: int) -> None:
+    """Mount a fresh devpts of at most ``most`` pseudo-terminals, if the kernel can. It holds none of the host's.
+
+    Where it cannot be mounted, the guest has no terminals, and every guarantee holds.
+    """
+    options = f"newinstance,ptmxmode=0666,mode=620,max={most}"
+    try:
+        libc.mount("devpts", target, "devpts", MS_NOSUID | MS_NOEXEC, options)
+    except OSError:
+        pass  # a kernel without CONFIG_UNIX98_PTYS
+
+
 def open_beneath(root: int, path: str, *, follow: bool) -> int:
     """Open ``path`` as O_PATH inside the directory ``root``. Absolute symbolic links cannot leave ``root`` either."""
     resolve = _RESOLVE_IN_ROOT | _RESOLVE_NO_MAGICLINKS | (0 if follow else _RESOLVE_NO_SYMLINKS)

@@ -40,6 +40,10 @@ class Expectations:
     """The guest sees ``security.uid`` as its uid, and a host name of its own."""
     finds_names: ClassVar[bool] = True
     """The guest's own host name resolves, and its own uid and root have accounts."""
+    has_terminals: ClassVar[bool] = True
+    """The guest has pseudo-terminals of its own, apart from the host's."""
+    bounds_terminals: ClassVar[bool] = True
+    """The guest cannot use up the host's number of pseudo-terminals."""
     root_can_be_writable: ClassVar[bool] = True
     tells_signals: ClassVar[bool] = True
     """The result distinguishes an exit status of 128 plus a signal's number from a death by that signal."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import subprocess
 from pathlib import Path
 
@@ -20,6 +22,33 @@ for call in (lambda id: os.chown("file", id, -1), lambda id: os.chown("file", -1
         except OSError as error:
             print(error.errno, end=" ")
 os.setresuid(-1, os.getuid(), -1)
+"""
+
+_TERMINALS = """
+import os, pty
+print(sorted(os.listdir("/dev/pts")))
+main, other = pty.openpty()
+os.write(other, b"ok")
+print(os.read(main, 10).decode(), os.isatty(other))
+held = []
+try:
+    while len(held) < 40:
+        held.append(pty.openpty())
+except OSError:
+    pass
+print(len(held))
+"""
+_TYPES = """
+import fcntl, os, pty, termios
+pid, main = pty.fork()
+if pid:
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+else:
+    try:
+        fcntl.ioctl(0, termios.TIOCSTI, b"x")
+    except OSError as error:
+        os._exit(error.errno)
+    os._exit(0)
 """
 
 
@@ -61,3 +90,17 @@ class InsideContract(Expectations):
         policy = {"filesystem": {"workspace": project, "hidden": []}}
         result = self.run_command(["git", "log", "--format=%s"], policy=policy)
         assert result.stdout == "one\n", result.stderr
+
+    def test_guest_has_bounded_terminals_of_its_own(self, run: Run) -> None:
+        if not self.has_terminals:
+            return
+        held = pty.openpty()  # the host has at least this one
+        result = run(_TERMINALS, policy={"limits": {"open_files": 256}})
+        for fd in held:
+            os.close(fd)
+        assert result.stdout.splitlines()[:2] == ["['ptmx']", "ok True"], result.stderr
+        assert int(result.stdout.split()[-1]) == (31 if self.bounds_terminals else 40)
+
+    def test_guest_cannot_type_into_its_terminal(self, run: Run) -> None:
+        if self.has_terminals:
+            assert run(_TYPES).stdout == "1\n"

@@ -72,6 +72,7 @@ def test_path_rights_never_grant_device_nodes() -> None:
     denied = landlock.mask(landlock.FILESYSTEM, 7, ("make_char", "make_block", "ioctl_dev"))
 
     assert landlock.path_rights(everything, 7)["/"] & denied == 0
+    assert landlock.path_rights(Ruleset(terminals=("/dev/pts",)), 7)["/dev/pts"] & denied == 1 << 15  # ioctl_dev
 
 
 def test_port_rights_add_up_since_abi_4() -> None:
@@ -95,6 +96,7 @@ def test_ruleset_to_json_is_plain() -> None:
         "tcp_bind": [0, 8080],
         "tcp_connect": "all",
         "scopes": ["signal"],
+        "terminals": [],
     }
 
 

@@ -19,7 +19,9 @@ from stockade.backends.native.workspace import PROGRAMS as _PROGRAMS
 from stockade.backends.shared.guest_environment import (
     DEVICES,
     HOST_NAME,
+    MOST_TERMINALS,
     MOUNT_TARGETS,
+    TERMINALS,
     WORKSPACE,
     check_paths,
     collect_steps,
@@ -208,6 +210,7 @@ def _common_parts(plan: Plan, needs: _Needs, own: int, stays_open: bool) -> _Com
         *_system(facts, needs.readable),
         ("proc",),
         ("hostname", HOST_NAME),
+        ("terminals", TERMINALS, MOST_TERMINALS),
         *_network(policy),
         *_writable(policy, *needs.extra),
         *(bound(plan, needs.readable, needs.packages, None) if policy.filesystem.workspace == "empty" else ()),
@@ -306,6 +309,8 @@ def _system(facts: HostFacts, readable: tuple[str, ...]) -> list[Step]:
     steps += [("bind", f"/dev/{name}", f"/dev/{name}", ("ro", "nosuid")) for name in DEVICES]
     steps += [
         ("link", "/dev/fd", "/proc/self/fd"),
+        ("folder", TERMINALS, 0o755, False),
+        ("link", "/dev/ptmx", "pts/ptmx"),
         ("link", "/dev/stdin", "/proc/self/fd/0"),
         ("link", "/dev/stdout", "/proc/self/fd/1"),
         ("link", "/dev/stderr", "/proc/self/fd/2"),
@@ -333,5 +338,7 @@ def _landlock(policy: Policy, facts: HostFacts) -> list[Step]:
         writable.append(files.workspace)
     if not policy.security.read_only_root:
         writable = ["/", JOB_FOLDER]
-    ruleset = Ruleset(read=["/"], execute=["/"], read_write=writable, tcp_bind="all", tcp_connect="all")
+    ruleset = Ruleset(
+        read=["/"], execute=["/"], read_write=writable, terminals=[TERMINALS], tcp_bind="all", tcp_connect="all"
+    )
     return [("landlock", ruleset.to_json())]

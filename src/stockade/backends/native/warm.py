@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 
 from stockade import linux
 from stockade.backends.native.workspace import FILE, PROGRAMS
-from stockade.backends.shared.guest_environment import HOST_NAME, MOUNT_TARGETS, host_paths, lies_below
+from stockade.backends.shared.guest_environment import (
+    HOST_NAME,
+    MOST_TERMINALS,
+    MOUNT_TARGETS,
+    TERMINALS,
+    host_paths,
+    lies_below,
+)
 from stockade.backends.shared.limits import filters_syscalls
 from stockade.core.launch import Warm, encode_steps
 from stockade.languages.base import JOB_FOLDER, OWN_CODE
@@ -23,6 +30,7 @@ if TYPE_CHECKING:
 _PACKAGE = str(Path(linux.__file__).parents[1])
 _OWN_SPACE = (16 << 20, 4096)  # bytes and inodes that modules can write while they are imported
 _JOB_SPACE = (1 << 30, 8192)  # only the sandbox itself writes there
+_TERMINALS: Step = ("terminals", TERMINALS, MOST_TERMINALS)
 _READ_AT_START = ("PYTHON", "RUBY", "GEM_", "BUNDLE_", "LD_", "LC_", "LANG", "MALLOC_", "GLIBC_")
 """Variables that an interpreter or its C library reads only when it starts."""
 _BRINGS_CODE = ("PYTHON", "RUBY", "GEM_", "BUNDLE_", "LD_", "GCONV_PATH", "HOME")
@@ -123,7 +131,7 @@ def warm(
     named = [step for step in sealed if step[0] in ("chdir", "landlock")]
     shown_again: list[Step] = [("keep", again)] if again else []
     shown_on_top: list[Step] = [("show_kept",)] if again else []
-    mounts = [*shown_again, *scratch, *shown_on_top, ("job_mount", JOB_FOLDER, *_JOB_SPACE), *named]
+    mounts = [*shown_again, *scratch, *shown_on_top, ("job_mount", JOB_FOLDER, *_JOB_SPACE), _TERMINALS, *named]
     guest: list[Step] = [("own_ipc",)]
     guest += [("landlock",) if step[0] == "landlock" else step for step in sealed if step[0] != "chdir"]
     return Warm(

@@ -35,6 +35,9 @@ _GIT_CONFIG = b"[safe]\n\tdirectory = *\n"
 guest's already, and a shown folder of the host can belong to anyone."""
 DEVICES = ("null", "zero", "full", "random", "urandom")
 """The devices of /dev that a guest can use."""
+TERMINALS = "/dev/pts"
+MOST_TERMINALS = 32
+"""Pseudo-terminals of one guest. The kernel allows some thousands on the whole host (kernel.pty.max)."""
 _NETWORK_FILES = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/ssl", "/etc/ca-certificates")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _ENVIRONMENT = {"PATH": _PATH, "LANG": "C.UTF-8"}

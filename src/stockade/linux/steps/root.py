@@ -101,6 +101,10 @@ class RootSteps(Steps):
         mounts.bind(self._proc, place, "/proc", mounts.ATTR_RDONLY)
         os.close(place)
 
+    def do_terminals(self, path: str, most: int) -> None:
+        """Mount pseudo-terminals of the instance at ``path``: at most ``most`` pairs, and none of the host."""
+        mounts.pts(path, most)
+
     def do_leave_host(self) -> None:
         """Detach the old root. No later step can show anything of the host."""
         mounts.detach(_OLD)

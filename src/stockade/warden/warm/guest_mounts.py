@@ -112,6 +112,10 @@ class GuestMounts:
         libc.mount(None, path, None, restricted)
         self._own.append(path)
 
+    def _do_terminals(self, path: str, most: int) -> None:
+        mounts.pts(path, most)
+        self._own.append(path)
+
     def _do_chdir(self, path: str) -> None:
         os.chdir(path)
 
