@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypedDict
 
 from stockade.core.errors import nearest
+from stockade.core.loading import loading
 from stockade.workspace.artifacts import ArtifactLimits
 
 if TYPE_CHECKING:
@@ -87,9 +88,10 @@ def split(options: Mapping[str, Any], known: Sequence[str]) -> tuple[dict[str, A
 
 def overlaid(policy: PolicyLike | None, options: Mapping[str, Any]) -> Policy:
     """Return ``policy`` with the fields of ``PolicyOptions`` on top. Raises ``PolicyError`` for an invalid value."""
-    from stockade.policy.merge import nested
-    from stockade.policy.model import Policy
-    from stockade.policy.resolve import with_layers
+    with loading:
+        from stockade.policy.merge import nested
+        from stockade.policy.model import Policy
+        from stockade.policy.resolve import with_layers
 
     check_names(options, POLICY_OPTIONS)
     base = Policy.named(policy)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from stockade.backends import registry
 from stockade.backends.base import Backend, planned
 from stockade.core.errors import BackendUnavailable, JobError, PlanError, StockadeError
+from stockade.core.loading import loading
 from stockade.policy import ceiling as _ceiling
 from stockade.policy.guarantees import Guarantee, Isolation
 
@@ -143,7 +144,8 @@ def _accepting(
     missing: Sequence[str],
 ) -> Mapping[str, str]:
     """Return the strengths to accept so that ``backend`` holds ``policy``, found by planning with them."""
-    from stockade.policy.resolve import with_layers
+    with loading:
+        from stockade.policy.resolve import with_layers
 
     held = backend.capabilities(facts, policy)
     for strengths in (
