@@ -28,7 +28,7 @@ def job_from_source(source: Source, *, inputs: Sequence[str] = (), **options: Un
     Raises ``TypeError`` for an unknown option, ``JobError`` otherwise.
     """
     check_names(options, RUN_OPTIONS)
-    language, interpreter, packages = options.get("language"), options.get("interpreter"), options.get("packages")
+    language, interpreter = options.get("language"), options.get("interpreter")
     name = ""
     if isinstance(source, os.PathLike):
         path = Path(source)
@@ -48,7 +48,6 @@ def job_from_source(source: Source, *, inputs: Sequence[str] = (), **options: Un
         name=name,
         arguments=_texts("arguments", options.get("arguments", ())),
         interpreter=_path("interpreter", interpreter) if interpreter is not None else None,
-        packages=_folder(packages) if packages is not None else None,
         inputs=tuple(inputs),
         **_common(options),
     )
@@ -149,11 +148,13 @@ def _common(options: CommandOptions) -> dict[str, Any]:
         for name, content in _mapping("files", options.get("files"), "{'data.csv': b'1,2'}").items()
     }
     stdin, archive, caps = options.get("stdin"), options.get("archive"), options.get("caps")
+    packages = options.get("packages")
     if caps is not None and not isinstance(caps, ArtifactLimits):
         raise JobError(f"caps: expected a stockade.ArtifactLimits, not {caps!r:.80}")
     return {
         "stdin": _encoded("stdin", stdin) if isinstance(stdin, str) else stdin,
         "files": contents if archive is None else _with_archive(contents, archive),
+        "packages": _folder(packages) if packages is not None else None,
         "environment": dict(_mapping("environment", options.get("environment"), "{'LANG': 'C.UTF-8'}")),
         "artifacts": _artifacts.checked(options.get("artifacts", ())),
         "caps": caps or _ARTIFACT_LIMITS,

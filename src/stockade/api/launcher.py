@@ -26,6 +26,7 @@ from stockade.client.sockets import send_now
 from stockade.core import log, trace
 from stockade.core.errors import JobError
 from stockade.core.launch import Launch
+from stockade.core.loading import load
 from stockade.languages import registry as languages
 from stockade.planning.plan import Plan, plan_for_job
 from stockade.policy import commands
@@ -200,7 +201,10 @@ def prepared(backend: Backend, plan: Plan, job: Job) -> Iterator[Launch]:
 
     def make_command(folder: str) -> Command:
         if job.source is None:
-            return Command(argv=job.argv)
+            if not backend.traits.shows_programs:
+                return Command(argv=job.argv)
+            located: Command = load("stockade.api.programs:command_of")(job, plan)
+            return located
         return languages.find(job.language).command(job, plan, folder)
 
     job = workspace.with_project(plan, job)
@@ -231,9 +235,9 @@ def _never_repeats(_plan: Plan, _job: Job) -> bool:
 
 def _for_job(backend: Backend, plan: Plan, job: Job) -> Plan:
     shows = not all(map(os.path.isfile, job.inputs))
+    if job.packages is not None:
+        shows |= not (isinstance(backend, PackageIsolator) and backend.shows_through_overlay(plan, job.packages))
     if job.source is None:
         return plan_for_job(plan, "a command", counts=False, shows_host=shows)
     language = languages.find(job.language)
-    if job.packages is not None:
-        shows |= not (isinstance(backend, PackageIsolator) and backend.shows_through_overlay(plan, job.packages))
     return plan_for_job(plan, f"{language.name} source", counts=language.counts_operations, shows_host=shows)

@@ -44,6 +44,7 @@ class CommandOptions(TypedDict, total=False):
     artifacts: Sequence[str]
     caps: ArtifactLimits | None
     environment: Mapping[str, str] | None
+    packages: str | os.PathLike[str] | None
 
 
 class RunOptions(CommandOptions, total=False):
@@ -52,7 +53,6 @@ class RunOptions(CommandOptions, total=False):
     language: str | None
     arguments: Sequence[str]
     interpreter: str | os.PathLike[str] | None
-    packages: str | os.PathLike[str] | None
     requirements: Sequence[str] | None
 
 

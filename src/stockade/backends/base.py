@@ -39,6 +39,8 @@ class Traits:
     """The backend honours ``job.project`` and ``job.artifacts``. Otherwise every job that needs them is refused."""
     keeps_capabilities: bool = False
     """The guest can keep ``security.capabilities``. Otherwise the plan refuses a policy that asks for some."""
+    shows_programs: bool = False
+    """A guest sees the programs of the host at the paths of ``HostFacts.system``, and no others by itself."""
     no_capabilities_because: str = "this backend gives a guest no capabilities"
     """The reason that this refusal gives."""
     maps_one_id: bool = False

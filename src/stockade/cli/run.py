@@ -61,6 +61,7 @@ Examples:
   stockade run --language shell -c 'ulimit -a'
   stockade run --profile strict script.py
   stockade run --packages ./node_modules report.mjs
+  stockade run --packages .venv -- pytest tests
   stockade run --with pandas --with 'matplotlib>=3.8' plot.py
   stockade run --limit memory=64MiB --limit wall_time=5s -- sort big.txt
   stockade run --read ./data --workspace ./project -- python3 train.py
@@ -104,7 +105,7 @@ class _Run(Command):
     "--packages",
     metavar="PATH",
     help="Installed packages to import from, shown read-only: a virtual environment, a gem folder or node_modules, "
-    "depending on the language.",
+    "depending on the language. A command finds their programs on its PATH.",
 )
 @with_option
 @click.option(
@@ -130,11 +131,11 @@ def _check(options: Mapping[str, Any]) -> None:
     if options["code"] is None and not options["words"]:
         raise click.UsageError("nothing to run: give a script, -c CODE, or -- and a command")
     if options["is_command"]:
-        for name in ("language", "interpreter", "packages"):
+        for name in ("language", "interpreter"):
             if options[name] is not None:
                 raise click.UsageError(f"--{name} is for source code, but a command follows '--'")
-        if options["requirements"] or options["inline_requirements"]:
-            raise click.UsageError("--with and --inline-requirements are for source code, but a command follows '--'")
+        if options["inline_requirements"]:
+            raise click.UsageError("--inline-requirements is for source code, but a command follows '--'")
     if options["interactive"] and options["code"] is None and options["words"][0] == "-":
         raise click.UsageError("--interactive gives standard input to the code, but '-' reads the code from it")
 
@@ -184,14 +185,16 @@ def _follow(stream: Stream, out: streams.PassedOn | None) -> None:
 
 
 def _with_packages(options: Mapping[str, Any], policy: Policy) -> Mapping[str, Any]:
-    """Return the options with the environment of the named packages as the interpreter."""
+    """Return the options with the environment of the named packages: an interpreter, or packages of a command."""
     if not (options["requirements"] or options["inline_requirements"]):
         return options
     if options["packages"] is not None:
         raise click.UsageError("--with makes an environment of its own, so leave out --packages")
-    check_language(options)
+    if not options["is_command"]:
+        check_language(options)
     folder = environment(options, policy, inline=source_of(options))
-    return options if folder is None else {**options, "interpreter": folder}
+    place = "packages" if options["is_command"] else "interpreter"
+    return options if folder is None else {**options, place: folder}
 
 
 def _job(options: Mapping[str, Any], policy: Policy) -> Job:
@@ -202,7 +205,8 @@ def _job(options: Mapping[str, Any], policy: Policy) -> Job:
     files, executables = inputs.copied(options["copied"])
     if options["is_command"]:
         shown = inputs.inputs(words, without=files) if is_empty else ()
-        made = job_from_command(words, stdin=own_input(), inputs=shown, files=files, **files_of(options))
+        more = {"files": files, "packages": options["packages"], **files_of(options)}
+        made = job_from_command(words, stdin=own_input(), inputs=shown, **more)
         return replace(made, executables=executables)
     source: bytes | Path
     if options["code"] is not None:

@@ -76,6 +76,7 @@ class Bubblewrap:
     name = "bubblewrap"
     isolation = Isolation.NAMESPACES
     traits = Traits(
+        shows_programs=True,
         maps_one_id=True,
         keeps_workspaces=True,
         no_capabilities_because="bwrap puts the guest below the user namespace that owns its network; use native",

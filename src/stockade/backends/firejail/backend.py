@@ -92,7 +92,7 @@ class Firejail:
 
     name = "firejail"
     isolation = Isolation.NAMESPACES
-    traits = Traits(no_capabilities_because="firejail drops all of them; use the native backend")
+    traits = Traits(shows_programs=True, no_capabilities_because="firejail drops all of them; use the native backend")
 
     def availability(self, facts: HostFacts) -> Availability:  # noqa: ARG002
         """Return whether firejail is installed, new enough, and works for this user."""

@@ -54,7 +54,7 @@ class Native:
 
     name = "native"
     isolation = Isolation.NAMESPACES
-    traits = Traits(keeps_workspaces=True, keeps_capabilities=True, maps_one_id=True)
+    traits = Traits(keeps_workspaces=True, keeps_capabilities=True, shows_programs=True, maps_one_id=True)
 
     def availability(self, facts: HostFacts) -> Availability:
         """Return whether this host allows namespaces."""

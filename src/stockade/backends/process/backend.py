@@ -53,6 +53,7 @@ class Process:
     name = "process"
     isolation = Isolation.PROCESS
     traits = Traits(
+        shows_programs=True,
         keeps_workspaces=True,
         no_capabilities_because="the guest has no network of its own, whose ports they could open; use native for that",
     )

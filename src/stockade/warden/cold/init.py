@@ -206,7 +206,7 @@ class Init(Record):
             if number in _SANDBOX_ERRORS:
                 self._fail("setup", faults.explained(_EXECUTE, error))
                 os._exit(SETUP_FAILED)
-            reason = os.strerror(number) if number and number != errno.ENOENT else "command not found"
+            reason = os.strerror(number) if number and number != errno.ENOENT else _missing(argv[0])
             self._fail("exec", OSError(number, f"{faults.shown(argv[0])}: {reason}"))
             os._exit(NOT_FOUND if number in (errno.ENOENT, errno.ENOTDIR) else NOT_EXECUTABLE)
 
@@ -244,6 +244,13 @@ def _exec_on_path(argv: list[str], environment: dict[str, str]) -> NoReturn:
         except OSError as error:
             found = found or error
     raise found or FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+
+def _missing(program: str) -> str:
+    """Return why ``program`` counts as missing: the kernel also says so of a file whose interpreter is missing."""
+    if "/" in program and os.access(program, os.F_OK):
+        return "its interpreter (on the line #!) or its loader is not in the sandbox"
+    return "command not found"
 
 
 def exit_message(status: int | None, usage: resource.struct_rusage, measured: dict[str, Any]) -> bytes:
