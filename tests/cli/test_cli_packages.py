@@ -43,6 +43,11 @@ def test_with_then_list_and_clear(stockade, place):
     assert not [*(place / "sets").iterdir()]
 
 
+def test_with_serves_a_command(stockade):
+    code = "import here; print(here.VALUE)"
+    assert stockade("run", "--with", "here", "--", "python", "-c", code).stdout == b"1.0\n"
+
+
 def test_script_metadata_is_read_only_when_asked(stockade, folder):
     (folder / "own.py").write_text(
         '# /// script\n# dependencies = ["inner"]\n# ///\nimport inner; print(inner.VALUE)\n'
@@ -70,7 +75,7 @@ def test_errors_name_value_reason_and_remedy(stockade, place):
     for words, text in (
         (("--with", "here", "--language", "ruby", "-c", "1"), b"for Python"),
         (("--with", "here", "--packages", "/usr", "-c", "1"), b"leave out --packages"),
-        (("--with", "here", "--", "true"), b"source code"),
+        (("--inline-requirements", "--", "true"), b"source code"),
         (("--inline-requirements", "-"), b"not standard input"),
     ):
         done = stockade("run", *words)
