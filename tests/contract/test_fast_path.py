@@ -129,8 +129,8 @@ def test_output_limit_met_at_the_end_is_the_cause(warm):
     for _ in range(5):
         result = box.run("import os\nos.write(1, b'x' * 5000)")
         assert result.outcome is Outcome.LIMIT_EXCEEDED and result.limit == "output", result
-        # The completion marker does not decide this end.
-        assert not warm or (result.exit_code, result.signal) == (None, 9)
+        # The guest may end by itself before the kill reaches it; the limit decides in both cases.
+        assert not warm or (result.exit_code, result.signal) in {(None, 9), (0, None)}
 
 
 def test_closed_channel_does_not_delay_the_end():
