@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import venv
+
+import pytest
 
 
 def test_python_of_callers_path_is_shown(stockade, folder, tmp_path):
@@ -16,14 +19,37 @@ def test_python_of_callers_path_is_shown(stockade, folder, tmp_path):
     assert done.stdout.decode().strip() == str(tmp_path / "own")
 
 
-def test_python_that_others_can_replace_is_not_started(stockade, folder, tmp_path):
+@pytest.mark.parametrize(("mode", "group"), [(0o777, 0), (0o775, 12345)])
+def test_python_that_others_can_replace_is_not_started(stockade, folder, tmp_path, mode, group):
     (tmp_path / "open").mkdir()
     (tmp_path / "open" / "python9").write_text(f"#!/bin/sh\ntouch {folder}/started\n")
     (tmp_path / "open" / "python9").chmod(0o755)
-    (tmp_path / "open").chmod(0o777)
+    os.chown(tmp_path / "open", 0, group)
+    (tmp_path / "open").chmod(mode)
     done = stockade("run", "--", "python9", env={"PATH": f"{tmp_path / 'open'}:{os.environ['PATH']}"})
     assert (done.returncode, (folder / "started").exists()) == (2, False)
     assert b"another user can replace this program" in done.stderr
+
+
+def test_later_folder_of_the_path_is_searched(stockade, folder, tmp_path):
+    """The first folder has a link to a program that the sandbox does not show."""
+    (tmp_path / "first").mkdir()
+    (tmp_path / "kit").mkdir()
+    shutil.copy("/bin/true", tmp_path / "kit" / "true")
+    (tmp_path / "first" / "true").symlink_to(tmp_path / "kit" / "true")
+    path = f"{tmp_path / 'first'}:/usr/bin:/bin"
+    assert stockade("run", "--env", f"PATH={path}", "--", "true", env={"PATH": path}).returncode == 0
+
+
+def test_program_that_the_run_brings_is_found(stockade, folder, tmp_path):
+    """The caller's own PATH has a program of the same name."""
+    for place, word in ((folder / "bin", "brought"), (tmp_path / "own", "own")):
+        place.mkdir()
+        (place / "tool9").write_text(f"#!/bin/sh\necho {word}\n")
+        (place / "tool9").chmod(0o755)
+    words = ("--env", "PATH=/workspace/bin:/bin", "--file", "bin/tool9", "--", "tool9")
+    done = stockade("run", *words, env={"PATH": f"{tmp_path / 'own'}:{os.environ['PATH']}"})
+    assert done.stdout == b"brought\n", done.stderr
 
 
 def test_program_of_callers_path_names_the_folder_to_show(stockade, folder, tmp_path):

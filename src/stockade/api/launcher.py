@@ -201,10 +201,10 @@ def prepared(backend: Backend, plan: Plan, job: Job) -> Iterator[Launch]:
 
     def make_command(folder: str) -> Command:
         if job.source is None:
-            if not backend.traits.shows_programs:
-                return Command(argv=job.argv)
-            located: Command = load("stockade.api.programs:command_of")(job, plan)
-            return located
+            made: Command = load("stockade.api.programs:command_of")(
+                job, plan, shows_programs=backend.traits.shows_programs
+            )
+            return made
         return languages.find(job.language).command(job, plan, folder)
 
     job = workspace.with_project(plan, job)

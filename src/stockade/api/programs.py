@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from stockade.backends.shared.guest_environment import environment, lies_below
+from stockade.backends.shared.guest_environment import MOUNT_TARGETS, environment, lies_below
 from stockade.core.errors import JobError
 from stockade.languages import registry as languages
 from stockade.planning.plan import Plan
@@ -20,28 +20,32 @@ from stockade.runs.job import Command, Job
 _PYTHON = re.compile(r"python[0-9.]*")
 
 
-def command_of(job: Job, plan: Plan) -> Command:
+def command_of(job: Job, plan: Plan, *, shows_programs: bool) -> Command:
     """Return the command of ``job`` with its packages and its program.
 
-    The sandbox's own PATH comes first. A Python that only the caller's PATH has is shown with its folders. Raises
-    ``JobError`` for any other program that exists on the host alone: the error says how to show it.
+    Where the sandbox ``shows_programs`` of the host, its own PATH comes first. A Python that only the caller's PATH has
+    is shown with its folders. Raises ``JobError`` for any other program that exists on the host alone: the error says
+    how to show it.
     """
     command = _with_packages(job, plan)
-    program = job.argv[0]
-    shown = _shown(plan, command)
-    if program.startswith("/"):
-        hides = plan.enforcement[Guarantee.FILESYSTEM_READ].strength is not Strength.ABSENT
-        missing = hides and shutil.which(program) and not _is_shown(program, shown)
-        host = program if missing else None
-    elif "/" in program or _on_path(program, environment(plan.policy, job, command)["PATH"], shown):
-        host = None
-    else:
-        host = shutil.which(program)
+    host = _only_on_host(job, plan, command) if shows_programs else None
     if host is None:
-        return command  # the run itself tells that there is no such command
+        return command  # a program that is nowhere is the run's own error
     if _PYTHON.fullmatch(Path(host).name):
         return _with_python(command, host)
-    raise JobError(_refusal(program, host, shown))
+    raise JobError(_refusal(job.argv[0], host, _shown(plan, command)))
+
+
+def _only_on_host(job: Job, plan: Plan, command: Command) -> str | None:
+    """Return the path of the program if it exists on the host, and the sandbox certainly does not have it."""
+    program, shown = job.argv[0], _shown(plan, command)
+    if program.startswith("/"):
+        hides = plan.enforcement[Guarantee.FILESYSTEM_READ].strength is not Strength.ABSENT
+        return program if hides and shutil.which(program) and not _is_shown(program, shown) else None
+    if "/" in program or _may_be_on(environment(plan.policy, job, command)["PATH"], program, shown):
+        return None
+    found = shutil.which(program)
+    return found if found is not None and found.startswith("/") else None
 
 
 def _with_packages(job: Job, plan: Plan) -> Command:
@@ -85,9 +89,16 @@ def _is_shown(path: str, shown: Iterable[str]) -> bool:
     return lies_below(os.path.normpath(path), shown) and lies_below(os.path.realpath(path), shown)
 
 
-def _on_path(program: str, path: str, shown: Iterable[str]) -> bool:
-    found = shutil.which(program, path=path)
-    return found is not None and _is_shown(found, shown)
+def _may_be_on(path: str, program: str, shown: Iterable[str]) -> bool:
+    """Return whether ``program`` is in a folder of the sandbox's ``path``, or in one that only the run fills."""
+    for folder in path.split(":"):
+        filled_by_run = not folder.startswith("/") or lies_below(os.path.normpath(folder), MOUNT_TARGETS)
+        if filled_by_run and not lies_below(os.path.normpath(folder), shown):
+            return True
+        found = shutil.which(program, path=folder)
+        if found is not None and _is_shown(found, shown):
+            return True
+    return False
 
 
 def _with_python(command: Command, host: str) -> Command:
@@ -107,14 +118,19 @@ def _trusted(host: str) -> str:
     """Return ``host``, which is asked about itself outside of any sandbox, unless others could have put it there."""
     for path in (host, os.path.realpath(host)):
         for each in (Path(path), *Path(path).parents):
-            status = each.stat()
-            others_write = status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX
-            if status.st_uid not in (0, os.geteuid()) or others_write or not path.startswith("/"):
+            if _others_can_change(each.stat()):
                 raise JobError(
                     f"{host}: another user can replace this program ({each}), so it is not started outside of a "
                     f"sandbox; name a Python that belongs to you or to root"
                 )
     return host
+
+
+def _others_can_change(status: os.stat_result) -> bool:
+    if status.st_uid not in (0, os.geteuid()):
+        return True
+    group = status.st_mode & stat.S_IWGRP and status.st_gid not in (0, os.getegid())
+    return bool(group or status.st_mode & stat.S_IWOTH) and not status.st_mode & stat.S_ISVTX
 
 
 def _refusal(program: str, host: str, shown: Iterable[str]) -> str:

@@ -17,7 +17,6 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict, Unpack
 
-from stockade.api.packages.provide import provide
 from stockade.backends.base import Backend
 from stockade.batch import machine, policies
 from stockade.batch.budget import Budget
@@ -128,12 +127,13 @@ def _batch(options: Options) -> _Batch:
             near = nearest(name, Options.__annotations__)
             raise TypeError(f"evaluate() has no option {name!r}{f'; did you mean {near!r}?' if near else ''}")
     policy = options.get("policy")
+    named = policies.default() if policy is None else Policy.named(policy)
     judge = Judge(
         Settings(
-            policy=policies.default() if policy is None else Policy.named(policy),
+            policy=named,
             backend=options.get("backend"),
             trust=options.get("trust"),
-            interpreter=_interpreter(options),
+            interpreter=_interpreter(options, named),
             compilers=options.get("compilers", {}),
             tests=options.get("tests", "isolated"),
             stop_early=options.get("stop_early", False),
@@ -146,10 +146,14 @@ def _batch(options: Options) -> _Batch:
     return _Batch(judge, budget, options.get("ordered", True), options.get("on_bad"))
 
 
-def _interpreter(options: Options) -> str | None:
+def _interpreter(options: Options, policy: Policy) -> str | None:
     """Return the interpreter of Python programs: an environment, if packages are named."""
     names, interpreter = options.get("requirements"), options.get("interpreter")
-    return provide(names, interpreter) if names else interpreter
+    if not names:
+        return interpreter
+    from stockade.api.packages.provide import provide  # most batches name no packages
+
+    return provide(names, interpreter, policy=policy)
 
 
 async def _each(programs: Iterable[ProgramLike] | AsyncIterable[ProgramLike]) -> AsyncIterator[ProgramLike]:

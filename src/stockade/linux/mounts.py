@@ -78,15 +78,16 @@ def proc(target: str) -> None:
 
 
 def pts(target: str, most: int) -> None:
-    """Mount a fresh devpts of at most ``most`` pseudo-terminals, if the kernel can. It holds none of the host's.
+    """Mount a fresh devpts of at most ``most`` pseudo-terminals. It holds none of the host's.
 
-    Where it cannot be mounted, the guest has no terminals, and every guarantee holds.
+    A kernel without pseudo-terminals (CONFIG_UNIX98_PTYS) gives the guest none. Any other failure is an error.
     """
     options = f"newinstance,ptmxmode=0666,mode=620,max={most}"
     try:
         libc.mount("devpts", target, "devpts", MS_NOSUID | MS_NOEXEC, options)
-    except OSError:
-        pass  # a kernel without CONFIG_UNIX98_PTYS
+    except OSError as error:
+        if error.errno != errno.ENODEV:
+            raise
 
 
 def open_beneath(root: int, path: str, *, follow: bool) -> int:

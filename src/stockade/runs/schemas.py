@@ -51,6 +51,7 @@ def error() -> dict[str, Any]:
         "backend": _TEXT,
         "missing": _TEXTS,
         "accept": _TEXTS,
+        **dict.fromkeys(("field", "value", "reason", "remedy"), _TEXT),
         "conflicts": {"type": "array", "items": conflict},
         "usage": _TEXT,
     }

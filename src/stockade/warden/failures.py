@@ -33,7 +33,7 @@ class Failures:
         """Record a success."""
         self._found.pop(key, None)
 
-    def given_up(self, key: bytes) -> str:
+    def refusal(self, key: bytes) -> str:
         """Return the reason for not trying now, or an empty text."""
         count, reason, last = self._found.get(key, (0, "", 0.0))
         if count < MOST_IN_A_ROW or self._clock() >= last + _rest(count):

@@ -6,7 +6,6 @@ a source distribution would run its build.
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import os
 import re
@@ -19,6 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from stockade.api.packages.store import digest_of
 from stockade.api.packages.unpack import Wheel
 from stockade.api.packages.wanted import name
 from stockade.core.errors import RequirementError
@@ -74,7 +74,7 @@ def download(
     if status:
         text = log.read_text(errors="replace") if log.exists() else ""
         raise _failure(requirements, text + (place / "errors").read_text(errors="replace"))
-    wheels = [Wheel(path, _digest(path)) for path in sorted(folder.iterdir())]
+    wheels = [Wheel(path, digest_of(path)) for path in sorted(folder.iterdir())]
     for wheel in wheels:
         if _WHEEL.fullmatch(wheel.path.name) is None:
             raise RequirementError(wheel.path.name, "pip downloaded a file that is not a wheel", "name another version")
@@ -160,8 +160,3 @@ def _is_skipped(line: str, wanted: str) -> bool:
     """Return whether pip found a file of this package and could not take it: a source, or a wheel for others."""
     file = line.rpartition("/")[2].split("#")[0].lower().replace("_", "-")
     return "Skipping link: " in line and file.startswith(f"{wanted}-") and ("permitted" in line or "compatible" in line)
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -133,7 +133,7 @@ class Store:
             size, digest, inode, changed = files.pop(name, (-1, "", 0, 0))
             if not stat.S_ISREG(status.st_mode) or size != status.st_size:
                 raise _changed(folder, name, "it has another size, or was not there")
-            if (inode, changed) != (status.st_ino, status.st_ctime_ns) and _digest(folder / name) != digest:
+            if (inode, changed) != (status.st_ino, status.st_ctime_ns) and digest_of(folder / name) != digest:
                 raise _changed(folder, name, "its content is not what was installed")
         for name in (*files, *links):
             raise _changed(folder, name, "it is gone")
@@ -248,7 +248,8 @@ def _walk(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
                     waiting.append(name + "/")
 
 
-def _digest(path: Path) -> str:
+def digest_of(path: Path) -> str:
+    """Return the SHA-256 digest of a file, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -28,7 +28,7 @@ clean-up. ``END_GUEST`` ends only its first process; the rest follows."""
 
 
 class Callbacks(Protocol):
-    """What an execution reports. All calls come from the loop."""
+    """The run, as its execution sees it. All calls come from the loop."""
 
     def on_handing_over(self) -> None:
         """Learn that the guest gets the launch now, so its program may begin at any moment."""
@@ -67,7 +67,7 @@ class Streams(Protocol):
 
 
 class Execution(Protocol):
-    """One guest, however it runs."""
+    """Starts one guest, controls it and measures it."""
 
     lasting: bool
     """Whether the guest's supervisor outlives it: a warm worker."""
@@ -96,7 +96,7 @@ class Execution(Protocol):
 
     @property
     def setup_state(self) -> str:
-        """What a set-up that takes too long waits for."""
+        """The step that a slow set-up waits for, as a clause for messages."""
 
     def start(self, callbacks: Callbacks) -> None:
         """Start the guest, and report to ``callbacks`` from now on."""

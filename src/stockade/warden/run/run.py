@@ -111,9 +111,8 @@ class Run:
         if self.supervision is None:
             self._end()
         else:
-            self.supervision.ending.kill(
-                "caller_gone"
-            )  # does nothing after the end; the run waits for its last process
+            # After the end this does nothing: the run waits for its last process.
+            self.supervision.ending.kill("caller_gone")
 
     def on_answered(self, sock: socket.socket, decoder: protocol.Decoder) -> None:
         """Hand the socket on to the next run."""

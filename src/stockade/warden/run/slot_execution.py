@@ -64,7 +64,7 @@ class SlotExecution:
 
     @property
     def setup_state(self) -> str:
-        """What a set-up that takes too long waits for."""
+        """The step that a slow set-up waits for, as a clause for messages."""
         ready = self._instance.ready
         step = "the guest's process did not begin its program" if ready else "its init was not ready"
         return f"{step} (init: pid {self.head})"

@@ -72,7 +72,7 @@ class ZygotePool:
         key = launch.warm
         zygote, why = self._find(key), ""
         if zygote is None:
-            trouble = self._failures.given_up(key)
+            trouble = self._failures.refusal(key)
             if trouble:
                 return self._without_zygote(run, launch, trouble)
             zygote, why = self._wanted_zygote(key, launch)
