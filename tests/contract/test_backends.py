@@ -1,5 +1,6 @@
 """Every built-in backend under the conformance suite of the package."""
 
+import errno
 import os
 from typing import ClassVar
 
@@ -84,6 +85,9 @@ class TestFirejail(BackendContract):
     own_root = False
     own_identity = False
     bounds_terminals = False
+    other_id = (
+        errno.EPERM if os.geteuid() == 0 else errno.EINVAL
+    )  # the user namespace of an ordinary user maps no other id
     root_can_be_writable = False
     tells_signals = False
     explains_denials = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -38,6 +39,8 @@ class Expectations:
     """The error when the guest opens a host file that the policy does not name, next to one that it names."""
     own_identity: ClassVar[bool] = True
     """The guest sees ``security.uid`` as its uid, and a host name of its own."""
+    other_id: ClassVar[int] = errno.EPERM
+    """The errno of a call that names an id other than the guest's own."""
     finds_names: ClassVar[bool] = True
     """The guest's own host name resolves, and its own uid and root have accounts."""
     has_terminals: ClassVar[bool] = True
