@@ -33,6 +33,10 @@ _FACE = {
     "JobError": "core.errors",
     "LimitReached": "runs.events",
     "LimitState": "runs.result",
+    "Network": "policy.parts.network",
+    "NetworkRefusal": "runs.result",
+    "NetworkTarget": "runs.result",
+    "NetworkUse": "runs.result",
     "Outcome": "runs.result",
     "Output": "runs.events",
     "Plan": "planning.plan",
@@ -132,6 +136,7 @@ if TYPE_CHECKING:
     from stockade.policy.guarantees import Isolation as Isolation
     from stockade.policy.guarantees import Strength as Strength
     from stockade.policy.model import Policy as Policy
+    from stockade.policy.parts.network import Network as Network
     from stockade.policy.resolve import Resolved as Resolved
     from stockade.policy.resolve import resolve as resolve
     from stockade.runs.errors import Cancelled as Cancelled
@@ -145,6 +150,9 @@ if TYPE_CHECKING:
     from stockade.runs.events import UsageReport as UsageReport
     from stockade.runs.result import GuestError as GuestError
     from stockade.runs.result import LimitState as LimitState
+    from stockade.runs.result import NetworkRefusal as NetworkRefusal
+    from stockade.runs.result import NetworkTarget as NetworkTarget
+    from stockade.runs.result import NetworkUse as NetworkUse
     from stockade.runs.result import Outcome as Outcome
     from stockade.runs.result import Result as Result
     from stockade.runs.result import Usage as Usage

@@ -89,6 +89,8 @@ def test_run_dead_warden_exits_125(start, folder: Path):
         (["run", "--read", "../x", "-c", "1"], "leads out of the current folder"),
         (["run", "--read", "not-there", "-c", "1"], "not-there does not exist"),
         (["run", "--network", "all", "-c", "1"], "'none', 'host'"),
+        (["run", "--allow", "example.org", "-c", "1"], "expected HOST:PORT"),
+        (["run", "--allow", "a.org:80", "--network", "host", "-c", "1"], "--network does not go with it"),
         (["run", "--language", "cobol", "-c", "1"], "there is no language 'cobol'"),
         (["run", "--interpreter", "/bin/sh", "--", "ls"], "--interpreter is for source code"),
         (["run", "--result-file", "/no/such/place", "-c", "1"], "--result-file /no/such/place: No such file"),

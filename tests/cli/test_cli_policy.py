@@ -31,6 +31,18 @@ def test_policy_show_output_reads_back_equal(stockade, folder: Path):
     assert library.Policy.parse(shown["policy"]) == policy
 
 
+def test_policy_allow_options_add_to_network_of_file(stockade, folder: Path):
+    (folder / "p.toml").write_text("network = { allow = ['a.org:443'], sent = '1MiB' }\n")
+    options = ("--policy", "p.toml", "--allow", "*.b.org:443", "--allow", "packages")
+    data, origins = shown(stockade, *options)
+    network = data["network"]
+    assert (network["allow"], network["packages"], network["sent"]) == (["a.org:443", "*.b.org:443"], True, 1 << 20)
+    assert origins["network"] == "file p.toml, argument --allow *.b.org:443, argument --allow packages"
+    text = stockade("policy", "show", *options).stdout.decode()
+    (folder / "again.toml").write_text(text)
+    assert library.Policy.load(folder / "again.toml").network == library.Network(**network)
+
+
 def shown(stockade, *options, **more):
     done = stockade("policy", "show", *options, "--json", **more)
     assert done.returncode == 0, done.stderr

@@ -19,9 +19,12 @@ The [guides](../README.md#guides) show how the parts work together.
 """
 GROUPS = {
     "Run code": ["run", "run_command", "Runner", "AsyncRunner", "PolicyOptions", "CommandOptions", "RunOptions", "ArtifactLimits"],
-    "Results": ["Result", "Outcome", "LimitState", "Usage", "GuestError", "Denial", "ChangeSet", "Change"],
+    "Results": [
+        "Result", "Outcome", "LimitState", "Usage", "NetworkUse", "NetworkTarget", "NetworkRefusal", "GuestError", "Denial",
+        "ChangeSet", "Change",
+    ],
     "Follow a run": ["Stream", "AsyncStream", "Started", "Output", "UsageReport", "LimitReached", "Finished"],
-    "Policies": ["Policy", "resolve", "Resolved", "Guarantee", "Strength", "Enforcement", "Isolation"],
+    "Policies": ["Policy", "Network", "resolve", "Resolved", "Guarantee", "Strength", "Enforcement", "Isolation"],
     "What holds here": ["select", "Selection", "Trust", "plan", "Plan", "HostFacts"],
     "Advice": ["check", "Advice", "AdviceKind"],
     "Batches": ["evaluate", "aevaluate", "Program", "Verdict"],

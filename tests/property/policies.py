@@ -7,12 +7,22 @@ from typing import Any
 from hypothesis import strategies as st
 
 from stockade import Guarantee, Policy, Strength
+from stockade.core.targets import allows, parse
 from stockade.policy.ceiling import value_of
 from stockade.policy.commands import covers
 from stockade.policy.merge import Layer, nested
+from stockade.policy.parts.network import PACKAGES
 from stockade.policy.rules import RULES
 
 UNLIMITED = "unlimited"
+_TARGETS = [
+    "a.example.org:443",
+    "*.example.org:443",
+    "x.example.org:443",
+    "*.a.example.org:443",
+    "b.a.example.org:443",
+    "10.0.0.1:80",
+]
 _PATHS = ["/srv", "/srv/a", "/srv/a/b", "/srvx", "/data", "/opt/x"]
 
 
@@ -49,7 +59,7 @@ VALUES: dict[str, Any] = {
     "filesystem.protected": _lists(".git", "a/b"),
     "filesystem.hidden": _lists("*.pem", ".env"),
     "filesystem.sockets": st.sampled_from(["closed", "open"]),
-    "network": st.sampled_from(["none", "host"]),
+    "network": st.one_of(st.sampled_from(["none", "host"]), st.fixed_dictionaries({"allow": _lists(*_TARGETS)}, optional={"requests": _figures(1, 50), "packages": st.booleans()})),
     "environment.inherit": _lists("LANG", "HOME", "TERM"),
     "environment.set": st.dictionaries(st.sampled_from(["A", "B_2"]), st.sampled_from(["1", 'x "y"\n', ""])),
     "security.capabilities": _lists("CAP_NET_BIND_SERVICE"),
@@ -83,6 +93,11 @@ def fields(draw: Any, leave_out: tuple[str, ...] = ()) -> dict[str, Any]:
     return made
 
 
+def words_only() -> Any:
+    """Return a strategy for fields without a table of targets, which no environment variable can hold."""
+    return fields().filter(lambda values: not isinstance(values.get("network"), dict))
+
+
 def deepen(into: dict[str, Any], more: dict[str, Any]) -> None:
     for name, value in more.items():
         if isinstance(value, dict) and isinstance(into.get(name), dict):
@@ -104,6 +119,22 @@ def ceilings() -> Any:
     return fields(leave_out=("environment.set",)).map(Policy.parse)
 
 
+def _looser_network(ours: Any, most: Any, _policy: Policy) -> bool:
+    """Return whether a target that ``ours`` allows is refused by ``most``, or a figure is larger."""
+    if isinstance(ours, str) or isinstance(most, str):
+        return _rank(ours) > _rank(most)
+    tried = [parse(each.replace("*", "x")) for each in (*_TARGETS, *PACKAGES, "example.org:443", "pypi.org:80")]
+    open_ones = [
+        {target for target in tried if any(allows(pattern, target) for pattern in each.targets)}
+        for each in (ours, most)
+    ]
+    return not open_ones[0] <= open_ones[1] or ours.requests > most.requests
+
+
+def _rank(network: Any) -> int:
+    return {"none": 0, "host": 2}.get(network, 1) if isinstance(network, str) else 1
+
+
 def looser(path: str, ours: Any, most: Any, policy: Policy) -> bool:
     """Return whether ``ours`` opens more than ``most``, by an order for each field that is not the code's."""
     if path.startswith("limits.") or path == "languages.regexp_timeout":
@@ -115,7 +146,6 @@ def looser(path: str, ours: Any, most: Any, policy: Policy) -> bool:
 
 
 _ORDERS = {
-    "network": ["none", "host"],
     "security.syscalls": ["tight", "standard", "permissive"],
     "security.explain_denials": [False, True],
     "security.read_only_root": [True, False],
@@ -149,6 +179,7 @@ _LOOSER: dict[str, Any] = {
     "filesystem.protected": lambda ours, most, policy: not set(most) <= set(ours),
     "filesystem.hidden": lambda ours, most, policy: not set(most) <= set(ours),
     "filesystem.sockets": lambda ours, most, policy: ours == "open" and most == "closed",
+    "network": _looser_network,
     "environment.inherit": lambda ours, most, policy: not set(ours) <= set(most),
     "environment.set": lambda ours, most, policy: False,
     "security.capabilities": lambda ours, most, policy: not set(ours) <= set(most),

@@ -12,6 +12,7 @@ from stockade.workspace.artifacts import ArtifactLimits
 
 if TYPE_CHECKING:
     from stockade.policy.model import Policy, PolicyLike
+    from stockade.policy.parts.network import Network
 
 Archive = bytes | os.PathLike[str] | str
 
@@ -23,7 +24,7 @@ class PolicyOptions(TypedDict, total=False):
     - ``cpu_time``: seconds of CPU time.
     - ``memory``: bytes, or a text such as ``"64MiB"``.
     - ``processes``: processes and threads at a time.
-    - ``network``: ``"none"`` or ``"host"``.
+    - ``network``: ``"none"``, ``"host"``, or a ``stockade.Network`` that lists what the guest may reach.
 
     ``None`` leaves the policy's own value. ``"unlimited"`` lifts a limit.
     """
@@ -32,7 +33,7 @@ class PolicyOptions(TypedDict, total=False):
     cpu_time: float | str | None
     memory: int | str | None
     processes: int | str | None
-    network: Literal["none", "host"] | None
+    network: Literal["none", "host"] | Network | Mapping[str, Any] | None
 
 
 class CommandOptions(TypedDict, total=False):

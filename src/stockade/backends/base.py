@@ -45,6 +45,9 @@ class Traits:
     """The reason that this refusal gives."""
     maps_one_id: bool = False
     """The guest has a user namespace that maps no id except ``security.uid``."""
+    bounds_network: bool = False
+    """The backend gives the guest no way out but the proxy of ``launch.proxy``. Otherwise the plan refuses a policy
+    whose ``network`` is a table."""
 
     @property
     def cannot_keep(self) -> str:
@@ -146,6 +149,7 @@ def planned(backend: Backend, policy: Policy, facts: HostFacts) -> Plan:
         isolation=backend.isolation,
         cannot_keep=backend.traits.cannot_keep,
         maps_one_id=backend.traits.maps_one_id,
+        bounds_network=backend.traits.bounds_network,
     )
 
 

@@ -41,22 +41,29 @@ def assess(policy: Policy, facts: HostFacts, backend: Backend) -> Assessment:
     """Return the plan for ``policy``, whether or not it can be held."""
     capabilities = backend.capabilities(facts, policy)
     syscall_filter.read(policy, facts, backend.isolation)
+    traits, bounds = backend.traits, backend.traits.bounds_network
     error = None
     try:
-        plan.plan(policy, facts, backend.name, capabilities, cannot_keep=backend.traits.cannot_keep)
+        plan.plan(policy, facts, backend.name, capabilities, cannot_keep=traits.cannot_keep, bounds_network=bounds)
     except PlanError as caught:
         error = caught
     data = policy.model_dump()
     if error and "security.capabilities" in error.missing:
         data["security"]["capabilities"] = ()
+    unbounded = plan.unbounded_network(policy, bounds_network=bounds)
+    if unbounded:
+        data["network"] = "none"
     content = Policy.parse(data | {"accept": dict.fromkeys(Guarantee, Strength.ABSENT)})
-    return Assessment(plan.plan(content, facts, backend.name, capabilities).enforcement, error)
+    enforcement = plan.plan(content, facts, backend.name, capabilities, bounds_network=bounds).enforcement
+    if unbounded:
+        enforcement = {**enforcement, Guarantee.NETWORK: Enforcement.absent(unbounded)}
+    return Assessment(enforcement, error)
 
 
 def asked(policy: Policy, guarantee: Guarantee) -> str:
     """Return the figure that the policy sets for a guarantee, in a readable form."""
     if guarantee is Guarantee.NETWORK:
-        return policy.network
+        return str(policy.network)
     if guarantee not in LIMITS:
         return ""
     figure = policy.limits.figure(guarantee)

@@ -13,7 +13,7 @@ from stockade.planning.facts import HostFacts
 _NAMESPACES = {
     "pid": "hides the host's processes, and ends everything with the run",
     "mount": "a root of its own with only the chosen files",
-    "network": "a network with only a loopback of its own",
+    "network": "a network with only a loopback of its own; network.allow adds a proxy",
     "ipc": "hides the host's shared memory and message queues",
     "uts": "a host name of its own",
     "cgroup": "hides the host's control groups",

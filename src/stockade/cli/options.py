@@ -114,6 +114,13 @@ _OPTIONS = (
         "includes services on its loopback and cloud metadata addresses.",
     ),
     click.option(
+        "--allow",
+        multiple=True,
+        metavar="HOST:PORT",
+        help="Give a way out to this target and no other: packages.example.org:443, '*.example.com:443', "
+        "203.0.113.7:8080; 'packages' stands for the public indexes of Python, Node and Ruby. May be repeated.",
+    ),
+    click.option(
         "--env",
         "environment",
         multiple=True,
@@ -219,6 +226,8 @@ def _arguments(options: Mapping[str, Any]) -> Iterator[Layer]:
     for option, field in _FIELDS.items():
         if options[option] is not None:
             yield Layer(f"argument {_flag(option)}", nested(field, options[option]))
+    if options["allow"] and options["network"] is not None:
+        raise click.UsageError("--allow gives a bounded way out, so --network does not go with it")
     for option, (field, value) in _FLAGS.items():
         if options[option]:
             yield Layer(f"argument {_flag(option)}", nested(field, value))
@@ -228,6 +237,9 @@ def _arguments(options: Mapping[str, Any]) -> Iterator[Layer]:
     for option, (flag, field) in _LISTS.items():
         for value in options[option]:
             yield Layer(f"argument {flag} {value}", nested(field, [value]), adds=True)
+    for target in options["allow"]:
+        added: dict[str, Any] = {"packages": True} if target == "packages" else {"allow": [target]}
+        yield Layer(f"argument --allow {target}", {"network": added}, adds=True)
 
 
 def _flag(option: str) -> str:

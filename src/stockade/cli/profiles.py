@@ -56,7 +56,7 @@ def _figures(name: str) -> tuple[str, ...]:
         asked(policy, Guarantee.PROCESSES),
         asked(policy, Guarantee.OPEN_FILES),
         asked(policy, Guarantee.OPERATIONS),
-        policy.network,
+        asked(policy, Guarantee.NETWORK),
         _writable(data["filesystem"]),
         policy.isolation or "process",
         f"{policy.on_output} {asked(policy, Guarantee.OUTPUT)}",

@@ -124,9 +124,17 @@ def _lines(result: Result, job: Job, passed: Mapping[int, int]) -> Iterator[str]
             yield f"{omitted} bytes of standard {name} were omitted; --limit output=SIZE keeps more"
     if result.soft_memory is not None and result.soft_memory.state is Met.MET:
         yield f"memory passed its soft limit: {result.soft_memory.evidence}"
+    if result.network is not None:
+        yield from (f"network: {each.reason}{_times(each.count)}" for each in result.network.refusals)
+        if result.network.error:
+            yield f"network: {result.network.error}"
     if result.outcome is Outcome.CANCELLED:
         yield "interrupted"
     elif result.outcome not in (Outcome.COMPLETED, Outcome.FAILED):
         yield result.summary()
     elif job.argv and result.error is not None:  # the command was never started, so it printed nothing
         yield result.error.message.partition("] ")[2] or result.error.message
+
+
+def _times(count: int) -> str:
+    return f" ({count} times)" if count > 1 else ""

@@ -13,7 +13,7 @@ from stockade.cli.assess import SIZES
 from stockade.cli.reporting import printable
 from stockade.core.units import format_size, parse_size
 from stockade.policy.model import Policy
-from stockade.policy.parts import Limits
+from stockade.policy.parts import Limits, Network
 from stockade.policy.profiles import DEFAULT_ACCEPT
 from stockade.policy.resolve import Resolved
 
@@ -48,7 +48,8 @@ def _table(name: str, part: BaseModel, origins: Mapping[str, str]) -> Iterator[s
         if isinstance(value, Mapping):
             inner += ["", f"# {field.description}", f"[{path}]", *_pairs(path, value, origins)]
         else:
-            yield from _line(key, _readable(part, key, value), origins[path], field.description)
+            origin = origins.get(path) or origins[name]  # the network has one origin as a whole
+            yield from _line(key, _readable(part, key, value), origin, field.description)
     yield from inner
 
 
@@ -68,7 +69,8 @@ def _pairs(name: str, mapping: Mapping[Any, Any], origins: Mapping[str, str]) ->
 
 def _readable(part: BaseModel, key: str, value: Any) -> Any:
     """Write a size with a unit if that keeps its exact value."""
-    if not isinstance(part, Limits) or isinstance(value, str) or key not in (*SIZES, "soft_memory"):
+    sizes = {Limits: (*SIZES, "soft_memory"), Network: ("sent", "received", "rate")}.get(type(part), ())
+    if isinstance(value, str) or key not in sizes:
         return value
     text = format_size(value).replace(" ", "")
     return text if value and parse_size(text) == value else value

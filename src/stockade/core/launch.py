@@ -100,6 +100,22 @@ class Collect(Record):
     seconds: float = 20.0
 
 
+class ProxyOrder(Record):
+    """What the proxy of a run may let through, in bytes, bytes per second, seconds and counts; ``None``: no limit."""
+
+    allow: tuple[str, ...]
+    """Patterns of targets; see ``core.targets``."""
+    connections: int
+    requests: int | None
+    sent: int | None
+    received: int | None
+    rate: int | None
+    connect_seconds: float
+    idle_seconds: float
+    filter: bytes = b""
+    """The proxy's own system-call filter; empty if the host cannot load one."""
+
+
 class Warm(Record):
     """How to keep an interpreter warm for runs of one kind: how it starts, and the steps of each of its processes, as
     ``encode_steps`` returns them."""
@@ -168,6 +184,8 @@ class Launch(Record):
     eager: bool = False
     """Whether to start the warm interpreter at once, because many runs will follow."""
     collect: Collect | None = None
+    proxy: ProxyOrder | None = None
+    """What a proxy lets through. A step of the launch makes its listener inside; ``None``: there is no way out."""
     repeats: bool = False
     """Whether the next run over the same socket may differ in its source alone. Then both ends remember the steps."""
     concessions: Mapping[str, str] = {}
@@ -186,7 +204,9 @@ class Launch(Record):
         files for the sandbox.
         """
         collect = None if self.collect is None else self.collect.as_dict()
-        fields = self.as_dict() | {"groups": self.groups.as_dict(), "watch": self.watch.as_dict(), "collect": collect}
+        proxy = None if self.proxy is None else self.proxy.as_dict()
+        fields = self.as_dict() | {"groups": self.groups.as_dict(), "watch": self.watch.as_dict()}
+        fields |= {"collect": collect, "proxy": proxy}
         del fields["project"], fields["source"], fields["trace"], fields["cold"]
         if not self.repeats:
             del fields["steps"]
@@ -227,4 +247,9 @@ class Launch(Record):
         return self.argv, self.environment, self.channel, self.steps
 
 
-_RECORDS: Mapping[str, type[Record]] = {"groups": Groups, "watch": Watch, "collect": Collect}
+_RECORDS: Mapping[str, type[Record]] = {
+    "groups": Groups,
+    "watch": Watch,
+    "collect": Collect,
+    "proxy": ProxyOrder,
+}

@@ -61,6 +61,11 @@ class Report(MeterReport):
     failure: Failure | None
     collect_trouble: str = ""
     """The reason why files are missing; empty if none is."""
+    proxy: bytes | None = None
+    """The account of the run's proxy, unparsed: empty if the guest made no connection, ``None`` if there is no way out.
+    """
+    proxy_trouble: str = ""
+    """The reason why the account is missing or ends early."""
     warm: bool = False
     """Whether a warm worker forked the guest."""
     cold: str = ""

@@ -56,7 +56,7 @@ class JavaScript:
 
 def _no_settings(plan: Plan) -> dict[str, str]:
     """Point OpenSSL to an empty file: Node does not start if it cannot read OpenSSL's settings."""
-    return {} if plan.policy.network == "host" else {"OPENSSL_CONF": "/dev/null"}
+    return {"OPENSSL_CONF": "/dev/null"} if plan.policy.network == "none" else {}
 
 
 def _heap(plan: Plan) -> tuple[str, ...]:

@@ -4,7 +4,8 @@ The order has these reasons:
 
  1. ``cgroup_namespace``  makes the groups in which the process was born the root of its view of groups.
  2. ``root``      mounts a new root and pivots into it, so that the host's ``/tmp`` remains available as a source.
- 3. ``bind``, ``link``, ``file``, ``folder``, ``scratch``, ``hostname``, ``loopback``   need capabilities.
+ 3. ``bind``, ``link``, ``file``, ``folder``, ``scratch``, ``hostname``, ``loopback``, ``proxy_listener``
+    need capabilities, or what they made.
  4. ``proc``      puts a read-only mount over a writable one. Ids are mapped through the lower mount, and the guest
     sees the upper one. ``low_ports`` writes through the lower one as well.
  5. ``leave_host``  detaches the old root when no step needs a source any more; then comes ``seal_root``.

@@ -44,12 +44,14 @@ def plan(
     isolation: Isolation = Isolation.NAMESPACES,
     cannot_keep: str = "",
     maps_one_id: bool = False,
+    bounds_network: bool = False,
 ) -> Plan:
     """Return the plan for ``policy``, from the ``capabilities`` of ``backend`` on this host.
 
     ``own_filter`` is the content of the policy's ``security.syscalls_file``. ``cannot_keep`` is the reason why the
-    backend cannot keep any of the policy's ``security.capabilities``, or empty. ``maps_one_id``: see ``Plan``. Raises
-    ``PlanError`` with a sentence for every requested guarantee that is not held strongly enough.
+    backend cannot keep any of the policy's ``security.capabilities``, or empty. ``maps_one_id``: see ``Plan``.
+    ``bounds_network``: the backend gives a guest no way out but the launch's proxy. Raises ``PlanError`` with a
+    sentence for every requested guarantee that is not held strongly enough.
     """
     enforcement = {}
     missing = {}
@@ -58,13 +60,15 @@ def plan(
         if not policy.asks(guarantee):
             enforcement[guarantee] = Enforcement.absent(_not_asked(guarantee))
             continue
-        held = _slowed(guarantee, _under_policy(guarantee, capabilities[guarantee], policy), policy, facts)
+        held = _slowed(guarantee, _under_policy(guarantee, capabilities[guarantee], policy, facts), policy, facts)
         if guarantee is Guarantee.IPC and policy.filesystem.shows_host:
             held = _beside_sockets(held, policy, filtered=capabilities[Guarantee.SYSCALLS].strength)
         floor = policy.floor(guarantee)
         enforcement[guarantee] = held
         if not held.strength.holds(floor):
             missing[guarantee.value] = _shortfall(guarantee, held, floor)
+    unbounded = unbounded_network(policy, bounds_network=bounds_network)
+    missing |= {"network": unbounded} if unbounded else {}
     unkept = _unkept(policy, cannot_keep)
     if unkept:
         missing["security.capabilities"] = unkept
@@ -106,6 +110,30 @@ def _unkept(policy: Policy, cannot_keep: str) -> str:
     else:
         why = cannot_keep
     return f"{', '.join(security.capabilities)} cannot be kept: {why}" if why else ""
+
+
+def unbounded_network(policy: Policy, *, bounds_network: bool) -> str:
+    """Return why the way out of ``policy`` cannot be given; an empty text if it can, or if the policy has none.
+
+    No accepted strength helps: the guest must not get the host's network in its place.
+    """
+    if policy.way_out is None:
+        return ""
+    if not bounds_network:
+        return "this backend cannot bound a network to network.allow; use native, network='none' or network='host'"
+    if policy.security.syscalls == "tight" and policy.security.syscalls_file is None:
+        return "security.syscalls='tight' refuses every socket that leads to the proxy; use 'standard'"
+    return ""
+
+
+def _through_proxy(held: Enforcement, policy: Policy, facts: HostFacts) -> Enforcement:
+    """Return the enforcement of a network whose only way out is a proxy: the proxy decides, a supervisor."""
+    if held.strength is Strength.ABSENT:
+        return held
+    walls = ", ".join(name for name, there in (("seccomp", facts.seccomp), ("Landlock", facts.landlock)) if there)
+    note = f"no route; a proxy{f' under {walls}' if walls else ''} lets through {policy.network}"
+    hidden = "what a server does inside TLS stays unseen, so a content network may serve other names of its own"
+    return Enforcement(f"{held.mechanism}, proxy", Strength.SUPERVISOR, f"{note}; {hidden}")
 
 
 @lru_cache(maxsize=64)
@@ -163,7 +191,7 @@ def _not_asked(guarantee: Guarantee) -> str:
     return "not asked for: unlimited"
 
 
-def _under_policy(guarantee: Guarantee, held: Enforcement, policy: Policy) -> Enforcement:
+def _under_policy(guarantee: Guarantee, held: Enforcement, policy: Policy, facts: HostFacts) -> Enforcement:
     """Return the enforcement, weakened by whatever this policy opens."""
     if guarantee is Guarantee.DISK and policy.filesystem.writable:
         return Enforcement.absent(
@@ -176,6 +204,8 @@ def _under_policy(guarantee: Guarantee, held: Enforcement, policy: Policy) -> En
     if guarantee is Guarantee.PRIVILEGES:
         kept = (f"{name}: {_capabilities.KEPT[name]}" for name in policy.security.capabilities)
         held = _noting(held, *kept, _shared_account(policy))
+    if guarantee is Guarantee.NETWORK and policy.way_out is not None:
+        held = _through_proxy(held, policy, facts)
     if guarantee in _IN_HOST_NETWORK and policy.network == "host":
         before = [held.note] if guarantee is Guarantee.MEMORY else []
         return Enforcement(held.mechanism, held.strength, "; ".join((*before, _IN_HOST_NETWORK[guarantee])))

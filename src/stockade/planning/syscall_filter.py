@@ -78,6 +78,19 @@ def program(plan: Plan, *, engine: bool = False) -> bytes:
         raise SetupError(faults.explain("make the system-call filter", error)) from error
 
 
+def of_proxy(machine: str) -> bytes:
+    """Return the program for the proxy of a run, or nothing if there is no filter for ``machine``."""
+    if machine not in ("x86_64", "aarch64"):
+        return b""
+    from stockade.linux.seccomp import Arch, compile_table
+    from stockade.linux.seccomp.proxy import proxy_table
+
+    try:
+        return compile_table(proxy_table(Arch(machine)))
+    except OSError as error:  # modules are imported at their first use
+        raise SetupError(faults.explain("make the proxy's system-call filter", error)) from error
+
+
 def errnos(plan: Plan) -> dict[int, int]:
     """Return the errno of each call that the warden refuses, by number, if the policy asks for explanations."""
     if not plan.policy.security.explain_denials:

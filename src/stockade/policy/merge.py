@@ -61,12 +61,23 @@ def merge(layers: Iterable[Layer]) -> Merged:
     for layer in layers:
         for path, value in leaves(layer.values):
             earlier = merged.values.get(path)
-            if layer.adds and isinstance(value, list | tuple) and isinstance(earlier, list | tuple) and earlier:
-                merged.values[path] = (*earlier, *value)
+            more = added(earlier, value) if layer.adds else None
+            if more is not None:
+                merged.values[path] = more
                 merged.origins[path] = f"{merged.origins[path]}, {layer.name}"
             else:
                 merged.values[path], merged.origins[path] = value, layer.name
     return merged
+
+
+def added(earlier: Any, value: Any) -> Any:
+    """Return ``value`` in addition to ``earlier``, or ``None`` if it takes its place: lists, or tables with lists."""
+    if isinstance(value, list | tuple) and isinstance(earlier, list | tuple) and earlier:
+        return (*earlier, *value)
+    table = _table(earlier)
+    if not isinstance(value, Mapping) or table is None:
+        return None
+    return {**table, **{key: added(table.get(key), item) or item for key, item in value.items()}}
 
 
 def profile(name: str) -> list[Layer]:

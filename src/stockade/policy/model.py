@@ -12,7 +12,9 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     AfterValidator,
     BeforeValidator,
+    Discriminator,
     Field,
+    Tag,
     ValidationError,
 )
 
@@ -20,7 +22,7 @@ from stockade.core.errors import FieldProblem, PolicyError, nearest
 from stockade.core.frozen import FrozenDict
 from stockade.core.loading import loading
 from stockade.policy.guarantees import FLOORS, LIMITS, Guarantee, Strength
-from stockade.policy.parts import Commands, Environment, Filesystem, Languages, Limits, Part, Security, frozen
+from stockade.policy.parts import Commands, Environment, Filesystem, Languages, Limits, Network, Part, Security, frozen
 from stockade.policy.profiles import DEFAULT_ACCEPT
 
 
@@ -48,6 +50,15 @@ _Accept = Annotated[
     AfterValidator(frozen),
 ]
 
+
+def _kind_of_network(value: Any) -> str:
+    return "[table]" if isinstance(value, Mapping | Network) else "[word]"
+
+
+_Network = Annotated[
+    Annotated[Literal["none", "host"], Tag("[word]")] | Annotated[Network, Tag("[table]")],
+    Discriminator(_kind_of_network),
+]
 _UNSET: Any = object()
 """Marks an argument that was not given, so that ``model_fields_set`` holds only the others."""
 
@@ -61,10 +72,11 @@ class Policy(Part):
 
     limits: Limits = Field(default=Limits(), description="resources, and the most of each")
     filesystem: Filesystem = Field(default=Filesystem(), description="files of the host")
-    network: Literal["none", "host"] = Field(
+    network: _Network = Field(
         default="none",
-        description="'none': a separate network with only a loopback interface; 'host': the host's network, "
-        "which includes services on its loopback and cloud metadata addresses",
+        description="'none': a separate network with only a loopback interface; a table with 'allow': the same, and "
+        "a proxy to the targets that it lists; 'host': the host's network, which includes services on its loopback "
+        "and cloud metadata addresses",
     )
     environment: Environment = Field(default=Environment(), description="environment variables")
     security: Security = Field(default=Security(), description="identity and privileges")
@@ -88,7 +100,7 @@ class Policy(Part):
         *,
         limits: Limits | Mapping[str, Any] = _UNSET,
         filesystem: Filesystem | Mapping[str, Any] = _UNSET,
-        network: str = _UNSET,
+        network: str | Network | Mapping[str, Any] = _UNSET,
         environment: Environment | Mapping[str, Any] = _UNSET,
         security: Security | Mapping[str, Any] = _UNSET,
         commands: Commands | Mapping[str, Any] = _UNSET,
@@ -101,7 +113,7 @@ class Policy(Part):
         fields = {
             "limits": _plain(limits),
             "filesystem": _plain(filesystem),
-            "network": network,
+            "network": _plain(network),
             "environment": _plain(environment),
             "security": _plain(security),
             "commands": _plain(commands),
@@ -166,8 +178,15 @@ class Policy(Part):
         """Return the weakest strength that satisfies this policy for ``guarantee``."""
         if guarantee in self.accept:
             return self.accept[guarantee]
+        if guarantee is Guarantee.NETWORK and self.way_out is not None:
+            return Strength.SUPERVISOR  # no kernel decides by names
         accepted = DEFAULT_ACCEPT.get(guarantee.value)
         return Strength(accepted) if accepted else FLOORS[guarantee]
+
+    @property
+    def way_out(self) -> Network | None:
+        """The bounded way out of the sandbox, if the policy gives one."""
+        return self.network if isinstance(self.network, Network) else None
 
     def asks(self, guarantee: Guarantee) -> bool:
         """Return whether this policy asks for ``guarantee``. A lifted limit and ``network="host"`` ask for none."""
@@ -217,7 +236,7 @@ def _problem(item: Any) -> FieldProblem:
     return FieldProblem(field, value if len(value) <= 80 else value[:77] + "...", reason)
 
 
-_NO_NAMES = ("int", "float", "literal['unlimited']", "[key]")
+_NO_NAMES = ("int", "float", "literal['unlimited']", "[key]", "[word]", "[table]")
 """Parts of pydantic's locations that are not names of fields."""
 
 
@@ -229,5 +248,7 @@ def _meant(place: Sequence[Any]) -> str:
     table = ".".join(inside)
     names = {path.rpartition(".")[2]: path for path in (*RULES, *PARTS)}
     own = {name: name for name, path in names.items() if path.rpartition(".")[0] == table}
+    if "network" in inside:
+        own = {name: name for name in Network.model_fields}
     meant = names.get(last) or own.get(nearest(last, own)) or names.get(nearest(last, names))
     return f"; did you mean {meant!r}?" if meant else ""

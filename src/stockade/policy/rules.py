@@ -63,7 +63,7 @@ RULES: Mapping[str, Rule] = {
     "filesystem.protected": Rule(stricter.union, _LIST),
     "filesystem.hidden": Rule(stricter.union, _LIST),
     "filesystem.sockets": Rule(stricter.first_of("closed", "open")),
-    "network": Rule(stricter.first_of("none", "host")),
+    "network": Rule(stricter.network),
     "environment.inherit": Rule(stricter.subset, _LIST),
     "environment.set": Rule(stricter.no_ceiling, by_key=True),
     "security.capabilities": Rule(stricter.subset, _LIST),

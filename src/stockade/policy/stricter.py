@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from stockade.core import targets
 from stockade.core.units import UNLIMITED
 from stockade.policy import commands as _commands
 from stockade.policy.guarantees import Guarantee, Isolation, Strength
+from stockade.policy.parts.network import FIGURES, Network
 
 _ACCESS = {"read": 0, "copy": 1, "overlay": 1, "write": 2}
 
@@ -84,6 +86,21 @@ def isolation(ours: str | None, most: str, _policy: Any) -> str | None:
     """Return the stronger isolation; an unset one counts as ``process``."""
     asked = Isolation(ours) if ours is not None else Isolation.PROCESS
     return ours if asked.at_least(Isolation(most)) else most
+
+
+def network(ours: Any, most: Any, policy: Any) -> Any:
+    """Return the stricter network: ``"none"``, then a table of targets, then ``"host"``.
+
+    Two tables become the targets that both allow, with the smaller of two figures.
+    """
+    if "none" in (ours, most):
+        return "none"
+    if not (isinstance(ours, Network) and isinstance(most, Network)):
+        return most if ours == "host" else ours
+    figures = {name: smaller(getattr(ours, name), getattr(most, name), policy) for name in FIGURES}
+    both = Network(allow=tuple(map(str, targets.intersection(ours.targets, most.targets))), **figures)
+    same = set(both.targets) == set(ours.targets) and all(getattr(ours, name) == figures[name] for name in FIGURES)
+    return ours if same else both
 
 
 def accept(ours: Mapping[Any, Any], most: Mapping[Any, Any], policy: Any) -> Any:

@@ -64,6 +64,44 @@ class Usage:
 
 
 @dataclass(frozen=True)
+class NetworkTarget:
+    """What went to one target of ``network.allow``."""
+
+    target: str
+    """``HOST:PORT``; empty for all targets beyond those that are named."""
+    requests: int
+    sent: int
+    received: int
+
+
+@dataclass(frozen=True)
+class NetworkRefusal:
+    """Requests that the proxy refused for one reason."""
+
+    target: str
+    """``HOST:PORT``, or empty if the request named none that could be read."""
+    reason: str
+    count: int
+
+
+@dataclass(frozen=True)
+class NetworkUse:
+    """What a run did with its way out, counted by its proxy: bytes each way, targets and refusals."""
+
+    requests: int = 0
+    """Connections to the proxy, refused ones included."""
+    refused: int = 0
+    sent: int = 0
+    received: int = 0
+    targets: tuple[NetworkTarget, ...] = ()
+    refusals: tuple[NetworkRefusal, ...] = ()
+    unnamed: int = 0
+    """Refusals beyond those that ``refusals`` names."""
+    error: str | None = None
+    """Why the figures are missing or too low."""
+
+
+@dataclass(frozen=True)
 class GuestError:
     """The error that the guest's own interpreter reported, or the reason why the sandbox failed."""
 
@@ -102,6 +140,8 @@ class Result:
     usage: Usage = Usage()
     backend: str = ""
     enforcement: Mapping[Guarantee, Enforcement] = field(default_factory=FrozenDict)
+    network: NetworkUse | None = None
+    """What the run did with its way out; ``None`` unless the policy's ``network`` is a table."""
     shared: str = ""
     """What the run shared with other runs of its kind; empty if its interpreter was started for it alone."""
     cold: str = ""
@@ -252,6 +292,7 @@ class Result:
             "value_repr": self.value_repr,
             "error": asdict(self.error) if self.error else None,
             "usage": asdict(self.usage),
+            "network": asdict(self.network) if self.network else None,
             "backend": self.backend,
             "shared": self.shared,
             "cold": self.cold,

@@ -14,7 +14,17 @@ from stockade.core.frozen import FrozenDict
 from stockade.planning.denial import Denial
 from stockade.policy.guarantees import Enforcement, Guarantee, Strength
 from stockade.runs.errors import ResultFormatError
-from stockade.runs.result import GuestError, LimitState, Met, Outcome, Result, Usage
+from stockade.runs.result import (
+    GuestError,
+    LimitState,
+    Met,
+    NetworkRefusal,
+    NetworkTarget,
+    NetworkUse,
+    Outcome,
+    Result,
+    Usage,
+)
 from stockade.workspace.artifacts import Refused
 from stockade.workspace.change_set import ChangeSet
 from stockade.workspace.changes import Change
@@ -212,6 +222,17 @@ _USAGE = _record(
     processes=_optional(_WHOLE),
     output=_WHOLE,
 )
+_NETWORK = _record(
+    NetworkUse,
+    requests=_WHOLE,
+    refused=_WHOLE,
+    sent=_WHOLE,
+    received=_WHOLE,
+    targets=_tuple(_record(NetworkTarget, target=_TEXT, requests=_WHOLE, sent=_WHOLE, received=_WHOLE)),
+    refusals=_tuple(_record(NetworkRefusal, target=_TEXT, reason=_TEXT, count=_WHOLE)),
+    unnamed=_WHOLE,
+    error=_optional(_TEXT),
+)
 _RESULT = _record(
     Result,
     outcome=_enum(Outcome),
@@ -232,6 +253,7 @@ _RESULT = _record(
     usage=_USAGE,
     backend=_TEXT,
     enforcement=_mapping(_enum(Guarantee), _record(Enforcement, mechanism=_TEXT, strength=_enum(Strength), note=_TEXT)),
+    network=_optional(_NETWORK),
     shared=_TEXT,
     cold=_TEXT,
     denials=_tuple(_record(Denial, call=_TEXT, count=_WHOLE, explanation=_TEXT, allowed_by=_TEXT)),

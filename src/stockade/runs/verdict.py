@@ -23,6 +23,7 @@ from stockade.core.units import format_size
 from stockade.planning.denial import Denial
 from stockade.planning.plan import Plan
 from stockade.policy.guarantees import LIMITS, Enforcement, Guarantee
+from stockade.runs import network_account
 from stockade.runs.limit_states import LimitStates
 from stockade.runs.result import GuestError, Outcome, Result, Usage, deferring
 
@@ -94,6 +95,7 @@ def verdict(plan: Plan, report: Report, stdout: bytes, stderr: bytes, denials: t
         ),
         backend=plan.backend,
         enforcement=_while_reaped(plan) if report.pending else plan.enforcement,
+        network=network_account.read(report.proxy, report.proxy_trouble),
         shared=_SHARED if report.warm else "",
         cold=report.cold,
         denials=denials,

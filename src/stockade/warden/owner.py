@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from stockade.core.launch import Launch
-    from stockade.linux.cgroups import Freezer
+    from stockade.linux.cgroups import Freezer, Group
     from stockade.warden import protocol
     from stockade.warden.cold.cgroup_slot import CgroupSlot
     from stockade.warden.run.run import Run
@@ -38,6 +38,12 @@ class RunOwner(Protocol):
 
     def freezer(self, slot: CgroupSlot) -> Freezer | None:
         """Return the freezer for the guest of ``slot``, or ``None``."""
+
+    def take_uid(self) -> int | None:
+        """Return a host uid that no other run has, or ``None`` if an ordinary user starts the runs."""
+
+    def release_resources(self, uid: int | None, group: Group | None) -> None:
+        """Take back a uid and groups that no process uses any more."""
 
     def done(self, run: Run) -> None:
         """Forget ``run``."""

@@ -83,6 +83,32 @@ def test_plan_host_network_is_not_isolated():
     assert "abstract" in receipt[Guarantee.IPC].note
 
 
+def test_plan_bounded_network_is_held_by_its_proxy():
+    policy = Policy(network={"allow": ["a.org:443"]})
+    held = plan(policy, hosts.ROOT_V1, "native", capabilities(hosts.ROOT_V1), bounds_network=True)
+    assert held.enforcement[Guarantee.NETWORK].mechanism == "network namespace, proxy"
+    assert held.enforcement[Guarantee.NETWORK].strength is Strength.SUPERVISOR
+    assert "lets through a.org:443" in held.enforcement[Guarantee.NETWORK].note
+
+
+@pytest.mark.parametrize("accept", [{}, {"network": "absent"}])
+@pytest.mark.parametrize(
+    ("fields", "bounds", "reason"),
+    [({}, False, "cannot bound a network"), ({"security": {"syscalls": "tight"}}, True, "refuses every socket")],
+)
+def test_plan_bounded_network_is_refused_where_nothing_bounds_it(accept, fields, bounds, reason):
+    policy = Policy(network={"allow": ["a.org:443"]}, accept=accept, **fields)
+    with pytest.raises(PlanError) as caught:
+        plan(policy, hosts.ROOT_V1, "x", capabilities(hosts.ROOT_V1), bounds_network=bounds)
+    assert reason in caught.value.missing["network"]
+
+
+def test_plan_bounded_network_may_be_required_of_the_kernel():
+    policy = Policy(network={"allow": ["a.org:443"]}, accept={"network": "kernel"})
+    with pytest.raises(PlanError, match="supervisor only"):
+        plan(policy, hosts.ROOT_V1, "native", capabilities(hosts.ROOT_V1), bounds_network=True)
+
+
 def test_availability_no_namespaces_names_remedy():
     available = Native().availability(hosts.NOTHING)
     assert not available.usable

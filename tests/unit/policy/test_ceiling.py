@@ -5,6 +5,7 @@ import pytest
 from stockade import Policy, PolicyError, Strength
 from stockade.policy import ceiling as _ceiling
 from stockade.policy.ceiling import of, under
+from stockade.policy.parts import Network
 from stockade.policy.rules import RULES
 
 
@@ -27,6 +28,12 @@ def refused(policy, ceiling):
         ({}, {"limits": {"wall_time": 1}}, "limits.wall_time", 1),
         ({}, {"limits": {"soft_memory": "64MiB"}}, "limits.soft_memory", 2**26),
         ({"network": "host"}, {"network": "none"}, "network", "none"),
+        ({"network": {"allow": ["a.org:1"]}}, {"network": "none"}, "network", "none"),
+        ({"network": "host"}, {"network": {"allow": ["a.org:1"]}}, "network", Network(allow=["a.org:1"])),
+        ({"network": {"allow": ["*.a.org:1", "b.org:1"], "sent": 9}}, {"network": {"allow": ["x.a.org:1"], "sent": 5}},
+         "network", Network(allow=["x.a.org:1"], sent=5)),
+        ({"network": {"packages": True}}, {"network": {"allow": ["pypi.org:443"]}}, "network", Network(allow=["pypi.org:443"])),
+        ({"network": {"allow": ["a.org:1"]}}, {"network": {}}, "network", Network()),
         ({}, {"filesystem": {"access": "read"}}, "filesystem.access", "read"),
         ({"filesystem": {"workspace": "/srv", "access": "write"}}, {"filesystem": {"access": "copy"}}, "filesystem.access", "copy"),
         ({"filesystem": {"protected": ["a"]}}, {"filesystem": {"protected": ["b", "a"]}}, "filesystem.protected", ("a", "b")),
@@ -54,6 +61,8 @@ def test_ceiling_ordered_value_is_lowered(policy, ceiling, field, value):
     ("policy", "ceiling"),
     [
         ({}, {}), ({"limits": {"memory": "8MiB"}}, {"limits": {"memory": "64MiB"}}), ({}, {"network": "host"}),
+        ({}, {"network": {"allow": ["a.org:1"]}}), ({"network": {"allow": ["a.org:1"]}}, {"network": "host"}),
+        ({"network": {"allow": ["x.a.org:1"]}}, {"network": {"allow": ["*.a.org:1"], "requests": 5000}}),
         ({"isolation": "wasm"}, {"isolation": "namespaces"}), ({}, {"isolation": "process"}),
         ({"filesystem": {"read": ["/srv/a"]}}, {"filesystem": {"read": ["/srv"]}}),
         ({"filesystem": {"read": ["/data/x"]}}, {"filesystem": {"read": [], "write": ["/data"]}}),

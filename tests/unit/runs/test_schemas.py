@@ -12,7 +12,7 @@ from stockade.core.errors import CommitError, FieldProblem
 from stockade.planning.denial import Denial
 from stockade.policy.guarantees import Enforcement, Strength
 from stockade.runs import schemas
-from stockade.runs.result import LimitState, Met, Result
+from stockade.runs.result import LimitState, Met, NetworkRefusal, NetworkTarget, NetworkUse, Result
 from stockade.workspace.artifacts import Refused
 from stockade.workspace.change_set import ChangeSet
 from stockade.workspace.changes import Change
@@ -30,6 +30,11 @@ FULL = Result(
     value_repr="x",
     error=GuestError("ValueError", "no"),
     usage=Usage(0.1, 0.2, 5, 1, 3),
+    network=NetworkUse(
+        requests=2,
+        targets=(NetworkTarget("a.org:443", 1, 10, 20),),
+        refusals=(NetworkRefusal("b.org:80", "no", 1),),
+    ),
     backend="native",
     enforcement={Guarantee.MEMORY: Enforcement("cgroup", Strength.KERNEL)},
     shared="hash seed",

@@ -201,7 +201,7 @@ class _CommonOptions(_Options):
     def _namespaces(self, *, disable_userns: bool) -> None:
         uid = str(self._policy.security.uid)
         self._add("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try")
-        if self._policy.network == "none":
+        if self._policy.network != "host":
             self._add("--unshare-net")
         if disable_userns:
             self._add("--disable-userns")

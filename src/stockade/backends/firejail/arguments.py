@@ -52,10 +52,10 @@ def arguments(
     paths = [*host_paths(policy, command.readable, command.packages), *((path, Showing.READ) for path in inputs)]
     paths += [(path, Showing.PROGRAM) for path in program_folders(facts, command.readable)]
     shown = [(path, how) for path, how in paths if not path.startswith(_ETC)]
-    check(path for path, _ in paths if path not in network_files())
+    check(path for path, _ in paths if path not in network_files(plan.policy))
     visible = [place, *(path for path, _ in shown if not lies_below(path, system))]
     options = [*WALLS, _UNLISTED, f"--hostname={HOST_NAME}", f"--keep-fd={','.join(map(str, _kept(command)))}"]
-    if policy.network == "none":
+    if policy.network != "host":
         options += ("--net=none", "--x11=none", f"--hosts-file={place}/{OWN_HOSTS}")
     if facts.uid != 0:
         options.append(
@@ -85,7 +85,7 @@ def _kept(command: Command) -> tuple[int, ...]:
 def _etc(plan: Plan) -> list[str]:
     """Return the names below /etc to copy. firejail derives its own passwd and group from the host's."""
     system = [path for path, target in plan.facts.system if not target and path.startswith(_ETC)]
-    network = network_files() if plan.policy.network == "host" else (HOSTS,)
+    network = (*network_files(plan.policy), *(() if plan.policy.network == "host" else (HOSTS,)))
     return [path.removeprefix(_ETC) for path in (*system, *network, "/etc/passwd", "/etc/group")]
 
 

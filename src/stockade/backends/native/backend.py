@@ -16,6 +16,7 @@ from stockade.backends.native.namespaces import way_to_open, why_closed
 from stockade.backends.native.workspace import FILE as _FILE
 from stockade.backends.native.workspace import OVERLAY_INODES, bound, check_workspace, shows_through_overlay
 from stockade.backends.native.workspace import PROGRAMS as _PROGRAMS
+from stockade.backends.shared import proxy
 from stockade.backends.shared.guest_environment import (
     DEVICES,
     HOST_NAME,
@@ -54,7 +55,9 @@ class Native:
 
     name = "native"
     isolation = Isolation.NAMESPACES
-    traits = Traits(keeps_workspaces=True, keeps_capabilities=True, shows_programs=True, maps_one_id=True)
+    traits = Traits(
+        keeps_workspaces=True, keeps_capabilities=True, shows_programs=True, maps_one_id=True, bounds_network=True
+    )
 
     def availability(self, facts: HostFacts) -> Availability:
         """Return whether this host allows namespaces."""
@@ -126,10 +129,11 @@ def launch(plan: Plan, job: Job, command: Command) -> Launch:
         ),
         groups=common.groups,
         watch=common.watch,
-        own_network=policy.network == "none",
+        own_network=policy.network != "host",
         host_uid=policy.security.host_uid if facts.privileged else None,
         errnos=common.errnos,
         channel=command.channel,
+        proxy=proxy.order(plan),
         warm=kept_warm,
         cold=cold,
         eager=job.warm is True or bool(job.preload),
@@ -240,7 +244,8 @@ def _job_files(files: Iterable[tuple[str, bytes]]) -> list[Step]:
 def _network(policy: Policy) -> list[Step]:
     """Return the steps that set up the guest's own network."""
     return [
-        *([("loopback",)] if policy.network == "none" else []),
+        *([("loopback",)] if policy.network != "host" else []),
+        *([("proxy_listener", proxy.PORT)] if policy.way_out is not None else []),
         *([("low_ports",)] if "CAP_NET_BIND_SERVICE" in policy.security.capabilities else []),
     ]
 

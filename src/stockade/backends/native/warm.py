@@ -69,7 +69,8 @@ def _obstacle(plan: Plan, readable: tuple[str, ...], packages: tuple[str, ...]) 
     workspace = files.workspace != "empty" or files.way == "read"
     reasons = {
         "no filter stops a guest from changing the limits of its worker (prlimit(2))": not filters_syscalls(plan.facts),
-        "the network is the host's": policy.network != "none",
+        "the network is the host's": policy.network == "host",
+        "network.allow gives each run a proxy of its own": policy.way_out is not None,
         "the workspace is a folder of the host, or is read-only": workspace,
         "the guest can write to folders of the host": bool(files.writable),
         "the guest can write to the root": not policy.security.read_only_root,

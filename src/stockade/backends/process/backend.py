@@ -181,7 +181,7 @@ def _landlock(plan: Plan, command: Command, place: str, shown: tuple[str, ...]) 
     policy, facts = plan.policy, plan.facts
     if not facts.landlock:
         return []
-    network = network_files() if policy.network == "host" else ()
+    network = network_files(policy)
     folder, _ = _bound(policy)
     bound = (folder,) if folder else ()
     system = tuple(path for path, _ in facts.system)

@@ -9,6 +9,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stockade.backends.shared import proxy
 from stockade.core.errors import JobError
 from stockade.linux import places
 from stockade.policy.guarantees import Guarantee
@@ -38,7 +39,8 @@ DEVICES = ("null", "zero", "full", "random", "urandom")
 TERMINALS = "/dev/pts"
 MOST_TERMINALS = 32
 """Pseudo-terminals of one guest. The kernel allows some thousands on the whole host (kernel.pty.max)."""
-_NETWORK_FILES = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/ssl", "/etc/ca-certificates")
+_RESOLVER_FILES = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf")
+_CERTIFICATES = ("/etc/ssl", "/etc/ca-certificates", "/etc/pki")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _ENVIRONMENT = {"PATH": _PATH, "LANG": "C.UTF-8"}
 _POOLS = ("MKL_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -57,7 +59,14 @@ class Showing(Enum):
 def environment(policy: Policy, job: Job, command: Command, home: str = "/tmp") -> dict[str, str]:
     """Return the guest's environment: fixed names, then those of language, policy and job. Later ones win."""
     inherited = {name: os.environ[name] for name in policy.environment.inherit if name in os.environ}
-    fixed = {**_ENVIRONMENT, **_pools(policy), "HOME": home, "TMPDIR": home, **command.environment}
+    fixed = {
+        **_ENVIRONMENT,
+        **_pools(policy),
+        **proxy.variables(policy),
+        "HOME": home,
+        "TMPDIR": home,
+        **command.environment,
+    }
     return {**fixed, **inherited, **policy.environment.set, **job.environment}
 
 
@@ -74,9 +83,12 @@ def _pools(policy: Policy) -> dict[str, str]:
     return dict.fromkeys(_POOLS, str(max(1, threads)))
 
 
-def network_files() -> tuple[str, ...]:
-    """Return the host files that the guest needs to look up names and to verify certificates."""
-    return tuple(path for path in _NETWORK_FILES if Path(path).exists())
+def network_files(policy: Policy) -> tuple[str, ...]:
+    """Return the host files that the guest needs to look up names, if it may, and to verify certificates."""
+    if policy.network == "none":
+        return ()
+    wanted = _CERTIFICATES if policy.way_out is not None else (*_RESOLVER_FILES, *_CERTIFICATES)
+    return tuple(path for path in wanted if Path(path).exists())
 
 
 def etc_files(policy: Policy) -> dict[str, bytes]:
@@ -92,7 +104,7 @@ def etc_files(policy: Policy) -> dict[str, bytes]:
         "/etc/hostname": f"{HOST_NAME}\n".encode(),
         "/etc/gitconfig": _GIT_CONFIG,
     }
-    if policy.network == "none":
+    if policy.network != "host":
         made[HOSTS] = OWN_NAMES
         made["/etc/nsswitch.conf"] = b"passwd: files\ngroup: files\nhosts: files\n"
     shown = (*policy.filesystem.read, *policy.filesystem.write)
@@ -118,8 +130,7 @@ def host_paths(policy: Policy, readable: Iterable[str], packages: Iterable[str] 
         shown[files.workspace] = Showing.READ
     shown |= dict.fromkeys(files.writable, Showing.WRITE)
     found = [(path, shown[path]) for path in sorted(shown, key=lambda path: (path.count("/"), path))]
-    network = network_files() if policy.network == "host" else ()
-    return [*found, *((path, Showing.PROGRAM) for path in network)]
+    return [*found, *((path, Showing.PROGRAM) for path in network_files(policy))]
 
 
 def lies_below(path: str, folders: Iterable[str]) -> bool:

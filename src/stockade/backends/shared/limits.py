@@ -111,7 +111,7 @@ def watch(
         own_tasks=own_tasks,
         sampled_memory=int(memory) if sampled and memory is not None else None,
         soft_memory=policy.limits.soft,
-        own_network=own_network and policy.network == "none",
+        own_network=own_network and policy.network != "host",
     )
 
 

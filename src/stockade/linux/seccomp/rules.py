@@ -80,6 +80,20 @@ _SOCKET = ArgumentRule(
     },
 )
 
+NEW_THREADS = _CLONE.rules[Filter.TIGHT]
+"""Only threads of the calling process."""
+_STREAM, _DATAGRAM = 1, 2
+IP_SOCKETS = allow_if(
+    *(
+        (low(0, family), bits(1, _SOCK_TYPE_MASK, kind))
+        for family in (_AF_INET, _AF_INET6)
+        for kind in (_STREAM, _DATAGRAM)
+    ),
+    _netlink(_ROUTE),
+    otherwise=_NO_FAMILY,
+)
+"""TCP, UDP, and the netlink protocol by which a resolver lists the host's addresses."""
+
 _SOCKETPAIR = ArgumentRule(
     "for families other than UNIX, because only rarely used families have pairs too",
     dict.fromkeys(Filter, allow_if((low(0, _AF_UNIX),), otherwise=_NO_FAMILY)),

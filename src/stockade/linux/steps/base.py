@@ -25,19 +25,22 @@ class Steps:
         privileged: bool,
         supervise: Callable[[int], None] | None = None,
         hand_out: Callable[[Sequence[int]], None] | None = None,
+        offer: Callable[[int], None] | None = None,
         place: int = -1,
         status: int = -1,
     ) -> None:
         """``uid`` and ``gid`` are the guest's ids on the host; ``privileged`` means that a step must switch to them.
 
         ``supervise`` passes a filter's listener to the warden. ``hand_out`` passes descriptors of the folder to collect
-        from. Both happen before the guest starts, so no path that the guest has made leads there.
+        from. ``offer`` passes a listening socket of the guest's network. All of this happens before the guest starts,
+        so no path that the guest has made leads there.
 
         ``place`` and ``status`` are descriptors to the reaper of an instance without namespaces. One carries the name
         of the folder made for the run, the other carries an engine's status.
         """
         self._supervise = supervise
         self._hand_out = hand_out
+        self._offer = offer
         self._place_note = place
         self._status = status
         self._uid = uid

@@ -22,6 +22,8 @@ _ATTRIBUTES = {
 }
 _SIOCSIFFLAGS = 0x8914  # netdevice(7)
 _IFF_UP_RUNNING = 0x41
+_WAITING = 128
+"""Connections that may wait for the proxy."""
 
 
 class RootSteps(Steps):
@@ -128,6 +130,18 @@ class RootSteps(Steps):
         control = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
         fcntl.ioctl(control.fileno(), _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", _IFF_UP_RUNNING))
         control.close()
+
+    def do_proxy_listener(self, port: int) -> None:
+        """Listen on the loopback of the guest's own network, and hand the socket to the warden.
+
+        The guest never holds the socket. It is the network's only connection to anything outside.
+        """
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        listener.bind(("127.0.0.1", port))
+        listener.listen(_WAITING)
+        if self._offer is not None:
+            self._offer(listener.fileno())
+        listener.close()
 
     def do_low_ports(self) -> None:
         """Allow ports below 1024 to every process in the guest's own network (ip-sysctl.rst).

@@ -19,7 +19,7 @@ from stockade.core.record import Record
 from stockade.linux import descendants, faults, processes, users
 from stockade.linux.stage import Stage
 from stockade.warden import protocol
-from stockade.warden.cold.instance import COLLECT_FDS, LISTENER, send_with
+from stockade.warden.cold.instance import COLLECT_FDS, LISTENER, PROXY_LISTENER, send_with
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -161,7 +161,12 @@ class Init(Record):
     def _stage(self) -> Stage:
         uid, gid = (self.uid, self.gid) if self.privileged else (0, 0)
         return Stage(
-            uid=uid, gid=gid, privileged=self.privileged, supervise=self._send_listener, hand_out=self._send_collect_fds
+            uid=uid,
+            gid=gid,
+            privileged=self.privileged,
+            supervise=self._send_listener,
+            hand_out=self._send_collect_fds,
+            offer=self._send_proxy_listener,
         )
 
     def _receive(self) -> dict[str, Any]:
@@ -215,6 +220,9 @@ class Init(Record):
 
     def _send_collect_fds(self, fds: Sequence[int]) -> None:
         self._send_with(COLLECT_FDS, fds)
+
+    def _send_proxy_listener(self, listener: int) -> None:
+        self._send_with(PROXY_LISTENER, [listener])
 
     def _send_with(self, kind: str, fds: Sequence[int]) -> None:
         send_with(self.control, protocol.encode(kind), fds)

@@ -26,6 +26,8 @@ LISTENER = "listener"
 """The kind of message that carries the listener of a system-call filter."""
 COLLECT_FDS = "collect_fds"
 """The kind of message that carries a descriptor of the folder to collect, and maybe one of the list of copied files."""
+PROXY_LISTENER = "proxy_listener"
+"""The kind of message that carries a listening socket of the guest's network, for the proxy of the run."""
 _MAX_FDS = 2  # of one message
 _INSTANCE_FDS = 6
 
@@ -44,6 +46,7 @@ class Instance:
         self.control = socket.socket(fileno=control)
         self.control.setblocking(False)  # a socket with a timeout would wait even when it is only polled
         self.listener = -1
+        self.proxy_listener = -1
         self.collect_fds: list[int] = []
         self._arrived: list[int] = []
         self._kinds_seen: set[str] = set()
@@ -69,9 +72,14 @@ class Instance:
         fd, self.listener = self.listener, -1
         return fd
 
+    def take_proxy_listener(self) -> int:
+        """Return the listening socket for a proxy, or -1. The caller owns it from now on."""
+        fd, self.proxy_listener = self.proxy_listener, -1
+        return fd
+
     def accept_message(self, kind: str) -> bool:
         """Record a message of the instance's processes; return whether it was expected."""
-        if kind in (LISTENER, COLLECT_FDS):
+        if kind in (LISTENER, COLLECT_FDS, PROXY_LISTENER):
             return self._accept_fds(kind)
         if kind not in _READY or kind in self._kinds_seen:
             return False
@@ -83,6 +91,8 @@ class Instance:
         came, self._arrived = self._arrived, []
         if kind == LISTENER and len(came) == 1 and self.listener < 0 and not _is_file(came[0]):
             self.listener = came[0]
+        elif kind == PROXY_LISTENER and len(came) == 1 and self.proxy_listener < 0 and _is_socket(came[0]):
+            self.proxy_listener = came[0]
         elif kind == COLLECT_FDS and came and not self.collect_fds and all(map(_is_file, came)):
             self.collect_fds = came
         else:
@@ -156,7 +166,7 @@ class Instance:
     def close(self) -> None:
         """Close the descriptors. The processes are not affected."""
         self.control.close()
-        own = (self.pidfd, self.stdin, self.stdout, self.stderr, self.channel, self.listener)
+        own = (self.pidfd, self.stdin, self.stdout, self.stderr, self.channel, self.listener, self.proxy_listener)
         for fd in (*own, *self.collect_fds, *self._arrived):
             if fd >= 0:
                 os.close(fd)
@@ -205,6 +215,10 @@ class WorkerInstance(Instance):
 def _is_file(fd: int) -> bool:
     """Return whether ``fd`` is a folder or a file, so no listener: a message may have lost its own descriptor."""
     return stat.S_ISDIR(os.fstat(fd).st_mode) or stat.S_ISREG(os.fstat(fd).st_mode)
+
+
+def _is_socket(fd: int) -> bool:
+    return stat.S_ISSOCK(os.fstat(fd).st_mode)
 
 
 def send_with(sock: socket.socket, message: bytes, fds: Sequence[int]) -> bool:

@@ -14,10 +14,12 @@ from stockade.warden.run.phase import Phase
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
+    from functools import partial
 
     from stockade.warden.run.supervision import Supervision
 else:
     import _signal as signal  # the ``signal`` module imports ``enum``
+    from _functools import partial  # ``functools`` imports half a dozen modules
 
 _AGAIN_SECONDS = 0.1
 """How often to lift the CPU limit of processes that are being ended."""
@@ -138,10 +140,10 @@ class Ending:
         try:
             self.collection = self._collect()
         except OSError as error:
-            self._answer(faults.explain("start the process that brings files out", error))
+            self._end_proxy(faults.explain("start the process that brings files out", error))
             return
         if self.collection is None:
-            self._answer("")
+            self._end_proxy("")
 
     def _collect(self) -> Collection | None:
         execution, launch = self._execution, self._supervision.launch
@@ -153,11 +155,20 @@ class Ending:
             execution.collect_fds,
             uid_for(execution.uid if launch.host_uid is None else launch.host_uid),
             on_data=self._on_collected,
-            on_end=self._answer,
+            on_end=self._end_proxy,
         )
 
     def _on_collected(self, data: bytes) -> None:
         self._run.connection.send("collected", data=data)
+
+    def _end_proxy(self, trouble: str) -> None:
+        """Answer as soon as the proxy, if there is one, has given its account."""
+        proxy = self._execution.proxy
+        if proxy is None:
+            self._answer(trouble)
+        else:
+            self._supervision.watcher.mark_due()
+            proxy.finish(partial(self._answer, trouble))
 
     def _answer(self, trouble: str) -> None:
         """Make the final readings and send them. ``trouble`` is the reason why files are missing."""
@@ -186,12 +197,14 @@ class Ending:
         run.connection.send("exited", last=True, report=report.as_wire(), notes=trace.take() if run.traced else [])
 
     def _report(self, trouble: str) -> Report:
-        run, supervision = self._run, self._supervision
+        run, supervision, proxy = self._run, self._supervision, self._execution.proxy
         return Report(
             **supervision.meter.report(supervision.exit).as_dict(),
             cause=run.cause,
             failure=run.failure,
             collect_trouble=trouble,
+            proxy=None if proxy is None else proxy.account,
+            proxy_trouble="" if proxy is None else proxy.trouble,
             warm=self._execution.lasting,
             cold="" if self._execution.lasting else run.cold,
             pending=supervision.pending,

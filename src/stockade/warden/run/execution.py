@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from stockade.linux.cgroups import Group
     from stockade.linux.tree import Sample
+    from stockade.warden.proxy.handle import ProxyHandle
 else:
     Protocol = object
 
@@ -77,6 +78,8 @@ class Execution(Protocol):
     """The process or object on which the guest depends, for messages."""
     own_tasks: int
     """Tasks in ``group`` that are not the guest's."""
+    proxy: ProxyHandle | None
+    """The way out of the sandbox, if the launch has one."""
 
     @property
     def group(self) -> Group | None:

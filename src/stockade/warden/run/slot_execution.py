@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import time
 
 from stockade.core import trace
 from stockade.linux import faults, tree
 from stockade.warden import loop, protocol
-from stockade.warden.cold.instance import COLLECT_FDS, LISTENER
+from stockade.warden.cold.instance import COLLECT_FDS, LISTENER, PROXY_LISTENER
 from stockade.warden.handover import Handover
 from stockade.warden.helper_liveness import Helper
+from stockade.warden.proxy.handle import ProxyHandle
 from stockade.warden.run import execution as requests
 from stockade.warden.run.guest_processes import GuestProcesses
 
@@ -51,6 +53,7 @@ class SlotExecution:
         self.group: Group | None = slot.group
         self.uid = slot.uid
         self.streams = self._instance
+        self.proxy: ProxyHandle | None = None
         self._processes = GuestProcesses(self.head, launch.watch.engine_tasks, partial(owner.freezer, slot))
         self._helper = Helper(self.head, "the sandbox's init", time.monotonic())
         self._silent_since = float("inf")
@@ -86,6 +89,7 @@ class SlotExecution:
     def _hand_over(self) -> None:
         self._callbacks.on_handing_over()
         try:
+            self.proxy = _way_out(self._loop, self._owner, self._instance, self._launch)
             self._slot.arm(self._launch.groups)
             trace.note(self._launch.trace, trace.HANDED_OVER)
             self._handover.send(self._slot.order(self._launch))
@@ -142,9 +146,10 @@ class SlotExecution:
     def _on_report(self, kind: str, fields: dict[str, Any]) -> None:
         if kind == LISTENER:
             self._on_listener()
-        elif kind == COLLECT_FDS:
-            if not self._instance.accept_message(COLLECT_FDS):
-                self._callbacks.on_trouble("no descriptor was free for the folder to collect from")
+        elif kind in (COLLECT_FDS, PROXY_LISTENER):
+            if not self._instance.accept_message(kind):
+                purpose = "the folder to collect from" if kind == COLLECT_FDS else "the proxy's listener"
+                self._callbacks.on_trouble(f"no descriptor was free for {purpose}")
         elif self._instance.accept_message(kind):
             if self._instance.ready:
                 self._hand_over()
@@ -209,3 +214,13 @@ class SlotExecution:
         self._loop.forget(self._instance.control.fileno())
         self._instance.close()
         self._owner.release(self._slot)
+
+
+def _way_out(events: loop.Guarded, owner: RunOwner, instance: Instance, launch: Launch) -> ProxyHandle | None:
+    """Return the handle of a proxy at the listener that ``instance`` has made, if the launch wants one."""
+    if launch.proxy is None:
+        return None
+    listener = instance.take_proxy_listener()
+    if listener < 0:
+        raise OSError(errno.EBADF, "the sandbox has made no listener for its proxy")
+    return ProxyHandle(events, launch.proxy, listener, owner)

@@ -44,7 +44,8 @@ class Watcher:
         if phase == Phase.ANSWERED:
             return ending.see_off(now)
         if phase == Phase.CONCLUDING:
-            return float("inf") if ending.collection is None else ending.collection.tick(now)
+            due = float("inf") if ending.collection is None else ending.collection.tick(now)
+            return due if self._execution.proxy is None else min(due, self._execution.proxy.tick(now))
         if phase == Phase.ENDED:
             ending.conclude()
             return 0.0

@@ -1,0 +1,203 @@
+"""The bounded way out, with the programs that people use, through the library, streams, batches and the command line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.internet import OTHER, WEB, Internet
+
+import stockade
+from stockade import Result
+
+pytestmark = pytest.mark.needs("native", "small-internet")
+
+_ALLOW = ["example.org:80", "example.org:443", "*.example.org:8443"]
+
+
+@pytest.fixture(scope="module")
+def internet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Internet]:
+    """Return a caller in a small internet, whose servers have a repository and an index of packages."""
+    folder = tmp_path_factory.mktemp("internet")
+    _make_repository(folder / "files")
+    _make_index(folder / "files" / "simple")
+    net = Internet(folder)
+    net.ask("names", **{"example.org": [[WEB]], "a.example.org": [[WEB]], "evil.example.net": [[OTHER]]})
+    yield net
+    net.close()
+
+
+def _make_repository(files: Path) -> None:
+    source = files / "source"
+    source.mkdir(parents=True)
+    (source / "told.txt").write_text("from a repository\n")
+    git = ["git", "-c", "user.name=n", "-c", "user.email=e@example.org", "-C", str(source)]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "first"], ["update-server-info"]):
+        subprocess.run([*git, *words], check=True)
+
+
+def _make_index(simple: Path) -> None:
+    (simple / "told").mkdir(parents=True)
+    wheel = "told-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(simple / "told" / wheel, "w") as file:
+        file.writestr("told.py", "WORD = 'from an index'\n")
+        file.writestr("told-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: told\nVersion: 1.0\n")
+        file.writestr("told-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        file.writestr("told-1.0.dist-info/RECORD", "")
+    (simple / "told" / "index.html").write_text(f'<a href="{wheel}">{wheel}</a>')
+
+
+def _run(internet: Internet, code: str, allow: list[str] | None = None, **options: Any) -> Result:
+    network = {"allow": _ALLOW if allow is None else allow}
+    answer = internet.ask("run", code=code, network=network, files={"ca.pem": internet.authority}, **options)
+    assert "error" not in answer, answer
+    return Result.from_dict(answer["result"])
+
+
+def test_urllib_reaches_listed_names_over_http_and_tls(internet: Internet) -> None:
+    code = """
+import json, ssl, urllib.request as u
+context = ssl.create_default_context(cafile="ca.pem")
+for url in ("http://example.org/x?y=1", "https://example.org/", "https://a.example.org:8443/"):
+    print(json.load(u.urlopen(url, context=context if url[4] == "s" else None, data=b"12345"))["body"])
+try: u.urlopen("https://evil.example.net/")
+except OSError as error: print(error)
+"""
+    result = _run(internet, code)
+    reason = "evil.example.net:443 is not in network.allow; allow it with --allow evil.example.net:443"
+    assert result.stdout.startswith("5\n5\n5\n") and reason in result.stdout, result.stderr
+    use = result.network
+    assert use is not None and (use.requests, use.refused, use.error) == (4, 1, None)
+    assert {each.target: each.requests for each in use.targets} == {
+        "example.org:80": 1,
+        "example.org:443": 1,
+        "a.example.org:8443": 1,
+    }
+    assert use.sent == sum(each.sent for each in use.targets) > 1000
+    assert use.received == sum(each.received for each in use.targets) > 1000
+
+
+_CLIENTS = {
+    "curl over TLS": ("curl -sS --cacert ca.pem https://example.org/told", '"path": "/told"'),
+    "curl with a large body": (
+        "head -c 3000000 /dev/zero > big; curl -sS -T big http://example.org/told",
+        '"body": 3000000',
+    ),
+    "curl in chunks": (
+        "head -c 300000 /dev/zero | curl -sS -H 'Transfer-Encoding: chunked' --data-binary @- http://example.org/told",
+        '"body": 300000',
+    ),
+    "git over HTTP": (
+        "git clone -q http://example.org/files/source/.git told && cat told/told.txt",
+        "from a repository",
+    ),
+    "ruby": (
+        "ruby -rnet/http -e 'puts Net::HTTP.get(URI(\"http://example.org/told\"))'",
+        '"path": "/told"',
+    ),
+    "a server of the guest itself": (
+        "python3 -m http.server -b 127.0.0.1 8000 2>/dev/null & sleep 1; curl -sS http://127.0.0.1:8000/ | head -3",
+        "<html",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.needs("ruby")
+@pytest.mark.parametrize("name", _CLIENTS)
+def test_client_reaches_listed_name(internet: Internet, name: str) -> None:
+    command, expected = _CLIENTS[name]
+    result = _run(internet, command, language="shell")
+    assert expected in result.stdout, (result.summary(), result.stdout, result.stderr, result.network)
+
+
+def test_pip_installs_from_listed_index(internet: Internet) -> None:
+    options = [
+        "-q",
+        "--disable-pip-version-check",
+        "--no-cache-dir",
+        "--trusted-host",
+        "example.org",
+        "--target",
+        "told",
+    ]
+    code = f"""
+import runpy, sys
+sys.argv = ["pip", "install", *{options!r}, "-i", "http://example.org/files/simple/", "told"]
+try:
+    runpy.run_module("pip", run_name="__main__")
+except SystemExit as ended:
+    print(ended.code)
+sys.path.insert(0, "told")
+import told
+print(told.WORD)
+"""
+    result = _run(internet, code, packages=sys.prefix)
+    assert result.stdout == "0\nfrom an index\n", result.stderr
+
+
+_CALLER = """
+import asyncio, json, stockade
+network = stockade.Network(allow=["example.org:80"])
+code = "import urllib.request as u; print(u.urlopen('http://example.org/').status)"
+policy = stockade.Policy(network=network)
+runner = stockade.Runner(policy)
+stream = runner.stream(code)
+words = [event.data.decode() for event in stream if isinstance(event, stockade.Output)]
+result = stream.result
+cold = [runner.run(code) for _ in range(4)]
+program = {"id": "a", "source": code, "language": "python", "expected": "200\\n"}
+verdicts = [each.verdict for each in stockade.evaluate([program], policy=policy)]
+async def follow():
+    return await stockade.AsyncRunner(policy).run(code)
+later = asyncio.run(follow())
+none = runner.run("1")
+print(json.dumps([words, result.network.requests, [each.shared for each in cold], verdicts, later.network.requests,
+                  none.network.requests]))
+"""
+
+
+def test_way_out_works_in_streams_batches_and_cold_runs(internet: Internet) -> None:
+    answer = internet.ask("command", argv=[sys.executable, "-c", _CALLER])
+    assert answer["stdout"].strip() == '[["200\\n"], 1, ["", "", "", ""], ["passed"], 1, 0]', answer
+
+
+def test_command_line_allows_and_explains(internet: Internet) -> None:
+    code = (
+        "import urllib.request as u\n"
+        "for name in ('example.org', 'evil.example.net'):\n    print(u.urlopen(f'http://{name}/').status)"
+    )
+    argv = [sys.executable, "-m", "stockade", "run", "--allow", "example.org:80", "-c", code]
+    answer = internet.ask("command", argv=argv)
+    assert answer["stdout"] == "200\n" and answer["status"] == 1
+    last = answer["stderr"].splitlines()[-1]
+    assert last.startswith("stockade: network: evil.example.net:80 is not in network.allow; allow it with --allow evil")
+
+
+def test_two_runs_have_proxies_of_their_own(internet: Internet) -> None:
+    script = """
+import stockade, threading
+code = "import sys, time, urllib.request as u\\nfor name in ('example.org', 'a.example.org'):\\n    try: print(u.urlopen(f'http://{name}/').status)\\n    except OSError as e: print(e.code)\\n    time.sleep(0.3)"
+found = {}
+def run(name):
+    found[name] = stockade.run(code, policy=stockade.Policy(network=stockade.Network(allow=[f"{name}:80"]))).stdout.split()
+threads = [threading.Thread(target=run, args=(name,)) for name in ("example.org", "a.example.org")]
+for each in threads: each.start()
+for each in threads: each.join()
+print(found["example.org"], found["a.example.org"])
+"""
+    answer = internet.ask("command", argv=[sys.executable, "-c", script])
+    assert answer["stdout"] == "['200', '403'] ['403', '200']\n", answer
+
+
+def test_other_backends_refuse_a_bounded_network() -> None:
+    policy = stockade.Policy(network={"allow": ["example.org:80"]}, accept={"network": "absent"})
+    for backend in ("bubblewrap", "firejail", "process", "landlock"):
+        with pytest.raises((stockade.PlanError, stockade.BackendUnavailable)) as caught:
+            stockade.plan(policy, backend=backend)
+        if isinstance(caught.value, stockade.PlanError):
+            assert "cannot bound a network" in caught.value.missing["network"]
