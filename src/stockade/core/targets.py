@@ -116,6 +116,8 @@ def parse_pattern(text: str) -> Target:
         raise ValueError("'*.' needs a domain of at least two labels, as in *.example.com:443")
     if target.address[:12] == b"\0" * 10 + b"\xff\xff":
         raise ValueError("write the IPv4 address itself")
+    if target.address and not any(target.address):
+        raise ValueError(f"{bracketed(target.host)} names no machine: the kernel would connect to this host instead")
     return target.adding(host=f"*.{target.host}") if wild else target
 
 

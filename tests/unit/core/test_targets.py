@@ -35,7 +35,17 @@ def test_target_in_another_spelling_is_refused(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["*:443", "*.org:443", "*.*.org:443", "a.*.org:443", "*.1.2.3.4:443", "[::ffff:1.2.3.4]:1"]
+    "text",
+    [
+        "*:443",
+        "*.org:443",
+        "*.*.org:443",
+        "a.*.org:443",
+        "*.1.2.3.4:443",
+        "[::ffff:1.2.3.4]:1",
+        "0.0.0.0:80",
+        "[::]:80",
+    ],
 )
 def test_pattern_that_is_too_wide_or_unclear_is_refused(text):
     with pytest.raises(ValueError):

@@ -84,6 +84,9 @@ class Wire:
             self.abort()
         except (OSError, Closed):
             self.abort()
+        except Exception as error:  # of ours
+            self.refusal = self.refusal or Refused(500, f"the proxy failed: {type(error).__name__}", self.target)
+            self.abort()
         finally:
             if done is not None:
                 done.release()

@@ -68,16 +68,22 @@ class Proxy:
             return
         with self._lock:
             self._active += 1
-        _thread.start_new_thread(self._serve, (client,))
+        try:
+            _thread.start_new_thread(self._serve, (client,))
+        except RuntimeError:  # the host has no thread left: this connection ends, and the proxy goes on
+            client.close()
+            with self._lock:
+                self._active -= 1
 
     def _serve(self, client: socket.socket) -> None:
         """Serve one connection to its end. Whatever goes wrong concerns this connection alone."""
         try:
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             Session(self._order, self._patterns, self._account, client).run()
         except (Closed, OSError):
             pass
-        except Exception as error:  # of ours: the account names it
-            self._account.refuse(Refused(500, f"the proxy failed: {error!r}"))
+        except Exception as error:  # of ours: the account names its kind; its text could quote what a guest sent
+            self._account.refuse(Refused(500, f"the proxy failed: {type(error).__name__}"))
         finally:
             client.close()
             with self._lock:

@@ -85,11 +85,13 @@ class FirstAnswer:
     def feed(self, data: bytes) -> bool | None:
         """Take bytes; return whether the server asks for a second ClientHello, or ``None`` if it is not known yet."""
         for kind, content, _ in self._records.feed(data):
-            if kind != HANDSHAKE:
-                return False
+            if kind in (ALERT, CHANGE_CIPHER_SPEC):
+                continue  # an alert may be a warning, with an answer after it
             self._data += content
+            if kind != HANDSHAKE or self._data[:1] not in (b"", bytes((_SERVER_HELLO,))):
+                raise TlsError("the server's answer does not begin with a ServerHello")
             if len(self._data) >= 38:
-                return self._data[0] == _SERVER_HELLO and bytes(self._data[6:38]) == _RETRY
+                return bytes(self._data[6:38]) == _RETRY
         return None
 
 

@@ -92,4 +92,13 @@ def test_first_answer_tells_a_retry_from_a_server_hello():
     assert tls.FirstAnswer().feed(_in_records(retry, 11)) is True
     assert tls.FirstAnswer().feed(_in_records(other, 1000)) is False
     assert tls.FirstAnswer().feed(_in_records(retry, 1000)[:20]) is None
-    assert tls.FirstAnswer().feed(b"\x15\x03\x03\x00\x02\x02\x28") is False
+    warning = b"\x15\x03\x03\x00\x02\x01\x70"
+    assert tls.FirstAnswer().feed(warning) is None
+    assert tls.FirstAnswer().feed(warning + _in_records(retry, 1000)) is True
+
+
+@pytest.mark.parametrize("answer", [b"\x17\x03\x03\x00\x01x", _in_records(b"\0\0\0\0", 4), b"HTTP/1.1 200 OK\r\n"])
+def test_first_answer_without_server_hello_is_refused(answer):
+    """After a HelloRequest, for example, some clients send a second ClientHello, which nobody would check."""
+    with pytest.raises(tls.TlsError):
+        tls.FirstAnswer().feed(answer)
