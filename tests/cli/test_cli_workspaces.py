@@ -95,3 +95,9 @@ def test_run_archive_fills_workspace(stockade, folder):
 )
 def test_run_incomplete_file_options_are_refused(stockade, project, words):
     assert stockade("run", *words, "-c", "1").returncode == 2
+
+
+def test_run_commit_takes_the_folder_of_a_profile(stockade, project):
+    done = stockade("run", "--profile", "build", "--commit", "--", "sh", "-c", "echo two >> project/a.txt")
+    assert (done.returncode, done.stderr) == (0, b"stockade: committed: 1 change\n"), done
+    assert (project / "a.txt").read_text() == "one\ntwo\n"

@@ -71,11 +71,17 @@ def check_outcome(options: Mapping[str, Any]) -> None:
 
 
 def with_overlay(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the options, with an overlay if changes are wanted and nothing else sets the access."""
+    """Return the options, with an overlay if changes are wanted and no option sets the access."""
     wanted = (options["diff"] or options["commit"]) and options["access"] is None
-    if wanted and options["workspace"] in (None, "empty") and options["policy_file"] is None:
-        raise click.UsageError("--diff and --commit need a folder of the host: name it with --workspace")
     return {**options, "access": "overlay"} if wanted else options
+
+
+def check_project(options: Mapping[str, Any], policy: Policy) -> None:
+    """Raise ``click.UsageError`` if changes are wanted of an empty workspace."""
+    if (options["diff"] or options["commit"]) and policy.filesystem.workspace == "empty":
+        raise click.UsageError(
+            "--diff and --commit need a folder of the host: name it with --workspace, or give --profile build"
+        )
 
 
 def files_of(options: Mapping[str, Any]) -> dict[str, Any]:

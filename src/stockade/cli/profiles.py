@@ -21,7 +21,7 @@ HEADER = (
 _BESIDE = {
     "memory": ("limits.memory", "limits.swap"),
     "cpu": ("limits.cpu_time", "limits.cpu_rate"),
-    "writable": ("limits.disk", "filesystem.workspace", "filesystem.protected"),
+    "writable": ("limits.disk", "filesystem.workspace", "filesystem.access", "filesystem.protected"),
     "isolation": ("isolation",),
 }
 """Maps each column to the fields whose notes it refers to."""
@@ -86,4 +86,5 @@ def _writable(files: Mapping[str, Any]) -> str:
         return "nothing"
     if files.get("workspace", "empty") == "empty":
         return "workspace"
-    return f"project, but not {', '.join(files['protected'])}" if files.get("protected") else "project"
+    what = "project" if files["access"] == "write" else f"{files['access']} of project"
+    return f"{what}, but not {', '.join(files['protected'])}" if files.get("protected") else what

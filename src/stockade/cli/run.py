@@ -15,7 +15,7 @@ import click
 
 from stockade.cli import hints, inputs, streams
 from stockade.cli.options import backend_option, policy_from, policy_options, trust_option
-from stockade.cli.outputs import Outputs, check_outcome, files_of, outcome_options, with_overlay
+from stockade.cli.outputs import Outputs, check_outcome, check_project, files_of, outcome_options, with_overlay
 from stockade.cli.packages import check_language, environment, source_of, with_option
 from stockade.cli.receipt import Receipt
 from stockade.cli.reporting import Command
@@ -143,6 +143,7 @@ def _check(options: Mapping[str, Any]) -> None:
 def _run(options: Mapping[str, Any], receipt: Receipt) -> int:
     streams.start_warden()
     policy = policy_from(with_overlay(options), options["trust"])
+    check_project(options, policy)
     receipt.open(policy)
     job = _job(_with_packages(options, policy), policy)
     from stockade.api.sandbox import Runner

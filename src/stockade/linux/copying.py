@@ -26,9 +26,15 @@ class Copier:
     """The copy of one project into one folder."""
 
     def __init__(
-        self, hidden: frozenset[str], most_bytes: int | None, own: Callable[[int], None] = lambda _fd: None
+        self,
+        hidden: frozenset[str],
+        most_bytes: int | None,
+        own: Callable[[int, os.stat_result], None] = lambda _fd, _status: None,
     ) -> None:
-        """``hidden`` paths are left out. ``own`` gives a copied file or folder, by descriptor, to the guest."""
+        """``hidden`` paths are left out.
+
+        ``own`` sets the owner of a copied file or folder, a descriptor, by the status of the original.
+        """
         self._hidden = hidden
         self._most = most_bytes
         self._copied = 0
@@ -89,7 +95,7 @@ class Copier:
                 self._manifest.append((path, b"folder"))
                 self._folder(source, made, path, depth + 1)
                 os.fchmod(made, status.st_mode & 0o777)
-                self._own(made)
+                self._own(made, status)
             finally:
                 os.close(made)
         finally:
@@ -104,7 +110,7 @@ class Copier:
                 self._content(source, made)
                 os.fchmod(made, status.st_mode & 0o777)
                 os.utime(made, ns=(status.st_atime_ns, status.st_mtime_ns))
-                self._own(made)
+                self._own(made, status)
             finally:
                 os.close(made)
         finally:

@@ -23,6 +23,10 @@ _FLAGS = mounts.MS_NOSUID | mounts.MS_NODEV
 _EVERYBODY_WRITES = 0o002
 
 
+class OwnerError(OSError):
+    """The file system of a project cannot show its files with another owner."""
+
+
 class Guest:
     """The guest's uid and gid on the host. Root must map the project's owner to them.
 
@@ -37,7 +41,7 @@ class Guest:
 def mount(source: int, scratch: int, target: int, guest: Guest | None) -> int:
     """Mount the project ``source`` onto ``target``, with a fresh upper folder in ``scratch``; return that folder.
 
-    All are descriptors. ``guest`` is ``None`` if the guest keeps the caller's uid.
+    All are descriptors. ``guest`` is ``None`` if the guest keeps the caller's uid. Raises ``OwnerError``.
     """
     for name in ("lower", "upper", "work"):
         os.mkdir(name, 0o700, dir_fd=scratch)
@@ -99,10 +103,5 @@ def _show(source: int, lower: int, path: str, status: os.stat_result, guest: Gue
             os.close(namespace)
     except OSError as error:
         if not status.st_mode & _EVERYBODY_WRITES:
-            raise OSError(
-                error.errno,
-                f"the project belongs to uid {status.st_uid}, the guest has a uid of its own, and this file system can "
-                f"not be shown with another owner ({error.strerror}); set security.host_uid to that uid, or use "
-                f"access='copy'",
-            ) from None
+            raise OwnerError(error.errno, os.strerror(error.errno or errno.EIO)) from None
         mounts.bind(source, lower, path, attributes)

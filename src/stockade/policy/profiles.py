@@ -62,6 +62,11 @@ _BOUND = {
     "all other places",
     "filesystem.workspace": "the current folder at the time when the profile is loaded",
 }
+_KEPT = {
+    "limits.disk": "a copy, which backends other than native make of the project, may be unbounded on disk",
+    "filesystem.workspace": _BOUND["filesystem.workspace"],
+    "filesystem.access": "changes are dropped at the end, unless 'stockade run --commit' or result.changes keeps them",
+}
 _PACKAGES = {
     "filesystem.protected": "packages go into the project (.venv, node_modules); the guest sees none of your caches"
 }
@@ -157,18 +162,18 @@ PROFILES: Final[dict[str, Profile]] = {
         _NOTES | _BOUND,
     ),
     "test": Profile(
-        "run the tests of the project in the current folder, without a network",
+        "run the tests of the project in the current folder, without a network and without changing it",
         {
             "limits": {
                 "memory": "1GiB", "cpu_time": UNLIMITED, "wall_time": "10min", "processes": 256, "open_files": 1024,
-                "operations": UNLIMITED, "output": "16MiB",
+                "operations": UNLIMITED, "output": "16MiB", "disk": "512MiB",
             },
-            "filesystem": {"workspace": ".", "access": "write", "protected": (".git",)},
+            "filesystem": {"workspace": ".", "access": "overlay", "protected": (".git",)},
             "network": "none",
             "on_output": "truncate",
             "accept": {"disk": "absent"},
         },
-        _NOTES | _BOUND,
+        _NOTES | _KEPT,
     ),
 }  # fmt: skip
 """Plain data. Nothing is looked up before a profile is loaded, not even the current folder."""

@@ -94,7 +94,8 @@ def _project(policy: Policy, job: Job, project: Project, attributes: tuple[str, 
     there = [name for name in project.protected if _is_there(project, name)]
     protect: list[Step] = [("protect", project.path, there)] if there and project.access != "read" else []
     if project.access == "overlay":
-        return [("overlay", project.path), *hide, *protect]
+        _, path, _, hidden, most_bytes = copy_steps(policy, job, project.path)[0]
+        return [("overlay", path, hidden, most_bytes), *hide, *protect]
     if project.access == "copy":
         return [*copy_steps(policy, job, project.path), *protect]
     return [("bind", project.path, project.path, attributes), *hide, *protect]

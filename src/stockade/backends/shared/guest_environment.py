@@ -189,9 +189,9 @@ def check_protected(policy: Policy) -> None:
     for name in files.kept if files.way == "write" else ():
         if not Path(files.workspace, name).exists():
             raise JobError(
-                f"filesystem.protected: {name} is not in {files.workspace}; only an existing path can be protected; "
-                f"create it, leave it out of the list, or use access='overlay', where the host's folder does not "
-                f"change before a commit"
+                f"filesystem.protected: {name} is not in {files.workspace}, so the guest could create it; create it "
+                f"first, or keep the changes apart: --access overlay, with --commit to write them at the end "
+                f"(filesystem.access='overlay' and result.changes.commit())"
             )
 
 
@@ -240,7 +240,16 @@ def check_paths(policy: Policy, facts: HostFacts, packages: Iterable[str] = ()) 
         status = Path(path).stat()
         uid = policy.security.host_uid
         if facts.uid == 0 and not (status.st_mode & 0o002 or (uid is not None and uid == status.st_uid)):
-            raise JobError(
-                f"filesystem.write: {path} belongs to uid {status.st_uid} and a sandbox never runs as host root; "
-                f"give the folder to an ordinary user and set security.host_uid to that user"
-            )
+            raise JobError(_not_the_guests(policy, path, status.st_uid))
+
+
+def _not_the_guests(policy: Policy, path: str, owner: int) -> str:
+    """Return why a guest cannot write to ``path`` itself, and which option lets it write."""
+    own = f"set security.host_uid={owner}" if owner else "give the folder to an ordinary user and set security.host_uid"
+    if path != policy.filesystem.workspace:
+        return f"filesystem.write: {path} belongs to uid {owner}, and a guest never runs as host root; {own}"
+    return (
+        f"filesystem.access='write': {path} belongs to uid {owner}, and a guest never runs as host root; keep the "
+        f"changes apart: --access overlay (or copy), with --commit to write them at the end "
+        f"(result.changes.commit()); or {own}"
+    )

@@ -9,22 +9,52 @@ from stockade.linux.steps.base import Steps, write_all, write_on
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 
 class WorkspaceSteps(Steps):
     """Steps that show a workspace to the guest and hand out the folders to collect."""
 
-    def do_overlay(self, source: str) -> None:
-        """Show the host's folder ``source`` at its own path, while writes go to the scratch space."""
+    def do_overlay(self, source: str, hidden: Sequence[str], most_bytes: int | None) -> None:
+        """Show the host's folder ``source`` at its own path, while writes go to the scratch space.
+
+        Some file systems cannot show another owner's files as the guest's, such as the overlay that a container lives
+        in. The guest then gets a copy with the same owners that it would see through the overlay.
+        """
         origin = mounts.open_beneath(self._host, source, follow=False)
         place = self._place(source, directory=True)
         guest = overlay.Guest(self._uid, self._gid, self._proc) if self._privileged else None
-        upper = overlay.mount(origin, self._scratch, place, guest)
+        try:
+            upper = overlay.mount(origin, self._scratch, place, guest)
+        except overlay.OwnerError as error:
+            self._copy_instead(source, hidden, most_bytes, error)
+            return
+        finally:
+            os.close(origin)
+            os.close(place)
         if self._hand_out is not None:
             self._hand_out([upper])
-        for fd in (origin, place, upper):
-            os.close(fd)
+        os.close(upper)
+
+    def _copy_instead(
+        self, source: str, hidden: Sequence[str], most_bytes: int | None, reason: overlay.OwnerError
+    ) -> None:
+        top = mounts.open_beneath(self._host, source, follow=False)
+        owner = os.fstat(top)
+        os.close(top)
+
+        def own(fd: int, status: os.stat_result) -> None:
+            uid = self._uid if status.st_uid == owner.st_uid else status.st_uid
+            os.fchown(fd, uid, self._gid if status.st_gid == owner.st_gid else status.st_gid)
+
+        try:
+            self._copy(source, source, hidden, most_bytes, own)
+        except OSError as error:
+            raise OSError(
+                error.errno,
+                f"{source} is copied, since its file system cannot show it with the guest as owner "
+                f"({reason.strerror}), and the copy failed: {error.strerror}",
+            ) from None
 
     def do_read_overlay(self, source: str) -> None:
         """Show the host's folder ``source`` read-only at its own path, without its sockets and named pipes."""
@@ -42,17 +72,27 @@ class WorkspaceSteps(Steps):
             os.close(place)
 
     def do_copy(self, source: str, target: str, hidden: Sequence[str], most_bytes: int | None) -> None:
-        """Copy the host's folder ``source`` without the ``hidden`` paths.
+        """Copy the host's folder ``source`` without the ``hidden`` paths, and give all of the copy to the guest.
 
         The copy goes into the scratch space and is shown at ``target``. In an instance without a root of its own, it
         goes to ``target`` itself.
         """
+        self._copy(source, target, hidden, most_bytes, lambda fd, _status: self._give(fd))
+
+    def _copy(
+        self,
+        source: str,
+        target: str,
+        hidden: Sequence[str],
+        most_bytes: int | None,
+        own: Callable[[int, os.stat_result], None],
+    ) -> None:
         top = self._host if self._host >= 0 else os.open("/", os.O_PATH | os.O_CLOEXEC)
         found = mounts.open_beneath(top, source, follow=False)
         origin = os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         folder = self._fresh_folder(target)
         manifest = os.memfd_create("stockade", os.MFD_CLOEXEC)
-        copier = copying.Copier(frozenset(hidden), most_bytes, own=self._give)
+        copier = copying.Copier(frozenset(hidden), most_bytes, own)
         write_all(os.dup(manifest), copier.copy(origin, folder))
         os.fchmod(folder, os.fstat(found).st_mode & 0o777 | 0o700)
         self._give(folder)

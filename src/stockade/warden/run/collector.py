@@ -41,6 +41,8 @@ def become_collector(order: Collect, collect_fds: list[int], *, out: int, warden
     """Turn a fresh child of the warden into the collector, which writes records to ``out``. Never return."""
     try:
         folder, manifest = (*collect_fds, -1)[:2]
+        if manifest >= 0:  # the project was copied, if only because its file system allows no overlay for the guest
+            order = order.adding(copied=True, overlaid=False)
         signal.setitimer(signal.ITIMER_REAL, order.seconds)  # the kernel ends the collector wherever it may hang
         processes.close_all_but((*collect_fds, out, warden))
         _bound(order)
