@@ -12,6 +12,7 @@ from stockade.core import log
 from stockade.core.errors import JobError
 from stockade.languages import registry as languages
 from stockade.languages.base import Language
+from stockade.runs import stdin_file
 from stockade.runs.job import Job
 from stockade.workspace import artifacts as _artifacts
 from stockade.workspace.artifacts import ArtifactLimits
@@ -147,18 +148,30 @@ def _common(options: CommandOptions) -> dict[str, Any]:
         name: _encoded(f"files[{name!r}]", content) if isinstance(content, str) else _plain_bytes(content)
         for name, content in _mapping("files", options.get("files"), "{'data.csv': b'1,2'}").items()
     }
-    stdin, archive, caps = options.get("stdin"), options.get("archive"), options.get("caps")
+    stdin: Any = options.get("stdin")
+    archive, caps = options.get("archive"), options.get("caps")
     packages = options.get("packages")
     if caps is not None and not isinstance(caps, ArtifactLimits):
         raise JobError(f"caps: expected a stockade.ArtifactLimits, not {caps!r:.80}")
     return {
-        "stdin": _encoded("stdin", stdin) if isinstance(stdin, str) else stdin,
+        "stdin": _stdin(stdin),
         "files": contents if archive is None else _with_archive(contents, archive),
         "packages": _folder(packages) if packages is not None else None,
         "environment": dict(_mapping("environment", options.get("environment"), "{'LANG': 'C.UTF-8'}")),
         "artifacts": _artifacts.checked(options.get("artifacts", ())),
         "caps": caps or _ARTIFACT_LIMITS,
     }
+
+
+def _stdin(value: Any) -> Any:
+    """Return standard input as ``Job`` takes it. The content of a file is read now, unless it is large."""
+    if value is None or isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return _encoded("stdin", value)
+    if isinstance(value, os.PathLike):
+        return stdin_file.named(value)
+    return stdin_file.opened(value) if hasattr(value, "read") else value
 
 
 def _encoded(name: str, text: str) -> bytes:

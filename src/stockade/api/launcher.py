@@ -17,6 +17,7 @@ from typing import Any
 from stockade.api import start_costs, workspace
 from stockade.api.job_arguments import encoded
 from stockade.backends.base import Backend, LaunchRepeater, PackageIsolator, ReportTranslator
+from stockade.backends.shared.limits import filters_syscalls
 from stockade.client import warden_process
 from stockade.client.connection import Connection
 from stockade.client.exchange import Exchange, introduction, repetition
@@ -28,13 +29,17 @@ from stockade.core.errors import JobError
 from stockade.core.launch import Launch
 from stockade.core.loading import load
 from stockade.languages import registry as languages
+from stockade.planning import syscall_filter
 from stockade.planning.plan import Plan, plan_for_job
 from stockade.policy import commands
+from stockade.policy.guarantees import Guarantee
 from stockade.runs.job import Command, Job
 from stockade.runs.result import Result
+from stockade.runs.stdin_file import FileContent
 
 Opened = tuple[SendQueue, Connection]
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+_PARTS_OF_MEMORY = 4
 _LASTING = ("language", "interpreter")
 """Options that mean the same in a later run if their text is the same. An archive's file may have changed by then."""
 
@@ -86,8 +91,9 @@ class Launcher:
         ``Exchange``, and ``how`` is for ``introduction``.
         """
         given, job = job, self.provided(job)
-        silent = job.stdin is None and not interactive
-        plain = silent and not how
+        plain = job.stdin is None and not interactive and not how
+        as_file = isinstance(job.stdin, FileContent) and self._gives_files(len(job.stdin))
+        silent = (job.stdin is None or as_file) and not interactive
         how |= {"caller": self.caller, "trace": self.trace, "silent": silent}
         replays = job.stdin is None or isinstance(job.stdin, bytes)
         more: Any = {"silent": silent, "interactive": interactive, "keep": keep, "final": final, "replays": replays}
@@ -95,8 +101,9 @@ class Launcher:
         with warden_process.connect(slot) as connection:
             plan = _for_job(self._backend, self._plan, job)
             warmed = replace(job, **self._warmth) if self._warmth and job.source is not None else job
-            with log.refusals(), prepared(self._backend, plan, warmed) as launch:
+            with log.refusals(), prepared(self._backend, plan, warmed) as made:
                 trace.note(self.trace, trace.PLANNED)
+                launch = made.adding(steps=(*made.steps, ("stdin_file", job.stdin))) if as_file else made
                 separated = launch.with_separate_source(job.source) if plain and self._repeats(plan, warmed) else None
                 message, connection.remembered = introduction(separated or launch, connection.remembered, **how)
                 exchange = self._exchange(launch, plan, message, **more)
@@ -104,6 +111,13 @@ class Launcher:
                     self._template = LaunchTemplate(given, plan, separated, connection.remembered)
                 yield SendQueue(exchange, connection.sock), connection
             self._note(exchange)
+
+    def _gives_files(self, size: int) -> bool:
+        """Return whether a guest may have standard input of ``size`` bytes as a file, which is in its own memory."""
+        memory = self._plan.policy.limits.figure(Guarantee.MEMORY)
+        fits = memory is None or size * _PARTS_OF_MEMORY <= memory
+        filtered = filters_syscalls(self._plan.facts)
+        return fits and (not filtered or syscall_filter.allows(self._plan, "memfd_create"))
 
     def provided(self, job: Job) -> Job:
         """Return the job with its packages. This may take minutes, if they have to be downloaded."""

@@ -39,7 +39,7 @@ class PolicyOptions(TypedDict, total=False):
 class CommandOptions(TypedDict, total=False):
     """Options of a run of a command. ``stockade.run`` describes each."""
 
-    stdin: str | bytes | BinaryIO | None
+    stdin: str | bytes | BinaryIO | os.PathLike[str] | None
     files: Mapping[str, str | bytes] | None
     archive: Archive | None
     artifacts: Sequence[str]

@@ -98,6 +98,14 @@ def errnos(plan: Plan) -> dict[int, int]:
     return _table(_of(plan)).refusals()
 
 
+def allows(plan: Plan, call: str, args: tuple[int, ...] = ()) -> bool:
+    """Return whether the filter of ``plan`` lets a call with these arguments pass."""
+    from stockade.linux.seccomp.syscalls import numbers
+
+    rules = _of(plan)
+    return _passes(rules, numbers(_table(rules).arch)[call], (*args, 0, 0, 0, 0, 0, 0)[:6])
+
+
 def denials(plan: Plan, refused: Iterable[tuple[int, int, Sequence[int]]]) -> tuple[Denial, ...]:
     """Return explanations of the calls that the warden has refused: number, count and first arguments of each."""
     rules = _of(plan)

@@ -34,7 +34,7 @@ class Job:
     requirements: tuple[str, ...] = ()
     """Packages to provide by name before the run. The environment that has them then becomes the interpreter."""
     stdin: bytes | BinaryIO | None = None
-    """Bytes, or an open binary file that is read as the guest reads."""
+    """Bytes, or an open binary file that is read as the guest reads. The guest gets a ``FileContent`` as a file."""
     files: Mapping[str, bytes] = field(default_factory=dict)
     """Files to write into an empty workspace: relative name to content."""
     executables: frozenset[str] = frozenset()
@@ -63,7 +63,7 @@ class Job:
             raise JobError("a job is either a command or source text")
         _check_strings((*self.argv, *self.arguments), self.environment)
         if not _can_be_read(self.stdin):
-            raise JobError(f"stdin must be text, bytes or an open binary file, not {type(self.stdin).__name__}")
+            raise JobError(f"stdin must be text, bytes, a path or an open binary file, not {type(self.stdin).__name__}")
         for name, content in self.files.items():
             if not isinstance(content, bytes):
                 raise JobError(f"files: the content of {name!r} must be text or bytes, not {type(content).__name__}")

@@ -36,6 +36,7 @@ f"{f} {f['a']} {s}"
 """,
 }
 """Typical uses of popular modules. Pages that these touch in the zygote are not copied in each guest."""
+_TYPE, _REGULAR = 0o170000, 0o100000  # of the mode in stat(2)
 _TIMES = 3
 """Repetitions of the sample job, so that the interpreter's inline caches are filled before the fork.
 
@@ -147,7 +148,22 @@ def apply_launch(launch: dict[str, Any]) -> None:
     process = sys.modules.get("multiprocessing.process")
     if process is not None:  # the key by which processes of multiprocessing know each other
         process.current_process().authkey = os.urandom(32)
+    if os.fstat(0).st_mode & _TYPE == _REGULAR:
+        replace_stdin()
     gc.enable()
+
+
+def replace_stdin() -> None:
+    """Make ``sys.stdin`` anew, as the interpreter does at its start: a pipe cannot seek, and the run's file can."""
+    before = sys.__stdin__
+    if before is None or sys.stdin is not before:
+        return  # a module that was imported in advance has replaced it
+    io = sys.modules["io"]
+    raw = io.FileIO(0, "rb", closefd=False)
+    raw.name = "<stdin>"
+    text = io.TextIOWrapper(io.BufferedReader(raw), encoding=before.encoding, errors=before.errors)
+    text.mode = "r"
+    vars(sys).update(stdin=text, __stdin__=text)
 
 
 def warm_up(name: str) -> None:

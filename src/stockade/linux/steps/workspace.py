@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 
 from stockade.linux import copying, mounts, overlay
@@ -10,6 +11,8 @@ from stockade.linux.steps.base import Steps, write_all, write_on
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+_SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
 
 
 class WorkspaceSteps(Steps):
@@ -130,6 +133,17 @@ class WorkspaceSteps(Steps):
             origin = mounts.open_beneath(self._root, path, follow=False)
             mounts.bind(origin, origin, path, 0 if name in on_the_way else mounts.ATTR_RDONLY)
             os.close(origin)
+
+    def do_stdin_file(self, content: bytes) -> None:
+        """Make a file with ``content`` the guest's standard input. Nobody can change it, and it has no name."""
+        fd = os.memfd_create("stdin", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        write_on(fd, content)
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
+        # Before Linux 6.7, a sealed file can be mapped shared only through a descriptor without the right to write.
+        read_only = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
+        os.dup2(read_only, 0, inheritable=True)
+        os.close(read_only)
+        os.close(fd)
 
     def do_chdir(self, path: str) -> None:
         """Start the guest in ``path``."""
