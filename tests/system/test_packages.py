@@ -135,6 +135,15 @@ def test_async_runner_and_batch_take_requirements(index: Path) -> None:
     assert [each.verdict for each in stockade.evaluate([program], requirements=["inner==1.0"])] == ["passed"]
 
 
+@pytest.mark.needs("native")
+def test_command_takes_requirements(index: Path) -> None:
+    words = ["python", "-c", "import inner; print(inner.VALUE)"]
+    assert stockade.run_command(words, requirements=["inner<2"]).stdout == "1.0\n"
+    assert stockade.Runner(requirements=["inner"]).run_command(words).stdout == "2.0\n"
+    with pytest.raises(stockade.JobError, match="a command has none"):
+        stockade.run_command(words, requirements="inline")
+
+
 def test_script_names_its_own_requirements(index: Path) -> None:
     code = (
         '# /// script\n# requires-python = ">=3.8"\n# dependencies = ["inner==1.0"]\n# ///\nimport inner\ninner.VALUE'

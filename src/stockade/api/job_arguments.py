@@ -71,7 +71,7 @@ def job_from_command(argv: Sequence[str], *, inputs: Sequence[str] = (), **optio
         raise JobError(f"a command is a list of words, each a text or a path, not {argv!r:.80}") from None
     if not words:
         raise JobError("a command is a list of words, such as ['sort', 'big.txt'], and this list is empty")
-    return Job(argv=words, inputs=tuple(inputs), **_common(options))
+    return Job(argv=words, inputs=tuple(inputs), requirements=_of_command(options), **_common(options))
 
 
 def warmth(preload: Sequence[str], warm: bool | None) -> dict[str, Any]:
@@ -119,6 +119,24 @@ def _mapping(name: str, value: Any, example: str) -> Mapping[str, Any]:
     return value
 
 
+def _of_command(options: CommandOptions) -> tuple[str, ...]:
+    """Return the requirements of a command."""
+    requirements = options.get("requirements")
+    if requirements is None:
+        return ()
+    from stockade.api.packages import wanted
+
+    _check_own_environment(options)
+    if requirements == wanted.INLINE:
+        raise JobError("requirements: 'inline' reads the metadata of a script, and a command has none; name packages")
+    return wanted.checked(requirements)
+
+
+def _check_own_environment(options: CommandOptions) -> None:
+    if options.get("packages") is not None:
+        raise JobError("requirements: they make an environment of their own, so leave out packages")
+
+
 def _requirements(options: RunOptions, language: Language, source: bytes) -> tuple[str, ...]:
     requirements = options.get("requirements")
     if requirements is None:
@@ -127,8 +145,7 @@ def _requirements(options: RunOptions, language: Language, source: bytes) -> tup
 
     if language.name != "python":
         raise JobError(f"requirements: they are for Python; for {language.name}, name a folder: packages=")
-    if options.get("packages") is not None:
-        raise JobError("requirements: they make an environment of their own, so leave out packages")
+    _check_own_environment(options)
     if requirements == wanted.INLINE:
         interpreter = options.get("interpreter")
         found = language.interpreter(os.fspath(interpreter) if interpreter is not None else None)

@@ -58,7 +58,7 @@ class Launcher:
     ) -> None:
         """``warmth`` holds the fields of each source job that describe its warm interpreter.
 
-        ``environment`` is the interpreter of Python jobs that name none.
+        ``environment`` is that of commands and of Python jobs which name no packages and no interpreter.
         """
         self.caller = caller
         """The number of the caller. If runs have to wait, callers take turns."""
@@ -121,11 +121,13 @@ class Launcher:
 
     def provided(self, job: Job) -> Job:
         """Return the job with its packages. This may take minutes, if they have to be downloaded."""
-        if not job.requirements:
-            takes_own = job.language == "python" and not (job.packages or job.interpreter)
-            return replace(job, interpreter=self._environment) if self._environment and takes_own else job
-        from stockade.api.packages.provide import provided
+        named = job.packages or job.interpreter
+        if not job.requirements and (self._environment is None or named or job.language not in ("", "python")):
+            return job
+        from stockade.api.packages.provide import provided, with_environment
 
+        if self._environment is not None and not job.requirements:
+            return with_environment(job, self._environment)
         return provided(job, self._plan.policy)
 
     @contextmanager

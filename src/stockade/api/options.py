@@ -46,6 +46,7 @@ class CommandOptions(TypedDict, total=False):
     caps: ArtifactLimits | None
     environment: Mapping[str, str] | None
     packages: str | os.PathLike[str] | None
+    requirements: Sequence[str] | None
 
 
 class RunOptions(CommandOptions, total=False):
@@ -54,7 +55,6 @@ class RunOptions(CommandOptions, total=False):
     language: str | None
     arguments: Sequence[str]
     interpreter: str | os.PathLike[str] | None
-    requirements: Sequence[str] | None
 
 
 class SingleCommandOptions(CommandOptions, PolicyOptions, total=False):

@@ -60,7 +60,8 @@ class Runner(Streaming[Stream]):
     that gives the same guarantees. ``preload`` names modules that it imports in advance, such as ``["numpy"]``; then
     the first run waits for it. ``warm=True`` waits without any modules, and raises ``JobError`` if a job needs a fresh
     interpreter. ``warm=False`` starts a fresh interpreter for every run. ``requirements`` names packages that Python
-    source may import; they are provided at once, and a run that names an interpreter or packages does without them.
+    source may import and commands find on their PATH; they are provided at once, and a run that names an interpreter
+    or packages does without them.
 
     Raises ``PlanError`` at once if a guarantee of the policy cannot be held here, and ``RequirementError`` if a package
     cannot be provided.
@@ -182,7 +183,8 @@ def run(
 
     - ``language``: the language of the source; without it Python, or the one that a file's suffix names.
     - ``arguments``: command-line arguments of the program.
-    - ``stdin``: text, bytes, or an open binary file that is read as the guest reads.
+    - ``stdin``: text, bytes, an open binary file, or the path of a file. A regular file of at most 16 MiB is a file
+      for the guest as well: it can seek and map it. Anything else is a pipe, which is read as the guest reads.
     - ``files``: relative names and contents to write into the workspace.
     - ``archive``: a zip or tar file to unpack into the workspace, as a path or as bytes.
     - ``artifacts``: patterns of files to bring out, such as ``["*.png", "out/**"]``.
@@ -190,8 +192,9 @@ def run(
     - ``environment``: variables to set for the guest.
     - ``interpreter``: an executable or a virtual environment to use instead of the language's default.
     - ``packages``: a folder of packages to import from: a virtual environment, a gem folder or ``node_modules``.
-    - ``requirements``: names of packages for Python source, such as ``["pandas>=2.2"]``, or ``"inline"`` for those
-      in the script's own metadata (PEP 723). pip or uv downloads them before the run, if they are not there yet.
+    - ``requirements``: names of packages for Python source or a command, such as ``["pandas>=2.2"]``, or ``"inline"``
+      for those in the script's own metadata (PEP 723). pip or uv downloads them before the run, if they are not there
+      yet.
 
     Returns the verdict, whatever the code did. Raises ``PolicyError``, ``JobError``, ``RequirementError``,
     ``PlanError`` or ``BackendUnavailable`` before anything starts, and ``TypeError`` for an unknown option.

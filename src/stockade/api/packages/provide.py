@@ -40,11 +40,16 @@ OnStep = Callable[[Step], object]
 
 
 def provided(job: Job, policy: Policy | None = None) -> Job:
-    """Return the job with the environment of its requirements as its interpreter."""
+    """Return the job with the environment of its requirements: an interpreter, or the packages of a command."""
     if not job.requirements:
         return job
     folder = provide(job.requirements, job.interpreter, policy=policy)
-    return replace(job, requirements=(), interpreter=folder)
+    return with_environment(replace(job, requirements=()), folder)
+
+
+def with_environment(job: Job, folder: str) -> Job:
+    """Return the job in the environment ``folder``."""
+    return replace(job, packages=folder) if job.argv else replace(job, interpreter=folder)
 
 
 def provide(
