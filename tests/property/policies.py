@@ -72,6 +72,7 @@ VALUES: dict[str, Any] = {
     "security.read_only_root": st.booleans(),
     "security.no_new_privileges": st.just(True),
     "languages.regexp_timeout": _figures(0.5, 2.0),
+    "languages.older_ruby": st.sampled_from(["refuse", "run"]),
     "commands.allow": _lists("git *", "git log *", "git log", "ls"),
     "commands.refuse": _lists("rm *", "git push"),
     "isolation": st.sampled_from(["process", "namespaces", "wasm", "own_kernel"]),
@@ -148,6 +149,7 @@ def looser(path: str, ours: Any, most: Any, policy: Policy) -> bool:
 _ORDERS = {
     "security.syscalls": ["tight", "standard", "permissive"],
     "security.explain_denials": [False, True],
+    "languages.older_ruby": ["refuse", "run"],
     "security.read_only_root": [True, False],
     "security.no_new_privileges": [True, False],
     "on_output": ["kill", "truncate"],

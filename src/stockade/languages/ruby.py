@@ -76,13 +76,15 @@ def _template(found: Interpreter, library: str, folder: str) -> Template | None:
 
 
 def _regexp_timeout(plan: Plan, found: Interpreter, *, has_timeout: bool) -> float:
-    seconds = plan.policy.languages.seconds
-    if seconds is not None and not has_timeout:
+    wanted = plan.policy.languages
+    if wanted.seconds is None or (wanted.older_ruby == "run" and not has_timeout):
+        return 0
+    if not has_timeout:
         raise JobError(
             f"languages.regexp_timeout: {found.executable} is Ruby {found.release} and has no Regexp.timeout, which "
-            f"came with 3.2; name a newer interpreter, or lift it: languages={{'regexp_timeout': 'unlimited'}}"
+            f"came with 3.2; name a newer interpreter, or run without it: languages={{'older_ruby': 'run'}}"
         )
-    return seconds or 0
+    return wanted.seconds
 
 
 def _gems(folder: str | None, abi: str) -> str | None:

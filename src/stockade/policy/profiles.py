@@ -71,6 +71,10 @@ _PACKAGES = {
     "filesystem.protected": "packages go into the project (.venv, node_modules); the guest sees none of your caches"
 }
 
+_SMALL = {"regexp_timeout": 1, "older_ruby": "run"}
+_LARGE = {"regexp_timeout": 10, "older_ruby": "run"}
+"""Seconds for one match in Ruby 3.2 or newer."""
+
 PROFILES: Final[dict[str, Profile]] = {
     "default": Profile(
         "the values of all fields that are not set",
@@ -89,6 +93,7 @@ PROFILES: Final[dict[str, Profile]] = {
             },
             "filesystem": {"access": "read"},
             "isolation": "namespaces",
+            "languages": _SMALL,
             "on_output": "kill",
         },
         _NOTES | _ISOLATION,
@@ -102,6 +107,7 @@ PROFILES: Final[dict[str, Profile]] = {
             },
             "filesystem": {"access": "read"},
             "isolation": "namespaces",
+            "languages": _SMALL,
             "on_output": "kill",
             "accept": {"cpu_rate": "absent"},
         },
@@ -115,6 +121,7 @@ PROFILES: Final[dict[str, Profile]] = {
                 "operations": 50_000, "output": "1MiB",
             },
             "isolation": "namespaces",
+            "languages": _SMALL,
             "on_output": "truncate",
             "accept": {"cpu_rate": "absent"},
         },
@@ -128,6 +135,7 @@ PROFILES: Final[dict[str, Profile]] = {
                 "operations": 100_000, "output": "1MiB",
             },
             "network": "host",
+            "languages": _LARGE,
             "on_output": "truncate",
             "accept": {"cpu_rate": "absent"},
         },
@@ -142,6 +150,7 @@ PROFILES: Final[dict[str, Profile]] = {
             },
             "filesystem": {"workspace": ".", "access": "write", "protected": (".git/hooks", ".git/config")},
             "network": "host",
+            "languages": _LARGE,
             "on_output": "truncate",
             "accept": {"disk": "absent"},
         },
@@ -156,6 +165,7 @@ PROFILES: Final[dict[str, Profile]] = {
             },
             "filesystem": {"workspace": ".", "access": "write", "protected": (".git",)},
             "network": "none",
+            "languages": _LARGE,
             "on_output": "truncate",
             "accept": {"disk": "absent"},
         },
@@ -170,6 +180,7 @@ PROFILES: Final[dict[str, Profile]] = {
             },
             "filesystem": {"workspace": ".", "access": "overlay", "protected": (".git",)},
             "network": "none",
+            "languages": _LARGE,
             "on_output": "truncate",
             "accept": {"disk": "absent"},
         },

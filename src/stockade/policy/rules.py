@@ -76,6 +76,7 @@ RULES: Mapping[str, Rule] = {
     "security.read_only_root": Rule(stricter.first_of(True, False), Written.FLAG),
     "security.no_new_privileges": Rule(stricter.first_of(True, False), Written.FLAG),
     "languages.regexp_timeout": _LIMIT,
+    "languages.older_ruby": Rule(stricter.first_of("refuse", "run")),
     "commands.allow": Rule(stricter.commands, _LIST, optional=True),
     "commands.refuse": Rule(stricter.union, _LIST),
     "isolation": Rule(stricter.isolation, optional=True),

@@ -123,6 +123,10 @@ class Languages(Part):
         default=UNLIMITED, description="seconds that one match of a regular expression may take, in Ruby 3.2 or newer"
     )
 
+    older_ruby: Literal["refuse", "run"] = Field(
+        default="refuse", description="what happens under a regexp_timeout to Ruby before 3.2, which cannot apply it"
+    )
+
     @property
     def seconds(self) -> float | None:
         """Return the figure of ``regexp_timeout``, or ``None`` if it is unlimited."""
