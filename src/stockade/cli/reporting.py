@@ -28,6 +28,15 @@ _ACCEPT_LESS = (
 class Command(click.Command):
     """A command that reports an error as one sentence, or as one JSON object if ``--json`` was given."""
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments. An error names the option that was probably meant."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            from stockade.cli.mistakes import advised
+
+            raise advised(error, self) from None
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; return its exit status."""
         as_json = bool(ctx.params.get("as_json"))

@@ -62,7 +62,7 @@ _SAME = (
     ("file_size", "fsize", "max_file_size"),
     ("output", "max_output", "stdout_limit", "output_limit"),
     ("disk", "storage", "disk_limit", "tmpfs"),
-    ("read", "readable", "read_only", "mounts", "volumes", "binds"),
+    ("read", "readable", "read_only", "mounts", "volumes", "binds", "mount", "volume", "bind"),
     ("write", "writable", "read_write"),
     ("workspace", "cwd", "workdir", "working_dir"),
     ("source", "code", "script", "program", "solution", "completion"),
