@@ -17,6 +17,16 @@ def test_run_options_after_script_belong_to_it(stockade, folder: Path):
     assert done.stdout == b"['a', '--json']\n"
 
 
+def test_run_limit_after_script_is_reported(stockade, folder: Path):
+    (folder / "show.py").write_text("import sys; print(sys.argv[1:])")
+    done = stockade("run", "show.py", "--limit", "memory=64MiB")
+    assert done.stdout == b"['--limit', 'memory=64MiB']\n"
+    assert done.stderr.startswith(b"stockade: --limit came after the program's name"), done
+    failed = stockade("run", "--", "sh", "-c", "echo unknown option --network >&2; exit 2", "sh", "--network", "host")
+    assert b"--network came after" in failed.stderr
+    assert stockade("run", "show.py", "--network", "host").stderr == b""
+
+
 def test_run_language_from_suffix_or_option(stockade, folder: Path):
     (folder / "hello.sh").write_text('echo "sh $1"')
     assert stockade("run", "hello.sh", "one").stdout == b"sh one\n"

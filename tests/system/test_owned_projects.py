@@ -77,19 +77,23 @@ def test_project_on_container_file_system_is_copied(project: Path) -> None:
     guest = (
         "import os\nopen('shop.py', 'a').write('y = 2\\n'); os.unlink('gone'); print(sorted(os.listdir('.')))\n"
         "for name in ('.env', 'theirs'):\n"
-        "    try: print(open(name).read())\n    except OSError as error: print(error.errno)\n"
-        "os.mknod('deleted', 0o20644, 0)"
+        "    try: print(open(name).read())\n    except OSError as error: print(error.strerror)\n"
     )
     code = (
         "import os, stockade\nos.chdir('shown')\npolicy = stockade.Policy.profile('test')\n"
         f"result = stockade.run({guest!r}, policy=policy)\n"
-        "print(result.stdout, result.stderr, end='')\n"
+        "print(result.stdout, result.stderr, end='', sep='')\n"
         "print([(change.kind, change.path) for change in result.changes], result.changes.refused)\n"
         "print(result.changes.commit().applied and open('shop.py').read())\n"
-        "policy = stockade.Policy.profile('test', limits={'disk': '4KiB'})\n"
+        "open('big', 'wb').write(bytes(1 << 17))\n"
+        "policy = stockade.Policy.profile('test', limits={'disk': '64KiB'})\n"
         "print(stockade.run('1', policy=policy).error.message)"
     )
     mount = "mount -t overlay none -o lowerdir=lower,upperdir=upper,workdir=work shown"
     words = ["unshare", "-m", "sh", "-ec", f'{mount}; exec "$0" -c "$1"', sys.executable, code]
     done = subprocess.run(words, cwd=project, capture_output=True, text=True, check=False, timeout=60)
-    assert done.stdout == "", done
+    names, hidden, theirs, *more = done.stdout.splitlines()
+    assert names == "['shop.py', 'theirs']", done
+    assert (hidden, theirs) == ("No such file or directory", "Permission denied")
+    assert more[:3] == ["[('deleted', 'gone'), ('changed', 'shop.py')] ()", "x = 1", "y = 2"]
+    assert "is copied, since its file system cannot show it" in more[-1] and "larger than limits.disk" in more[-1]

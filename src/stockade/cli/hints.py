@@ -11,9 +11,11 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import click
 
 from stockade.backends.shared.guest_environment import lies_below
 from stockade.cli.reporting import say
@@ -54,6 +56,24 @@ def say_hints(result: Result, policy: Policy, job: Job, script: str | None) -> N
         say(_advice(path, start, policy, job.inputs))
     for path in list(_closed(text, job.inputs))[:_MOST]:
         say(f"{path} is shown, but its mode closes it to the uid of the guest: chmod o+r, or --file")
+
+
+def say_misplaced(words: Sequence[str], text: str) -> None:
+    """Print which options of stockade came too late, so that the code got them: ``--limit``, and those in ``text``.
+
+    ``text`` is what a failed run has written on standard error. A program may have options of the same names.
+    """
+    from stockade.cli.commands import stockade
+    from stockade.policy.parts import Limits
+
+    run = stockade.get_command(click.Context(stockade), "run")
+    own = {name for param in (run.params if run else ()) for name in param.opts if name.startswith("--")}
+    for word, following in zip(words, (*words[1:], ""), strict=True):
+        option, _, value = word.partition("=")
+        is_limit = option == "--limit" and (value or following).partition("=")[0] in Limits.model_fields
+        if is_limit or (option in own and option in text):
+            say(f"{option} came after the program's name, so the program got it; stockade's own options come before")
+            return
 
 
 def _there(text: str, folders: tuple[str, ...]) -> Iterator[str]:

@@ -157,6 +157,8 @@ def _run(options: Mapping[str, Any], receipt: Receipt) -> int:
         status = receipt.verdict(stream.result, out, job)
         if not (receipt.as_json or stream.result.ok):
             hints.say_hints(stream.result, policy, job, _script_path(options))
+        if not receipt.as_json and any(word.startswith("--") for word in options["words"]):
+            hints.say_misplaced(options["words"], "" if stream.result.ok else stream.result.stderr)
     return outcome.deliver(stream.result, status)
 
 

@@ -120,7 +120,7 @@ class Copier:
         while piece := os.read(source, _CHUNK):
             self._copied += len(piece)
             if self._most is not None and self._copied > self._most:
-                raise OSError(errno.ENOSPC, "the project is larger than limits.disk, but its copy must fit in")
+                raise OSError(errno.EFBIG, "the project is larger than limits.disk, but its copy must fit in")
             view = memoryview(piece)
             while view:
                 view = view[os.write(made, view) :]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import stat
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from stockade.core.errors import JobError
 
@@ -17,6 +17,14 @@ class FileContent(bytes):
     """The content of a file, or the rest of it. Where a guest cannot have it as a file, a pipe delivers it."""
 
 
+class _Unowned(io.FileIO):
+    """A file that nobody closes by name: a run may end before it has read all of its input."""
+
+    def __del__(self) -> None:
+        """Close the file, without the warning that an open one causes."""
+        self.close()
+
+
 def named(path: str | os.PathLike[str]) -> FileContent | BinaryIO:
     """Return the content of the regular file at ``path``, or the open file if that is large."""
     try:
@@ -26,7 +34,7 @@ def named(path: str | os.PathLike[str]) -> FileContent | BinaryIO:
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
         raise JobError(f"stdin: {path}: not a regular file; open it yourself, and pass the open file")
-    file = os.fdopen(fd, "rb")
+    file = cast("BinaryIO", _Unowned(fd))
     content = opened(file)
     if isinstance(content, FileContent):
         file.close()
