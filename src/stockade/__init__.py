@@ -65,6 +65,7 @@ _FACE = {
     "UsageReport": "runs.events",
     "Verdict": "batch.records",
     "aevaluate": "batch.calls",
+    "call": "api.call",
     "check": "advice.check",
     "evaluate": "batch.calls",
     "plan": "api.sandbox",
@@ -103,6 +104,7 @@ if TYPE_CHECKING:
     from stockade.advice.record import AdviceKind as AdviceKind
     from stockade.api.async_sandbox import AsyncRunner as AsyncRunner
     from stockade.api.async_sandbox import AsyncStream as AsyncStream
+    from stockade.api.call import call as call
     from stockade.api.options import CommandOptions as CommandOptions
     from stockade.api.options import PolicyOptions as PolicyOptions
     from stockade.api.options import RunOptions as RunOptions

@@ -18,7 +18,7 @@ Every public name of `stockade`, from its docstring. `make reference` writes thi
 The [guides](../README.md#guides) show how the parts work together.
 """
 GROUPS = {
-    "Run code": ["run", "run_command", "Runner", "AsyncRunner", "PolicyOptions", "CommandOptions", "RunOptions", "ArtifactLimits"],
+    "Run code": ["run", "run_command", "call", "Runner", "AsyncRunner", "PolicyOptions", "CommandOptions", "RunOptions", "ArtifactLimits"],
     "Results": [
         "Result", "Outcome", "LimitState", "Usage", "NetworkUse", "NetworkTarget", "NetworkRefusal", "GuestError", "Denial",
         "ChangeSet", "Change",

@@ -65,6 +65,7 @@ def place(tmp_path):
     (tmp_path / "big.txt").write_text("pear\napple\n")
     (tmp_path / "data.csv").write_text("month,sales\nMay,3\nJune,5\n")
     (tmp_path / "plot.py").write_text((ROOT / "examples" / "plot.py").read_text())
+    (tmp_path / "slope.py").write_text((ROOT / "examples" / "slope.py").read_text())
     (tmp_path / "job.sh").write_text("echo $(( 6 * 7 ))\n")
     (tmp_path / "script.py").write_text("import sys\nprint('hello', *sys.argv[1:])\n")
     (tmp_path / "programs.jsonl").write_text(PROGRAMS)
