@@ -54,6 +54,7 @@ _FACE = {
     "ResultFormatError": "runs.errors",
     "RunOptions": "api.options",
     "Runner": "api.sandbox",
+    "Secret": "runs.secret",
     "SetupError": "core.errors",
     "StockadeError": "core.errors",
     "Selection": "api.select",
@@ -158,6 +159,7 @@ if TYPE_CHECKING:
     from stockade.runs.result import Outcome as Outcome
     from stockade.runs.result import Result as Result
     from stockade.runs.result import Usage as Usage
+    from stockade.runs.secret import Secret as Secret
     from stockade.workspace.artifacts import ArtifactLimits as ArtifactLimits
     from stockade.workspace.change_set import ChangeSet as ChangeSet
     from stockade.workspace.changes import Change as Change

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import json
 import subprocess
 import sys
+import tarfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +18,7 @@ from tests.support.internet import OTHER, WEB, Internet
 import stockade
 from stockade import Result
 
-pytestmark = pytest.mark.needs("native", "small-internet")
+pytestmark = pytest.mark.needs("native", "small-internet", "ruby", "gem", "node", "npm")
 
 _ALLOW = ["example.org:80", "example.org:443", "*.example.org:8443"]
 
@@ -26,6 +29,8 @@ def internet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Internet]:
     folder = tmp_path_factory.mktemp("internet")
     _make_repository(folder / "files")
     _make_index(folder / "files" / "simple")
+    _make_registry(folder / "files")
+    _make_gems(folder / "files" / "gems")
     net = Internet(folder)
     net.ask("names", **{"example.org": [[WEB]], "a.example.org": [[WEB]], "evil.example.net": [[OTHER]]})
     yield net
@@ -50,6 +55,28 @@ def _make_index(simple: Path) -> None:
         file.writestr("told-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         file.writestr("told-1.0.dist-info/RECORD", "")
     (simple / "told" / "index.html").write_text(f'<a href="{wheel}">{wheel}</a>')
+
+
+def _make_registry(files: Path) -> None:
+    (files / "npm").mkdir()
+    content = json.dumps({"name": "told", "version": "1.0.0", "main": "told.json"}).encode()
+    with tarfile.open(files / "told.tgz", "w:gz") as file:
+        for name, data in (("package/package.json", content), ("package/told.json", b'"from a registry"')):
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            file.addfile(entry, io.BytesIO(data))
+    version = {"name": "told", "version": "1.0.0", "dist": {"tarball": "http://example.org/files/told.tgz"}}
+    told = {"name": "told", "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": version}}
+    (files / "npm" / "told").write_text(json.dumps(told))
+
+
+def _make_gems(gems: Path) -> None:
+    gems.mkdir()
+    code = """
+require "rubygems"
+File.binwrite("latest_specs.4.8.gz", Gem::Util.gzip(Marshal.dump([["told", Gem::Version.new("1.0"), "ruby"]])))
+"""
+    subprocess.run(["ruby", "-e", code], cwd=gems, check=True)
 
 
 def _run(internet: Internet, code: str, allow: list[str] | None = None, **options: Any) -> Result:
@@ -96,6 +123,16 @@ _CLIENTS = {
         "git clone -q http://example.org/files/source/.git told && cat told/told.txt",
         "from a repository",
     ),
+    "npm": (
+        "npm install -s --no-audit --no-fund --registry http://example.org/files/npm/ told && cat node_modules/told/told.json",
+        "from a registry",
+    ),
+    "gem": ("gem list --remote --clear-sources --source http://example.org/files/gems/", "told (1.0)"),
+    "node, to the proxy by name": (
+        "node -e \"require('http').get({host: '127.0.0.1', port: 3128, path: 'http://example.org/told', "
+        "headers: {host: 'example.org'}}, r => r.pipe(process.stdout))\"",
+        '"path": "/told"',
+    ),
     "ruby": (
         "ruby -rnet/http -e 'puts Net::HTTP.get(URI(\"http://example.org/told\"))'",
         '"path": "/told"',
@@ -107,15 +144,15 @@ _CLIENTS = {
 }  # fmt: skip
 
 
-@pytest.mark.needs("ruby")
 @pytest.mark.parametrize("name", _CLIENTS)
 def test_client_reaches_listed_name(internet: Internet, name: str) -> None:
     command, expected = _CLIENTS[name]
-    result = _run(internet, command, language="shell")
+    limits = {"memory": "512MiB", "processes": 64}
+    result = _run(internet, command, language="shell", policy={"limits": limits})
     assert expected in result.stdout, (result.summary(), result.stdout, result.stderr, result.network)
 
 
-def test_pip_installs_from_listed_index(internet: Internet) -> None:
+def test_pip_and_requests_reach_listed_index(internet: Internet) -> None:
     options = [
         "-q",
         "--disable-pip-version-check",
@@ -135,9 +172,11 @@ except SystemExit as ended:
 sys.path.insert(0, "told")
 import told
 print(told.WORD)
+from pip._vendor import requests
+print(requests.get("http://example.org/told").json()["path"], requests.get("http://evil.example.net/").reason[:36])
 """
     result = _run(internet, code, packages=sys.prefix)
-    assert result.stdout == "0\nfrom an index\n", result.stderr
+    assert result.stdout == "0\nfrom an index\n/told stockade: evil.example.net:80 is not\n", result.stderr
 
 
 _CALLER = """
@@ -173,7 +212,7 @@ def test_command_line_allows_and_explains(internet: Internet) -> None:
     )
     argv = [sys.executable, "-m", "stockade", "run", "--allow", "example.org:80", "-c", code]
     answer = internet.ask("command", argv=argv)
-    assert answer["stdout"] == "200\n" and answer["status"] == 1
+    assert answer["stdout"] == "200\n" and answer["status"] == 1, answer
     last = answer["stderr"].splitlines()[-1]
     assert last.startswith("stockade: network: evil.example.net:80 is not in network.allow; allow it with --allow evil")
 

@@ -14,6 +14,7 @@ from stockade.languages import registry as languages
 from stockade.languages.base import Language
 from stockade.runs import stdin_file
 from stockade.runs.job import Job
+from stockade.runs.secret import GATEWAY, Secret, checked, placeholder
 from stockade.workspace import artifacts as _artifacts
 from stockade.workspace.artifacts import ArtifactLimits
 
@@ -170,11 +171,18 @@ def _common(options: CommandOptions) -> dict[str, Any]:
     packages = options.get("packages")
     if caps is not None and not isinstance(caps, ArtifactLimits):
         raise JobError(f"caps: expected a stockade.ArtifactLimits, not {caps!r:.80}")
+    environment = dict(_mapping("environment", options.get("environment"), "{'LANG': 'C.UTF-8'}"))
+    secrets = checked(_mapping("secrets", options.get("secrets"), "{'API_KEY': stockade.Secret.from_env(...)}"))
+    on_ask = options.get("on_ask")
+    if on_ask is not None and not callable(on_ask):
+        raise JobError(f"on_ask: expected a function that takes HOST:PORT and returns a bool, not {on_ask!r:.80}")
     return {
         "stdin": _stdin(stdin),
         "files": contents if archive is None else _with_archive(contents, archive),
         "packages": _folder(packages) if packages is not None else None,
-        "environment": dict(_mapping("environment", options.get("environment"), "{'LANG': 'C.UTF-8'}")),
+        "environment": _with_placeholders(environment, secrets),
+        "secrets": secrets,
+        "on_ask": on_ask,
         "artifacts": _artifacts.checked(options.get("artifacts", ())),
         "caps": caps or _ARTIFACT_LIMITS,
     }
@@ -189,6 +197,13 @@ def _stdin(value: Any) -> Any:
     if isinstance(value, os.PathLike):
         return stdin_file.named(value)
     return stdin_file.opened(value) if hasattr(value, "read") else value
+
+
+def _with_placeholders(environment: dict[str, str], secrets: Mapping[str, Secret]) -> dict[str, str]:
+    both = environment.keys() & {*secrets, GATEWAY} if secrets else ()
+    if both:
+        raise JobError(f"environment: {min(both)} is set by secrets as well")
+    return {**environment, **{name: placeholder(name) for name in secrets}}
 
 
 def _encoded(name: str, text: str) -> bytes:

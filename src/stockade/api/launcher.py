@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from stockade.api import start_costs, workspace
+from stockade.api.brokered import opened
 from stockade.api.job_arguments import encoded
 from stockade.backends.base import Backend, LaunchRepeater, PackageIsolator, ReportTranslator
 from stockade.backends.shared.limits import filters_syscalls
@@ -98,7 +99,7 @@ class Launcher:
         replays = job.stdin is None or isinstance(job.stdin, bytes)
         more: Any = {"silent": silent, "interactive": interactive, "keep": keep, "final": final, "replays": replays}
         # Connect first: the warden wakes up while the launch is made.
-        with warden_process.connect(slot) as connection:
+        with opened(job, self._plan.policy) as broker, warden_process.connect(slot, broker) as connection:
             plan = _for_job(self._backend, self._plan, job)
             warmed = replace(job, **self._warmth) if self._warmth and job.source is not None else job
             with log.refusals(), prepared(self._backend, plan, warmed) as made:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypedDict
 
 from stockade.core.errors import nearest
@@ -13,6 +13,7 @@ from stockade.workspace.artifacts import ArtifactLimits
 if TYPE_CHECKING:
     from stockade.policy.model import Policy, PolicyLike
     from stockade.policy.parts.network import Network
+    from stockade.runs.secret import Secret
 
 Archive = bytes | os.PathLike[str] | str
 
@@ -47,6 +48,8 @@ class CommandOptions(TypedDict, total=False):
     environment: Mapping[str, str] | None
     packages: str | os.PathLike[str] | None
     requirements: Sequence[str] | None
+    secrets: Mapping[str, Secret] | None
+    on_ask: Callable[[str], bool] | None
 
 
 class RunOptions(CommandOptions, total=False):

@@ -192,6 +192,8 @@ def run(
     - ``environment``: variables to set for the guest.
     - ``interpreter``: an executable or a virtual environment to use instead of the language's default.
     - ``packages``: a folder of packages to import from: a virtual environment, a gem folder or ``node_modules``.
+    - ``secrets``: a ``stockade.Secret`` for each variable that holds its placeholder; needs a bounded ``network``.
+    - ``on_ask``: a function that decides about a ``HOST:PORT`` that a ``network`` with ``ask=True`` does not list.
     - ``requirements``: names of packages for Python source or a command, such as ``["pandas>=2.2"]``, or ``"inline"``
       for those in the script's own metadata (PEP 723). pip or uv downloads them before the run, if they are not there
       yet.

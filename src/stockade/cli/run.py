@@ -19,6 +19,7 @@ from stockade.cli.outputs import Outputs, check_outcome, check_project, files_of
 from stockade.cli.packages import check_language, environment, source_of, with_option
 from stockade.cli.receipt import Receipt
 from stockade.cli.reporting import Command
+from stockade.cli.secrets import secret_option
 from stockade.core.errors import JobError
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ Examples:
   stockade run --artifacts '*.png' --artifacts-to plots plot.py data.csv
   stockade run --file data.csv --file tools/fix=/opt/fix -- tools/fix data.csv
   stockade run --workspace . --diff -- make format
+  stockade run --allow api.example.com:443 --secret API_KEY=MY_KEY@api.example.com client.py
   stockade run --json -c '6 * 7' | python3 -m json.tool
 """
 
@@ -112,6 +114,7 @@ class _Run(Command):
     "--inline-requirements", is_flag=True, help="Provide the packages that the script's own metadata names (PEP 723)."
 )
 @policy_options
+@secret_option
 @backend_option
 @trust_option
 @outcome_options
@@ -208,7 +211,7 @@ def _job(options: Mapping[str, Any], policy: Policy) -> Job:
     files, executables = inputs.copied(options["copied"])
     if options["is_command"]:
         shown = inputs.inputs(words, without=files) if is_empty else ()
-        more = {"files": files, "packages": options["packages"], **files_of(options)}
+        more = {"files": files, "packages": options["packages"], "secrets": options["secrets"], **files_of(options)}
         made = job_from_command(words, stdin=own_input(), inputs=shown, **more)
         return replace(made, executables=executables)
     source: bytes | Path
@@ -225,6 +228,7 @@ def _job(options: Mapping[str, Any], policy: Policy) -> Job:
         language=options["language"],
         interpreter=options["interpreter"],
         packages=options["packages"],
+        secrets=options["secrets"],
         arguments=arguments,
         stdin=stdin,
         **files_of(options),

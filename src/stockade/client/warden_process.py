@@ -128,9 +128,10 @@ class WardenProcess:
                 self._facts = HostFacts.from_probe(self._hello())
             return self._facts
 
-    def connect(self) -> Connection:
-        """Return a connection to the warden for one run; a context manager."""
-        return self.idle() or Connection(self, self._connect(), {})
+    def connect(self, broker: int = -1) -> Connection:
+        """Return a connection to the warden for one run; a context manager. ``broker``: see ``connect``."""
+        more = (broker,) if broker >= 0 else ()
+        return (None if more else self.idle()) or Connection(self, self._connect(*more), {})
 
     def idle(self) -> Connection | None:
         """Return a connection that has served an earlier run; ``None`` if there is none."""
@@ -156,11 +157,11 @@ class WardenProcess:
                 connection.sock.shutdown(socket.SHUT_RDWR)  # a process forked meanwhile may hold a copy
             connection.sock.close()
 
-    def _connect(self) -> socket.socket:
+    def _connect(self, *more: int) -> socket.socket:
         ours, theirs = sockets.make_pair()
         liveness = Liveness(self)
         try:
-            while not self._sent(theirs.fileno()):
+            while not self._sent(theirs.fileno(), *more):
                 liveness.wait(self._control, select.POLLOUT)
         except OSError as error:
             ours.close()
@@ -172,9 +173,9 @@ class WardenProcess:
             theirs.close()
         return ours
 
-    def _sent(self, fd: int) -> bool:
+    def _sent(self, *fds: int) -> bool:
         try:
-            socket.send_fds(self._control, [protocol.NEW_RUN], [fd], socket.MSG_DONTWAIT)
+            socket.send_fds(self._control, [protocol.NEW_RUN], fds, socket.MSG_DONTWAIT)
         except BlockingIOError:
             return False  # the socket is full of earlier requests
         return True
@@ -265,15 +266,15 @@ def current() -> WardenProcess:
         return _current
 
 
-def connect(slot: RunSlot | None = None) -> Connection:
+def connect(slot: RunSlot | None = None, broker: int = -1) -> Connection:
     """Return a connection to this process's warden for one run, or to a new warden if the last one is gone.
 
-    ``slot`` is the run slot; without it, the call waits for one.
+    ``slot`` is the run slot; without it, the call waits for one. ``broker`` is a descriptor for the run's proxy, or -1.
     """
     end_if_exiting()
     slot = slot or run_slots.slots.enter()
     try:
-        found = _new_connection()
+        found = _new_connection(broker)
     except BaseException:
         slot.leave()
         raise
@@ -281,11 +282,11 @@ def connect(slot: RunSlot | None = None) -> Connection:
     return found
 
 
-def _new_connection() -> Connection:
+def _new_connection(broker: int) -> Connection:
     try:
-        return current().connect()
+        return current().connect(broker)
     except WardenGoneError:
-        return current().connect()
+        return current().connect(broker)
 
 
 def idle_connection() -> Connection | None:
@@ -345,5 +346,5 @@ def _interpreter() -> str:
 
 
 def _environment() -> dict[str, str]:
-    wanted = ("STOCKADE_UID_RANGE", "LD_LIBRARY_PATH")
+    wanted = ("STOCKADE_UID_RANGE", "LD_LIBRARY_PATH", "SSL_CERT_FILE")
     return {name: os.environ[name] for name in wanted if name in os.environ}

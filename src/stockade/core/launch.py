@@ -112,6 +112,9 @@ class ProxyOrder(Record):
     rate: int | None
     connect_seconds: float
     idle_seconds: float
+    asks: bool = False
+    """Whether the caller may allow names that are not listed."""
+    ask_seconds: float = 30.0
     filter: bytes = b""
     """The proxy's own system-call filter; empty if the host cannot load one."""
 

@@ -98,8 +98,9 @@ def network(ours: Any, most: Any, policy: Any) -> Any:
     if not (isinstance(ours, Network) and isinstance(most, Network)):
         return most if ours == "host" else ours
     figures = {name: smaller(getattr(ours, name), getattr(most, name), policy) for name in FIGURES}
+    figures["ask"] = ours.ask and most.ask
     both = Network(allow=tuple(map(str, targets.intersection(ours.targets, most.targets))), **figures)
-    same = set(both.targets) == set(ours.targets) and all(getattr(ours, name) == figures[name] for name in FIGURES)
+    same = set(both.targets) == set(ours.targets) and all(getattr(ours, name) == each for name, each in figures.items())
     return ours if same else both
 
 

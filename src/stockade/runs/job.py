@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from stockade.core.errors import JobError
+from stockade.runs.secret import Secret
 from stockade.workspace.artifacts import ArtifactLimits
 from stockade.workspace.project import Project
 
@@ -50,6 +51,10 @@ class Job:
     """Modules that a warm interpreter imports before the job arrives."""
     warm: bool | None = None
     """Whether a warm interpreter must run the job (``True``) or must not (``False``); ``None`` permits both."""
+    secrets: Mapping[str, Secret] = field(default_factory=dict)
+    """Values that the run's proxy sets in for the guest, by the name of the variable that holds the placeholder."""
+    on_ask: Callable[[str], bool] | None = None
+    """Decides about a ``HOST:PORT`` that ``network.allow`` does not list."""
     project: Project | None = None
     """The host folder behind the workspace, as scanned just before the run."""
 

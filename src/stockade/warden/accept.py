@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _AT_ONCE = 256
+_MOST_FDS = 2
 
 
 class AcceptLoop:
@@ -23,12 +24,13 @@ class AcceptLoop:
         control: socket.socket,
         *,
         may_accept: Callable[[], bool],
-        on_run: Callable[[socket.socket], None],
+        on_run: Callable[[socket.socket, int], None],
         on_end: Callable[[], None],
     ) -> None:
         """Accept runs while ``may_accept`` returns true.
 
-        ``on_run`` receives the socket of each run. ``on_end`` is called when no more can come.
+        ``on_run`` receives the socket of each run, and a descriptor for its proxy or -1. ``on_end`` is called when no
+        more can come.
         """
         self._control = control
         self._on_run, self._on_end, self._may_accept = on_run, on_end, may_accept
@@ -70,11 +72,12 @@ class AcceptLoop:
             return False
         sock = socket.socket(fileno=fds[0])
         sock.setblocking(False)
-        self._on_run(sock)
+        self._on_run(sock, fds[1] if len(fds) > 1 else -1)
         return True
 
 
 def _receive_descriptors(sock: socket.socket) -> tuple[bytes, list[int]]:
-    """Return one byte and the descriptor that came with it."""
-    data, ancillary, _, _ = sock.recvmsg(1, socket.CMSG_SPACE(4), socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC)
+    """Return one byte and the descriptors that came with it."""
+    space = socket.CMSG_SPACE(4 * _MOST_FDS)
+    data, ancillary, _, _ = sock.recvmsg(1, space, socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC)
     return data, descriptors(ancillary)

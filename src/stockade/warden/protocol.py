@@ -1,8 +1,9 @@
 """The wire protocol between a caller and its warden, without any I/O: bytes in, messages out.
 
-A frame is a big-endian 32-bit length and a message, ``(kind, fields)``, as ``marshal`` writes it (version 4). Both ends
-are the same interpreter, and a message holds bytes of a guest only as ``bytes`` objects. The control socket carries one
-byte for each new run, with the run's own socket as a descriptor. Every message about a run goes over the run's socket.
+A frame is a big-endian 32-bit length and a message, ``(kind, fields)``, as ``marshal`` writes it (version 4). Both
+ends are the same interpreter, and a message holds bytes of a guest only as ``bytes`` objects. The control socket
+carries one byte for each new run, with the run's own socket as a descriptor, and maybe one that the run's proxy gets.
+Every message about a run goes over the run's socket.
 
 Caller to warden: ``launch`` (the launch, without fields that equal the last launch over the same socket), ``stdin``
 (data; empty data is the end), ``signal`` (number), ``pause``, ``resume``, ``ping``. A caller that shuts down its

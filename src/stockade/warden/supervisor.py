@@ -148,9 +148,12 @@ class Warden:
         pool: SlotPool = self._zygotes if isinstance(slot, WorkerHandle) else self._pool
         pool.release(slot)
 
-    def serve(self, sock: socket.socket, decoder: protocol.Decoder, before: Launch | None) -> None:
-        """Wait for a launch on ``sock``. ``decoder`` may hold bytes of it; ``before`` is the launch before, if any."""
-        run = Run(self._loop, sock, decoder, before, self)
+    def serve(self, sock: socket.socket, decoder: protocol.Decoder, before: Launch | None, broker: int = -1) -> None:
+        """Wait for a launch on ``sock``. ``decoder`` may hold bytes of it; ``before`` is the launch before, if any.
+
+        ``broker`` is the descriptor that the run's proxy gets, or -1.
+        """
+        run = Run(self._loop, sock, decoder, before, self, broker=broker)
         self._runs.add(run)
 
     def freezer(self, slot: CgroupSlot) -> cgroups.Freezer | None:
@@ -209,8 +212,8 @@ class Warden:
 
     # -- the caller --------------------------------------------------------------------------------------------
 
-    def _on_run(self, sock: socket.socket) -> None:
-        self.serve(sock, protocol.Decoder(), None)
+    def _on_run(self, sock: socket.socket, broker: int) -> None:
+        self.serve(sock, protocol.Decoder(), None, broker)
 
     def _on_no_more(self) -> None:
         self._ending = True

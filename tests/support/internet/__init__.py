@@ -16,6 +16,8 @@ from typing import Any
 HERE = Path(__file__).parent
 WEB, OTHER, RESOLVER, CALLER = "93.184.216.1", "93.184.216.2", "93.184.216.53", "93.184.216.254"
 PRIVATE = "10.0.0.5"
+VALUE = "sk-value-that-nobody-may-see"
+"""The value of each secret."""
 _AS_ROOT = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
 _AS_USER = ["unshare", "--user", "--map-current-user", "--keep-caps", *_AS_ROOT[1:]]
 

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.support.internet import CALLER, OTHER, PRIVATE, RESOLVER, WEB
+from tests.support.internet import CALLER, OTHER, PRIVATE, RESOLVER, VALUE, WEB
 
 _FAR = (
     WEB, OTHER, RESOLVER, "93.184.216.3", PRIVATE, "169.254.169.254", "100.64.0.1", "192.168.7.7", "203.0.113.7",
@@ -26,6 +26,7 @@ _NEAR6 = "2606:2800:220:1::fe"
 def main(folder: str) -> None:
     """Build everything, then answer requests line by line."""
     os.chdir(folder)
+    os.environ["SSL_CERT_FILE"] = f"{folder}/ca.pem"
     servers = subprocess.Popen(
         ["unshare", "--net", sys.executable, str(Path(__file__).with_name("servers.py")), RESOLVER],
         stdin=subprocess.PIPE,
@@ -54,14 +55,26 @@ def main(folder: str) -> None:
             _say({"error": repr(error)})
 
 
-def do_run(code: str, network: Any, **options: Any) -> Any:
-    """Run ``code``; return the result as data, with what the servers have noted meanwhile."""
+def do_run(
+    code: str, network: Any, secrets: dict[str, list[str]] | None = None, yes: list[str] | None = None, **options: Any
+) -> Any:
+    """Run ``code``; return the result as data, with what the servers have noted meanwhile.
+
+    ``secrets`` are the hosts of each secret, whose value is ``VALUE``; ``yes`` are the answers of ``on_ask``.
+    """
     import stockade
 
+    os.environ["REAL_VALUE"] = VALUE
+    if secrets:
+        made = {name: stockade.Secret.from_env("REAL_VALUE", hosts=hosts) for name, hosts in secrets.items()}
+        options["secrets"] = made
+    asked: list[str] = []
+    if yes is not None:
+        options["on_ask"] = lambda target: asked.append(target) or target in yes
     policy = stockade.Policy(network=network, **options.pop("policy", {}))
     seen = Path("notes").stat().st_size
     result = stockade.run(code, policy=policy, backend="native", **options)
-    return {"result": result.to_dict(), "notes": _notes(seen)}
+    return {"result": result.to_dict(), "notes": _notes(seen), "asked": asked}
 
 
 def do_direct(code: str) -> Any:

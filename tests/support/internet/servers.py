@@ -45,6 +45,7 @@ class Handler(BaseHTTPRequestHandler):
             host=self.headers.get("Host"),
             body=len(body),
             sni=name,
+            key=self.headers.get("Authorization") or self.headers.get("X-Api-Key"),
         )
         url = urlsplit(self.path)
         query = {key: values[0] for key, values in parse_qs(url.query).items()}

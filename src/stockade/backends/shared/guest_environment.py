@@ -62,7 +62,7 @@ def environment(policy: Policy, job: Job, command: Command, home: str = "/tmp") 
     fixed = {
         **_ENVIRONMENT,
         **_pools(policy),
-        **proxy.variables(policy),
+        **proxy.variables(policy, job),
         "HOME": home,
         "TMPDIR": home,
         **command.environment,

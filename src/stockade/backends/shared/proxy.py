@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 from stockade.core.launch import ProxyOrder
 from stockade.core.units import UNLIMITED
 from stockade.planning import syscall_filter
+from stockade.runs.secret import GATEWAY
 
 if TYPE_CHECKING:
     from stockade.planning.plan import Plan
     from stockade.policy.model import Policy
+    from stockade.runs.job import Job
 
 PORT = 3128
 """The proxy's port on the loopback of the guest's own network."""
@@ -34,17 +36,27 @@ def order(plan: Plan) -> ProxyOrder | None:
         rate=_bound(network.rate),
         connect_seconds=network.connect_time,
         idle_seconds=network.idle_time,
+        asks=network.ask,
+        ask_seconds=network.ask_time,
         filter=_filter(plan.facts.machine) if plan.facts.seccomp else b"",
     )
 
 
-def variables(policy: Policy) -> dict[str, str]:
+def variables(policy: Policy, job: Job) -> dict[str, str]:
     """Return the variables by which programs find the proxy. Servers of the guest itself stay direct."""
     if policy.way_out is None:
         return {}
+    gateway = {GATEWAY: _URL} if job.secrets else {}
     places = {name: _URL for lower in _PLACES for name in (lower, lower.upper())}
     direct = dict.fromkeys(("no_proxy", "NO_PROXY"), _DIRECT)
-    return {**places, **direct, "npm_config_proxy": _URL, "npm_config_https_proxy": _URL, "NODE_USE_ENV_PROXY": "1"}
+    return {
+        **places,
+        **direct,
+        **gateway,
+        "npm_config_proxy": _URL,
+        "npm_config_https_proxy": _URL,
+        "NODE_USE_ENV_PROXY": "1",
+    }
 
 
 def _bound(figure: int | str) -> int | None:

@@ -75,6 +75,10 @@ class Network(Part):
     packages: bool = Field(
         default=False, description="also allow the public indexes of packages for Python, Node and Ruby"
     )
+    ask: bool = Field(
+        default=False,
+        description="ask the run's on_ask about names that are not listed; without an answer, refuse them",
+    )
     connections: _Connections = Field(default=32, description="connections at the same time; more of them wait")
     requests: _Count = Field(default=1000, description="connections to the proxy in all, refused ones included")
     sent: _Size = Field(default=64 << 20, description="bytes that the guest may send in all")
@@ -82,6 +86,7 @@ class Network(Part):
     rate: _Rate = Field(default=32 << 20, description="bytes per second each way, over all connections")
     connect_time: _Seconds = Field(default=10.0, description="seconds to make one connection, or to send one request")
     idle_time: _Seconds = Field(default=60.0, description="seconds after which a connection without traffic is closed")
+    ask_time: _Seconds = Field(default=30.0, description="seconds that on_ask has for an answer")
 
     @cached_property
     def targets(self) -> tuple[Target, ...]:
@@ -92,8 +97,9 @@ class Network(Part):
     def __str__(self) -> str:
         """Name the first targets."""
         more = len(self.targets) - _SHOWN
-        return (", ".join(map(str, self.targets[:_SHOWN])) or "nothing") + (f" and {more} more" if more > 0 else "")
+        named = (", ".join(map(str, self.targets[:_SHOWN])) or "nothing") + (f" and {more} more" if more > 0 else "")
+        return f"{named}, and names that on_ask allows" if self.ask else named
 
 
-FIGURES = ("connections", "requests", "sent", "received", "rate", "connect_time", "idle_time")
+FIGURES = ("connections", "requests", "sent", "received", "rate", "connect_time", "idle_time", "ask_time")
 """The fields of ``Network`` that bound a use."""

@@ -28,9 +28,13 @@ _CHUNK = 1 << 16
 class ProxyHandle:
     """Holds the listener inside the sandbox until somebody connects, and from then on the proxy."""
 
-    def __init__(self, events: loop.Guarded, order: ProxyOrder, listener: int, owner: RunOwner) -> None:
-        """``listener`` is a listening socket in the guest's network; from now on it belongs to this object."""
+    def __init__(self, events: loop.Guarded, order: ProxyOrder, listener: int, owner: RunOwner, broker: int) -> None:
+        """``listener`` is a listening socket in the guest's network, and ``broker`` a socket to the caller, or -1.
+
+        From now on both belong to this object.
+        """
         self._loop, self._order, self._listener, self._owner = events, order, listener, owner
+        self._broker = broker
         self._pid = 0
         self._uid: int | None = None
         self._control: socket.socket | None = None
@@ -45,7 +49,7 @@ class ProxyHandle:
     def finish(self, on_end: Callable[[], None]) -> None:
         """End the proxy. Call ``on_end`` when its account is there, or at the deadline."""
         self._on_end = on_end
-        self._close_listener()
+        self._close_sockets()
         if self._control is None:
             on_end()
             return
@@ -68,7 +72,7 @@ class ProxyHandle:
         except OSError as error:
             self.trouble = faults.explain("start the proxy of the run", error)
             self._release_uid()
-        self._close_listener()
+        self._close_sockets()
 
     def _start(self) -> None:
         from stockade.warden.proxy.process import become_proxy  # few runs need it
@@ -79,7 +83,9 @@ class ProxyHandle:
         try:
             self._pid = os.fork()
             if self._pid == 0:
-                become_proxy(self._order, self._listener, theirs.fileno(), warden=itself, uid=self._uid)
+                become_proxy(
+                    self._order, self._listener, theirs.fileno(), warden=itself, uid=self._uid, broker=self._broker
+                )
         except OSError:
             ours.close()
             raise
@@ -124,8 +130,11 @@ class ProxyHandle:
             self._owner.release_resources(self._uid, None)
             self._uid = None
 
-    def _close_listener(self) -> None:
+    def _close_sockets(self) -> None:
         if self._listener >= 0:
             self._loop.forget(self._listener)
             os.close(self._listener)
             self._listener = -1
+        if self._broker >= 0:
+            os.close(self._broker)
+            self._broker = -1

@@ -9,6 +9,7 @@ from stockade.warden.proxy.account import Refused
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from stockade.core.targets import Target
+    from stockade.warden.proxy.vault import Vault
 
 MOST_HEAD = 1 << 15
 END = b"\r\n\r\n"
@@ -35,12 +36,17 @@ class Request(Record):
     length: int = 0
     """Bytes of the body."""
     chunked: bool = False
+    secure: bool = False
+    """Whether the request came by the gateway, so that it leaves over TLS."""
     expects: bool = False
     """Whether the client waits for ``100 Continue`` before it sends the body."""
 
 
-def parse(head: bytes) -> Request:
-    """Return the request that ``head`` asks for, up to and without its empty line. Raises ``Refused``."""
+def parse(head: bytes, vault: Vault | None = None) -> Request:
+    """Return the request that ``head`` asks for, up to and without its empty line. Raises ``Refused``.
+
+    With a ``vault``, a path such as ``/api.example.com/v1`` goes by the gateway, and secrets are filled in.
+    """
     first, *lines = head.split(b"\r\n")
     method, url, version = _request_line(first)
     if len(lines) > _MOST_FIELDS:
@@ -54,13 +60,27 @@ def parse(head: bytes) -> Request:
         if hosts:
             _check_host(hosts[0], target, target.port)
         return Request(target=target, connect=True)
-    target, path = _absolute(url)
-    if hosts:
+    secure = vault is not None and url.startswith(b"/")
+    target, path = _by_gateway(url) if secure else _absolute(url)
+    if hosts and not secure:
         _check_host(hosts[0], target, _HTTP)
+    if vault is not None:
+        if secure:
+            vault.check(target)
+        fields = [(name, vault.filled(value, target, by_gateway=secure)) for name, value in fields]
     length, chunked = _body(fields, version)
     expects = any(name == b"expect" for name, _ in fields)
-    origin = _origin_head(b" ".join((method, path, version)), target, fields, length, chunked=chunked)
-    return Request(target=target, connect=False, head=origin, length=length or 0, chunked=chunked, expects=expects)
+    host = targets.bracketed(target.host) if target.port == (_HTTPS if secure else _HTTP) else str(target)
+    origin = _origin_head(b" ".join((method, path, version)), host, fields, length, chunked=chunked)
+    return Request(
+        target=target,
+        connect=False,
+        head=origin,
+        length=length or 0,
+        chunked=chunked,
+        secure=secure,
+        expects=expects,
+    )
 
 
 def reply_head(head: bytes) -> tuple[int, bytes]:
@@ -120,12 +140,21 @@ def _absolute(url: bytes) -> tuple[Target, bytes]:
         raise _bad("this is a proxy: the request needs a whole URL, such as http://example.com/")
     if scheme.lower() != b"http":
         raise _bad("only http:// passes here; use CONNECT for https://")
+    return _split(rest, _HTTP)
+
+
+def _by_gateway(path: bytes) -> tuple[Target, bytes]:
+    """Return the target of ``/HOST/PATH``, and its path."""
+    return _split(path[1:], _HTTPS)
+
+
+def _split(rest: bytes, default_port: int) -> tuple[Target, bytes]:
     ends = [at for at in (rest.find(b"/"), rest.find(b"?")) if at >= 0]
     end = min(ends, default=len(rest))
     path = rest[end:]
     if b"#" in rest:
         raise _bad("a URL in a request has no fragment")
-    return _target(rest[:end], _HTTP), path if path.startswith(b"/") else b"/" + path
+    return _target(rest[:end], default_port), path if path.startswith(b"/") else b"/" + path
 
 
 def _check_host(value: bytes, target: Target, default_port: int) -> None:
@@ -153,11 +182,10 @@ def _body(fields: list[tuple[bytes, bytes]], version: bytes) -> tuple[int | None
 
 
 def _origin_head(
-    first: bytes, target: Target, fields: list[tuple[bytes, bytes]], length: int | None, *, chunked: bool
+    first: bytes, host: str, fields: list[tuple[bytes, bytes]], length: int | None, *, chunked: bool
 ) -> bytes:
     """Return the head for the server, written anew: one Host, one length, and the end of the connection."""
     named = {word.strip().lower() for name, value in fields if name == b"connection" for word in value.split(b",")}
-    host = targets.bracketed(target.host) if target.port == _HTTP else str(target)
     lines = [first, b"Host: " + host.encode("ascii")]
     lines += [name + b": " + value for name, value in fields if name not in _OF_ONE_HOP and name not in named]
     if chunked:

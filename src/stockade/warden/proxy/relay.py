@@ -10,6 +10,7 @@ from stockade.warden.proxy.account import RECEIVED, SENT, Account, Refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable
 
 _CHUNK = 1 << 16
@@ -26,7 +27,8 @@ class Wire:
     """The client's and the server's end of one connection, with its account."""
 
     def __init__(self, client: socket.socket, account: Account, idle: float) -> None:
-        self.client, self.server = client, client
+        self.client = client
+        self.server: socket.socket | ssl.SSLSocket = client
         self.account, self._idle = account, idle
         self.target = ""
         self.pending = b""
@@ -35,7 +37,7 @@ class Wire:
         """The first refusal while bytes move."""
         self._moved = time.monotonic()
 
-    def open(self, server: socket.socket, target: str) -> None:
+    def open(self, server: socket.socket | ssl.SSLSocket, target: str) -> None:
         """Connect the client to ``server``. ``target`` is the name in the account."""
         self.server, self.target = server, target
         self._moved = time.monotonic()
@@ -49,7 +51,7 @@ class Wire:
             return data
         return self.read(self.client)
 
-    def read(self, sock: socket.socket) -> bytes:
+    def read(self, sock: socket.socket | ssl.SSLSocket) -> bytes:
         """Return the next bytes of ``sock``, empty at their end. The other way may keep the connection alive."""
         while True:
             try:
@@ -122,12 +124,16 @@ class Body:
 
     def send(self) -> None:
         """Forward the body, and wait for the client's end."""
+        self.forward()
+        if self._buffer or self._wire.read(self._wire.client):
+            raise Refused(400, "a second request came over one connection", self._wire.target)
+
+    def forward(self) -> None:
+        """Forward the body."""
         if self._chunked:
             self._send_chunks()
         else:
             self._send_exactly(self._length)
-        if self._buffer or self._wire.read(self._wire.client):
-            raise Refused(400, "a second request came over one connection", self._wire.target)
 
     def _send_exactly(self, count: int) -> None:
         while count:

@@ -14,9 +14,13 @@ from stockade.warden.proxy.relay import Body, Closed, Wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import ssl
+
     from stockade.core.launch import ProxyOrder
     from stockade.core.targets import Target
+    from stockade.warden.proxy.broker import Broker
     from stockade.warden.proxy.heads import Request
+    from stockade.warden.proxy.vault import Vault
 
 _AGAIN_SECONDS = 0.01
 _ANSWERED_BEYOND = 100
@@ -31,11 +35,18 @@ _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 class Proxy:
     """Accepts connections until the warden says that the run is over."""
 
-    def __init__(self, order: ProxyOrder, listener: socket.socket, control: socket.socket) -> None:
-        self._order = order
+    def __init__(
+        self,
+        order: ProxyOrder,
+        listener: socket.socket,
+        control: socket.socket,
+        broker: Broker | None = None,
+        vault: Vault | None = None,
+    ) -> None:
+        self.order, self.broker, self.vault = order, broker, vault
+        self.patterns = [targets.parse_pattern(text) for text in order.allow]
+        self.account = Account(order)
         self._listener, self._control = listener, control
-        self._patterns = [targets.parse_pattern(text) for text in order.allow]
-        self._account = Account(order)
         self._lock = _thread.allocate_lock()
         self._active = 0
 
@@ -49,15 +60,15 @@ class Proxy:
             ready = {fd for fd, _ in poll.poll()}
             if self._control.fileno() in ready:
                 break
-            if self._active >= self._order.connections:
+            if self._active >= self.order.connections:
                 time.sleep(_AGAIN_SECONDS)
-            elif listening and self._account.exhausted(_ANSWERED_BEYOND):
+            elif listening and self.account.exhausted(_ANSWERED_BEYOND):
                 listening = False
                 poll.unregister(self._listener)
                 self._listener.close()
             elif listening:
                 self._accept()
-        self._control.sendall(self._account.encode())
+        self._control.sendall(self.account.encode())
 
     def _accept(self) -> None:
         try:
@@ -79,11 +90,11 @@ class Proxy:
         """Serve one connection to its end. Whatever goes wrong concerns this connection alone."""
         try:
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            Session(self._order, self._patterns, self._account, client).run()
+            Session(self, client).run()
         except (Closed, OSError):
             pass
         except Exception as error:  # of ours: the account names its kind; its text could quote what a guest sent
-            self._account.refuse(Refused(500, f"the proxy failed: {type(error).__name__}"))
+            self.account.refuse(Refused(500, f"the proxy failed: {type(error).__name__}"))
         finally:
             client.close()
             with self._lock:
@@ -93,11 +104,11 @@ class Proxy:
 class Session:
     """One connection of the guest."""
 
-    def __init__(self, order: ProxyOrder, patterns: list[Target], account: Account, client: socket.socket) -> None:
-        self._order, self._patterns, self._account = order, patterns, account
-        self._wire = Wire(client, account, order.idle_seconds)
+    def __init__(self, proxy: Proxy, client: socket.socket) -> None:
+        self._proxy, self._order, self._account = proxy, proxy.order, proxy.account
+        self._wire = Wire(client, self._account, self._order.idle_seconds)
         self._client = client
-        self._deadline = time.monotonic() + order.connect_seconds
+        self._deadline = time.monotonic() + self._order.connect_seconds
 
     def run(self) -> None:
         """Read the request, connect to its target, and move bytes. A refusal gets an answer."""
@@ -105,7 +116,7 @@ class Session:
             self._account.admit()
             request = self._request()
             self._check(request.target)
-            server = dial.connect(request.target, self._order.connect_seconds)
+            server = self._connection(request)
         except Refused as refusal:
             self._account.refuse(refusal)
             self._answer(refusal)
@@ -114,6 +125,8 @@ class Session:
             self._wire.open(server, self._account.accept(str(request.target)))
             if request.connect:
                 self._tunnel(request.target)
+            elif request.secure:
+                self._forward_in_turn(request)
             else:
                 self._forward(request)
         except Refused as refusal:
@@ -130,7 +143,7 @@ class Session:
                 raise Refused(431, "the head of the request is too long")
             data += self._receive()
         head, _, self._wire.pending = data.partition(heads.END)
-        request = heads.parse(head)
+        request = heads.parse(head, self._proxy.vault)
         whole = 0 if request.connect else request.length
         if not request.chunked and len(self._wire.pending) > whole:
             raise Refused(400, "more than one request came at once", str(request.target))
@@ -151,9 +164,23 @@ class Session:
         return data
 
     def _check(self, target: Target) -> None:
-        if not any(targets.allows(pattern, target) for pattern in self._patterns):
+        broker = self._proxy.broker
+        allowed = any(targets.allows(pattern, target) for pattern in self._proxy.patterns)
+        if not allowed and broker is not None and self._order.asks and not target.address:
+            allowed = broker.allows(target)
+            if not allowed:
+                raise Refused(403, f"{target} is not in network.allow, and on_ask has not allowed it", str(target))
+        if not allowed:
             remedy = f"allow it with --allow {target} or Network(allow=[{str(target)!r}])"
             raise Refused(403, f"{target} is not in network.allow; {remedy}", str(target))
+
+    def _connection(self, request: Request) -> socket.socket | ssl.SSLSocket:
+        """Return a connection to the request's target, over TLS if it came by the gateway."""
+        server = dial.connect(request.target, self._order.connect_seconds)
+        if not request.secure:
+            return server
+        assert self._proxy.vault is not None
+        return self._proxy.vault.secured(server, request.target)
 
     # -- plain HTTP --------------------------------------------------------------------------------------------
 
@@ -164,6 +191,14 @@ class Session:
         body = Body(wire, request.length, chunked=request.chunked)
         wire.send(SENT, request.head)
         wire.run(body.send, self._receive_reply)
+
+    def _forward_in_turn(self, request: Request) -> None:
+        """Forward the whole request before the reply: a TLS connection serves one thread at a time."""
+        if request.expects:
+            self._client.sendall(_CONTINUE)
+        self._wire.send(SENT, request.head)
+        Body(self._wire, request.length, chunked=request.chunked).forward()
+        self._receive_reply()
 
     def _receive_reply(self) -> None:
         """Forward the reply. After it, the connection ends, so that nothing can follow the request."""

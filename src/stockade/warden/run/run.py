@@ -6,6 +6,7 @@ A run first waits for an instance. From then on it has a ``Supervision`` of the 
 from __future__ import annotations
 
 import _socket as socket
+import os
 
 from stockade.core import trace
 from stockade.core.launch import Launch
@@ -36,10 +37,21 @@ class Run:
     """A run, from the caller's launch to the report. All callbacks come from one loop."""
 
     def __init__(
-        self, events: loop.Loop, sock: socket.socket, decoder: protocol.Decoder, before: Launch | None, owner: RunOwner
+        self,
+        events: loop.Loop,
+        sock: socket.socket,
+        decoder: protocol.Decoder,
+        before: Launch | None,
+        owner: RunOwner,
+        *,
+        broker: int = -1,
     ) -> None:
-        """``before`` is the part of the last launch over ``sock`` that both ends remember."""
+        """``before`` is the part of the last launch over ``sock`` that both ends remember.
+
+        ``broker`` is a descriptor for the run's proxy, or -1.
+        """
         self.owner = owner
+        self._broker = broker
         self.loop = loop.Guarded(events, self.refuse)
         self.stdin = StdinFeeder(self.loop, self._pace)
         self.phase = Phase.IDLE
@@ -146,7 +158,7 @@ class Run:
         """Use the instance of ``slot``, and hand it the launch as soon as it is ready."""
         assert self._launch is not None
         trace.note(self.traced, trace.TAKEN)
-        self.execute(SlotExecution(self.loop, self.owner, slot, self._launch))
+        self.execute(SlotExecution(self.loop, self.owner, slot, self._launch, self._broker))
 
     def execute(self, execution: Execution) -> None:
         """Run the guest by ``execution``."""
@@ -227,4 +239,7 @@ class Run:
         self.phase = Phase.ANSWERED
         self.stdin.close()
         self.connection.close()
+        if self._broker >= 0:
+            os.close(self._broker)
+            self._broker = -1
         self.owner.done(self)

