@@ -290,6 +290,7 @@ def test_many_concurrent_runs_are_each_alone():
         async with stockade.AsyncRunner(backend="native", warm=True) as box:
             one = "import os, time\nopen('/tmp/mine', 'x').write('{0}'); time.sleep(0.02)\n[{0}, os.listdir('/tmp'), len([n for n in os.listdir('/proc') if n.isdigit()])]"
             results = await asyncio.gather(*(box.run(one.format(number)) for number in range(60)))
+            assert not [result.explain() for result in results if not result.ok]
             assert [result.value for result in results] == [[number, ["mine"], 2] for number in range(60)]
 
     asyncio.run(main())

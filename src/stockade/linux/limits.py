@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import resource
 
 BY_NAME: dict[str, int] = {
@@ -22,8 +24,12 @@ BY_NAME: dict[str, int] = {
 
 def apply(limits: list[tuple[int, int, int]]) -> None:
     """Set each ``(resource, soft, hard)``, as ``prepare`` returns them."""
-    for number, soft, hard in limits:
-        resource.setrlimit(number, (soft, hard))
+    try:
+        for number, soft, hard in limits:
+            resource.setrlimit(number, (soft, hard))
+    except ValueError as error:  # Python's own error for these two (Modules/resource.c)
+        code = errno.EPERM if "not allowed" in str(error) else errno.EINVAL
+        raise OSError(code, f"setrlimit {number}: {os.strerror(code)}") from None
 
 
 def forbid_cores() -> None:

@@ -142,7 +142,7 @@ class Zygote:
         try:
             if self._slot.instance is not None:
                 stderr = self._slot.instance.stderr
-                message += os.read(stderr, _MAX_STDERR_BYTES).decode("utf-8", "replace").rstrip()
+                message += " " + os.read(stderr, _MAX_STDERR_BYTES).decode("utf-8", "replace").rstrip()
         except OSError:
             pass  # the zygote printed nothing
         self.close(message)

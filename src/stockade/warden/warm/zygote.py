@@ -12,7 +12,7 @@ import gc
 import os
 import time
 
-from stockade.linux import libc, processes
+from stockade.linux import faults, libc, processes
 from stockade.warden import protocol
 from stockade.warden.cold.init import CONTROL
 from stockade.warden.cold.instance import descriptors, send_with
@@ -51,7 +51,11 @@ def wait(warm_up_job: WarmUpJob | None, embedded: Embedded | None = None) -> dic
             os._exit(0)
         fds = descriptors(ancillary)
         for _, fields in decoder.feed(data):
-            pid = processes.clone(_NAMESPACES)
+            try:
+                pid = processes.clone(_NAMESPACES)
+            except OSError as error:
+                _send_failure(fds[0], error)
+                pid = -1
             if pid == 0:
                 control.detach()  # the worker closes the descriptor, and a guest has another file at its number
                 worker = Worker(
@@ -65,7 +69,8 @@ def wait(warm_up_job: WarmUpJob | None, embedded: Embedded | None = None) -> dic
                 )
                 _kept.append(worker)
                 return worker.serve()
-            _send_pidfd(pid, fds[0])
+            if pid > 0:
+                _send_pidfd(pid, fds[0])
             for fd in fds:
                 os.close(fd)
         _reap()
@@ -83,6 +88,15 @@ def _send_pidfd(worker: int, control: int) -> None:
         pass  # the warden has closed the socket
     finally:
         os.close(pidfd)
+
+
+def _send_failure(control: int, error: OSError) -> None:
+    """Report over the socket of a worker why there is none."""
+    try:
+        message = protocol.encode("failed", message=faults.explain("fork a worker", error))
+        socket.socket(fileno=os.dup(control)).sendall(message)
+    except OSError:
+        pass  # the warden has closed the socket, or notices that it is closed
 
 
 def refuse(message: str) -> NoReturn:
