@@ -221,6 +221,9 @@ left. A fault costs one run at most: the next run of the same runner completes.
 - Once the guest's program runs, a signal from outside to its process looks like the guest's own signal: *crashed* and *limit_exceeded*.
 - The caller sends a launch that a lost warden had not accepted to a new one, once, so the call completes. See [ADR 36](adr/0036-deadlines-and-repeats.md).
 
+`tests/system/test_setup_steps.py` does the same inside the set-up: a system-call filter makes one call of one process fail, some 90 calls in all. The run then
+ends as a failed sandbox with the step, the call, the errno and the remedy, or it is as confined as ever. `python -m tests.system.setup_table` prints the table.
+
 | run | process | fault | before | during | after |
 | --- | --- | --- | --- | --- | --- |
 {rows}
