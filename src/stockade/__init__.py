@@ -44,6 +44,7 @@ _FACE = {
     "Policy": "policy.model",
     "PolicyError": "core.errors",
     "PolicyOptions": "api.options",
+    "Process": "api.process",
     "Program": "batch.records",
     "ProtocolError": "core.errors",
     "Resolved": "policy.resolve",
@@ -55,6 +56,8 @@ _FACE = {
     "RunOptions": "api.options",
     "Runner": "api.sandbox",
     "Secret": "runs.secret",
+    "Sandbox": "api.living",
+    "SandboxClosed": "core.errors",
     "SetupError": "core.errors",
     "StockadeError": "core.errors",
     "Selection": "api.select",
@@ -106,9 +109,11 @@ if TYPE_CHECKING:
     from stockade.api.async_sandbox import AsyncRunner as AsyncRunner
     from stockade.api.async_sandbox import AsyncStream as AsyncStream
     from stockade.api.call import call as call
+    from stockade.api.living import Sandbox as Sandbox
     from stockade.api.options import CommandOptions as CommandOptions
     from stockade.api.options import PolicyOptions as PolicyOptions
     from stockade.api.options import RunOptions as RunOptions
+    from stockade.api.process import Process as Process
     from stockade.api.sandbox import Runner as Runner
     from stockade.api.sandbox import plan as plan
     from stockade.api.sandbox import run as run
@@ -129,6 +134,7 @@ if TYPE_CHECKING:
     from stockade.core.errors import PolicyError as PolicyError
     from stockade.core.errors import ProtocolError as ProtocolError
     from stockade.core.errors import RequirementError as RequirementError
+    from stockade.core.errors import SandboxClosed as SandboxClosed
     from stockade.core.errors import SetupError as SetupError
     from stockade.core.errors import StockadeError as StockadeError
     from stockade.planning.denial import Denial as Denial

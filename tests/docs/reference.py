@@ -19,6 +19,7 @@ The [guides](../README.md#guides) show how the parts work together.
 """
 GROUPS = {
     "Run code": ["run", "run_command", "call", "Runner", "AsyncRunner", "PolicyOptions", "CommandOptions", "RunOptions", "ArtifactLimits"],
+    "Sandboxes that live": ["Sandbox", "Process"],
     "Results": [
         "Result", "Outcome", "LimitState", "Usage", "NetworkUse", "NetworkTarget", "NetworkRefusal", "GuestError", "Denial",
         "ChangeSet", "Change",
@@ -29,7 +30,7 @@ GROUPS = {
     "Advice": ["check", "Advice", "AdviceKind"],
     "Batches": ["evaluate", "aevaluate", "Program", "Verdict"],
     "Errors": [
-        "StockadeError", "PolicyError", "JobError", "RequirementError", "PlanError", "BackendUnavailable", "SetupError", "ProtocolError",
+        "StockadeError", "PolicyError", "JobError", "RequirementError", "PlanError", "BackendUnavailable", "SetupError", "SandboxClosed", "ProtocolError",
         "GuestFailed", "ResourceExhausted", "Cancelled", "CommitError", "RecordError", "ResultFormatError",
     ],
 }  # fmt: skip

@@ -119,11 +119,11 @@ RIGHTS = (
     Protection("session of its own", ((_STAGE, """        os.setsid()
         os.umask(0o022)
         processes.new_session_keyring()
-        if self._privileged:""", """        os.umask(0o022)
+        if self._users >= 0:""", """        os.umask(0o022)
         processes.new_session_keyring()
-        if self._privileged:"""),), ("process_view/process_group",)),
+        if self._users >= 0:"""),), ("process_view/process_group",)),
     Protection("session keyring of its own", ((_STAGE, """        processes.new_session_keyring()
-        if self._privileged:""", "        if self._privileged:"),), _KEYS, beside=("system-call filter",)),
+        if self._users >= 0:""", "        if self._users >= 0:"),), _KEYS, beside=("system-call filter",)),
     # A change of uid has the same effect, unless the host lets such processes leave cores (proc(5), suid_dumpable).
     Protection("init not dumpable", ((_INSIDE, "        processes.set_dumpable(False)\n", ""),),
                ("process_view/memory_of_another", "process_view/trace", "process_view/take_descriptor", "environment/of_other_processes", "filesystem_read/proc_descriptors"),

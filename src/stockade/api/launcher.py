@@ -212,9 +212,21 @@ def open_exchange(backend: Backend, plan: Plan, job: Job, **how: Any) -> Iterato
 @contextmanager
 def prepared(backend: Backend, plan: Plan, job: Job) -> Iterator[Launch]:
     """Yield the launch of ``job``. Leaving the context releases the resources taken for it."""
-    refused = commands.refusal(job.argv, plan.policy.commands.allow, plan.policy.commands.refuse) if job.argv else ""
+    check_command(plan, job.argv)
+    with unchecked(backend, plan, job) as launch:
+        yield launch
+
+
+def check_command(plan: Plan, argv: tuple[str, ...]) -> None:
+    """Raise ``JobError`` if the policy refuses the command."""
+    refused = commands.refusal(argv, plan.policy.commands.allow, plan.policy.commands.refuse) if argv else ""
     if refused:
         raise JobError(refused)
+
+
+@contextmanager
+def unchecked(backend: Backend, plan: Plan, job: Job) -> Iterator[Launch]:
+    """Yield the launch of ``job``, whatever its command; see ``prepared``."""
 
     def make_command(folder: str) -> Command:
         if job.source is None:

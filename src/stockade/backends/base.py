@@ -43,6 +43,8 @@ class Traits:
     """A guest sees the programs of the host at the paths of ``HostFacts.system``, and no others by itself."""
     no_capabilities_because: str = "this backend gives a guest no capabilities"
     """The reason that this refusal gives."""
+    keeps_sandboxes: bool = False
+    """A launch of this backend can be split for a living sandbox: see ``shared.living``."""
     maps_one_id: bool = False
     """The guest has a user namespace that maps no id except ``security.uid``."""
     bounds_network: bool = False

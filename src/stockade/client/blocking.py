@@ -12,7 +12,7 @@ from typing import BinaryIO
 from stockade.client import warden_process
 from stockade.client.connection import Connection
 from stockade.client.liveness import Liveness
-from stockade.client.send_queue import SendQueue
+from stockade.client.send_queue import SendQueue, WakeupPipe
 from stockade.client.sockets import has_unread
 from stockade.runs.events import Event
 
@@ -49,6 +49,29 @@ def events(
     finally:
         send_queue.close()
         connection.reusable = exchange.reusable
+
+
+def turn(
+    send_queue: SendQueue, connection: Connection, wakeup: WakeupPipe, liveness: Liveness, seconds: float
+) -> list[Event]:
+    """Send and receive once, for at most ``seconds``; return the events. One thread at a time may call it.
+
+    Other threads may use the ``send_queue``, which rings ``wakeup``.
+    """
+    send_queue.check_owner()
+    send_queue.flush()
+    poll = select.poll()
+    poll.register(connection.sock, select.POLLIN | (select.POLLOUT if send_queue.exchange.outgoing else 0))
+    poll.register(wakeup.fd, select.POLLIN)
+    pause = min(seconds, liveness.seconds)
+    found = dict(poll.poll(pause * 1000))
+    if not found and pause < seconds:
+        liveness.look()
+    if wakeup.fd in found:
+        wakeup.clear()
+    if found.get(connection.sock.fileno(), 0) & (select.POLLIN | select.POLLHUP | select.POLLERR):
+        return list(_receive(send_queue, connection, liveness))
+    return []
 
 
 def _wait(

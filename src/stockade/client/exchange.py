@@ -111,6 +111,8 @@ class Exchange:
         self.trace = trace
         self.collected = CollectedFiles(launch.collect) if launch.collect else None
         self.cancelled = False
+        self.pid = 0
+        """The number of an exec's first process, as its sandbox sees it, once it has begun."""
         self.result: Result | None = None
         """The verdict, after the end of the run."""
         log.info("run %d started on %s", self._number, plan.backend)
@@ -170,7 +172,7 @@ class Exchange:
         if self._interactive:
             self._pump()
 
-    def ask(self, kind: Literal["signal", "pause", "resume"], **fields: int) -> None:
+    def ask(self, kind: Literal["signal", "pause", "resume", "resize", "hang_up", "taken"], **fields: int) -> None:
         """Send a control request to the warden."""
         if not self.cancelled:
             self._beyond = self._asked = True
@@ -247,6 +249,7 @@ class Exchange:
                 self._fed = fields["count"]
                 self._pump()
             case "started":
+                self.pid = fields.get("pid", 0)
                 yield Started()
             case "waiting" | "accepted":
                 self._waits = kind == "waiting"

@@ -146,6 +146,10 @@ class SetupError(StockadeError):
     """The sandbox failed, not the code in it."""
 
 
+class SandboxClosed(StockadeError):
+    """The sandbox has ended, so nothing can run in it. The message says why."""
+
+
 class ProtocolError(StockadeError):
     """A guest or a warden sent bytes that break the protocol."""
 

@@ -68,6 +68,8 @@ class Watch(Record):
     """Tasks that the guest's interpreter needs for itself, its first one included. All further tasks are the job's."""
     live: bool = False
     """Whether a caller follows the run: then the warden reports the start at once, and all output up to the limit."""
+    idle_seconds: float | None = None
+    """How long a living instance may go without a call and without a byte to or from one of its execs."""
     report_seconds: float | None = None
     """How often to report what the run has used."""
 
@@ -146,6 +148,22 @@ class Warm(Record):
         return cls(**marshal.loads(data))
 
 
+class Stdio(Record):
+    """Where the standard streams of a guest lead: through pipes, to a terminal, or into files of the sandbox.
+
+    A bounded stream has a limit, a head and a tail. A live one has a window instead: when so many bytes wait for the
+    caller, the guest waits, and there is no total.
+    """
+
+    rows: int = 0
+    """The height of the terminal; 0 means pipes. A terminal is live."""
+    columns: int = 0
+    files: Mapping[int, str] = {}
+    """Paths by stream, 1 or 2, as the guest sees them. The guest's process opens them, with its own rights."""
+    window: int = 0
+    """The bytes of each live stream that may wait for the caller; 0 means bounded streams."""
+
+
 _OF_ONE_RUN: Mapping[str, Any] = {"source": b"", "trace": 0}
 
 
@@ -197,6 +215,17 @@ class Launch(Record):
     """The number under which the run's steps are noted (see ``core.trace``); 0 means that the run is not traced."""
     caller: int = 0
     """The number of the caller within the calling process. Where runs have to wait, callers take turns."""
+    sandbox: str = ""
+    """The name of a living instance; empty for a run with an instance of its own. The launch is an exec in that
+    instance, unless ``lives`` is true."""
+    lives: bool = False
+    """Whether the launch makes that living instance: its init then starts a process for each exec."""
+    stdio: Stdio = Stdio()
+    """Where the standard streams lead. Only an exec has other than bounded pipes."""
+    folder: str = ""
+    """The folder in which an exec starts, as the guest sees it."""
+    detached: bool = False
+    """Whether an exec goes on without its caller, until the sandbox ends."""
     project: Any = None
     """The host folder behind the workspace; it stays with the caller."""
 
@@ -209,6 +238,7 @@ class Launch(Record):
         collect = None if self.collect is None else self.collect.as_dict()
         proxy = None if self.proxy is None else self.proxy.as_dict()
         fields = self.as_dict() | {"groups": self.groups.as_dict(), "watch": self.watch.as_dict()}
+        fields |= {"stdio": self.stdio.as_dict()}
         fields |= {"collect": collect, "proxy": proxy}
         del fields["project"], fields["source"], fields["trace"], fields["cold"]
         if not self.repeats:
@@ -255,4 +285,5 @@ _RECORDS: Mapping[str, type[Record]] = {
     "watch": Watch,
     "collect": Collect,
     "proxy": ProxyOrder,
+    "stdio": Stdio,
 }

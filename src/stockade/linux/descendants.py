@@ -121,6 +121,14 @@ def below(pid: int) -> list[int]:
     return found
 
 
+def is_below(pid: int, root: int) -> bool:
+    """Return whether ``root`` is an ancestor of the process ``pid``."""
+    parent = _parent(pid)
+    while parent > 1 and parent != root:
+        parent = _parent(parent)
+    return parent == root
+
+
 def children(pid: int) -> list[int]:
     """Return the children of a process. A child belongs to the thread that made it, so every thread is read."""
     found: list[int] = []

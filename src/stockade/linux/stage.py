@@ -58,6 +58,10 @@ class Stage(RootSteps, WorkspaceSteps, HostSteps, WarmSteps):
             except Exception as error:
                 raise faults.explained(f"step {name} ({faults.arguments(arguments)})", error) from None
 
+    def report_to(self, supervise: Callable[[int], None]) -> None:
+        """Continue in a fork, as the process of one exec. ``supervise`` passes its filter's listener to the warden."""
+        self._supervise = supervise
+
     def remember_limits(self) -> None:
         """Cache the current rlimits before forking, so that children need not query them."""
         self._ceilings = rlimits.ceilings()

@@ -25,14 +25,18 @@ def sample(init: int, bound: int | None) -> Sample:
     for each process. If the sum exceeds ``bound``, it is measured again by proportional share, which is exact but costs
     more.
     """
-    pids = descendants.below(init)
+    return sample_of(descendants.below(init), bound, reaped_cpu_seconds(init))
+
+
+def sample_of(pids: list[int], bound: int | None, reaped: float = 0.0) -> Sample:
+    """Return the same of the processes ``pids``; ``reaped`` is the CPU time of others that have ended."""
     found = [_memory(pid) for pid in pids]
     memory = sum(resident for resident, _ in found)
     if bound is not None and memory > bound:
         memory = sum(map(_proportional, pids))
     memory += sum(tables for _, tables in found)
     times = [_times(pid) for pid in pids]
-    cpu = sum(time for time, _ in times) + reaped_cpu_seconds(init)
+    cpu = sum(time for time, _ in times) + reaped
     return Sample(memory=memory, cpu_seconds=cpu, tasks=sum(tasks for _, tasks in times))
 
 

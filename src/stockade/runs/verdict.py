@@ -124,7 +124,7 @@ def _starved(plan: Plan, report: Report) -> str:
 def _outcome(cause: str | None, limit: Guarantee | None, exit_code: int | None) -> Outcome:
     if limit is not None:
         return Outcome.LIMIT_EXCEEDED
-    if cause in ("cancelled", "caller_gone"):
+    if cause in ("cancelled", "caller_gone", "idle"):
         return Outcome.CANCELLED
     if exit_code is None:
         return Outcome.CRASHED

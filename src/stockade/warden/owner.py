@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from stockade.warden import protocol
     from stockade.warden.cold.cgroup_slot import CgroupSlot
     from stockade.warden.run.run import Run
+    from stockade.warden.run.sandboxes import Sandboxes
     from stockade.warden.weights import Weights
 else:
     Protocol = object
@@ -22,6 +23,8 @@ class RunOwner(Protocol):
 
     weights: Weights
     """The scheduler weights of all runs."""
+    sandboxes: Sandboxes
+    """The living instances."""
 
     def start(self, run: Run, launch: Launch) -> str:
         """Start ``run`` as soon as it is admitted. Return what the host is short of if it waits for that."""
@@ -35,6 +38,9 @@ class RunOwner(Protocol):
 
     def release(self, slot: CgroupSlot) -> None:
         """Take back a slot whose instance is dead."""
+
+    def drop(self, slot: CgroupSlot) -> None:
+        """End a slot; it is not used again."""
 
     def freezer(self, slot: CgroupSlot) -> Freezer | None:
         """Return the freezer for the guest of ``slot``, or ``None``."""

@@ -6,7 +6,8 @@ carries one byte for each new run, with the run's own socket as a descriptor, an
 Every message about a run goes over the run's socket.
 
 Caller to warden: ``launch`` (the launch, without fields that equal the last launch over the same socket), ``stdin``
-(data; empty data is the end), ``signal`` (number), ``pause``, ``resume``, ``ping``. A caller that shuts down its
+(data; empty data is the end), ``signal`` (number), ``pause``, ``resume``, ``ping``, ``taken`` (stream, count: bytes of
+a live stream that the caller has read), ``resize`` (rows, columns), ``hang_up``. A caller that shuts down its
 direction of a run's socket cancels the run, whatever it sent before.
 Warden to caller: ``hello`` (facts, once, on the control socket) or ``failed`` (message), ``started``,
 ``output`` (stream, at, data), ``limit`` (guarantee, state, used, figure), ``usage`` (readings, every
@@ -45,6 +46,8 @@ FORK_WARMED_UP, FORK_AT_ONCE = b"L", b"H"
 COMPLETION_MARKER = b"\0stockade\0"
 """The bytes that a warm guest writes to its channel when it is done, before one byte with its exit status. An agent's
 report never contains NUL, and no other program writes these bytes by accident."""
+SANDBOX_ENDED = "the sandbox has ended"
+"""The begin of the answer to an exec whose living instance is gone."""
 SET_TEMPLATE = b"F"
 """The prefix of a launch template that a worker's next guests most likely get."""
 
@@ -62,7 +65,14 @@ def encode(kind: str, **fields: Any) -> bytes:
 def order(launch: Launch) -> bytes:
     """Return the message that hands ``launch`` to the process that waits in an instance."""
     about = {"argv": launch.argv, "environment": launch.environment, "channel": launch.channel}
+    if launch.sandbox:
+        about |= {"folder": launch.folder, "files": launch.stdio.files}
     return encode("launch", steps=launch.whole_steps, trace=launch.trace, **about)
+
+
+def start_exec(kept: int) -> bytes:
+    """Return the message that asks the init of a living instance for an exec. ``kept`` descriptors come with it."""
+    return encode("start_exec", fds=kept)
 
 
 def template_message(template: TemplateFields) -> bytes:

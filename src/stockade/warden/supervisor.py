@@ -16,6 +16,7 @@ from stockade.warden.cold.disposal import Disposal
 from stockade.warden.cold.pool import Pool
 from stockade.warden.freezers import Freezers
 from stockade.warden.run.run import Run
+from stockade.warden.run.sandboxes import Sandboxes
 from stockade.warden.uid_pool import UidPool
 from stockade.warden.warm.interpreter import START_SECONDS
 from stockade.warden.warm.pool import ZygotePool
@@ -51,6 +52,7 @@ class Warden:
         self._uids: UidPool | None = None
         self._freezers = Freezers()
         self.weights = Weights()
+        self.sandboxes = Sandboxes()
         self._runs: set[Run] = set()
         self._disposal = Disposal()
         warden = os.pidfd_open(os.getpid())
@@ -96,6 +98,9 @@ class Warden:
     def start(self, run: Run, launch: Launch) -> str:
         """Start ``run`` as soon as it is admitted. Return what the host is short of if it waits for that."""
         self.weights.enter(run)
+        if launch.sandbox and not launch.lives:
+            self.sandboxes.begin(run, launch)
+            return ""
         return self._admission.ask(run, launch)
 
     def begin(self, run: Run, launch: Launch) -> None:

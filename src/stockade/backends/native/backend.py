@@ -9,13 +9,19 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stockade.backends.base import Availability, Traits
+from stockade.backends.base import Availability
 from stockade.backends.native import warm
-from stockade.backends.native.capabilities import capabilities
+from stockade.backends.native.capabilities import TRAITS, capabilities
 from stockade.backends.native.namespaces import way_to_open, why_closed
-from stockade.backends.native.workspace import FILE as _FILE
-from stockade.backends.native.workspace import OVERLAY_INODES, bound, check_workspace, shows_through_overlay
-from stockade.backends.native.workspace import PROGRAMS as _PROGRAMS
+from stockade.backends.native.workspace import (
+    FILE,
+    OVERLAY_INODES,
+    PROGRAMS,
+    bound,
+    check_workspace,
+    pages,
+    shows_through_overlay,
+)
 from stockade.backends.shared import proxy
 from stockade.backends.shared.guest_environment import (
     DEVICES,
@@ -55,9 +61,7 @@ class Native:
 
     name = "native"
     isolation = Isolation.NAMESPACES
-    traits = Traits(
-        keeps_workspaces=True, keeps_capabilities=True, shows_programs=True, maps_one_id=True, bounds_network=True
-    )
+    traits = TRAITS
 
     def availability(self, facts: HostFacts) -> Availability:
         """Return whether this host allows namespaces."""
@@ -94,9 +98,9 @@ class Native:
 def launch(plan: Plan, job: Job, command: Command) -> Launch:
     """Return the launch of ``command`` under ``plan``: a pure function."""
     policy, facts = plan.policy, plan.facts
-    own = 0 if policy.security.read_only_root else sum(map(_pages, command.all_files.values()))
+    own = 0 if policy.security.read_only_root else sum(map(pages, command.all_files.values()))
     names = (*job.files, *job.inputs)
-    extra = (sum(map(_pages, job.files.values())), sum(name.count("/") + 1 for name in names))
+    extra = (sum(map(pages, job.files.values())), sum(name.count("/") + 1 for name in names))
     is_bound = policy.filesystem.workspace != "empty"
     sealed = not is_bound and policy.filesystem.way == "read"
     stays_open = bool(job.inputs) or is_bound or sealed
@@ -108,7 +112,7 @@ def launch(plan: Plan, job: Job, command: Command) -> Launch:
     file_steps = [
         ("file", f"{workspace}/{name}", content, job.mode_of(name), True) for name, content in job.files.items()
     ]
-    inputs = [("bind", str((Path.cwd() / name).resolve()), f"{workspace}/{name}", _FILE) for name in job.inputs]
+    inputs = [("bind", str((Path.cwd() / name).resolve()), f"{workspace}/{name}", FILE) for name in job.inputs]
     return Launch(
         argv=command.argv,
         environment=variables,
@@ -301,16 +305,12 @@ def _disk(policy: Policy) -> tuple[int, int]:
     return size, max(64, min(size // _INODE_BYTES, 1 << 20))
 
 
-def _pages(content: bytes) -> int:
-    return -(-len(content) // 4096) * 4096
-
-
 def _system(facts: HostFacts, readable: tuple[str, ...]) -> list[Step]:
     """Return the steps that show the system's programs, the interpreter's folders and single files of /etc."""
     steps: list[Step] = []
     for path, target in facts.system:
-        steps.append(("link", path, target) if target else ("bind", path, path, _PROGRAMS))
-    steps += [("bind", folder, folder, _PROGRAMS) for folder in program_folders(facts, readable)]
+        steps.append(("link", path, target) if target else ("bind", path, path, PROGRAMS))
+    steps += [("bind", folder, folder, PROGRAMS) for folder in program_folders(facts, readable)]
     steps += [("bind", f"/dev/{name}", f"/dev/{name}", ("ro", "nosuid")) for name in DEVICES]
     steps += [
         ("link", "/dev/fd", "/proc/self/fd"),

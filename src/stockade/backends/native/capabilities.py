@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from stockade.backends.base import Traits
 from stockade.backends.shared import limits
 from stockade.backends.shared.limits import filters_syscalls
 from stockade.linux import landlock
 from stockade.planning.facts import HostFacts
 from stockade.policy.guarantees import Enforcement, Guarantee, Strength
 
+TRAITS = Traits(
+    keeps_workspaces=True,
+    keeps_capabilities=True,
+    keeps_sandboxes=True,
+    shows_programs=True,
+    maps_one_id=True,
+    bounds_network=True,
+)
 _KERNEL = Strength.KERNEL
 _SUPERVISOR = Strength.SUPERVISOR
 

@@ -104,3 +104,8 @@ def _project(policy: Policy, job: Job, project: Project, attributes: tuple[str, 
 def _is_there(project: Project, name: str) -> bool:
     """Return whether a mount can protect ``name``. A missing name is protected only in that it is never committed."""
     return project.access == "write" or (name in project.entries and not project.hides(name))
+
+
+def pages(content: bytes) -> int:
+    """Return the bytes that a file with ``content`` takes in memory, where a tmpfs keeps it."""
+    return -(-len(content) // 4096) * 4096

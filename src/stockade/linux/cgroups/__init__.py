@@ -7,7 +7,7 @@ whatever PID namespaces the wardens run in.
 
 from stockade.linux.cgroups.counters import Counters
 from stockade.linux.cgroups.freezer import Freezer
-from stockade.linux.cgroups.group import RENEWABLE, Group
+from stockade.linux.cgroups.group import RENEWABLE, Group, GroupBelow
 from stockade.linux.cgroups.places import PREFIX, Hierarchy, find, try_controllers
 from stockade.linux.cgroups.trees import Tree, reclaim
 
@@ -17,6 +17,7 @@ __all__ = [
     "Counters",
     "Freezer",
     "Group",
+    "GroupBelow",
     "Hierarchy",
     "Tree",
     "find",

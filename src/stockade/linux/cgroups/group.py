@@ -8,19 +8,20 @@ from stockade.linux import files
 from stockade.linux.cgroups import disks, weights
 from stockade.linux.cgroups.counters import Counters
 from stockade.linux.cgroups.freezer import FROZEN
-from stockade.linux.cgroups.places import SOCKETS_V1
+from stockade.linux.cgroups.places import SOCKETS_V1, Hierarchy
 from stockade.linux.cgroups.raw_counters import RawCounters
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from stockade.core.launch import Groups
-    from stockade.linux.cgroups.places import Hierarchy
 
 RENEWABLE = 8 << 20
 """Bytes that an earlier run may leave charged. They count for the next run as well."""
 _FEW_TASKS = 16
 _HEADROOM = 16 << 20  # bytes: many times the memory that init or worker touches to end a guest
 _ONE_CHARGE = 1 << 20  # bytes: one charge of the kernel, by which the peak may stay below the limit
+_COUNTED = {1: ("cpuacct", "memory", "pids"), 2: ("cpuacct",)}
+"""The controllers that count in a group below a run's own, by version."""
 _CPU_PERIOD = 100_000  # microseconds, the kernel's default period for bandwidth control
 
 
@@ -38,6 +39,19 @@ class Group(RawCounters):
         self._memory: tuple[int, int | None] | None = None
         self._has_headroom = self._is_unthrottled = False
         self.weight = weights.Weight(self._paths, self._version)
+
+    def make_below(self, name: str) -> GroupBelow:
+        """Make a group below this one, without limits of its own, that counts for some of the run's processes.
+
+        Version 2 counts CPU time in every group. Other controllers would need a group without processes here.
+        """
+        places = []
+        for path, version in self._versions:
+            names = [each for each, folder in self._paths.items() if folder == path and each in _COUNTED[version]]
+            if names:
+                os.mkdir(f"{path}/{name}")
+                places.append((Hierarchy(version=version, path=path, controllers=tuple(names)), f"{path}/{name}"))
+        return GroupBelow(places, self)
 
     def open_cgroup_fds(self) -> list[int]:
         """Return a descriptor for each folder. A process that writes ``0`` to it enters the group."""
@@ -288,3 +302,34 @@ class Group(RawCounters):
         """Return the peak memory of this run; ``None`` if an earlier run's peak may hide it."""
         peak = self._peak_memory()
         return None if peak is None or peak <= self._hidden_peak else peak
+
+
+class GroupBelow(Group):
+    """A group below a run's own, whose limits are those of the run."""
+
+    def __init__(self, places: list[tuple[Hierarchy, str]], above: Group) -> None:
+        super().__init__(places)
+        self._above = above
+
+    def _has_met_limit(self) -> bool:
+        return self._above._has_met_limit()
+
+    def members(self) -> list[int]:
+        """Return the pids of the group's processes."""
+        return [int(line) for line in files.read(f"{self.folders[0]}/cgroup.procs").split()]
+
+    def kill(self) -> bool:
+        """Have the kernel kill every process of the group; return ``False`` where it cannot (before Linux 5.14, v1)."""
+        if self.unified is None:
+            return False
+        try:
+            files.write(f"{self.unified}/cgroup.kill", "1")
+        except OSError:
+            return False
+        return True
+
+    def remove(self) -> bool:
+        """Remove the group; return ``False`` while it holds a process. Its counts stay with the run's own group."""
+        self.close()
+        left = [folder for folder in self.folders if not files.remove_folder(folder)]
+        return not left

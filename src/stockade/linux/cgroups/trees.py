@@ -13,6 +13,8 @@ from stockade.linux.cgroups.freezer import FROZEN
 from stockade.linux.cgroups.group import Group
 from stockade.linux.cgroups.places import PREFIX, Hierarchy, hand_down
 
+EXEC = "exec-"
+"""The begin of the name of an exec's group, below the group of its sandbox."""
 _END_SECONDS = 2.0
 _TOKEN_LENGTH = 16
 
@@ -118,8 +120,10 @@ def reclaim(path: str) -> int:
 
 
 def _remove(path: str) -> bool:
-    """Remove a run's group; return whether it is gone."""
-    files.remove_folder(f"{path}/{FROZEN}")
+    """Remove a run's group with those below it; return whether it is gone."""
+    for entry in os.listdir(path) if os.path.isdir(path) else ():
+        if entry == FROZEN or entry.startswith(EXEC):
+            files.remove_folder(f"{path}/{entry}")
     return files.remove_folder(path)
 
 

@@ -26,23 +26,32 @@ class Steps:
         supervise: Callable[[int], None] | None = None,
         hand_out: Callable[[Sequence[int]], None] | None = None,
         offer: Callable[[int], None] | None = None,
+        hand_terminals: Callable[[int], None] | None = None,
         place: int = -1,
         status: int = -1,
+        lives: bool = False,
     ) -> None:
         """``uid`` and ``gid`` are the guest's ids on the host; ``privileged`` means that a step must switch to them.
 
         ``supervise`` passes a filter's listener to the warden. ``hand_out`` passes descriptors of the folder to collect
-        from. ``offer`` passes a listening socket of the guest's network. All of this happens before the guest starts,
-        so no path that the guest has made leads there.
+        from. ``offer`` passes a listening socket of the guest's network, and ``hand_terminals`` the folder of
+        pseudo-terminals. All of this happens before the guest starts, so no path that the guest has made leads there.
 
         ``place`` and ``status`` are descriptors to the reaper of an instance without namespaces. One carries the name
         of the folder made for the run, the other carries an engine's status.
+
+        ``lives`` means that the caller is the init of a living instance, and not the process that becomes the guest.
         """
         self._supervise = supervise
         self._hand_out = hand_out
         self._offer = offer
+        self._hand_terminals = hand_terminals
         self._place_note = place
         self._status = status
+        self._lives = lives
+        self._users = -1
+        self.mark = 0
+        """The number of the namespace that marks the processes of one exec; 0 outside of a living instance."""
         self._uid = uid
         self._gid = gid
         self._privileged = privileged

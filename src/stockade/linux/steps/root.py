@@ -8,6 +8,7 @@ import os
 import struct
 
 from stockade.linux import files, libc, mounts, processes, users
+from stockade.linux.oom_score import OomScore
 from stockade.linux.steps.base import STAGING, Steps, write_below
 
 TYPE_CHECKING = False
@@ -24,10 +25,14 @@ _SIOCSIFFLAGS = 0x8914  # netdevice(7)
 _IFF_UP_RUNNING = 0x41
 _WAITING = 128
 """Connections that may wait for the proxy."""
+_TIOCSCTTY = 0x540E
 
 
 class RootSteps(Steps):
     """Steps for a separate root, for its content and for the guest's identity, in an instance with namespaces."""
+
+    oom_score: OomScore
+    """The score of the init of a living instance, after ``users``."""
 
     def do_root(self, size: int, inodes: int) -> None:
         """Pivot into a fresh tmpfs. The old root stays in a hidden folder until ``leave_host``."""
@@ -93,12 +98,13 @@ class RootSteps(Steps):
         """Mount a fresh /proc, read-only for the guest. Ids are mapped through the writable mount below it.
 
         This step also makes the guest the first process that the kernel kills when memory runs out, in its group and on
-        the host.
+        the host. In a living instance, the init takes the step, and it raises the score of each exec at its fork.
         """
         os.mkdir("/proc")
         mounts.proc("/proc")
         self._proc = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
-        write_below(self._proc, "self/oom_score_adj", b"1000")
+        if not self._lives:
+            write_below(self._proc, "self/oom_score_adj", b"1000")
         place = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
         mounts.bind(self._proc, place, "/proc", mounts.ATTR_RDONLY)
         os.close(place)
@@ -106,6 +112,14 @@ class RootSteps(Steps):
     def do_terminals(self, path: str, most: int) -> None:
         """Mount pseudo-terminals of the instance at ``path``: at most ``most`` pairs, and none of the host."""
         mounts.pts(path, most)
+        if self._lives and self._hand_terminals is not None and os.path.exists(f"{path}/ptmx"):
+            folder = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            self._hand_terminals(folder)
+            os.close(folder)
+
+    def do_own_terminal(self) -> None:
+        """Make the terminal behind standard input the controlling one of this session (ioctl_tty(2))."""
+        fcntl.ioctl(0, _TIOCSCTTY, 0)
 
     def do_leave_host(self) -> None:
         """Detach the old root. No later step can show anything of the host."""
@@ -155,18 +169,47 @@ class RootSteps(Steps):
         """Enter a cgroup namespace whose root is the run's own control groups (cgroup_namespaces(7))."""
         libc.unshare(processes.NEW_CGROUP)
 
+    def do_users(self, uid: int, gid: int) -> None:
+        """Make the user namespace that all execs of a living instance will enter by ``identity``.
+
+        It owns nothing. A process that has the uid of its maker needs no capability to enter it.
+        """
+        self.oom_score = OomScore(self._proc)  # before Landlock, which allows no writing there
+        self._users = users.empty_user_namespace(self._proc, (uid, gid), self._uid if self._privileged else 0)
+
+    def _enter_users(self, uid: int, gid: int) -> None:
+        """Become the guest in the namespace that ``users`` made.
+
+        The process stays undumpable until it executes its program. So no other exec can trace it before its filter.
+
+        The exec gets a UTS namespace of its own, which no process can leave without a capability. So the namespace is
+        the mark of all its processes, wherever they are in the tree.
+        """
+        libc.setns(self._users, processes.NEW_USER)
+        os.close(self._users)
+        libc.unshare(processes.NEW_UTS)
+        self.mark = os.stat("self/ns/uts", dir_fd=self._proc).st_ino
+        os.setresgid(gid, gid, gid)
+        os.setresuid(uid, uid, uid)
+
     def do_identity(self, uid: int, gid: int) -> None:
         """Become the guest: an ordinary uid in a user namespace that owns nothing, without any capability."""
         os.setsid()
         os.umask(0o022)
         processes.new_session_keyring()
+        if self._users >= 0:
+            self._enter_users(uid, gid)
+        else:
+            self._enter_new_users(uid, gid)
+        processes.no_new_privileges()
+        processes.empty_bounding_set()
+        processes.drop_capabilities()
+        self._is_guest = True  # files made from now on belong to the guest
+
+    def _enter_new_users(self, uid: int, gid: int) -> None:
         if self._privileged:
             processes.become(self._uid, self._gid)
             processes.set_dumpable(True)  # otherwise /proc/self belongs to root, and no id can be mapped
         libc.unshare(processes.NEW_USER)
         users.map_identity(self._proc, uid, self._uid, gid, self._gid)
         users.bound_namespace(self._proc)
-        processes.no_new_privileges()
-        processes.empty_bounding_set()
-        processes.drop_capabilities()
-        self._is_guest = True  # files made from now on belong to the guest

@@ -112,6 +112,7 @@ class CgroupSlot:
         own_network: bool,
         without_namespaces: bool = False,
         uid: int | None = None,
+        lives: bool = False,
     ) -> None:
         """Request an instance that has applied ``base``; ``receive`` takes it once the control socket is readable.
 
@@ -119,9 +120,8 @@ class CgroupSlot:
         """
         self.base, self.groups, self.without_namespaces = base, groups, without_namespaces
         uid = self.uid if uid is None else uid
-        self._send(
-            protocol.encode("make", base=base, own_network=own_network, without_namespaces=without_namespaces, uid=uid)
-        )
+        how = {"own_network": own_network, "without_namespaces": without_namespaces, "uid": uid, "lives": lives}
+        self._send(protocol.encode("make", base=base, **how))
 
     def _expect_answer(self) -> None:
         self.asked = time.monotonic()

@@ -19,7 +19,7 @@ from stockade.core.record import Record
 from stockade.linux import descendants, faults, processes, users
 from stockade.linux.stage import Stage
 from stockade.warden import protocol
-from stockade.warden.cold.instance import COLLECT_FDS, LISTENER, PROXY_LISTENER, send_with
+from stockade.warden.cold.instance import COLLECT_FDS, LISTENER, PROXY_LISTENER, TERMINALS, send_with
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,6 +55,8 @@ class Init(Record):
     privileged: bool
     parent: int
     """The pidfd of the spawner; the init dies with it."""
+    lives: bool = False
+    """Whether the init lives for many execs."""
     ends: Sequence[int]
     control: socket
     uid: int
@@ -91,6 +93,9 @@ class Init(Record):
     def _harden(self) -> None:
         for fd in (2, *self.ends):
             os.close(fd)
+        self._give_up_privileges()
+
+    def _give_up_privileges(self) -> None:
         processes.empty_bounding_set()
         if self.privileged:
             processes.become(self.uid, _INIT_GID)
@@ -138,6 +143,14 @@ class Init(Record):
             stage.apply(decode_steps(self.base))
             self._warm_up(stage)
             self._send("set_up")
+        except BaseException as error:
+            self._fail("setup", error)
+            os._exit(SETUP_FAILED)
+        self._perform(stage)
+
+    def _perform(self, stage: Stage) -> NoReturn:
+        """Wait for the launch, apply it, and execute its command."""
+        try:
             fields = self._receive()
             trace.note(fields["trace"], trace.WOKEN)
             begin = time.process_time()
@@ -151,12 +164,27 @@ class Init(Record):
             trace.note(fields["trace"], trace.APPLIED)
             spent = time.process_time() - begin
             peak, notes = usage.ru_maxrss * 1024, trace.take()
-            self._send("exec", at=time.monotonic(), cpu_seconds=spent, peak_memory=peak, notes=notes)
+            own = {"pid": os.getpid(), "mark": stage.mark} if stage.mark else {}
+            self._send("exec", at=time.monotonic(), cpu_seconds=spent, peak_memory=peak, notes=notes, **own)
+            if "folder" in fields:
+                self._enter(fields["folder"], fields["files"])
             stage.seal()
         except BaseException as error:
             self._fail("setup", error)
             os._exit(SETUP_FAILED)
         self._execute(fields["argv"], fields["environment"])
+
+    def _enter(self, folder: str, files: dict[int, str]) -> None:
+        """Start in ``folder``, with ``files`` in the place of streams. Earlier execs may have put anything there."""
+        path = folder
+        try:
+            os.chdir(folder)
+            for number, path in files.items():
+                fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOCTTY | os.O_CLOEXEC, 0o644)
+                os.dup2(fd, number, inheritable=True)
+        except OSError as error:
+            self._fail("exec", OSError(error.errno, f"{faults.shown(path)}: {error.strerror}"))
+            os._exit(NOT_EXECUTABLE)
 
     def _stage(self) -> Stage:
         uid, gid = (self.uid, self.gid) if self.privileged else (0, 0)
@@ -167,6 +195,8 @@ class Init(Record):
             supervise=self._send_listener,
             hand_out=self._send_collect_fds,
             offer=self._send_proxy_listener,
+            hand_terminals=self._send_terminals,
+            lives=self.lives,
         )
 
     def _receive(self) -> dict[str, Any]:
@@ -223,6 +253,9 @@ class Init(Record):
 
     def _send_proxy_listener(self, listener: int) -> None:
         self._send_with(PROXY_LISTENER, [listener])
+
+    def _send_terminals(self, folder: int) -> None:
+        self._send_with(TERMINALS, [folder])
 
     def _send_with(self, kind: str, fds: Sequence[int]) -> None:
         send_with(self.control, protocol.encode(kind), fds)

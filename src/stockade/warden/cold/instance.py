@@ -28,6 +28,8 @@ COLLECT_FDS = "collect_fds"
 """The kind of message that carries a descriptor of the folder to collect, and maybe one of the list of copied files."""
 PROXY_LISTENER = "proxy_listener"
 """The kind of message that carries a listening socket of the guest's network, for the proxy of the run."""
+TERMINALS = "terminals"
+"""The kind of message that carries a descriptor of the folder of a living instance's pseudo-terminals."""
 _MAX_FDS = 2  # of one message
 _INSTANCE_FDS = 6
 
@@ -76,6 +78,10 @@ class Instance:
         """Return the listening socket for a proxy, or -1. The caller owns it from now on."""
         fd, self.proxy_listener = self.proxy_listener, -1
         return fd
+
+    def take_arrived(self) -> int:
+        """Return a descriptor that came with the last message, or -1. The caller owns it from now on."""
+        return self._arrived.pop(0) if self._arrived else -1
 
     def accept_message(self, kind: str) -> bool:
         """Record a message of the instance's processes; return whether it was expected."""

@@ -69,7 +69,7 @@ class Pool:
 
     def _provide(self, run: Run, launch: Launch, *, again: bool = False) -> None:
         """Give ``run`` an instance. ``again`` means that the first instance for this run was lost."""
-        common = launch.own_network and launch.host_uid is None
+        common = launch.own_network and launch.host_uid is None and not launch.lives
         waiting = _Waiting(waiter=run, launch=None if again else launch)
         try:
             prewarmed = (
@@ -90,6 +90,7 @@ class Pool:
                     without_namespaces=launch.without_namespaces,
                     own_network=launch.own_network,
                     uid=launch.host_uid,
+                    lives=launch.lives,
                 )
         except (OSError, ValueError, SlotError) as error:
             for made in [slot for slot, each in self._waiting.items() if each is waiting]:

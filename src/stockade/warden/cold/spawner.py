@@ -6,8 +6,9 @@ import _socket as socket
 import os
 
 from stockade.linux import descendants, faults, processes
-from stockade.warden import protocol
+from stockade.warden import protocol, stdio
 from stockade.warden.cold import init as inside
+from stockade.warden.cold.exec_server import ExecServer
 from stockade.warden.cold.instance import send_with
 from stockade.warden.cold.reaper import Reaper
 
@@ -73,6 +74,7 @@ class Spawner:
                 own_network=fields["own_network"],
                 without_namespaces=fields["without_namespaces"],
                 uid=fields["uid"],
+                lives=fields["lives"],
             )
         except OSError as error:
             self._send("failed", message=faults.explain("make namespaces", error), errno=error.errno)
@@ -102,25 +104,27 @@ def _pin_mounts(pid: int) -> int:
 
 
 def make(
-    *, privileged: bool, parent: int, base: bytes, own_network: bool, without_namespaces: bool, uid: int | None
+    *,
+    privileged: bool,
+    parent: int,
+    base: bytes,
+    own_network: bool,
+    without_namespaces: bool,
+    uid: int | None,
+    lives: bool = False,
 ) -> tuple[int, list[int]]:
     """Fork an instance that applies ``base``; return its init's pid and the warden's descriptors of it.
 
-    ``parent`` is the calling process's own pidfd. ``uid`` is the leased host uid if root starts the run.
+    ``parent`` is the calling process's own pidfd. ``uid`` is the leased host uid if root starts the run. ``lives`` asks
+    for a living instance.
     """
     flags = _NAMESPACES | (processes.NEW_NET if own_network else 0) | (0 if privileged else processes.NEW_USER)
     if without_namespaces:
         flags, privileged = 0, os.geteuid() == 0
-    guest_in, stdin = os.pipe2(os.O_CLOEXEC)
-    pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(3)]
-    guest_ends = [guest_in, *(write for _, write in pipes)]
-    own_ends = [stdin, *(read for read, _ in pipes)]
+    own_ends, guest_ends = stdio.open_pipes(uid if privileged else None)
     control, guest_control = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-    if privileged and uid is not None:
-        for fd in guest_ends:
-            os.fchown(fd, uid, uid)  # or the guest could not open /dev/stderr, which leads to its own pipe
     notes = {"place": os.pipe2(_NOTE), "status": os.pipe2(_NOTE)} if without_namespaces else {}
-    kind: type[inside.Init] = Reaper if without_namespaces else inside.Init
+    kind: type[inside.Init] = Reaper if without_namespaces else ExecServer if lives else inside.Init
     instance = kind(
         privileged=privileged,
         parent=parent,
@@ -129,6 +133,7 @@ def make(
         uid=uid if uid is not None else os.geteuid(),
         gid=uid if uid is not None else os.getegid(),
         base=base,
+        lives=lives,
         **notes,
     )
     try:
@@ -145,6 +150,4 @@ def make(
         guest_control.close()
         for fd in (*guest_ends, *(end for pipe in notes.values() for end in pipe)):
             os.close(fd)
-    for fd in own_ends:
-        os.set_blocking(fd, False)
     return pid, [os.pidfd_open(pid), control.detach(), *own_ends]

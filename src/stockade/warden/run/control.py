@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stockade.warden.run.execution import PAUSE, RESUME, SIGNAL
+from stockade.warden.run.execution import HANG_UP, PAUSE, RESIZE, RESUME, SIGNAL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 else:
     import _signal as signal  # the ``signal`` module imports ``enum``
 
-ASKS = (SIGNAL, PAUSE, RESUME)
+ASKS = (SIGNAL, PAUSE, RESUME, RESIZE, HANG_UP)
 _AGAIN_SECONDS = 0.005
 _WATCH_SECONDS = 0.05
 
@@ -51,6 +51,8 @@ class RunControl:
             self._pause(now)
         elif what == RESUME:
             self._resume(now)
+        elif what in (RESIZE, HANG_UP):
+            return self._execution.control(what, number)
         elif not self._paused:
             return self._execution.control(SIGNAL, number)
         elif number == signal.SIGKILL:

@@ -16,16 +16,18 @@ if TYPE_CHECKING:
 else:
     Protocol = object
 
-PAUSE, RESUME, SIGNAL, KILL, KILL_AT_ONCE, END_GUEST = (
+PAUSE, RESUME, SIGNAL, RESIZE, HANG_UP, KILL, KILL_AT_ONCE, END_GUEST = (
     "pause",
     "resume",
     "signal",
+    "resize",
+    "hang_up",
     "kill",
     "kill_at_once",
     "end_guest",
 )
 """The requests of ``Execution.control``. ``KILL`` ends every process of the guest, ``KILL_AT_ONCE`` without regard to
-clean-up. ``END_GUEST`` ends only its first process; the rest follows."""
+clean-up. ``END_GUEST`` ends only its first process; the rest follows. A terminal takes ``RESIZE`` and ``HANG_UP``."""
 
 
 class Callbacks(Protocol):
@@ -108,7 +110,10 @@ class Execution(Protocol):
         """Return the descriptor that feeds the guest's standard input; the caller owns it from now on."""
 
     def control(self, request: str, number: int = 0) -> bool:
-        """Carry out a request; ``number`` is the signal. Return ``False`` if it must be repeated after a moment."""
+        """Carry out a request; ``number`` is the signal, or rows x 65536 + columns.
+
+        Return ``False`` if the request must be repeated after a moment.
+        """
 
     def poll(self) -> bool:
         """Take reports that no event announces. Return whether more may come."""

@@ -38,7 +38,6 @@ class Meter:
         self._watch = watch
         self._groups = groups
         self._execution = execution
-        self._head = execution.head
         self._own_tasks = execution.own_tasks
         self._group = group = execution.group
         self._has_cpu = group is not None and group.counts_cpu
@@ -63,6 +62,15 @@ class Meter:
         self.started = False
         self.next_look = float("inf")
         self.next_report = float("inf")
+
+    @property
+    def _head(self) -> int:
+        return self._execution.head
+
+    @property
+    def counts_memory(self) -> bool:
+        """Whether the kernel limits and counts the run's memory."""
+        return self._group_has_memory
 
     @property
     def begin(self) -> float:

@@ -22,6 +22,9 @@ else:
 
 CHANNEL_LIMIT = 1 << 20
 _CHUNK = 1 << 16
+"""The most bytes that one turn of the loop reads from a stream, so that no guest keeps the others waiting."""
+_MOST_PIECES = 64
+"""More pieces than a pipe can hold: its size is at most a mebibyte, unless the administrator allows more."""
 
 
 class OutputCapture:
@@ -39,6 +42,7 @@ class OutputCapture:
         on_end: Callable[[], None],
         on_completed: Callable[[int], None] | None = None,
         at_once: bool = True,
+        window: int = 0,
     ) -> None:
         """Prepare to read; ``start`` begins.
 
@@ -48,12 +52,17 @@ class OutputCapture:
         ``on_end``: called when both streams have ended.
         ``on_completed``: called with the exit status behind a completion marker; ``None`` looks for no marker.
         ``at_once``: whether to read the streams from ``start`` on, or only from ``begin`` on.
+        ``window``: the bytes of a live stream that may wait for the caller, see ``take_back``; 0 means bounded streams.
         """
         self._loop = events
         self._channel_fd = streams.channel
         self._channel = bytearray()
         self._overflow = False
-        self._streams = {1: streams.stdout, 2: streams.stderr}
+        self._streams = {number: fd for number, fd in ((1, streams.stdout), (2, streams.stderr)) if fd >= 0}
+        self._window = window
+        self._taken = {1: 0, 2: 0}
+        self._full: set[int] = set()
+        """Live streams that are not read, because their window is used up."""
         self._buffers = {
             number: HeadTail(watch.output_bytes, head_only=watch.kill_on_output, live=watch.live) for number in (1, 2)
         }
@@ -63,7 +72,7 @@ class OutputCapture:
         self._on_head, self._on_limit, self._on_end, self._on_completed = on_head, on_limit, on_end, on_completed
         self._completed = False
         self._has_channel = channel
-        self._all = (streams.stdout, streams.stderr, streams.channel)
+        self._all: tuple[int, ...] = (streams.stdout, streams.stderr, streams.channel)
 
     def start(self) -> None:
         """Begin to read the result channel, and the streams unless that waits for ``begin``."""
@@ -93,9 +102,21 @@ class OutputCapture:
         else:
             self._watch()
 
+    def take_back(self, number: int, count: int) -> None:
+        """Learn that the caller has read ``count`` bytes of a live stream."""
+        self._taken[number] = max(self._taken[number], count)
+        if number in self._full and self._is_open(number):
+            self._full.discard(number)
+            if not self._paused:
+                self._watch()
+
+    def _is_open(self, number: int) -> bool:
+        return not self._window or self._buffers[number].count - self._taken[number] < self._window
+
     def _watch(self) -> None:
         for number, fd in self._streams.items():
-            self._loop.watch(fd, loop.READ, partial(self._on_stream, number, fd))
+            if number not in self._full:
+                self._loop.watch(fd, loop.READ, partial(self._on_stream, number, fd))
 
     @property
     def count(self) -> int:
@@ -103,10 +124,11 @@ class OutputCapture:
         return self._buffers[1].count + self._buffers[2].count
 
     def take_output(self) -> None:
-        """Read everything that the streams hold now."""
+        """Read what the streams hold now. A process that an exec left behind may go on writing to them."""
         for number, fd in tuple(self._streams.items()):
-            while self._take(number, fd):
-                pass
+            for _ in range(_MOST_PIECES):
+                if not self._take(number, fd):
+                    break
 
     def take_report(self) -> None:
         """Read the rest of the result channel. The guest is dead, so nothing can follow."""
@@ -122,6 +144,11 @@ class OutputCapture:
             "channel_overflow": self._overflow,
         }
 
+    def abandon(self) -> None:
+        """Stop reading for good, so that the execution can close the descriptors before the end."""
+        self.close()
+        self._streams, self._all = {}, ()
+
     def close(self) -> None:
         """Stop reading. The execution owns the descriptors, and closes them."""
         for fd in self._all:
@@ -129,6 +156,9 @@ class OutputCapture:
 
     def _on_stream(self, number: int, fd: int, _events: int) -> None:
         self._take(number, fd)
+        if not self._is_open(number) and number in self._streams:
+            self._full.add(number)
+            self._loop.forget(fd)
         if not self._streams:
             self._on_end()
 
@@ -138,6 +168,8 @@ class OutputCapture:
             data = os.read(fd, _CHUNK)
         except BlockingIOError:
             return False
+        except OSError:  # EIO: no process has the terminal open any more
+            data = b""
         if not data:
             self._loop.forget(fd)
             self._streams.pop(number, None)

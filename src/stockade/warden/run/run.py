@@ -15,6 +15,7 @@ from stockade.warden import loop, protocol
 from stockade.warden.run.connection import Connection
 from stockade.warden.run.control import ASKS
 from stockade.warden.run.phase import Phase
+from stockade.warden.run.sandbox_execution import SandboxExecution
 from stockade.warden.run.slot_execution import SlotExecution
 from stockade.warden.run.stdin import ENOUGH, StdinFeeder
 from stockade.warden.run.supervision import Supervision
@@ -93,6 +94,9 @@ class Run:
         elif kind in ASKS:
             if launched:
                 self._asked.append((kind, fields.get("number", 0)))  # carried out at the next tick
+        elif kind == "taken":
+            if self.supervision is not None and launched:
+                self.supervision.output.take_back(fields["stream"], fields["count"])
         else:
             raise protocol.WireError(f"unknown message: {kind}")
 
@@ -122,7 +126,7 @@ class Run:
         """End the run: nobody waits for its answer."""
         if self.supervision is None:
             self._end()
-        else:
+        elif not (self._launch is not None and self._launch.detached):
             # After the end this does nothing: the run waits for its last process.
             self.supervision.ending.kill("caller_gone")
 
@@ -158,7 +162,8 @@ class Run:
         """Use the instance of ``slot``, and hand it the launch as soon as it is ready."""
         assert self._launch is not None
         trace.note(self.traced, trace.TAKEN)
-        self.execute(SlotExecution(self.loop, self.owner, slot, self._launch, self._broker))
+        kind = SandboxExecution if self._launch.lives else SlotExecution
+        self.execute(kind(self.loop, self.owner, slot, self._launch, self._broker))
 
     def execute(self, execution: Execution) -> None:
         """Run the guest by ``execution``."""

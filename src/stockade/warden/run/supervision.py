@@ -48,6 +48,7 @@ class Supervision:
             on_end=_nothing if execution.lasting else self._expect_end,
             on_completed=self._on_completed if execution.lasting else None,
             at_once=launch.watch.live or not execution.lasting,  # a short warm guest ends before anybody must read
+            window=launch.stdio.window,
         )
         self.exit: dict[str, Any] | None = None
         """The report on the end; ``None`` until it has come."""
@@ -92,7 +93,7 @@ class Supervision:
         run.advance(Phase.RUNNING)
         self.watcher.mark_due()
         run.owner.begun(run)
-        run.connection.send_with_next("started")
+        run.connection.send_with_next("started", pid=fields.get("pid", 0))
         if self.launch.watch.live:
             run.connection.flush()
 

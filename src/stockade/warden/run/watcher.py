@@ -17,6 +17,8 @@ _SILENT_SECONDS = 0.002
 so that the warden is not woken for it."""
 _ENDING = ("wall_time", "cpu_time", "memory")
 """The limits that end a run; of the others the caller only gets an event."""
+_ENDING_ALL_EXECS = ("wall_time", "cpu_time")
+"""Those that end a living instance. Where the kernel kills for memory, the kill ends an exec."""
 
 
 class Watcher:
@@ -26,6 +28,9 @@ class Watcher:
         self._supervision = supervision
         self._execution = supervision.execution
         self._run = supervision.run
+        self._ending: tuple[str, ...] = _ENDING
+        if supervision.launch.lives and supervision.meter.counts_memory:
+            self._ending = _ENDING_ALL_EXECS
         self._due = 0.0
         self._setup_deadline = time.monotonic() + supervision.launch.watch.setup_seconds
 
@@ -86,11 +91,11 @@ class Watcher:
 
     def _check_limits(self, now: float) -> None:
         run, meter, ending = self._run, self._supervision.meter, self._supervision.ending
-        if meter.oom_outside:
+        if meter.oom_outside and not self._supervision.launch.lives:
             ending.kill("setup")  # the run has lost a process by no fault of its own
         for guarantee, state, used, figure in meter.look(now):
             run.connection.send("limit", guarantee=guarantee, state=state, used=used, figure=figure)
-            if state == "met" and guarantee in _ENDING:
+            if state == "met" and guarantee in self._ending:
                 self._end_for(guarantee)
         if run.cause is None:
             run.owner.weights.look(run, meter, self._execution.group, now)

@@ -13,14 +13,14 @@ import os
 
 from stockade.core.launch import decode_steps
 from stockade.linux import descendants, faults, processes
+from stockade.linux.oom_score import OomScore
 from stockade.linux.stage import Stage
-from stockade.warden import protocol
+from stockade.warden import protocol, stdio
 from stockade.warden.cold.init import exit_message
 from stockade.warden.warm.guest import STREAMS, Guest
 from stockade.warden.warm.guest_mounts import GuestMounts
 from stockade.warden.warm.guest_setup import GuestSetup
 from stockade.warden.warm.network import Network
-from stockade.warden.warm.oom import OomScore
 from stockade.warden.warm.prefault import Prefault, ProfilingRun
 
 TYPE_CHECKING = False
@@ -167,15 +167,7 @@ class Worker:
         self._network.renew()
         self._mounts.renew()
         self._stage.forget_pids()
-        guest_in, stdin = os.pipe2(os.O_CLOEXEC)
-        pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(3)]
-        ends = [guest_in, *(write for _, write in pipes)]
-        own_ends = [stdin, *(read for read, _ in pipes)]
-        for fd in own_ends:
-            os.set_blocking(fd, False)
-        if self._uid:
-            for fd in ends:
-                os.fchown(fd, self._uid, self._uid)  # else it could not open /dev/stderr, which leads to its own pipe
+        own_ends, ends = stdio.open_pipes(self._uid or None)
         self._oom_score.set_first()
         pid = processes.fork_by(self._embedded.fork) if self._embedded else os.fork()
         if pid == 0:

@@ -10,7 +10,8 @@ _FIRST = b"1000"
 
 
 class OomScore:
-    """The worker's score. The worker raises it while it forks, so that a guest is born with the raised score.
+    """The score of a worker, or of the init of a living instance. That process raises it while it forks, so that a
+    guest is born with the raised score.
 
     A guest could write its own score, but that is slower. The kernel makes a folder of /proc for each process that
     opens a file of its own there, and takes the folder down at the end.

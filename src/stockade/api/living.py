@@ -1,0 +1,322 @@
+"""``Sandbox``: a sandbox that lives over many calls, with its files, its processes and its limits."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeVar, Unpack
+
+from stockade.api.exec_limits import ExecLimits, checked_seconds
+from stockade.api.job_arguments import job_from_command
+from stockade.api.launcher import Opened, check_command, unchecked
+from stockade.api.options import PolicyOptions, overlaid
+from stockade.api.process import WINDOW, Process
+from stockade.api.sandbox import select
+from stockade.api.workspace import finished
+from stockade.backends.base import Backend
+from stockade.backends.shared import living
+from stockade.client import blocking, run_slots, warden_process
+from stockade.client.exchange import Exchange, introduction
+from stockade.client.send_queue import SendQueue
+from stockade.core.errors import BackendUnavailable, JobError, SandboxClosed, SetupError
+from stockade.core.launch import Stdio
+from stockade.core.loading import loading
+from stockade.planning.plan import plan_for_job
+from stockade.runs.events import Event, Finished, LimitReached, OnWarning, Started
+from stockade.runs.job import Job
+from stockade.runs.result import Outcome, Result
+from stockade.warden.protocol import SANDBOX_ENDED
+
+if TYPE_CHECKING:
+    from stockade.client.connection import Connection
+    from stockade.core.launch import Launch
+    from stockade.planning.plan import Plan
+    from stockade.policy.ceiling import Given
+    from stockade.policy.model import Policy, PolicyLike
+
+Access = Literal["read", "write", "overlay", "copy"]
+_BACKEND = "native"
+_P = TypeVar("_P", bound=Process)
+
+
+class Sandbox:
+    """A sandbox that lives: files, processes and limits last from call to call, until it is closed.
+
+    All commands of one sandbox share one trust domain: each can read, change and end whatever another one does. Memory,
+    processes and disk space are limits of the whole sandbox. Wall time, CPU time and output are limits of each command.
+
+    Make one with ``Sandbox.create``, and use it as a context manager. Any thread may call its methods, and several
+    commands may run at a time. The sandbox ends with the process that made it.
+    """
+
+    def __init__(self, backend: Backend, plan: Plan, job: Job, *, idle: float | None, lifetime: float) -> None:
+        """Start the sandbox; use ``create``, which checks its arguments."""
+        self.backend, self.plan, self.policy = backend, plan, plan.policy
+        self.id = secrets.token_hex(8)
+        """The name of the sandbox: unguessable, and unique on every host."""
+        self._lock = threading.RLock()
+        self._owner = os.getpid()
+        self._stack = ExitStack()
+        self._result: Result | None = None
+        self._processes: dict[Process, None] = {}
+        self._limits = ExecLimits(plan)
+        try:
+            made = self._stack.enter_context(unchecked(backend, plan, job))
+            launch = living.instance(made, self.id, max_lifetime=lifetime, idle_timeout=idle)
+            self._made = made
+            self._events = self._open(
+                launch, plan_for_job(self._limits.of_sandbox(lifetime), "a command", counts=False)
+            )
+            self._begin()
+        except BaseException:
+            self._stack.close()
+            raise
+
+    @classmethod
+    def create(
+        cls,
+        policy: PolicyLike | None = None,
+        *,
+        backend: str | Backend | None = None,
+        trust: str | None = None,
+        ceiling: Given | None = None,
+        workspace: str | os.PathLike[str] | None = None,
+        access: Access | None = None,
+        environment: Mapping[str, str] | None = None,
+        packages: str | os.PathLike[str] | None = None,
+        idle_timeout: float | None = 600.0,
+        max_lifetime: float = 3600.0,
+        **limits: Unpack[PolicyOptions],
+    ) -> Sandbox:
+        """Start a sandbox and return it.
+
+        ``policy``, ``trust``, ``ceiling`` and the limits are those of ``stockade.Runner``. ``workspace`` is a folder of
+        the host to work in, and ``access`` says how: the fields ``filesystem.workspace`` and ``filesystem.access`` of
+        the policy. ``environment`` and ``packages`` hold for every command.
+
+        ``idle_timeout`` ends the sandbox after so many seconds without a call and without a byte to or from a started
+        process; ``None`` means never. ``max_lifetime`` ends it after so many seconds, whatever happens.
+
+        Raises what ``Runner`` raises, and ``SetupError`` if the sandbox does not start.
+
+            with stockade.Sandbox.create(memory="512MiB") as sandbox:
+                sandbox.run_command(["sh", "-c", "echo kept > /tmp/note"]).check()
+                print(sandbox.run_command(["cat", "/tmp/note"]).stdout)
+        """
+        idle = None if idle_timeout is None else checked_seconds("idle_timeout", idle_timeout)
+        lifetime = checked_seconds("max_lifetime", max_lifetime)
+        wanted = _with_workspace(overlaid(policy, limits), workspace, access)
+        chosen = select(wanted, trust=trust, backend=backend or _BACKEND, ceiling=ceiling)
+        if not chosen.backend.traits.keeps_sandboxes:
+            raise BackendUnavailable(
+                f"backend {chosen.backend.name!r}: it ends with each command, so no sandbox can live in it; use native"
+            )
+        job = job_from_command([chosen.backend.name], environment=environment, packages=packages)
+        return cls(chosen.backend, chosen.plan, job, idle=idle, lifetime=lifetime)
+
+    def _open(self, launch: Launch, plan: Plan) -> Generator[Event, None, None]:
+        connection = self._stack.enter_context(warden_process.connect())
+        self._connection = connection
+        message, _ = introduction(launch, {}, live=True, silent=True)
+        exchange = Exchange(launch, plan, outgoing=message, finish=finished, silent=True)
+        self._send_queue = SendQueue(exchange, connection.sock)
+        return blocking.events(self._send_queue, connection, None)
+
+    def _begin(self) -> None:
+        for event in self._events:
+            if isinstance(event, Started):
+                return
+            if isinstance(event, Finished):
+                raise SetupError(f"the sandbox did not start: {event.result.error and event.result.error.message}")
+
+    def __enter__(self) -> Sandbox:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the sandbox."""
+        self.close()
+
+    def __del__(self) -> None:
+        """End the sandbox, because nothing can use it any more."""
+        if hasattr(self, "_stack") and self._owner == os.getpid():
+            self._stack.close()
+
+    # -- commands ----------------------------------------------------------------------------------------------
+
+    def run_command(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str | os.PathLike[str] | None = None,
+        environment: Mapping[str, str] | None = None,
+        stdin: str | bytes | BinaryIO | None = None,
+        timeout: float | None = None,
+        cpu_time: float | None = None,
+        output: int | str | None = None,
+        on_warning: OnWarning | None = None,
+    ) -> Result:
+        """Run a command to the end of its first process and return its verdict.
+
+        ``cwd`` is a folder of the sandbox; a relative one starts at the workspace. ``environment`` is added to the
+        sandbox's own. ``timeout`` and ``cpu_time`` are seconds, ``output`` is bytes or a text such as ``"1MiB"``: each
+        lowers the policy's limit for this command.
+
+        Processes that the command leaves behind live on in the sandbox; what they write then is not kept. A limit ends
+        the command with everything that it started. Raises ``SandboxClosed`` if the sandbox has ended.
+        """
+        job = job_from_command(argv, environment=environment, stdin=stdin)
+        plan = self._limits.of_call(timeout=timeout, cpu_time=cpu_time, output=output)
+        with self._exec(job, plan, _folder(cwd)) as (send_queue, connection):
+            for event in blocking.events(send_queue, connection, job.stdin):
+                if on_warning is not None and isinstance(event, LimitReached) and event.is_warning:
+                    on_warning(event)
+            return self._concluded(send_queue)
+
+    def start_command(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str | os.PathLike[str] | None = None,
+        environment: Mapping[str, str] | None = None,
+        stdin: Literal["pipe", "none"] = "pipe",
+        stdout: str = "pipe",
+        stderr: str = "pipe",
+        timeout: float | None = None,
+        cpu_time: float | None = None,
+    ) -> Process:
+        """Start a command and return it at once, as a ``Process`` that goes on until it ends or the sandbox does.
+
+        ``stdout`` and ``stderr`` are ``"pipe"``, or a file of the sandbox to append to. ``stdin`` is ``"pipe"`` or
+        ``"none"``. ``timeout`` bounds its wall time; without it, ``max_lifetime`` of the sandbox does. The other
+        arguments are those of ``run_command``.
+        """
+        if stdin not in ("pipe", "none"):
+            raise JobError(f"stdin = {stdin!r}: 'pipe' or 'none'")
+        files = {1: stdout, 2: stderr}
+        files = {number: self._inside(path) for number, path in files.items() if path != "pipe"}
+        how = {"stdio": Stdio(files=files, window=WINDOW), "interactive": stdin == "pipe"}
+        return self._start(Process, argv, how, cwd=cwd, environment=environment, timeout=timeout, cpu_time=cpu_time)
+
+    def _start(
+        self, kind: type[_P], argv: Sequence[str], how: dict[str, Any], *, cwd: Any, environment: Any, **limits: Any
+    ) -> _P:
+        job = job_from_command(argv, environment=environment)
+        plan = self._limits.of_process(**limits)
+        stack = ExitStack()
+        try:
+            opened = stack.enter_context(self._exec(job, plan, _folder(cwd), detached=True, **how))
+            process = kind(job.argv, opened, stack)
+        except BaseException:
+            stack.close()
+            raise
+        running = [each for each in self._processes if each.returncode is None]
+        self._processes = dict.fromkeys((*running, process))  # a process goes on if its caller drops it
+        return process
+
+    @contextmanager
+    def _exec(
+        self, job: Job, plan: Plan, folder: str, *, interactive: bool = False, detached: bool = False, **how: Any
+    ) -> Iterator[Opened]:
+        """Start a command, and yield its exchange and connection. Leaving ends it."""
+        check_command(plan, job.argv)
+        with self._connect() as connection:
+            how |= {"folder": self._inside(folder), "detached": detached}
+            launch = living.an_exec(self._made, self.id, job.argv, job.environment, **how)
+            launch = launch.adding(watch=self._limits.watch(launch.watch, plan))
+            silent = job.stdin is None and not interactive
+            message, _ = introduction(launch, {}, silent=silent, live=detached)
+            keep = 0 if detached else None
+            exchange = Exchange(launch, plan, outgoing=message, silent=silent, interactive=interactive, keep=keep)
+            yield SendQueue(exchange, connection.sock), connection
+
+    def _connect(self) -> Connection:
+        self._check_open()
+        slot = run_slots.slots.enter()
+        try:
+            connection = self._connection.warden.connect()
+        except warden_process.WardenGoneError as error:
+            slot.leave()
+            raise SandboxClosed(f"the sandbox has ended: {error}") from error
+        except BaseException:
+            slot.leave()
+            raise
+        connection.slot = slot
+        return connection
+
+    def _inside(self, folder: str) -> str:
+        return os.path.normpath(os.path.join(living.first_folder(self._made), folder))  # noqa: PTH118 - a guest's path
+
+    def _concluded(self, send_queue: SendQueue) -> Result:
+        result = send_queue.exchange.result
+        assert result is not None
+        if result.outcome is Outcome.SANDBOX_FAILED and result.error is not None:
+            message = result.error.message
+            if message.startswith(SANDBOX_ENDED):
+                raise SandboxClosed(message)
+        return result
+
+    # -- the end -----------------------------------------------------------------------------------------------
+
+    @property
+    def closed(self) -> bool:
+        """Whether the sandbox was closed. It may have ended by itself before, which the next call reports."""
+        return self._result is not None
+
+    @property
+    def result(self) -> Result:
+        """The verdict on the whole sandbox: usage, receipt and changes. Raises ``JobError`` before ``close``."""
+        if self._result is None:
+            raise JobError("the sandbox has no result before it is closed")
+        return self._result
+
+    def _check_open(self) -> None:
+        if self._owner != os.getpid():
+            raise JobError(f"the sandbox is process {self._owner}'s: a process forked from that one cannot use it")
+        if self._result is not None:
+            raise SandboxClosed("the sandbox was closed")
+
+    def close(self) -> None:
+        """End every process of the sandbox, and the sandbox. Files of its own are gone after that.
+
+        ``result`` then has its usage, and the changes of a workspace with ``access="overlay"`` or ``"copy"``. Closing
+        a closed sandbox does nothing.
+        """
+        with self._lock:
+            if self._result is not None or self._owner != os.getpid():
+                return
+            with self._send_queue.locked() as exchange:
+                if exchange is not None:
+                    exchange.cancel()
+            for _ in self._events:
+                pass
+            self._result = self._send_queue.exchange.result
+            for process in self._processes:
+                process.wait()  # each ends with the sandbox
+            self._stack.close()
+
+
+def _with_workspace(policy: Policy, workspace: str | os.PathLike[str] | None, access: str | None) -> Policy:
+    with loading:
+        from stockade.policy.merge import nested
+        from stockade.policy.resolve import with_layers
+
+    layers = {}
+    if workspace is not None:
+        layers["argument workspace"] = nested("filesystem.workspace", os.path.abspath(workspace))  # noqa: PTH100
+    if access is not None:
+        layers["argument access"] = nested("filesystem.access", access)
+    return with_layers(policy, layers) if layers else policy
+
+
+def _folder(cwd: str | os.PathLike[str] | None) -> str:
+    folder = "" if cwd is None else os.fspath(cwd)
+    if "\0" in folder:
+        raise JobError(f"cwd = {folder!r}: a path has no NUL in it")
+    return folder

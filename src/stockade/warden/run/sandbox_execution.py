@@ -1,0 +1,166 @@
+"""A living instance as an execution: its init starts a process for each exec, until the sandbox is ended."""
+
+from __future__ import annotations
+
+import _socket as socket
+import errno
+import time
+
+from stockade.linux import faults
+from stockade.warden import protocol, stdio
+from stockade.warden.cold.instance import TERMINALS, send_with
+from stockade.warden.run import execution as requests
+from stockade.warden.run.exec_execution import ExecExecution
+from stockade.warden.run.slot_execution import SlotExecution
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from stockade.core.launch import Launch, Stdio
+    from stockade.linux.cgroups import GroupBelow
+    from stockade.warden import loop
+    from stockade.warden.run.run import Run
+    from stockade.warden.run.supervision import Supervision
+
+_LOOK_SECONDS = 0.5
+_ENDED = {
+    "cancelled": "the sandbox was closed",
+    "caller_gone": "the process that owns the sandbox is gone",
+    "wall_time": "the sandbox reached its max_lifetime",
+    "idle": "the sandbox was idle for its idle_timeout",
+    "memory": "the sandbox used up its memory",
+}
+
+
+class SandboxExecution(SlotExecution):
+    """An instance that lives for many execs. All of them share its namespaces, files and limits."""
+
+    _callbacks: Supervision
+    _execs: dict[ExecExecution, None]
+    _count = 0
+    _left: list[GroupBelow]
+    _moved: tuple[Any, ...] = ()
+    _active = 0.0
+    _terminals = -1
+    """The folder of the sandbox's own pseudo-terminals."""
+
+    def _on_report(self, kind: str, fields: dict[str, Any]) -> None:
+        if kind == TERMINALS:
+            self._terminals = self._instance.take_arrived()
+            return
+        if kind == "exec":
+            self._execs, self._left, self._active = {}, [], time.monotonic()
+            self._owner.sandboxes.add(self._launch.sandbox, self)
+        super()._on_report(kind, fields)
+
+    def begin(self, run: Run, launch: Launch) -> None:
+        """Have the init start a process for ``run``. An error there concerns this exec alone."""
+        try:
+            execution = self._begin(run.loop, launch)
+        except OSError as error:
+            run.refuse(faults.explain("start a process in the sandbox", error))
+            return
+        self._execs[execution] = None
+        run.execute(execution)
+
+    def _begin(self, events: loop.Guarded, launch: Launch) -> ExecExecution:
+        ours, theirs = self._open_streams(launch.stdio)
+        group, control = None, None
+        try:
+            control, guest_control = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+            control.setblocking(False)
+            theirs.insert(0, guest_control.detach())
+            group = self._make_group()
+            theirs += group.open_cgroup_fds() if group is not None else []
+            if not send_with(self._instance.control, protocol.start_exec(len(theirs)), theirs):
+                raise OSError(errno.EAGAIN, "the socket of the sandbox's init is full")
+        except OSError:
+            stdio.close_all(ours)
+            if control is not None:
+                control.close()
+            if group is not None:
+                group.remove()
+            raise
+        finally:
+            stdio.close_all(theirs)
+        return ExecExecution(events, control, stdio.Ends(ours), launch, sandbox=self, group=group)
+
+    def _open_streams(self, wanted: Stdio) -> tuple[list[int], list[int]]:
+        if not wanted.rows:
+            return stdio.open_pipes(self.uid)
+        if self._terminals < 0:
+            raise OSError(errno.ENODEV, "the sandbox has no pseudo-terminals: its kernel has none")
+        return stdio.open_terminal(self._terminals, (wanted.rows, wanted.columns), self.uid)
+
+    def _make_group(self) -> GroupBelow | None:
+        if self.group is None:
+            return None
+        self._count += 1
+        return self.group.make_below(f"exec-{self._count}")
+
+    def forget(self, execution: ExecExecution) -> None:
+        """Forget an exec that is over. Its group stays as long as a process that it left behind lives."""
+        self._execs.pop(execution, None)
+        if execution.group is not None:
+            self._left.append(execution.group)
+        self._sweep()
+
+    def _sweep(self) -> None:
+        self._left = [group for group in self._left if not group.remove()]
+
+    # -- the end -----------------------------------------------------------------------------------------------
+
+    def check(self, now: float, *, starting: bool) -> float:
+        """End an idle sandbox, and do what every instance needs. Return when to check again."""
+        due = super().check(now, starting=starting)
+        if starting:
+            return due
+        if self._left:
+            self._sweep()
+        idle = self._launch.watch.idle_seconds
+        if idle is None:
+            return min(due, now + _LOOK_SECONDS)
+        moved = tuple(each.moved for each in self._execs)
+        if moved != self._moved or None in moved:
+            self._moved, self._active = moved, now
+        if now >= self._active + idle:
+            self._callbacks.ending.kill("idle")
+        return min(due, now + _LOOK_SECONDS, self._active + idle)
+
+    def end(self, message: str) -> None:
+        """End the sandbox, because the warden cannot end something in it."""
+        self._callbacks.on_trouble(message)
+
+    @property
+    def why(self) -> str:
+        """Why the sandbox has ended, or is about to end."""
+        run = self._callbacks.run
+        failure = run.failure.message if run.failure is not None else f"{self.name} was killed from outside"
+        return f"{protocol.SANDBOX_ENDED}: {_ENDED.get(run.cause or '', failure)}"
+
+    def control(self, request: str, number: int = 0) -> bool:
+        """Carry out a request. A signal would reach no guest here, so only the end of the sandbox has a meaning."""
+        if request in (requests.KILL, requests.KILL_AT_ONCE):
+            self._owner.sandboxes.remove(self._launch.sandbox, self.why)
+            return super().control(request, number)
+        return True
+
+    def _on_init_death(self, events: int) -> None:
+        """Conclude every exec first: the kernel ends an init only after everything in its namespace."""
+        while self.poll():
+            pass  # the last words of the init
+        self._owner.sandboxes.remove(self._launch.sandbox, self.why)
+        for execution in list(getattr(self, "_execs", ())):
+            execution.on_instance_death(self.why, closed=self._callbacks.run.cause in ("cancelled", "caller_gone"))
+        super()._on_init_death(events)
+
+    def release(self) -> None:
+        """Close the instance and end its slot: no other run must meet what this one leaves in its groups."""
+        for group in getattr(self, "_left", ()):
+            group.remove()
+        stdio.close_all([self._terminals])
+        self._loop.forget(self._instance.control.fileno())
+        self._instance.close()
+        self._slot.instance = None
+        self._owner.drop(self._slot)

@@ -1,0 +1,240 @@
+"""Sandboxes that live: files and processes last from call to call, and everything ends with the sandbox."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support import host
+
+import stockade
+from stockade import Outcome, Sandbox, SandboxClosed
+from stockade.client import warden_process
+
+pytestmark = [pytest.mark.needs("native")]
+MARK = "86394.25"
+
+
+@pytest.fixture(autouse=True)
+def nothing_left() -> Iterator[None]:
+    """Check that a second after each test nothing is left of it."""
+    with host.as_before():
+        yield
+
+
+@pytest.fixture
+def sandbox() -> Iterator[Sandbox]:
+    """Start a sandbox, and close it after the test."""
+    with Sandbox.create(timeout=20) as made:
+        yield made
+
+
+def shell(sandbox, script, **options):
+    return sandbox.run_command(["sh", "-c", script], **options)
+
+
+def test_files_last_from_call_to_call(sandbox):
+    shell(sandbox, "echo one > /tmp/a; echo two > b; mkdir -p $HOME/c").check()
+    assert shell(sandbox, "cat /tmp/a /workspace/b; ls -d ~/c").stdout == "one\ntwo\n/tmp/c\n"
+
+
+def test_two_commands_run_at_a_time(sandbox):
+    results = []
+    waits = threading.Thread(
+        target=lambda: results.append(shell(sandbox, "while ! test -e /tmp/go; do sleep 0.01; done; echo gone"))
+    )
+    waits.start()
+    shell(sandbox, "touch /tmp/go").check()
+    waits.join()
+    assert results[0].stdout == "gone\n"
+
+
+def test_call_has_folder_environment_and_input_of_its_own(sandbox):
+    shell(sandbox, "mkdir sub").check()
+    result = shell(sandbox, "pwd; echo $A; cat", cwd="sub", environment={"A": "b"}, stdin="text")
+    assert result.stdout == "/workspace/sub\nb\ntext"
+    assert shell(sandbox, "pwd; echo [$A]").stdout == "/workspace\n[]\n"
+
+
+def test_missing_folder_fails_the_call_only(sandbox):
+    result = shell(sandbox, "true", cwd="/nowhere")
+    assert (result.outcome, result.exit_code) == (Outcome.FAILED, 126)
+    assert "/nowhere: No such file or directory" in result.error.message
+    assert sandbox.run_command(["no-such-program"]).exit_code == 127
+    assert shell(sandbox, "exit 3").exit_code == 3
+
+
+def test_timeout_ends_the_whole_tree_of_one_call(sandbox):
+    script = f"(setsid sh -c 'sleep {MARK} & sleep {MARK} & wait' &) ; sleep 60"
+    result = shell(sandbox, script, timeout=0.5)
+    assert (result.outcome, result.limit) == (Outcome.LIMIT_EXCEEDED, "wall_time")
+    assert host.eventually(lambda: not _pids_of(MARK))
+
+
+def test_call_can_only_lower_a_limit(sandbox):
+    with pytest.raises(stockade.JobError, match=r"timeout = 60: the policy of the sandbox allows 20"):
+        shell(sandbox, "true", timeout=60)
+
+
+def test_call_ends_while_background_child_holds_its_output(sandbox):
+    begin = time.monotonic()
+    shell(sandbox, "sleep 30 & echo $! > /tmp/pid").check()
+    assert time.monotonic() - begin < 5
+    shell(sandbox, "kill -0 $(cat /tmp/pid)").check()
+    shell(sandbox, "kill $(cat /tmp/pid)").check()
+
+
+def test_memory_ends_one_call_and_not_the_sandbox():
+    with Sandbox.create(memory="64MiB", timeout=20) as sandbox:
+        process = sandbox.start_command(["sleep", "60"])
+        result = sandbox.run_command(["python3", "-c", "a = bytearray(256 << 20)"])
+        assert result.limit == "memory" or "MemoryError" in result.stderr
+        assert process.poll() is None
+        assert shell(sandbox, "echo fine").stdout == "fine\n"
+
+
+def test_closed_sandbox_refuses_calls(sandbox):
+    sandbox.close()
+    sandbox.close()
+    assert sandbox.closed
+    with pytest.raises(SandboxClosed, match="the sandbox was closed"):
+        shell(sandbox, "true")
+
+
+def test_lifetime_and_idle_time_end_a_sandbox():
+    for limits, why in (({"max_lifetime": 0.5}, "max_lifetime"), ({"idle_timeout": 0.5}, "idle_timeout")):
+        with Sandbox.create(**limits) as sandbox:
+            shell(sandbox, "true").check()
+            time.sleep(1.5)
+            with pytest.raises(SandboxClosed, match=why):
+                shell(sandbox, "true")
+
+
+def test_running_call_keeps_an_idle_sandbox():
+    with Sandbox.create(idle_timeout=0.5, timeout=20) as sandbox:
+        shell(sandbox, "sleep 1.5").check()
+
+
+def test_changes_of_an_overlay_come_with_the_end(tmp_path):
+    tmp_path.chmod(0o755)
+    (tmp_path / "old").write_text("before")
+    with Sandbox.create(workspace=tmp_path, access="overlay") as sandbox:
+        shell(sandbox, "echo after > old; echo x > new").check()
+        assert shell(sandbox, "pwd").stdout == f"{tmp_path}\n"
+    assert (tmp_path / "old").read_text() == "before"
+    assert sorted(each.path for each in sandbox.result.changes) == ["new", "old"]
+
+
+# -- processes -------------------------------------------------------------------------------------------------
+
+
+def test_process_talks_over_its_streams(sandbox):
+    with sandbox.start_command(["python3", "-uc", "for l in iter(input, 'end'): print(l * 2)"]) as process:
+        for word in (b"a", b"bc"):
+            process.stdin.write(word + b"\n")
+            assert process.stdout.readline(timeout=10) == word * 2 + b"\n"
+        assert process.poll() is None
+        process.stdin.write(b"end\n")
+        assert process.wait(10).exit_code == process.returncode == 0
+
+
+def test_process_outlives_calls_and_is_signalled(sandbox):
+    process = sandbox.start_command(["sh", "-c", "trap 'echo bye; exit 4' TERM; while :; do sleep 0.02; done"])
+    shell(sandbox, f"kill -0 {process.pid}").check()
+    with pytest.raises(TimeoutError):
+        process.wait(0.1)
+    process.terminate()
+    assert process.wait(10).exit_code == 4
+    assert process.stdout.read() == b"bye\n"
+
+
+def test_unread_process_waits_and_loses_nothing(sandbox):
+    code = "import sys; sys.stderr.write('ready'); sys.stderr.flush(); sys.stdout.buffer.write(bytes(4 << 20))"
+    process = sandbox.start_command(["python3", "-c", code])
+    assert process.stderr.read_exactly(5, timeout=10) == b"ready"
+    time.sleep(0.3)
+    assert process.poll() is None
+    assert len(process.stdout.read(timeout=20)) == 4 << 20
+    assert process.wait(10).exit_code == 0
+
+
+def test_process_writes_into_a_file_of_the_sandbox(sandbox):
+    process = sandbox.start_command(["sh", "-c", "echo out; echo err >&2"], stdout="log", stderr="/tmp/err")
+    assert process.wait(10).exit_code == 0
+    assert shell(sandbox, "cat log /tmp/err").stdout == "out\nerr\n"
+
+
+def test_kill_ends_everything_that_a_process_started(sandbox):
+    process = sandbox.start_command(["sh", "-c", f"(setsid sleep {MARK} &); sleep {MARK}"])
+    while shell(sandbox, f"ps -e -o args= | grep -c '^sleep {MARK}'").stdout != "2\n":
+        pass
+    process.kill()
+    assert process.wait().outcome is Outcome.CANCELLED
+    assert shell(sandbox, f"ps -e -o args= | grep -c '^sleep {MARK}'").stdout == "0\n"
+
+
+# -- ends ------------------------------------------------------------------------------------------------------
+
+
+def test_dead_init_ends_sandbox_and_calls_with_words(sandbox):
+    process = sandbox.start_command(["sleep", MARK])
+    os.kill(_init_of(MARK), signal.SIGKILL)
+    result = process.wait(10)
+    assert result.outcome is Outcome.SANDBOX_FAILED
+    assert "the sandbox has ended: the sandbox's init" in result.error.message
+    with pytest.raises(SandboxClosed, match="killed from outside"):
+        shell(sandbox, "true")
+
+
+def test_dead_warden_ends_sandbox_with_words(sandbox):
+    process = sandbox.start_command(["sleep", "60"])
+    os.kill(warden_process.current().pid, signal.SIGKILL)
+    assert "was killed by signal 9" in process.wait(10).error.message
+    with pytest.raises(SandboxClosed):
+        shell(sandbox, "true")
+    with Sandbox.create() as other:  # its warden removes the groups of the dead one
+        shell(other, "true").check()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_dead_caller_leaves_nothing(number):
+    script = (
+        "import stockade, sys\n"
+        "sandbox = stockade.Sandbox.create()\n"
+        f"sandbox.start_command(['sleep', '{MARK}'])\n"
+        f"sandbox.run_command(['sh', '-c', 'setsid sleep {MARK} &'])\n"
+        "print('ready', flush=True); sys.stdin.read()"
+    )
+    caller = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert caller.stdout.readline() == "ready\n"
+    host.eventually(lambda: len(_pids_of(MARK)) == 2, 5)
+    caller.send_signal(number)
+    caller.communicate()
+    host.eventually(lambda: not _pids_of(MARK), 5)
+    assert not _pids_of(MARK)
+
+
+def _pids_of(word: str) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if words[:2] == [b"sleep", word.encode()]:
+                found.append(int(entry.name))
+    return found
+
+
+def _init_of(word: str) -> int:
+    """Return the host's pid of the init of the sandbox in which the first process is ``sleep WORD``."""
+    host.eventually(lambda: bool(_pids_of(word)), 5)
+    return int(Path(f"/proc/{_pids_of(word)[0]}/stat").read_text().rpartition(") ")[2].split()[1])
