@@ -64,6 +64,7 @@ _FACE = {
     "Started": "runs.events",
     "Stream": "api.stream",
     "Strength": "policy.guarantees",
+    "Terminal": "api.terminal",
     "Trust": "api.select",
     "Usage": "runs.result",
     "UsageReport": "runs.events",
@@ -122,6 +123,7 @@ if TYPE_CHECKING:
     from stockade.api.select import Selection as Selection
     from stockade.api.select import Trust as Trust
     from stockade.api.stream import Stream as Stream
+    from stockade.api.terminal import Terminal as Terminal
     from stockade.batch.calls import aevaluate as aevaluate
     from stockade.batch.calls import evaluate as evaluate
     from stockade.batch.records import Program as Program

@@ -19,7 +19,7 @@ The [guides](../README.md#guides) show how the parts work together.
 """
 GROUPS = {
     "Run code": ["run", "run_command", "call", "Runner", "AsyncRunner", "PolicyOptions", "CommandOptions", "RunOptions", "ArtifactLimits"],
-    "Sandboxes that live": ["Sandbox", "Process"],
+    "Sandboxes that live": ["Sandbox", "Process", "Terminal"],
     "Results": [
         "Result", "Outcome", "LimitState", "Usage", "NetworkUse", "NetworkTarget", "NetworkRefusal", "GuestError", "Denial",
         "ChangeSet", "Change",

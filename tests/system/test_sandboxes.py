@@ -180,6 +180,50 @@ def test_kill_ends_everything_that_a_process_started(sandbox):
     assert shell(sandbox, f"ps -e -o args= | grep -c '^sleep {MARK}'").stdout == "0\n"
 
 
+# -- terminals -------------------------------------------------------------------------------------------------
+
+
+def screen(terminal, until, seconds=10):
+    seen = b""
+    while until not in seen:
+        seen += terminal.read(timeout=seconds)
+    return seen
+
+
+def test_terminal_is_one_and_has_a_size(sandbox):
+    code = "import os, sys; print(*(os.isatty(n) for n in (0, 1, 2)), os.get_terminal_size(), os.ttyname(0))"
+    with sandbox.terminal(["python3", "-c", code], rows=30, columns=90) as terminal:
+        seen = screen(terminal, b"/dev/pts/")
+    assert b"True True True os.terminal_size(columns=90, lines=30) /dev/pts/" in seen
+
+
+def test_shell_at_a_terminal_has_job_control(sandbox):
+    with sandbox.terminal(["bash", "--norc", "-i"]) as terminal:
+        terminal.write(b"echo $((40 + 2)); cat\n")
+        screen(terminal, b"42")
+        terminal.write(b"here\n")
+        screen(terminal, b"here\r\nhere")  # the terminal's echo, and cat's
+        terminal.write(b"\x03")
+        screen(terminal, b"$ ")  # bash discards what is typed earlier
+        terminal.write(b"echo after=$?\n")
+        assert b"after=130" in screen(terminal, b"after=130")
+        terminal.resize(11, 22)
+        terminal.write(b"stty size\n")
+        screen(terminal, b"11 22")
+        terminal.write(b"exit 5\n")
+        assert terminal.wait(10).exit_code == 5
+
+
+def test_terminals_end_hangs_up(sandbox):
+    terminal = sandbox.terminal(
+        ["sh", "-c", "trap 'echo hung > /tmp/up; exit' HUP; echo ready; while :; do sleep 0.05; done"]
+    )
+    screen(terminal, b"ready")
+    terminal.close()
+    assert terminal.returncode is not None
+    assert shell(sandbox, "cat /tmp/up").stdout == "hung\n"
+
+
 # -- ends ------------------------------------------------------------------------------------------------------
 
 

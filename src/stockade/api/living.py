@@ -16,6 +16,7 @@ from stockade.api.launcher import Opened, check_command, unchecked
 from stockade.api.options import PolicyOptions, overlaid
 from stockade.api.process import WINDOW, Process
 from stockade.api.sandbox import select
+from stockade.api.terminal import Terminal, check_size
 from stockade.api.workspace import finished
 from stockade.backends.base import Backend
 from stockade.backends.shared import living
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 Access = Literal["read", "write", "overlay", "copy"]
 _BACKEND = "native"
+_TERM = "xterm-256color"
 _P = TypeVar("_P", bound=Process)
 
 
@@ -203,6 +205,26 @@ class Sandbox:
         files = {number: self._inside(path) for number, path in files.items() if path != "pipe"}
         how = {"stdio": Stdio(files=files, window=WINDOW), "interactive": stdin == "pipe"}
         return self._start(Process, argv, how, cwd=cwd, environment=environment, timeout=timeout, cpu_time=cpu_time)
+
+    def terminal(
+        self,
+        argv: Sequence[str] = ("sh", "-i"),
+        *,
+        rows: int = 24,
+        columns: int = 80,
+        cwd: str | os.PathLike[str] | None = None,
+        environment: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        cpu_time: float | None = None,
+    ) -> Terminal:
+        """Start a command at a terminal of its own, and return it at once. See ``start_command`` for the arguments.
+
+        The variable TERM is ``xterm-256color`` unless ``environment`` sets it.
+        """
+        check_size(rows, columns)
+        how = {"stdio": Stdio(rows=rows, columns=columns, window=WINDOW), "interactive": True}
+        own = {"TERM": _TERM, **(environment or {})}
+        return self._start(Terminal, argv, how, cwd=cwd, environment=own, timeout=timeout, cpu_time=cpu_time)
 
     def _start(
         self, kind: type[_P], argv: Sequence[str], how: dict[str, Any], *, cwd: Any, environment: Any, **limits: Any

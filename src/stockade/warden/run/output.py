@@ -132,7 +132,7 @@ class OutputCapture:
 
     def take_report(self) -> None:
         """Read the rest of the result channel. The guest is dead, so nothing can follow."""
-        while self._on_channel(0):
+        while self._has_channel and self._on_channel(0):
             pass
 
     def report(self) -> dict[str, Any]:
@@ -147,7 +147,7 @@ class OutputCapture:
     def abandon(self) -> None:
         """Stop reading for good, so that the execution can close the descriptors before the end."""
         self.close()
-        self._streams, self._all = {}, ()
+        self._streams, self._all, self._has_channel = {}, (), False
 
     def close(self) -> None:
         """Stop reading. The execution owns the descriptors, and closes them."""
