@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 ENGINES := $(VENV)/.engines
 
 .DEFAULT_GOAL := help
-.PHONY: help faults demo test test-pythons check lint types contracts unit bench bench-smoke overshoot guarantees guarantees-cgroup2 attack attacks-page reference mutants soak test-hosts test-hosts-all hosts-table clean
+.PHONY: help faults demo test test-projects test-pythons check lint types contracts unit bench bench-smoke overshoot guarantees guarantees-cgroup2 attack attacks-page reference mutants soak test-hosts test-hosts-all hosts-table clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -39,6 +39,10 @@ unit: $(STAMP) ## run the tests that do not fork
 
 test: $(ENGINES) ## run all tests; as root, tests that touch the kernel run as an ordinary user too
 	scripts/test.sh $(BIN)/python
+
+test-projects: $(STAMP) ## run the suites of real projects in sandboxes and outside, and compare them (downloads them)
+	$(BIN)/python scripts/projects.py
+	if [ "$$(id -u)" = 0 ]; then scripts/as-user.sh scripts/projects.py; fi
 
 bench: $(ENGINES) ## measure the cost of runs beside other tools (install these: pip install -e '.[bench]')
 	$(BIN)/python bench/cold.py
