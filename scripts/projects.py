@@ -20,7 +20,6 @@ PROJECTS: dict[str, tuple[list[str], list[str]]] = {
     "toolz": (["toolz"], []),
     "attrs": (["tests"], ["hypothesis", "cloudpickle", "pympler"]),
     "more-itertools": (["tests"], []),
-    "packaging": (["tests"], ["pretend", "hypothesis", "tomli_w"]),
 }
 """Project to the folders with its tests, and the packages that the tests need besides pytest."""
 _LINE = re.compile(r"^(PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS) (\S+)", re.MULTILINE)

@@ -45,7 +45,8 @@ def test_plan_untrusted_code_needs_own_kernel(stockade):
     done = stockade("plan", "--trust", "untrusted")
     assert done.returncode == 125
     assert b"unless the policy says isolation='namespaces'" in done.stderr
-    assert stockade("run", "--trust", "untrusted", "-c", "1").returncode == 125
+    refused = stockade("run", "--trust", "untrusted", "-c", "1")
+    assert refused.returncode == 125 and b"share the host's kernel: --isolation namespaces" in refused.stderr
     done = stockade("run", "--trust", "untrusted", "--isolation", "namespaces", "--json", "--", "true")
     assert json.loads(done.stdout)["backend"] == "native"
 

@@ -20,6 +20,8 @@ from stockade.workspace.artifacts import ArtifactLimits
 
 Source = str | bytes | os.PathLike[str]
 
+_LONGEST_NAME = 4096
+_SUFFIXES = (".py", ".rb", ".js", ".mjs", ".cjs", ".sh")
 _ARTIFACT_LIMITS = ArtifactLimits()
 
 
@@ -32,6 +34,8 @@ def job_from_source(source: Source, *, inputs: Sequence[str] = (), **options: Un
     check_names(options, RUN_OPTIONS)
     language, interpreter = options.get("language"), options.get("interpreter")
     name = ""
+    if isinstance(source, str):
+        _check_no_path(source)
     if isinstance(source, os.PathLike):
         path = Path(source)
         language = language or languages.by_suffix(path)
@@ -53,6 +57,12 @@ def job_from_source(source: Source, *, inputs: Sequence[str] = (), **options: Un
         inputs=tuple(inputs),
         **_common(options),
     )
+
+
+def _check_no_path(source: str) -> None:
+    """Raise ``JobError`` if the text is no program but the name of one."""
+    if len(source) < _LONGEST_NAME and source.endswith(_SUFFIXES) and "\n" not in source and Path(source).is_file():
+        raise JobError(f"source: {source!r} is the name of a file; pass Path({source!r}) to run that file")
 
 
 def encoded(source: str) -> bytes:

@@ -114,6 +114,8 @@ def check_names(options: Mapping[str, object], known: Sequence[str], shown: Sequ
 
 
 def _advice(name: str, known: Sequence[str]) -> str:
+    if name in ("profile", "policy_file"):
+        return "a profile is policy='strict', and a file is policy=stockade.Policy.load('policy.toml')"
     if name in _OF_A_RUNNER:
         return f"{name} is set for all runs of a Runner, as Runner({name}=...), or for one by stockade.run"
     if name in RUN_OPTIONS and "stdin" not in known:

@@ -38,6 +38,7 @@ _FLOORS = {
     Trust.SEMI_TRUSTED: Isolation.NAMESPACES,
     Trust.UNTRUSTED: Isolation.OWN_KERNEL,
 }
+_UNTRUSTED = "untrusted code (unless the policy says isolation='namespaces')"
 _EVERY_LIMIT = (
     Guarantee.CPU_TIME, Guarantee.WALL_TIME, Guarantee.MEMORY, Guarantee.PROCESSES, Guarantee.OPEN_FILES,
     Guarantee.FILE_SIZE, Guarantee.DISK, Guarantee.OUTPUT,
@@ -181,7 +182,7 @@ def _floor(policy: Policy, trust: Trust | None) -> tuple[Isolation, str]:
         if trust is not Trust.SEMI_TRUSTED or own.at_least(asked):
             return own, "the policy"
     if trust is Trust.UNTRUSTED:
-        return asked, "untrusted code (unless the policy says isolation='namespaces')"
+        return asked, _UNTRUSTED
     return asked, f"{trust} code" if trust else "the profile"
 
 
@@ -220,6 +221,8 @@ def _none_left(seen: list[Candidate]) -> StockadeError:
     lines = [f"{each.backend.name}: {each.trouble}" for each in seen]
     works = next(((each, accept) for each in seen if (accept := each.would_hold())), None)
     if works is None:
+        if any(_UNTRUSTED in each.trouble for each in seen):
+            lines.insert(0, "works here, if the code may share the host's kernel: isolation='namespaces' in the policy")
         return BackendUnavailable("\n".join(["no backend can hold this policy here", *lines]))
     found, accept = works
     way = f"works here: accept={accept} (backend {found.backend.name}, isolation by {found.backend.isolation.value})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
@@ -60,6 +61,21 @@ class _Commands(click.Group):
         if cmd_name not in self.commands and cmd_name in _COMMANDS:
             self.add_command(load(f"stockade.cli.{_COMMANDS[cmd_name]}"), cmd_name)
         return super().get_command(ctx, cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that the first word names. An error says which one was probably meant."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from stockade.core.errors import nearest
+
+            near = nearest(args[0], _COMMANDS)
+            way = f"stockade {near}" if near else f"stockade run {args[0]}" if Path(args[0]).is_file() else ""
+            if not way or args[0].startswith("-"):
+                raise
+            raise click.UsageError(f"{error.message} Did you mean '{way}'?", ctx) from None
 
     def load_all(self) -> None:
         """Import every command."""

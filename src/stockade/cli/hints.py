@@ -40,6 +40,10 @@ _REFUSED = re.compile(
     r"[Pp]ermission denied(?:, \w+| @ \w+ -|:) ['\"]?([^'\"\n]+)|^[^\n]*?([^\s:'][^:'\n]*)'?: Permission denied$",
     re.MULTILINE,
 )
+_UNREACHED = re.compile(
+    r"Could not resolve host|Temporary failure in name resolution|Name or service not known|getaddrinfo (?:EAI|ENOT)"
+    r"|Network is unreachable|Failed to establish a new connection",
+)
 _ENDINGS = ("", ".py", ".rb", ".js", ".mjs", ".cjs", ".json")
 _INSIDE = re.compile(r"^(?:/workspace|/job)/")
 
@@ -56,6 +60,15 @@ def say_hints(result: Result, policy: Policy, job: Job, script: str | None) -> N
         say(_advice(path, start, policy, job.inputs))
     for path in list(_closed(text, job.inputs))[:_MOST]:
         say(f"{path} is shown, but its mode closes it to the uid of the guest: chmod o+r, or --file")
+
+
+def say_general(result: Result, policy: Policy, job: Job) -> None:
+    """Print what opens the network or provides packages, if the code seems to miss one, but no name from the code."""
+    text = result.stderr[-_TAIL:]
+    if policy.network == "none" and _UNREACHED.search(text):
+        say("the code has no network, which is the default; --network host opens the host's")
+    if result.error is not None and result.error.type == "ModuleNotFoundError" and job.packages is None:
+        say("a package for the code: --with NAME downloads it before the run, --packages FOLDER shows an environment")
 
 
 def say_misplaced(words: Sequence[str], text: str) -> None:

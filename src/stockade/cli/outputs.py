@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _FEW = 10
+_CACHES = frozenset(("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"))
 
 _OPTIONS = (
     click.option(
@@ -137,7 +138,9 @@ class Outputs:
         _say_more(len(changes.refused) - _FEW, "were not copied out")
         if self._commit and result.ok:
             return _committed(changes)
-        _say_discarded([change for change in changes if change.path not in result.artifacts])
+        _say_discarded(
+            [change for change in changes if not (change.path in result.artifacts or _is_cache(change.path))]
+        )
         return not changes.error
 
 
@@ -162,6 +165,11 @@ def _say_discarded(changes: Sequence[Change]) -> None:
         names = ", ".join(_shown(change.path) for change in changes[:_FEW])
         more = f" and {len(changes) - _FEW} more" if len(changes) > _FEW else ""
         say(f"discarded: {_count(len(changes))} ({names}{more}); --commit keeps them, --diff shows them")
+
+
+def _is_cache(path: str) -> bool:
+    """Return whether Python or pytest makes the file again by itself."""
+    return not _CACHES.isdisjoint(path.split("/"))
 
 
 def _count(changes: int) -> str:

@@ -112,7 +112,9 @@ def _ways(error: BackendUnavailable) -> Iterable[str]:
     """Return the lines of the error, with options of the command line for what works here."""
     accept = " ".join(f"--accept {name}={strength}" for name, strength in error.accept.items())
     for number, line in enumerate(str(error).split("\n")):
-        if line.startswith("works here: accept="):
+        if line.startswith("works here, if"):
+            yield "  " + line.replace("isolation='namespaces' in the policy", "--isolation namespaces")
+        elif line.startswith("works here: accept="):
             yield f"  works here: {accept} {line[line.index('(') :]}"
         else:
             yield line if number == 0 else f"  {line}"

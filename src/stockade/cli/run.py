@@ -20,7 +20,7 @@ from stockade.cli.packages import check_language, environment, source_of, with_o
 from stockade.cli.receipt import Receipt
 from stockade.cli.reporting import Command
 from stockade.cli.secrets import secret_option
-from stockade.core.errors import JobError
+from stockade.core.errors import JobError, nearest
 
 if TYPE_CHECKING:
     from stockade.api.sandbox import Runner
@@ -160,6 +160,7 @@ def _run(options: Mapping[str, Any], receipt: Receipt) -> int:
         status = receipt.verdict(stream.result, out, job)
         if not (receipt.as_json or stream.result.ok):
             hints.say_hints(stream.result, policy, job, _script_path(options))
+            hints.say_general(stream.result, policy, job)
         if not receipt.as_json and any(word.startswith("--") for word in options["words"]):
             hints.say_misplaced(options["words"], "" if stream.result.ok else stream.result.stderr)
     return outcome.deliver(stream.result, status)
@@ -246,4 +247,14 @@ def _script(words: Sequence[str]) -> Path:
     if path.exists() and not path.is_dir():
         return path
     what = "is a folder" if path.is_dir() else "there is no such file"
+    near = nearest(path.name, _names(path.parent))
+    if near:
+        raise JobError(f"{path}: {what}; did you mean {path.with_name(near)}?")
     raise JobError(f"{path}: {what}; to run a command, put '--' before it: stockade run -- {shlex.join(words)}")
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return [entry.name for entry in os.scandir(folder) if entry.is_file()]
+    except OSError:
+        return []

@@ -76,6 +76,12 @@ _SAME = (
     ("interpreter", "python", "executable", "venv"),
     ("packages", "site_packages", "node_modules"),
     ("artifacts", "outputs", "output_files"),
+    ("policy", "profile", "policy_file", "config"),
+    ("run", "execute", "exec", "evaluate_code", "run_code", "run_python", "start"),
+    ("exit_code", "returncode", "return_code", "exitcode", "status", "exit_status"),
+    ("stdout", "output", "out", "text", "logs"),
+    ("stderr", "err"),
+    ("value", "result", "returned"),
 )
 """Names of one thing, in stockade and in other tools."""
 

@@ -194,6 +194,8 @@ def find(name: str) -> Profile:
     """Return the profile ``name``. Raise ``PolicyError`` if its name is unknown."""
     if name in PROFILES:
         return PROFILES[name]
+    if name.endswith((".toml", ".json")):
+        raise PolicyError([FieldProblem("profile", repr(name), "a text names a profile; Policy.load reads a file")])
     near = nearest(name, PROFILES)
     hint = f"did you mean {near!r}?" if near else f"there are: {', '.join(PROFILES)}"
     raise PolicyError([FieldProblem("profile", repr(name), f"there is no such profile; {hint}")])

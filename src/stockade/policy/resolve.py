@@ -93,7 +93,8 @@ def _table(file: str | os.PathLike[str]) -> Mapping[str, Any]:
         path = Path(file)
         data = read(path.read_text(encoding="utf-8"), as_json=path.suffix == ".json")
     except (OSError, ValueError, RecursionError) as error:
-        raise PolicyError([FieldProblem("policy", os.fspath(file), f"cannot be read: {error}")]) from None
+        reason = getattr(error, "strerror", None) or error
+        raise PolicyError([FieldProblem("policy", os.fspath(file), f"cannot be read: {reason}")]) from None
     if not isinstance(data, Mapping):
         raise PolicyError([FieldProblem("policy", os.fspath(file), "expected a table of fields")])
     return data

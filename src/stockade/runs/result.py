@@ -8,7 +8,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from stockade.core.errors import SetupError
+from stockade.core.errors import SetupError, nearest
 from stockade.core.frozen import FrozenDict
 from stockade.core.loading import loading
 from stockade.core.text import joined, whole_head
@@ -110,6 +110,15 @@ class GuestError:
     traceback: str = ""
 
 
+def _meant(name: str) -> str:
+    near = (
+        ""
+        if name.startswith("_")
+        else nearest(name, [*(each.name for each in fields(Result)), *(each for each in dir(Result) if each[0] != "_")])
+    )
+    return f"; did you mean {near!r}?" if near else ""
+
+
 @dataclass(frozen=True)
 class Result:
     """How a run ended, which limit was hit, and what held each guarantee.
@@ -167,7 +176,7 @@ class Result:
             """Compute ``limits_met`` when it is first read."""
             tell = vars(self).get("_limits_met") if name == "limits_met" else None
             if tell is None:
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{_meant(name)}")
             met = vars(self)["limits_met"] = tell()
             return met
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import stockade
-from stockade import AsyncRunner, Runner
+from stockade import AsyncRunner, JobError, Runner
+from stockade.api.job_arguments import job_from_source
 from stockade.api.options import overlaid
 
 TAKES_OPTIONS = [
@@ -30,6 +31,7 @@ def test_public_function_declares_typed_options(function: Any, expected: str) ->
 @pytest.mark.parametrize(
     ("name", "words"),
     [
+        ("profile", "no option 'profile': a profile is policy='strict'"),
         ("langage", "no option 'langage': did you mean 'language'?"),
         ("inputs", "no option 'inputs': the options are stdin, files, .*, packages"),
         ("zzz", "no option 'zzz': the options are stdin"),
@@ -110,3 +112,11 @@ def test_run_command_refuses_option_of_source() -> None:
 def test_runner_option_on_one_run_names_the_runner() -> None:
     with pytest.raises(TypeError, match=r"no option 'policy': .* Runner\(policy=...\)"):
         Runner().run("1", policy="strict")  # type: ignore[call-arg]
+
+
+def test_source_that_is_the_name_of_a_file_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here.py").write_text("1")
+    with pytest.raises(JobError, match=r"pass Path\('here.py'\)"):
+        job_from_source("here.py")
+    assert job_from_source("other.py").source == b"other.py"

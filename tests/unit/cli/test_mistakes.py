@@ -1,10 +1,13 @@
-"""An option with the name that another tool uses is refused with stockade's own."""
+"""Mistakes on the command line are refused with the name that was probably meant."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
 from stockade.cli.commands import execute
+from stockade.cli.outputs import _is_cache
 
 
 @pytest.mark.parametrize(
@@ -26,3 +29,32 @@ def test_unknown_option_names_the_one_that_was_meant(
 def test_unknown_option_without_a_likely_meaning_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert execute(["doctor", "--xyzzy"]) == 2
     assert "No such option '--xyzzy'.\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["runn"], "Did you mean 'stockade run'?"),
+        (["exec", "x"], "Did you mean 'stockade run'?"),
+        (["here.py"], "Did you mean 'stockade run here.py'?"),
+        (["run", "hree.py"], "did you mean here.py?"),
+        (["run", "--policy", "no.toml", "-c", "1"], "policy = no.toml: cannot be read: No such file or directory\n"),
+        (["run", "--profile", "p.toml", "-c", "1"], "Policy.load reads a file"),
+    ],
+)
+def test_mistaken_word_is_named_with_what_was_meant(
+    words: list[str], meant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "here.py").write_text("1")
+    monkeypatch.chdir(tmp_path)
+    assert execute(words) == 2
+    assert meant in capsys.readouterr().err
+
+
+def test_command_that_is_unlike_any_other_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert execute(["xyzzy"]) == 2
+    assert "No such command 'xyzzy'.\n" in capsys.readouterr().err
+
+
+def test_cache_of_python_is_not_called_discarded() -> None:
+    assert _is_cache("a/__pycache__/b.pyc") and not _is_cache("a/b.pyc")

@@ -113,6 +113,8 @@ def test_profile_unknown_name_suggests_another():
     with pytest.raises(PolicyError, match="there is no such profile; did you mean 'strict'"):
         Policy.profile("strct")
     with pytest.raises(PolicyError, match="there are: default, strict, "):
+        Policy.named("zzz")
+    with pytest.raises(PolicyError, match=r"'/etc/policy.toml': a text names a profile; Policy.load reads a file"):
         Policy.named("/etc/policy.toml")
     with pytest.raises(PolicyError, match="expected a Policy, its fields as a mapping, or a profile's name"):
         Policy.named(["strict"])

@@ -69,3 +69,13 @@ def test_result_is_frozen():
         later.limits  # noqa: B018
     with pytest.raises(TypeError):
         later.artifacts["x"] = b""
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("returncode", "exit_code"), ("output", "stdout"), ("err", "stderr"), ("artefacts", "artifacts")],
+)
+def test_result_attribute_of_another_name_suggests_ours(name: str, meant: str) -> None:
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'; did you mean '{meant}'"):
+        getattr(Result(Outcome.COMPLETED), name)
+    assert not hasattr(Result(Outcome.COMPLETED), "zzzzz")
