@@ -18,6 +18,19 @@ _FACE = {
     "BackendUnavailable": "core.errors",
     "Cancelled": "runs.errors",
     "ArtifactLimits": "workspace.artifacts",
+    "CellLimits": "api.sessions.records",
+    "CellOutcome": "api.sessions.records",
+    "CellOutput": "api.sessions.records",
+    "CellResult": "api.sessions.records",
+    "CellUsage": "api.sessions.records",
+    "Display": "api.sessions.records",
+    "ShellResult": "api.sessions.records",
+    "Interpreter": "api.sessions.interpreter",
+    "Shell": "api.sessions.shell",
+    "Files": "api.sessions.files",
+    "FileInfo": "api.sessions.files",
+    "FileRefused": "api.sessions.files",
+    "SessionEnded": "api.sessions.link",
     "Change": "workspace.changes",
     "ChangeSet": "workspace.change_set",
     "CommandOptions": "api.options",
@@ -122,6 +135,19 @@ if TYPE_CHECKING:
     from stockade.api.sandbox import select as select
     from stockade.api.select import Selection as Selection
     from stockade.api.select import Trust as Trust
+    from stockade.api.sessions.files import FileInfo as FileInfo
+    from stockade.api.sessions.files import FileRefused as FileRefused
+    from stockade.api.sessions.files import Files as Files
+    from stockade.api.sessions.interpreter import Interpreter as Interpreter
+    from stockade.api.sessions.link import SessionEnded as SessionEnded
+    from stockade.api.sessions.records import CellLimits as CellLimits
+    from stockade.api.sessions.records import CellOutcome as CellOutcome
+    from stockade.api.sessions.records import CellOutput as CellOutput
+    from stockade.api.sessions.records import CellResult as CellResult
+    from stockade.api.sessions.records import CellUsage as CellUsage
+    from stockade.api.sessions.records import Display as Display
+    from stockade.api.sessions.records import ShellResult as ShellResult
+    from stockade.api.sessions.shell import Shell as Shell
     from stockade.api.stream import Stream as Stream
     from stockade.api.terminal import Terminal as Terminal
     from stockade.batch.calls import aevaluate as aevaluate

@@ -19,7 +19,10 @@ The [guides](../README.md#guides) show how the parts work together.
 """
 GROUPS = {
     "Run code": ["run", "run_command", "call", "Runner", "AsyncRunner", "PolicyOptions", "CommandOptions", "RunOptions", "ArtifactLimits"],
-    "Sandboxes that live": ["Sandbox", "Process", "Terminal"],
+    "Sandboxes that live": [
+        "Sandbox", "Process", "Terminal", "Interpreter", "CellResult", "CellOutcome", "CellUsage", "CellLimits", "CellOutput", "Display", "Shell",
+        "ShellResult", "Files", "FileInfo",
+    ],
     "Results": [
         "Result", "Outcome", "LimitState", "Usage", "NetworkUse", "NetworkTarget", "NetworkRefusal", "GuestError", "Denial",
         "ChangeSet", "Change",
@@ -30,7 +33,7 @@ GROUPS = {
     "Advice": ["check", "Advice", "AdviceKind"],
     "Batches": ["evaluate", "aevaluate", "Program", "Verdict"],
     "Errors": [
-        "StockadeError", "PolicyError", "JobError", "RequirementError", "PlanError", "BackendUnavailable", "SetupError", "SandboxClosed", "ProtocolError",
+        "StockadeError", "PolicyError", "JobError", "RequirementError", "PlanError", "BackendUnavailable", "SetupError", "SandboxClosed", "SessionEnded", "FileRefused", "ProtocolError",
         "GuestFailed", "ResourceExhausted", "Cancelled", "CommitError", "RecordError", "ResultFormatError",
     ],
 }  # fmt: skip

@@ -18,6 +18,12 @@ COLUMNS = 7
 CODE = re.compile(r"`([^`\n]+)`")
 DEFINITION = re.compile(r"`([\w/.-]+\.py)` `([A-Za-z_][\w.]*)`")
 
+NOTEBOOKS = (  # a cell is a piece of source in a notebook
+    *(f"api/sessions/{name}.py" for name in ("interpreter", "opening", "records", "session", "shell")),
+    *(f"languages/agents/{name}.py" for name in ("python_cells", "python_notebook", "session_agent", "shell_cells")),
+    "__init__.py",
+    "cli/repl.py",
+)
 RETIRED = {
     # term, or phrase with "_" between its words; "*" stands for any ending. Files in which it has its ordinary meaning.
     "announce*": (),
@@ -29,8 +35,8 @@ RETIRED = {
     "bundle": (),
     "burdened": (),
     "bury": (),
-    "cell": ("attacks/report.py", "cli/eval_summary.py", "cli/profiles.py", "cli/table.py"),
-    "cells": ("cli/profiles.py", "cli/table.py"),
+    "cell": ("attacks/report.py", "cli/eval_summary.py", "cli/profiles.py", "cli/table.py", *NOTEBOOKS),
+    "cells": ("cli/profiles.py", "cli/table.py", *NOTEBOOKS),
     "conversation": (),
     "converse": (),
     "conversing": (),

@@ -16,6 +16,7 @@ from stockade.api.launcher import Opened, check_command, unchecked
 from stockade.api.options import PolicyOptions, overlaid
 from stockade.api.process import WINDOW, Process
 from stockade.api.sandbox import select
+from stockade.api.sessions.opening import Sessions
 from stockade.api.terminal import Terminal, check_size
 from stockade.api.workspace import finished
 from stockade.backends.base import Backend
@@ -45,7 +46,7 @@ _TERM = "xterm-256color"
 _P = TypeVar("_P", bound=Process)
 
 
-class Sandbox:
+class Sandbox(Sessions):
     """A sandbox that lives: files, processes and limits last from call to call, until it is closed.
 
     All commands of one sandbox share one trust domain: each can read, change and end whatever another one does. Memory,
@@ -62,6 +63,7 @@ class Sandbox:
         """The name of the sandbox: unguessable, and unique on every host."""
         self._lock = threading.RLock()
         self._owner = os.getpid()
+        self._packages = job.packages
         self._stack = ExitStack()
         self._result: Result | None = None
         self._processes: dict[Process, None] = {}

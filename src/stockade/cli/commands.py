@@ -19,6 +19,7 @@ Examples:
   stockade run -c 'print(sum(range(10)))'
   stockade run --limit memory=64MiB --limit wall_time=5s -- sort big.txt
   echo 'some text' | stockade run -c 'print(input().upper())'
+  stockade repl
   stockade check script.py
   stockade eval programs.jsonl -o verdicts.jsonl
   stockade plan --limit cpu_rate=0.5
@@ -32,6 +33,7 @@ Examples:
 
 _COMMANDS = {
     "run": "run:run",
+    "repl": "repl:repl",
     "check": "advise:check",
     "plan": "plan:plan",
     "doctor": "doctor:doctor",

@@ -1,0 +1,113 @@
+"""An interpreter that keeps its state from one cell to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+
+from stockade.api.sessions import agents
+from stockade.api.sessions.agents import AgentProcess
+from stockade.api.sessions.records import (
+    CellLimits,
+    CellOutcome,
+    CellResult,
+    Display,
+    OnEvent,
+    display_of,
+    error_of,
+    text_of,
+)
+from stockade.api.sessions.session import Gathered, Session
+from stockade.core.frozen import FrozenDict
+
+CELL_SECONDS = 60.0
+
+
+class Interpreter:
+    """Runs cells one after another in one namespace, as a notebook does. Made by ``Sandbox.interpreter``.
+
+    All cells share one process with each other's code: a cell can change what a later one sees, and its results.
+    """
+
+    def __init__(
+        self,
+        open_process: Callable[[], AgentProcess],
+        language: str = "python",
+        executable: str = "",
+        *,
+        limits: CellLimits | None = None,
+        longest: float = CELL_SECONDS,
+    ) -> None:
+        start = agents.interpreter_start(language, executable)
+        self._session = Session(open_process, start, "interpreter", limits or CellLimits(), longest)
+
+    def __enter__(self) -> Interpreter:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the interpreter."""
+        self.close()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the interpreter can run a cell."""
+        return not self._session.ended
+
+    @property
+    def version(self) -> str:
+        """The interpreter's version, as it says itself."""
+        return str(self._session.hello.get("version", ""))[:40]
+
+    def run(self, source: str, *, timeout: float | None = None, on_event: OnEvent | None = None) -> CellResult:
+        """Run one cell and wait for its end.
+
+        ``timeout`` is in seconds of wall time, by default what the policy allows. A cell past its time is interrupted;
+        if it does not end within five seconds, its interpreter is killed, and ``result.ended`` says so. ``on_event`` is
+        called with output and displays as they come. Cells of several threads take turns.
+
+        Raises ``SessionEnded`` if the interpreter is gone: ``restart`` starts a fresh one.
+        """
+        found = self._session.run(source, timeout, on_event)
+        return _result(found, self._session.count)
+
+    def interrupt(self) -> bool:
+        """Raise ``KeyboardInterrupt`` in the cell that runs now; return whether one runs. Call it in any thread."""
+        return self._session.interrupt()
+
+    def restart(self) -> None:
+        """Start afresh, without the state of earlier cells. Every process that they left is killed."""
+        self._session.restart()
+
+    def close(self) -> None:
+        """End the interpreter and every process of its cells."""
+        self._session.close()
+
+
+def _result(found: Gathered, count: int) -> CellResult:
+    """Return the result of a cell. A value or an error that breaks the protocol is one of the guest's making."""
+    outcome, value, shown, error = found.outcome, None, None, None
+    try:
+        if found.value is not None:
+            value, shown = text_of(found.value, "repr"), display_of(found.value.get("data"))
+        if found.error is not None:
+            error = error_of(found.error)
+    except ValueError:
+        value, shown = None, Display()
+    if error is not None and outcome is CellOutcome.COMPLETED:
+        outcome = CellOutcome.FAILED
+    return CellResult(
+        outcome=outcome,
+        execution_count=count,
+        stdout=found.stdout.decode("utf-8", "replace"),
+        stderr=found.stderr.decode("utf-8", "replace"),
+        value_repr=value,
+        value=shown,
+        displays=tuple(found.displays),
+        error=error,
+        usage=found.usage,
+        omitted=FrozenDict(found.omitted),
+        ended=found.ended,
+    )

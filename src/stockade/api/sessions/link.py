@@ -1,0 +1,67 @@
+"""The caller's end of an agent: frames with deadlines. Every byte that comes in is the guest's."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from typing import Any
+
+from stockade.api.sessions import agents
+from stockade.api.sessions.agents import AgentProcess
+from stockade.core.errors import StockadeError
+
+_PIECE = 256 * 1024
+_WRITE_SECONDS = 30.0
+_END_SECONDS = 5.0
+
+
+class SessionEnded(StockadeError):
+    """The interpreter, shell or file access is gone. The message says why, and what to do."""
+
+
+class Link:
+    """Sends frames to one agent, and receives its frames. One thread receives; any thread may send."""
+
+    def __init__(self, process: AgentProcess, agent: str, *, longest: int) -> None:
+        self._process = process
+        self._longest = longest
+        self._buffer = bytearray()
+        self._sending = threading.Lock()
+        self._send(agents.introduction(agent))
+
+    def send(self, kind: bytes, payload: bytes | dict[str, Any] = b"") -> None:
+        """Send a frame. Raises ``OSError`` (``TimeoutError`` as well) if the agent does not take it."""
+        data = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
+        self._send(kind + len(data).to_bytes(4, "big") + data)
+
+    def _send(self, data: bytes) -> None:
+        with self._sending:
+            self._process.stdin.write(data, timeout=_WRITE_SECONDS)
+
+    def receive(self, deadline: float) -> tuple[bytes, bytes]:
+        """Return the next frame.
+
+        Raises ``TimeoutError`` after ``deadline`` (of ``time.monotonic``), ``EOFError`` if the agent is gone, and
+        ``ValueError`` for a frame that is too long.
+        """
+        while True:
+            if len(self._buffer) >= 5:
+                length = int.from_bytes(self._buffer[1:5], "big")
+                if length > self._longest:
+                    raise ValueError(f"a message of {length} bytes, and {self._longest} is the most")
+                if len(self._buffer) >= 5 + length:
+                    kind, payload = bytes(self._buffer[:1]), bytes(self._buffer[5 : 5 + length])
+                    del self._buffer[: 5 + length]
+                    return kind, payload
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            data = self._process.stdout.read(_PIECE, timeout=left)
+            if not data:
+                raise EOFError(f"its agent has ended: {self._process.wait(_END_SECONDS).summary()}")
+            self._buffer += data
+
+    def close(self) -> None:
+        """End the agent and everything below it."""
+        self._process.kill()

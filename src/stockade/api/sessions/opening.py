@@ -1,0 +1,107 @@
+"""The part of a living sandbox that opens interpreters, shells and files in it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stockade.core.errors import JobError
+from stockade.core.loading import load, loading
+from stockade.languages import registry as languages
+from stockade.policy.guarantees import Guarantee
+
+if TYPE_CHECKING:
+    from stockade.api.process import Process
+    from stockade.api.sessions.files import Files
+    from stockade.api.sessions.interpreter import Interpreter
+    from stockade.api.sessions.records import CellLimits
+    from stockade.api.sessions.shell import Shell
+    from stockade.policy.model import Policy
+
+_LONGEST_CELL = 3600.0
+_SYSTEM_PYTHONS = (None, "/usr/bin/python3")
+
+
+class Sessions:
+    """The methods of ``Sandbox`` that open what keeps its state from call to call."""
+
+    policy: Policy
+    _packages: str | None = None
+
+    start_command: Callable[..., Process]
+
+    def interpreter(
+        self,
+        language: str = "python",
+        *,
+        cwd: str | os.PathLike[str] | None = None,
+        limits: CellLimits | None = None,
+    ) -> Interpreter:
+        """Start an interpreter that keeps its state from cell to cell, and return it.
+
+        ``language`` is ``"python"``, ``"ruby"`` or ``"javascript"``. Python is that of ``packages``, if the sandbox has
+        some, and else the sandbox's own. ``cwd`` is a folder of the sandbox. ``limits`` bounds what a cell gives back;
+        without it, a cell has the policy's limit on output. The policy's wall time is the longest that a cell may take,
+        and its CPU time is that of the whole interpreter.
+
+        Raises ``JobError`` if there is no such interpreter, and ``SetupError`` if it does not start.
+        """
+        with loading:
+            from stockade.api.sessions.interpreter import Interpreter
+        known = languages.find(language)
+        executable = "" if known.name == "python" else known.interpreter().executable
+        seconds = self._cell_seconds()
+        return Interpreter(
+            lambda: self._agent(cwd), known.name, executable, limits=limits or self._cell_limits(), longest=seconds
+        )
+
+    def shell(self, *, cwd: str | os.PathLike[str] | None = None, limits: CellLimits | None = None) -> Shell:
+        """Start a bash that keeps its folder, variables, functions and history from command to command.
+
+        The arguments and errors are those of ``interpreter``.
+        """
+        with loading:
+            from stockade.api.sessions.shell import Shell
+        limits = limits or self._cell_limits()
+        return Shell(lambda: self._agent(cwd), limits=limits, longest=self._cell_seconds())
+
+    @cached_property
+    def files(self) -> Files:
+        """The files of the sandbox: read, write, list and remove them from outside."""
+        with loading:
+            from stockade.api.sessions.files import Files
+        return Files(lambda: self._agent(None))
+
+    def _agent(self, cwd: str | os.PathLike[str] | None) -> Process:
+        command = load("stockade.api.sessions.agents:command")(_python(self._packages))
+        return self.start_command(command, cwd=cwd, stderr=os.devnull)
+
+    def _cell_seconds(self) -> float:
+        return self.policy.limits.figure(Guarantee.WALL_TIME) or _LONGEST_CELL
+
+    def _cell_limits(self) -> CellLimits:
+        limits: CellLimits = load("stockade.api.sessions.records:CellLimits")
+        output = self.policy.limits.figure(Guarantee.OUTPUT)
+        made: CellLimits = limits() if output is None else limits(output=int(output))  # type: ignore[operator]
+        return made
+
+
+def _python(packages: str | None) -> str:
+    """Return the Python that runs the agents: that of a virtual environment, or one that every sandbox shows."""
+    python = languages.find("python")
+    if packages is not None and Path(packages, "pyvenv.cfg").is_file():
+        return python.interpreter(packages).executable
+    for name in _SYSTEM_PYTHONS:
+        try:
+            found = python.interpreter(name)
+        except JobError:
+            continue
+        if all(Path(place).is_relative_to("/usr") for place in (found.executable, *found.places)):
+            return found.executable
+    raise JobError(
+        "the sandbox shows no Python, which interpreters, shells and files need: install one (apt install python3), or "
+        "create the sandbox with packages= of a virtual environment"
+    )

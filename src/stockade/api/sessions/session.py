@@ -1,0 +1,262 @@
+"""One interpreter or shell behind its agent: start, one cell at a time, interrupt, restart, end."""
+
+from __future__ import annotations
+
+import secrets
+import signal
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from stockade.api.sessions.agents import AgentProcess
+from stockade.api.sessions.link import Link, SessionEnded
+from stockade.api.sessions.records import (
+    CellLimits,
+    CellOutcome,
+    CellOutput,
+    CellUsage,
+    Display,
+    OnEvent,
+    decoded,
+    display_of,
+    number_of,
+    omitted_of,
+)
+from stockade.core.errors import JobError, SetupError
+
+_AGENT = "session_agent.py"
+_START_SECONDS = 30.0
+_INTERRUPT_SECONDS = 5.0
+"""A cell that is interrupted because its time is over has this long to end before its interpreter is killed."""
+_KILL_SECONDS = 5.0
+"""The agent has this long to kill the interpreter before the agent itself is killed."""
+_LONGEST_SOURCE = 16 << 20
+_SLACK = 1 << 20
+_ERROR_KEPT = 4096
+
+
+@dataclass
+class Gathered:
+    """What came in while a cell ran."""
+
+    token: str
+    limits: CellLimits
+    stdout: bytearray = field(default_factory=bytearray)
+    stderr: bytearray = field(default_factory=bytearray)
+    displays: list[Display] = field(default_factory=list)
+    display_bytes: int = 0
+    value: dict[str, Any] | None = None
+    error: dict[str, Any] | None = None
+    omitted: dict[str, int] = field(default_factory=dict)
+    outcome: CellOutcome = CellOutcome.COMPLETED
+    usage: CellUsage = field(default_factory=CellUsage)
+    ended: str = ""
+
+
+class Session:
+    """An interpreter or a shell, in a process of the sandbox that ``open_process`` starts."""
+
+    def __init__(
+        self,
+        open_process: Callable[[], AgentProcess],
+        start: dict[str, Any],
+        what: str,
+        limits: CellLimits,
+        longest: float,
+    ) -> None:
+        self._open, self._start, self.what, self.limits, self._longest = open_process, start, what, limits, longest
+        self._link: Link | None = None
+        self._turn = threading.Lock()
+        self._interrupted = False
+        self._running = ""
+        self.ended = ""
+        self.count = 0
+        self.hello: dict[str, Any] = {}
+        self.restart()
+
+    def restart(self) -> None:
+        """Start afresh: kill every process of the session, and forget all state.
+
+        A cell that runs in another thread ends as ``died``.
+        """
+        link = self._link
+        if self._running and link is not None:
+            link.send(b"K")
+        with self._turn:
+            self.count, self.ended = 0, "it did not start"
+            if self._link is None:
+                process = self._open()
+                try:
+                    self._link = Link(process, _AGENT, longest=self.limits.display_bytes + _SLACK)
+                except OSError as error:
+                    process.kill()
+                    raise SetupError(f"the agent of the {self.what} does not start: {error}") from error
+            try:
+                self._link.send(b"S", self._start)
+                self.hello = self._until_started(time.monotonic() + _START_SECONDS)
+                self.ended = ""
+            except (OSError, EOFError, ValueError) as error:
+                self._drop(str(error) or "no answer in time")
+                raise SetupError(f"the {self.what} does not start: {self.ended}") from error
+
+    def _until_started(self, deadline: float) -> dict[str, Any]:
+        assert self._link is not None
+        errors = b""
+        while True:
+            kind, payload = self._link.receive(deadline)
+            if kind == b"h":
+                return decoded(payload)
+            if kind == b"!":
+                last = errors.decode("utf-8", "replace").strip().rpartition("\n")[2][-200:]
+                raise ValueError(f"{_reason(decoded(payload))}{': ' if last else ''}{last}")
+            errors = (errors + payload)[-_ERROR_KEPT:]
+
+    def interrupt(self) -> bool:
+        """Interrupt the running cell; return whether one was running. May be called from any thread."""
+        link = self._link
+        if not self._running or link is None:
+            return False
+        self._interrupted = True
+        try:
+            link.send(b"I")
+        except OSError:
+            return False
+        return True
+
+    def close(self) -> None:
+        """End the session. A cell that runs in another thread ends as ``died``."""
+        link, self._link = self._link, None
+        self.ended = self.ended or "the caller closed it"
+        if link is not None:
+            link.close()
+
+    def _check(self, source: str, timeout: float) -> None:
+        if not isinstance(source, str):
+            raise JobError(f"a cell is a text, not {type(source).__name__}")
+        if "\0" in source or len(source) > _LONGEST_SOURCE:
+            raise JobError(f"a cell has at most {_LONGEST_SOURCE >> 20} MiB and no NUL character")
+        if not 0 < timeout <= self._longest:
+            raise JobError(
+                f"timeout = {timeout!r}: a cell has more than 0 and at most {self._longest:g} s, as the policy "
+                f"of its sandbox says; create the sandbox with a higher timeout"
+            )
+
+    def run(self, source: str, timeout: float | None, on_event: OnEvent | None) -> Gathered:
+        """Run one cell to its end. Without ``timeout``, it may take as long as the policy allows."""
+        seconds = self._longest if timeout is None else timeout
+        self._check(source, seconds)
+        with self._turn:
+            link = self._link
+            if self.ended or link is None:
+                raise SessionEnded(f"the {self.what} is gone: {self.ended or 'closed'}; call restart() for a fresh one")
+            self.count += 1
+            found = Gathered(secrets.token_hex(16), self.limits)
+            begin = time.monotonic()
+            self._interrupted, self._running = False, found.token
+            try:
+                self._exchange(link, source, begin + seconds, found, on_event)
+            except (OSError, EOFError, ValueError) as error:
+                self._drop(str(error) or "its agent does not answer")
+                found.ended = self.ended
+                if found.outcome is not CellOutcome.TIMED_OUT:
+                    found.outcome = CellOutcome.DIED
+            except BaseException:  # ``on_event`` raised, or the caller pressed Ctrl-C: the cell must not go on
+                self._drop("the caller stopped waiting for its cell")
+                raise
+            finally:
+                self._running = ""
+            found.usage = CellUsage(time.monotonic() - begin, found.usage.cpu_seconds, found.usage.memory)
+            return found
+
+    def _exchange(self, link: Link, source: str, deadline: float, found: Gathered, on_event: OnEvent | None) -> None:
+        limits = dict.fromkeys(("stdout", "stderr"), self.limits.output) | {
+            "displays": self.limits.displays,
+            "display_bytes": self.limits.display_bytes,
+        }
+        link.send(b"R", {"token": found.token, "source": source, "limits": limits})
+        steps = iter(((b"I", _INTERRUPT_SECONDS), (b"K", _KILL_SECONDS)))
+        while True:
+            try:
+                kind, payload = link.receive(deadline)
+            except TimeoutError:
+                found.outcome = CellOutcome.TIMED_OUT
+                step, seconds = next(steps, (b"", 0.0))
+                if not step:
+                    raise
+                link.send(step)
+                deadline = time.monotonic() + seconds
+                continue
+            if self._take(kind, payload, found, on_event):
+                return
+
+    def _take(self, kind: bytes, payload: bytes, found: Gathered, on_event: OnEvent | None) -> bool:
+        """Take one frame of the running cell; return whether it is the last."""
+        event: CellOutput | Display | None = None
+        if kind in (b"o", b"e"):
+            kept = found.stdout if kind == b"o" else found.stderr
+            kept += payload
+            if len(kept) > self.limits.output:
+                raise ValueError("more output than its limit")
+            event = CellOutput("stdout" if kind == b"o" else "stderr", payload)
+        elif kind == b"d":
+            found.display_bytes += len(payload)
+            event = display_of(decoded(payload).get("data"))
+            found.displays.append(event)
+            if len(found.displays) > self.limits.displays or found.display_bytes > self.limits.display_bytes + _SLACK:
+                raise ValueError("more displays than its limit")
+        elif kind == b"v":
+            found.value = decoded(payload)
+        elif kind == b"x":
+            found.error = decoded(payload)
+        elif kind == b".":
+            self._finish(decoded(payload), found)
+            return True
+        elif kind == b"!":
+            report = decoded(payload)
+            found.omitted = omitted_of(report)
+            self.ended = found.ended = _reason(report)
+            if found.outcome is CellOutcome.COMPLETED:
+                found.outcome = CellOutcome.DIED
+            return True
+        else:
+            raise ValueError("a message of an unknown kind")
+        if event is not None and on_event is not None:
+            on_event(event)
+        return False
+
+    def _finish(self, report: dict[str, Any], found: Gathered) -> None:
+        if report.get("token") != found.token:
+            raise ValueError("an end that is not this cell's")
+        found.omitted = omitted_of(report)
+        found.usage = CellUsage(0.0, number_of(report, "cpu_seconds"), int(number_of(report, "memory")) or None)
+        if self._interrupted and found.outcome is CellOutcome.COMPLETED and _was_interrupted(found):
+            found.outcome = CellOutcome.INTERRUPTED
+
+    def _drop(self, why: str) -> None:
+        self.ended = why
+        link, self._link = self._link, None
+        if link is not None:
+            link.close()
+
+
+def _was_interrupted(found: Gathered) -> bool:
+    """Return whether the cell shows that the interrupt ended it: it may have come after the last line."""
+    if found.error is not None:
+        return found.error.get("type") in ("KeyboardInterrupt", "Interrupt")
+    return found.value is not None and found.value.get("status") == 128 + signal.SIGINT
+
+
+def _reason(report: dict[str, Any]) -> str:
+    """Return how an interpreter ended, in words."""
+    reason, status = report.get("reason"), int(number_of(report, "status"))
+    if isinstance(reason, str) and reason:
+        return reason[:200]
+    number = status & 0x7F
+    if not number:
+        return f"it exited with status {status >> 8 & 0xFF}"
+    try:
+        return f"{signal.Signals(number).name} ended it"
+    except ValueError:
+        return f"signal {number} ended it"
