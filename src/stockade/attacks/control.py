@@ -9,8 +9,8 @@ Values of ``control.success``:
 ``status N``            the program exits with this status, which deceives a judge that trusts exit codes
 ``signal NAME``         the program dies of this signal
 
-``control.collector`` makes a careless supervisor process the files that the program left. It uses ``write``, ``chmod``
-or ``read`` on the file ``answer``, or it uses ``take`` to read all files.
+``control.collector`` is what a careless supervisor does with files that the program left. With ``write``, ``chmod`` or
+``read``, it does this to the file ``answer``. With ``take``, it reads all files.
 """
 
 from __future__ import annotations

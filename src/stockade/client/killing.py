@@ -16,7 +16,8 @@ _undead: list[subprocess.Popen[bytes]] = []
 def kill(process: subprocess.Popen[bytes], control: socket.socket) -> None:
     """Kill a warden; ``control`` is the caller's end of its control socket.
 
-    A warden that a freezer of cgroup v1 holds dies when it is thawed, and its helpers with it. So kill these as well.
+    If a freezer of cgroup v1 holds the warden, it dies only when somebody thaws it. Its helpers would live as long, so
+    they are killed as well.
     """
     process.kill()
     try:

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
     Step = tuple[Any, ...]
     TemplateFields = tuple[tuple[str, ...], Mapping[str, str], bool, tuple[Step, ...]]
-"""A step names a method of ``linux.stage.Stage`` and gives its arguments: text, numbers, bytes, lists and mappings.
+"""A step names a method of ``linux.stage.Stage``, or of a worker's ``GuestMounts`` or ``GuestSetup``. It gives the
+method's arguments: text, numbers, bytes, lists and mappings.
+
 Template fields are command line, environment, whether the guest has a result channel, and steps: everything that the
 guest receives except the source."""
 

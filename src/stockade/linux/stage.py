@@ -18,9 +18,10 @@ In an instance without namespaces, the list begins with ``session``. Then ``plac
 while files can still be given to the guest. Then come ``become``, and the steps from 7 on. Steps that hand something to
 an engine (``data``, ``status``) come before ``become``.
 
-In workers, ``cgroup_namespace`` and ``proc_again`` belong to the worker, which is PID 1 of a PID namespace. The worker
-prepares the mounts of its guests with ``scratch``, ``job_folder``, ``chdir`` and ``landlock``. The process that becomes
-a guest takes ``own_ipc`` and then the steps from 6 on. ``warden/warm`` describes all of these.
+In workers, ``cgroup_namespace``, ``proc_again`` and ``still`` belong to the worker, which is PID 1 of a PID namespace.
+``GuestMounts`` carries out the steps for the mounts of its guests: ``scratch``, ``job_mount``, ``terminals``, ``chdir``
+and ``landlock``. The process that becomes a guest takes ``own_ipc`` and then the steps from 6 on. ``GuestSetup`` has
+prepared the first of them, up to the filter, as system calls. ``warden/warm`` describes all of these.
 """
 
 from __future__ import annotations

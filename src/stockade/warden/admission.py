@@ -33,8 +33,8 @@ _FORGETS = 0.9
 """The factor by which the expected memory of a run falls after each run that needs less."""
 _TOGETHER_SECONDS = 0.2
 _LESS_SECONDS, _UNBOUNDED = 10.0, 1 << 10
-"""After the kernel killed a run because the host lacked memory, half as many runs may be active for this time. Then the
-bound doubles after each such time, and ends past the second figure."""
+"""Seconds, and runs. If the kernel kills a run because the host lacks memory, half as many runs may be active. That
+bound doubles whenever the first figure has passed, and ends when it reaches the second figure."""
 
 
 class Admission:

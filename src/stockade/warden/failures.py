@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 MOST_IN_A_ROW = 3
 """After so many failures in a row, the warden stops trying."""
 _REST_SECONDS, _LONGEST_REST_SECONDS = 0.25, 30.0
-"""The warden tries once more after the first time, which doubles with each further failure, up to the second one."""
+"""Seconds until the next try. The first figure doubles with each further failure, up to the second figure."""
 _REMEMBERED = 256
 
 

@@ -2,7 +2,8 @@
 
 A frame is a big-endian 32-bit length and a message, ``(kind, fields)``, as ``marshal`` writes it (version 4). Both
 ends are the same interpreter, and a message holds bytes of a guest only as ``bytes`` objects. The control socket
-carries one byte for each new run, with the run's own socket as a descriptor, and maybe one that the run's proxy gets.
+carries one byte for each new run. The run's own socket comes with the byte, as a descriptor. If the run has secrets or
+may ask about names, a second descriptor comes for its proxy.
 Every message about a run goes over the run's socket.
 
 Caller to warden: ``launch`` (the launch, without fields that equal the last launch over the same socket), ``stdin``

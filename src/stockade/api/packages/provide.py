@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _INDEX = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_NO_INDEX", "PIP_CONFIG_FILE", "PIP_CONSTRAINT")
 """Variables of pip that change what a requirement is resolved to."""
 _known: dict[str, str] = {}
-"""The store and the request of what this process has provided, and its folder."""
+"""The folder of each environment that this process has provided, by the path of the store and the request."""
 
 
 @dataclass(frozen=True)

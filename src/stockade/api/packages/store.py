@@ -4,7 +4,7 @@
     sets/DIGEST.json     its manifest: the wheels, and every file with its digest
     requests/DIGEST      which set a list of requirements was resolved to
     building/NAME        an environment that a process is making; whoever makes it holds a lock on it
-    lock                 held while sets or folders come and go
+    lock                 held while a process adds or removes sets or folders
 
 A process that uses a set holds a shared lock on its manifest, and ``clear`` leaves such a set alone.
 """
@@ -59,7 +59,7 @@ class Store:
         except OSError as error:
             raise _bad(wanted, f"the store cannot be made: {error.strerror}") from None
         self._check_owners()
-        for each in (self.place, self.place / "sets"):  # a guest under another uid passes through, and lists nothing
+        for each in (self.place, self.place / "sets"):  # a guest under another uid may enter, but not list
             each.chmod(0o711)
         for each in (self.place / "requests", self.place / "building"):
             each.chmod(0o700)

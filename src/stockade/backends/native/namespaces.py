@@ -11,7 +11,7 @@ _OPEN_VALUES = {
 }
 _SHOWN = 3
 _CONTAINER = "docker run --security-opt seccomp=unconfined --security-opt systempaths=unconfined --user 65534"
-"""Not root: to the kernel, root in a container is the host's root, and so would its guests be."""
+"""With a user other than root: to the kernel, root in a container is the host's root, and its guests would be, too."""
 _APPARMOR = "where the engine loads an AppArmor profile also --security-opt apparmor=unconfined"
 
 

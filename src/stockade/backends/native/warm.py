@@ -42,7 +42,7 @@ _BRINGS_NONE = ("PYTHONHASHSEED", "PYTHONUNBUFFERED", "PYTHONUTF8", "PYTHONIOENC
 def obstacle(plan: Plan, job: Job, readable: tuple[str, ...], packages: tuple[str, ...]) -> str:
     """Return why a worker cannot replace a fresh interpreter for ``job``, or an empty text if it can.
 
-    A worker must hold the same guarantees, and it can no longer reach host files that only this job shows.
+    A worker must hold the same guarantees. It cannot show host files that only this job names: its mounts are made.
     """
     if job.warm is False:
         return "warm=False forbids a warm interpreter"
@@ -109,8 +109,8 @@ def warm(
     """Return the steps and arguments that start ``template`` as a zygote, its workers and their guests.
 
     ``root`` makes the root with the system in it, ``shown`` adds other readable paths, ``network`` sets the network up,
-    and ``scratch`` makes the writable folders, which cover the paths ``again``. ``sealed`` holds all steps from the
-    change to the guest's folder on.
+    and ``scratch`` makes the writable folders, which cover the paths ``again``. ``sealed`` begins with the step that
+    changes to the guest's folder, and holds all steps after it.
     """
     own = [("scratch", *_OWN_SPACE, mount_targets) for name, *_, mount_targets in scratch if name == "scratch"]
     files: list[Step] = [("bind", origin, path, FILE) for origin, path in template.shown]

@@ -1,6 +1,7 @@
 """An instance: fresh namespaces with a trusted init and a process that waits in them to become a guest.
 
-Nothing in an instance depends on a policy, so the warden can make one ahead of demand. Each instance serves one run.
+An instance depends on little of a launch, above all on its base. Many runs share that, so the warden can make an
+instance ahead of demand. Each serves one run, holds one zygote, or serves all execs of one sandbox that lives on.
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ _SILENT_SECONDS = 0.002
 """The age of a warm guest from which on its streams are read. A guest that ends sooner leaves its output in the pipes,
 so that the warden is not woken for it."""
 _ENDING = ("wall_time", "cpu_time", "memory")
-"""The limits that end a run; of the others the caller only gets an event."""
+"""The limits of the meter that end a run. Of its others the caller only gets an event. ``OutputCapture``
+watches output."""
 _ENDING_ALL_EXECS = ("wall_time", "cpu_time")
 """Those that end a living instance. Where the kernel kills for memory, the kill ends an exec."""
 

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 _KINDS = 4
 """The most zygotes. A new one replaces the one that was unused for the longest time."""
 _AFTER_RUNS = 2
-"""Runs of a kind after which it gets a zygote."""
-"""A kind that was wanted so often is worth an interpreter that waits."""
+"""The run of a kind that starts a zygote: a kind that was wanted so often is worth an interpreter that waits."""
 _RUNS_AFTER_FAILURE = 1000
 _FIRST = "the first runs of a kind start a fresh interpreter; warm=True and preload wait for a warm one"
 _STARTING = "the warm interpreter of this kind is still starting; warm=True waits for it"
