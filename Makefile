@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 ENGINES := $(VENV)/.engines
 
 .DEFAULT_GOAL := help
-.PHONY: help faults demo test test-projects test-pythons check lint types contracts unit bench bench-smoke overshoot guarantees guarantees-cgroup2 attack attacks-page reference mutants soak test-hosts test-hosts-all hosts-table clean
+.PHONY: help faults demo test test-projects test-pythons check lint types contracts unit bench bench-smoke overshoot guarantees guarantees-cgroup2 attack attacks-oci attacks-page reference mutants soak test-hosts test-hosts-all hosts-table clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -89,6 +89,9 @@ attack: $(STAMP) ## run every attack on every backend of this machine; under fiv
 
 faults: $(STAMP) ## write docs/faults.md: kill, stop and cut off each helper before, during and after runs (root)
 	$(BIN)/python -m tests.system.fault_table
+
+attacks-oci: $(ENGINES) ## run the whole attack corpus over the backend oci; make test runs a part of it
+	STOCKADE_WHOLE=1 $(BIN)/python -m pytest -q tests/escape/test_attacks.py -k oci
 
 attacks-page: $(STAMP) ## write docs/attacks.md from the corpus and the list of vectors
 	$(BIN)/python -m tests.escape.vectors

@@ -1,4 +1,4 @@
-"""Measure a cold run on each backend, and bubblewrap beside bwrap driven by hand.
+"""Measure a cold run on each backend, bubblewrap beside bwrap driven by hand, and oci beside crun driven by hand.
 
 The contenders take turns in one process; the figures are medians.
 
@@ -7,28 +7,47 @@ python bench/backends.py [--runs 100] [--json FILE]
 bwrap by hand comes twice. With the same walls it has the backend's own arguments, files and filter, so the difference is what
 stockade itself costs: control groups, resource limits, a verdict, nothing left running. With plain arguments it has fewer
 walls (no filter, no files of its own in /etc, nothing sized), so that difference holds the price of these walls as well.
+crun by hand has the backend's own bundle, written once into a user and mount namespace that stays: only ``crun run`` is timed.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import marshal
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.cold import BWRAP, PYTHON, in_turn, machine, spawn
+from bench.cold import BWRAP, PYTHON, SRC, in_turn, machine, spawn
 
 import stockade
 from stockade.backends import registry
 from stockade.backends.bubblewrap.arguments import STATUS
 from stockade.backends.bubblewrap.backend import Bubblewrap
+from stockade.backends.oci import bundle
+from stockade.backends.oci.backend import Oci
 from stockade.client import warden_process
 from stockade.core.launch import decode_steps
 from stockade.runs.job import Command, Job
 
 ACCEPT = {"process_view": "absent", "disk": "absent", "no_survivors": "supervisor"}
-BACKENDS = ("native", "bubblewrap", "landlock", "process", "firejail")
+BACKENDS = ("native", "bubblewrap", "landlock", "process", "oci", "firejail")
+CRUN = """
+import marshal, os, sys
+from stockade.linux import mounts
+from stockade.linux.stage import Stage
+
+argv, bundle, steps = marshal.load(sys.stdin.buffer)
+mounts.tmpfs(bundle, 1 << 30, 8192, 0o755)
+Stage(uid=0, gid=0, privileged=False).apply(steps)
+os.dup2(os.open("/dev/null", os.O_WRONLY), 199)
+while os.read(0, 1):
+    assert os.waitpid(os.posix_spawn(argv[0], argv, {"PATH": "/usr/bin:/bin"}), 0)[1] == 0
+    os.write(1, b"x")
+"""
 
 
 def on(backend: str, argv: list[str]) -> Callable[[], None]:
@@ -65,6 +84,26 @@ def by_hand_with_the_same_walls(argv: list[str]) -> Callable[[], None]:
     return call
 
 
+def crun_by_hand(argv: list[str]) -> Callable[[], None]:
+    """crun with the backend's own bundle, started again and again by a process in namespaces like the backend's."""
+    made = stockade.plan(backend=Oci())
+    with Oci().prepare(made, Job(argv=tuple(argv)), lambda _: Command(argv=tuple(argv))) as launch:
+        steps = [*decode_steps(launch.base), *launch.steps]
+    ours = [step for step in steps if step[0] not in ("session", "status", "become", "engine_mounts", "limits")]
+    command = ["unshare", "--user", "--map-root-user", "--mount", sys.executable, "-c", CRUN]
+    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": SRC}
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=environment)
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.write(marshal.dumps((launch.argv, bundle.BUNDLE, ours)))
+    to, back = process.stdin.fileno(), process.stdout.fileno()
+
+    def call() -> None:
+        os.write(to, b"x")
+        assert os.read(back, 1), "crun by hand failed"
+
+    return call
+
+
 def _is_usable(backend: str) -> bool:
     return registry.find(backend).availability(warden_process.host_facts()).usable
 
@@ -75,6 +114,8 @@ def measure(runs: int) -> dict[str, object]:
         cases[f"{name}, bare"] = spawn(argv)
         cases[f"{name}, bwrap by hand"] = spawn([*BWRAP, *argv])
         cases[f"{name}, bwrap by hand, same walls"] = by_hand_with_the_same_walls(argv)
+        if _is_usable("oci"):
+            cases[f"{name}, crun by hand"] = crun_by_hand(argv)
         cases |= {f"{name}, {backend}": on(backend, argv) for backend in BACKENDS if _is_usable(backend)}
     times = in_turn(cases, runs)
     above = {
@@ -82,6 +123,12 @@ def measure(runs: int) -> dict[str, object]:
         - times[f"{name}, {hand}"]["median"]
         for hand in ("bwrap by hand", "bwrap by hand, same walls")
         for name in ("true", "python")
+    }
+    above |= {
+        f"oci above crun by hand, {name} (ms)": times[f"{name}, oci"]["median"]
+        - times[f"{name}, crun by hand"]["median"]
+        for name in ("true", "python")
+        if f"{name}, oci" in times
     }
     return {"machine": machine(), "runs": runs, "times_ms": times, "derived": above}
 

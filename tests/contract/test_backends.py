@@ -76,6 +76,19 @@ class TestBubblewrap(BackendContract):
     disk: ClassVar = {"/tmp": 4, "/dev/shm": 4, "/workspace": 2}
 
 
+@pytest.mark.needs("crun")
+class TestOci(BackendContract):
+    backend = "oci"
+    interpreter = SYSTEM_PYTHON
+    root_can_be_writable = False
+    keeps_capabilities = False
+    tells_signals = False
+    explains_denials = False
+    has_tight_filter = False
+    keeps_environment = frozenset({"PWD"})
+    hides: ClassVar = {"read": True, "write": False}
+
+
 @pytest.mark.needs("firejail")
 class TestFirejail(BackendContract):
     backend = "firejail"

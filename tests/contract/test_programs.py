@@ -80,8 +80,9 @@ PROGRAMS = {
     "kill the group": (["sh", "-c", "kill -9 0"], {}, ("crashed", None, 9, None, "")),
 }  # fmt: skip
 DIFFERENT = {
-    # bwrap and firejail report a death by signal as 128 plus the signal's number.
+    # bwrap, crun and firejail report a death by signal as 128 plus the signal's number.
     ("bubblewrap", "exit 137"): ("crashed", None, 9, None, ""),
+    ("oci", "exit 137"): ("crashed", None, 9, None, ""),
     ("firejail", "exit 137"): ("crashed", None, 9, None, ""),
 }
 BACKENDS = [
@@ -89,6 +90,7 @@ BACKENDS = [
     pytest.param("process"),
     pytest.param("landlock", marks=pytest.mark.needs("landlock")),
     pytest.param("bubblewrap", marks=pytest.mark.needs("bwrap")),
+    pytest.param("oci", marks=pytest.mark.needs("crun")),
     pytest.param("firejail", marks=pytest.mark.needs("firejail")),
 ]
 
@@ -102,7 +104,7 @@ def test_forty_programs_are_compared() -> None:
 def test_program_is_the_same_on_every_backend(name: str, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET", "s")
     what, limits, expected = PROGRAMS[name]
-    policy = stockade.Policy(limits=QUICK | limits, accept={} if backend in ("native", "bubblewrap") else SHARED)
+    policy = stockade.Policy(limits=QUICK | limits, accept={} if backend in ("native", "bubblewrap", "oci") else SHARED)
     if isinstance(what, str):
         result = stockade.run(what, policy=policy, backend=backend, interpreter=SYSTEM_PYTHON)
     else:

@@ -32,7 +32,7 @@ RETIRED = {
     "bear": (),
     "bell": (),
     "borrow": (),
-    "bundle": (),
+    "bundle": ("backends/oci/backend.py", "backends/oci/bundle.py", "backends/oci/runtime.py"),
     "burdened": (),
     "bury": (),
     "cell": ("attacks/report.py", "cli/eval_summary.py", "cli/profiles.py", "cli/table.py", *NOTEBOOKS),

@@ -22,9 +22,16 @@ ACCEPT = {"process_view": "absent", "disk": "absent", "no_survivors": "superviso
 WAYS = {
     "cold": {"backend": "native", "warm": False},
     "warm": {"backend": "native", "warm": True},
-    **{name: {"backend": name, "interpreter": SYSTEM_PYTHON} for name in ("bubblewrap", "firejail", "process")},
+    **{name: {"backend": name, "interpreter": SYSTEM_PYTHON} for name in ("bubblewrap", "oci", "firejail", "process")},
 }
-NEEDS = {"cold": ("native",), "warm": ("native",), "bubblewrap": ("bwrap",), "firejail": ("firejail",), "process": ()}
+NEEDS = {
+    "cold": ("native",),
+    "warm": ("native",),
+    "bubblewrap": ("bwrap",),
+    "oci": ("crun",),
+    "firejail": ("firejail",),
+    "process": (),
+}
 CRASH = """
 import ctypes, os, resource, sys
 

@@ -98,6 +98,7 @@ def naive(folder: Path) -> str:
         pytest.param("native", marks=pytest.mark.needs("native")),
         pytest.param("process"),
         pytest.param("bubblewrap", marks=pytest.mark.needs("bwrap")),
+        pytest.param("oci", marks=pytest.mark.needs("crun")),
     ],
 )
 def test_hostile_files_do_not_harm_collector(name: str, backend: str, place: Path) -> None:

@@ -122,6 +122,7 @@ _CHECKS: dict[str, Callable[[], str | None]] = {
     "go": _compiler("go"),
     "javac": _compiler("javac"),
     "bwrap": _program("bwrap"),
+    "crun": _program("crun"),
     "firejail": _firejail,
     "ruby": _program("ruby"),
     "gem": _program("gem"),

@@ -14,7 +14,13 @@ import stockade
 
 SYSTEM_PYTHON = "/usr/bin/python3"
 ACCEPT = {"process_view": "absent", "disk": "absent", "no_survivors": "supervisor"}
-NEEDS = {"native": ("native",), "bubblewrap": ("bwrap",), "firejail": ("firejail",), "process": ()}
+NEEDS = {
+    "native": ("native",),
+    "bubblewrap": ("bwrap",),
+    "oci": ("crun",),
+    "firejail": ("firejail",),
+    "process": (),
+}
 INSTANCES, WATCHES, SIGNALS = 16, 1024, 1024
 TAKE = """
 import ctypes, json, os, signal, tempfile, time
@@ -71,10 +77,11 @@ def _take(hold: float = 0.0) -> str:
 
 
 def _shares(backend: str) -> dict[str, int]:
-    """Return the share of a guest under ``backend``; an engine's user namespace has no settable bounds."""
-    bounded = backend == "native" or (backend != "process" and os.geteuid() == 0)
-    share = INSTANCES if backend == "native" else 20
-    watches = WATCHES if backend == "native" else 1100
+    """Return the share of a guest under ``backend``. Other user namespaces than ours have no settable bounds."""
+    ours = backend in ("native", "oci")
+    bounded = ours or (backend != "process" and os.geteuid() == 0)
+    share = INSTANCES if ours else 20
+    watches = WATCHES if ours else 1100
     return {"instances": share if bounded else 0, "watches": watches if bounded else 0, "signals": SIGNALS, **NOTHING}
 
 

@@ -11,6 +11,8 @@ import pytest
 import stockade
 from stockade.backends.bubblewrap.backend import Bubblewrap
 from stockade.backends.firejail.backend import Firejail
+from stockade.backends.oci import runtime
+from stockade.backends.oci.backend import Oci
 from stockade.client import warden_process
 from stockade.planning import engines
 
@@ -18,11 +20,11 @@ pytestmark = pytest.mark.timing
 
 NOBODY = 65534
 REAL = "/usr/bin/bwrap"
-PROGRAMS = {"bubblewrap": "bwrap", "firejail": "firejail"}
+PROGRAMS = {"bubblewrap": "bwrap", "oci": "crun", "firejail": "firejail"}
 HELP = (
     '*--help*) echo "--json-status-fd --size --perms --seccomp --quiet --noprofile --ipc-namespace --caps --nonewprivs'
     " --nogroups --private-dev --no3d --nodvd --nosound --novideo --nou2f --noinput --noprinters --nodbus --deterministic-exit-code --deterministic-shutdown --net --keep-fd --private-cwd"
-    ' --private-etc --whitelist";;'
+    ' --private-etc --whitelist --root --log --log-format --cgroup-manager";;'
 )
 BROKEN = {
     "missing": None,
@@ -133,3 +135,42 @@ def test_firejail_failing_later_is_sandbox_failed(tmp_path: Path) -> None:
     result = stockade.run_command(["true"], backend=backend, policy=stockade.Policy(accept={"disk": "absent"}))
     assert result.outcome is stockade.Outcome.SANDBOX_FAILED
     assert "Error: cannot mount" in result.error.message
+
+
+def crun(tmp_path: Path, text: str) -> Oci:
+    """Return a backend whose runtime is a script."""
+    broken = tmp_path / "crun"
+    broken.write_text(f"#!/bin/sh\n{text}\n")
+    for folder in (broken, tmp_path, *tmp_path.parents):
+        if str(folder).startswith("/tmp/") and os.access(folder, os.W_OK):
+            folder.chmod(0o755)
+    return Oci(engine=engines.Engine(str(broken), (1, 8, 1)))
+
+
+@pytest.mark.needs("crun")
+@pytest.mark.parametrize(("text", "message"), [
+    ("echo refused >&2; exit 1", "crun: refused"),
+    ("exit 0", "the runtime ended before the container started"),
+    ('for a; do case $a in --log=*) echo \'{"level":"error","msg":"no mount"}\' > ${a#--log=file:};; esac; done; exit 1', "crun: no mount"),
+    ("kill -9 $$", "the runtime ended before the container started"),
+    ("sleep 60", "had not started when the limit on wall_time was met"),
+])  # fmt: skip
+def test_crun_failing_later_is_sandbox_failed(tmp_path: Path, text: str, message: str) -> None:
+    result = stockade.run_command(["true"], backend=crun(tmp_path, text), timeout=1.5)
+    assert result.outcome is stockade.Outcome.SANDBOX_FAILED
+    assert message in result.error.message, result.error
+
+
+@pytest.mark.needs("crun")
+@pytest.mark.parametrize(("field", "message"), [
+    ("Seccomp", "loaded no filter"), ("CapBnd", "left capabilities"), ("NoNewPrivs", "left new privileges open"),
+])  # fmt: skip
+def test_crun_with_fewer_walls_is_refused(field: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    weaker = {
+        "Seccomp": ("run.oci.seccomp_bpf_data", "run.oci.other"),
+        "CapBnd": ('"capabilities": {}', '"capabilities": {"bounding": ["CAP_CHOWN"]}'),
+        "NoNewPrivs": ('"noNewPrivileges": true', '"noNewPrivileges": false'),
+    }
+    assert weaker[field][0] in runtime._CONFIG
+    monkeypatch.setattr(runtime, "_CONFIG", runtime._CONFIG.replace(*weaker[field]))
+    assert message in Oci().availability(warden_process.host_facts()).reason

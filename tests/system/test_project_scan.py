@@ -105,8 +105,8 @@ def mounted(project: Path) -> Iterator[Path]:
         subprocess.run(["umount", place], check=True)
 
 
-@pytest.mark.parametrize("backend", ["native", "process", "bubblewrap"])
-@pytest.mark.needs("native", "bwrap", "root")
+@pytest.mark.parametrize("backend", ["native", "process", "bubblewrap", "oci"])
+@pytest.mark.needs("native", "bwrap", "crun", "root")
 def test_copy_leaves_out_mounts(mounted: Path, backend: str) -> None:
     (mounted / "file").write_text("file")
     policy = stockade.Policy(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from stockade.policy.guarantees import Enforcement
     from stockade.runs.job import Job
 
-KNOWN = ("native", "bubblewrap", "landlock", "process")
+KNOWN = ("native", "bubblewrap", "oci", "landlock", "process")
 """Backends whose refusals the headers know. Under any other backend, every end but a success is a refusal."""
 NOT_BEGUN = "refused before it began"
 _SHOWN = 800

@@ -9,6 +9,7 @@ from stockade.api import select
 from stockade.api.launcher import concluded, open_exchange
 from stockade.attacks.half import Half
 from stockade.backends.bubblewrap.backend import Bubblewrap
+from stockade.backends.oci.backend import Oci
 from stockade.client import blocking, warden_process
 from stockade.core.errors import StockadeError
 from stockade.planning import engines
@@ -33,6 +34,8 @@ def run(backend: Backend, job: Job) -> Half:
     poor = replace(warden_process.host_facts(), **_NOTHING)  # type: ignore[arg-type]
     if isinstance(backend, Bubblewrap):
         backend = Bubblewrap(engine=engines.Engine(trouble="bwrap cannot be executed"))
+    if isinstance(backend, Oci):
+        backend = Oci(engine=engines.Engine(trouble="crun cannot be executed"))
     try:
         chosen = select.named(backend, Policy(), poor, None)
         with open_exchange(backend, chosen.plan, job) as (send_queue, connection):

@@ -13,6 +13,7 @@ BUILT_IN = {
     "bubblewrap": "stockade.backends.bubblewrap.backend:Bubblewrap",
     "landlock": "stockade.backends.process.backend:Landlock",
     "process": "stockade.backends.process.backend:Process",
+    "oci": "stockade.backends.oci.backend:Oci",
     "firejail": "stockade.backends.firejail.backend:Firejail",
 }
 """Name to module and class. Among backends of equal isolation, the one that starts fastest comes first."""

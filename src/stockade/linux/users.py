@@ -40,14 +40,15 @@ _SHARES = (
 """Limits of one guest: an eighth of the smallest limit that Linux gives an account by default."""
 
 
-def bound_namespace(proc: int) -> None:
+def bound_namespace(proc: int, below: int = 0) -> None:
     """Limit the resources of the user namespace that this process has just entered; needs CAP_SYS_RESOURCE in it.
 
-    The limits are those of namespaces(7). No user namespace may be created below this one. A guest in a namespace of
-    its own would have every capability there, could mount, and could reach much of the kernel. The kernel also counts
-    instances and watches of inotify and fanotify for each account, so a guest gets only a share of them.
+    The limits are those of namespaces(7). At most ``below`` user namespaces may be created below this one, and only an
+    engine needs one. A guest in a namespace of its own would have every capability there, could mount, and could reach
+    much of the kernel. The kernel also counts instances and watches of inotify and fanotify for each account, so a
+    guest gets only a share of them.
     """
-    _bound(proc, "max_user_namespaces", b"0")
+    _bound(proc, "max_user_namespaces", str(below).encode())
     for name, share in _SHARES:
         try:
             _bound(proc, name, share)

@@ -28,9 +28,10 @@ class Engine:
     """Why the program is unusable; empty if the trial succeeded."""
 
 
-def look(name: str, trial: tuple[str, ...], *, as_root: bool = False) -> Engine:
+def look(name: str, trial: tuple[str, ...], *, as_root: bool = False, through: tuple[str, ...] = ()) -> Engine:
     """Return the engine of the program ``name``; with the arguments ``trial``, it must exit with status 0.
 
+    ``through`` is a command that prepares the trial: it gets the program's path and ``trial`` as further arguments.
     If root calls, an ordinary user runs the trial, as in a run, unless ``as_root``. A trial is repeated only after the
     program changes. PATH is searched again only after PATH changes, or the program is gone.
     """
@@ -41,7 +42,7 @@ def look(name: str, trial: tuple[str, ...], *, as_root: bool = False) -> Engine:
         if found is None:
             return Engine(trouble=f"{name} is not installed")
         place = _places[key] = Path(os.path.realpath(found))
-    return _tried(str(place), place.stat().st_mtime_ns, trial, as_root)
+    return _tried(str(place), place.stat().st_mtime_ns, trial, as_root, through)
 
 
 _places: dict[tuple[str, str], Path] = {}
@@ -49,7 +50,7 @@ _places: dict[tuple[str, str], Path] = {}
 
 
 @lru_cache(maxsize=16)
-def _tried(path: str, _changed: int, trial: tuple[str, ...], as_root: bool) -> Engine:
+def _tried(path: str, _changed: int, trial: tuple[str, ...], as_root: bool, through: tuple[str, ...] = ()) -> Engine:
     version, trouble = _ask(path, ("--version",), as_root)
     numbers = re.search(r"\d+(\.\d+)+", version)
     if trouble or numbers is None:
@@ -57,17 +58,17 @@ def _tried(path: str, _changed: int, trial: tuple[str, ...], as_root: bool) -> E
     text, trouble = _ask(path, ("--help",), as_root)
     options = frozenset(re.findall(r"--[a-z][a-z0-9-]+", text))
     if not trouble:
-        _, trouble = _ask(path, trial, as_root)
+        _, trouble = _ask(path, trial, as_root, through)
     return Engine(path, tuple(map(int, numbers[0].split("."))), options, trouble)
 
 
-def _ask(path: str, arguments: tuple[str, ...], as_root: bool) -> tuple[str, str]:
+def _ask(path: str, arguments: tuple[str, ...], as_root: bool, through: tuple[str, ...] = ()) -> tuple[str, str]:
     """Return the program's output, and the reason of a failure or an empty text."""
     uid = first_uid() if os.geteuid() == 0 and not as_root else None
     try:
         answer = subprocess.run(
-            [path, *arguments], capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False,
-            stdin=subprocess.DEVNULL, cwd="/", env={"PATH": os.defpath, "LANG": "C.UTF-8"},
+            [*through, path, *arguments], capture_output=True, text=True, errors="replace", timeout=_SECONDS,
+            check=False, stdin=subprocess.DEVNULL, cwd="/", env={"PATH": os.defpath, "LANG": "C.UTF-8"},
             user=uid, group=uid, extra_groups=None if uid is None else (),
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:

@@ -59,6 +59,8 @@ class Expectations:
     explains_denials: ClassVar[bool] = True
     keeps_capabilities: ClassVar[bool] = True
     """The guest can keep ``security.capabilities``. Otherwise the plan refuses them."""
+    has_tight_filter: ClassVar[bool] = True
+    """The guest can run under ``security.syscalls="tight"``. Otherwise the backend refuses that policy."""
     keeps_workspaces: ClassVar[bool] = True
     """Artifacts, overlays and copies of a project work. Otherwise the backend refuses them all."""
     hides: ClassVar[Mapping[str, bool]] = {"read": True, "write": True}

@@ -17,10 +17,9 @@ from stockade.backends.shared.guest_environment import (
     lies_below,
     program_folders,
 )
-from stockade.backends.shared.limits import LOOSE, filters_syscalls, groups, rlimits, watch
+from stockade.backends.shared.limits import engine_rlimits, filters_syscalls, groups, rlimits, watch
 from stockade.core.launch import encode_steps
 from stockade.linux import files as text_files
-from stockade.linux import limits as kernel_limits
 from stockade.planning import syscall_filter
 from stockade.policy.guarantees import Guarantee
 
@@ -38,8 +37,6 @@ STATUS = 199
 _FIRST = 200  # the first descriptor that bwrap reads data from; lower ones belong to the instance
 ENGINE_TASKS = 2
 """Tasks of bwrap itself: one outside the sandbox, and its own first process inside."""
-_INSIDE = 1
-_LEAST_FILES = 64  # descriptors that bwrap opens for itself, with a margin
 
 
 class _Options:
@@ -141,30 +138,10 @@ class Arguments(_Options):
         content = "".join(f"{argument}\0" for argument in arguments).encode("utf-8", "surrogateescape")
         self._add("--clearenv", "--args", self._descriptor(content))
 
-    def limits(self) -> tuple[dict[str, tuple[int, int]], list[str]]:
-        """Return the resource limits to set before bwrap starts, and prlimit's arguments for the others.
-
-        The others would hinder bwrap's own work. prlimit sets them inside, at the price of one more program.
-        """
-        wanted = dict(self.common.limits)
-        inner = {}
-        if "nproc" in wanted:
-            count = wanted.pop("nproc")[0]
-            if "pids" not in self._facts.cgroups:  # outside the sandbox, other processes of the uid would count
-                inner["nproc"] = (count + _INSIDE, count + _INSIDE)
-            elif self._facts.uid == 0:  # the control group counts exactly, so prlimit is not needed
-                wanted["nproc"] = (count + LOOSE, count + LOOSE)
-        inner |= {name: wanted.pop(name) for name in tuple(wanted) if self._hinders(name, wanted[name][0])}
-        if not inner:
-            return wanted, []
-        lowered = kernel_limits.prepare(inner)
-        arguments = [f"--{name}={soft}:{hard}" for name, (_, soft, hard) in zip(inner, lowered, strict=True)]
-        return wanted, [*arguments, "--"]
-
-    def _hinders(self, name: str, figure: int) -> bool:
-        if name == "fsize":
-            return any(len(step[2]) > figure for step in (*self.common.steps, *self.steps))
-        return name == "nofile" and figure < _LEAST_FILES
+    def limits(self) -> tuple[dict[str, tuple[int, int]], tuple[str, ...]]:
+        """Return the resource limits to set before bwrap starts, and the command that sets the others inside."""
+        contents = [step[2] for step in (*self.common.steps, *self.steps)]
+        return engine_rlimits(self.common.limits, self._facts, max(map(len, contents), default=0))
 
 
 class _CommonOptions(_Options):

@@ -29,6 +29,7 @@ from stockade.backends.shared.guest_environment import (
     copy_steps,
     environment,
 )
+from stockade.backends.shared.limits import PRLIMIT
 from stockade.core.errors import JobError
 from stockade.core.launch import Launch
 from stockade.core.report import Failure
@@ -49,7 +50,6 @@ _ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}  # of bwrap itself
 _TRIAL = ("--unshare-user", "--unshare-pid", "--unshare-net", "--uid", "1000", "--gid", "1000", "--die-with-parent",
           "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--", "/bin/sh", "-c", "exit 0")  # fmt: skip
 _NEEDED = ("--json-status-fd", "--size", "--perms", "--seccomp")
-_PRLIMIT = "/usr/bin/prlimit"
 _EXECVP = re.compile(rb"bwrap: execvp (?P<what>.*): (?P<why>[^:\n]*)\n")
 _PRLIMIT_FAILED = re.compile(rb"prlimit: failed to execute (?P<what>.*): (?P<why>[^:\n]*)\n")
 _MOST = 255
@@ -94,7 +94,7 @@ class Bubblewrap:
             )
         if engine.trouble:
             return unusable(engine.trouble, "see: stockade doctor")
-        if not os.access(_PRLIMIT, os.X_OK):
+        if not os.access(PRLIMIT, os.X_OK):
             return unusable("prlimit is not installed", "apt install util-linux")
         return Availability(usable=True)
 
@@ -139,7 +139,7 @@ def launch(
     arguments.environment(environment(policy, job, command))
     limits, inner = arguments.limits()
     return Launch(
-        argv=(engine.path, *arguments.options, *more, "--", *([_PRLIMIT, *inner] if inner else []), *command.argv),
+        argv=(engine.path, *arguments.options, *more, "--", *inner, *command.argv),
         environment=_ENVIRONMENT,
         base=arguments.common.base,
         steps=(

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stockade.core.launch import Groups, Watch
+from stockade.linux import limits as kernel_limits
 from stockade.planning import syscall_filter
 from stockade.policy.guarantees import Enforcement, Guarantee, Strength
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from stockade.core.launch import Step
     from stockade.planning.facts import HostFacts
     from stockade.planning.plan import Plan
@@ -32,6 +35,9 @@ LOOSE = 64
 _SIGNALS = 1024
 """RLIMIT_SIGPENDING: the most signals and timers that can be pending for all processes of an account. The kernel allows
 an account some thousands; a guest can use at most this many of them."""
+PRLIMIT = "/usr/bin/prlimit"
+_INSIDE = 1  # the task of an engine's own that is in the sandbox
+_LEAST_FILES = 64  # descriptors that an engine opens for itself, with a margin
 FILTERED_MACHINES = ("x86_64", "aarch64")
 
 
@@ -85,6 +91,30 @@ def rlimits(policy: Policy, facts: HostFacts, own_tasks: int = 1) -> dict[str, t
         least = min(int(memory), limits.get("data", (int(memory),))[0])
         limits["data"] = (least, least)
     return limits
+
+
+def engine_rlimits(
+    wanted: Mapping[str, tuple[int, int]], facts: HostFacts, largest: int
+) -> tuple[dict[str, tuple[int, int]], tuple[str, ...]]:
+    """Return the resource limits to set before an engine starts, and the command that sets the others in its sandbox.
+
+    The others would hinder the engine's own work. prlimit sets them inside, at the price of one more program.
+    ``largest`` is the size of the largest file that the engine writes.
+    """
+    before, inner = dict(wanted), {}
+    if "nproc" in before:
+        count = before.pop("nproc")[0]
+        if "pids" not in facts.cgroups:  # outside the sandbox, other processes of the uid would count
+            inner["nproc"] = (count + _INSIDE, count + _INSIDE)
+        elif facts.uid == 0:  # the control group counts exactly, so prlimit is not needed
+            before["nproc"] = (count + LOOSE, count + LOOSE)
+    least = {"fsize": largest, "nofile": _LEAST_FILES}
+    inner |= {name: before.pop(name) for name in tuple(before) if before[name][0] < least.get(name, 0)}
+    if not inner:
+        return before, ()
+    lowered = kernel_limits.prepare(inner)
+    arguments = [f"--{name}={soft}:{hard}" for name, (_, soft, hard) in zip(inner, lowered, strict=True)]
+    return before, (PRLIMIT, *arguments, "--")
 
 
 def groups(policy: Policy, engine_tasks: int = 0) -> Groups:

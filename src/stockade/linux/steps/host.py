@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from stockade.linux import files, libc, mounts, processes
+from stockade.linux import files, libc, mounts, processes, users
 from stockade.linux import limits as rlimits
 from stockade.linux.steps.base import STAGING, Steps, write_all
 
@@ -76,6 +76,22 @@ class HostSteps(Steps):
             processes.become(self._uid, self._gid)
         self._is_guest = True
 
+    def do_engine_mounts(self, folder: str, size: int, inodes: int) -> None:
+        """Become root of a user and a mount namespace, where an empty tmpfs covers ``folder``.
+
+        An engine that has no helper with privileges can mount there. Its mounts and files end with the namespace. The
+        engine can create one user namespace for its guest, and the guest can create none.
+        """
+        processes.set_dumpable(True)  # otherwise /proc/self belongs to root, and no id can be mapped
+        proc = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
+        libc.unshare(processes.NEW_USER | processes.NEW_NS)
+        users.map_identity(proc, 0, self._uid, 0, self._gid)
+        users.bound_namespace(proc, below=1)
+        os.close(proc)
+        self._uid = self._gid = 0
+        mounts.make_private()
+        mounts.tmpfs(folder, size, inodes, 0o755)
+
     def do_data(self, number: int, content: bytes) -> None:
         """Provide ``content`` for reading at the descriptor ``number``."""
         fd = os.memfd_create("stockade", os.MFD_CLOEXEC)
@@ -83,8 +99,13 @@ class HostSteps(Steps):
         os.lseek(fd, 0, os.SEEK_SET)
         _hand_on(fd, number)
 
-    def do_status(self, number: int) -> None:
-        """Provide the descriptor ``number``, on which the engine reports its status."""
+    def do_status(self, number: int, by_path: bool = False) -> None:
+        """Provide the descriptor ``number``, on which the engine reports its status.
+
+        ``by_path`` gives the pipe to the run's uid, so that an engine that writes to files can open it in /proc.
+        """
+        if by_path and self._privileged:
+            os.fchown(self._status, self._uid, self._gid)
         _hand_on(os.dup(self._status), number)
 
     def do_task_limit(self, count: int) -> None:

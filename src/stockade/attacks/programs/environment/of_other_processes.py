@@ -5,7 +5,7 @@
 # success = "the secret is there"
 # stage = ["caller_secret"]
 # observe = ["secret"]
-# refusal = { bubblewrap = "says the init's environment can be read", process = "denied EACCES", default = "errno" }
+# refusal = { bubblewrap = "says the init's environment can be read", oci = "says the init's environment can be read", process = "denied EACCES", default = "errno" }
 # ///
 
 import os

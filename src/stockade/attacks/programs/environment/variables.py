@@ -5,7 +5,7 @@
 # success = "the secret is there"
 # stage = ["caller_secret"]
 # observe = ["secret"]
-# refusal = { bubblewrap = "says more than was given: {'PWD'}", default = "errno" }
+# refusal = { bubblewrap = "says more than was given: {'PWD'}", oci = "says more than was given: {'PWD'}", default = "errno" }
 # ///
 
 import os

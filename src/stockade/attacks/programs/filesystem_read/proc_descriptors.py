@@ -5,7 +5,7 @@
 # success = "a file that another process holds is read"
 # stage = ["victim"]
 # observe = ["secret"]
-# refusal = { "native (warm)" = "errno | says the init's descriptors can be listed", bubblewrap = "says the init's descriptors can be listed", process = "denied EACCES", default = "errno" }
+# refusal = { "native (warm)" = "errno | says the init's descriptors can be listed", bubblewrap = "says the init's descriptors can be listed", oci = "says the init's descriptors can be listed", process = "denied EACCES", default = "errno" }
 # ///
 
 import os

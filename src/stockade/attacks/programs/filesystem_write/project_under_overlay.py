@@ -5,7 +5,7 @@
 # success = "the project itself is changed"
 # stage = ["project_overlay"]
 # observe = ["touched"]
-# refusal = { process = "denied EACCES", bubblewrap = "says mounted, but not as an overlay", default = "errno" }
+# refusal = { process = "denied EACCES", bubblewrap = "says mounted, but not as an overlay", oci = "says mounted, but not as an overlay", default = "errno" }
 # ///
 
 import os

@@ -6,7 +6,7 @@
 # stage = ["victim"]
 # observe = ["secret"]
 # confined = { ATTACK_VICTIM = "1" }
-# refusal = { bubblewrap = "says nothing found in its memory", default = "errno" }
+# refusal = { bubblewrap = "says nothing found in its memory", oci = "says nothing found in its memory", default = "errno" }
 # ///
 
 import ctypes

@@ -4,7 +4,7 @@
 # reference = "setsid(2), kill(2)"
 # success = "a process of the group is told"
 # admitted = { firejail = "outside the sandbox made" }
-# refusal = { bubblewrap = "says group 1, session 1", process = "denied EACCES", default = "errno" }
+# refusal = { bubblewrap = "says group 1, session 1", oci = "says group 1, session 1", process = "denied EACCES", default = "errno" }
 # ///
 
 import os

@@ -1,0 +1,1 @@
+"""The oci backend: a container made by an OCI runtime, without a daemon."""
