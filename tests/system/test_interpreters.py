@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from stockade import CellLimits, CellOutcome, Interpreter, JobError, Sandbox, SessionEnded
+from stockade.api.sessions import session
 
 MIB = 1 << 20
 CELLS = int(os.environ.get("STOCKADE_SOAK") or "200") // 2
@@ -105,6 +106,7 @@ def test_cell_past_its_time_is_interrupted_and_state_stays(py: Interpreter) -> N
     assert py.run("x").value_repr == "1"
 
 
+@pytest.mark.usefixtures("impatient")
 def test_cell_that_resists_the_interrupt_loses_its_interpreter(py: Interpreter) -> None:
     cell = py.run("import time\nwhile True:\n    try: time.sleep(9)\n    except KeyboardInterrupt: pass", timeout=0.2)
     assert (cell.outcome, cell.ended) == (CellOutcome.TIMED_OUT, "SIGKILL ended it")
@@ -140,6 +142,31 @@ def test_cell_that_ends_its_interpreter_says_so(sandbox: Sandbox, source: str, r
         assert cell.stdout == ("last\n" if "last" in source else "")
         py.restart()
         assert py.run("1").value_repr == "1"
+
+
+def test_cell_over_the_memory_limit_names_the_limit() -> None:
+    with Sandbox.create(memory="128MiB") as sandbox, sandbox.interpreter() as py:
+        cell = py.run("hoard = [bytearray(1 << 20) for _ in range(1000)]")
+        assert cell.outcome is CellOutcome.DIED
+        assert "memory" in cell.ended or "SIGKILL" in cell.ended
+        py.restart()
+        assert py.run("6 * 7").value_repr == "42"
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a cell that resists cost the tests less time."""
+    monkeypatch.setattr(session, "_INTERRUPT_SECONDS", 1.0)
+    monkeypatch.setattr(session, "_KILL_SECONDS", 1.0)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_cell_that_stops_its_agent_is_killed_with_it(sandbox: Sandbox) -> None:
+    with sandbox.interpreter() as py:
+        cell = py.run("import os, time\nos.kill(os.getppid(), 19)\ntime.sleep(60)", timeout=0.2)
+        assert (cell.outcome, cell.ended) == (CellOutcome.TIMED_OUT, "its agent does not answer")
+        py.restart()
+        assert py.run("6 * 7").value_repr == "42"
 
 
 def test_cell_that_forks_ends_once(py: Interpreter) -> None:

@@ -35,7 +35,7 @@ class FileInfo:
     """What the sandbox says about one of its files. The guest chooses all of it."""
 
     path: str
-    """As asked for; in a listing, the name in its folder."""
+    """As asked for; in a listing, the name in its folder, with bytes that are not UTF-8 as ``os.fsdecode`` has them."""
     kind: str
     """``file``, ``directory``, ``link`` or ``other``."""
     size: int
@@ -173,10 +173,9 @@ class Files:
     def _info(self, read: Callable[[Any], dict[str, Any]], answer: Any) -> FileInfo:
         try:
             found = read(answer)
-            modified = found.get("modified")
-            if not isinstance(modified, int | float):
-                raise ValueError("modified is not a number")
-            path, kind = text_of(found, "path"), text_of(found, "kind")
+            path, kind, modified = found.get("path"), text_of(found, "kind"), found.get("modified")
+            if not isinstance(modified, int | float) or not isinstance(path, str):
+                raise ValueError("a path or a time is missing")
             return FileInfo(path, kind, int(number_of(found, "size")), int(number_of(found, "mode")), float(modified))
         except ValueError as error:
             raise self._broken(str(error)) from error
@@ -187,7 +186,11 @@ def _checked(field: str, path: str | os.PathLike[str]) -> str:
     text = os.fspath(path)
     if not isinstance(text, str) or not text or "\0" in text:
         raise JobError(f"{field} = {path!r:.80}: a path is a text that is not empty and has no NUL character")
-    if len(os.fsencode(text)) >= _LONGEST_PATH:
+    try:
+        size = len(os.fsencode(text))
+    except UnicodeEncodeError:
+        raise JobError(f"{field} = {path!r:.80}: half of a surrogate pair is not a character of a path") from None
+    if size >= _LONGEST_PATH:
         raise JobError(f"{field}: a path has at most {_LONGEST_PATH - 1} bytes, and this one has more")
     return text
 

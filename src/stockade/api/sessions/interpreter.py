@@ -66,7 +66,8 @@ class Interpreter:
 
         ``timeout`` is in seconds of wall time, by default what the policy allows. A cell past its time is interrupted;
         if it does not end within five seconds, its interpreter is killed, and ``result.ended`` says so. ``on_event`` is
-        called with output and displays as they come. Cells of several threads take turns.
+        called with output and displays as they come; if it raises, the interpreter ends. Cells of several threads take
+        turns.
 
         Raises ``SessionEnded`` if the interpreter is gone: ``restart`` starts a fresh one.
         """

@@ -57,7 +57,10 @@ class Link:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise TimeoutError
-            data = self._process.stdout.read(_PIECE, timeout=left)
+            try:
+                data = self._process.stdout.read(_PIECE, timeout=left)
+            except TimeoutError:
+                raise TimeoutError from None
             if not data:
                 raise EOFError(f"its agent has ended: {self._process.wait(_END_SECONDS).summary()}")
             self._buffer += data

@@ -32,6 +32,7 @@ _INTERRUPT_SECONDS = 5.0
 """A cell that is interrupted because its time is over has this long to end before its interpreter is killed."""
 _KILL_SECONDS = 5.0
 """The agent has this long to kill the interpreter before the agent itself is killed."""
+_LIMIT_SECONDS = 0.5
 _LONGEST_SOURCE = 16 << 20
 _SLACK = 1 << 20
 _ERROR_KEPT = 4096
@@ -86,26 +87,31 @@ class Session:
             link.send(b"K")
         with self._turn:
             self.count, self.ended = 0, "it did not start"
-            if self._link is None:
-                process = self._open()
+            if self._link is not None:
                 try:
-                    self._link = Link(process, _AGENT, longest=self.limits.display_bytes + _SLACK)
-                except OSError as error:
-                    process.kill()
-                    raise SetupError(f"the agent of the {self.what} does not start: {error}") from error
+                    self._begin(self._link)
+                    return
+                except (OSError, EOFError, ValueError) as error:
+                    self._drop(str(error) or "no answer in time")  # the agent is gone too: start another
+            process = self._open()
             try:
-                self._link.send(b"S", self._start)
-                self.hello = self._until_started(time.monotonic() + _START_SECONDS)
-                self.ended = ""
+                self._link = Link(process, _AGENT, longest=self.limits.display_bytes + _SLACK)
+                self._begin(self._link)
             except (OSError, EOFError, ValueError) as error:
+                process.kill()
                 self._drop(str(error) or "no answer in time")
                 raise SetupError(f"the {self.what} does not start: {self.ended}") from error
 
-    def _until_started(self, deadline: float) -> dict[str, Any]:
-        assert self._link is not None
+    def _begin(self, link: Link) -> None:
+        link.send(b"S", self._start)
+        self.hello = self._until_started(link, time.monotonic() + _START_SECONDS)
+        self.ended = ""
+
+    @staticmethod
+    def _until_started(link: Link, deadline: float) -> dict[str, Any]:
         errors = b""
         while True:
-            kind, payload = self._link.receive(deadline)
+            kind, payload = link.receive(deadline)
             if kind == b"h":
                 return decoded(payload)
             if kind == b"!":
@@ -188,10 +194,10 @@ class Session:
                 link.send(step)
                 deadline = time.monotonic() + seconds
                 continue
-            if self._take(kind, payload, found, on_event):
+            if self._take(link, kind, payload, found, on_event):
                 return
 
-    def _take(self, kind: bytes, payload: bytes, found: Gathered, on_event: OnEvent | None) -> bool:
+    def _take(self, link: Link, kind: bytes, payload: bytes, found: Gathered, on_event: OnEvent | None) -> bool:
         """Take one frame of the running cell; return whether it is the last."""
         event: CellOutput | Display | None = None
         if kind in (b"o", b"e"):
@@ -216,7 +222,10 @@ class Session:
         elif kind == b"!":
             report = decoded(payload)
             found.omitted = omitted_of(report)
-            self.ended = found.ended = _reason(report)
+            self.ended = _reason(report)
+            if int(number_of(report, "status")) == signal.SIGKILL and found.outcome is CellOutcome.COMPLETED:
+                self._look_for_limit(link)
+            found.ended = self.ended
             if found.outcome is CellOutcome.COMPLETED:
                 found.outcome = CellOutcome.DIED
             return True
@@ -225,6 +234,15 @@ class Session:
         if event is not None and on_event is not None:
             on_event(event)
         return False
+
+    def _look_for_limit(self, link: Link) -> None:
+        """Wait a moment for the sandbox to end the agent as well, as it does if a limit was the reason."""
+        try:
+            link.receive(time.monotonic() + _LIMIT_SECONDS)
+        except EOFError as error:
+            self._drop(str(error))
+        except (TimeoutError, ValueError):
+            return
 
     def _finish(self, report: dict[str, Any], found: Gathered) -> None:
         if report.get("token") != found.token:

@@ -66,6 +66,7 @@
   const cell = async (source) => {
     count += 1;
     try {
+      write('r', '');
       let value = evaluate(source, `<cell ${count}>`);
       if (util.types.isPromise(value)) {
         const interrupted = new Promise((_, reject) => { stop = reject; });

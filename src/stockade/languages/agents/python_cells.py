@@ -131,6 +131,7 @@ class Cells:
         self.remember(name, source)
         self.running = True
         try:
+            self.write(b"r", b"")
             value, quiet = self.execute(source, name)
             if value is not None and not quiet:
                 self.space["_"] = value

@@ -38,6 +38,7 @@ module Stockade
     def cell(source)
       name = "<cell #{@count += 1}>"
       @running = true
+      write("r", "")
       value = TOPLEVEL_BINDING.eval(source, name, 1)
       text = value.nil? ? nil : text_of(value)
       @running = false

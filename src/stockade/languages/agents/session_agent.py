@@ -8,7 +8,9 @@ A frame is one byte for its kind, four bytes for its length (big-endian), and a 
 
 From the caller: ``S`` start (JSON), ``R`` run (JSON), ``I`` interrupt, ``K`` kill. To the caller: ``h`` started, ``o``
 and ``e`` output, ``d`` display, ``v`` value, ``x`` error, ``.`` end of a cell (JSON), ``!`` the interpreter has ended
-(JSON). Python 3.8 or newer, standard library only; it is copied into the sandbox as a whole.
+(JSON). The interpreter also sends ``r`` when it begins a cell: before that, an interrupt would be lost.
+
+Python 3.8 or newer, standard library only; it is copied into the sandbox as a whole.
 """
 
 from __future__ import annotations
@@ -100,6 +102,7 @@ class Codec(Frames):
     """How an interpreter that knows frames is spoken to."""
 
     first = b""
+    tells_begin = True
 
     def request(self, request: dict[str, Any]) -> bytes:
         """Return the bytes that begin a cell."""
@@ -130,6 +133,7 @@ class Agent:
         self.pid = 0
         self.pipes: dict[str, int] = {}
         self.token = ""  # of the running cell
+        self.started = self.begun = self.interrupting = False
         self.left: dict[str, int] = {}
         self.omitted: dict[str, int] = {}
         self.used = 0.0
@@ -172,10 +176,17 @@ class Agent:
             elif kind == b"R" and self.pid:
                 self.run(json.loads(payload))
             elif kind == b"I" and self.token:
-                self.signal(signal.SIGINT)
+                self.interrupting = True
+                self.interrupt()
             elif kind == b"K":
                 self.end()
         return bool(data)
+
+    def interrupt(self) -> None:
+        """Interrupt the cell if it was asked for and the cell has begun."""
+        if self.interrupting and self.begun:
+            self.interrupting = False
+            self.signal(signal.SIGINT)
 
     def signal(self, number: int) -> None:
         """Send a signal to the interpreter and the processes of its group."""
@@ -200,7 +211,7 @@ class Agent:
             self.pipes[name] = keep
             if name != "requests":
                 os.set_blocking(keep, False)
-        self.left = {"stderr": _START_ERROR}
+        self.started, self.left = False, {"stderr": _START_ERROR}
         self.codec = Codec()
         if self.start["kind"] == "shell":
             space: dict[str, Any] = {"__name__": "stockade_shell"}
@@ -211,6 +222,7 @@ class Agent:
     def run(self, request: dict[str, Any]) -> None:
         """Begin a cell."""
         self.token = request["token"]
+        self.begun, self.interrupting = not self.codec.tells_begin, False
         self.left, self.omitted = dict(request["limits"]), {}
         self.used = cpu_seconds(self.pid)
         try:
@@ -245,10 +257,14 @@ class Agent:
 
     def answer(self, kind: bytes, payload: bytes) -> None:
         """Relay a frame of the interpreter."""
-        if kind == b"h":
+        if kind == b"h" and not self.started:
+            self.started = True
             self.drain()  # what it wrote at its start belongs to no cell
             self.left = {}
             self.send(b"h", payload)
+        elif kind == b"r" and self.token:
+            self.begun = True
+            self.interrupt()
         elif kind == b"." and self.token and payload == self.token.encode():
             self.finish()
         elif kind == b".":

@@ -25,6 +25,8 @@ def quoted(text: str) -> str:
 class Shell:
     """Turns commands into lines for a shell, and what it writes into frames."""
 
+    tells_begin = False
+
     def __init__(self) -> None:
         start = "set +m +H +o history; history -c; unset HISTFILE; PS1= PS2=\n"
         self.first = (start + self._end("start")).encode()
