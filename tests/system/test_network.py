@@ -107,6 +107,9 @@ except OSError as error: print(error)
     }
     assert use.sent == sum(each.sent for each in use.targets) > 1000
     assert use.received == sum(each.received for each in use.targets) > 1000
+    usage = result.usage
+    assert (usage.network_requests, usage.network_sent, usage.network_received) == (4, use.sent, use.received)
+    assert "4 requests, 1 refused" in result.explain()
 
 
 _CLIENTS = {

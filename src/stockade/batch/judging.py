@@ -62,7 +62,16 @@ def summed_usage(usages: Iterable[Usage]) -> Usage:
         peak_memory=max((usage.peak_memory for usage in each if usage.peak_memory is not None), default=None),
         processes=max((usage.processes for usage in each if usage.processes is not None), default=None),
         output=sum(usage.output for usage in each),
+        network_requests=_sum(usage.network_requests for usage in each),
+        network_sent=_sum(usage.network_sent for usage in each),
+        network_received=_sum(usage.network_received for usage in each),
     )
+
+
+def _sum(figures: Iterable[int | None]) -> int | None:
+    """Return the sum of the figures that were counted, or ``None`` if none was."""
+    counted = [each for each in figures if each is not None]
+    return sum(counted) if counted else None
 
 
 def case_verdict(case: Case, result: Result, kept: int = KEPT) -> CaseVerdict:

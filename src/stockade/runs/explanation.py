@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from stockade.core.units import format_size
-from stockade.runs.result import Met, Outcome, Result
+from stockade.runs.result import Met, NetworkUse, Outcome, Result
 
 _SHORT = 40
 _LONGEST_TEXT = 400
@@ -107,7 +107,14 @@ def _usage(result: Result) -> list[Sequence[str]]:
         "processes at most": None if usage.processes is None else str(usage.processes),
         "output": format_size(usage.output),
     }
-    return [_row(name, "not counted" if value is None else value) for name, value in found.items()]
+    rows = [_row(name, "not counted" if value is None else value) for name, value in found.items()]
+    return [*rows, _row("network", _network(result.network))] if result.network else rows
+
+
+def _network(use: NetworkUse) -> str:
+    moved = f"{format_size(use.sent)} sent, {format_size(use.received)} received"
+    text = f"{use.requests} requests, {use.refused} refused, {moved}"
+    return f"{text}; {printable(use.error, _SHORT)}" if use.error else text
 
 
 def _held(result: Result) -> Iterator[Sequence[str]]:

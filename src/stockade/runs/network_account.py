@@ -25,6 +25,13 @@ def read(account: bytes | None, trouble: str) -> NetworkUse | None:
         return NetworkUse(error=trouble or _MALFORMED)
 
 
+def counted(use: NetworkUse | None) -> dict[str, int]:
+    """Return the fields of ``Usage`` that ``use`` fills in; none where figures are missing."""
+    if use is None or use.error is not None:
+        return {}
+    return {"network_requests": use.requests, "network_sent": use.sent, "network_received": use.received}
+
+
 def _parse(text: str, trouble: str) -> NetworkUse:
     lines = [line.split("\t") for line in text.split("\n", _MOST_LINES)]
     totals, *named, unnamed, end = lines

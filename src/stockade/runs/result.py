@@ -61,6 +61,10 @@ class Usage:
     """The most tasks at one time."""
     output: int = 0
     """Bytes written to standard output and standard error, kept or not."""
+    network_requests: int | None = None
+    """Connections to the run's proxy, refused ones included; ``None`` without a bounded way out."""
+    network_sent: int | None = None
+    network_received: int | None = None
 
 
 @dataclass(frozen=True)

@@ -221,6 +221,9 @@ _USAGE = _record(
     peak_memory=_optional(_WHOLE),
     processes=_optional(_WHOLE),
     output=_WHOLE,
+    network_requests=_optional(_WHOLE),
+    network_sent=_optional(_WHOLE),
+    network_received=_optional(_WHOLE),
 )
 _NETWORK = _record(
     NetworkUse,

@@ -76,6 +76,7 @@ def verdict(plan: Plan, report: Report, stdout: bytes, stderr: bytes, denials: t
     value_repr, error = reported.get("repr"), _guest_error(reported.get("error"))
     if failure and failure.kind == "exec":
         error = GuestError("CommandNotFound" if exit_code == 127 else "NotExecutable", failure.message)
+    network = network_account.read(report.proxy, report.proxy_trouble)
     return deferring(
         states.all,
         outcome=_outcome(cause, limit, exit_code),
@@ -92,10 +93,11 @@ def verdict(plan: Plan, report: Report, stdout: bytes, stderr: bytes, denials: t
             peak_memory=report.peak_memory,
             processes=report.peak_processes,
             output=sum(report.output),
+            **network_account.counted(network),
         ),
         backend=plan.backend,
         enforcement=_while_reaped(plan) if report.pending else plan.enforcement,
-        network=network_account.read(report.proxy, report.proxy_trouble),
+        network=network,
         shared=_SHARED if report.warm else "",
         cold=report.cold,
         denials=denials,
