@@ -53,6 +53,7 @@ class TestProcess(BackendContract):
     root_can_be_writable = False
     keeps_capabilities = False
     disk = None
+    keeps_environment = frozenset(("GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_0", "GIT_CONFIG_VALUE_0"))
     hides: ClassVar = {"read": False, "write": False}
     tasks_astray = 0 if os.geteuid() == 0 else 4  # an ordinary user's next instance is prewarmed meanwhile
 

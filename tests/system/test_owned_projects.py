@@ -11,14 +11,19 @@ from pathlib import Path
 import pytest
 
 import stockade
+from stockade.testing.base import open_up
 
 pytestmark = pytest.mark.needs("native")
+BACKENDS = [
+    pytest.param(name, marks=pytest.mark.needs(*needs))
+    for name, needs in (("native", ()), ("bubblewrap", ("bwrap",)), ("process", ()), ("landlock", ("landlock",)))
+]
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Make a project without a repository the current folder."""
-    tmp_path.chmod(0o755)
+    open_up(tmp_path)
     (tmp_path / "shop.py").write_text("def total(prices):\n    return sum(prices)\n")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -31,6 +36,17 @@ def test_profile_test_runs_over_own_project(project: Path) -> None:
     assert (result.stdout, result.stderr) == ("?? made\n?? shop.py\nguest\n", ""), result
     assert [change.path for change in result.changes] == ["made", "shop.py"]
     assert sorted(path.name for path in project.iterdir()) == [".git", "shop.py"]
+
+
+@pytest.mark.parametrize("access", ["read", "overlay"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_git_works_in_own_project(project: Path, backend: str, access: str) -> None:
+    subprocess.run(["git", "init", "-q", "."], check=True)
+    policy = stockade.Policy(
+        filesystem={"workspace": project, "access": access}, accept=dict.fromkeys(stockade.Guarantee, "absent")
+    )
+    result = stockade.run_command(["git", "status", "--short"], policy=policy, backend=backend)
+    assert (result.stdout, result.stderr) == ("?? shop.py\n", ""), result
 
 
 def test_profile_test_needs_no_repository(project: Path) -> None:

@@ -39,6 +39,14 @@ if TYPE_CHECKING:
     from stockade.runs.job import Command, Job
 
 _BASE = encode_steps((("session",),))
+_GIT = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_COUNT": "1",
+    "GIT_CONFIG_KEY_0": "safe.directory",
+    "GIT_CONFIG_VALUE_0": "*",
+}
+"""Git ends if it may not read /etc/gitconfig, and refuses a folder of another owner. A sandbox with its own root has a
+file with the same setting."""
 # Not all of /proc/self: it also holds the host's mounts and the tables of its network.
 _OF_ITSELF = (
     "/proc/meminfo",
@@ -123,7 +131,7 @@ def launch(plan: Plan, job: Job, command: Command, place: str) -> Launch:
         )
     return Launch(
         argv=command.argv,
-        environment=environment(policy, job, command, home=f"{place}/tmp"),
+        environment={**_GIT, **environment(policy, job, command, home=f"{place}/tmp")},
         base=_BASE,
         steps=(
             ("place", place),
