@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from stockade.core.errors import StockadeError
+from stockade.core.errors import StockadeError, nearest
 
 if TYPE_CHECKING:
     from stockade.runs.result import Result
@@ -32,3 +33,10 @@ class Cancelled(ResultError):
 
 class ResultFormatError(StockadeError):
     """A result cannot be stored as data, or data is not a stored result. The message names the field and the value."""
+
+
+def meant_attribute(name: str, kind: type[Result]) -> str:
+    """Return the end of an error about the missing attribute ``name``: which one was probably meant."""
+    known = [*(each.name for each in fields(kind)), *(each for each in dir(kind) if each[0] != "_")]
+    near = "" if name.startswith("_") else nearest(name, known)
+    return f"; did you mean {near!r}?" if near else ""

@@ -8,13 +8,13 @@ from dataclasses import MISSING, asdict, dataclass, field, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from stockade.core.errors import SetupError, nearest
+from stockade.core.errors import SetupError
 from stockade.core.frozen import FrozenDict
 from stockade.core.loading import loading
 from stockade.core.text import joined, whole_head
 from stockade.planning.denial import Denial
 from stockade.policy.guarantees import Enforcement, Guarantee
-from stockade.runs.errors import Cancelled, GuestFailed, ResourceExhausted
+from stockade.runs.errors import Cancelled, GuestFailed, ResourceExhausted, meant_attribute
 from stockade.workspace.artifacts import Refused
 from stockade.workspace.change_set import ChangeSet
 
@@ -114,15 +114,6 @@ class GuestError:
     traceback: str = ""
 
 
-def _meant(name: str) -> str:
-    near = (
-        ""
-        if name.startswith("_")
-        else nearest(name, [*(each.name for each in fields(Result)), *(each for each in dir(Result) if each[0] != "_")])
-    )
-    return f"; did you mean {near!r}?" if near else ""
-
-
 @dataclass(frozen=True)
 class Result:
     """How a run ended, which limit was hit, and what held each guarantee.
@@ -180,7 +171,9 @@ class Result:
             """Compute ``limits_met`` when it is first read."""
             tell = vars(self).get("_limits_met") if name == "limits_met" else None
             if tell is None:
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{_meant(name)}")
+                raise AttributeError(
+                    f"{type(self).__name__!r} object has no attribute {name!r}{meant_attribute(name, type(self))}"
+                )
             met = vars(self)["limits_met"] = tell()
             return met
 
