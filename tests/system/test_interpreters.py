@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from stockade import CellLimits, CellOutcome, Interpreter, JobError, Sandbox, SessionEnded
+from stockade import CellLimits, CellOutcome, Interpreter, JobError, Sandbox, SessionEnded, StockadeError
 from stockade.api.sessions import session
 
 MIB = 1 << 20
@@ -293,3 +293,27 @@ def test_interpreter_closed_while_a_cell_runs_ends_the_cell(sandbox: Sandbox) ->
     timer.join()
     assert cell.outcome is CellOutcome.DIED
     assert time.monotonic() - begin < 10
+
+
+def test_interpreter_follows_a_cell_and_ends_with_a_callback_that_raises(py: Interpreter) -> None:
+    events: list[object] = []
+    py.run("print('one')\ndisplay(2)", on_event=events.append)
+    assert [type(event).__name__ for event in events] == ["CellOutput", "Display"]
+
+    def fail(_event: object) -> None:
+        raise BrokenPipeError("the caller's own")
+
+    with pytest.raises(BrokenPipeError, match="the caller's own"):
+        py.run("print(1)", on_event=fail)
+    with pytest.raises(SessionEnded, match="the caller stopped waiting"):
+        py.run("1")
+
+
+def test_interpreter_of_a_closed_sandbox_is_gone() -> None:
+    with Sandbox.create() as made:
+        py = made.interpreter()
+    with pytest.raises(SessionEnded, match="its agent has ended"):
+        py.run("1")
+    with pytest.raises(StockadeError, match="closed"):
+        py.restart()
+    py.close()

@@ -31,13 +31,19 @@ class Link:
         self._send(agents.introduction(agent))
 
     def send(self, kind: bytes, payload: bytes | dict[str, Any] = b"") -> None:
-        """Send a frame. Raises ``OSError`` (``TimeoutError`` as well) if the agent does not take it."""
+        """Send a frame. Raises ``EOFError`` if the agent is gone, and ``TimeoutError`` if it takes nothing."""
         data = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
         self._send(kind + len(data).to_bytes(4, "big") + data)
 
     def _send(self, data: bytes) -> None:
         with self._sending:
-            self._process.stdin.write(data, timeout=_WRITE_SECONDS)
+            try:
+                self._process.stdin.write(data, timeout=_WRITE_SECONDS)
+            except BrokenPipeError:
+                raise EOFError(self._ending()) from None
+
+    def _ending(self) -> str:
+        return f"its agent has ended: {self._process.wait(_END_SECONDS).summary()}"
 
     def receive(self, deadline: float) -> tuple[bytes, bytes]:
         """Return the next frame.
@@ -62,7 +68,7 @@ class Link:
             except TimeoutError:
                 raise TimeoutError from None
             if not data:
-                raise EOFError(f"its agent has ended: {self._process.wait(_END_SECONDS).summary()}")
+                raise EOFError(self._ending())
             self._buffer += data
 
     def close(self) -> None:

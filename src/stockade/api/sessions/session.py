@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +37,14 @@ _LIMIT_SECONDS = 0.5
 _LONGEST_SOURCE = 16 << 20
 _SLACK = 1 << 20
 _ERROR_KEPT = 4096
+_STOPPED = "the caller stopped waiting for its cell"
+
+
+class _CallbackError(Exception):
+    """An error of the caller's ``on_event``, which must not pass for one of the agent."""
+
+    def __init__(self, cause: Exception) -> None:
+        self.cause = cause
 
 
 @dataclass
@@ -84,7 +93,8 @@ class Session:
         """
         link = self._link
         if self._running and link is not None:
-            link.send(b"K")
+            with suppress(OSError, EOFError):
+                link.send(b"K")
         with self._turn:
             self.count, self.ended = 0, "it did not start"
             if self._link is not None:
@@ -127,7 +137,7 @@ class Session:
         self._interrupted = True
         try:
             link.send(b"I")
-        except OSError:
+        except (OSError, EOFError):
             return False
         return True
 
@@ -156,20 +166,25 @@ class Session:
         with self._turn:
             link = self._link
             if self.ended or link is None:
-                raise SessionEnded(f"the {self.what} is gone: {self.ended or 'closed'}; call restart() for a fresh one")
+                raise SessionEnded(self._gone())
             self.count += 1
             found = Gathered(secrets.token_hex(16), self.limits)
             begin = time.monotonic()
             self._interrupted, self._running = False, found.token
             try:
                 self._exchange(link, source, begin + seconds, found, on_event)
+            except SessionEnded:
+                raise
+            except _CallbackError as error:
+                self._drop(_STOPPED)
+                raise error.cause from None
             except (OSError, EOFError, ValueError) as error:
                 self._drop(str(error) or "its agent does not answer")
                 found.ended = self.ended
                 if found.outcome is not CellOutcome.TIMED_OUT:
                     found.outcome = CellOutcome.DIED
-            except BaseException:  # ``on_event`` raised, or the caller pressed Ctrl-C: the cell must not go on
-                self._drop("the caller stopped waiting for its cell")
+            except BaseException:  # the caller pressed Ctrl-C: the cell must not go on
+                self._drop(_STOPPED)
                 raise
             finally:
                 self._running = ""
@@ -181,7 +196,11 @@ class Session:
             "displays": self.limits.displays,
             "display_bytes": self.limits.display_bytes,
         }
-        link.send(b"R", {"token": found.token, "source": source, "limits": limits})
+        try:
+            link.send(b"R", {"token": found.token, "source": source, "limits": limits})
+        except (OSError, EOFError) as error:  # it has ended since the last cell, so this one has not begun
+            self._drop(str(error) or "its agent takes no cell")
+            raise SessionEnded(self._gone()) from error
         steps = iter(((b"I", _INTERRUPT_SECONDS), (b"K", _KILL_SECONDS)))
         while True:
             try:
@@ -232,7 +251,7 @@ class Session:
         else:
             raise ValueError("a message of an unknown kind")
         if event is not None and on_event is not None:
-            on_event(event)
+            _report(event, on_event)
         return False
 
     def _look_for_limit(self, link: Link) -> None:
@@ -252,11 +271,21 @@ class Session:
         if self._interrupted and found.outcome is CellOutcome.COMPLETED and _was_interrupted(found):
             found.outcome = CellOutcome.INTERRUPTED
 
+    def _gone(self) -> str:
+        return f"the {self.what} is gone: {self.ended or 'closed'}; call restart() for a fresh one"
+
     def _drop(self, why: str) -> None:
         self.ended = why
         link, self._link = self._link, None
         if link is not None:
             link.close()
+
+
+def _report(event: CellOutput | Display, on_event: OnEvent) -> None:
+    try:
+        on_event(event)
+    except Exception as error:
+        raise _CallbackError(error) from error
 
 
 def _was_interrupted(found: Gathered) -> bool:
