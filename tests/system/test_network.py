@@ -208,6 +208,20 @@ def test_way_out_works_in_streams_batches_and_cold_runs(internet: Internet) -> N
     assert answer["stdout"].strip() == '[["200\\n"], 1, ["", "", "", ""], ["passed"], 1, 0]', answer
 
 
+_LIVING = """
+import json, stockade
+ask = ["python3", "-c", "import sys, urllib.request as u; print(u.urlopen(sys.argv[1]).status)"]
+with stockade.Sandbox.create(network=stockade.Network(allow=["example.org:80"], requests=3)) as sandbox:
+    found = [sandbox.run_command([*ask, f"http://{name}/"]) for name in ("example.org", "a.example.org", *["example.org"] * 2)]
+print(json.dumps([[each.stdout for each in found], sandbox.result.network.requests, sandbox.result.network.refused]))
+"""
+
+
+def test_commands_of_a_sandbox_share_one_way_out(internet: Internet) -> None:
+    answer = internet.ask("command", argv=[sys.executable, "-c", _LIVING])
+    assert answer["stdout"].strip() == '[["200\\n", "", "200\\n", ""], 4, 2]', answer
+
+
 def test_command_line_allows_and_explains(internet: Internet) -> None:
     code = (
         "import urllib.request as u\n"
