@@ -59,6 +59,7 @@ bench: $(ENGINES) ## measure the cost of runs beside other tools (install these:
 	$(BIN)/python -m bench.batch
 	$(BIN)/python -m bench.way_out
 	$(BIN)/python -m bench.hostile
+	$(BIN)/python -m bench.embedded
 	$(BIN)/python -m bench.neighbours
 	@echo
 	$(BIN)/python -m bench.warm --json bench/results/warm.json
@@ -74,6 +75,7 @@ bench-smoke: $(ENGINES)
 	$(BIN)/python -m bench.hostile --smoke
 	$(BIN)/python -m bench.neighbours --smoke
 	$(BIN)/python -m bench.resume --smoke
+	$(BIN)/python -m bench.embedded --smoke
 	$(BIN)/python -m bench.warm --smoke
 
 overshoot: $(ENGINES) ## measure how far a run exceeds its limits, worst of 50

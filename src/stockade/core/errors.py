@@ -16,6 +16,10 @@ class StockadeError(Exception):
         return {"error": type(self).__name__, "message": str(self)}
 
 
+class Exhausted(StockadeError):
+    """A limit ended code: base of ``stockade.ResourceExhausted`` and ``stockade.embedded.ResourceExhausted``."""
+
+
 class FieldProblem:
     """A mistake in a policy: the field, its value and the reason. ``origin`` is the layer that set the value."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from stockade.core.errors import StockadeError, nearest
+from stockade.core.errors import Exhausted, StockadeError, nearest
 
 if TYPE_CHECKING:
     from stockade.runs.result import Result
@@ -19,7 +19,7 @@ class ResultError(StockadeError):
         super().__init__(message)
 
 
-class ResourceExhausted(ResultError):
+class ResourceExhausted(ResultError, Exhausted):
     """A limit ended the run."""
 
 

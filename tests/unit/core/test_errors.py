@@ -22,7 +22,7 @@ def test_names_of_stockade_errors_are_unique() -> None:
     for module in pkgutil.walk_packages(stockade.__path__, "stockade."):
         if ".attacks.programs" not in module.name and not module.name.endswith("__main__"):
             import_module(module.name)
-    names = [each.__name__ for each in (StockadeError, *below(StockadeError))]
+    names = [each.__name__ for each in {StockadeError, *below(StockadeError)}]
     assert sorted(names) == sorted(set(names))
     assert set(ERRORS) <= {StockadeError, *below(StockadeError)}
 

@@ -1,0 +1,26 @@
+"""Scripts inside your application: a metered Python with six caps that no script can catch.
+
+Example:
+    >>> from stockade.embedded import Caps, Runtime
+    >>> Runtime(Caps(fuel=10_000), in_process=True).run("sum(range(10))")
+    45
+"""
+
+from stockade.embedded.boundary.prices import LIST as PRICE_LIST
+from stockade.embedded.boundary.prices import VERSION as PRICE_VERSION
+from stockade.embedded.caps import Caps
+from stockade.embedded.errors import (
+    CapExceeded,
+    CrossingError,
+    HostError,
+    ResourceExhausted,
+    RuntimeBusy,
+    RuntimeDead,
+    ScriptError,
+)
+from stockade.embedded.runtime import AsyncRuntime, Runtime, Usage
+
+__all__ = [
+    "PRICE_LIST", "PRICE_VERSION", "AsyncRuntime", "CapExceeded", "Caps", "CrossingError", "HostError",
+    "ResourceExhausted", "Runtime", "RuntimeBusy", "RuntimeDead", "ScriptError", "Usage",
+]  # fmt: skip

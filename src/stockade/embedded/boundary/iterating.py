@@ -1,0 +1,141 @@
+"""Built-in functions over iterables. What one of them consumes is paid for element by element, at the speed of C."""
+
+from __future__ import annotations
+
+from itertools import compress, islice
+from types import GeneratorType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from stockade.embedded.boundary import prices
+from stockade.embedded.boundary.kinds import CONTAINERS, FLAT, INTEGERS
+
+if TYPE_CHECKING:
+    from stockade.embedded.boundary.bulk import Bulk
+    from stockade.embedded.boundary.hashing import Hashing
+
+_NUMBERS = (FLAT | INTEGERS) - {type(None)}
+_Made = TypeVar("_Made", set[Any], frozenset[Any], dict[Any, Any])
+_MISSING = object()
+_MANY = 8
+
+
+class Iterating:
+    """The guarded functions over iterables of one runtime."""
+
+    def __init__(self, bulk: Bulk, hashing: Hashing, operators: dict[str, Any]) -> None:
+        self.bulk, self.hashing, self.meter = bulk, hashing, bulk.meter
+        self._add = operators["$add"]
+
+    def metered(self, values: Any) -> Any:
+        """Return an iterator that pays one unit for each element."""
+        return compress(values, self.meter.units)
+
+    def star(self, values: Any) -> list[Any]:
+        """Return what ``*values`` stands for in a call, a display or an assignment."""
+        return self.bulk.taken(values)
+
+    def double_star(self, values: Any) -> dict[Any, Any]:
+        """Return what ``**values`` stands for in a call or a display."""
+        if not isinstance(values, dict):
+            raise TypeError(f"argument after ** must be a dict in scripts, not {type(values).__name__}")
+        self.meter.charge(1 + len(values) // prices.NODES)
+        return values
+
+    def delegated(self, values: Any) -> Any:
+        """Return what ``yield from`` delegates to."""
+        return values if _is_generator(values) else self.metered(values)
+
+    def make_list(self, values: Any = (), /) -> list[Any]:
+        """Perform ``list``."""
+        return self.bulk.taken(values)
+
+    def make_tuple(self, values: Any = (), /) -> tuple[Any, ...]:
+        """Perform ``tuple``."""
+        return values if type(values) is tuple else tuple(self.bulk.taken(values))
+
+    def make_set(self, values: Any = (), /) -> set[Any]:
+        """Perform ``set``."""
+        return self._fitting(set(self.bulk.hashed(values)), 4)
+
+    def make_frozenset(self, values: Any = (), /) -> frozenset[Any]:
+        """Perform ``frozenset``."""
+        return self._fitting(frozenset(self.bulk.hashed(values)), 4)
+
+    def make_dict(self, *source: Any, **named: Any) -> dict[Any, Any]:
+        """Perform ``dict``."""
+        return self._fitting(dict(*(self.hashing.pairs(each) for each in source), **named), 8)
+
+    def _fitting(self, made: _Made, words: int) -> _Made:
+        self.bulk.operators.fits_elements(len(made) * words)
+        return made
+
+    def total(self, values: Any, /, start: Any = 0) -> Any:
+        """Perform ``sum``: at the speed of C for numbers, otherwise by the guard of ``+``."""
+        if type(start) not in _NUMBERS:
+            if type(start) in (str, bytes):
+                raise TypeError(f"sum() can't sum {type(start).__name__} [use ''.join(seq) instead]")
+            return self._fold(values, start)
+        if type(values) is range:
+            self.meter.charge(len(values))
+            return sum(values, start)
+        if type(values) in CONTAINERS:
+            self.meter.charge(len(values))
+            return self._total(values, start)
+        source = self.metered(values)
+        while batch := list(islice(source, 4096)):
+            if set(map(type, batch)) <= INTEGERS and type(start) in INTEGERS:
+                start = self._total(batch, start)
+                continue
+            return self._total([*batch, *source], start)
+        return start
+
+    def _total(self, values: Any, start: Any) -> Any:
+        if not set(map(type, values)) <= _NUMBERS:
+            return self._fold(values, start)
+        if self.bulk.operators.has_large:
+            return self._fold(values, start)
+        return sum(values, start)
+
+    def _fold(self, values: Any, start: Any) -> Any:
+        add = self._add
+        for each in self.metered(values):
+            start = add(start, each)
+        return start
+
+    def any_true(self, values: Any, /) -> bool:
+        """Perform ``any``."""
+        return any(self.metered(values))
+
+    def all_true(self, values: Any, /) -> bool:
+        """Perform ``all``."""
+        return all(self.metered(values))
+
+    def mapped(self, function: Any, /, *values: Any) -> Any:
+        """Perform ``map``."""
+        return map(function, *self._wide(values))
+
+    def filtered(self, function: Any, values: Any, /) -> Any:
+        """Perform ``filter``, which can skip any number of elements at one step."""
+        return filter(function, self.metered(values))
+
+    def zipped(self, *values: Any, strict: Any = False) -> Any:
+        """Perform ``zip``."""
+        return zip(*self._wide(values), strict=bool(strict))
+
+    def _wide(self, values: Any) -> Any:
+        return values if len(values) < _MANY else [self.metered(each) for each in values]
+
+    def iterator(self, source: Any, sentinel: Any = _MISSING, /) -> Any:
+        """Perform ``iter``."""
+        return iter(source) if sentinel is _MISSING else self.metered(iter(source, sentinel))
+
+    def backwards(self, values: Any, /) -> Any:
+        """Perform ``reversed``."""
+        return reversed(values)
+
+
+def _is_generator(values: Any) -> bool:
+    return type(values) is _GENERATOR
+
+
+_GENERATOR = GeneratorType

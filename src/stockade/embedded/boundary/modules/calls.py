@@ -1,0 +1,136 @@
+"""``functools`` and ``operator``."""
+
+from __future__ import annotations
+
+import functools as real
+import operator as real_operator
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+from stockade.embedded.boundary.classes import is_script_class
+from stockade.embedded.boundary.meter import SCRIPT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stockade.embedded.boundary.namespace import Namespace
+
+_MISSING = object()
+_GUARDED = {
+    "add": "$add", "sub": "$sub", "mul": "$mul", "truediv": "$div", "floordiv": "$floordiv", "mod": "$mod",
+    "pow": "$pow", "lshift": "$lshift", "rshift": "$rshift", "and_": "$and", "or_": "$or", "xor": "$xor",
+    "neg": "$neg", "eq": "$eq", "ne": "$ne", "lt": "$lt", "le": "$le", "gt": "$gt", "ge": "$ge",
+}  # fmt: skip
+
+
+def functools(space: Namespace) -> dict[str, Any]:
+    """Return the members of ``functools``."""
+    memory = _Memory(space)
+    return {
+        "reduce": _reduce(space), "partial": _partial, "wraps": _wraps, "lru_cache": memory.lru_cache,
+        "cache": memory.cache, "cmp_to_key": real.cmp_to_key, "total_ordering": _total_ordering,
+    }  # fmt: skip
+
+
+def _partial(function: Any, /, *args: Any, **kwargs: Any) -> Any:
+    if not callable(function):
+        raise TypeError("the first argument must be callable")
+    return lambda *more, **other: function(*args, *more, **{**kwargs, **other})
+
+
+def _reduce(space: Namespace) -> Callable[..., Any]:
+    def reduce(function: Any, values: Any, initial: Any = _MISSING, /) -> Any:
+        metered = space.iterating.metered(values)
+        return real.reduce(function, metered) if initial is _MISSING else real.reduce(function, metered, initial)
+
+    return reduce
+
+
+def _is_script_function(value: Any) -> bool:
+    return type(value) is FunctionType and value.__code__.co_filename.startswith(SCRIPT)
+
+
+def _wraps(wrapped: Any) -> Callable[[Any], Any]:
+    """Copy the name of a function, and nothing else of it."""
+
+    def decorate(function: Any) -> Any:
+        if _is_script_function(function) and _is_script_function(wrapped):
+            function.__name__ = wrapped.__name__
+            function.__qualname__ = wrapped.__qualname__
+        return function
+
+    return decorate
+
+
+class _Memory:
+    """Caches of results. The arguments are hashed, so their weight is paid for at each call."""
+
+    def __init__(self, space: Namespace) -> None:
+        self._space = space
+
+    def cache(self, function: Any, /) -> Any:
+        """Perform ``cache``."""
+        return self._remembering(function, None)
+
+    def lru_cache(self, maxsize: Any = 128, typed: Any = False) -> Any:
+        """Perform ``lru_cache``."""
+        del typed
+        if callable(maxsize):
+            return self._remembering(maxsize, 128)
+        return lambda function: self._remembering(function, maxsize)
+
+    def _remembering(self, function: Any, most: int | None) -> Callable[..., Any]:
+        kept: dict[Any, Any] = {}
+        key_of, tick = self._space.scales.key, self._space.meter.tick
+
+        def remembering(*args: Any, **kwargs: Any) -> Any:
+            tick()
+            key = key_of((args, tuple(kwargs.items())) if kwargs else args)
+            found = kept.get(key, _MISSING)
+            if found is not _MISSING:
+                if most is not None:
+                    kept[key] = kept.pop(key)
+                return found
+            result = function(*args, **kwargs)
+            if most != 0:
+                kept[key] = result
+            if most is not None and len(kept) > most > 0:
+                del kept[next(iter(kept))]
+            return result
+
+        return remembering
+
+
+def _total_ordering(kind: Any) -> Any:
+    if not is_script_class(kind):
+        raise TypeError("total_ordering needs a class of the script")
+    return real.total_ordering(kind)
+
+
+def operator(space: Namespace) -> dict[str, Any]:
+    """Return the members of ``operator``."""
+    members = {name: space.guards.get(guard) or space.names[guard] for name, guard in _GUARDED.items()}
+    attribute = space.attributes.named
+
+    key_of = space.scales.key
+
+    def itemgetter(*items: Any) -> Callable[[Any], Any]:
+        if len(items) == 1:
+            return lambda value: value[key_of(items[0])]
+        return lambda value: tuple(value[key_of(item)] for item in items)
+
+    def attrgetter(*names: Any) -> Callable[[Any], Any]:
+        def one(value: Any, dotted: str) -> Any:
+            for name in dotted.split("."):
+                value = attribute(value, name)
+            return value
+
+        return lambda value: one(value, names[0]) if len(names) == 1 else tuple(one(value, name) for name in names)
+
+    def methodcaller(name: Any, /, *args: Any, **kwargs: Any) -> Callable[[Any], Any]:
+        return lambda value: attribute(value, name)(*args, **kwargs)
+
+    return members | {
+        "itemgetter": itemgetter, "attrgetter": attrgetter, "methodcaller": methodcaller, "not_": real_operator.not_,
+        "is_": real_operator.is_, "is_not": real_operator.is_not,
+    }  # fmt: skip

@@ -1,0 +1,99 @@
+"""``enum``, ``typing``, ``abc`` and ``collections.abc``: names for class statements and annotations."""
+
+from __future__ import annotations
+
+import enum as real_enum
+from typing import TYPE_CHECKING, Any
+
+from stockade.embedded.boundary import prices
+from stockade.embedded.boundary.classes import is_script_class
+from stockade.embedded.boundary.facades import type_facade
+
+if TYPE_CHECKING:
+    from stockade.embedded.boundary.namespace import Namespace
+
+_ANNOTATIONS = (
+    "Any", "Callable", "ClassVar", "Dict", "Final", "FrozenSet", "Generator", "Hashable", "Iterable", "Iterator",
+    "List", "Literal", "Mapping", "MutableMapping", "MutableSequence", "Optional", "Sequence", "Set", "Tuple", "Type",
+    "Union", "Annotated", "Self", "NoReturn", "Deque", "DefaultDict", "Counter", "Collection", "Text", "AnyStr",
+    "SupportsFloat", "SupportsInt", "Never",
+)  # fmt: skip
+_ABSTRACT = (
+    "Callable", "Collection", "Container", "Generator", "Hashable", "Iterable", "Iterator", "Mapping",
+    "MutableMapping", "MutableSequence", "MutableSet", "Sequence", "Set", "Sized",
+)  # fmt: skip
+
+
+def _annotation(name: str) -> Any:
+    return type_facade(name, _Nothing, _cannot)
+
+
+class _Nothing:
+    __slots__ = ()
+
+
+def _auto() -> Any:
+    return real_enum.auto()
+
+
+def _cannot(*_args: Any, **_kwargs: Any) -> Any:
+    raise TypeError("a name for annotations cannot be called")
+
+
+def enum(space: Namespace) -> dict[str, Any]:
+    """Return the members of ``enum``. Flags, and kinds that are integers or text at the same time, are left out."""
+
+    def unique(kind: Any) -> Any:
+        if not is_script_class(kind):
+            raise TypeError("unique needs a class of the script")
+        return real_enum.unique(kind)
+
+    return {"Enum": space.classes.facade("Enum", _enum(space), _cannot), "auto": _auto, "unique": unique}
+
+
+def _enum(space: Namespace) -> Any:
+    """Return a base for enumerations whose metaclass pays for hashes and comparisons of values."""
+    weigh, charge = space.scales.weigh, space.meter.charge
+
+    class Priced(real_enum.EnumMeta):
+        def __new__(cls, name: str, bases: Any, body: Any) -> Any:
+            charge(sum(map(weigh, body.values())) * max(1, len(body) // prices.NODES))
+            return super().__new__(cls, name, bases, body)
+
+        def __call__(cls, value: Any) -> Any:  # type: ignore[override]
+            """Return the member with this value; there is no functional form in scripts."""
+            charge(1 + weigh(value) * len(cls))
+            return super().__call__(value)
+
+        def __contains__(cls, value: Any) -> bool:
+            charge(1 + weigh(value) * len(cls))
+            return bool(super().__contains__(value))
+
+        def __getitem__(cls, name: Any) -> Any:
+            weigh(name)
+            return super().__getitem__(name)
+
+    return Priced("Enum", (real_enum.Enum,), Priced.__prepare__("Enum", (real_enum.Enum,)))
+
+
+def typing(space: Namespace) -> dict[str, Any]:
+    """Return the members of ``typing``. Annotations are never evaluated, so most of them are only names."""
+    classes = space.classes
+    members: dict[str, Any] = {name: _annotation(name) for name in _ANNOTATIONS}
+    members |= {name: classes.marker(name) for name in ("Generic", "Protocol")}
+    return members | {
+        "NamedTuple": type_facade("NamedTuple", tuple, _cannot), "TYPE_CHECKING": False, "TypeVar": lambda name, *_a,
+        **_k: _annotation(str(name)), "NewType": lambda _name, kind: kind, "cast": lambda _kind, value: value,
+        "overload": lambda function: function, "final": lambda value: value, "runtime_checkable": lambda kind: kind,
+    }  # fmt: skip
+
+
+def abc(space: Namespace) -> dict[str, Any]:
+    """Return the members of ``abc``. An abstract method does not keep its class from being used."""
+    return {"ABC": space.classes.marker("ABC"), "abstractmethod": lambda function: function}
+
+
+def collections_abc(space: Namespace) -> dict[str, Any]:
+    """Return the members of ``collections.abc``, for annotations."""
+    del space
+    return {name: _annotation(name) for name in _ABSTRACT}

@@ -1,0 +1,180 @@
+"""``re``: patterns whose work is bounded before they run. No engine of the standard library can be interrupted."""
+
+from __future__ import annotations
+
+import re as real
+from typing import TYPE_CHECKING, Any
+
+from stockade.embedded.boundary import prices
+from stockade.embedded.boundary.facades import Fixed
+from stockade.embedded.boundary.linear import PatternRefused, Shape, shape
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stockade.embedded.boundary.namespace import Namespace
+
+_FLAGS = ("IGNORECASE", "I", "MULTILINE", "M", "DOTALL", "S", "VERBOSE", "X", "ASCII", "A")
+_ALLOWED = real.IGNORECASE | real.MULTILINE | real.DOTALL | real.VERBOSE | real.ASCII
+MOST_KEPT = 64
+
+
+def re(space: Namespace) -> dict[str, Any]:
+    """Return the members of ``re``."""
+    patterns = _Patterns(space)
+    members: dict[str, Any] = {name: int(getattr(real, name)) for name in _FLAGS}
+    for name in ("match", "fullmatch", "search", "findall", "finditer", "split", "sub", "subn"):
+        members[name] = patterns.function(name)
+
+    def escape(text: Any) -> str:
+        space.operators.sized(2 * len(text), text)
+        return str(real.escape(text))
+
+    return members | {"compile": patterns.compile, "escape": escape, "error": ValueError}
+
+
+class _Patterns:
+    """The compiled patterns of one runtime."""
+
+    def __init__(self, space: Namespace) -> None:
+        self._space = space
+        self._kept: dict[tuple[str, int], Pattern] = {}
+
+    def compile(self, pattern: Any, flags: Any = 0) -> Pattern:
+        """Return a pattern, or refuse it."""
+        if isinstance(pattern, Pattern):
+            return pattern
+        if type(pattern) is not str or type(flags) is not int:
+            raise TypeError("a pattern is text in scripts")
+        found = self._kept.get((pattern, flags))
+        if found is None:
+            self._space.meter.charge(prices.PATTERN * (10 + len(pattern)))
+            if flags & ~int(_ALLOWED):
+                raise ValueError("this flag is not available in scripts")
+            try:
+                found = Pattern(
+                    self._space, real.compile(pattern, flags) if (bounds := shape(pattern, flags)) else None, bounds
+                )
+            except (real.error, PatternRefused, OverflowError) as error:
+                raise ValueError(f"pattern {pattern[:60]!r}: {error}") from None
+            if len(self._kept) >= MOST_KEPT:
+                self._kept.clear()
+            self._kept[pattern, flags] = found
+        return found
+
+    def function(self, name: str) -> Callable[..., Any]:
+        """Return the function of the module that compiles and then calls the method ``name``."""
+        is_replacing = name in ("sub", "subn")
+
+        def perform(pattern: Any, *args: Any, flags: Any = 0, **options: Any) -> Any:
+            fixed = 3 if is_replacing or name == "split" else 1
+            if len(args) > fixed:
+                flags, args = args[fixed], args[:fixed]
+            return getattr(self.compile(pattern, flags), name)(*args, **options)
+
+        return perform
+
+
+class Pattern(metaclass=Fixed):
+    """A pattern. The compiled pattern behind it has a name that a script cannot spell."""
+
+    __slots__ = ("__pattern__", "__shape__", "__space__")
+
+    def __init__(self, space: Namespace, pattern: Any, bounds: Shape) -> None:
+        self.__space__, self.__pattern__, self.__shape__ = space, pattern, bounds
+
+    @property
+    def pattern(self) -> Any:
+        """Return the text of the pattern."""
+        return self.__pattern__.pattern
+
+    @property
+    def groups(self) -> Any:
+        """Return the number of groups."""
+        return self.__pattern__.groups
+
+    def match(self, text: Any) -> Any:
+        """Perform ``match``."""
+        return _once(self, "match", text)
+
+    def fullmatch(self, text: Any) -> Any:
+        """Perform ``fullmatch``."""
+        return _once(self, "fullmatch", text)
+
+    def search(self, text: Any) -> Any:
+        """Perform ``search``."""
+        return _once(self, "search", text)
+
+    def findall(self, text: Any) -> Any:
+        """Perform ``findall``."""
+        _pay(self, text, is_anchored=False)
+        self.__space__.meter.charge(1 + len(text) * (1 + self.__pattern__.groups) // prices.NODES)
+        return self.__pattern__.findall(text)
+
+    def finditer(self, text: Any) -> Any:
+        """Perform ``finditer``."""
+        _pay(self, text, is_anchored=False)
+        return self.__pattern__.finditer(text)
+
+    def split(self, text: Any, maxsplit: Any = 0) -> Any:
+        """Perform ``split``."""
+        _pay(self, text, is_anchored=False)
+        self.__space__.meter.charge(1 + len(text) * (1 + self.__pattern__.groups) // prices.NODES)
+        return self.__pattern__.split(text, maxsplit)
+
+    def sub(self, repl: Any, text: Any, count: Any = 0) -> str:
+        """Perform ``sub``."""
+        return _replaced(self, repl, text, count)[0]
+
+    def subn(self, repl: Any, text: Any, count: Any = 0) -> tuple[str, int]:
+        """Perform ``subn``."""
+        return _replaced(self, repl, text, count)
+
+
+def _pay(pattern: Pattern, text: Any, *, is_anchored: bool) -> None:
+    if type(text) is not str:
+        raise TypeError(f"expected string, got {type(text).__name__!r}")
+    steps = pattern.__shape__.steps(len(text), is_anchored=is_anchored)
+    pattern.__space__.meter.charge(1 + steps // prices.STEPS)
+
+
+def _once(pattern: Pattern, name: str, text: Any) -> Any:
+    _pay(pattern, text, is_anchored=name != "search")
+    return getattr(pattern.__pattern__, name)(text)
+
+
+def _replaced(pattern: Pattern, repl: Any, text: Any, count: Any) -> tuple[str, int]:
+    if type(count) is not int:
+        raise TypeError("count must be an integer")
+    _pay(pattern, text, is_anchored=False)
+    space = pattern.__space__
+    parts: list[str] = []
+    position = size = done = 0
+    for found in pattern.__pattern__.finditer(text):
+        if count and done >= count:
+            break
+        done += 1
+        space.meter.charge(1)
+        new = _replacement(found, repl)
+        size += found.start() - position + len(new)
+        if size > 256:
+            space.meter.fits(size)
+        parts += [text[position : found.start()], new]
+        position = found.end()
+    return space.rendering.cat(*parts, text[position:]), done
+
+
+def _replacement(found: Any, repl: Any) -> str:
+    if type(repl) is str:
+        if "\\" not in repl:
+            return repl
+        if len(repl) > 1000:
+            raise ValueError("a template with backslashes is at most 1,000 characters long in scripts")
+        try:
+            return str(found.expand(repl))
+        except real.error as error:
+            raise ValueError(str(error)) from None
+    new = repl(found)
+    if type(new) is not str:
+        raise TypeError(f"expected str instance, {type(new).__name__} found")
+    return new

@@ -1,0 +1,19 @@
+"""What the host decides for one runtime: the clock, the seed, the sink of output, and the error of host functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of one runtime. ``clock`` is seconds since the epoch, and the time never passes in a script."""
+
+    write: Callable[[str], None]
+    host_error: Any
+    clock: float
+    seed: int

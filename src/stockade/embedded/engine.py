@@ -1,0 +1,227 @@
+"""The engine: runs woven code on this process's CPython, under the caps of one runtime."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from stockade.embedded.boundary import prices
+from stockade.embedded.boundary.attributes import PYTHONS
+from stockade.embedded.boundary.crossing import CannotCross, Crossing
+from stockade.embedded.boundary.facades import Fixed
+from stockade.embedded.boundary.meter import SCRIPT, LimitHit, Meter
+from stockade.embedded.boundary.namespace import Namespace
+from stockade.embedded.boundary.settings import Settings
+from stockade.embedded.sink import Sink
+from stockade.embedded.weave.names import is_special
+from stockade.embedded.weave.source import SourceError
+from stockade.embedded.weave.weaver import RESULT, weave
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from stockade.embedded.caps import Caps
+
+SLACK = 24
+"""Frames of guards that a script's own depth of calls may need beyond its cap."""
+MOST_WEIGHT = 10_000_000
+CROSSING_FRAMES = 500
+MOST_MESSAGE = 2000
+MOST_CROSSING = 64 * 1024 * 1024
+_one_at_a_time = threading.RLock()  # the recursion limit belongs to the whole interpreter
+
+
+class HostError(RuntimeError, metaclass=Fixed):
+    """A host function failed. Scripts can catch it; it tells nothing about the host."""
+
+
+class Exhausted(Exception):
+    """A cap was hit: ``cap``, ``figure`` and ``line`` are the arguments."""
+
+
+class Failed(Exception):
+    """The script raised: class name, message and line are the arguments."""
+
+
+class Engine:
+    """One runtime's state: its names, its meter and its output."""
+
+    def __init__(self, caps: Caps, *, clock: float, seed: int, most_output: int) -> None:
+        if sys.implementation.name != "cpython" or sys.version_info[:2] not in PYTHONS:
+            known = ", ".join(".".join(map(str, each)) for each in sorted(PYTHONS))
+            raise RuntimeError(f"the boundary is vetted for CPython {known}, not for this interpreter")
+        self.caps, self.sink, self.meter = caps, Sink(most_output), Meter(caps)
+        self.space = Namespace(self.meter, Settings(self.sink.write, HostError, clock, seed))
+        self.host_error: BaseException | None = None
+
+    def register(self, name: str, call: Callable[..., Any]) -> None:
+        """Make ``call`` a built-in function of the scripts. It receives and returns copies of data."""
+        if not name.isidentifier() or is_special(name) or name == "super":
+            raise ValueError(f"{name!r} is not a name for a host function")
+
+        def host_function(*args: Any, **kwargs: Any) -> Any:
+            return self._call_host(name, call, args, kwargs)
+
+        self.space.names["__builtins__"][name] = host_function
+
+    def _call_host(self, name: str, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        self.meter.confirm()
+        self.meter.charge(prices.HOST_CALL)
+        try:
+            given, named = self._crossed(list(args)), self._crossed(dict(kwargs))
+        except CannotCross as error:
+            raise TypeError(f"an argument of {name!r} cannot leave the script: {error}") from None
+        try:
+            result = call(*given, **named)
+        except Exception as error:
+            self.host_error = error
+            raise HostError(_public_text(name, error)) from None
+        finally:
+            self.meter.look()
+        try:
+            return self._crossed(result)
+        except CannotCross as error:
+            self.host_error = error
+            raise HostError(f"host function {name!r} returned what cannot enter the script") from None
+
+    def _crossed(self, value: Any) -> Any:
+        most = min(MOST_CROSSING, self.meter.value_cap)
+        crossing = Crossing(lambda size: self.meter.charge(1 + size // prices.BYTES), most)
+        before = sys.getrecursionlimit()
+        sys.setrecursionlimit(before + CROSSING_FRAMES)  # no code of the script runs during a copy
+        try:
+            return crossing.copy(value)
+        finally:
+            sys.setrecursionlimit(before)
+
+    def run(self, source: str, filename: str) -> Any:
+        """Run ``source`` and return the value of its last expression, or None."""
+        try:
+            woven = weave(source, filename)
+        except SourceError as error:
+            raise Failed(error.class_name, str(error), error.line) from None
+        names = self.space.names
+        names.pop(RESULT, None)
+        with self._metered():
+            self.meter.symbols |= woven.symbols
+            if self.caps.symbols is not None and len(self.meter.symbols) > self.caps.symbols:
+                self.meter.trip("symbols", self.caps.symbols)
+            exec(woven.code, names)
+            return self._leaving(names.pop(RESULT)) if woven.has_value else None
+
+    def call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a function of the script and return its value."""
+        with self._metered():
+            return self._leaving(self._named(name)(*self._crossed(list(args)), **self._crossed(kwargs)))
+
+    def get(self, name: str) -> Any:
+        """Return the value of a global name of the scripts."""
+        with self._metered():
+            return self._leaving(self._named(name))
+
+    def set(self, name: str, value: Any) -> None:
+        """Bind a global name of the scripts to a copy of ``value``."""
+        if not name.isidentifier() or is_special(name):
+            raise ValueError(f"{name!r} is not a name for a value")
+        with self._metered():
+            self.space.names[name] = self._crossed(value)
+            self.meter.symbol(name)
+
+    def _named(self, name: str) -> Any:
+        if name not in self.space.names or is_special(name) or "$" in name:
+            raise NameError(f"name {name!r} is not defined")
+        return self.space.names[name]
+
+    def _leaving(self, value: Any) -> Any:
+        self.meter.confirm()
+        if self.space.scales.weigh(value, MOST_WEIGHT) > MOST_WEIGHT:
+            raise CannotCross("it has too many parts, shared ones counted each time")
+        return self._crossed(value)
+
+    @contextmanager
+    def _metered(self) -> Iterator[None]:
+        with _one_at_a_time, self._bounded_frames(), _quiet():
+            self.meter.start()
+            self.host_error = None
+            error: BaseException | None = None
+            try:
+                yield
+            except BaseException as raised:
+                error = raised
+            if self.meter.hit is None and next(self.meter.units, None) is None:
+                self.meter.hit = self.meter.hit or ("frames", self.caps.frames or sys.getrecursionlimit())
+        self._finish(error)
+
+    def _finish(self, error: BaseException | None) -> None:
+        if self.meter.hit is None and isinstance(error, RecursionError) and self.caps.frames is not None:
+            self.meter.hit = "frames", self.caps.frames
+        if self.meter.hit is not None:
+            raise Exhausted(*self.meter.hit, self.meter.line or _line(error)) from None
+        if isinstance(error, CannotCross):
+            raise error
+        if isinstance(error, Exception):
+            raise Failed(type(error).__name__, self._message(error), _line(error)) from self.host_error
+        if error is not None:
+            raise error
+
+    def _message(self, error: Exception) -> str:
+        """Return the text of a script's exception. Its own method may run, so this is metered as well."""
+        try:
+            with self._bounded_frames(), _quiet():
+                text = self.space.rendering.str_of(error)
+        except (Exception, LimitHit):
+            text = "the message of this exception is unavailable"
+        if self.meter.hit is not None:
+            raise Exhausted(*self.meter.hit, _line(error)) from None
+        return text[:MOST_MESSAGE]
+
+    @contextmanager
+    def _bounded_frames(self) -> Iterator[None]:
+        before = sys.getrecursionlimit()
+        if self.caps.frames is None:
+            yield
+            return
+        depth = 1
+        frame = sys._getframe()
+        while frame.f_back is not None:
+            depth, frame = depth + 1, frame.f_back
+        sys.setrecursionlimit(depth + self.caps.frames + SLACK)
+        try:
+            yield
+        finally:
+            sys.setrecursionlimit(before)
+
+
+def _public_text(name: str, error: Exception) -> str:
+    """Return what a script may know of a failed host function: only a text that the host wrote for it."""
+    text = str(error)[:MOST_MESSAGE] if getattr(error, "is_for_scripts", False) is True else ""
+    return f"host function {name!r} failed" + (f": {text}" if text else "")
+
+
+def _line(error: BaseException | None) -> int:
+    """Return the last line of a script in the traceback of ``error``."""
+    line = 0
+    trace = error.__traceback__ if error is not None else None
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename.startswith(SCRIPT):
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep what a generator of the script raises while it is dropped off the host's standard error."""
+    before = sys.unraisablehook
+
+    def hook(unraisable: Any) -> None:
+        if not isinstance(unraisable.exc_value, LimitHit) and not _line(unraisable.exc_value):
+            before(unraisable)
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before

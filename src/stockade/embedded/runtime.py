@@ -1,0 +1,224 @@
+"""``Runtime``: run scripts under caps, call their functions, and lend them functions of the host."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from stockade.core.errors import FieldProblem, PolicyError, SetupError
+from stockade.embedded.boundary.crossing import CannotCross
+from stockade.embedded.caps import Caps, Trust, require
+from stockade.embedded.engine import Engine, Exhausted, Failed
+from stockade.embedded.errors import CrossingError, ResourceExhausted, RuntimeBusy, RuntimeDead, ScriptError
+from stockade.embedded.host_functions import HostFunction, allowed_members
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+MOST_OUTPUT = 1_048_576
+FROZEN_CLOCK = 946_684_800.0  # 2000-01-01T00:00:00Z
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a runtime has used: units of fuel over all calls."""
+
+    fuel: int
+
+
+class Runtime:
+    """Runs scripts in one namespace under ``caps``. One script runs at a time.
+
+    Args:
+        caps: the limits; none by default.
+        trust: how far the author of the scripts is trusted. ``"semi-trusted"`` needs every cap, and ``"untrusted"`` is
+        refused. in_process: run in this process. A limit then ends a script only between two operations.
+        clock: seconds since the epoch that scripts see; their clock stands still.
+        seed: the seed of ``random`` in scripts.
+        output: bytes of printed text that are kept.
+
+    Raises:
+        PolicyError: the caps, or the trust in this configuration, are refused.
+        SetupError: the configuration is unavailable on this machine.
+
+    Example:
+        >>> rt = Runtime(Caps(fuel=10_000), in_process=True)
+        >>> rt.run("total = 6 * 7"), rt.get("total")
+        (None, 42)
+    """
+
+    def __init__(
+        self,
+        caps: Caps | None = None,
+        *,
+        trust: Trust = "trusted",
+        in_process: bool = False,
+        clock: float = FROZEN_CLOCK,
+        seed: int = 0,
+        output: int = MOST_OUTPUT,
+    ) -> None:
+        self.caps = caps or Caps()
+        require(trust, self.caps)
+        if not in_process:
+            raise SetupError(
+                "in_process = False: this version has no worker process for scripts yet; "
+                "pass in_process=True to run them in this process, or use stockade.run"
+            )
+        if trust == "semi-trusted":
+            reason = (
+                "only the weave stands between script and host in this process; a semi-trusted script needs a wall too"
+            )
+            raise PolicyError([FieldProblem("in_process", "True", reason)])
+        self._options: dict[str, Any] = {
+            "trust": trust,
+            "in_process": in_process,
+            "clock": clock,
+            "seed": seed,
+            "output": output,
+        }
+        self._functions: dict[str, Callable[..., Any]] = {}
+        self._lock = threading.Lock()
+        self._is_dead = False
+        try:
+            self._engine = Engine(self.caps, clock=clock, seed=seed, most_output=output)
+        except RuntimeError as error:
+            raise SetupError(str(error)) from None
+
+    def register(self, name: str, function: Callable[..., Any]) -> None:
+        """Let scripts call ``function`` as ``name``.
+
+        Annotated parameters are checked strictly. A keyword-only parameter ``deadline`` receives the seconds that are
+        left, or None. Of an exception the script sees nothing but ``HostError``; raise ``stockade.embedded.HostError``
+        to send a text.
+        """
+        engine = self._engine
+        try:
+            engine.register(name, HostFunction(name, function, engine.meter.remaining))
+        except ValueError as error:
+            raise PolicyError([FieldProblem("name", repr(name), str(error))]) from None
+        self._functions[name] = function
+
+    def register_object(self, name: str, target: object, *, allow: tuple[str, ...]) -> None:
+        """Let scripts call the methods of ``target`` that ``allow`` lists, each as ``name_method``."""
+        for method, function in allowed_members(target, allow).items():
+            self.register(f"{name}_{method}", function)
+
+    def run(self, source: str, filename: str = "script.py") -> Any:
+        """Run ``source`` and return the value of its last expression as data, or None if the last statement is another.
+
+        Raises:
+            ScriptError: the source is refused, or the script raised.
+            ResourceExhausted: a cap ended the script. The runtime is dead afterwards.
+            CrossingError: the value is not data.
+        """
+        with self._entered(filename):
+            return self._engine.run(source, filename)
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Call the script's function ``name`` with copies of the arguments, and return its value as data."""
+        with self._entered():
+            return self._engine.call(name, args, kwargs)
+
+    def get(self, name: str) -> Any:
+        """Return the value of a global name of the scripts as data."""
+        with self._entered():
+            return self._engine.get(name)
+
+    def set(self, name: str, value: Any) -> None:
+        """Bind a global name of the scripts to a copy of ``value``."""
+        with self._entered():
+            self._engine.set(name, value)
+
+    def fresh(self) -> Runtime:
+        """Return a new runtime with the same caps, options and host functions, and nothing of the scripts."""
+        new = Runtime(self.caps, **self._options)
+        for name, function in self._functions.items():
+            new.register(name, function)
+        return new
+
+    @property
+    def usage(self) -> Usage:
+        """Return what the runtime has used."""
+        return Usage(fuel=self._engine.meter.spent)
+
+    @property
+    def symbol_count(self) -> int:
+        """Return how many distinct names the scripts have introduced."""
+        return len(self._engine.meter.symbols)
+
+    @property
+    def stdout(self) -> str:
+        """Return what the scripts printed, up to the bound ``output``."""
+        return self._engine.sink.text
+
+    @property
+    def stdout_dropped(self) -> int:
+        """Return how many characters of output were dropped."""
+        return self._engine.sink.dropped
+
+    @property
+    def is_dead(self) -> bool:
+        """Return whether a cap has ended this runtime."""
+        return self._is_dead
+
+    @contextmanager
+    def _entered(self, filename: str = "") -> Iterator[None]:
+        if not self._lock.acquire(blocking=False):
+            raise RuntimeBusy(
+                "the runtime runs a script already; host functions and other threads need a runtime of their own"
+            )
+        try:
+            if self._is_dead:
+                raise RuntimeDead("a cap has ended this runtime; use fresh()")
+            yield
+        except Exhausted as error:
+            self._is_dead = True
+            raise ResourceExhausted(*error.args) from None
+        except Failed as error:
+            class_name, message, line = error.args
+            raise ScriptError(class_name, message, line, filename) from error.__cause__
+        except CannotCross as error:
+            raise CrossingError(f"the value cannot cross the border: {error}") from None
+        finally:
+            self._lock.release()
+
+
+class AsyncRuntime:
+    """``Runtime`` for asyncio: each call runs in a thread, so it does not block the event loop."""
+
+    def __init__(self, caps: Caps | None = None, **options: Any) -> None:
+        self.sync = Runtime(caps, **options)
+
+    def register(self, name: str, function: Callable[..., Any]) -> None:
+        """Let scripts call ``function`` as ``name``; it runs in the thread of the call."""
+        self.sync.register(name, function)
+
+    async def run(self, source: str, filename: str = "script.py") -> Any:
+        """Run ``source``, as ``Runtime.run`` does."""
+        return await _in_thread(self.sync.run, source, filename)
+
+    async def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Call a function of the script, as ``Runtime.call`` does."""
+        return await _in_thread(self.sync.call, name, *args, **kwargs)
+
+    async def get(self, name: str) -> Any:
+        """Return the value of a global name, as ``Runtime.get`` does."""
+        return await _in_thread(self.sync.get, name)
+
+    async def set(self, name: str, value: Any) -> None:
+        """Bind a global name, as ``Runtime.set`` does."""
+        await _in_thread(self.sync.set, name, value)
+
+    def fresh(self) -> AsyncRuntime:
+        """Return a new runtime with the same configuration."""
+        new = object.__new__(AsyncRuntime)
+        new.sync = self.sync.fresh()
+        return new
+
+
+async def _in_thread(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    import asyncio
+
+    return await asyncio.to_thread(function, *args, **kwargs)

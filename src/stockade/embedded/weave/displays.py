@@ -1,0 +1,103 @@
+"""Weaves displays, comprehensions, subscripts, texts with fields, and the expressions of generators."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from stockade.embedded.weave.build import call, choose, constant, copied, is_atom, kind_of, load, same
+from stockade.embedded.weave.expressions import Expressions
+from stockade.embedded.weave.source import SourceError
+
+
+class Displays(Expressions):
+    """Adds to ``Expressions`` what makes or takes apart containers."""
+
+    def _List(self, node: ast.List) -> ast.expr:
+        return ast.List(self.many(node.elts), node.ctx)
+
+    def _Tuple(self, node: ast.Tuple) -> ast.expr:
+        return ast.Tuple(self.many(node.elts), node.ctx)
+
+    def _Set(self, node: ast.Set) -> ast.expr:
+        if any(isinstance(each, ast.Starred) for each in node.elts):
+            return call("$set_of", ast.List(self.many(node.elts), ast.Load()))
+        return ast.Set([self.key(each) for each in self.many(node.elts)])
+
+    def _Dict(self, node: ast.Dict) -> ast.expr:
+        keys: list[Any] = []
+        values: list[Any] = []
+        for key, value in zip(node.keys, node.values, strict=True):
+            keys.append(None if key is None else self.key(self.expr(key)))
+            values.append(call("$double_star", self.expr(value)) if key is None else self.expr(value))
+        return ast.Dict(keys, values)
+
+    def _ListComp(self, node: ast.ListComp) -> ast.expr:
+        return self._comprehended(node, lambda clauses: ast.ListComp(self.expr(node.elt), clauses))
+
+    def _GeneratorExp(self, node: ast.GeneratorExp) -> ast.expr:
+        return self._comprehended(node, lambda clauses: ast.GeneratorExp(self.expr(node.elt), clauses))
+
+    def _SetComp(self, node: ast.SetComp) -> ast.expr:
+        return self._comprehended(node, lambda clauses: ast.SetComp(self.key(self.expr(node.elt)), clauses))
+
+    def _DictComp(self, node: ast.DictComp) -> ast.expr:
+        return self._comprehended(
+            node, lambda clauses: ast.DictComp(self.key(self.expr(node.key)), self.expr(node.value), clauses)
+        )
+
+    def _comprehended(self, node: Any, make: Any) -> ast.expr:
+        woven: ast.expr = self.in_comprehension(lambda: make(self.generators(node.generators)))
+        return woven
+
+    def _Slice(self, node: ast.Slice) -> ast.expr:
+        return call(
+            "$slice",
+            *(constant(None) if each is None else self.expr(each) for each in (node.lower, node.upper, node.step)),
+        )
+
+    def _Subscript(self, node: ast.Subscript) -> ast.expr:
+        value = self.expr(node.value)
+        if isinstance(node.slice, ast.Slice):
+            if not isinstance(node.ctx, ast.Load):
+                raise SourceError("a slice cannot be assigned here", node.lineno)
+            return call("$getslice", value, self.expr(node.slice))
+        return ast.Subscript(value, self.index(node.slice), node.ctx)
+
+    def index(self, node: ast.expr) -> Any:
+        """Return the woven index of a subscript; a hash that it may need is paid for."""
+        if isinstance(node, ast.Tuple) and any(isinstance(each, ast.Slice | ast.Starred) for each in node.elts):
+            raise SourceError("slices and stars are not available in this subscript", node.lineno)
+        return copied(self.key(self.expr(node)), node)
+
+    def _JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
+        parts = [self._piece(each) for each in node.values]
+        if not parts:
+            return constant("")
+        return call("$cat", *parts)
+
+    def _piece(self, node: ast.expr) -> ast.expr:
+        if isinstance(node, ast.Constant):
+            return node
+        if not isinstance(node, ast.FormattedValue):
+            raise SourceError("this text is not available in scripts", node.lineno)
+        value = self.expr(node.value)
+        conversion = chr(node.conversion) if node.conversion > 0 else ""
+        if node.format_spec is not None or conversion:
+            spec = constant("") if node.format_spec is None else self.expr(node.format_spec)
+            return call("$format", value, spec, constant(conversion))
+        if is_atom(value) and isinstance(value, ast.Name):
+            return choose(same(kind_of(value), load("$str")), load(value.id), call("$text", load(value.id)))
+        return call("$text", value)
+
+    def _Yield(self, node: ast.Yield) -> ast.expr:
+        self._outside_class(node)
+        return ast.Yield(self.optional(node.value))
+
+    def _YieldFrom(self, node: ast.YieldFrom) -> ast.expr:
+        self._outside_class(node)
+        return ast.YieldFrom(call("$delegated", self.expr(node.value)))
+
+    def _outside_class(self, node: ast.expr) -> None:
+        if self.scopes.kind != "function":
+            raise SourceError("'yield' outside function", node.lineno)

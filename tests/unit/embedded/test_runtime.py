@@ -1,0 +1,358 @@
+"""What a host sees of a runtime: values, errors, caps, host functions and the border between the two sides."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+import stockade
+from stockade.core.errors import Exhausted
+from stockade.embedded import (
+    AsyncRuntime,
+    Caps,
+    CrossingError,
+    HostError,
+    ResourceExhausted,
+    Runtime,
+    RuntimeBusy,
+    RuntimeDead,
+    ScriptError,
+)
+
+
+def runtime(**caps):
+    return Runtime(Caps(**caps), in_process=True)
+
+
+def test_run_returns_last_expression():
+    rt = runtime()
+    assert rt.run("total = 1 + 2\ntotal * 2") == 6
+    assert rt.run("total += 1") is None
+    assert rt.get("total") == 4
+
+
+def test_names_persist_between_runs():
+    rt = runtime()
+    rt.run("def discount(n):\n    return n * rate")
+    rt.set("rate", 5)
+    assert rt.call("discount", 3) == 15
+
+
+def test_missing_name_is_a_script_error():
+    with pytest.raises(ScriptError, match="NameError"):
+        runtime().call("nothing")
+
+
+def test_guard_name_is_not_readable():
+    with pytest.raises(ScriptError, match="NameError"):
+        runtime().get("$tick")
+
+
+def test_script_error_names_class_message_and_line():
+    with pytest.raises(ScriptError) as caught:
+        runtime().run("x = 1\ny = [1][5]", filename="rules.py")
+    error = caught.value
+    assert (error.class_name, error.message, error.line, error.filename) == (
+        "IndexError",
+        "list index out of range",
+        2,
+        "rules.py",
+    )
+    assert str(error) == "IndexError: list index out of range (rules.py, line 2)"
+
+
+def test_redacted_error_keeps_no_name():
+    with pytest.raises(ScriptError) as caught:
+        runtime().run("class SecretPlan(Exception): pass\nraise SecretPlan('secret')", filename="secret.py")
+    error = caught.value.redacted()
+    assert "ecret" not in str(error)
+    assert (error.class_name, error.line) == ("Exception", 2)
+
+
+@pytest.mark.parametrize(
+    ("caps", "source", "cap"),
+    [
+        ({"fuel": 1000}, "while True: pass", "fuel"),
+        ({"heap_objects": 1000}, "x = []\nwhile True: x.append([])", "heap_objects"),
+        ({"frames": 50}, "def f(): return f()\nf()", "frames"),
+        ({"deadline": 0.05}, "while True: pass", "deadline"),
+        ({"symbols": 10}, "; ".join(f"name{i} = 1" for i in range(20)), "symbols"),
+        ({"value_bytes": 1000}, "'a' * 2000", "value_bytes"),
+    ],
+)
+def test_each_cap_works_alone(caps, source, cap):
+    rt = runtime(**caps)
+    with pytest.raises(ResourceExhausted) as caught:
+        rt.run("pass\n" + source)
+    assert (caught.value.cap, caught.value.figure) == (cap, caps[cap])
+    assert rt.is_dead
+    with pytest.raises(RuntimeDead):
+        rt.run("1")
+    assert rt.fresh().run("1 + 1") == 2
+
+
+def test_exhaustion_names_the_line():
+    with pytest.raises(ResourceExhausted) as caught:
+        runtime(fuel=1000).run("x = 1\n\nwhile True:\n    x = 1")
+    assert caught.value.line in (3, 4)
+
+
+def test_exhaustion_is_in_one_hierarchy():
+    assert issubclass(ResourceExhausted, Exhausted)
+    assert issubclass(stockade.ResourceExhausted, Exhausted)
+
+
+def test_fuel_is_exact():
+    rt = runtime(fuel=500)
+    with pytest.raises(ResourceExhausted):
+        rt.run("while True: pass")
+    assert rt.usage.fuel == 500
+
+
+def test_fuel_is_the_same_each_time():
+    source = "d = {}\nfor i in range(500):\n    d[i % 7] = d.get(i % 7, '') + str(i)\nsorted(d.items())"
+    used = set()
+    for _ in range(3):
+        rt = runtime(fuel=10**6)
+        rt.run(source)
+        used.add(rt.usage.fuel)
+    assert len(used) == 1
+
+
+def test_deadline_holds_within_a_tenth_of_a_second():
+    rt = runtime(deadline=0.2)
+    start = time.monotonic()
+    with pytest.raises(ResourceExhausted):
+        rt.run("s = 'a' * 10**6\nwhile True: s.upper(); s.upper()")
+    assert time.monotonic() - start < 1.0
+
+
+def test_recursion_limit_is_restored():
+    import sys
+
+    before = sys.getrecursionlimit()
+    with pytest.raises(ResourceExhausted):
+        runtime(frames=50).run("def f(): f()\nf()")
+    assert sys.getrecursionlimit() == before
+
+
+def test_exhaustion_at_the_recursion_limit_is_never_lost():
+    source = "def f(n):\n    for i in range(7):\n        pass\n    try:\n        return f(n + 1)\n    except Exception:\n        return 1\nf(0)"
+    with pytest.raises(ResourceExhausted) as caught:
+        runtime(frames=60).run(source)
+    assert caught.value.cap == "frames"
+
+
+def test_host_function_is_typed_at_the_border():
+    rt = runtime()
+
+    def price(name: str, count: int = 1) -> float:
+        return {"a": 1.5}[name] * count
+
+    rt.register("price", price)
+    assert rt.run("price('a', count=2)") == 3.0
+    with pytest.raises(ScriptError, match="argument 'name'"):
+        rt.run("price(5)")
+    with pytest.raises(ScriptError, match="HostError: host function 'price' failed"):
+        rt.run("price()")
+
+
+def test_host_function_failure_shows_no_detail():
+    rt = runtime()
+
+    def broken():
+        raise ValueError("the password is hunter2")
+
+    rt.register("broken", broken)
+    source = "try:\n    broken()\nexcept Exception as e:\n    text = f'{e!r} {e} {e.args}'\ntext"
+    assert "hunter2" not in rt.run(source)
+    with pytest.raises(ScriptError) as caught:
+        rt.run("broken()")
+    assert "hunter2" not in str(caught.value)
+    assert "hunter2" in str(caught.value.__cause__)
+
+
+def test_host_error_carries_its_text():
+    rt = runtime()
+
+    def broken():
+        raise HostError("no such item")
+
+    rt.register("broken", broken)
+    assert (
+        rt.run("try:\n    broken()\nexcept HostError as e:\n    r = str(e)\nr")
+        == "host function 'broken' failed: no such item"
+    )
+
+
+def test_host_function_is_told_its_deadline():
+    told = []
+    rt = runtime(deadline=5.0)
+    rt.register("ask", lambda *, deadline: told.append(deadline))
+    rt.run("ask()")
+    assert 4.0 < told[0] <= 5.0
+    with pytest.raises(ScriptError, match="deadline"):
+        rt.run("ask(deadline=1)")
+
+
+def test_host_function_past_the_deadline_ends_the_script():
+    rt = runtime(deadline=0.05)
+    done = []
+    rt.register("slow", lambda: time.sleep(0.1))
+    rt.register("after", lambda: done.append(1))
+    with pytest.raises(ResourceExhausted):
+        rt.run("try:\n    slow()\nexcept BaseException:\n    pass\nafter()")
+    assert not done
+
+
+def test_no_host_function_runs_after_a_limit():
+    rt = runtime(fuel=1000)
+    done = []
+    rt.register("after", lambda: done.append(1))
+    with pytest.raises(ResourceExhausted):
+        rt.run("try:\n    while True: pass\nfinally:\n    after()")
+    assert not done
+
+
+def test_interrupt_of_the_host_passes_every_handler():
+    rt = runtime()
+
+    def interrupt():
+        raise KeyboardInterrupt
+
+    rt.register("interrupt", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        rt.run("try:\n    interrupt()\nexcept BaseException:\n    pass")
+
+
+def test_runtime_refuses_to_be_entered_twice():
+    rt = runtime()
+    rt.register("again", lambda: rt.run("1"))
+    with pytest.raises(ScriptError) as caught:
+        rt.run("again()")
+    assert isinstance(caught.value.__cause__, RuntimeBusy)
+
+
+def test_values_cross_as_copies():
+    rt = runtime()
+    given = {"a": [1, (2, {3}), b"x", None, 1.5]}
+    rt.set("given", given)
+    rt.run("given['a'].append(9)")
+    assert given == {"a": [1, (2, {3}), b"x", None, 1.5]}
+    assert rt.get("given") == {"a": [1, (2, {3}), b"x", None, 1.5, 9]}
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["lambda: 1", "object()", "class A: pass\nA()", "len", "x = []\nx.append(x)\nx", "(i for i in [1])", "int"],
+)
+def test_only_data_leaves_a_script(source):
+    with pytest.raises(CrossingError):
+        runtime().run(source)
+
+
+def test_registered_objects_offer_listed_methods_only():
+    class Store:
+        def get(self, key: str) -> int:
+            return 1
+
+        def wipe(self) -> None:
+            raise AssertionError
+
+    rt = runtime()
+    rt.register_object("store", Store(), allow=("get",))
+    assert rt.run("store_get('a')") == 1
+    with pytest.raises(ScriptError, match="NameError"):
+        rt.run("store_wipe()")
+
+
+def test_output_is_bounded():
+    rt = Runtime(Caps(fuel=10**6), in_process=True, output=10)
+    rt.run("print('abc', end='')\nprint('0123456789')")
+    assert (rt.stdout, rt.stdout_dropped) == ("abc0123456", 4)
+
+
+def test_clock_and_random_are_policy():
+    source = "import datetime, random\n[datetime.datetime.now().isoformat(), random.random()]"
+    assert runtime().run(source) == runtime().run(source)
+    assert Runtime(in_process=True, clock=0.0, seed=1).run(source)[0] == "1970-01-01T00:00:00"
+
+
+def test_symbol_count_grows_by_new_names():
+    rt = runtime()
+    rt.run("alpha = 1")
+    first = rt.symbol_count
+    rt.run("alpha = 2")
+    rt.run("beta = alpha")
+    assert rt.symbol_count == first + 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"trust": "untrusted", "caps": Caps.semi_trusted()}, "stockade.run"),
+        ({"trust": "semi-trusted", "caps": Caps(fuel=1)}, "needs every cap"),
+        ({"trust": "friend"}, "expected 'trusted'"),
+    ],
+)
+def test_trust_needs_its_configuration(options, message):
+    with pytest.raises(stockade.PolicyError, match=message):
+        Runtime(options.pop("caps", None), in_process=True, **options)
+
+
+def test_wrong_caps_are_refused_together():
+    with pytest.raises(stockade.PolicyError) as caught:
+        Caps(fuel=0, frames="many", deadline=float("nan"))
+    assert [problem.field for problem in caught.value.problems] == ["caps.fuel", "caps.frames", "caps.deadline"]
+
+
+def test_threads_do_not_share_a_runtime():
+    rt = runtime()
+    entered, leave = threading.Event(), threading.Event()
+    rt.register("wait", lambda: [entered.set(), leave.wait(5)][0])
+    thread = threading.Thread(target=rt.run, args=("wait()",))
+    thread.start()
+    entered.wait(5)
+    with pytest.raises(RuntimeBusy):
+        rt.run("1")
+    leave.set()
+    thread.join()
+
+
+def test_async_runtime_leaves_the_loop_free():
+    async def both():
+        rt = AsyncRuntime(Caps(deadline=5.0), in_process=True)
+        rt.register("pause", lambda: time.sleep(0.2))
+        ticks = []
+
+        async def tick():
+            while True:
+                ticks.append(1)
+                await asyncio.sleep(0.01)
+
+        ticking = asyncio.create_task(tick())
+        value = await rt.run("pause()\n6 * 7")
+        ticking.cancel()
+        return value, len(ticks)
+
+    value, ticks = asyncio.run(both())
+    assert value == 42
+    assert ticks > 3
+
+
+def test_errors_survive_pickling():
+    import pickle
+
+    for error in (ResourceExhausted("fuel", 5, 3), ScriptError("ValueError", "m", 2, "f.py")):
+        assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+def test_page_prints_the_price_list():
+    from pathlib import Path
+
+    from stockade.embedded import PRICE_LIST, PRICE_VERSION
+
+    page = (Path(__file__).parents[3] / "docs" / "embedded.md").read_text()
+    assert f"The list has version {PRICE_VERSION}." in page
+    assert not [row for row in PRICE_LIST if f"| {row[0]} | {row[1]} |" not in page]
