@@ -175,4 +175,4 @@ def is_init(pid: int) -> bool:
 
 
 def _holds_workspace(pid: int) -> bool:
-    return any(not name.startswith(("/dev", "socket:", "pipe:", "anon")) for name in host.descriptors(pid).values())
+    return any(name.startswith("/workspace") for name in host.descriptors(pid).values())

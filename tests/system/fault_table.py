@@ -37,7 +37,7 @@ ROWS = [
 ]  # fmt: skip
 _AT_ONCE = 6
 _SLEEPS = "import time\nprint(1, flush=True)\ntime.sleep(0.8)"
-_WRITES = "for n in range(900):\n    open(f'{n}.txt', 'w').write('x' * 4000)"
+WRITES = "for n in range(900):\n    open(f'{n}.txt', 'w').write('x' * 4000)"
 DONE, FAILED = "completed", "sandbox_failed"
 
 
@@ -137,7 +137,7 @@ def attempt(case: Case) -> Found:
             target=lambda: (time.sleep(0.0 if case.role == "collector" else 0.4), strike(faults.wait_for(case.role)))
         )
         striker.start()
-        result, seconds = _run(box, case, _WRITES if case.role == "collector" else _SLEEPS)
+        result, seconds = _run(box, case, WRITES if case.role == "collector" else _SLEEPS)
         striker.join()
     else:
         if case.moment == "after":

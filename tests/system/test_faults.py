@@ -88,6 +88,24 @@ def test_process_held_by_freezer_of_cgroup1_costs_one_run(role: str) -> None:
         assert box.run("1").ok
 
 
+@pytest.mark.needs("root")  # to freeze other processes
+@pytest.mark.needs("cgroup-freezer-v1")
+def test_collector_held_by_freezer_of_cgroup1_does_not_hold_the_warden() -> None:
+    freezer = faults.Freezer(version=1)
+    with host.as_before():
+        box = stockade.Runner(stockade.Policy(limits={"wall_time": WALL}), backend="native", warm=False)
+        assert box.run("1").ok
+        with box.stream(fault_table.WRITES, artifacts=["*.txt"]) as run:
+            freezer.freeze(faults.wait_for("collector"))  # it waits, since nobody reads its records
+            begin = time.monotonic()
+            for _ in run:
+                pass
+        result = run.result
+        assert box.run("1").ok and time.monotonic() - begin < WALL + MARGIN
+        assert result.ok and "freez" in (result.artifacts_error or "").replace("frozen", "freez")
+        freezer.close()
+
+
 @pytest.mark.usefixtures("nothing_left")
 def test_wardens_killed_under_load_lose_only_begun_runs() -> None:
     box = stockade.Runner(backend="native", warm=False)

@@ -28,7 +28,7 @@ class Liveness:
         """``send_queue`` sends the request for a sign of life."""
         self._warden = warden
         self._send_queue = send_queue
-        self._kinds_seen = time.monotonic()
+        self._last_message = time.monotonic()
         self._stopped = False
         self._asked: float | None = None
 
@@ -39,7 +39,7 @@ class Liveness:
 
     def note_message(self) -> None:
         """Note that a message arrived."""
-        self._kinds_seen, self._asked, self._stopped = time.monotonic(), None, False
+        self._last_message, self._asked, self._stopped = time.monotonic(), None, False
 
     def wait(self, sock: socket.socket, events: int = select.POLLIN) -> bool:
         """Wait until ``sock`` is ready for ``events``. If time runs out, check the warden and return ``False``."""
@@ -69,6 +69,6 @@ class Liveness:
         self._stopped = False
         if self._asked is not None and now - self._asked >= _ANSWER_SECONDS:
             self._warden.end_now(f"it had not answered for {_ANSWER_SECONDS:.0f} s")
-        elif self._asked is None and now - self._kinds_seen >= _QUIET_SECONDS and self._send_queue is not None:
+        elif self._asked is None and now - self._last_message >= _QUIET_SECONDS and self._send_queue is not None:
             self._asked = now
             self._send_queue.ping()

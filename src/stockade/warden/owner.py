@@ -5,6 +5,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import _socket as socket
+    from collections.abc import Callable
     from typing import Protocol
 
     from stockade.core.launch import Launch
@@ -41,6 +42,9 @@ class RunOwner(Protocol):
 
     def drop(self, slot: CgroupSlot) -> None:
         """End a slot; it is not used again."""
+
+    def dispose(self, gone: Callable[[], bool], then: Callable[[bool], None]) -> None:
+        """Call ``then`` when ``gone`` returns true, or too late: see ``Disposal.add``."""
 
     def freezer(self, slot: CgroupSlot) -> Freezer | None:
         """Return the freezer for the guest of ``slot``, or ``None``."""

@@ -111,7 +111,7 @@ class ProxyHandle:
             self._end("the proxy's account is too long")
 
     def _end(self, trouble: str) -> None:
-        """Kill and reap the proxy."""
+        """Kill the proxy, and have it reaped."""
         self.trouble = self.trouble or trouble
         self._due = float("inf")
         if self._control is not None:
@@ -119,11 +119,17 @@ class ProxyHandle:
             self._control.close()
             self._control = None
             os.kill(self._pid, signal.SIGKILL)  # our child, and not reaped yet
-            os.waitpid(self._pid, 0)
-            self._release_uid()
+            self._owner.dispose(self._is_reaped, self._on_reaped)
         if self._on_end is not None:
             on_end, self._on_end = self._on_end, None
             on_end()
+
+    def _is_reaped(self) -> bool:
+        return os.waitpid(self._pid, os.WNOHANG)[0] == self._pid
+
+    def _on_reaped(self, reaped: bool) -> None:
+        if reaped:  # else nobody may have its uid
+            self._release_uid()
 
     def _release_uid(self) -> None:
         if self._uid is not None:

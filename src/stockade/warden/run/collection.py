@@ -34,14 +34,17 @@ class Collection:
         *,
         on_data: Callable[[bytes], None],
         on_end: Callable[[str], None],
+        dispose: Callable[[Callable[[], bool], Callable[[bool], None]], None],
     ) -> None:
         """Fork the collector.
 
         ``collect_fds`` are descriptors of the folder and, if files were copied into it, of the list of these.
         ``on_end`` is called once, from the loop, with the reason of a failure, or with an empty text.
+        ``dispose`` reaps the collector, and gives up one that does not die: see ``Disposal.add``.
         """
         self._loop = events
-        self._on_data, self._on_end = on_data, on_end
+        self._on_data, self._on_end, self._dispose = on_data, on_end, dispose
+        self._status = 0
         self._seconds = order.seconds
         self._due = time.monotonic() + order.seconds + _GRACE_SECONDS
         self._paused = False
@@ -102,12 +105,21 @@ class Collection:
         self._loop.forget(self._pipe)
         os.close(self._pipe)
         self._pipe = -1
+        if reason:
+            self._dispose(self._is_reaped, _ignore)
+            self._on_end(reason)
+        else:
+            self._dispose(self._is_reaped, self._on_reaped)
+
+    def _is_reaped(self) -> bool:
         try:
-            status = os.waitpid(self._pid, 0)[1]
+            pid, self._status = os.waitpid(self._pid, os.WNOHANG)
         except ChildProcessError:
-            reason = reason or "the exit status of the process that brings files out is unknown"
-            status = 0
-        self._on_end(reason or self._ended(status))
+            return True
+        return pid == self._pid
+
+    def _on_reaped(self, reaped: bool) -> None:
+        self._on_end(self._ended(self._status) if reaped else "the process that brings files out did not end")
 
     def _ended(self, status: int) -> str:
         if status == 0:
@@ -120,3 +132,7 @@ class Collection:
 def uid_for(uid: int | None) -> int | None:
     """Return the uid of the collector: the guest's where root starts runs, since a guest may point root to any file."""
     return uid if os.geteuid() == 0 else None
+
+
+def _ignore(_reaped: bool) -> None:
+    pass

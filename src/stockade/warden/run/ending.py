@@ -156,6 +156,7 @@ class Ending:
             uid_for(execution.uid if launch.host_uid is None else launch.host_uid),
             on_data=self._on_collected,
             on_end=self._end_proxy,
+            dispose=self._run.owner.dispose,
         )
 
     def _on_collected(self, data: bytes) -> None:
