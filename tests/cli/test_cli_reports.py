@@ -162,6 +162,7 @@ def test_remedies_cgroup_depends_on_reason(reason, way):
         ["plan"],
         ["estimate"],
         ["check"],
+        ["shell"],
         ["completion"],
         ["doctor"],
         ["policy"],

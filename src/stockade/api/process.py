@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 from stockade.client import blocking
 from stockade.client.liveness import Liveness
@@ -63,7 +63,7 @@ class Process:
         """The number of the first process, as the sandbox sees it; 0 if it could not start."""
         return self._send_queue.exchange.pid
 
-    def __enter__(self) -> Process:
+    def __enter__(self) -> Self:
         """Return itself."""
         return self
 

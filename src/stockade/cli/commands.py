@@ -20,6 +20,7 @@ Examples:
   stockade run --limit memory=64MiB --limit wall_time=5s -- sort big.txt
   echo 'some text' | stockade run -c 'print(input().upper())'
   stockade repl
+  stockade shell --workspace . --access overlay
   stockade check script.py
   stockade eval programs.jsonl -o verdicts.jsonl
   stockade plan --limit cpu_rate=0.5
@@ -34,6 +35,7 @@ Examples:
 _COMMANDS = {
     "run": "run:run",
     "repl": "repl:repl",
+    "shell": "shell:shell",
     "check": "advise:check",
     "plan": "plan:plan",
     "doctor": "doctor:doctor",

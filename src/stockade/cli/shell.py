@@ -1,0 +1,148 @@
+"""``stockade shell``: a command at a terminal, or with pipes, in a sandbox that lives as long as it."""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stockade.cli.options import policy_from, policy_options, trust_option
+from stockade.cli.reporting import Command
+
+if TYPE_CHECKING:
+    from stockade.api.living import Sandbox
+    from stockade.api.terminal import Terminal
+
+_CHUNK = 1 << 16
+_TURN_SECONDS = 0.02
+_AGAIN_SECONDS = 0.5
+_END = b"\x04"
+_HELP = """Start a shell in a sandbox of its own, at this terminal.
+
+Everything that the shell does stays in the sandbox, which ends with the shell. COMMAND replaces the shell, and comes
+from the sandbox's own PATH. Keys go to the sandbox as they are: Ctrl-C interrupts what runs there, and Ctrl-D ends the
+shell.
+
+The exit status is that of the shell, or 128+N if signal N ended it.
+"""
+_EXAMPLES = """\b
+Examples:
+  stockade shell
+  stockade shell --workspace . --access overlay
+  stockade shell --limit memory=1GiB -- python3
+"""
+
+
+@click.command(
+    "shell",
+    cls=Command,
+    help=_HELP,
+    epilog=_EXAMPLES,
+    context_settings={"allow_interspersed_args": False},
+    options_metavar="[OPTIONS]",
+)
+@policy_options
+@trust_option
+@click.option("--lifetime", type=float, default=3600.0, metavar="SECONDS", help="When all of it ends; 3600.")
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[--] [COMMAND [ARGS]...]")
+def shell(words: tuple[str, ...], trust: str | None, lifetime: float, **options: Any) -> int:
+    """Run the shell and return its exit status."""
+    from stockade.api.living import Sandbox
+
+    policy = policy_from(options, trust)
+    with Sandbox.create(policy, trust=trust, idle_timeout=None, max_lifetime=lifetime) as sandbox:
+        return _run(sandbox, words or ("sh", "-i"))
+
+
+def _run(sandbox: Sandbox, words: tuple[str, ...]) -> int:
+    columns, rows = shutil.get_terminal_size()
+    variables = {"TERM": os.environ["TERM"]} if "TERM" in os.environ else None
+    with sandbox.terminal(words, rows=max(1, rows), columns=max(1, columns), environment=variables) as terminal:
+        with _raw(), _noting_sizes() as sizes:
+            _pass_on(terminal, sizes)
+        result = terminal.wait()
+    if result.error is not None and result.exit_code is None:
+        click.echo(f"stockade: {result.error.message}", err=True)
+    return 128 + (result.signal or 0) if result.exit_code is None else result.exit_code
+
+
+def _pass_on(terminal: Terminal, sizes: list[tuple[int, int]]) -> None:
+    """Pass bytes both ways until the command ends, and each new size of this terminal."""
+    keys = _Keys(terminal)
+    while True:
+        while sizes:
+            terminal.resize(*sizes.pop())
+        try:
+            data = terminal.read(_CHUNK, timeout=_TURN_SECONDS)
+            if not data:
+                return
+            os.write(1, data)
+        except TimeoutError:
+            pass
+        keys.pass_on()
+
+
+class _Keys:
+    """Standard input, passed on as keys."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
+        self._ended = float("inf")
+
+    def pass_on(self) -> None:
+        """Type what has come. At the end, type Ctrl-D repeatedly: a program that sets up its terminal drops one."""
+        now = time.monotonic()
+        if self._ended == float("inf") and select.select([0], [], [], 0)[0]:
+            typed = os.read(0, _CHUNK)
+            self._ended = self._ended if typed else now
+            self._type(typed)
+        if now >= self._ended:
+            self._ended = now + _AGAIN_SECONDS
+            self._type(_END)
+
+    def _type(self, keys: bytes) -> None:
+        with suppress(BrokenPipeError):  # the command has ended, and the next read finds that
+            self._terminal.write(keys)
+
+
+@contextmanager
+def _raw() -> Iterator[None]:
+    """Pass keys on as they are, if standard input is a terminal."""
+    if not os.isatty(0):
+        yield
+        return
+    import termios
+    import tty
+
+    before = termios.tcgetattr(0)
+    try:
+        tty.setraw(0)
+        yield
+    finally:
+        termios.tcsetattr(0, termios.TCSADRAIN, before)
+
+
+@contextmanager
+def _noting_sizes() -> Iterator[list[tuple[int, int]]]:
+    """Yield a list that gets each new size of this terminal, as rows and columns."""
+    sizes: list[tuple[int, int]] = []
+
+    def note(_number: int, _frame: object) -> None:
+        columns, rows = os.get_terminal_size(1)
+        sizes[:] = [(max(1, rows), max(1, columns))]
+
+    if not os.isatty(1):
+        yield sizes
+        return
+    before = signal.signal(signal.SIGWINCH, note)
+    try:
+        yield sizes
+    finally:
+        signal.signal(signal.SIGWINCH, before)

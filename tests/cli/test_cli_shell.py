@@ -1,0 +1,24 @@
+"""``stockade shell``: a shell in a sandbox that lives as long as it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = [pytest.mark.needs("native")]
+SHELL = [sys.executable, "-m", "stockade", "shell"]
+
+
+def test_shell_keeps_files_and_passes_status_on():
+    typed = "echo $((6 * 7)) > note\ncat note; tty\nexit 3\n"
+    found = subprocess.run(SHELL, input=typed, capture_output=True, text=True, timeout=60, check=False)
+    assert found.returncode == 3, found.stderr
+    assert "42\n/dev/pts/0\n" in found.stdout
+
+
+def test_shell_ends_with_its_input():
+    command = [*SHELL, "--", "python3", "-q"]
+    found = subprocess.run(command, input="print(6 * 7)\n", capture_output=True, text=True, timeout=60, check=False)
+    assert (found.returncode, "\n42\n" in found.stdout) == (0, True)
