@@ -18,8 +18,9 @@ import pytest
 
 from stockade import Outcome, Sandbox
 from stockade.warden.cold import exec_server
+from tests.support import host
 
-pytestmark = [pytest.mark.needs("native")]
+pytestmark = [pytest.mark.needs("native"), pytest.mark.timing]
 LOOK = """
 import json, os, sys
 pid, found = sys.argv[1], {}
@@ -113,6 +114,15 @@ def test_orphans_count_for_the_command_that_made_them(sandbox: Sandbox) -> None:
     other = sandbox.run_command(["sleep", "1.2"], cpu_time=0.5)  # the control: another command has its own account
     assert other.outcome is Outcome.COMPLETED
     assert time.monotonic() - begin < 18
+
+
+@pytest.mark.needs("cgroup-cpuacct")
+def test_what_a_command_leaves_behind_keeps_its_account(sandbox: Sandbox) -> None:
+    spin = "(setsid sh -c 'while :; do :; done' &)"
+    assert sandbox.run_command(["sh", "-c", spin], cpu_time=0.5).outcome is Outcome.COMPLETED
+    alive = ["sh", "-c", "ps -e -o args= | grep -c '^sh -c while'"]
+    assert sandbox.run_command(alive).stdout == "1\n"
+    assert host.eventually(lambda: sandbox.run_command(alive).stdout == "0\n", 10)
 
 
 def test_command_cannot_leave_its_namespaces(sandbox: Sandbox) -> None:

@@ -18,7 +18,7 @@ import stockade
 from stockade import Outcome, Sandbox, SandboxClosed
 from stockade.client import warden_process
 
-pytestmark = [pytest.mark.needs("native")]
+pytestmark = [pytest.mark.needs("native"), pytest.mark.timing]
 MARK = "86394.25"
 
 
@@ -130,6 +130,17 @@ def test_changes_of_an_overlay_come_with_the_end(tmp_path):
         assert shell(sandbox, "pwd").stdout == f"{tmp_path}\n"
     assert (tmp_path / "old").read_text() == "before"
     assert sorted(each.path for each in sandbox.result.changes) == ["new", "old"]
+
+
+def test_usage_is_the_whole_sandboxs(sandbox):
+    before = sandbox.usage()
+    shell(sandbox, "i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done; sleep 30 &").check()
+    after = sandbox.usage()
+    assert after.cpu_seconds > before.cpu_seconds + 0.05
+    assert after.wall_seconds > before.wall_seconds
+    sandbox.close()
+    assert sandbox.result.usage.cpu_seconds >= after.cpu_seconds - 0.01
+    assert sandbox.result.enforcement["no_survivors"].strength == "kernel"
 
 
 # -- processes -------------------------------------------------------------------------------------------------

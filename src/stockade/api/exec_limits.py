@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from stockade.policy.guarantees import Guarantee
 if TYPE_CHECKING:
     from stockade.core.launch import Watch
     from stockade.planning.plan import Plan
+    from stockade.policy.model import Policy
 
 _FIELDS = {"timeout": Guarantee.WALL_TIME, "cpu_time": Guarantee.CPU_TIME, "output": Guarantee.OUTPUT}
 
@@ -82,3 +84,17 @@ def checked_seconds(name: str, value: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
         raise JobError(f"{name} = {value!r}: a positive number of seconds")
     return float(value)
+
+
+def with_workspace(policy: Policy, workspace: str | os.PathLike[str] | None, access: str | None) -> Policy:
+    """Return the policy with a workspace and the access to it, as the arguments of a sandbox name them."""
+    with loading:
+        from stockade.policy.merge import nested
+        from stockade.policy.resolve import with_layers
+
+    layers = {}
+    if workspace is not None:
+        layers["argument workspace"] = nested("filesystem.workspace", os.path.abspath(workspace))  # noqa: PTH100
+    if access is not None:
+        layers["argument access"] = nested("filesystem.access", access)
+    return with_layers(policy, layers) if layers else policy

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeVar, Unpack
 
-from stockade.api.exec_limits import ExecLimits, checked_seconds
+from stockade.api.exec_limits import ExecLimits, checked_seconds, with_workspace
 from stockade.api.job_arguments import job_from_command
 from stockade.api.launcher import Opened, check_command, unchecked
 from stockade.api.options import PolicyOptions, overlaid
@@ -26,9 +26,8 @@ from stockade.client.exchange import Exchange, introduction
 from stockade.client.send_queue import SendQueue
 from stockade.core.errors import BackendUnavailable, JobError, SandboxClosed, SetupError
 from stockade.core.launch import Stdio
-from stockade.core.loading import loading
 from stockade.planning.plan import plan_for_job
-from stockade.runs.events import Event, Finished, LimitReached, OnWarning, Started
+from stockade.runs.events import Event, Finished, LimitReached, OnWarning, Started, UsageReport
 from stockade.runs.job import Job
 from stockade.runs.result import Outcome, Result
 from stockade.warden.protocol import SANDBOX_ENDED
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from stockade.core.launch import Launch
     from stockade.planning.plan import Plan
     from stockade.policy.ceiling import Given
-    from stockade.policy.model import Policy, PolicyLike
+    from stockade.policy.model import PolicyLike
 
 Access = Literal["read", "write", "overlay", "copy"]
 _BACKEND = "native"
@@ -113,7 +112,7 @@ class Sandbox(Sessions):
         """
         idle = None if idle_timeout is None else checked_seconds("idle_timeout", idle_timeout)
         lifetime = checked_seconds("max_lifetime", max_lifetime)
-        wanted = _with_workspace(overlaid(policy, limits), workspace, access)
+        wanted = with_workspace(overlaid(policy, limits), workspace, access)
         chosen = select(wanted, trust=trust, backend=backend or _BACKEND, ceiling=ceiling)
         if not chosen.backend.traits.keeps_sandboxes:
             raise BackendUnavailable(
@@ -286,6 +285,18 @@ class Sandbox(Sessions):
                 raise SandboxClosed(message)
         return result
 
+    def usage(self) -> UsageReport:
+        """Return what the whole sandbox uses now, and has used."""
+        with self._lock:
+            self._check_open()
+            with self._send_queue.locked() as exchange:
+                if exchange is not None:
+                    exchange.ask("usage")
+            for event in self._events:
+                if isinstance(event, UsageReport):
+                    return event
+        raise SandboxClosed(f"{SANDBOX_ENDED}: close it, and see its result")
+
     # -- the end -----------------------------------------------------------------------------------------------
 
     @property
@@ -324,19 +335,6 @@ class Sandbox(Sessions):
             for process in self._processes:
                 process.wait()  # each ends with the sandbox
             self._stack.close()
-
-
-def _with_workspace(policy: Policy, workspace: str | os.PathLike[str] | None, access: str | None) -> Policy:
-    with loading:
-        from stockade.policy.merge import nested
-        from stockade.policy.resolve import with_layers
-
-    layers = {}
-    if workspace is not None:
-        layers["argument workspace"] = nested("filesystem.workspace", os.path.abspath(workspace))  # noqa: PTH100
-    if access is not None:
-        layers["argument access"] = nested("filesystem.access", access)
-    return with_layers(policy, layers) if layers else policy
 
 
 def _folder(cwd: str | os.PathLike[str] | None) -> str:

@@ -23,6 +23,8 @@ from stockade.runs.verdict import cancelled, reported_fields, sandbox_failed, ve
 from stockade.warden import protocol
 from stockade.warden.run.stdin import ENOUGH
 
+Ask = Literal["signal", "pause", "resume", "resize", "hang_up", "taken", "usage"]
+"""A control request."""
 Translate = Callable[[Report, bytes], Report]
 Finish = Callable[[Result, Launch, "CollectedFiles | None"], Result]
 _WINDOW = ENOUGH // 2  # bytes of unacknowledged input: below the warden's limit, so it keeps reading other messages
@@ -172,7 +174,7 @@ class Exchange:
         if self._interactive:
             self._pump()
 
-    def ask(self, kind: Literal["signal", "pause", "resume", "resize", "hang_up", "taken"], **fields: int) -> None:
+    def ask(self, kind: Ask, **fields: int) -> None:
         """Send a control request to the warden."""
         if not self.cancelled:
             self._beyond = self._asked = True

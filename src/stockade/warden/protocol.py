@@ -8,8 +8,8 @@ Every message about a run goes over the run's socket.
 
 Caller to warden: ``launch`` (the launch, without fields that equal the last launch over the same socket), ``stdin``
 (data; empty data is the end), ``signal`` (number), ``pause``, ``resume``, ``ping``, ``taken`` (stream, count: bytes of
-a live stream that the caller has read), ``resize`` (rows, columns), ``hang_up``. A caller that shuts down its
-direction of a run's socket cancels the run, whatever it sent before.
+a live stream that the caller has read), ``resize`` (number), ``hang_up``, ``usage`` (asks for one report).
+A caller that shuts down its direction of a run's socket cancels the run, whatever it sent before.
 Warden to caller: ``hello`` (facts, once, on the control socket) or ``failed`` (message), ``started``,
 ``output`` (stream, at, data), ``limit`` (guarantee, state, used, figure), ``usage`` (readings, every
 ``report_seconds`` of the launch), ``fed`` (count: bytes of standard input that have left the warden), ``collected``

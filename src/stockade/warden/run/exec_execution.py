@@ -250,6 +250,11 @@ class ExecExecution:
         """Return nothing: the init measures."""
         return {}
 
+    def is_out_of_time(self) -> bool:
+        """Return whether the exec has used up its CPU time, as far as a group of its own counts it."""
+        limit = self._launch.watch.cpu_seconds
+        return limit is not None and self.group is not None and (self.group.cpu_seconds() or 0.0) >= limit
+
     # -- the end -----------------------------------------------------------------------------------------------
 
     def dismiss(self) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import _socket as socket
 import os
+import time
 
 from stockade.core import trace
 from stockade.core.launch import Launch
@@ -94,6 +95,9 @@ class Run:
         elif kind in ASKS:
             if launched:
                 self._asked.append((kind, fields.get("number", 0)))  # carried out at the next tick
+        elif kind == "usage":
+            if self.supervision is not None:
+                self.supervision.watcher.report_usage(time.monotonic())
         elif kind == "taken":
             if self.supervision is not None and launched:
                 self.supervision.output.take_back(fields["stream"], fields["count"])

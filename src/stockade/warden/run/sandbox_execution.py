@@ -39,7 +39,8 @@ class SandboxExecution(SlotExecution):
     _callbacks: Supervision
     _execs: dict[ExecExecution, None]
     _count = 0
-    _left: list[GroupBelow]
+    _left: list[ExecExecution]
+    """Execs that are over, and of which a process may live."""
     _moved: tuple[Any, ...] = ()
     _active = 0.0
     _terminals = -1
@@ -102,12 +103,15 @@ class SandboxExecution(SlotExecution):
     def forget(self, execution: ExecExecution) -> None:
         """Forget an exec that is over. Its group stays as long as a process that it left behind lives."""
         self._execs.pop(execution, None)
-        if execution.group is not None:
-            self._left.append(execution.group)
+        self._left.append(execution)
         self._sweep()
 
     def _sweep(self) -> None:
-        self._left = [group for group in self._left if not group.remove()]
+        """Remove empty groups, and end what is left of an exec that has used up its CPU time."""
+        self._left = [each for each in self._left if each.group is not None and not each.group.remove()]
+        for each in self._left:
+            if each.is_out_of_time():
+                each.tree.kill()
 
     # -- the end -----------------------------------------------------------------------------------------------
 
@@ -157,8 +161,9 @@ class SandboxExecution(SlotExecution):
 
     def release(self) -> None:
         """Close the instance and end its slot: no other run must meet what this one leaves in its groups."""
-        for group in getattr(self, "_left", ()):
-            group.remove()
+        for each in getattr(self, "_left", ()):
+            if each.group is not None:
+                each.group.remove()
         stdio.close_all([self._terminals])
         self._loop.forget(self._instance.control.fileno())
         self._instance.close()

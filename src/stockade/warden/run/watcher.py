@@ -110,7 +110,13 @@ class Watcher:
         else:
             self._supervision.ending.kill(guarantee)
 
-    def _report_usage(self, now: float) -> None:
+    def report_usage(self, now: float) -> None:
+        """Send the caller a report on usage."""
         usage = self._supervision.meter.usage(now)
+        self._run.connection.send("usage", output=self._supervision.output.count, **usage)
+
+    def _report_usage(self, now: float) -> None:
         if not self._run.connection.pending:  # a slow reader must not find a heap of old reports
-            self._run.connection.send("usage", output=self._supervision.output.count, **usage)
+            self.report_usage(now)
+        else:
+            self._supervision.meter.usage(now)  # plans the next one
