@@ -144,15 +144,13 @@ def test_cell_that_ends_its_interpreter_says_so(sandbox: Sandbox, source: str, r
         assert py.run("1").value_repr == "1"
 
 
-def test_cell_over_the_memory_limit_meets_the_limit() -> None:
+@pytest.mark.needs("root")  # without a control group, the end of its memory may end the whole sandbox
+def test_cell_over_the_memory_limit_ends_its_interpreter() -> None:
     with Sandbox.create(memory="128MiB") as sandbox, sandbox.interpreter() as py:
         cell = py.run("hoard = [bytearray(1 << 20) for _ in range(1000)]")
-        if cell.error is not None:  # without a control group, the kernel refuses the memory
-            assert (cell.error.type, py.alive) == ("MemoryError", True)
-        else:
-            assert cell.outcome is CellOutcome.DIED
-            assert "memory" in cell.ended or "SIGKILL" in cell.ended
-            py.restart()
+        assert cell.outcome is CellOutcome.DIED
+        assert "memory" in cell.ended or "SIGKILL" in cell.ended
+        py.restart()
         assert py.run("6 * 7").value_repr == "42"
 
 
