@@ -454,9 +454,9 @@ def test_slow_requests_give_their_place_back(internet: Internet) -> None:
         "slow = [socket.create_connection(PROXY) for _ in range(3)]\n"
         "for sock in slow: sock.sendall(b'GET http://exa')\n"
         "begin = time.monotonic(); answer = get('http://example.org/x')[9:12]\n"
-        "print(answer, time.monotonic() - begin < 4, slow[0].recv(100)[9:12])"
+        "print(answer, time.monotonic() - begin < 15, slow[0].recv(100)[9:12])"
     )
-    result, use, _ = _run(internet, code, connections=2, connect_time=0.5)
+    result, use, _ = _run(internet, code, connections=2, connect_time=1)
     assert result.stdout == "b'200' True b'408'\n" and use.refused >= 2, (result.stderr, use)
 
 

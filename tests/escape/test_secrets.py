@@ -153,9 +153,12 @@ for event in stream:
 del os.environ["REAL"]
 def below(pid):
     found = [pid]
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for each in (task / "children").read_text().split():
-            found += below(int(each))
+    try:
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for each in (task / "children").read_text().split():
+                found += below(int(each))
+    except OSError:
+        pass  # it has ended meanwhile
     return found
 def memory(pid):
     maps = [line.split() for line in Path(f"/proc/{pid}/maps").read_text().splitlines()]
@@ -168,13 +171,19 @@ def memory(pid):
                     yield file.read(end - begin)
                 except (OSError, OverflowError):
                     pass
+def parent(pid):
+    return int(Path(f"/proc/{pid}/status").read_text().split("PPid:")[1].split()[0])
 wanted = ("sk-" + "value-to-look-for").encode()
+warden, *others = below(os.getpid())[1:]
 holders = []
-for pid in below(os.getpid())[1:]:
-    if wanted in Path(f"/proc/{pid}/environ").read_bytes() + Path(f"/proc/{pid}/cmdline").read_bytes():
-        holders.append("environment or arguments")
-    if any(wanted in piece for piece in memory(pid)):
-        holders.append(int(Path(f"/proc/{pid}/status").read_text().split("Threads:")[1].split()[0]) >= 1 and Path(f"/proc/{pid}/status").read_text().split("PPid:")[1].split()[0] == str(below(os.getpid())[1]))
+for pid in (warden, *others):
+    try:
+        if wanted in Path(f"/proc/{pid}/environ").read_bytes() + Path(f"/proc/{pid}/cmdline").read_bytes():
+            holders.append("environment or arguments")
+        if any(wanted in piece for piece in memory(pid)):
+            holders.append(parent(pid) == warden)
+    except OSError:
+        pass  # it has ended meanwhile
 stream.cancel()
 print(event.data, holders)
 """
@@ -216,13 +225,13 @@ import stockade, threading, time
 gate = threading.Event()
 def on_ask(target):
     if target.startswith("other"): raise ValueError("no idea")
-    gate.wait(5)
+    gate.wait(30)
     return True
 code = "import urllib.request as u\\nfor name in ('other.example.net', 'evil.example.net', 'evil.example.net'):\\n    try: print(u.urlopen(f'http://{name}/').status)\\n    except OSError as e: print(e.code)"
 begin = time.monotonic()
 result = stockade.run(code, network=stockade.Network(ask=True, ask_time=0.3), on_ask=on_ask)
 gate.set()
-print(result.stdout.split(), time.monotonic() - begin < 4, threading.active_count() <= 2)
+print(result.stdout.split(), time.monotonic() - begin < 20, threading.active_count() <= 2)
 """
 
 
