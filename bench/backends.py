@@ -44,6 +44,7 @@ argv, bundle, steps = marshal.load(sys.stdin.buffer)
 mounts.tmpfs(bundle, 1 << 30, 8192, 0o755)
 Stage(uid=0, gid=0, privileged=False).apply(steps)
 os.dup2(os.open("/dev/null", os.O_WRONLY), 199)
+os.write(1, b"x")
 while os.read(0, 1):
     assert os.waitpid(os.posix_spawn(argv[0], argv, {"PATH": "/usr/bin:/bin"}), 0)[1] == 0
     os.write(1, b"x")
@@ -96,6 +97,7 @@ def crun_by_hand(argv: list[str]) -> Callable[[], None]:
     assert process.stdin is not None and process.stdout is not None
     process.stdin.write(marshal.dumps((launch.argv, bundle.BUNDLE, ours)))
     to, back = process.stdin.fileno(), process.stdout.fileno()
+    assert os.read(back, 1), "the bundle was not written"
 
     def call() -> None:
         os.write(to, b"x")
