@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -35,9 +36,11 @@ class Importing:
             if not place:
                 known = ", ".join(sorted(each for each in MODULES if MODULES[each]))
                 raise ModuleNotFoundError(f"No module named {name!r} in scripts; there are {known}", name=name)
+            before = sys.getallocatedblocks()
             builder = import_module(f"stockade.embedded.boundary.modules.{place}")
             found = module(name.rpartition(".")[2], getattr(builder, name.replace(".", "_"))(self._namespace))
             self._loaded[name] = found
+            self._namespace.meter.forgive(sys.getallocatedblocks() - before)
         if not member:
             return found
         try:

@@ -183,6 +183,10 @@ class Meter:
         if next(self.units, None) is None:
             self.trip("frames", self.caps.frames or sys.getrecursionlimit())
 
+    def forgive(self, blocks: int) -> None:
+        """Leave blocks that the host allocated, for a module that it imports, out of the count."""
+        self._blocks += max(0, blocks)
+
     def look(self) -> None:
         """Inspect the caps now: something outside the script took time."""
         self._inspect()

@@ -183,14 +183,16 @@ class Rendering:
     def _mapping(self, value: Any) -> str:
         kind: Any = type(value)
         items = value.most_common() if kind is Counter else value.items()
-        text = "{" + self._gathered(f"{self.repr_of(key)}: {self.repr_of(item)}" for key, item in items) + "}"
+        is_listed = kind is OrderedDict and sys.version_info < (3, 12)
+        opening, between, closing = ("(", ", ", ")") if is_listed else ("", ": ", "")
+        pairs = ((self.repr_of(key), self.repr_of(item)) for key, item in items)
+        inner = self._gathered(f"{opening}{key}{between}{item}{closing}" for key, item in pairs)
+        text = f"[{inner}]" if is_listed else f"{{{inner}}}"
         if kind is defaultdict:
             factory = "None" if value.default_factory is None else self.repr_of(value.default_factory)
             return f"defaultdict({factory}, {text})"
         if kind is dict:
             return text
-        if kind is OrderedDict and value and sys.version_info < (3, 12):
-            return f"OrderedDict([{self._gathered(self.repr_of(item) for item in value.items())}])"
         return f"{kind.__name__}({text if value else ''})"
 
     def _joined(self, values: Iterable[Any]) -> str:

@@ -57,7 +57,8 @@ def _enum(space: Namespace) -> Any:
 
     class Priced(real_enum.EnumMeta):
         def __new__(cls, name: str, bases: Any, body: Any) -> Any:
-            charge(sum(map(weigh, body.values())) * max(1, len(body) // prices.NODES))
+            values = [value for key, value in body.items() if not key.startswith("__")]
+            charge(sum(map(weigh, values)) * max(1, len(values) // prices.NODES))
             return super().__new__(cls, name, bases, body)
 
         def __call__(cls, value: Any) -> Any:  # type: ignore[override]

@@ -1,0 +1,58 @@
+"""Fuel is the same to the unit on every supported Python: the figures in fuel.json hold on each. Values are CPython's.
+
+``python -m tests.unit.embedded.test_fuel`` writes the file again. Do that only with a new version of the price list.
+"""
+
+import contextlib
+import hashlib
+import io
+import json
+from functools import cache
+from pathlib import Path
+
+import pytest
+from bench.embedded import PROGRAMS as BENCHMARKS
+
+from stockade.embedded import PRICE_VERSION, Caps, Runtime
+from tests.unit.embedded.generated import program
+from tests.unit.embedded.programs import PROGRAMS
+
+FIGURES = Path(__file__).with_name("fuel.json")
+CAPS = Caps(fuel=10**8, frames=300, deadline=60.0, value_bytes=10**7)
+GENERATED = 120
+
+
+@cache
+def metered(source):
+    runtime = Runtime(CAPS, in_process=True)
+    runtime.run(source)
+    return runtime.usage.fuel, runtime.stdout
+
+
+def figures():
+    found = {name: metered(source)[0] for name, source in {**BENCHMARKS, **PROGRAMS}.items()}
+    burnt = [metered(program(number))[0] for number in range(GENERATED)]
+    return {
+        "prices": PRICE_VERSION,
+        **found,
+        "generated": hashlib.sha256(str(burnt).encode()).hexdigest(),
+        "sum": sum(burnt),
+    }
+
+
+def test_fuel_is_the_published_figure_on_this_python():
+    assert figures() == json.loads(FIGURES.read_text())
+
+
+@pytest.mark.parametrize("start", range(0, GENERATED, 30))
+def test_generated_programs_print_what_cpython_prints(start):
+    for number in range(start, start + 30):
+        source = program(number)
+        plain = io.StringIO()
+        with contextlib.redirect_stdout(plain):
+            exec(compile(source, str(number), "exec"), {"__name__": "__main__"})
+        assert metered(source)[1] == plain.getvalue(), source
+
+
+if __name__ == "__main__":
+    FIGURES.write_text(json.dumps(figures(), indent=1) + "\n")
