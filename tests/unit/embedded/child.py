@@ -11,7 +11,7 @@ CAPS = {
     "fuel": 300_000,
     "heap_objects": 100_000,
     "frames": 100,
-    "deadline": 3.0,
+    "deadline": 30.0,
     "symbols": 10_000,
     "value_bytes": 1_000_000,
 }
@@ -48,7 +48,7 @@ class Child:
     def __init__(self, python=sys.executable):
         self._python, self._process = python, None
 
-    def run(self, source, timeout=15.0, **caps):
+    def run(self, source, timeout=60.0, **caps):
         if self._process is None or self._process.poll() is not None:
             command = [self._python, "-m", "tests.unit.embedded.child"]
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -120,7 +120,8 @@ def test_fuel_is_the_same_each_time():
     assert len(used) == 1
 
 
-def test_deadline_holds_within_a_tenth_of_a_second():
+@pytest.mark.timing
+def test_deadline_overrun_is_small():
     rt = runtime(deadline=0.2)
     start = time.monotonic()
     with pytest.raises(ResourceExhausted):
