@@ -109,17 +109,17 @@ def test_closed_sandbox_refuses_calls(sandbox):
 
 
 def test_lifetime_and_idle_time_end_a_sandbox():
-    for limits, why in (({"max_lifetime": 0.5}, "max_lifetime"), ({"idle_timeout": 0.5}, "idle_timeout")):
+    for limits, why in (({"max_lifetime": 1.5}, "max_lifetime"), ({"idle_timeout": 1.0}, "idle_timeout")):
         with Sandbox.create(**limits) as sandbox:
             shell(sandbox, "true").check()
-            time.sleep(1.5)
+            time.sleep(2.5)
             with pytest.raises(SandboxClosed, match=why):
                 shell(sandbox, "true")
 
 
 def test_running_call_keeps_an_idle_sandbox():
-    with Sandbox.create(idle_timeout=0.5, timeout=20) as sandbox:
-        shell(sandbox, "sleep 1.5").check()
+    with Sandbox.create(idle_timeout=1.0, timeout=20) as sandbox:
+        shell(sandbox, "sleep 2.5").check()
 
 
 def test_changes_of_an_overlay_come_with_the_end(tmp_path):
