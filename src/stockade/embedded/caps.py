@@ -16,7 +16,8 @@ class Caps:
 
     Attributes:
         fuel: units of work, as the published price list counts them. Exact, and the same on every supported Python.
-        heap_objects: memory blocks that the script holds. Sampled at most every 1,000 units.
+        heap_objects: memory blocks that the script holds. Sampled at most every 1,000 units. Set it in your process:
+            CPython crashes if a script nests iterators some 100,000 deep.
         frames: depth of calls.
         deadline: seconds on the clock for one call of the runtime, host functions included.
         symbols: distinct names that the scripts of one runtime introduce.

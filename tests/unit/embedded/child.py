@@ -64,6 +64,7 @@ class Child:
         finally:
             timer.cancel()
         if not answer:
+            self._process = None
             return {"how": "hung or crashed", "detail": f"exit status {process.wait()}", "fuel": 0}
         return json.loads(answer)
 

@@ -226,6 +226,7 @@ EXHAUSTION = [
 DAG = "x = (1,)\nfor i in range(60): x = (x, x)\n"
 LISTS = "x = [1]\ny = [1]\nfor i in range(60):\n  x = [x, x]\n  y = [y, y]\n"
 EXHAUSTION += [
+    ("nested_class_methods", "f = len\nfor i in range(10**6): f = classmethod(f)\nclass A: m = f\nA.m", REFUSED),
     ("get_without_a_call", DAG + "f = {}.get\nf(x)", FUEL),
     ("get_by_map", DAG + "list(map({}.get, [x]))", FUEL),
     ("get_of_type", DAG + "dict.get({}, x)", FUEL),

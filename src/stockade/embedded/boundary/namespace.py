@@ -40,8 +40,6 @@ EXCEPTIONS = (
 PLAIN = (
     "object",
     "property",
-    "staticmethod",
-    "classmethod",
     "len",
     "next",
     "ord",
@@ -130,6 +128,7 @@ class Namespace:
             "__name__": MODULE,
             "HostError": self.settings.host_error,
         }
+        found |= {kind.__name__: _wrapping_once(kind) for kind in (staticmethod, classmethod)}
         found |= self._functions() | self._types()
         return found
 
@@ -222,6 +221,17 @@ class Namespace:
 def _without_receiver(perform: Callable[..., Any]) -> Callable[..., Any]:
     """Return a method of a type as the function that its facade offers."""
     return lambda *args, **kwargs: perform(None, *args, **kwargs)
+
+
+def _wrapping_once(kind: Any) -> Callable[[Any], Any]:
+    """Return a decorator that refuses a method that is wrapped already: C code recurses over such chains."""
+
+    def wrap(function: Any, /) -> Any:
+        if isinstance(function, staticmethod | classmethod):
+            raise TypeError("a method is wrapped once in scripts")
+        return kind(function)
+
+    return wrap
 
 
 def _truth(value: Any = False, /) -> bool:
