@@ -129,7 +129,8 @@ def _looser_network(ours: Any, most: Any, _policy: Policy) -> bool:
         {target for target in tried if any(allows(pattern, target) for pattern in each.targets)}
         for each in (ours, most)
     ]
-    return not open_ones[0] <= open_ones[1] or ours.requests > most.requests
+    mine, bound = (float("inf") if each.requests == UNLIMITED else each.requests for each in (ours, most))
+    return not open_ones[0] <= open_ones[1] or mine > bound
 
 
 def _rank(network: Any) -> int:
