@@ -226,7 +226,7 @@ def test_interpreter_kills_what_cells_left_at_restart(sandbox: Sandbox) -> None:
     with sandbox.interpreter("python") as py:
         py.run("import subprocess\np = subprocess.Popen(['sleep', '86395.5'], start_new_session=True)")
         py.restart()
-        listing = py.run("found = !pgrep -f 86395.5 | grep -v $$\nlen(found)")
+        listing = py.run("found = !pgrep -f 'sleep 8639[5]'\nlen(found)")
         assert listing.value_repr == "0"
 
 
