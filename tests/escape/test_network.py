@@ -110,7 +110,7 @@ print(stream.result.outcome, stream.result.network.error)
 
 @dataclass(frozen=True)
 class Attack:
-    """What the guest does, what the caller does as the control, and the note of a server that shows success."""
+    """The guest's action, the caller's action as the control, and the server's note that shows success."""
 
     code: str
     reached: dict[str, Any]

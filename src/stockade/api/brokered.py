@@ -1,4 +1,4 @@
-"""What only the caller of a run can give its proxy: secrets, and answers about names that are not listed."""
+"""The caller's part of a way out: secrets for the proxy of a run, and answers about names that are not listed."""
 
 from __future__ import annotations
 

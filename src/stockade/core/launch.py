@@ -105,7 +105,7 @@ class Collect(Record):
 
 
 class ProxyOrder(Record):
-    """What the proxy of a run may let through, in bytes, bytes per second, seconds and counts; ``None``: no limit."""
+    """Bounds on traffic through the proxy of a run, in bytes, bytes per second, seconds, counts; ``None``: no limit."""
 
     allow: tuple[str, ...]
     """Patterns of targets; see ``core.targets``."""

@@ -46,7 +46,7 @@ class Failed(Exception):
 
 
 class Engine:
-    """One runtime's state: its names, its meter and its output."""
+    """The state of one runtime: its names, its meter and its output."""
 
     def __init__(self, caps: Caps, *, clock: float, seed: int, most_output: int) -> None:
         if sys.implementation.name != "cpython" or sys.version_info[:2] not in PYTHONS:

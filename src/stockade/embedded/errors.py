@@ -1,4 +1,4 @@
-"""What a host can meet when it runs a script. A script's own failure is data: class, message and line."""
+"""Errors that a host can catch when it runs a script. A script's own failure is data: class, message and line."""
 
 from __future__ import annotations
 

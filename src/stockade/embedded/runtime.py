@@ -23,7 +23,7 @@ FROZEN_CLOCK = 946_684_800.0  # 2000-01-01T00:00:00Z
 
 @dataclass(frozen=True)
 class Usage:
-    """What a runtime has used: units of fuel over all calls."""
+    """Resources that a runtime has used: units of fuel over all calls."""
 
     fuel: int
 

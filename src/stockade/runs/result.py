@@ -69,7 +69,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class NetworkTarget:
-    """What went to one target of ``network.allow``."""
+    """Traffic with one target of ``network.allow``."""
 
     target: str
     """``HOST:PORT``; empty for all targets beyond those that are named."""
@@ -90,7 +90,7 @@ class NetworkRefusal:
 
 @dataclass(frozen=True)
 class NetworkUse:
-    """What a run did with its way out, counted by its proxy: bytes each way, targets and refusals."""
+    """The use that a run made of its way out, counted by its proxy: bytes each way, targets and refusals."""
 
     requests: int = 0
     """Connections to the proxy, refused ones included."""

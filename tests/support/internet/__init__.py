@@ -23,7 +23,7 @@ _AS_USER = ["unshare", "--user", "--map-current-user", "--keep-caps", *_AS_ROOT[
 
 
 class Internet:
-    """One internet, and a caller in it."""
+    """An internet, and a caller in it."""
 
     def __init__(self, folder: Path) -> None:
         """``folder`` keeps the certificates and the names."""

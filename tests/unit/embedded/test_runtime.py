@@ -1,4 +1,4 @@
-"""What a host sees of a runtime: values, errors, caps, host functions and the border between the two sides."""
+"""A runtime as its host sees it: values, errors, caps, host functions and the border between the two sides."""
 
 import asyncio
 import threading

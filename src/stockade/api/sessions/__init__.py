@@ -1,1 +1,1 @@
-"""What lives over many calls in a sandbox: interpreters, shells, and access to its files."""
+"""Sessions live over many calls in a sandbox: interpreters, shells, and access to its files."""

@@ -32,7 +32,7 @@ class FileRefused(StockadeError):
 
 @dataclass(frozen=True)
 class FileInfo:
-    """What the sandbox says about one of its files. The guest chooses all of it."""
+    """The sandbox's description of one of its files. The guest chooses all of it."""
 
     path: str
     """As asked for; in a listing, the name in its folder, with bytes that are not UTF-8 as ``os.fsdecode`` has them."""

@@ -1,4 +1,4 @@
-"""What a cell or a command of a session gives back. The guest chooses most of it, so trust only what says otherwise."""
+"""Results of cells and of shell commands. The guest chooses most of the fields; each exception says so."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class CellLimits:
 
 @dataclass(frozen=True)
 class CellUsage:
-    """What a cell used. The caller's clock takes the wall time; the other figures come out of the sandbox."""
+    """Resources that a cell used. The caller's clock takes the wall time; the other figures come out of the sandbox."""
 
     wall_seconds: float = 0.0
     cpu_seconds: float = 0.0
@@ -54,7 +54,7 @@ class CellUsage:
 
 @dataclass(frozen=True)
 class Display:
-    """One value in several forms: MIME type to text, bytes (pictures, PDF) or plain data (JSON)."""
+    """A value in several forms: MIME type to text, bytes (pictures, PDF) or plain data (JSON)."""
 
     data: Mapping[str, Any] = field(default_factory=FrozenDict)
 
@@ -66,7 +66,7 @@ class Display:
 
 @dataclass(frozen=True)
 class CellResult:
-    """What one cell did. Only ``outcome`` (unless it is ``failed``) and ``usage.wall_seconds`` are the caller's own."""
+    """The result of a cell. Only ``outcome`` (unless ``failed``) and ``usage.wall_seconds`` are the caller's own."""
 
     outcome: CellOutcome
     execution_count: int
@@ -93,7 +93,7 @@ class CellResult:
 
 @dataclass(frozen=True)
 class ShellResult:
-    """What one command of a shell did."""
+    """The result of a shell command."""
 
     outcome: CellOutcome
     exit_code: int | None

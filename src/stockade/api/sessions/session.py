@@ -1,4 +1,4 @@
-"""One interpreter or shell behind its agent: start, one cell at a time, interrupt, restart, end."""
+"""An interpreter or shell behind its agent: start, one cell at a time, interrupt, restart, end."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class _CallbackError(Exception):
 
 @dataclass
 class Gathered:
-    """What came in while a cell ran."""
+    """The messages that arrived while a cell ran."""
 
     token: str
     limits: CellLimits

@@ -34,7 +34,7 @@ def _is_script_function(value: Any) -> bool:
 
 
 class Classes:
-    """What the scripts of one runtime can do with classes."""
+    """The guarded operations on classes of one runtime."""
 
     def __init__(self, attributes: Attributes, rendering: Rendering) -> None:
         self._attributes, self._rendering = attributes, rendering

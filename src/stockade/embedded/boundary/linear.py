@@ -43,7 +43,7 @@ class PatternRefused(Exception):
 
 @dataclass(frozen=True)
 class Shape:
-    """What a pattern's work depends on: its length, its alternatives, and whether a failed start can be long."""
+    """Properties of a pattern that set its work: length, alternatives, and whether a failed start can be long."""
 
     length: int
     branches: int

@@ -1,4 +1,4 @@
-"""What the host decides for one runtime: the clock, the seed, the sink of output, and the error of host functions."""
+"""Settings of one runtime by its host: the clock, the seed, the sink of output, and the error of host functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a notebook understands besides Python: ``!command``, ``%magic``, ``IPython.display`` and pictures of matplotlib.
+"""Notebook syntax besides Python: ``!command``, ``%magic``, ``IPython.display`` and pictures of matplotlib.
 
 Loaded into the namespace of ``python_cells.py``, whose process it shares. Python 3.8 or newer, standard library only.
 """

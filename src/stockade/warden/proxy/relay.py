@@ -20,7 +20,7 @@ _HEX = frozenset(b"0123456789abcdefABCDEF")
 
 
 class Closed(Exception):
-    """One end closed the connection, or nothing moved for too long."""
+    """The end of a connection: a side closed it, or nothing moved for too long."""
 
 
 class Wire:

@@ -102,7 +102,7 @@ class Proxy:
 
 
 class Session:
-    """One connection of the guest."""
+    """A connection of the guest."""
 
     def __init__(self, proxy: Proxy, client: socket.socket) -> None:
         self._proxy, self._order, self._account = proxy, proxy.order, proxy.account

@@ -22,7 +22,7 @@ _BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.
 
 
 class _Kept:
-    """One secret. No method writes its value, as a record's ``repr`` would."""
+    """A secret. No method writes its value, as a record's ``repr`` would."""
 
     def __init__(self, name: str, placeholder: str, value: str, hosts: Iterable[str]) -> None:
         self.name, self.hosts = name, tuple(hosts)

@@ -28,7 +28,7 @@ _OPTIONS = {
 
 
 class Field(metaclass=Fixed):
-    """One field of a dataclass. Its parts have names that a script cannot spell, except the name."""
+    """A field of a dataclass. Its parts have names that a script cannot spell, except the name."""
 
     __slots__ = ("__compare__", "__default__", "__factory__", "__init_it__", "__kw_only__", "__repr_it__", "name")
 
