@@ -94,7 +94,9 @@ class Run:
                 self._pace()
         elif kind in ASKS:
             if launched:
-                self._asked.append((kind, fields.get("number", 0)))  # carried out at the next tick
+                self._asked.append((kind, fields.get("number", 0)))
+                if self.supervision is not None:
+                    self.supervision.watcher.carry_out_requests()
         elif kind == "usage":
             if self.supervision is not None:
                 self.supervision.watcher.report_usage(time.monotonic())

@@ -82,6 +82,11 @@ class Watcher:
             self._report_usage(now)
         return min(meter.next_look, meter.next_report, supervision.control.pull(now))
 
+    def carry_out_requests(self) -> None:
+        """Carry out requests now if the program runs: input that follows a request must arrive after it."""
+        if self._supervision.meter.started and self._run.cause is None and self._run.phase < Phase.ENDED:
+            self._supervision.control.pull(time.monotonic())
+
     def _watch_setup(self, now: float) -> float:
         if now >= self._setup_deadline:
             self._run.refuse(f"the sandbox took too long to set up: {self._execution.setup_state}")
