@@ -93,10 +93,7 @@ class Run:
                 self.stdin.take(fields["data"])
                 self._pace()
         elif kind in ASKS:
-            if launched:
-                self._asked.append((kind, fields.get("number", 0)))
-                if self.supervision is not None:
-                    self.supervision.watcher.carry_out_requests()
+            self._on_request(kind, fields.get("number", 0))
         elif kind == "usage":
             if self.supervision is not None:
                 self.supervision.watcher.report_usage(time.monotonic())
@@ -105,6 +102,12 @@ class Run:
                 self.supervision.output.take_back(fields["stream"], fields["count"])
         else:
             raise protocol.WireError(f"unknown message: {kind}")
+
+    def _on_request(self, kind: str, number: int) -> None:
+        if self.phase > Phase.IDLE:
+            self._asked.append((kind, number))
+            if self.supervision is not None:
+                self.supervision.watcher.carry_out_requests()
 
     def _on_launch(self, fields: dict[str, Any]) -> None:
         self.advance(Phase.QUEUED)
