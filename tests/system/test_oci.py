@@ -1,9 +1,11 @@
 """Kills around a container of the ``oci`` backend, and attempts to get at the runtime from inside."""
 
+import ctypes
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -15,6 +17,7 @@ from tests.support import host
 import stockade
 
 pytestmark = [pytest.mark.needs("crun"), pytest.mark.timing]
+_IN_CREATE = 0x100  # inotify(7)
 SCRIPT = "import stockade; print('ready', flush=True); stockade.run_command(['sleep', '61.5'], backend='oci')"
 
 
@@ -51,6 +54,21 @@ def test_kill_leaves_no_container(victims: tuple[str, ...]) -> None:
         finally:
             caller.kill()
     assert stockade.run_command(["true"], backend="oci").ok  # takes what they left behind
+
+
+def test_runtime_makes_no_file_in_tmp() -> None:
+    box = stockade.Runner(backend="oci")  # asks the runtime for its version, which it answers from a copy in /tmp
+    box.run_command(["true"]).check()
+    libc = ctypes.CDLL(None)
+    watch = libc.inotify_init1(os.O_NONBLOCK)
+    try:
+        libc.inotify_add_watch(watch, b"/tmp", _IN_CREATE)
+        box.run_command(["true"]).check()
+        with tempfile.NamedTemporaryFile(prefix="stockade-test-", dir="/tmp") as last:
+            made = os.read(watch, 1 << 16)
+            assert last.name.encode()[5:] in made and b"crun." not in made
+    finally:
+        os.close(watch)
 
 
 @pytest.mark.parametrize("victim", ["crun", "sh"])

@@ -105,7 +105,7 @@ def test_command_line_and_steps_are_exact():
         "/usr/bin/crun", f"--root={BUNDLE}/state", "--cgroup-manager=disabled", "--log=file:/proc/self/fd/199",
         "--log-format=json", "run", "--no-new-keyring", f"--bundle={BUNDLE}", "--pid-file=/proc/self/fd/199", "guest",
     )  # fmt: skip
-    assert made.environment == {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
+    assert made.environment == {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "_LIBCONTAINER_STATEDIR": BUNDLE}
     steps = [step[:3] for step in decode_steps(made.base)]
     assert steps[:7] == [
         ("session",), ("status", 199, True), ("become",), ("engine_mounts", BUNDLE, 1 << 30),

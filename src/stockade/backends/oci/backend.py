@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 ENGINE_TASKS = 2
 """Tasks that are not the guest's: the runtime outside the container, and the container's first process."""
-_ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}  # of the runtime itself
+_ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", **bundle.COPY_FOLDER}  # of the runtime itself
 _FORK = 0x01200011  # as fork(3) calls clone: CLONE_CHILD_SETTID, CLONE_CHILD_CLEARTID and SIGCHLD
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RUNTIME_BYTES = 1 << 16  # files that the runtime writes for itself, beside a copy of config.json

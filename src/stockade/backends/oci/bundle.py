@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 BUNDLE = "/sys/fs/cgroup"
 """The folder that the tmpfs covers. The runtime then finds no control groups to manage: the warden's stay in force."""
 ROOT = f"{BUNDLE}/rootfs"
+COPY_FOLDER = {"_LIBCONTAINER_STATEDIR": BUNDLE}
+"""Where the runtime makes a copy of itself (its cloned_binary.c): a killed one would leave an empty file in /tmp."""
 STATE = f"{BUNDLE}/state"
 STATUS = 199
 STATUS_PATH = f"/proc/self/fd/{STATUS}"

@@ -7,7 +7,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from stockade.backends.base import Availability, lacking, unusable
-from stockade.backends.oci.bundle import BUNDLE, FILTER, NAMESPACES, READ_ONLY
+from stockade.backends.oci.bundle import BUNDLE, COPY_FOLDER, FILTER, NAMESPACES, READ_ONLY
 from stockade.core.strict_json import dumps
 from stockade.planning import engines
 
@@ -56,6 +56,7 @@ _CONFIG = dumps(
 )
 _SCRIPT = (
     f'mount -t tmpfs tmpfs {BUNDLE} && cd {BUNDLE} && mkdir rootfs && printf %s "$1" > config.json && '
+    f"export {' '.join(f'{name}={value}' for name, value in COPY_FOLDER.items())}; "
     'exec "$0" --root=state --cgroup-manager=disabled run --no-new-keyring trial'
 )
 _THROUGH = ("/usr/bin/unshare", "--user", "--map-root-user", "--mount", "/bin/sh", "-c", _SCRIPT)
