@@ -12,7 +12,7 @@ if [[ ${1:-} == --account ]]; then # firejail serves only users with an account,
 fi
 place=$(mktemp -d /tmp/stockade-test.XXXXXX)
 root=$PWD
-trap 'cat "$place/.second-tries.txt" >>"$root/.second-tries.txt" 2>/dev/null; rm -rf "$place"' EXIT
+trap 'cat "$place/.second-tries.txt" >>"$root/.second-tries.txt" 2>/dev/null || true; rm -rf "$place"' EXIT
 git ls-files -z | tar --null --files-from=- -cf - | tar -xf - -C "$place"
 /usr/bin/python3 -m venv "$place/venv"
 "$place/venv/bin/pip" install --quiet --disable-pip-version-check "$place/.[dev,humaneval]" >&2
