@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import TracebackType
 
 from stockade.api.sessions import agents
 from stockade.api.sessions.agents import AgentProcess
+from stockade.api.sessions.handle import SECONDS, SessionHandle
 from stockade.api.sessions.records import (
     CellLimits,
     CellOutcome,
@@ -20,10 +20,8 @@ from stockade.api.sessions.records import (
 from stockade.api.sessions.session import Gathered, Session
 from stockade.core.frozen import FrozenDict
 
-CELL_SECONDS = 60.0
 
-
-class Interpreter:
+class Interpreter(SessionHandle):
     """Runs cells one after another in one namespace, as a notebook does. Made by ``Sandbox.interpreter``.
 
     All cells share one process with each other's code: a cell can change what a later one sees, and its results.
@@ -36,25 +34,10 @@ class Interpreter:
         executable: str = "",
         *,
         limits: CellLimits | None = None,
-        longest: float = CELL_SECONDS,
+        longest: float = SECONDS,
     ) -> None:
         start = agents.interpreter_start(language, executable)
         self._session = Session(open_process, start, "interpreter", limits or CellLimits(), longest)
-
-    def __enter__(self) -> Interpreter:
-        """Return itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close the interpreter."""
-        self.close()
-
-    @property
-    def alive(self) -> bool:
-        """Whether the interpreter can run a cell."""
-        return not self._session.ended
 
     @property
     def version(self) -> str:
@@ -73,18 +56,6 @@ class Interpreter:
         """
         found = self._session.run(source, timeout, on_event)
         return _result(found, self._session.count)
-
-    def interrupt(self) -> bool:
-        """Raise ``KeyboardInterrupt`` in the cell that runs now; return whether one runs. Call it in any thread."""
-        return self._session.interrupt()
-
-    def restart(self) -> None:
-        """Start afresh, without the state of earlier cells. Every process that they left is killed."""
-        self._session.restart()
-
-    def close(self) -> None:
-        """End the interpreter and every process of its cells."""
-        self._session.close()
 
 
 def _result(found: Gathered, count: int) -> CellResult:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import TracebackType
 
 from stockade.api.sessions import agents
 from stockade.api.sessions.agents import AgentProcess
+from stockade.api.sessions.handle import SECONDS, SessionHandle
 from stockade.api.sessions.records import CellLimits, CellOutcome, OnEvent, ShellResult, number_of, text_of
 from stockade.api.sessions.session import Gathered, Session
 from stockade.core.errors import JobError
 from stockade.core.frozen import FrozenDict
 
-COMMAND_SECONDS = 60.0
 _LONGEST_COMMAND = 256 * 1024
 
 
-class Shell:
+class Shell(SessionHandle):
     """Runs commands one after another in one bash. Made by ``Sandbox.shell``.
 
     A command that prints what looks like the end of a command ends nothing: the end comes over a descriptor that the
@@ -28,24 +27,9 @@ class Shell:
         open_process: Callable[[], AgentProcess],
         *,
         limits: CellLimits | None = None,
-        longest: float = COMMAND_SECONDS,
+        longest: float = SECONDS,
     ) -> None:
         self._session = Session(open_process, agents.shell_start(), "shell", limits or CellLimits(), longest)
-
-    def __enter__(self) -> Shell:
-        """Return itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close the shell."""
-        self.close()
-
-    @property
-    def alive(self) -> bool:
-        """Whether the shell can run a command."""
-        return not self._session.ended
 
     def run(self, command: str, *, timeout: float | None = None, on_event: OnEvent | None = None) -> ShellResult:
         """Run one command line or script, and wait for its end; see ``Interpreter.run``.
@@ -58,18 +42,6 @@ class Shell:
                 f"command: {len(command)} characters, and {_LONGEST_COMMAND} is the most; write it to a file"
             )
         return _result(self._session.run(command, timeout, on_event))
-
-    def interrupt(self) -> bool:
-        """Send SIGINT to the command that runs now; return whether one runs. Call it in any thread."""
-        return self._session.interrupt()
-
-    def restart(self) -> None:
-        """Start afresh. Every process of the shell is killed, in the background as well."""
-        self._session.restart()
-
-    def close(self) -> None:
-        """End the shell and every process of its commands."""
-        self._session.close()
 
 
 def _result(found: Gathered) -> ShellResult:
