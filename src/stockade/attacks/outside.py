@@ -120,7 +120,7 @@ class Snapshot:
             groups=frozenset(abandoned_groups()),
             networks=frozenset(filter(None, (_link(f"/proc/{pid}/ns/net") for pid in [os.getpid(), *pids]))),
             temporary=frozenset(_ours("/tmp") + _ours(os.environ.get("TMPDIR", "/tmp"))),
-            shared_memory=frozenset(_ours("/dev/shm") + read("/proc/sysvipc/shm").splitlines()[1:]),
+            shared_memory=frozenset(_ours("/dev/shm") + _segments()),
             descriptors=tuple(sorted(descriptors().items())),
         )
 
@@ -184,6 +184,17 @@ def _ours(folder: str) -> list[str]:
     return [path for path in _list(folder) if _is_ours(path, Path(path).name.startswith(MADE))]
 
 
+def _segments() -> list[str]:
+    """Return the System V segments of this user and its guests (proc(5): the eighth field is the owner)."""
+    lines = read("/proc/sysvipc/shm").splitlines()[1:]
+    return [line for line in lines if int(line.split()[7]) == os.geteuid() or _is_guest(int(line.split()[7]))]
+
+
+def _is_guest(owner: int) -> bool:
+    """Return whether a guest of this user can have this uid: each run of root has a uid of its own."""
+    return os.geteuid() == 0 and 2_000_000_000 <= owner < 2_000_065_536
+
+
 def _is_ours(path: str, named: bool) -> bool:
     """Return whether this user or one of its guests made ``path``.
 
@@ -193,7 +204,7 @@ def _is_ours(path: str, named: bool) -> bool:
         owner = Path(path).lstat().st_uid
     except OSError:
         return False
-    return 2_000_000_000 <= owner < 2_000_065_536 or (named and os.geteuid() in (0, owner))
+    return _is_guest(owner) or (named and os.geteuid() in (0, owner))
 
 
 def _list(folder: str) -> list[str]:

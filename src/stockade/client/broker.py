@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from stockade.core import log, targets
+from stockade.core.errors import JobError
 from stockade.runs.secret import Secret, placeholder
 from stockade.warden import protocol
 from stockade.warden.proxy.broker import MOST_QUESTIONS, QUESTION
@@ -32,8 +33,20 @@ class Broker:
         ]
         self._on_ask = on_ask
         self._ours, self.theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._ours.sendall(protocol.encode("secrets", entries=entries))
+        self._hand_over(protocol.encode("secrets", entries=entries))
         self._thread = threading.Thread(target=self._answer_all, name="stockade-on-ask", daemon=True)
+
+    def _hand_over(self, message: bytes) -> None:
+        """Send ``message`` at once: nobody reads before the guest's first connection, so the buffer must hold it."""
+        self._ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * len(message))
+        try:
+            sent = self._ours.send(message, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            sent = 0
+        if sent < len(message):
+            self._ours.close()
+            self.theirs.close()
+            raise JobError(f"secrets: values and hosts take {len(message)} bytes together; name fewer of them")
 
     def __enter__(self) -> Broker:
         """Begin to answer."""

@@ -126,7 +126,7 @@ def allows(pattern: Target, target: Target) -> bool:
     if pattern.port != target.port or pattern.address != target.address:
         return False
     if target.address or not pattern.host.startswith("*."):
-        return pattern.address == target.address and pattern.host == target.host
+        return pattern.host == target.host
     return target.host.endswith(pattern.host[1:]) and target.host != pattern.host[1:]
 
 

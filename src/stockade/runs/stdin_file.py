@@ -46,6 +46,8 @@ def opened(file: BinaryIO) -> FileContent | BinaryIO:
     if isinstance(file, io.TextIOBase) or not _is_regular(file):
         return file
     at = file.tell()
+    if os.fstat(file.fileno()).st_size - at > MOST_BYTES:
+        return file
     content = b""
     while len(content) <= MOST_BYTES and (piece := file.read(MOST_BYTES + 1 - len(content))):
         content += piece

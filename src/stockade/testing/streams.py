@@ -13,6 +13,12 @@ import pytest
 import stockade
 from stockade.testing.base import PATIENT, SLOWER, Expectations, Run
 
+_PACKETS = (
+    "import fcntl, os\nfcntl.fcntl(1, 1031, 1 << 20)\n"  # F_SETPIPE_SZ: 256 packets, one in each page (pipe(2))
+    "fcntl.fcntl(1, fcntl.F_SETFL, os.O_WRONLY | os.O_DIRECT)\n"
+    "for _ in range(250): os.write(1, b'x')\nos.kill(os.getpid(), 9)"
+)
+
 
 class StreamsContract(Expectations):
     """No byte is lost, nothing deadlocks, and no guest can delay its verdict."""
@@ -91,3 +97,7 @@ class StreamsContract(Expectations):
         begin = time.monotonic()
         assert run(code).stdout == "done\n"
         assert time.monotonic() - begin < 5 * SLOWER
+
+    def test_output_in_packets_is_complete(self) -> None:
+        result = self.run_source(_PACKETS)
+        assert (result.stdout, result.usage.output) == ("x" * 250, 250)

@@ -26,10 +26,10 @@ class Ends:
         self.stdin, self.stdout, self.stderr, self.channel = ends
 
     def close(self) -> None:
-        """Close the descriptors."""
-        for fd in (self.stdin, self.stdout, self.stderr, self.channel):
-            if fd >= 0:
-                os.close(fd)
+        """Close the descriptors. A second call closes nothing: their numbers may belong to others by then."""
+        ends = (self.stdin, self.stdout, self.stderr, self.channel)
+        self.stdin = self.stdout = self.stderr = self.channel = -1
+        close_all(ends)
 
 
 def open_pipes(uid: int | None) -> tuple[list[int], list[int]]:

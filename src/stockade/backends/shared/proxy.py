@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from stockade.backends.shared.limits import filters_syscalls
 from stockade.core.launch import ProxyOrder
 from stockade.core.units import UNLIMITED
 from stockade.planning import syscall_filter
@@ -38,7 +39,7 @@ def order(plan: Plan) -> ProxyOrder | None:
         idle_seconds=network.idle_time,
         asks=network.ask,
         ask_seconds=network.ask_time,
-        filter=_filter(plan.facts.machine) if plan.facts.seccomp else b"",
+        filter=_filter(plan.facts.machine) if filters_syscalls(plan.facts) else b"",
     )
 
 

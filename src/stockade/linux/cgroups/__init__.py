@@ -9,9 +9,10 @@ from stockade.linux.cgroups.counters import Counters
 from stockade.linux.cgroups.freezer import Freezer
 from stockade.linux.cgroups.group import RENEWABLE, Group, GroupBelow
 from stockade.linux.cgroups.places import PREFIX, Hierarchy, find, try_controllers
-from stockade.linux.cgroups.trees import Tree, reclaim
+from stockade.linux.cgroups.trees import EXEC, Tree, reclaim
 
 __all__ = [
+    "EXEC",
     "PREFIX",
     "RENEWABLE",
     "Counters",

@@ -55,7 +55,15 @@ class Group(RawCounters):
 
     def open_cgroup_fds(self) -> list[int]:
         """Return a descriptor for each folder. A process that writes ``0`` to it enters the group."""
-        return [os.open(f"{path}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for path in self.folders]
+        fds: list[int] = []
+        try:
+            for path in self.folders:
+                fds.append(os.open(f"{path}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC))
+        except OSError:
+            for fd in fds:
+                os.close(fd)
+            raise
+        return fds
 
     def limit(self, groups: Groups) -> None:
         """Set the limits of this run; ``None`` leaves a resource unlimited."""

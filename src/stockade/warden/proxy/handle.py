@@ -125,7 +125,10 @@ class ProxyHandle:
             on_end()
 
     def _is_reaped(self) -> bool:
-        return os.waitpid(self._pid, os.WNOHANG)[0] == self._pid
+        try:
+            return os.waitpid(self._pid, os.WNOHANG)[0] == self._pid
+        except ChildProcessError:
+            return True
 
     def _on_reaped(self, reaped: bool) -> None:
         if reaped:  # else nobody may have its uid

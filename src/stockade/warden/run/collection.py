@@ -44,7 +44,7 @@ class Collection:
         """
         self._loop = events
         self._on_data, self._on_end, self._dispose = on_data, on_end, dispose
-        self._status = 0
+        self._status: int | None = None
         self._seconds = order.seconds
         self._due = time.monotonic() + order.seconds + _GRACE_SECONDS
         self._paused = False
@@ -113,15 +113,19 @@ class Collection:
 
     def _is_reaped(self) -> bool:
         try:
-            pid, self._status = os.waitpid(self._pid, os.WNOHANG)
+            pid, status = os.waitpid(self._pid, os.WNOHANG)
         except ChildProcessError:
             return True
+        if pid == self._pid:
+            self._status = status
         return pid == self._pid
 
     def _on_reaped(self, reaped: bool) -> None:
         self._on_end(self._ended(self._status) if reaped else "the process that brings files out did not end")
 
-    def _ended(self, status: int) -> str:
+    def _ended(self, status: int | None) -> str:
+        if status is None:
+            return "the exit status of the process that brings files out is unknown"
         if status == 0:
             return ""
         if os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGALRM, signal.SIGXCPU):

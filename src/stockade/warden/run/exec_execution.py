@@ -63,7 +63,7 @@ class ExecExecution:
         """``control`` leads to the init and to the exec's process. ``group`` counts for this exec alone."""
         self._loop, self._control, self._launch, self._sandbox = events, control, launch, sandbox
         self.streams, self.uid, self.group = streams, sandbox.uid, group
-        self.tree = ExecTree(sandbox.head, group)
+        self.tree = ExecTree(sandbox.head, group, sandbox.heads)
         self.name = "the first process of the exec"
         self.collect_fds: list[int] = []
         self._decoder = protocol.Decoder()
@@ -128,6 +128,8 @@ class ExecExecution:
 
     def _kill(self) -> None:
         """End the exec's tree. What the warden cannot end, it ends together with the sandbox."""
+        while self.group is None and not self.tree.mark and self.poll():
+            pass  # the report of the begin, by which the children are known, may wait in the socket
         if self._pidfd < 0:
             self._shut()  # the process waits for its launch, and ends without one
         elif not self.tree.kill():

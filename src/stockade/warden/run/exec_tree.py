@@ -14,6 +14,7 @@ from stockade.linux import descendants
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
+    from collections.abc import Callable
 
     from stockade.linux.cgroups import GroupBelow
 else:
@@ -31,8 +32,9 @@ class ExecTree:
     mark = 0
     """The inode number of the exec's UTS namespace, once it is known."""
 
-    def __init__(self, init: int, group: GroupBelow | None) -> None:
-        self._init, self._group = init, group
+    def __init__(self, init: int, group: GroupBelow | None, heads: Callable[[], set[int]]) -> None:
+        """``heads`` returns the first processes of all execs below ``init``."""
+        self._init, self._group, self._heads = init, group, heads
 
     def members(self) -> list[int]:
         """Return the pids of the exec's processes. One that cannot be attributed counts as one of them.
@@ -48,9 +50,12 @@ class ExecTree:
         try:
             return pid == self.head or os.stat(f"/proc/{pid}/ns/uts").st_ino == self.mark
         except PermissionError:
-            return descendants.is_below(pid, self._init) and descendants.state(pid) not in ("Z", "X", "")
+            return pid not in self._heads() and self._is_alive_below(pid)
         except OSError:
             return False  # it has ended
+
+    def _is_alive_below(self, pid: int) -> bool:
+        return descendants.is_below(pid, self._init) and descendants.state(pid) not in ("Z", "X", "")
 
     def signal(self, number: int) -> None:
         """Send a signal to every process that is there now."""

@@ -23,8 +23,8 @@ else:
 CHANNEL_LIMIT = 1 << 20
 _CHUNK = 1 << 16
 """The most bytes that one turn of the loop reads from a stream, so that no guest keeps the others waiting."""
-_MOST_PIECES = 64
-"""More pieces than a pipe can hold: its size is at most a mebibyte, unless the administrator allows more."""
+_MOST_PIECES = 257
+"""More pieces than a pipe can hold: a mebibyte has 256 pages, and each may be a packet (pipe(2), O_DIRECT)."""
 
 
 class OutputCapture:

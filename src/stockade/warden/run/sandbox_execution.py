@@ -7,6 +7,7 @@ import errno
 import time
 
 from stockade.linux import faults
+from stockade.linux.cgroups import EXEC
 from stockade.warden import protocol, stdio
 from stockade.warden.cold.instance import TERMINALS, send_with
 from stockade.warden.run import execution as requests
@@ -98,7 +99,11 @@ class SandboxExecution(SlotExecution):
         if self.group is None:
             return None
         self._count += 1
-        return self.group.make_below(f"exec-{self._count}")
+        return self.group.make_below(f"{EXEC}{self._count}")
+
+    def heads(self) -> set[int]:
+        """Return the pids of the first processes of all execs, as far as they are known."""
+        return {each.head for each in self._execs}
 
     def forget(self, execution: ExecExecution) -> None:
         """Forget an exec that is over. Its group stays as long as a process that it left behind lives."""

@@ -226,7 +226,7 @@ def _way_out(
     """Return the handle of a proxy at the listener that ``instance`` has made, if the launch wants one."""
     if launch.proxy is None:
         return None
-    listener = instance.take_proxy_listener()
-    if listener < 0:
+    if instance.proxy_listener < 0:
         raise OSError(errno.EBADF, "the sandbox has made no listener for its proxy")
-    return ProxyHandle(events, launch.proxy, listener, owner, os.dup(broker) if broker >= 0 else -1)
+    own_broker = os.dup(broker) if broker >= 0 else -1
+    return ProxyHandle(events, launch.proxy, instance.take_proxy_listener(), owner, own_broker)

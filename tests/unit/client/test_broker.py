@@ -1,0 +1,12 @@
+"""The caller's end of a socket to the proxy of one run."""
+
+import pytest
+
+from stockade import JobError, Secret
+from stockade.client.broker import Broker
+
+
+def test_secrets_longer_than_the_buffer_are_refused() -> None:
+    hosts = [f"{number}.{'x' * 60}.example.com" for number in range(200_000)]
+    with pytest.raises(JobError, match=r"secrets: values and hosts take \d+ bytes together"):
+        Broker({"API_KEY": Secret("value", hosts=hosts)}, None)
