@@ -33,6 +33,9 @@ def test_repl_writes_pictures_and_escapes_values(stockade: Callable[..., Any], f
     assert (folder / "plots" / "picture-1.png").read_bytes() == b"\x89PNG..."
     assert b"open it with care" in done.stderr
     assert b"\x1b" not in done.stdout
+    again = stockade("repl", "--pictures", "plots", "--limit", "wall_time=10s", stdin=source)
+    assert again.returncode == 0, again.stderr
+    assert (folder / "plots" / "picture-2.png").exists()
 
 
 class Screen:

@@ -22,3 +22,16 @@ def test_shell_ends_with_its_input():
     command = [*SHELL, "--", "python3", "-q"]
     found = subprocess.run(command, input="print(6 * 7)\n", capture_output=True, text=True, timeout=60, check=False)
     assert (found.returncode, "\n42\n" in found.stdout) == (0, True)
+
+
+def test_shell_reads_on_while_its_input_waits():
+    """``cat`` stops to read while nobody takes its output, and the terminal's echo doubles it."""
+    command = [*SHELL, "--", "sh", "-c", "stty raw; exec head -c 6000000"]
+    found = subprocess.run(command, input=b"x" * 6_000_000, capture_output=True, timeout=100, check=False)
+    assert found.returncode == 0 and found.stdout.count(b"x") > 11_000_000
+
+
+def test_shell_past_its_lifetime_is_a_limit():
+    command = [*SHELL, "--lifetime", "1", "--", "sleep", "60"]
+    found = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    assert found.returncode == 125 and "max_lifetime" in found.stderr

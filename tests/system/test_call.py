@@ -44,6 +44,19 @@ def test_call_returns_plain_data_from_inside() -> None:
     assert stockade.call(nothing) is None
 
 
+def test_call_keeps_texts_of_a_nested_function() -> None:
+    def lines() -> str:
+        return """one
+        two
+    three"""
+
+    assert stockade.call(lines) == lines()
+
+
+def test_one_line_source_of_any_length_is_no_file_name() -> None:
+    assert stockade.run("#" + "x" * 300 + ".py").ok
+
+
 def test_call_of_a_failing_function_raises_its_error() -> None:
     with pytest.raises(stockade.GuestFailed, match="ZeroDivisionError") as caught:
         stockade.call(divide, 0)

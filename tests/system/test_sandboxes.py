@@ -248,12 +248,31 @@ def test_terminals_end_hangs_up(sandbox):
 # -- ends ------------------------------------------------------------------------------------------------------
 
 
+def test_ended_commands_hold_no_connection(sandbox):
+    before = len(host.descriptors(os.getpid()))
+    for _ in range(30):
+        sandbox.start_command(["true"])
+        shell(sandbox, "true")
+    assert len(host.descriptors(os.getpid())) < before + 15
+
+
+def test_close_after_an_interrupted_call_ends_commands():
+    sandbox = Sandbox.create()
+    process = sandbox.start_command(["sleep", MARK])
+    sandbox._events.close()  # as Ctrl-C in ``usage`` does
+    sandbox.close()
+    assert process.returncode is not None
+
+
 def test_dead_init_ends_sandbox_and_calls_with_words(sandbox):
     process = sandbox.start_command(["sleep", MARK])
     os.kill(_init_of(MARK), signal.SIGKILL)
     result = process.wait(10)
     assert result.outcome is Outcome.SANDBOX_FAILED
     assert "the sandbox has ended: the sandbox's init" in result.error.message
+    assert process.returncode == -signal.SIGKILL  # not 0, which means success
+    with pytest.raises(SandboxClosed, match="killed from outside"):
+        sandbox.start_command(["true"])
     with pytest.raises(SandboxClosed, match="killed from outside"):
         shell(sandbox, "true")
 

@@ -8,7 +8,6 @@ import dis
 import inspect
 import json
 import math
-import textwrap
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Unpack
@@ -63,8 +62,11 @@ def _program(function: Callable[..., Any], values: tuple[Any, ...]) -> str:
         raise JobError(f"call: {function!r:.80} is not a function made with def; pass one that calls it")
     name = _name(function)
     try:
-        text = textwrap.dedent(inspect.getsource(function))
-        definition = ast.parse(text).body[0]
+        text = inspect.getsource(function)
+        nested = text[:1].isspace()
+        text = f"if True:\n{text}" if nested else text  # without its indentation, texts inside would change
+        definition: Any = ast.parse(text).body[0]
+        definition = definition.body[0] if nested else definition
     except (OSError, SyntaxError, IndexError) as error:
         raise JobError(f"call: the source text of {name} cannot be read: {error}; define it in a file") from error
     if not isinstance(definition, ast.FunctionDef):

@@ -236,11 +236,14 @@ class Sandbox(Sessions):
         try:
             opened = stack.enter_context(self._exec(job, plan, _folder(cwd), detached=True, **how))
             process = kind(job.argv, opened, stack)
+            if process.returncode is not None:
+                self._concluded(opened[0])
         except BaseException:
             stack.close()
             raise
-        running = [each for each in self._processes if each.returncode is None]
-        self._processes = dict.fromkeys((*running, process))  # a process goes on if its caller drops it
+        with self._lock:  # a process goes on if its caller drops it
+            running = [each for each in self._processes if each.poll() is None]
+            self._processes = dict.fromkeys((*running, process))
         return process
 
     @contextmanager
@@ -332,9 +335,9 @@ class Sandbox(Sessions):
             for _ in self._events:
                 pass
             self._result = self._send_queue.exchange.result
+            self._stack.close()  # ends the sandbox even if an interrupted call has ended its events
             for process in self._processes:
                 process.wait()  # each ends with the sandbox
-            self._stack.close()
 
 
 def _folder(cwd: str | os.PathLike[str] | None) -> str:

@@ -77,10 +77,15 @@ class Process:
 
     @property
     def returncode(self) -> int | None:
-        """The exit status; minus a signal's number if a signal ended it, and ``None`` if no end is known yet."""
+        """The exit status; minus a signal's number if a signal ended it, and ``None`` if no end is known yet.
+
+        A process that has no status of its own, since its sandbox failed or never started it, has that of SIGKILL.
+        """
         if self._result is None:
             return None
-        return -(self._result.signal or 0) if self._result.exit_code is None else self._result.exit_code
+        if self._result.exit_code is not None:
+            return self._result.exit_code
+        return -int(self._result.signal or signals.SIGKILL)
 
     def poll(self) -> int | None:
         """Look whether the process has ended, and return ``returncode``."""

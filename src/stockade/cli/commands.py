@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 
@@ -76,7 +75,8 @@ class _Commands(click.Group):
             from stockade.core.errors import nearest
 
             near = nearest(args[0], _COMMANDS)
-            way = f"stockade {near}" if near else f"stockade run {args[0]}" if Path(args[0]).is_file() else ""
+            is_file = os.path.isfile(args[0])  # noqa: PTH113 - Path.is_file raises for a name that is too long
+            way = f"stockade {near}" if near else f"stockade run {args[0]}" if is_file else ""
             if not way or args[0].startswith("-"):
                 raise
             raise click.UsageError(f"{error.message} Did you mean '{way}'?", ctx) from None

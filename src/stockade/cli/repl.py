@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codeop
+import os
 import signal
 import sys
 import threading
@@ -42,7 +43,7 @@ _TYPES = {"image/png": ".png", "image/jpeg": ".jpg", "image/svg+xml": ".svg", "a
 @click.argument("language", default="python")
 @click.option("--packages", metavar="PATH", help="Virtual environment with the packages that the code imports.")
 @click.option(
-    "--timeout", type=float, default=60.0, metavar="SECONDS", help="Interrupt a cell after this; default: 60."
+    "--timeout", type=float, metavar="SECONDS", help="Interrupt a cell after this; default: the policy's wall_time."
 )
 @click.option("--pictures", metavar="FOLDER", help="Write displayed pictures to files in FOLDER.")
 @policy_options
@@ -52,7 +53,7 @@ def repl(
     language: str,
     *,
     packages: str | None,
-    timeout: float,
+    timeout: float | None,
     pictures: str | None,
     backend: str | None,
     trust: str | None,
@@ -113,7 +114,7 @@ def _is_whole(text: str, language: str) -> bool:
         return True  # the interpreter in the sandbox says what is wrong
 
 
-def _run(interpreter: Interpreter, source: str, timeout: float, screen: _Screen) -> CellResult:
+def _run(interpreter: Interpreter, source: str, timeout: float | None, screen: _Screen) -> CellResult:
     """Run one cell. Ctrl-C interrupts it, by a thread: the handler itself may have stopped a message half sent."""
     before = signal.signal(signal.SIGINT, lambda *_: threading.Thread(target=interpreter.interrupt).start())
     try:
@@ -149,12 +150,20 @@ class _Screen:
     def _save(self, data: Any, suffix: str) -> bool:
         assert self._pictures is not None
         self._pictures.mkdir(parents=True, exist_ok=True)
-        self._count += 1
-        path = self._pictures / f"picture-{self._count}{suffix}"
+        path = self._free(suffix)
         with path.open("xb") as file:  # never over a file that is there
             file.write(data if isinstance(data, bytes) else str(data).encode())
         say(f"wrote {path}; the code in the sandbox made it, so open it with care")
         return True
+
+    def _free(self, suffix: str) -> Path:
+        """Return the path of the next picture that no earlier session has written."""
+        assert self._pictures is not None
+        while True:
+            self._count += 1
+            path = self._pictures / f"picture-{self._count}{suffix}"
+            if not os.path.lexists(path):
+                return path
 
     def result(self, cell: CellResult) -> None:
         """Show the value or the error of a cell."""

@@ -6,6 +6,7 @@ import os
 import select
 import shutil
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stockade.cli.options import policy_from, policy_options, trust_option
+from stockade.cli.receipt import status
 from stockade.cli.reporting import Command
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ Everything that the shell does stays in the sandbox, which ends with the shell. 
 from the sandbox's own PATH. Keys go to the sandbox as they are: Ctrl-C interrupts what runs there, and Ctrl-D ends the
 shell.
 
-The exit status is that of the shell, or 128+N if signal N ended it.
+The exit status is that of the shell, or what `stockade run --help` says if something else ended it.
 """
 _EXAMPLES = """\b
 Examples:
@@ -70,7 +72,7 @@ def _run(sandbox: Sandbox, words: tuple[str, ...]) -> int:
         result = terminal.wait()
     if result.error is not None and result.exit_code is None:
         click.echo(f"stockade: {result.error.message}", err=True)
-    return 128 + (result.signal or 0) if result.exit_code is None else result.exit_code
+    return status(result)
 
 
 def _pass_on(terminal: Terminal, sizes: list[tuple[int, int]]) -> None:
@@ -83,7 +85,8 @@ def _pass_on(terminal: Terminal, sizes: list[tuple[int, int]]) -> None:
             data = terminal.read(_CHUNK, timeout=_TURN_SECONDS)
             if not data:
                 return
-            os.write(1, data)
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
         except TimeoutError:
             pass
         keys.pass_on()
@@ -95,21 +98,23 @@ class _Keys:
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
         self._ended = float("inf")
+        self._held = b""
 
     def pass_on(self) -> None:
-        """Type what has come. At the end, type Ctrl-D repeatedly: a program that sets up its terminal drops one."""
-        now = time.monotonic()
-        if self._ended == float("inf") and select.select([0], [], [], 0)[0]:
-            typed = os.read(0, _CHUNK)
-            self._ended = self._ended if typed else now
-            self._type(typed)
-        if now >= self._ended:
-            self._ended = now + _AGAIN_SECONDS
-            self._type(_END)
+        """Type what has come. At the end, type Ctrl-D repeatedly: a program that sets up its terminal drops one.
 
-    def _type(self, keys: bytes) -> None:
-        with suppress(BrokenPipeError):  # the command has ended, and the next read finds that
-            self._terminal.write(keys)
+        Keys that the command does not take now stay held, since it may wait for us to read its output.
+        """
+        now = time.monotonic()
+        if not self._held and self._ended == float("inf") and select.select([0], [], [], 0)[0]:
+            self._held = os.read(0, _CHUNK)
+            self._ended = self._ended if self._held else now
+        if not self._held and now >= self._ended:
+            self._ended, self._held = now + _AGAIN_SECONDS, _END
+        if self._held:
+            with suppress(BrokenPipeError, TimeoutError):  # the command has ended, which the next read finds; or waits
+                self._terminal.write(self._held, timeout=0.0)
+                self._held = b""
 
 
 @contextmanager

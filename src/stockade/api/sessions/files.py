@@ -132,11 +132,11 @@ class Files:
             deadline = time.monotonic() + self._timeout
             try:
                 link = self._link = self._link or Link(self._open(), _AGENT, longest=_LONGEST_FRAME)
-                link.send(b"Q", {"operation": operation, "path": name, **more})
+                link.send(b"Q", {"operation": operation, "path": name, **more}, seconds=_left(deadline))
                 if content is not None:
                     for at in range(0, len(content), _PIECE):
-                        link.send(b"b", bytes(content[at : at + _PIECE]))
-                    link.send(b"E")
+                        link.send(b"b", bytes(content[at : at + _PIECE]), seconds=_left(deadline))
+                    link.send(b"E", seconds=_left(deadline))
                 kind, payload = self._answer(link, parts, limit, deadline)
                 found = decoded(payload)
             except TimeoutError:
@@ -162,7 +162,7 @@ class Files:
             if kind in (b"=", b"x"):
                 return kind, payload
             total += len(payload)
-            if kind != b"b" or total > limit:
+            if kind != b"b" or not payload or total > limit:
                 raise ValueError("more data than asked for")
             parts.append(payload)
 
@@ -174,11 +174,15 @@ class Files:
         try:
             found = read(answer)
             path, kind, modified = found.get("path"), text_of(found, "kind"), found.get("modified")
-            if not isinstance(modified, int | float) or not isinstance(path, str):
-                raise ValueError("a path or a time is missing")
+            if not isinstance(modified, int | float) or not abs(modified) < 1 << 63 or not isinstance(path, str):
+                raise ValueError("a path or a time is missing, or not in range")
             return FileInfo(path, kind, int(number_of(found, "size")), int(number_of(found, "mode")), float(modified))
         except ValueError as error:
             raise self._broken(str(error)) from error
+
+
+def _left(deadline: float) -> float:
+    return max(0.0, deadline - time.monotonic())
 
 
 def _checked(field: str, path: str | os.PathLike[str]) -> str:

@@ -54,11 +54,10 @@ class Interpreter(SessionHandle):
 
         Raises ``SessionEnded`` if the interpreter is gone: ``restart`` starts a fresh one.
         """
-        found = self._session.run(source, timeout, on_event)
-        return _result(found, self._session.count)
+        return _result(self._session.run(source, timeout, on_event))
 
 
-def _result(found: Gathered, count: int) -> CellResult:
+def _result(found: Gathered) -> CellResult:
     """Return the result of a cell. A value or an error that breaks the protocol is one of the guest's making."""
     outcome, value, shown, error = found.outcome, None, None, None
     try:
@@ -72,7 +71,7 @@ def _result(found: Gathered, count: int) -> CellResult:
         outcome = CellOutcome.FAILED
     return CellResult(
         outcome=outcome,
-        execution_count=count,
+        execution_count=found.count,
         stdout=found.stdout.decode("utf-8", "replace"),
         stderr=found.stderr.decode("utf-8", "replace"),
         value_repr=value,

@@ -30,15 +30,15 @@ class Link:
         self._sending = threading.Lock()
         self._send(agents.introduction(agent))
 
-    def send(self, kind: bytes, payload: bytes | dict[str, Any] = b"") -> None:
-        """Send a frame. Raises ``EOFError`` if the agent is gone, and ``TimeoutError`` if it takes nothing."""
+    def send(self, kind: bytes, payload: bytes | dict[str, Any] = b"", *, seconds: float = _WRITE_SECONDS) -> None:
+        """Send a frame. Raises ``EOFError`` if the agent is gone, and ``TimeoutError`` if it takes nothing in time."""
         data = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
-        self._send(kind + len(data).to_bytes(4, "big") + data)
+        self._send(kind + len(data).to_bytes(4, "big") + data, seconds)
 
-    def _send(self, data: bytes) -> None:
+    def _send(self, data: bytes, seconds: float = _WRITE_SECONDS) -> None:
         with self._sending:
             try:
-                self._process.stdin.write(data, timeout=_WRITE_SECONDS)
+                self._process.stdin.write(data, timeout=seconds)
             except BrokenPipeError:
                 raise EOFError(self._ending()) from None
 

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from stockade.api.exec_limits import checked_seconds
 from stockade.api.sessions.agents import AgentProcess
 from stockade.api.sessions.link import Link, SessionEnded
 from stockade.api.sessions.records import (
@@ -53,6 +54,8 @@ class Gathered:
 
     token: str
     limits: CellLimits
+    count: int
+    """Which cell of its session it is, from 1."""
     stdout: bytearray = field(default_factory=bytearray)
     stderr: bytearray = field(default_factory=bytearray)
     displays: list[Display] = field(default_factory=list)
@@ -161,14 +164,14 @@ class Session:
 
     def run(self, source: str, timeout: float | None, on_event: OnEvent | None) -> Gathered:
         """Run one cell to its end. Without ``timeout``, it may take as long as the policy allows."""
-        seconds = self._longest if timeout is None else timeout
+        seconds = self._longest if timeout is None else checked_seconds("timeout", timeout)
         self._check(source, seconds)
         with self._turn:
             link = self._link
             if self.ended or link is None:
                 raise SessionEnded(self._gone())
             self.count += 1
-            found = Gathered(secrets.token_hex(16), self.limits)
+            found = Gathered(secrets.token_hex(16), self.limits, self.count)
             begin = time.monotonic()
             self._interrupted, self._running = False, found.token
             try:
