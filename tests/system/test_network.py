@@ -17,6 +17,7 @@ from tests.support.internet import OTHER, WEB, Internet
 
 import stockade
 from stockade import Result
+from stockade.backends import registry
 
 pytestmark = pytest.mark.needs("native", "small-internet", "ruby", "gem", "node", "npm")
 
@@ -252,8 +253,15 @@ print(found["example.org"], found["a.example.org"])
 
 def test_other_backends_refuse_a_bounded_network() -> None:
     policy = stockade.Policy(network={"allow": ["example.org:80"]}, accept={"network": "absent"})
-    for backend in ("bubblewrap", "firejail", "process", "landlock"):
+    for backend in sorted({*registry.BUILT_IN} - {"native"}):
         with pytest.raises((stockade.PlanError, stockade.BackendUnavailable)) as caught:
             stockade.plan(policy, backend=backend)
         if isinstance(caught.value, stockade.PlanError):
             assert "cannot bound a network" in caught.value.missing["network"]
+
+
+def test_slow_rate_is_not_idleness(internet: Internet) -> None:
+    code = "import urllib.request as u; print(len(u.urlopen('http://example.org/bytes?count=250000').read()))"
+    made = "stockade.Network(allow=['example.org:80'], rate=65536, idle_time=0.5)"
+    script = f"import stockade; print(stockade.run({code!r}, network={made}).stdout)"
+    assert internet.ask("command", argv=[sys.executable, "-c", script])["stdout"].strip() == "250000"

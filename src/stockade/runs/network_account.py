@@ -35,7 +35,8 @@ def counted(use: NetworkUse | None) -> dict[str, int]:
 def _parse(text: str, trouble: str) -> NetworkUse:
     lines = [line.split("\t") for line in text.split("\n", _MOST_LINES)]
     totals, *named, unnamed, end = lines
-    if end != ["end"] or totals[0] != "all" or unnamed[0] != "unnamed":
+    kind, more = unnamed
+    if end != ["end"] or totals[0] != "all" or kind != "unnamed":
         raise ValueError(_MALFORMED)
     requests, refused, sent, received = map(_number, totals[1:])
     targets, refusals = [], []
@@ -55,7 +56,7 @@ def _parse(text: str, trouble: str) -> NetworkUse:
         received=received,
         targets=tuple(targets),
         refusals=tuple(refusals),
-        unnamed=_number(unnamed[1]),
+        unnamed=_number(more),
         error=trouble or None,
     )
 

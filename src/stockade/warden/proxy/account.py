@@ -68,8 +68,8 @@ class Account:
             else:
                 self._unnamed += 1
 
-    def carry(self, target: str, way: int, count: int) -> None:
-        """Count bytes before they move on, and wait for their turn under the rate.
+    def carry(self, target: str, way: int, count: int) -> float:
+        """Count bytes before they move on; return their turn under the rate, by the monotonic clock.
 
         Raises ``Refused`` if they are more than the run has left.
         """
@@ -84,8 +84,7 @@ class Account:
             begin = max(self._free_at[way], now)
             if rate is not None:
                 self._free_at[way] = begin + count / rate
-        if begin > now:
-            time.sleep(begin - now)
+        return begin
 
     def _bounds(self) -> tuple[tuple[str, int | None, int], tuple[str, int | None, int]]:
         sent, received = self._bytes

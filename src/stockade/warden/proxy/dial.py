@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _socket as socket
 import os
+import time
 
 from stockade.core import targets
 from stockade.warden.proxy.account import Refused
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from stockade.core.targets import Target
 
 _MOST_ADDRESSES = 4
+_LEAST_SECONDS = 0.1
+"""Each address is tried for so long at least."""
 _FAMILIES = {4: socket.AF_INET, 16: socket.AF_INET6}
 
 
@@ -23,12 +26,16 @@ def prepare_resolver() -> None:
 
 
 def connect(target: Target, seconds: float) -> socket.socket:
-    """Return a connection to ``target``. Raises ``Refused`` if it leads nowhere, or where it must not lead."""
+    """Return a connection to ``target``. Raises ``Refused`` if it leads nowhere, or where it must not lead.
+
+    ``seconds`` is the time for all addresses together, after the look-up.
+    """
     errors = []
+    due = time.monotonic() + seconds
     for address in [target.address] if target.address else _resolved(target):
         sock = socket.socket(_FAMILIES[len(address)], socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         try:
-            sock.settimeout(seconds)
+            sock.settimeout(max(_LEAST_SECONDS, due - time.monotonic()))
             sock.connect(_place(address, target.port))
         except OSError as error:
             sock.close()

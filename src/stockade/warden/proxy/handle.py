@@ -44,7 +44,11 @@ class ProxyHandle:
         """What the proxy counted. Its process has parsed bytes of the guest, so the account is unparsed here."""
         self.trouble = ""
         """The reason why the account is missing or ends early."""
-        self._loop.watch(listener, loop.READ, self._on_first)
+        try:
+            self._loop.watch(listener, loop.READ, self._on_first)
+        except OSError:
+            self._close_sockets()
+            raise
 
     def finish(self, on_end: Callable[[], None]) -> None:
         """End the proxy. Call ``on_end`` when its account is there, or at the deadline."""
@@ -71,7 +75,10 @@ class ProxyHandle:
             self._start()
         except OSError as error:
             self.trouble = faults.explain("start the proxy of the run", error)
-            self._release_uid()
+            if self._control is None:
+                self._release_uid()
+            else:  # it lives, and has the uid until it is reaped
+                self._end("")
         self._close_sockets()
 
     def _start(self) -> None:

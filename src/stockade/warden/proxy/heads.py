@@ -65,9 +65,15 @@ def parse(head: bytes, vault: Vault | None = None) -> Request:
     if hosts and not secure:
         _check_host(hosts[0], target, _HTTP)
     if vault is not None:
+        if secure and method == b"TRACE":
+            raise _bad("TRACE makes a server repeat the head, and a secret in it")
         if secure:
             vault.check(target)
-        fields = [(name, vault.filled(value, target, by_gateway=secure)) for name, value in fields]
+        # No field of one hop is filled in: what the proxy makes of it would tell the guest about the value.
+        fields = [
+            (name, value if name in _OF_ONE_HOP else vault.filled(name, value, target, by_gateway=secure))
+            for name, value in fields
+        ]
     length, chunked = _body(fields, version)
     expects = any(name == b"expect" for name, _ in fields)
     host = targets.bracketed(target.host) if target.port == (_HTTPS if secure else _HTTP) else str(target)

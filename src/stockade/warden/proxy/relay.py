@@ -66,7 +66,9 @@ class Wire:
     def send(self, way: int, data: bytes) -> None:
         """Count ``data``, and send it on: to the server if ``way`` is ``SENT``, or to the client."""
         if data:
-            self.account.carry(self.target, way, len(data))
+            turn = self.account.carry(self.target, way, len(data))
+            self._moved = max(self._moved, turn)  # a connection that waits for its turn is not idle
+            time.sleep(max(0.0, turn - time.monotonic()))
             (self.server if way == SENT else self.client).sendall(data)
             self._moved = time.monotonic()
 

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from stockade.core.targets import Target
     from stockade.warden.proxy.broker import Entry
 
+_FIELDS = frozenset((
+    b"authorization", b"api-key", b"apikey", b"x-api-key", b"x-api-token", b"x-auth-token", b"x-access-token",
+    b"x-goog-api-key", b"private-token", b"ocp-apim-subscription-key", b"x-subscription-token",
+))  # fmt: skip
+"""The header fields for a secret. Servers repeat others, such as X-Request-Id, and the guest could choose one."""
 _BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
 
 
@@ -39,8 +44,9 @@ class Vault:
         """Load the authorities. The proxy cannot read most files later."""
         self._kept = [_Kept(*entry) for entry in entries]
         "a".encode("idna")  # ssl encodes names so, and the codec's modules cannot be read later
-        self._context = ssl.create_default_context()
-        if not self._context.cert_store_stats()["x509_ca"]:
+        own = os.environ.get("SSL_CERT_FILE")
+        self._context = ssl.create_default_context(cafile=own or None)  # a file of one's own replaces all others
+        if not own and not self._context.cert_store_stats()["x509_ca"]:
             for path in filter(os.path.exists, _BUNDLES):
                 self._context.load_verify_locations(path)
                 break
@@ -51,11 +57,11 @@ class Vault:
             reason = f"{target} is not a host of a secret; reach it through the proxy, by its own URL"
             raise Refused(403, reason, str(target))
 
-    def filled(self, field: bytes, target: Target, *, by_gateway: bool) -> bytes:
-        """Return the value of a header field with the secret that it asks for.
+    def filled(self, name: bytes, field: bytes, target: Target, *, by_gateway: bool) -> bytes:
+        """Return the value of the header field ``name`` with the secret that it asks for.
 
         A placeholder stands alone or behind a scheme (``Bearer``). Raises ``Refused`` if it stands for a secret of
-        other hosts, or anywhere else.
+        other hosts, in a field that servers are known to repeat, or anywhere else.
         """
         for each in self._kept:
             if each.placeholder not in field:
@@ -63,6 +69,10 @@ class Vault:
             if not by_gateway or str(target) not in each.hosts:
                 reason = f"the secret {each.name} goes only to {', '.join(each.hosts)}, and only by the gateway"
                 raise Refused(403, reason, str(target))
+            if name not in _FIELDS:
+                known = b", ".join(sorted(_FIELDS)).decode()
+                reason = f"the secret {each.name} goes into one of these header fields: {known}"
+                raise Refused(400, reason, str(target))
             scheme, space, last = field.rpartition(b" ")
             if last == each.placeholder and (not space or scheme.isalpha()):
                 return scheme + space + each.value

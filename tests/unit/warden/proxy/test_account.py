@@ -59,7 +59,7 @@ def test_bounds_refuse_the_request_and_the_byte_beyond():
 @pytest.mark.parametrize(
     "account",
     [
-        b"x", b"all\t1\t1\t1\t1", b"all\t1\t1\t1\t1\nunnamed\t0", b"all\t1\t1\t1\nunnamed\t0\nend", b"\xff\nend",
+        b"x", b"all\t1\t1\t1\t1\nunnamed\nend", b"all\t1\t1\t1\t1", b"all\t1\t1\t1\t1\nunnamed\t0", b"all\t1\t1\t1\nunnamed\t0\nend", b"\xff\nend",
         b"all\t1\t1\t1\t-1\nunnamed\t0\nend", b"all\t1\t1\t1\t1\nto\ta\t1\t1\nunnamed\t0\nend",
         b"all\t1\t1\t1\t1\nrefused\ta\t1\tb\x1b\nunnamed\t0\nend", b"all\t1\t1\t1\t1\nwhat\ta\nunnamed\t0\nend",
         b"all\t1\t1\t1\t1\n" + b"to\ta\t1\t1\t1\n" * 300 + b"unnamed\t0\nend",

@@ -66,15 +66,38 @@ def test_gateway_path_without_a_host_of_a_secret_is_refused(path):
 )
 def test_placeholder_that_does_not_stand_alone_or_is_for_others_is_refused(value):
     with pytest.raises(Refused) as caught:
-        VAULT.filled(value, API, by_gateway=True)
+        VAULT.filled(b"authorization", value, API, by_gateway=True)
     assert "sk-" not in str(caught.value)
 
 
+@pytest.mark.parametrize("field", [b"X-Request-Id", b"Idempotency-Key", b"Origin", b"Cookie", b"Referer"])
+def test_header_that_servers_repeat_takes_no_value(field):
+    with pytest.raises(Refused, match="goes into one of these header fields"):
+        heads.parse(b"GET /api.example.com/ HTTP/1.1\r\nHost: x\r\n" + field + b": " + INSIDE, VAULT)
+
+
+def test_value_never_reaches_framing_nor_a_repeated_head():
+    pin = Vault([("PIN", placeholder("PIN"), "3", ["api.example.com:443"])])
+    inside = placeholder("PIN").encode()
+    with pytest.raises(Refused, match="Content-Length must be one number"):
+        heads.parse(b"POST /api.example.com/ HTTP/1.1\r\nHost: x\r\nContent-Length: " + inside, pin)
+    found = heads.parse(b"GET /api.example.com/ HTTP/1.1\r\nHost: x\r\n3: a\r\nConnection: " + inside, pin)
+    assert b"3: a" in found.head
+    with pytest.raises(Refused, match="TRACE"):
+        heads.parse(b"TRACE /api.example.com/ HTTP/1.1\r\nHost: x\r\nAuthorization: " + inside, pin)
+
+
+def test_authorities_that_cannot_be_read_are_no_others(monkeypatch):
+    monkeypatch.setenv("SSL_CERT_FILE", "/nowhere.pem")
+    with pytest.raises(OSError):
+        Vault([])
+
+
 def test_value_is_set_in_for_its_own_hosts_by_the_gateway_alone():
-    assert VAULT.filled(INSIDE, API, by_gateway=True) == b"sk-1"
-    assert VAULT.filled(b"Bearer " + INSIDE, API, by_gateway=True) == b"Bearer sk-1"
+    assert VAULT.filled(b"authorization", INSIDE, API, by_gateway=True) == b"sk-1"
+    assert VAULT.filled(b"authorization", b"Bearer " + INSIDE, API, by_gateway=True) == b"Bearer sk-1"
     with pytest.raises(Refused):
-        VAULT.filled(INSIDE, API, by_gateway=False)
+        VAULT.filled(b"authorization", INSIDE, API, by_gateway=False)
     assert "sk-1" not in repr(vars(VAULT))
 
 
