@@ -37,7 +37,7 @@ class Runtime:
         refused. in_process: run in this process. A limit then ends a script only between two operations.
         clock: seconds since the epoch that scripts see; their clock stands still.
         seed: the seed of ``random`` in scripts.
-        output: bytes of printed text that are kept.
+        output: characters of printed text that are kept.
 
     Raises:
         PolicyError: the caps, or the trust in this configuration, are refused.

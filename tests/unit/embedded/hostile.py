@@ -271,6 +271,14 @@ EXHAUSTION += [
         "from fractions import Fraction\nx = Fraction(1, 3)\nwhile True: x + x; x + x; x + x; x + x",
         FUEL,
     ),
+    ("quantiles_of_a_negative_number", "import statistics\nstatistics.quantiles([1, 2], n=-10**12)", REFUSED),
+    ("product_of_a_negative_repeat", "import itertools\nitertools.product(*[[1]] * 500, repeat=-100)", REFUSED),
+    (
+        "fuel_from_a_negative_price",
+        "import statistics, itertools\nwhile True:\n  try: statistics.quantiles([1, 2], n=-10**12)\n  except Exception: pass\n"
+        "  try: itertools.product(*[[1]] * 500, repeat=-100)\n  except Exception: pass",
+        FUEL,
+    ),
     ("view_merge", "import itertools\n{1: 1}.items() | itertools.count()", REFUSED),
 ]
 PARSING = [

@@ -42,7 +42,7 @@ values = [
     itertools.islice([], 1), itertools.compress([], []), itertools.filterfalse(len, []), collections.deque(), collections.Counter(), collections.defaultdict(list), collections.OrderedDict(),
     iter(collections.deque()), datetime.date(2020, 1, 1), datetime.datetime(2020, 1, 1), datetime.timedelta(1), datetime.timezone.utc, datetime.time(1),
     datetime.date(2020, 1, 1).isocalendar(), decimal.Decimal(1), fractions.Fraction(1), re.compile('a'), re.match('a', 'a'), re.finditer('a', 'a'), hashlib.md5(), contextlib.nullcontext(),
-    contextlib.suppress(ValueError), functools.cmp_to_key(lambda a, b: 0)(1), functools.partial(len), dataclasses.field(), dataclasses.fields(Data), enum.auto(),
+    contextlib.suppress(ValueError), functools.cmp_to_key(lambda a, b: 0)(1), functools.partial(len), dataclasses.field(), dataclasses.fields(Data), dataclasses.fields(Data)[0], enum.auto(),
     error(lambda: 1 / 0), error(lambda: [][1]), error(lambda: {}[1]), error(lambda: int('x')), error(lambda: (1).x), error(lambda: undefined), error(lambda: 'é'.encode('ascii')),
     error(lambda: next(iter([]))), error(lambda: decimal.Decimal('x')), error(lambda: re.compile('(')), ''.join, [].sort, len, print, 'a'.upper, [].append, traced.trace, ..., NotImplemented,
     classmethod(len), staticmethod(len), object(), HostError('x'), collections.Counter().elements(), random.random, type(1), type([]), type(generator),

@@ -10,6 +10,8 @@ from stockade.embedded.boundary import attributes
 from stockade.embedded.boundary.classes import is_script_class
 from stockade.embedded.boundary.facades import Fixed, real
 from stockade.embedded.engine import Engine
+from stockade.embedded.weave.source import SourceError
+from stockade.embedded.weave.weaver import weave
 from tests.unit.embedded.reach import public, reached
 
 
@@ -78,6 +80,43 @@ def test_no_shared_object_can_be_changed(reach):
             changed.append(repr(value))
     assert not changed
     assert space.meter.hit is None
+
+
+STORED = {
+    # data of one object that the script itself made
+    "enum.auto.value", "functools.KeyWrapper.obj", "collections.defaultdict.default_factory",
+}  # fmt: skip
+
+
+def is_storable(space, value, name):
+    """Return whether a statement of a script can store the attribute ``name`` of ``value``."""
+    space.names |= {"target": value, "stored": getattr(value, name, None)}
+    for source in (f"target.{name} = stored", f"setattr(target, '{name}', stored)"):
+        try:
+            exec(weave(source, "storing").code, space.names)
+        except (AttributeError, TypeError, ValueError, SourceError):
+            continue
+        return True
+    return False
+
+
+def test_no_attribute_of_a_host_object_can_be_stored(reach):
+    space, values, made = reach
+    stored = {
+        f"{type(value).__module__}.{type(value).__name__}.{name}"
+        for value in [*values, *made]
+        if not isinstance(value, type | BaseException | FunctionType) and not is_script_class(type(value))
+        for name in public(type(value))
+        if is_storable(space, value, name)
+    }
+    assert not stored - STORED, f"a script can store these attributes: {sorted(stored - STORED)}"
+
+
+def test_charge_of_a_negative_price_is_refused():
+    meter = Runtime(Caps(fuel=100), in_process=True)._engine.meter
+    with pytest.raises(ValueError, match="negative"):
+        meter.charge(-1)
+    assert meter.spent == 0
 
 
 def test_functions_are_not_shared_between_runtimes():

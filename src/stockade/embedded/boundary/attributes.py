@@ -126,6 +126,11 @@ FREE: dict[Any, frozenset[str]] = {
 FREE_OF_ERRORS = frozenset(_ERROR.split())
 
 
+_ACCESSORS = ("clear", "items", "keys", "popitem", "values")
+OWNED = GUARDED | KEYED | frozenset(_ACCESSORS)
+"""Names that a script can store only in objects of its own classes: guards call the methods of built-in types."""
+
+
 class Attributes:
     """Reads the attributes whose names are guarded or checked, and the built-in functions that take a name."""
 
@@ -134,7 +139,7 @@ class Attributes:
 
     def table(self) -> dict[str, Any]:
         """Return each guard by its name in woven code."""
-        return {"$attr": self.read, "$bound": self._bound}
+        return {"$attr": self.read, "$bound": self._bound, "$owner": _owner}
 
     def read(self, value: Any, name: str) -> Any:
         """Return a checked attribute: only of the script's own classes and of facades."""
@@ -170,6 +175,18 @@ class Attributes:
 _UNSAFE = frozenset(name for name in CHECKED if name.startswith(("gi_", "cr_", "ag_", "f_", "tb_", "_"))) | {
     "func_globals"
 }
+
+
+UNWRITABLE = _UNSAFE | {"_fields", "_field_defaults", "_name_", "_value_", "_replace", "_asdict"}
+"""Names that no script can store: CPython's own code and the guards read them from classes and tracebacks."""
+
+
+def _owner(value: Any) -> Any:
+    """Return an object in which a script stores an attribute of a name in ``OWNED``, or refuse it."""
+    kind = type(value)
+    if kind in FREE and kind not in (FunctionType, type):
+        raise AttributeError(f"{kind.__name__!r} object has no attribute that a script can set")
+    return value
 
 
 def _is_facade(value: Any) -> bool:

@@ -132,6 +132,8 @@ class Meter:
         """Take ``units`` at once, and look at the caps as often as for single units."""
         if self.hit is not None:
             raise LimitHit
+        if units < 0:
+            raise ValueError(f"a price of {units:,} units is refused: it must not be negative")
         if units > LARGEST and self.caps.fuel is None:
             raise MemoryError(f"one operation of {units:,} units is refused")
         if units <= self._pool:

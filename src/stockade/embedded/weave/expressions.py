@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from stockade.embedded.boundary.attributes import CHECKED, GUARDED, KEYED
+from stockade.embedded.boundary.attributes import CHECKED, GUARDED, KEYED, OWNED
 from stockade.embedded.boundary.prices import SMALL_BITS
 from stockade.embedded.weave import names
 from stockade.embedded.weave.arithmetic import Arithmetic
@@ -78,6 +78,8 @@ class Expressions:
     def bind(self, name: str, line: int) -> None:
         """Check a name that is bound here, and note it."""
         names.check_bound(name, line)
+        if self.scopes.kind == CLASS:
+            names.check_class_name(name, line)
         self.symbols.add(name)
         self.scopes.bound(name)
 
@@ -85,7 +87,7 @@ class Expressions:
         self.symbols.add(node.attr)
         if not isinstance(node.ctx, ast.Load):
             names.check_stored_attribute(node.attr, node.lineno)
-            return ast.Attribute(self.expr(node.value), node.attr, node.ctx)
+            return ast.Attribute(owner(self.expr(node.value), node.attr), node.attr, node.ctx)
         if names.is_special(node.attr):
             return self._special(node)
         return self.read_attribute(self.receiver(node.value), node.attr)
@@ -307,6 +309,11 @@ class Expressions:
         woven = weave()
         self.scopes.leave()
         return woven
+
+
+def owner(value: Any, name: str) -> Any:
+    """Return the woven object in which a statement stores an attribute."""
+    return call("$owner", value) if name in OWNED else value
 
 
 def _parameters(*given: str) -> ast.arguments:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stockade.embedded.boundary.attributes import CHECKED, GUARDED, KEYED
+from stockade.embedded.boundary.attributes import CHECKED, GUARDED, KEYED, UNWRITABLE
 from stockade.embedded.weave.source import SourceError
 
 DEFINABLE = frozenset({
@@ -27,6 +27,7 @@ SUPER = frozenset({
 })  # fmt: skip
 READABLE = frozenset({"__name__", "__class__", "__doc__"})
 NAMES = frozenset({"__name__", "__debug__"})
+READ_FROM_CLASSES = frozenset({"_fields", "_field_defaults", "_name_", "_value_", "_member_map_", "_member_names_"})
 ASSIGNED_IN_CLASS = frozenset({"__slots__", "__match_args__", "__hash__"})
 
 
@@ -47,9 +48,15 @@ def check_bound(name: str, line: int) -> None:
         raise SourceError(f"name {name!r} cannot be assigned in scripts", line, "NameError")
 
 
+def check_class_name(name: str, line: int) -> None:
+    """Refuse a name that the body of a class binds, where guards would read it from the class."""
+    if name in READ_FROM_CLASSES:
+        raise SourceError(f"name {name!r} cannot be assigned in a class of a script", line, "AttributeError")
+
+
 def check_stored_attribute(name: str, line: int) -> None:
     """Refuse an attribute that a statement sets or deletes."""
-    if is_special(name):
+    if is_special(name) or name in UNWRITABLE:
         raise SourceError(f"attribute {name!r} cannot be set in scripts", line, "AttributeError")
 
 

@@ -21,6 +21,7 @@ from stockade.embedded.weave.build import (
     store,
 )
 from stockade.embedded.weave.definitions import Definitions
+from stockade.embedded.weave.expressions import owner
 from stockade.embedded.weave.scope import CLASS, FUNCTION, MODULE
 from stockade.embedded.weave.source import SourceError
 
@@ -130,8 +131,7 @@ class Statements(Definitions):
     def _AnnAssign(self, node: ast.AnnAssign) -> Any:
         annotation = constant(ast.unparse(node.annotation))
         if self.scopes.kind == CLASS and isinstance(node.target, ast.Name):
-            names.check_bound(node.target.id, node.lineno)
-            self.symbols.add(node.target.id)
+            self.bind(node.target.id, node.lineno)
             return ast.AnnAssign(node.target, annotation, self.optional(node.value), 1)
         if node.value is None:
             return ast.Pass()
@@ -153,7 +153,7 @@ class Statements(Definitions):
             before, place = self._held(target.value, node.value)
             self.symbols.add(target.attr)
             read = self.read_attribute(load(place), target.attr)
-            stored: ast.expr = ast.Attribute(load(place), target.attr, ast.Store())
+            stored: ast.expr = ast.Attribute(owner(load(place), target.attr), target.attr, ast.Store())
         elif isinstance(target, ast.Subscript) and not isinstance(target.slice, ast.Slice):
             before, place = self._held(target.value, node.value)
             index = self.scopes.temporary()

@@ -113,7 +113,9 @@ class _Products:
 
     def product(self, *sources: Any, repeat: Any = 1) -> Any:
         """Perform ``product``."""
-        width = len(sources) * self._size(repeat)
+        if self._size(repeat) < 0:
+            raise ValueError("repeat argument cannot be negative")
+        width = len(sources) * repeat
         self._space.operators.fits_elements(width)
         self._meter.charge(1 + width)
         return self._wide(real.product(*map(self._space.bulk.taken, sources), repeat=repeat), width)

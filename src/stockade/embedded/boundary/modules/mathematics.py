@@ -137,12 +137,13 @@ def _over_numbers(space: Namespace, perform: Callable[..., Any]) -> Callable[...
     def guard(*values: Any, **options: Any) -> Any:
         if options.keys() - {"n", "method", "weights"}:
             raise TypeError("statistics take n, method and weights in scripts")
-        if type(options.get("n", 1)) is not int or options.get("n", 1) > MOST_QUANTILES:
-            raise ValueError(f"n is at most {MOST_QUANTILES:,} in scripts")
+        parts = options.get("n", 1)
+        if type(parts) is not int or not 0 < parts <= MOST_QUANTILES:
+            raise ValueError(f"n is between 1 and {MOST_QUANTILES:,} in scripts")
         if options.get("weights") is not None:
             options["weights"] = _numbers(space, options["weights"])
         given = [value if type(value) in (int, float) else _numbers(space, value) for value in values]
-        space.meter.charge(1 + options.get("n", 1))
+        space.meter.charge(1 + parts)
         try:
             return perform(*given, **options)
         except real_statistics.StatisticsError as error:

@@ -28,16 +28,25 @@ _OPTIONS = {
 
 
 class Field(metaclass=Fixed):
-    """A field of a dataclass. Its parts have names that a script cannot spell, except the name."""
+    """A field of a dataclass. Its parts have names that a script cannot spell, so no script can store one.
 
-    __slots__ = ("__compare__", "__default__", "__factory__", "__init_it__", "__kw_only__", "__repr_it__", "name")
+    Functions of this module pass the name of a field to ``getattr`` and ``setattr``.
+    """
+
+    __slots__ = ("__compare__", "__default__", "__factory__", "__init_it__", "__kw_only__", "__label__", "__repr_it__")
 
     def __init__(
         self, default: Any = _MISSING, factory: Any = _MISSING, *, init: Any = True, show: Any = True,
         compare: Any = True, kw_only: Any = False,
     ) -> None:  # fmt: skip
         self.__default__, self.__factory__, self.__init_it__ = default, factory, bool(init)
-        self.__repr_it__, self.__compare__, self.__kw_only__, self.name = bool(show), bool(compare), bool(kw_only), ""
+        self.__repr_it__, self.__compare__, self.__kw_only__ = bool(show), bool(compare), bool(kw_only)
+        self.__label__ = ""
+
+    @property
+    def name(self) -> str:
+        """Return the name of the field."""
+        return self.__label__
 
 
 class _Frozen(AttributeError, metaclass=Fixed):
@@ -114,7 +123,7 @@ class _Dataclasses:
             one = default if isinstance(default, Field) else Field(default)
             if options["kw_only"]:
                 one.__kw_only__ = True
-            one.name = name
+            one.__label__ = name
             if type(one.__default__) in (list, dict, set):
                 raise ValueError(
                     f"mutable default {type(one.__default__).__name__} for field {name} is not allowed: "
@@ -217,13 +226,20 @@ class _Dataclasses:
             raise TypeError("must be called with a dataclass type or instance")
         return found
 
+    def _of_instance(self, value: Any, function: str) -> Any:
+        if isinstance(value, type) or _fields_of(value) is None:
+            raise TypeError(f"{function}() should be called on dataclass instances")
+        return _fields_of(value)
+
     def asdict(self, value: Any) -> dict[str, Any]:
         """Perform ``asdict``."""
-        return {each.name: self._inner(getattr(value, each.name), self.asdict) for each in self.fields(value)}
+        found = self._of_instance(value, "asdict")
+        return {each.name: self._inner(getattr(value, each.name), self.asdict) for each in found}
 
     def astuple(self, value: Any) -> tuple[Any, ...]:
         """Perform ``astuple``."""
-        return tuple(self._inner(getattr(value, each.name), self.astuple) for each in self.fields(value))
+        found = self._of_instance(value, "astuple")
+        return tuple(self._inner(getattr(value, each.name), self.astuple) for each in found)
 
     def _inner(self, value: Any, convert: Callable[[Any], Any]) -> Any:
         self._space.meter.charge(1)
@@ -237,7 +253,7 @@ class _Dataclasses:
 
     def replace(self, value: Any, /, **changes: Any) -> Any:
         """Perform ``replace``."""
-        for each in self.fields(value):
+        for each in self._of_instance(value, "replace"):
             if each.__init_it__ and each.name not in changes:
                 changes[each.name] = getattr(value, each.name)
         return type(value)(**changes)
