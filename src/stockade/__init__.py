@@ -15,6 +15,12 @@ _FACE = {
     "AdviceKind": "advice.record",
     "AsyncRunner": "api.async_sandbox",
     "AsyncStream": "api.async_sandbox",
+    "AsyncSandbox": "api.asynchronous.sandbox",
+    "AsyncProcess": "api.asynchronous.process",
+    "AsyncTerminal": "api.asynchronous.process",
+    "AsyncInterpreter": "api.asynchronous.sessions",
+    "AsyncShell": "api.asynchronous.sessions",
+    "AsyncFiles": "api.asynchronous.sessions",
     "BackendUnavailable": "core.errors",
     "Cancelled": "runs.errors",
     "ArtifactLimits": "workspace.artifacts",
@@ -122,6 +128,12 @@ if TYPE_CHECKING:
     from stockade.advice.record import AdviceKind as AdviceKind
     from stockade.api.async_sandbox import AsyncRunner as AsyncRunner
     from stockade.api.async_sandbox import AsyncStream as AsyncStream
+    from stockade.api.asynchronous.process import AsyncProcess as AsyncProcess
+    from stockade.api.asynchronous.process import AsyncTerminal as AsyncTerminal
+    from stockade.api.asynchronous.sandbox import AsyncSandbox as AsyncSandbox
+    from stockade.api.asynchronous.sessions import AsyncFiles as AsyncFiles
+    from stockade.api.asynchronous.sessions import AsyncInterpreter as AsyncInterpreter
+    from stockade.api.asynchronous.sessions import AsyncShell as AsyncShell
     from stockade.api.call import call as call
     from stockade.api.living import Sandbox as Sandbox
     from stockade.api.options import CommandOptions as CommandOptions

@@ -13,6 +13,10 @@ stockade.run_command("ls", language="ruby")
 stockade.Runner(language="ruby")
 stockade.run("1").stdout_bytes.splitlines("x")
 stockade.Runner().run("1", timeout=2)
+async def wrong(sandbox: stockade.AsyncSandbox) -> None:
+    await sandbox.run_command(["true"], timeot=2)
+    await sandbox.files.write("a", 5)
+    (await sandbox.interpreter()).version.nothing
 """
 
 
@@ -32,4 +36,4 @@ def test_wrong_calls_fail_type_checks(tmp_path):
     (tmp_path / "wrong.py").write_text(WRONG)
     found = mypy(tmp_path, "wrong.py")
     lines = {int(line.split(":")[1]) for line in found if ": error: " in line}
-    assert lines == {*range(2, 8)}, found
+    assert lines == {*range(2, 8), 9, 10, 11}, found

@@ -36,6 +36,17 @@ async def several() -> None:
                 print(event.result.outcome)
 
 
+async def living() -> str:
+    async with await stockade.AsyncSandbox.create(POLICY, timeout=5, idle_timeout=None) as sandbox:
+        process = await sandbox.start_command(["cat"], stdout="/tmp/log")
+        await process.stdin.write(b"text", timeout=5)
+        async with await sandbox.interpreter("python", cwd="/tmp") as py:
+            shown: str | None = (await py.run("1", timeout=2)).value_repr
+        sizes: list[int] = [each.size for each in await sandbox.files.list("/tmp", max_entries=10)]
+        result: Result = await sandbox.run_command(["true"], timeout=1)
+        return f"{shown} {sizes} {result.stdout} {await sandbox.files.read_text('a')}"
+
+
 def judged() -> dict[str, bool]:
     try:
         programs = [{"id": "a", "source": "print(1)", "expected": "1"}]

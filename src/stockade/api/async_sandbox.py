@@ -98,7 +98,7 @@ class AsyncRunner(Streaming["AsyncStream"]):
 
     async def _run_once(self, inner: Runner, job: Job, on_warning: OnWarning | None, *, final: bool = True) -> Result:
         job = await _provided(inner, job)
-        with inner.open_exchange(job, final=final, slot=await _take_slot()) as (send_queue, connection):
+        with inner.open_exchange(job, final=final, slot=await take_slot()) as (send_queue, connection):
             return await _complete(send_queue, connection, job.stdin, on_warning)
 
     def stream_job(
@@ -110,7 +110,7 @@ class AsyncRunner(Streaming["AsyncStream"]):
         async def open_exchange(*, final: bool) -> OpenExchange:
             inner = await self._ready()
             provided = await _provided(inner, job)
-            return inner.open_exchange(provided, final=final, slot=await _take_slot(), **how)
+            return inner.open_exchange(provided, final=final, slot=await take_slot(), **how)
 
         return AsyncStream(open_exchange, job.stdin)
 
@@ -191,7 +191,7 @@ async def _provided(runner: Runner, job: Job) -> Job:
     return await asyncio.to_thread(runner._launcher.provided, job) if job.requirements else job
 
 
-async def _take_slot() -> RunSlot:
+async def take_slot() -> RunSlot:
     """Wait for a run slot without blocking the event loop. The task holds the slot."""
     loop, holder, there = asyncio.get_running_loop(), asyncio.current_task(), run_slots.slots
     slot = there.attempt(holder)

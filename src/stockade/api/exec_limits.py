@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from stockade.api.options import check_names
 from stockade.backends.shared.living import plan_of_execs
 from stockade.core.errors import JobError
 from stockade.core.loading import loading
@@ -36,6 +37,7 @@ class ExecLimits:
 
     def of_call(self, **arguments: Any) -> Plan:
         """Return the plan of a call. Raises ``JobError`` if an argument would raise a limit of the policy."""
+        check_names(arguments, tuple(_FIELDS))
         given = tuple((name, value) for name, value in arguments.items() if value is not None)
         return self._lowered(given) if given else self._plan
 
@@ -84,6 +86,14 @@ def checked_seconds(name: str, value: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
         raise JobError(f"{name} = {value!r}: a positive number of seconds")
     return float(value)
+
+
+def checked_folder(cwd: str | os.PathLike[str] | None) -> str:
+    """Return the text of a folder, empty without one. Raises ``JobError`` for a NUL in it."""
+    folder = "" if cwd is None else os.fspath(cwd)
+    if "\0" in folder:
+        raise JobError(f"cwd = {folder!r}: a path has no NUL in it")
+    return folder
 
 
 def with_workspace(policy: Policy, workspace: str | os.PathLike[str] | None, access: str | None) -> Policy:

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeVar, Unpack
 
-from stockade.api.exec_limits import ExecLimits, checked_seconds, with_workspace
+from stockade.api.exec_limits import ExecLimits, checked_folder, checked_seconds, with_workspace
 from stockade.api.job_arguments import job_from_command
 from stockade.api.launcher import Opened, check_command, unchecked
 from stockade.api.options import PolicyOptions, overlaid
@@ -34,6 +34,7 @@ from stockade.warden.protocol import SANDBOX_ENDED
 
 if TYPE_CHECKING:
     from stockade.client.connection import Connection
+    from stockade.client.run_slots import RunSlot
     from stockade.core.launch import Launch
     from stockade.planning.plan import Plan
     from stockade.policy.ceiling import Given
@@ -174,13 +175,18 @@ class Sandbox(Sessions):
         Processes that the command leaves behind live on in the sandbox; what they write then is not kept. A limit ends
         the command with everything that it started. Raises ``SandboxClosed`` if the sandbox has ended.
         """
-        job = job_from_command(argv, environment=environment, stdin=stdin)
-        plan = self._limits.of_call(timeout=timeout, cpu_time=cpu_time, output=output)
-        with self._exec(job, plan, _folder(cwd)) as (send_queue, connection):
+        limits: dict[str, Any] = {"timeout": timeout, "cpu_time": cpu_time, "output": output}
+        job, plan = self._call(argv, environment, stdin, **limits)
+        with self._exec(job, plan, checked_folder(cwd)) as (send_queue, connection):
             for event in blocking.events(send_queue, connection, job.stdin):
                 if on_warning is not None and isinstance(event, LimitReached) and event.is_warning:
                     on_warning(event)
             return self._concluded(send_queue)
+
+    def _call(self, argv: Sequence[str], environment: Any, stdin: Any, **limits: Any) -> tuple[Job, Plan]:
+        job, plan = job_from_command(argv, environment=environment, stdin=stdin), self._limits.of_call(**limits)
+        check_command(plan, job.argv)
+        return job, plan
 
     def start_command(
         self,
@@ -232,9 +238,10 @@ class Sandbox(Sessions):
     ) -> _P:
         job = job_from_command(argv, environment=environment)
         plan = self._limits.of_process(**limits)
+        check_command(plan, job.argv)
         stack = ExitStack()
         try:
-            opened = stack.enter_context(self._exec(job, plan, _folder(cwd), detached=True, **how))
+            opened = stack.enter_context(self._exec(job, plan, checked_folder(cwd), detached=True, **how))
             process = kind(job.argv, opened, stack)
             if process.returncode is not None:
                 self._concluded(opened[0])
@@ -248,12 +255,12 @@ class Sandbox(Sessions):
 
     @contextmanager
     def _exec(
-        self, job: Job, plan: Plan, folder: str, *, interactive: bool = False, detached: bool = False, **how: Any
+        self, job: Job, plan: Plan, folder: str, *, slot: RunSlot | None = None, interactive: bool = False, **how: Any
     ) -> Iterator[Opened]:
         """Start a command, and yield its exchange and connection. Leaving ends it."""
-        check_command(plan, job.argv)
-        with self._connect() as connection:
-            how |= {"folder": self._inside(folder), "detached": detached}
+        with self._connect(slot) as connection:
+            detached = how.setdefault("detached", False)
+            how["folder"] = self._inside(folder)
             launch = living.an_exec(self._made, self.id, job.argv, job.environment, **how)
             launch = launch.adding(watch=self._limits.watch(launch.watch, plan))
             silent = job.stdin is None and not interactive
@@ -262,10 +269,10 @@ class Sandbox(Sessions):
             exchange = Exchange(launch, plan, outgoing=message, silent=silent, interactive=interactive, keep=keep)
             yield SendQueue(exchange, connection.sock), connection
 
-    def _connect(self) -> Connection:
-        self._check_open()
-        slot = run_slots.slots.enter()
+    def _connect(self, slot: RunSlot | None) -> Connection:
+        slot = slot or run_slots.slots.enter()
         try:
+            self._check_open()
             connection = self._connection.warden.connect()
         except warden_process.WardenGoneError as error:
             slot.leave()
@@ -338,10 +345,3 @@ class Sandbox(Sessions):
             self._stack.close()  # ends the sandbox even if an interrupted call has ended its events
             for process in self._processes:
                 process.wait()  # each ends with the sandbox
-
-
-def _folder(cwd: str | os.PathLike[str] | None) -> str:
-    folder = "" if cwd is None else os.fspath(cwd)
-    if "\0" in folder:
-        raise JobError(f"cwd = {folder!r}: a path has no NUL in it")
-    return folder

@@ -6,6 +6,7 @@ import signal as signals
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from contextlib import ExitStack
 
     from stockade.client.connection import Connection
-    from stockade.client.exchange import Exchange
     from stockade.client.send_queue import SendQueue
     from stockade.runs.events import Event
     from stockade.runs.result import Result
@@ -111,10 +111,13 @@ class Process:
 
     def kill(self) -> None:
         """End the process with everything that it started, and wait for that."""
+        self._cancel()
+        self.wait()
+
+    def _cancel(self) -> None:
         with self._send_queue.locked() as exchange:
             if exchange is not None:
                 exchange.cancel()
-        self.wait()
 
     def _ask(self, kind: Literal["signal", "taken", "resize", "hang_up"], **fields: int) -> None:
         with self._send_queue.locked() as exchange:
@@ -176,7 +179,7 @@ class ProcessInput:
         Raises ``BrokenPipeError`` if the process has ended, and ``TimeoutError`` after ``timeout`` seconds.
         """
         process = self._process
-        if not process._wait_for(lambda: self._exchange.input_waiting < WINDOW, timeout) and process._result is None:
+        if not process._wait_for(self._takes_more, timeout) and process._result is None:
             raise TimeoutError(f"{process.argv[0]} has not read its standard input within {timeout:g} s")
         with process._send_queue.locked() as exchange:
             if exchange is None or process._result is not None:
@@ -189,9 +192,8 @@ class ProcessInput:
             if exchange is not None:
                 exchange.close_input()
 
-    @property
-    def _exchange(self) -> Exchange:
-        return self._process._send_queue.exchange
+    def _takes_more(self) -> bool:
+        return self._process._send_queue.exchange.input_waiting < WINDOW
 
 
 class ProcessOutput:
@@ -210,21 +212,19 @@ class ProcessOutput:
         """
         if size < 0:
             return self._read_all(timeout)
-        self._expect(lambda: bool(self._waiting) or size == 0, timeout)
+        self._expect(lambda: self._has(min(size, 1)), timeout)
         return self._take(size)
 
     def read_exactly(self, size: int, timeout: float | None = None) -> bytes:
         """Return ``size`` bytes, at most a mebibyte at a time. Raises ``EOFError`` if the stream ends before."""
-        parts = []
-        left = size
+        parts: list[bytes] = []
         until = None if timeout is None else time.monotonic() + timeout
-        while left:
-            wanted = min(left, WINDOW // 2)
-            self._expect(lambda wanted=wanted: len(self._waiting) >= wanted, _left(until))  # type: ignore[misc]
-            if len(self._waiting) < wanted:
-                raise EOFError(f"the stream ended {left - len(self._waiting)} bytes too early")
+        for wanted in pieces(size):
+            self._expect(partial(self._has, wanted), _left(until))
+            if not self._has(wanted):
+                there = len(b"".join(parts)) + len(self._waiting)
+                raise EOFError(f"the stream ended {size - there} bytes too early")
             parts.append(self._take(wanted))
-            left -= wanted
         return b"".join(parts)
 
     def readline(self, timeout: float | None = None) -> bytes:
@@ -232,7 +232,7 @@ class ProcessOutput:
 
         A line is cut where it exceeds half a mebibyte.
         """
-        self._expect(lambda: b"\n" in self._waiting or len(self._waiting) >= WINDOW // 2, timeout)
+        self._expect(self._has_line, timeout)
         at = self._waiting.find(b"\n") + 1
         return self._take(at or min(len(self._waiting), WINDOW // 2))
 
@@ -246,6 +246,12 @@ class ProcessOutput:
         while part := self.read(WINDOW, _left(until)):
             parts.append(part)
         return b"".join(parts)
+
+    def _has(self, size: int) -> bool:
+        return len(self._waiting) >= size
+
+    def _has_line(self) -> bool:
+        return b"\n" in self._waiting or self._has(WINDOW // 2)
 
     def _expect(self, is_there: Callable[[], bool], timeout: float | None) -> None:
         self._process._wait_for(lambda: is_there() or self._ended, timeout)
@@ -268,6 +274,12 @@ class ProcessOutput:
 
     def _end(self) -> None:
         self._ended = True
+
+
+def pieces(size: int) -> Iterator[int]:
+    """Split a number of bytes into pieces that the window of a stream can hold."""
+    for at in range(0, size, WINDOW // 2):
+        yield min(WINDOW // 2, size - at)
 
 
 def _left(until: float | None) -> float | None:

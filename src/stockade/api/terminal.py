@@ -8,7 +8,7 @@ from stockade.api.process import Process
 from stockade.core.errors import JobError
 
 _MOST_LINES = 1000
-_GRACE_SECONDS = 1.0
+GRACE_SECONDS = 1.0
 
 
 class Terminal(Process):
@@ -44,7 +44,7 @@ class Terminal(Process):
         """Hang up: the command and its foreground processes get SIGHUP. What does not end within a second is killed."""
         self._ask("hang_up")
         try:
-            self.wait(_GRACE_SECONDS)
+            self.wait(GRACE_SECONDS)
         except TimeoutError:
             self.kill()
 

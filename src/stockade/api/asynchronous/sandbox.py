@@ -1,0 +1,114 @@
+"""``AsyncSandbox``: ``Sandbox`` for asyncio."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
+from types import TracebackType
+from typing import Any, TypeVar
+
+from stockade.api.async_sandbox import events, take_slot
+from stockade.api.asynchronous.process import AsyncProcess, AsyncTerminal
+from stockade.api.asynchronous.sessions import AsyncFiles, AsyncInterpreter, AsyncShell
+from stockade.api.asynchronous.threads import forwarded, in_thread, like, like_class
+from stockade.api.exec_limits import checked_folder
+from stockade.api.living import Sandbox
+from stockade.api.process import Process
+from stockade.api.sessions.interpreter import Interpreter
+from stockade.api.sessions.shell import Shell
+from stockade.api.terminal import Terminal
+from stockade.runs.events import LimitReached, OnWarning
+from stockade.runs.result import Result
+
+T = TypeVar("T")
+
+
+class AsyncSandbox:
+    """``Sandbox`` for asyncio: a sandbox that lives over many calls. Its methods take the arguments of ``Sandbox``'s.
+
+    Make one with ``await AsyncSandbox.create``, and use it as an asynchronous context manager. Cancelling a task ends
+    the command or the cell that it waits for; the sandbox goes on.
+    """
+
+    def __init__(self, inner: Sandbox) -> None:
+        """Use ``create``."""
+        self._inner = inner
+        self.id, self.policy, self.plan, self.backend = inner.id, inner.policy, inner.plan, inner.backend
+
+    @classmethod
+    @like_class(Sandbox.create)
+    async def create(cls, *args: Any, **options: Any) -> AsyncSandbox:
+        """See ``Sandbox.create``."""
+        return cls(await in_thread(partial(Sandbox.create, *args, **options), undo=Sandbox.close))
+
+    async def __aenter__(self) -> AsyncSandbox:
+        """Return itself."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the sandbox."""
+        await self.close()
+
+    async def _call(self, call: Callable[[], T]) -> T:
+        return await in_thread(call)
+
+    @like(Sandbox.run_command)
+    async def run_command(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Any = None,
+        environment: Any = None,
+        stdin: Any = None,
+        on_warning: OnWarning | None = None,
+        **limits: Any,
+    ) -> Result:
+        """See ``Sandbox.run_command``."""
+        inner = self._inner
+        job, plan = inner._call(argv, environment, stdin, **limits)
+        with inner._exec(job, plan, checked_folder(cwd), slot=await take_slot()) as (send_queue, connection):
+            async for event in events(send_queue, connection, job.stdin):
+                if on_warning is not None and isinstance(event, LimitReached) and event.is_warning:
+                    on_warning(event)
+            return inner._concluded(send_queue)
+
+    @like(Sandbox.start_command)
+    async def start_command(self, *args: Any, **options: Any) -> AsyncProcess[Process]:
+        """See ``Sandbox.start_command``."""
+        return AsyncProcess(await in_thread(partial(self._inner.start_command, *args, **options), undo=Process.kill))
+
+    @like(Sandbox.terminal)
+    async def terminal(self, *args: Any, **options: Any) -> AsyncTerminal:
+        """See ``Sandbox.terminal``."""
+        return AsyncTerminal(await in_thread(partial(self._inner.terminal, *args, **options), undo=Terminal.kill))
+
+    @like(Sandbox.interpreter)
+    async def interpreter(self, *args: Any, **options: Any) -> AsyncInterpreter:
+        """See ``Sandbox.interpreter``."""
+        made = await in_thread(partial(self._inner.interpreter, *args, **options), undo=Interpreter.close)
+        return AsyncInterpreter(made)
+
+    @like(Sandbox.shell)
+    async def shell(self, *args: Any, **options: Any) -> AsyncShell:
+        """See ``Sandbox.shell``."""
+        return AsyncShell(await in_thread(partial(self._inner.shell, *args, **options), undo=Shell.close))
+
+    @cached_property
+    def files(self) -> AsyncFiles:
+        """The files of the sandbox: read, write, list and remove them from outside."""
+        return AsyncFiles(self._inner.files)
+
+    usage = forwarded(Sandbox.usage)
+    close = forwarded(Sandbox.close)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the sandbox was closed. It may have ended by itself before, which the next call reports."""
+        return self._inner.closed
+
+    @property
+    def result(self) -> Result:
+        """The verdict on the whole sandbox: usage, receipt and changes. Raises ``JobError`` before ``close``."""
+        return self._inner.result
