@@ -75,24 +75,24 @@ def forwarded(model: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[L
     async def method(self: Layer, /, *args: P.args, **options: P.kwargs) -> T:
         return await self._call(functools.partial(model, self._inner, *args, **options))
 
-    dressed = functools.update_wrapper(method, model)
-    dressed.__doc__ = f"See ``{model.__qualname__}``."
-    return dressed
+    renamed = functools.update_wrapper(method, model)
+    renamed.__doc__ = f"See ``{model.__qualname__}``."
+    return renamed
 
 
 def like(
     model: Callable[Concatenate[Any, P], Any],
 ) -> Callable[[Callable[..., T]], Callable[Concatenate[Any, P], T]]:
     """Give a method the arguments of ``model``, for type checkers and at run time."""
-    return lambda method: _dressed(method, model)
+    return lambda method: _with_arguments_of(method, model)
 
 
 def like_class(model: Callable[P, Any]) -> Callable[[Callable[..., T]], Callable[Concatenate[Any, P], T]]:
     """Do the same for a method of the class, whose ``model`` is one too."""
-    return lambda method: _dressed(method, model.__func__)  # type: ignore[attr-defined]
+    return lambda method: _with_arguments_of(method, model.__func__)  # type: ignore[attr-defined]
 
 
-def _dressed(method: Callable[..., T], model: Callable[..., Any]) -> Callable[..., T]:
+def _with_arguments_of(method: Callable[..., T], model: Callable[..., Any]) -> Callable[..., T]:
     returns = inspect.signature(method).return_annotation
     method.__signature__ = inspect.signature(model).replace(return_annotation=returns)  # type: ignore[attr-defined]
     return method
