@@ -69,6 +69,45 @@ def test_plan_json_has_enforcement_and_missing(stockade):
     assert "memory" in data["missing"] and len(data["enforcement"]) == len(Guarantee)
 
 
+def test_plan_shows_where_secrets_go(stockade, monkeypatch):
+    monkeypatch.setenv("MINE", "sk-no-plan-has-this")
+    words = (
+        "plan",
+        "--allow",
+        "api.example.org:443",
+        "--secret",
+        "KEY=MINE@api.example.org",
+        "--secret",
+        "B=NONE@api.example.org",
+    )
+    shown = stockade(*words)
+    rows = [line.split() for line in shown.stdout.decode().splitlines()[-2:]]
+    assert rows == [
+        ["KEY", "MINE,", "which", "is", "set", "api.example.org:443"],
+        ["B", "NONE,", "which", "is", "not", "set", "api.example.org:443"],
+    ]
+    data = stockade(*words, "--json").stdout
+    assert json.loads(data)["secrets"][0] == {
+        "name": "KEY",
+        "variable": "MINE",
+        "is_set": True,
+        "hosts": ["api.example.org:443"],
+    }
+    assert b"sk-no-plan" not in shown.stdout + data
+    refused = stockade("plan", "--secret", "KEY=MINE@api.example.org")
+    assert refused.returncode == 2 and b"a bounded way out is needed" in refused.stderr
+
+
+def test_plan_refuses_secret_beyond_ceiling(stockade, folder):
+    (folder / "ceiling.toml").write_text(
+        "network = { allow = ['*.example.org:443'], secret_hosts = ['api.example.org:443'] }\n"
+    )
+    words = ("plan", "--ceiling", "ceiling.toml", "--allow", "*.example.org:443")
+    assert stockade(*words, "--secret", "KEY=MINE@api.example.org").returncode == 0
+    refused = stockade(*words, "--secret", "KEY=MINE@b.example.org")
+    assert refused.returncode == 2 and b"no secret may go by network.secret_hosts" in refused.stderr
+
+
 def test_doctor_shows_facilities_and_default(stockade):
     done = stockade("doctor")
     assert max(map(len, done.stdout.decode().splitlines())) <= 80
@@ -95,6 +134,15 @@ def test_doctor_json_has_rows_and_default(stockade):
         assert row["evidence"] and row["gives"]
         assert bool(row["get"]) != row["there"]
     assert data["default_policy"]["holds"] is True
+
+
+def test_facilities_name_prerequisites_of_way_out():
+    facts = _facts(seccomp=True, landlock=4)
+    found = {row.name: row for row in facilities.facilities(facts, {}, names="/etc/resolv.conf", authorities="")}
+    assert found["bounded way out"].evidence.endswith("under seccomp, Landlock ABI 4")
+    assert found["names for the way out"].there
+    assert found["authorities for secrets"].get == "sudo apt install ca-certificates"
+    assert not _row("bounded way out", _facts(namespaces=False)).there
 
 
 def _facts(**fields) -> HostFacts:

@@ -80,6 +80,88 @@ def test_command_line_hands_over_a_variable(internet: Internet) -> None:
     assert [note["key"] for note in answer["notes"] if "path" in note] == ["Bearer " + VALUE]
 
 
+_LIVING = """
+import json, os, stockade
+os.environ["MINE"] = {value!r}
+ask = '''
+import os, sys, urllib.request as u
+key = {{"X-Api-Key": os.environ["API_KEY"]}}
+try: print(len(u.urlopen(u.Request(os.environ["STOCKADE_GATEWAY"] + sys.argv[1], headers=key)).read()))
+except OSError as error: print(error)
+try: print(u.urlopen("http://evil.example.net/").status)
+except OSError as error: print(error.code)
+'''
+secret = stockade.Secret.from_env("MINE", hosts=["api.example.org"])
+asked = []
+network = stockade.Network(allow=["*.example.org:443"], ask=True)
+made = dict(network=network, secrets={{"API_KEY": secret}}, on_ask=lambda name: asked.append(name) or True)
+with stockade.Sandbox.create(**made) as sandbox:
+    words = ["python3", "-c", ask]
+    found = [sandbox.run_command([*words, path]).stdout for path in ("/api.example.org/bytes?count=3", "/other.example.org/")]
+    cell = sandbox.interpreter().run("import os; print(os.environ['API_KEY'])").stdout
+    shown = sandbox.run_command(["env"]).stdout + str(sandbox.plan) + repr(sandbox.__dict__)
+texts = json.dumps(sandbox.result.to_dict()) + shown
+print(json.dumps([found, cell, asked, sandbox.result.network.requests, sandbox.result.network.refused, {value!r} in texts]))
+for wrong in ({{"network": "none"}}, {{"network": stockade.Network(allow=["example.com:443"])}}):
+    try:
+        stockade.Sandbox.create(secrets={{"API_KEY": secret}}, **wrong)
+    except stockade.JobError as error:
+        print(str(error)[:50])
+"""
+
+
+def test_sandbox_that_lives_keeps_secrets_and_asks(internet: Internet) -> None:
+    answer = internet.ask("command", argv=[sys.executable, "-c", _LIVING.format(value=VALUE)])
+    first, *refused = answer["stdout"].splitlines() or [answer["stderr"]]
+    found, cell, asked, *counts = json.loads(first)
+    assert found[0] == "3\n200\n", answer
+    assert (
+        found[1].startswith("HTTP Error 403: stockade: other.example.org:443 is not a host of a secret")
+        and "200" in found[1]
+    )
+    assert cell == "stockade-secret-API_KEY-is-kept-outside\n"
+    assert asked == ["evil.example.net:80"]
+    assert counts == [4, 1, False]
+    assert [note["key"] for note in answer["notes"] if note.get("path", "").startswith("/bytes")] == [VALUE]
+    assert refused == [
+        "secrets: a bounded way out is needed: --allow api.",
+        "secrets: API_KEY is for api.example.org:443, which",
+    ]
+
+
+_BATCH = """
+import json, os, stockade
+os.environ["MINE"] = {value!r}
+source = "import os, urllib.request as u; request = u.Request(os.environ['STOCKADE_GATEWAY'] + '/api.example.org/bytes?count=3')\\n"
+source += "request.add_header('X-Api-Key', os.environ['API_KEY']); print(len(u.urlopen(request).read()))"
+answer = "import os\\ndef key(): return os.environ['API_KEY']"
+placeholder = "stockade-secret-API_KEY-is-kept-outside"
+programs = [
+    {{"id": "a", "source": source, "language": "python", "expected": "3\\n"}},
+    {{"id": "b", "answer": answer, "functions": ["key"], "test": f"import os\\nassert key() == {{placeholder!r}} and 'API_KEY' not in os.environ"}},
+]
+secrets = {{"API_KEY": stockade.Secret.from_env("MINE", hosts=["api.example.org"])}}
+network = stockade.Network(allow=["api.example.org:443"])
+verdicts = list(stockade.evaluate(programs, policy=stockade.Policy(network=network), secrets=secrets))
+print([str(each.verdict) for each in verdicts], {value!r} in json.dumps([each.as_json() for each in verdicts]))
+try: stockade.evaluate(programs, secrets=secrets)
+except stockade.JobError as error: print(str(error)[:35])
+with open("programs.jsonl", "w") as file: print(json.dumps(programs[0]), file=file)
+"""
+
+
+def test_programs_of_a_batch_use_secrets(internet: Internet) -> None:
+    answer = internet.ask("command", argv=[sys.executable, "-c", _BATCH.format(value=VALUE)])
+    assert answer["stdout"].splitlines() == ["['passed', 'passed'] False", "secrets: a bounded way out is neede"], (
+        answer
+    )
+    assert [note["key"] for note in answer["notes"] if "path" in note] == [VALUE]
+    how = ["--allow", "api.example.org:443", "--secret", "API_KEY=MINE@api.example.org", "--overwrite"]
+    argv = [sys.executable, "-m", "stockade", "eval", "programs.jsonl", "-o", "verdicts.jsonl", *how]
+    answer = internet.ask("command", argv=argv, environment={"MINE": VALUE})
+    assert answer["status"] == 0 and [note["key"] for note in answer["notes"] if "path" in note] == [VALUE], answer
+
+
 _MISUSES = {
     "another_host_by_the_gateway": (
         "ask(GATEWAY + '/other.example.org/')",

@@ -59,7 +59,7 @@ VALUES: dict[str, Any] = {
     "filesystem.protected": _lists(".git", "a/b"),
     "filesystem.hidden": _lists("*.pem", ".env"),
     "filesystem.sockets": st.sampled_from(["closed", "open"]),
-    "network": st.one_of(st.sampled_from(["none", "host"]), st.fixed_dictionaries({"allow": _lists(*_TARGETS)}, optional={"requests": _figures(1, 50), "packages": st.booleans()})),
+    "network": st.one_of(st.sampled_from(["none", "host"]), st.fixed_dictionaries({"allow": _lists(*_TARGETS)}, optional={"requests": _figures(1, 50), "packages": st.booleans(), "secret_hosts": _lists(*_TARGETS)})),
     "environment.inherit": _lists("LANG", "HOME", "TERM"),
     "environment.set": st.dictionaries(st.sampled_from(["A", "B_2"]), st.sampled_from(["1", 'x "y"\n', ""])),
     "security.capabilities": _lists("CAP_NET_BIND_SERVICE"),
@@ -121,7 +121,7 @@ def ceilings() -> Any:
 
 
 def _looser_network(ours: Any, most: Any, _policy: Policy) -> bool:
-    """Return whether a target that ``ours`` allows is refused by ``most``, or a figure is larger."""
+    """Return whether ``most`` refuses a target that ``ours`` allows, for itself or for secrets, or a figure is larger."""
     if isinstance(ours, str) or isinstance(most, str):
         return _rank(ours) > _rank(most)
     tried = [parse(each.replace("*", "x")) for each in (*_TARGETS, *PACKAGES, "example.org:443", "pypi.org:80")]
@@ -129,8 +129,12 @@ def _looser_network(ours: Any, most: Any, _policy: Policy) -> bool:
         {target for target in tried if any(allows(pattern, target) for pattern in each.targets)}
         for each in (ours, most)
     ]
+    trusted = [
+        {target for target in each_open if each.takes_secrets(target)}
+        for each, each_open in zip((ours, most), open_ones, strict=True)
+    ]
     mine, bound = (float("inf") if each.requests == UNLIMITED else each.requests for each in (ours, most))
-    return not open_ones[0] <= open_ones[1] or mine > bound
+    return not open_ones[0] <= open_ones[1] or not trusted[0] <= trusted[1] or mine > bound
 
 
 def _rank(network: Any) -> int:

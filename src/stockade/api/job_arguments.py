@@ -191,7 +191,7 @@ def _common(options: CommandOptions) -> dict[str, Any]:
         "stdin": _stdin(stdin),
         "files": contents if archive is None else _with_archive(contents, archive),
         "packages": _folder(packages) if packages is not None else None,
-        "environment": _with_placeholders(environment, secrets),
+        "environment": with_placeholders(environment, secrets),
         "secrets": secrets,
         "on_ask": on_ask,
         "artifacts": _artifacts.checked(options.get("artifacts", ())),
@@ -210,7 +210,8 @@ def _stdin(value: Any) -> Any:
     return stdin_file.opened(value) if hasattr(value, "read") else value
 
 
-def _with_placeholders(environment: dict[str, str], secrets: Mapping[str, Secret]) -> dict[str, str]:
+def with_placeholders(environment: dict[str, str], secrets: Mapping[str, Secret]) -> dict[str, str]:
+    """Return ``environment`` with the variables of ``secrets``. Raises ``JobError`` if both set one."""
     both = environment.keys() & {*secrets, GATEWAY} if secrets else ()
     if both:
         raise JobError(f"environment: {min(both)} is set by secrets as well")

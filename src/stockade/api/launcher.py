@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from stockade.api import start_costs, workspace
-from stockade.api.brokered import opened
+from stockade.api.brokered import opened, with_secrets
 from stockade.api.job_arguments import encoded
 from stockade.backends.base import Backend, LaunchRepeater, PackageIsolator, ReportTranslator
 from stockade.backends.shared.limits import filters_syscalls
@@ -263,6 +263,7 @@ def _never_repeats(_plan: Plan, _job: Job) -> bool:
 
 
 def _for_job(backend: Backend, plan: Plan, job: Job) -> Plan:
+    plan = with_secrets(plan, job.secrets)
     shows = not all(map(os.path.isfile, job.inputs))
     if job.packages is not None:
         shows |= not (isinstance(backend, PackageIsolator) and backend.shows_through_overlay(plan, job.packages))

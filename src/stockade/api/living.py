@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-import secrets
 import threading
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from secrets import token_hex
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeVar, Unpack
 
+from stockade.api.brokered import opened, with_secrets
 from stockade.api.exec_limits import ExecLimits, checked_folder, checked_seconds, with_workspace
 from stockade.api.job_arguments import job_from_command
 from stockade.api.launcher import Opened, check_command, unchecked
-from stockade.api.options import PolicyOptions, overlaid
+from stockade.api.options import CommandOptions, PolicyOptions, overlaid
 from stockade.api.process import WINDOW, Process
 from stockade.api.sandbox import select
 from stockade.api.sessions.opening import Sessions
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from stockade.planning.plan import Plan
     from stockade.policy.ceiling import Given
     from stockade.policy.model import PolicyLike
+    from stockade.runs.secret import Secret
 
 Access = Literal["read", "write", "overlay", "copy"]
 _BACKEND = "native"
@@ -59,7 +61,7 @@ class Sandbox(Sessions):
     def __init__(self, backend: Backend, plan: Plan, job: Job, *, idle: float | None, lifetime: float) -> None:
         """Start the sandbox; use ``create``, which checks its arguments."""
         self.backend, self.plan, self.policy = backend, plan, plan.policy
-        self.id = secrets.token_hex(8)
+        self.id = token_hex(8)
         """The name of the sandbox: unguessable, and unique on every host."""
         self._lock = threading.RLock()
         self._owner = os.getpid()
@@ -69,13 +71,11 @@ class Sandbox(Sessions):
         self._processes: dict[Process, None] = {}
         self._limits = ExecLimits(plan)
         try:
-            made = self._stack.enter_context(unchecked(backend, plan, job))
-            launch = living.instance(made, self.id, max_lifetime=lifetime, idle_timeout=idle)
-            self._made = made
-            self._events = self._open(
-                launch, plan_for_job(self._limits.of_sandbox(lifetime), "a command", counts=False)
-            )
-            self._begin()
+            self._made = self._stack.enter_context(unchecked(backend, plan, job))
+            launch = living.instance(self._made, self.id, max_lifetime=lifetime, idle_timeout=idle)
+            whole = plan_for_job(self._limits.of_sandbox(lifetime), "a command", counts=False)
+            self._events = self._open(launch, whole, job)
+            _begin(self._events)
         except BaseException:
             self._stack.close()
             raise
@@ -92,6 +92,8 @@ class Sandbox(Sessions):
         access: Access | None = None,
         environment: Mapping[str, str] | None = None,
         packages: str | os.PathLike[str] | None = None,
+        secrets: Mapping[str, Secret] | None = None,
+        on_ask: Callable[[str], bool] | None = None,
         idle_timeout: float | None = 600.0,
         max_lifetime: float = 3600.0,
         **limits: Unpack[PolicyOptions],
@@ -100,10 +102,10 @@ class Sandbox(Sessions):
 
         ``policy``, ``trust``, ``ceiling`` and the limits are those of ``stockade.Runner``. ``workspace`` is a folder of
         the host to work in, and ``access`` says how: the fields ``filesystem.workspace`` and ``filesystem.access`` of
-        the policy. ``environment`` and ``packages`` hold for every command.
-
-        ``idle_timeout`` ends the sandbox after so many seconds without a call and without a byte to or from a started
-        process; ``None`` means never. ``max_lifetime`` ends it after so many seconds, whatever happens.
+        the policy. ``environment`` and ``packages`` hold for every command, and ``secrets`` and ``on_ask`` for the one
+        way out of all commands: see ``stockade.run``. ``idle_timeout`` ends the sandbox after so many
+        seconds without a call and without a byte to or from a started process; ``None`` means never. ``max_lifetime``
+        ends it after so many seconds, whatever happens.
 
         Raises what ``Runner`` raises, and ``SetupError`` if the sandbox does not start.
 
@@ -119,23 +121,17 @@ class Sandbox(Sessions):
             raise BackendUnavailable(
                 f"backend {chosen.backend.name!r}: it ends with each command, so no sandbox can live in it; use native"
             )
-        job = job_from_command([chosen.backend.name], environment=environment, packages=packages)
-        return cls(chosen.backend, chosen.plan, job, idle=idle, lifetime=lifetime)
+        own: CommandOptions = {"environment": environment, "packages": packages, "secrets": secrets, "on_ask": on_ask}
+        job = job_from_command([chosen.backend.name], **own)
+        return cls(chosen.backend, with_secrets(chosen.plan, job.secrets), job, idle=idle, lifetime=lifetime)
 
-    def _open(self, launch: Launch, plan: Plan) -> Generator[Event, None, None]:
-        connection = self._stack.enter_context(warden_process.connect())
-        self._connection = connection
+    def _open(self, launch: Launch, plan: Plan, job: Job) -> Generator[Event, None, None]:
+        broker = self._stack.enter_context(opened(job, plan.policy))
+        self._connection = connection = self._stack.enter_context(warden_process.connect(broker=broker))
         message, _ = introduction(launch, {}, live=True, silent=True)
         exchange = Exchange(launch, plan, outgoing=message, finish=finished, silent=True)
         self._send_queue = SendQueue(exchange, connection.sock)
         return blocking.events(self._send_queue, connection, None)
-
-    def _begin(self) -> None:
-        for event in self._events:
-            if isinstance(event, Started):
-                return
-            if isinstance(event, Finished):
-                raise SetupError(f"the sandbox did not start: {event.result.error and event.result.error.message}")
 
     def __enter__(self) -> Sandbox:
         """Return itself."""
@@ -241,10 +237,10 @@ class Sandbox(Sessions):
         check_command(plan, job.argv)
         stack = ExitStack()
         try:
-            opened = stack.enter_context(self._exec(job, plan, checked_folder(cwd), detached=True, **how))
-            process = kind(job.argv, opened, stack)
+            started = stack.enter_context(self._exec(job, plan, checked_folder(cwd), detached=True, **how))
+            process = kind(job.argv, started, stack)
             if process.returncode is not None:
-                self._concluded(opened[0])
+                self._concluded(started[0])
         except BaseException:
             stack.close()
             raise
@@ -274,11 +270,10 @@ class Sandbox(Sessions):
         try:
             self._check_open()
             connection = self._connection.warden.connect()
-        except warden_process.WardenGoneError as error:
+        except BaseException as error:
             slot.leave()
-            raise SandboxClosed(f"the sandbox has ended: {error}") from error
-        except BaseException:
-            slot.leave()
+            if isinstance(error, warden_process.WardenGoneError):
+                raise SandboxClosed(f"the sandbox has ended: {error}") from error
             raise
         connection.slot = slot
         return connection
@@ -345,3 +340,11 @@ class Sandbox(Sessions):
             self._stack.close()  # ends the sandbox even if an interrupted call has ended its events
             for process in self._processes:
                 process.wait()  # each ends with the sandbox
+
+
+def _begin(events: Iterator[Event]) -> None:
+    for event in events:
+        if isinstance(event, Started):
+            return
+        if isinstance(event, Finished):
+            raise SetupError(f"the sandbox did not start: {event.result.error and event.result.error.message}")

@@ -28,6 +28,7 @@ from stockade.batch.runner import Numbered, verdicts
 from stockade.batch.thread import from_thread
 from stockade.core.errors import nearest
 from stockade.policy.model import Policy, PolicyLike
+from stockade.runs.secret import Secret, checked
 
 ProgramLike = Program | Mapping[str, Any]
 OnBad = Callable[[int, RecordError], None]
@@ -50,6 +51,8 @@ class Options(TypedDict, total=False):
     backend: str | Backend | None
     trust: str | None
     on_bad: OnBad | None
+    secrets: Mapping[str, Secret] | None
+    on_ask: Callable[[str], bool] | None
 
 
 def evaluate(programs: Iterable[ProgramLike], **options: Unpack[Options]) -> Iterator[Verdict]:
@@ -72,6 +75,7 @@ def evaluate(programs: Iterable[ProgramLike], **options: Unpack[Options]) -> Ite
     ``interpreter``, ``backend``, ``trust``: as for ``stockade.run``.
     ``requirements``: names of packages that Python programs may import.
     ``compilers``: maps a language to its compiler, or to the folder of its installation; default: the system's.
+    ``secrets``, ``on_ask``: as for ``stockade.run``, for every program; a test in a sandbox of its own gets no secret.
     ``on_bad``: called with the number and the error of an invalid program, which is then skipped; without it,
     ``RecordError`` is raised.
 
@@ -139,6 +143,8 @@ def _batch(options: Options) -> _Batch:
             stop_early=options.get("stop_early", False),
             retries=options.get("retries", 2),
             kept=options.get("output_kept", KEPT),
+            secrets=checked(options.get("secrets")),
+            on_ask=options.get("on_ask"),
         )
     )
     budget = Budget(machine.capacity(options.get("jobs"), options.get("memory")))

@@ -57,6 +57,11 @@ class Evaluation:
                 "interpreter": settings.interpreter,
                 "tests": settings.tests,
                 "stop_early": settings.stop_early,
+                **(
+                    {"secrets": {name: each.hosts for name, each in settings.secrets.items()}}
+                    if settings.secrets
+                    else {}
+                ),
                 **({"compilers": dict(settings.compilers)} if settings.compilers else {}),
             },
         }

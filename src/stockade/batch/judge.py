@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections import OrderedDict
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from secrets import token_hex
 from typing import Literal
 
+from stockade.api import brokered
 from stockade.api.async_sandbox import AsyncRunner
+from stockade.api.job_arguments import with_placeholders
 from stockade.api.sandbox import Runner
 from stockade.backends.base import Backend
 from stockade.batch import budget, compiling, judging, policies
@@ -23,6 +25,8 @@ from stockade.core.strict_json import dumps
 from stockade.languages import registry as languages
 from stockade.policy.guarantees import Guarantee
 from stockade.policy.model import Policy
+from stockade.runs.job import Job
+from stockade.runs.secret import Secret
 
 _PLANS_KEPT = 64
 _FIRST_RETRY_SECONDS = 0.1  # before a failed sandbox is tried again; each further wait is four times as long
@@ -47,6 +51,10 @@ class Settings:
     """How often a program is started again if its sandbox failed."""
     kept: int = judging.KEPT
     """Bytes of each stream that a verdict keeps."""
+    secrets: Mapping[str, Secret] = field(default_factory=dict)
+    """The secrets of every program, for the proxy of its run. Compilers and tests of their own get none."""
+    on_ask: Callable[[str], bool] | None = None
+    """Decides about names that the policy's network does not list."""
 
     def __post_init__(self) -> None:
         """Replace the old name ``apart`` by ``isolated``, so that both make the same batch."""
@@ -111,6 +119,7 @@ class Judge:
         if settings.retries < 0 or settings.kept < 0:
             raise JobError(f"retries = {settings.retries}, output kept = {settings.kept}: both must be at least 0")
         compiling.require(settings.compilers)
+        brokered.check(settings.secrets, settings.on_ask, settings.policy)
         self._settings = settings
         self._boxes: OrderedDict[str, _Boxes] = OrderedDict()
 
@@ -168,8 +177,8 @@ class Judge:
     async def _one(self, program: Program, case: Case, compiled: Compiled | None) -> CaseVerdict:
         boxes = self._boxes_for(program)
         if compiled is not None:
-            limits = boxes.own.plan.policy.limits
-            result = await boxes.own.run.run_job(compiling.program_job(compiled, case.stdin, program.files, limits))
+            job = compiling.program_job(compiled, case.stdin, program.files, boxes.own.plan.policy.limits)
+            result = await boxes.own.run.run_job(self._brokered(job))
             return judging.case_verdict(case, result, self._settings.kept)
         if program.test is not None:
             return await self._tested(boxes, program, program.test)
@@ -179,21 +188,36 @@ class Judge:
             stdin=case.stdin,
             files=program.files,
             interpreter=self._interpreter(program),
+            secrets=self._settings.secrets or None,
+            on_ask=self._settings.on_ask,
         )
         return judging.case_verdict(case, result, self._settings.kept)
 
     async def _tested(self, boxes: _Boxes, program: Program, test: Test) -> CaseVerdict:
         kept, interpreter = self._settings.kept, self._interpreter(program)
         if boxes.test is None:
-            token = secrets.token_hex(16)
+            token = token_hex(16)
             source = shared_source(test, token, interpreter)
-            result = await boxes.own.run.run(source, files=program.files, interpreter=interpreter)
+            own = self._settings
+            result = await boxes.own.run.run(
+                source,
+                files=program.files,
+                interpreter=interpreter,
+                secrets=own.secrets or None,
+                on_ask=own.on_ask,
+            )
             return judging.shared_verdict(result, token, kept, source=source)
         limits, most = boxes.base.limits, longest_message(boxes.base.limits.figure(Guarantee.MEMORY))
         printed = limits.figure(Guarantee.OUTPUT) if boxes.base.on_output == "kill" else None
         tester = (boxes.test.run, tester_job(test, interpreter, most=most))
-        answerer = (boxes.own.run, answer_job(test, program.files, interpreter, most=most))
+        answerer = (boxes.own.run, self._brokered(answer_job(test, program.files, interpreter, most=most)))
         return judging.isolated_verdict(*await link(tester, answerer, printed), kept, source=test.code)
+
+    def _brokered(self, job: Job) -> Job:
+        """Return the job of a program itself, with its secrets."""
+        secrets = self._settings.secrets
+        environment = with_placeholders(dict(job.environment), secrets)
+        return replace(job, environment=environment, secrets=secrets, on_ask=self._settings.on_ask)
 
     def _shares(self, test: Test) -> bool:
         return test.shared or self._settings.tests == "shared"

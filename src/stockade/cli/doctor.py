@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -47,7 +49,7 @@ def doctor(as_json: bool, fix: bool, backend: str | None) -> int:
 
     found = registry.find(backend or "native")
     facts = warden_process.host_facts()
-    rows = facilities(facts, _languages())
+    rows = facilities(facts, _languages(), names=_names(), authorities=_authorities())
     if fix:
         click.echo(doctor_text.script(rows), nl=False)
         return 0
@@ -74,6 +76,26 @@ def _languages() -> dict[str, Interpreter | str]:
         except StockadeError as error:
             found[name] = str(error)
     return found
+
+
+def _names() -> str:
+    """Return what answers look-ups of names here."""
+    for path, begin in (("/etc/resolv.conf", "nameserver "), ("/etc/hosts", "")):
+        with suppress(OSError):
+            lines = [line.strip() for line in Path(path).read_text(encoding="utf-8", errors="replace").splitlines()]
+            if any(line and not line.startswith("#") and line.startswith(begin) for line in lines):
+                return path
+    return ""
+
+
+def _authorities() -> str:
+    """Return where the certificates of authorities are with which a proxy verifies servers."""
+    from stockade.warden.proxy import vault
+
+    try:
+        return vault.authorities()[1]
+    except OSError:
+        return ""
 
 
 def _ceiling() -> dict[str, Any]:

@@ -19,6 +19,7 @@ _GROUPS = {
     "Filters and identity: walls behind the namespaces": re.compile(
         "Landlock|seccomp|started by root|no supplementary"
     ),
+    "A bounded way out: network.allow, secrets": re.compile("bounded way out|names for|authorities for"),
     "Languages": _IS_LANGUAGE,
 }
 _COMMAND = re.compile(r"(sudo|apt|apt-get) [A-Za-z0-9 _.,:=/+-]+")

@@ -17,6 +17,7 @@ from stockade.cli import eval_places, streams
 from stockade.cli.options import backend_option, policy_from, policy_options, resolved_from, trust_option
 from stockade.cli.packages import environment, with_option
 from stockade.cli.reporting import SETUP_FAILED, Command, print_json, printable, say
+from stockade.cli.secrets import secret_option
 
 if TYPE_CHECKING:
     from stockade.batch.evaluation import Evaluation, Sink
@@ -108,6 +109,7 @@ Examples:
 @policy_options
 @backend_option
 @trust_option
+@secret_option
 @click.argument("words", nargs=-1, required=True, metavar="FILE|FOLDER|FORMAT [FILE]...")
 def evaluate(**options: Any) -> int:
     """Judge programs and return the exit status."""
@@ -272,6 +274,7 @@ def _evaluation(options: Mapping[str, Any], policy: Policy) -> Evaluation:
         stop_early=options["stop_early"],
         retries=options["retries"],
         kept=options["keep_output"],
+        secrets=options["secrets"],
     )
     budget = Budget(machine.capacity(options["jobs"], options["memory"]))
     ordered = options["ordered"] and options["output"] is None

@@ -40,8 +40,14 @@ class Facility:
     """The command or setting that provides it; empty if the facility is there."""
 
 
-def facilities(facts: HostFacts, languages: Mapping[str, Interpreter | str]) -> list[Facility]:
-    """Return every facility that stockade uses. ``languages`` maps each to its interpreter, or why it has none."""
+def facilities(
+    facts: HostFacts, languages: Mapping[str, Interpreter | str], *, names: str = "", authorities: str = ""
+) -> list[Facility]:
+    """Return every facility that stockade uses. ``languages`` maps each to its interpreter, or why it has none.
+
+    ``names`` is what answers look-ups of names, and ``authorities`` is where certificates of authorities are; both are
+    empty if there is none.
+    """
     return [
         *_namespaces(facts),
         *(_cgroup(name, gives, facts) for name, gives in _CONTROLLERS.items()),
@@ -50,6 +56,9 @@ def facilities(facts: HostFacts, languages: Mapping[str, Interpreter | str]) -> 
         _landlock(facts),
         _seccomp(facts),
         _groups(facts),
+        _way_out(facts),
+        _names(names),
+        _authorities(authorities),
         *(_language(name, found) for name, found in languages.items()),
     ]
 
@@ -151,6 +160,43 @@ def _groups(facts: HostFacts) -> Facility:
         count + (", dropped by root" if shed and facts.groups else ""),
         "the guest cannot read what these groups may read",
         "" if gone else 'sudo setpriv --reuid "$(id -u)" --regid "$(id -g)" --clear-groups stockade ...',
+    )
+
+
+def _way_out(facts: HostFacts) -> Facility:
+    walls = [
+        name
+        for name, there in (("seccomp", facts.seccomp), (f"Landlock ABI {facts.landlock}", facts.landlock))
+        if there
+    ]
+    return Facility(
+        "bounded way out",
+        facts.namespaces,
+        f"the native backend; its proxy runs under {', '.join(walls) or 'no filter of its own'}"
+        if facts.namespaces
+        else "only the native backend has one, and it cannot be used here",
+        "network.allow, --allow: the targets of a list, through a proxy for each run",
+        "" if facts.namespaces else way_to_open(facts),
+    )
+
+
+def _names(found: str) -> Facility:
+    return Facility(
+        "names for the way out",
+        bool(found),
+        found or "/etc/resolv.conf has no nameserver, and /etc/hosts no address",
+        "names in network.allow; without them, only addresses can be listed",
+        "" if found else "a nameserver in /etc/resolv.conf",
+    )
+
+
+def _authorities(found: str) -> Facility:
+    return Facility(
+        "authorities for secrets",
+        bool(found),
+        found or "no certificate of an authority was found",
+        "--secret, secrets=: the proxy verifies each server",
+        "" if found else "sudo apt install ca-certificates",
     )
 
 

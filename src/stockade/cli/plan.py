@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +12,7 @@ import click
 from stockade.cli import streams, table
 from stockade.cli.options import backend_option, policy_from, policy_options, trust_option
 from stockade.cli.reporting import SETUP_FAILED, Command, json_option, print_json
+from stockade.cli.secrets import secret_option
 from stockade.core.errors import StockadeError
 
 if TYPE_CHECKING:
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from stockade.backends.base import Backend
     from stockade.cli.assess import Assessment
     from stockade.policy.model import Policy
+    from stockade.runs.secret import Secret
 
 _HELP = """Show each backend, which one would be chosen and why, what would enforce each guarantee of a policy there,
 how strongly, and what is missing. Runs no guest.
@@ -29,6 +33,7 @@ Examples:
   stockade plan
   stockade plan --profile moderate
   stockade plan --limit cpu_rate=0.5 --network host
+  stockade plan --allow api.example.com:443 --secret API_KEY=MY_KEY@api.example.com
   stockade plan --trust untrusted --isolation namespaces
   stockade plan --backend bubblewrap --policy policy.toml --accept memory=kernel
   stockade plan --json | python3 -m json.tool
@@ -39,11 +44,13 @@ Examples:
 @policy_options
 @backend_option
 @trust_option
+@secret_option
 @json_option
-def plan(as_json: bool, backend: str | None, trust: str | None, **options: Any) -> int:
+def plan(as_json: bool, backend: str | None, trust: str | None, secrets: dict[str, Secret], **options: Any) -> int:
     """Show the plan and return the exit status."""
     streams.start_warden()
     policy = policy_from(options, trust)
+    brokered = _brokered(policy, secrets)
     from stockade.api import select
     from stockade.backends import registry
     from stockade.backends.base import require
@@ -61,11 +68,39 @@ def plan(as_json: bool, backend: str | None, trust: str | None, **options: Any) 
         require(found, facts)
     assessment = assess(policy, facts, found)
     if as_json:
-        _print_json(policy, found, assessment, _plain(seen), reason)
+        _print_json(policy, found, assessment, reason=reason, backends=_plain(seen), secrets=brokered)
     else:
         _print_backends(seen, reason)
         _print(policy, found, assessment)
+        _print_brokered(brokered)
     return SETUP_FAILED if assessment.error else 0
+
+
+def _brokered(policy: Policy, secrets: Mapping[str, Secret]) -> list[dict[str, Any]]:
+    """Return where each secret comes from and goes to. Raises ``JobError`` if the policy has no way out for it."""
+    if secrets:
+        from stockade.api import brokered
+
+        brokered.check(secrets, None, policy)
+    return [
+        {"name": name, "variable": each.variable, "is_set": each.variable in os.environ, "hosts": list(each.hosts)}
+        for name, each in secrets.items()
+    ]
+
+
+def _print_brokered(secrets: list[dict[str, Any]]) -> None:
+    if not secrets:
+        return
+    rows = [
+        (
+            each["name"],
+            f"{each['variable']}, which is {'set' if each['is_set'] else 'not set'}",
+            ", ".join(each["hosts"]),
+        )
+        for each in secrets
+    ]
+    click.echo("\nInside, the variable of each secret holds a placeholder. The proxy sets the value in:\n")
+    table.show(("secret", "value of your variable", "for these servers alone, over verified TLS"), rows)
 
 
 def _choice(seen: list[Candidate], trust: str | None, *, show: bool) -> tuple[Backend, str]:
@@ -129,9 +164,8 @@ def _print_backends(seen: list[Candidate], reason: str) -> None:
         click.echo(f"Chosen: {reason}.\n")
 
 
-def _print_json(
-    policy: Policy, backend: Backend, assessment: Assessment, backends: list[dict[str, Any]], reason: str
-) -> None:
+def _print_json(policy: Policy, backend: Backend, assessment: Assessment, **more: Any) -> None:
+    """Print the plan, with ``more`` fields."""
     enforcement = {
         str(guarantee): asdict(held) | {"asked": policy.asks(guarantee), "floor": policy.floor(guarantee)}
         for guarantee, held in assessment.enforcement.items()
@@ -142,13 +176,12 @@ def _print_json(
         | {
             "backend": backend.name,
             "isolation": backend.isolation.value,
-            "reason": reason,
-            "backends": backends,
             "holds": assessment.error is None,
             "limits": policy.limits.model_dump(),
             "enforcement": enforcement,
             "missing": dict(assessment.missing),
         }
+        | more
     )
 
 

@@ -16,10 +16,12 @@ import click
 
 from stockade.cli.options import backend_option, policy_from, policy_options, trust_option
 from stockade.cli.reporting import Command, printable, say
+from stockade.cli.secrets import secret_option
 
 if TYPE_CHECKING:
     from stockade.api.sessions.interpreter import Interpreter
     from stockade.api.sessions.records import CellOutput, CellResult, Display
+    from stockade.runs.secret import Secret
 
 _HELP = """Type code into an interpreter that lives in a sandbox, one cell after another.
 
@@ -49,6 +51,7 @@ _TYPES = {"image/png": ".png", "image/jpeg": ".jpg", "image/svg+xml": ".svg", "a
 @policy_options
 @backend_option
 @trust_option
+@secret_option
 def repl(
     language: str,
     *,
@@ -57,6 +60,7 @@ def repl(
     pictures: str | None,
     backend: str | None,
     trust: str | None,
+    secrets: dict[str, Secret],
     **options: Any,
 ) -> int:
     """Run cells until the end of input and return the exit status."""
@@ -64,7 +68,7 @@ def repl(
 
     policy = policy_from(options, trust)
     screen = _Screen(Path(pictures) if pictures else None)
-    with Sandbox.create(policy, backend=backend, trust=trust, packages=packages) as sandbox:
+    with Sandbox.create(policy, backend=backend, trust=trust, packages=packages, secrets=secrets) as sandbox:
         interpreter = sandbox.interpreter(language)
         if not sys.stdin.isatty():
             return 0 if _run(interpreter, sys.stdin.read(), timeout, screen).ok else 1

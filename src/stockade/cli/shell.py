@@ -17,10 +17,12 @@ import click
 from stockade.cli.options import policy_from, policy_options, trust_option
 from stockade.cli.receipt import status
 from stockade.cli.reporting import Command
+from stockade.cli.secrets import secret_option
 
 if TYPE_CHECKING:
     from stockade.api.living import Sandbox
     from stockade.api.terminal import Terminal
+    from stockade.runs.secret import Secret
 
 _CHUNK = 1 << 16
 _TURN_SECONDS = 0.02
@@ -52,14 +54,18 @@ Examples:
 )
 @policy_options
 @trust_option
+@secret_option
 @click.option("--lifetime", type=float, default=3600.0, metavar="SECONDS", help="When all of it ends; 3600.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[--] [COMMAND [ARGS]...]")
-def shell(words: tuple[str, ...], trust: str | None, lifetime: float, **options: Any) -> int:
+def shell(
+    words: tuple[str, ...], trust: str | None, lifetime: float, secrets: dict[str, Secret], **options: Any
+) -> int:
     """Run the shell and return its exit status."""
     from stockade.api.living import Sandbox
 
     policy = policy_from(options, trust)
-    with Sandbox.create(policy, trust=trust, idle_timeout=None, max_lifetime=lifetime) as sandbox:
+    how: Any = {"trust": trust, "secrets": secrets, "idle_timeout": None, "max_lifetime": lifetime}
+    with Sandbox.create(policy, **how) as sandbox:
         return _run(sandbox, words or ("sh", "-i"))
 
 

@@ -99,9 +99,17 @@ def network(ours: Any, most: Any, policy: Any) -> Any:
         return most if ours == "host" else ours
     figures = {name: smaller(getattr(ours, name), getattr(most, name), policy) for name in FIGURES}
     figures["ask"] = ours.ask and most.ask
+    figures["secret_hosts"] = _secret_hosts(ours.secret_hosts, most.secret_hosts)
     both = Network(allow=tuple(map(str, targets.intersection(ours.targets, most.targets))), **figures)
     same = set(both.targets) == set(ours.targets) and all(getattr(ours, name) == each for name, each in figures.items())
     return ours if same else both
+
+
+def _secret_hosts(ours: Sequence[str] | None, most: Sequence[str] | None) -> Sequence[str] | None:
+    if ours is None or most is None:
+        return most if ours is None else ours
+    both = targets.intersection(map(targets.parse_pattern, ours), map(targets.parse_pattern, most))
+    return ours if {*map(str, both)} == {*ours} else tuple(map(str, both))
 
 
 def accept(ours: Mapping[Any, Any], most: Mapping[Any, Any], policy: Any) -> Any:

@@ -79,6 +79,10 @@ class Network(Part):
         default=False,
         description="ask the run's on_ask about names that are not listed; without an answer, refuse them",
     )
+    secret_hosts: _Patterns | None = Field(
+        default=None,
+        description="servers that the secrets of a run may go to; unset: all targets of the list; an empty list: none",
+    )
     connections: _Connections = Field(default=32, description="connections at the same time; more of them wait")
     requests: _Count = Field(default=1000, description="connections to the proxy in all, refused ones included")
     sent: _Size = Field(default=64 << 20, description="bytes that the guest may send in all")
@@ -93,6 +97,11 @@ class Network(Part):
         """The patterns of ``allow``, with those of ``packages``."""
         named = (*self.allow, *(PACKAGES if self.packages else ()))
         return tuple(map(targets.parse_pattern, dict.fromkeys(named)))
+
+    def takes_secrets(self, target: Target) -> bool:
+        """Return whether a secret may go to ``target``, if the list allows it."""
+        patterns = self.secret_hosts
+        return patterns is None or any(targets.allows(targets.parse_pattern(each), target) for each in patterns)
 
     def __str__(self) -> str:
         """Name the first targets."""

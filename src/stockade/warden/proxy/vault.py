@@ -26,6 +26,25 @@ _FIELDS = frozenset((
 _BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
 
 
+def authorities() -> tuple[ssl.SSLContext, str]:
+    """Return a context that trusts the authorities of this host, and their place, which is empty without any.
+
+    Raises ``OSError`` if the file of SSL_CERT_FILE cannot be used: it replaces all others.
+    """
+    own = os.environ.get("SSL_CERT_FILE")
+    context = ssl.create_default_context(cafile=own or None)
+    if own:
+        return context, own
+    known = ssl.get_default_verify_paths()
+    if context.cert_store_stats()["x509_ca"]:
+        return context, known.cafile or known.openssl_cafile
+    for path in filter(os.path.exists, _BUNDLES):
+        context.load_verify_locations(path)
+        return context, path
+    folder = known.capath  # OpenSSL reads it when a certificate needs it
+    return context, folder if folder and os.listdir(folder) else ""
+
+
 class _Kept:
     """A secret. No method writes its value, as a record's ``repr`` would."""
 
@@ -44,12 +63,7 @@ class Vault:
         """Load the authorities. The proxy cannot read most files later."""
         self._kept = [_Kept(*entry) for entry in entries]
         "a".encode("idna")  # ssl encodes names so, and the codec's modules cannot be read later
-        own = os.environ.get("SSL_CERT_FILE")
-        self._context = ssl.create_default_context(cafile=own or None)  # a file of one's own replaces all others
-        if not own and not self._context.cert_store_stats()["x509_ca"]:
-            for path in filter(os.path.exists, _BUNDLES):
-                self._context.load_verify_locations(path)
-                break
+        self._context, _ = authorities()
 
     def check(self, target: Target) -> None:
         """Raise ``Refused`` unless some secret is for ``target``."""
