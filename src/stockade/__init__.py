@@ -21,6 +21,8 @@ _FACE = {
     "AsyncInterpreter": "api.asynchronous.sessions",
     "AsyncShell": "api.asynchronous.sessions",
     "AsyncFiles": "api.asynchronous.sessions",
+    "Audit": "observe.audit",
+    "AuditError": "observe.chain",
     "BackendUnavailable": "core.errors",
     "Cancelled": "runs.errors",
     "ArtifactLimits": "workspace.artifacts",
@@ -47,6 +49,7 @@ _FACE = {
     "Guarantee": "policy.guarantees",
     "GuestError": "runs.result",
     "GuestFailed": "runs.errors",
+    "Hooks": "runs.hooks",
     "HostFacts": "planning.facts",
     "Isolation": "policy.guarantees",
     "JobError": "core.errors",
@@ -73,6 +76,7 @@ _FACE = {
     "Result": "runs.result",
     "ResultFormatError": "runs.errors",
     "RunOptions": "api.options",
+    "RunInfo": "runs.hooks",
     "Runner": "api.sandbox",
     "Secret": "runs.secret",
     "Sandbox": "api.living",
@@ -91,6 +95,7 @@ _FACE = {
     "aevaluate": "batch.calls",
     "call": "api.call",
     "check": "advice.check",
+    "configure": "observe.configure",
     "evaluate": "batch.calls",
     "plan": "api.sandbox",
     "resolve": "policy.resolve",
@@ -177,6 +182,9 @@ if TYPE_CHECKING:
     from stockade.core.errors import SandboxClosed as SandboxClosed
     from stockade.core.errors import SetupError as SetupError
     from stockade.core.errors import StockadeError as StockadeError
+    from stockade.observe.audit import Audit as Audit
+    from stockade.observe.chain import AuditError as AuditError
+    from stockade.observe.configure import configure as configure
     from stockade.planning.denial import Denial as Denial
     from stockade.planning.facts import HostFacts as HostFacts
     from stockade.planning.plan import Plan as Plan
@@ -197,6 +205,8 @@ if TYPE_CHECKING:
     from stockade.runs.events import Output as Output
     from stockade.runs.events import Started as Started
     from stockade.runs.events import UsageReport as UsageReport
+    from stockade.runs.hooks import Hooks as Hooks
+    from stockade.runs.hooks import RunInfo as RunInfo
     from stockade.runs.result import GuestError as GuestError
     from stockade.runs.result import LimitState as LimitState
     from stockade.runs.result import NetworkRefusal as NetworkRefusal

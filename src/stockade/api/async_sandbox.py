@@ -29,6 +29,7 @@ from stockade.core.errors import StockadeError
 from stockade.policy.ceiling import Given
 from stockade.policy.model import PolicyLike
 from stockade.runs.events import Event, Finished, LimitReached, OnWarning
+from stockade.runs.hooks import Hooks
 from stockade.runs.job import Job
 from stockade.runs.result import Result
 
@@ -49,9 +50,10 @@ class AsyncRunner(Streaming["AsyncStream"]):
         preload: Sequence[str] = (),
         warm: bool | None = None,
         requirements: Sequence[str] = (),
+        hooks: Hooks | None = None,
         **limits: Unpack[PolicyOptions],
     ) -> None:
-        more: Any = {"preload": preload, "warm": warm, "requirements": requirements, **limits}
+        more: Any = {"preload": preload, "warm": warm, "requirements": requirements, "hooks": hooks, **limits}
         self._make = partial(Runner, policy, backend=backend, trust=trust, ceiling=ceiling, **more)
         self._inner: Runner | None = None
 
@@ -132,9 +134,8 @@ class AsyncStream(Controls):
         """``open_exchange`` opens the exchange."""
         super().__init__()
         self._over = False
-        self._events = _stream_events(
-            open_exchange, stdin, self._queue
-        )  # no reference to self, so self can be collected
+        # No reference to self, so self can be collected.
+        self._events = _stream_events(open_exchange, stdin, self._queue)
 
     def __aiter__(self) -> AsyncIterator[Event]:
         """Return itself."""
@@ -268,8 +269,7 @@ class Watcher:
 
 
 class Sender:
-    """Sends the exchange's messages, and reads input if the exchange wants it. What cannot be sent at once is left to a
-    task."""
+    """Sends the exchange's messages, and reads input if the exchange wants it. A task does what has to wait."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, sock: socket.socket, source: Input, send_queue: SendQueue

@@ -13,6 +13,7 @@ from stockade.core.errors import JobError
 from stockade.languages import registry as languages
 from stockade.languages.base import Language
 from stockade.runs import stdin_file
+from stockade.runs.hooks import checked_labels
 from stockade.runs.job import Job
 from stockade.runs.secret import GATEWAY, Secret, checked, placeholder
 from stockade.workspace import artifacts as _artifacts
@@ -196,6 +197,7 @@ def _common(options: CommandOptions) -> dict[str, Any]:
         "on_ask": on_ask,
         "artifacts": _artifacts.checked(options.get("artifacts", ())),
         "caps": caps or _ARTIFACT_LIMITS,
+        "labels": checked_labels(options.get("labels")),
     }
 
 

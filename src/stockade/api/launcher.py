@@ -14,9 +14,10 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from stockade.api import start_costs, workspace
+from stockade.api import configured, start_costs, workspace
 from stockade.api.brokered import opened, with_secrets
 from stockade.api.job_arguments import encoded
+from stockade.api.observation import observation
 from stockade.backends.base import Backend, LaunchRepeater, PackageIsolator, ReportTranslator
 from stockade.backends.shared.limits import filters_syscalls
 from stockade.client import warden_process
@@ -34,6 +35,7 @@ from stockade.planning import syscall_filter
 from stockade.planning.plan import Plan, plan_for_job
 from stockade.policy import commands
 from stockade.policy.guarantees import Guarantee
+from stockade.runs.hooks import Hooks
 from stockade.runs.job import Command, Job
 from stockade.runs.result import Result
 from stockade.runs.stdin_file import FileContent
@@ -56,6 +58,7 @@ class Launcher:
         caller: int = 0,
         warmth: Mapping[str, Any] = NOTHING,
         environment: str | None = None,
+        hooks: Hooks | None = None,
     ) -> None:
         """``warmth`` holds the fields of each source job that describe its warm interpreter.
 
@@ -67,6 +70,7 @@ class Launcher:
         """The number under which the next run's steps are noted: see ``core.trace``."""
         self._backend, self._plan = backend, plan
         self._warmth, self._environment = warmth, environment
+        self._hooks = hooks
         self._translate = backend.translate if isinstance(backend, ReportTranslator) else None
         self._repeats = backend.repeats if isinstance(backend, LaunchRepeater) else _never_repeats
         self._template: LaunchTemplate | None = None
@@ -98,11 +102,16 @@ class Launcher:
         how |= {"caller": self.caller, "trace": self.trace, "silent": silent}
         replays = job.stdin is None or isinstance(job.stdin, bytes)
         more: Any = {"silent": silent, "interactive": interactive, "keep": keep, "final": final, "replays": replays}
+        observed = observation(self._hooks, self._plan, "command" if job.source is None else "source", job=job)
         # Connect first: the warden wakes up while the launch is made.
-        with opened(job, self._plan.policy) as broker, warden_process.connect(slot, broker) as connection:
+        with (
+            observed.refusals(),
+            opened(job, self._plan.policy) as broker,
+            warden_process.connect(slot, broker) as connection,
+        ):
             plan = _for_job(self._backend, self._plan, job)
             warmed = replace(job, **self._warmth) if self._warmth and job.source is not None else job
-            with log.refusals(), prepared(self._backend, plan, warmed) as made:
+            with log.refusals(), prepared(self._backend, plan, warmed) as made, observed:
                 trace.note(self.trace, trace.PLANNED)
                 launch = made.adding(steps=(*made.steps, ("stdin_file", job.stdin))) if as_file else made
                 separated = launch.with_separate_source(job.source) if plain and self._repeats(plan, warmed) else None
@@ -110,7 +119,7 @@ class Launcher:
                 exchange = self._exchange(launch, plan, message, **more)
                 if separated is not None:
                     self._template = LaunchTemplate(given, plan, separated, connection.remembered)
-                yield SendQueue(exchange, connection.sock), connection
+                yield SendQueue(exchange, connection.sock, observed.note), connection
             self._note(exchange)
 
     def _gives_files(self, size: int) -> bool:
@@ -135,9 +144,10 @@ class Launcher:
     def fast_path(self, source: Any, options: Mapping[str, Any]) -> Iterator[Opened | None]:
         """Open an exchange for ``source`` if only the text differs from the last run; yield ``None`` if not.
 
-        The message is sent first. All other work of the run then overlaps with the warden's own work.
+        The message is sent first. All other work of the run then overlaps with the warden's own work. A run with hooks
+        takes the ordinary path.
         """
-        template = self._template
+        template = None if self._hooks is not None or configured.hooks() else self._template
         connection = (
             warden_process.idle_connection() if template is not None and template.is_for(source, options) else None
         )

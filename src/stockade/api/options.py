@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypedDict
 
+from stockade.api import configured
 from stockade.core.errors import nearest
 from stockade.core.loading import loading
 from stockade.workspace.artifacts import ArtifactLimits
@@ -47,6 +48,7 @@ class CommandOptions(TypedDict, total=False):
     caps: ArtifactLimits | None
     environment: Mapping[str, str] | None
     packages: str | os.PathLike[str] | None
+    labels: Mapping[str, str] | None
     requirements: Sequence[str] | None
     secrets: Mapping[str, Secret] | None
     on_ask: Callable[[str], bool] | None
@@ -98,7 +100,7 @@ def overlaid(policy: PolicyLike | None, options: Mapping[str, Any]) -> Policy:
         from stockade.policy.resolve import with_layers
 
     check_names(options, POLICY_OPTIONS)
-    base = Policy.named(policy)
+    base = Policy.named(configured.policy() if policy is None else policy)
     layers = {f"argument {name}": nested(_FIELDS[name], value) for name, value in options.items() if value is not None}
     return with_layers(base, layers) if layers else base
 

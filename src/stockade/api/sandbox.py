@@ -9,6 +9,7 @@ from itertools import count
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Unpack
 
+from stockade.api import configured
 from stockade.api.job_arguments import Source, job_from_command, job_from_source, warmth
 from stockade.api.launcher import Launcher, concluded
 from stockade.api.options import (
@@ -34,6 +35,7 @@ from stockade.core.loading import load
 from stockade.languages import registry as languages
 from stockade.planning.plan import Plan
 from stockade.runs.events import LimitReached, OnWarning
+from stockade.runs.hooks import Hooks
 from stockade.runs.job import Job
 from stockade.runs.result import Result
 
@@ -61,7 +63,7 @@ class Runner(Streaming[Stream]):
     the first run waits for it. ``warm=True`` waits without any modules, and raises ``JobError`` if a job needs a fresh
     interpreter. ``warm=False`` starts a fresh interpreter for every run. ``requirements`` names packages that Python
     source may import and commands find on their PATH; they are provided at once, and a run that names an interpreter
-    or packages does without them.
+    or packages does without them. ``hooks`` learn of every run: see ``stockade.Hooks``.
 
     Raises ``PlanError`` at once if a guarantee of the policy cannot be held here, and ``RequirementError`` if a package
     cannot be provided.
@@ -77,6 +79,7 @@ class Runner(Streaming[Stream]):
         preload: Sequence[str] = (),
         warm: bool | None = None,
         requirements: Sequence[str] = (),
+        hooks: Hooks | None = None,
         **limits: Unpack[PolicyOptions],
     ) -> None:
         own = warmth(preload, warm)
@@ -87,7 +90,8 @@ class Runner(Streaming[Stream]):
         self.policy = self.plan.policy
         # If runs have to wait, callers take turns.
         environment = _environment(requirements, self.policy) if requirements else None
-        self._launcher = Launcher(self.backend, self.plan, caller=next(_NUMBERS), warmth=own, environment=environment)
+        more: Any = {"warmth": own, "environment": environment, "hooks": hooks}
+        self._launcher = Launcher(self.backend, self.plan, caller=next(_NUMBERS), **more)
 
     def __enter__(self) -> Runner:
         """Return itself."""
@@ -194,6 +198,7 @@ def run(
     - ``packages``: a folder of packages to import from: a virtual environment, a gem folder or ``node_modules``.
     - ``secrets``: a ``stockade.Secret`` for each variable that holds its placeholder; needs a bounded ``network``.
     - ``on_ask``: a function that decides about a ``HOST:PORT`` that a ``network`` with ``ask=True`` does not list.
+    - ``labels``: what you say of the run, such as ``{"user": "alice"}``, for hooks and the audit log.
     - ``requirements``: names of packages for Python source or a command, such as ``["pandas>=2.2"]``, or ``"inline"``
       for those in the script's own metadata (PEP 723). pip or uv downloads them before the run, if they are not there
       yet.
@@ -247,7 +252,7 @@ def select(
     from stockade.policy.model import Policy
 
     with log.refusals():
-        wanted = Policy.named(policy)
+        wanted = Policy.named(configured.policy() if policy is None else policy)
         if backend is None:
             return _select.select(wanted, warden_process.host_facts(), trust, ceiling)
         return _select.named(backends.find(backend), wanted, warden_process.host_facts(), trust, ceiling)

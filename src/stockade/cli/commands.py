@@ -25,6 +25,7 @@ Examples:
   stockade plan --limit cpu_rate=0.5
   stockade doctor
   stockade attack --all
+  stockade audit verify audit.jsonl
   stockade bench
   stockade schema
   stockade COMMAND --help
@@ -42,6 +43,7 @@ _COMMANDS = {
     "estimate": "estimate:estimate",
     "eval": "eval:evaluate",
     "attack": "attack:attack",
+    "audit": "audit:audit",
     "bench": "bench:bench",
     "packages": "packages:packages",
     "schema": "schema:schema",

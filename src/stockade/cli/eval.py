@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stockade.cli import eval_places, streams
+from stockade.cli.audit import audit_options, observe
 from stockade.cli.options import backend_option, policy_from, policy_options, resolved_from, trust_option
 from stockade.cli.packages import environment, with_option
 from stockade.cli.reporting import SETUP_FAILED, Command, print_json, printable, say
@@ -107,6 +108,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object; needs -o.")
 @click.option("--quiet", is_flag=True, help="Show no progress and no summary.")
 @policy_options
+@audit_options
 @backend_option
 @trust_option
 @secret_option
@@ -115,6 +117,7 @@ def evaluate(**options: Any) -> int:
     """Judge programs and return the exit status."""
     ks = _check(options)
     streams.start_warden()
+    observe(options)
     from stockade.cli import eval_progress
 
     policy = _policy(options)

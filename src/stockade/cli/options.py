@@ -32,7 +32,7 @@ def _guarantees() -> Sequence[str]:
     return [str(guarantee) for guarantee in Guarantee]
 
 
-def _assignments(
+def assignments(
     word: str, example: str, names: Callable[[], Sequence[str]] | None = None
 ) -> Callable[[click.Context, click.Parameter, Sequence[str]], list[tuple[str, str]]]:
     """Return the callback that splits ``NAME=VALUE``; NAME must be one of ``names``, if there are any."""
@@ -69,7 +69,7 @@ _OPTIONS = (
         "limits",
         multiple=True,
         metavar="NAME=VALUE",
-        callback=_assignments("limit", "memory=64MiB, wall_time=1.5s or cpu_time=unlimited", _limits),
+        callback=assignments("limit", "memory=64MiB, wall_time=1.5s or cpu_time=unlimited", _limits),
         help="Bound a resource: memory=64MiB, wall_time=1.5s, processes=4, cpu_rate=0.5; 'unlimited' removes a limit. "
         "May be repeated for each resource; 'stockade policy show' lists them.",
     ),
@@ -125,7 +125,7 @@ _OPTIONS = (
         "environment",
         multiple=True,
         metavar="NAME=VALUE",
-        callback=_assignments("variable", "NAME=VALUE (--inherit-env NAME copies a variable of yours)"),
+        callback=assignments("variable", "NAME=VALUE (--inherit-env NAME copies a variable of yours)"),
         help="Set an environment variable.",
     ),
     click.option("--inherit-env", "inherit", multiple=True, metavar="NAME", help="Copy a variable of yours."),
@@ -133,7 +133,7 @@ _OPTIONS = (
         "--accept",
         multiple=True,
         metavar="GUARANTEE=STRENGTH",
-        callback=_assignments("guarantee", "memory=supervisor or cpu_rate=absent", _guarantees),
+        callback=assignments("guarantee", "memory=supervisor or cpu_rate=absent", _guarantees),
         help="Accept a guarantee that is held less strongly than usual: memory=supervisor, cpu_rate=absent.",
     ),
     click.option(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stockade.cli import hints, inputs, streams
+from stockade.cli.audit import audit_options, observe
 from stockade.cli.options import backend_option, policy_from, policy_options, trust_option
 from stockade.cli.outputs import Outputs, check_outcome, check_project, files_of, outcome_options, with_overlay
 from stockade.cli.packages import check_language, environment, source_of, with_option
@@ -115,6 +116,7 @@ class _Run(Command):
 )
 @policy_options
 @secret_option
+@audit_options
 @backend_option
 @trust_option
 @outcome_options
@@ -145,6 +147,7 @@ def _check(options: Mapping[str, Any]) -> None:
 
 def _run(options: Mapping[str, Any], receipt: Receipt) -> int:
     streams.start_warden()
+    observe(options)
     policy = policy_from(with_overlay(options), options["trust"])
     check_project(options, policy)
     receipt.open(policy)

@@ -19,8 +19,12 @@ class SendQueue:
     """Guards an exchange and sends its messages without waiting. If the socket takes only a part, the queue wakes the
     thread that waits on the socket, which sends the rest."""
 
-    def __init__(self, exchange: Exchange, sock: socket.socket) -> None:
+    def __init__(
+        self, exchange: Exchange, sock: socket.socket, observe: Callable[[Event], object] | None = None
+    ) -> None:
+        """``observe`` is called with each event, without a lock, in the thread that receives."""
         self.exchange = exchange
+        self._observe = observe
         self._sock = sock
         self._lock = threading.Lock()
         self._shut = False
@@ -61,7 +65,11 @@ class SendQueue:
     def feed(self, data: bytes, *, reset: bool = False, why: str = "") -> list[Event]:
         """Take bytes from the warden; see ``Exchange.feed``."""
         with self._lock:
-            return list(self.exchange.feed(data, reset=reset, why=why))
+            events = list(self.exchange.feed(data, reset=reset, why=why))
+        if self._observe is not None:
+            for event in events:
+                self._observe(event)
+        return events
 
     def ping(self) -> None:
         """Ask the warden for a sign of life."""

@@ -20,6 +20,15 @@ def info(message: str, *values: Any) -> None:
         logging.getLogger("stockade").info(message, *values)
 
 
+def error(message: str, *values: Any) -> None:
+    """Log ``message % values`` at the level ERROR. Without ``logging`` it goes to standard error."""
+    logging = sys.modules.get("logging")
+    if logging is not None:
+        logging.getLogger("stockade").error(message, *values)
+    elif sys.stderr is not None:
+        print("stockade:", message % values, file=sys.stderr)
+
+
 @contextmanager
 def refusals() -> Iterator[None]:
     """Log an error of stockade's own that passes through: nothing was started."""

@@ -55,6 +55,8 @@ class Job:
     """Values that the run's proxy sets in for the guest, by the name of the variable that holds the placeholder."""
     on_ask: Callable[[str], bool] | None = None
     """Decides about a ``HOST:PORT`` that ``network.allow`` does not list."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """What the caller says of the run, such as its user, for hooks and the audit log."""
     project: Project | None = None
     """The host folder behind the workspace, as scanned just before the run."""
 

@@ -170,6 +170,25 @@ class HostFile:
         except OSError as error:
             raise self._problem(_reason(error)) from None
 
+    def is_there(self, fd: int) -> bool:
+        """Return whether ``fd`` is the file of this name now."""
+        status = self._status()
+        return status is not None and _inode(status) == _inode(os.fstat(fd))
+
+    def parts(self) -> list[int]:
+        """Return the numbers of the files beside this one whose names are this one's with a number, in order."""
+        ends = (name.removeprefix(f"{self.name}.") for name in os.listdir(f"/proc/self/fd/{self._folder}"))  # noqa: PTH208
+        return sorted(int(end) for end in ends if end.isdecimal() and end.isascii() and str(int(end)) == end)
+
+    def move_aside(self) -> None:
+        """Rename the file to the next number of ``parts``."""
+        number = max(self.parts(), default=0) + 1
+        os.rename(self.name, f"{self.name}.{number}", src_dir_fd=self._folder, dst_dir_fd=self._folder)
+
+    def opened_part(self, number: int) -> IO[bytes]:
+        """Open one of ``parts`` to read. Raises ``OSError``."""
+        return os.fdopen(os.open(f"{self.name}.{number}", os.O_RDONLY | _ALWAYS, dir_fd=self._folder), "rb")
+
     def sync_folder(self) -> None:
         """Write the folder's names to the disk."""
         os.fsync(self._folder)

@@ -1,0 +1,35 @@
+"""What ``stockade.configure`` set for the whole process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from stockade.policy.model import PolicyLike
+    from stockade.runs.hooks import Hooks
+
+_values: dict[str, Any] = {"policy": None, "hooks": (), "labels": {}}
+
+
+def policy() -> PolicyLike | None:
+    """Return the policy of calls that name none; ``None`` means the default policy."""
+    value: PolicyLike | None = _values["policy"]
+    return value
+
+
+def hooks() -> tuple[Hooks, ...]:
+    """Return the hooks of every run of the process."""
+    value: tuple[Hooks, ...] = _values["hooks"]
+    return value
+
+
+def labels() -> Mapping[str, str]:
+    """Return the labels of every run of the process."""
+    value: Mapping[str, str] = _values["labels"]
+    return value
+
+
+def replace(**values: Any) -> None:
+    """Set ``policy``, ``hooks`` or ``labels``."""
+    _values.update(values)
