@@ -34,7 +34,7 @@ class Audit:
     Pass it to ``stockade.configure(audit=...)``, or its ``hooks`` to a ``Runner``. A run whose start cannot be written
     does not start, and neither does one whose guest could write to the log.
 
-    Raises ``JobError`` for a path that nobody may write to, and ``AuditError`` for a file that is no audit log.
+    Raises ``JobError`` for a path that nobody may write to, and ``AuditError`` for a file that is not an audit log.
     """
 
     def __init__(
