@@ -22,6 +22,7 @@ from stockade.runs.job import Job
 from stockade.workspace import archives, commit, diff, scan
 from stockade.workspace import changes as _changes
 from stockade.workspace.artifacts import Refused
+from tests.support.examples import examples
 
 NAME = st.text(st.sampled_from("ab./\\\0-:é\n*"), min_size=0, max_size=8)
 KINDS = st.sampled_from(
@@ -156,7 +157,7 @@ def _play(folder: Path, steps: list[Any]) -> None:
 
 @pytest.mark.needs("native")
 @pytest.mark.parametrize("access", ["overlay", "copy"])
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(before=STEPS, steps=STEPS)
 def test_committed_changes_give_what_the_guest_saw(access: str, before: list[Any], steps: list[Any]) -> None:
     with _project(before) as project:
@@ -209,7 +210,7 @@ class Guest:
         self.refused: list[Refused] = []
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(before=STEPS, steps=STEPS)
 def test_applied_changes_reproduce_guest_tree(before: list[Any], steps: list[Any]) -> None:
     with _project(before) as project, _project([*before, *steps]) as after:

@@ -1,9 +1,5 @@
-"""Hypothesis: enough examples to find mistakes, few enough for every commit; ``HYPOTHESIS_PROFILE=long`` for more."""
+"""Load the profile of the property tests."""
 
-import os
+from tests.support import examples
 
-from hypothesis import HealthCheck, settings
-
-settings.register_profile("commit", max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("long", max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "commit"))
+examples.load()

@@ -6,7 +6,8 @@ The guest chooses much of what a result holds. Every text is bounded here, and e
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 from stockade.core.units import format_size
@@ -88,10 +89,10 @@ def _sections(result: Result) -> Iterator[Section]:
         met_first = sorted(states, key=lambda name: states[name].state is not Met.MET)
         yield Section("limits", [_row(name, states[name].state.value, states[name].evidence) for name in met_first])
     if result.denials:
-        yield Section("refused system calls", _few([_row(str(each)) for each in result.denials]))
-    files = list(_files(result))
+        yield Section("refused system calls", _few((str(each),) for each in result.denials))
+    files = _few(_files(result))
     if files:
-        yield Section("files", _few(files))
+        yield Section("files", files)
     if result.enforcement:
         yield Section(f"held by {printable(result.backend, _SHORT)}", list(_held(result)))
     if result.shared or result.cold:
@@ -128,13 +129,13 @@ def _held(result: Result) -> Iterator[Sequence[str]]:
 
 def _files(result: Result) -> Iterator[Sequence[str]]:
     for path, content in result.artifacts.items():
-        yield _row("collected", path, format_size(len(content)))
+        yield "collected", path, format_size(len(content))
     for refused in (*result.artifacts_refused, *result.changes.refused):
-        yield _row("refused", refused.path, refused.reason)
+        yield "refused", refused.path, refused.reason
     for change in result.changes:
-        yield _row(change.kind, change.path, change.type)
+        yield change.kind, change.path, change.type
     for error in filter(None, (result.artifacts_error, result.changes.error)):
-        yield _row("missing", error)
+        yield "missing", error
 
 
 def _value(result: Result) -> str:
@@ -161,9 +162,12 @@ def _row(*values: Any) -> Sequence[str]:
     return [printable(str(value), _LONGEST_TEXT) for value in values]
 
 
-def _few(rows: list[Sequence[str]]) -> list[Sequence[str]]:
-    more = len(rows) - _MOST_ROWS
-    return [*rows[:_MOST_ROWS], [f"and {more} more"]] if more > 0 else rows
+def _few(found: Iterable[Sequence[str]]) -> list[Sequence[str]]:
+    """Return the first rows, escaped, and the number of the others: a guest may leave many thousands."""
+    rest = iter(found)
+    rows = [_row(*each) for each in islice(rest, _MOST_ROWS)]
+    more = sum(1 for _ in rest)
+    return [*rows, [f"and {more} more"]] if more else rows
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:

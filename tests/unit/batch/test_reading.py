@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from stockade.batch.reading import program_from_line, program_from_record
 from stockade.batch.records import Case, Program, RecordError
+from tests.support.examples import examples
 
 CHECK = "def check(candidate):\n    assert candidate(1) == 2\n"
 
@@ -102,7 +103,7 @@ json_values = st.recursive(
 NAMES = ["id", "source", "stdin", "expected", "cases", "files", "limits", "test", "answer", "functions", "compare"]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.dictionaries(st.sampled_from(NAMES), json_values))
 def test_record_random_is_program_or_refused(record):
     try:

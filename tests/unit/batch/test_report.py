@@ -17,19 +17,12 @@ HOSTILE = (
 
 
 def records(count=1, text=HOSTILE, word="failed"):
+    case = CaseVerdict(
+        text, VerdictKind(word), reason=text, usage=Usage(0.1, 0.2, 1 << 20, 1, 1), stdout=text, stderr=text
+    )
+    record = Verdict(text, VerdictKind(word), reason=text, usage=case.usage, cases=(case,)).as_json()
     for number in range(1, count + 1):
-        case = CaseVerdict(
-            text, VerdictKind(word), reason=text, usage=Usage(0.1, 0.2, 1 << 20, 1, 1), stdout=text, stderr=text
-        )
-        yield Verdict(
-            text,
-            VerdictKind(word),
-            number=number,
-            problem=f"{text}{number % 3}",
-            reason=text,
-            usage=case.usage,
-            cases=(case,),
-        ).as_json()
+        yield {**record, "number": number, "problem": f"{text}{number % 3}"}
 
 
 def made(found, title="t"):

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stockade.languages.agents import python_agent as agent
+from tests.support.examples import examples
 
 SCRIPT = "/job/main.py"
 PROGRAMS = [
@@ -72,7 +73,7 @@ LINES = st.sampled_from([
 
 
 @pytest.mark.filterwarnings("ignore")
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(LINES, max_size=7))
 def test_split_random_lines_act_like_whole_program(lines):
     with pytest.MonkeyPatch.context() as patch:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.examples import examples
 
 from stockade.linux.seccomp import bpf
 from stockade.linux.seccomp.filters import table_of
@@ -158,7 +159,7 @@ tables = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(tables, st.lists(st.tuples(*[words] * 6), max_size=5))
 def test_compile_any_table_agrees_with_program(table: Table, extra: list[tuple[int, ...]]) -> None:
     machine = Machine(compile_table(table))

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from stockade.workspace.changes import Change
 from stockade.workspace.diff import diff
+from tests.support.examples import examples
 
 REGULAR = 0o100644
 
@@ -49,7 +50,7 @@ def test_diff_large_content_takes_bounded_time():
 LINES = st.lists(st.sampled_from(["a", "b", "", "\r", "\x0c", "é"]), max_size=12).map("\n".join).map(str.encode)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(before=LINES, after=LINES)
 def test_diff_applied_by_git_gives_new_content(tmp_path_factory, before, after):
     if before == after:

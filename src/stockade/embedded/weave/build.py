@@ -87,6 +87,5 @@ def is_scalar(node: ast.expr) -> bool:
 
 
 def copied(new: Any, old: ast.AST) -> Any:
-    """Give ``new``, and every node below it that has no place yet, the place of ``old``."""
-    ast.copy_location(new, old)
-    return ast.fix_missing_locations(new)
+    """Give ``new`` the place of ``old``. One walk over the whole module gives a place to the nodes below it."""
+    return ast.copy_location(new, old)

@@ -56,6 +56,7 @@ def closing(arch: Arch, closed: Mapping[str, Rule]) -> Table:
     return Table(arch, rules, unknown=ALLOW)
 
 
+@cache
 def table_of(which: Filter, arch: Arch, *, refuse_shared_memory: bool = False) -> Table:
     """Return the decisions of a filter about every known system call of `arch`.
 
