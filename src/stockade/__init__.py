@@ -47,6 +47,7 @@ _FACE = {
     "Enforcement": "policy.guarantees",
     "Finished": "runs.events",
     "Guarantee": "policy.guarantees",
+    "Forward": "api.ports",
     "GuestError": "runs.result",
     "GuestFailed": "runs.errors",
     "Hooks": "runs.hooks",
@@ -66,6 +67,7 @@ _FACE = {
     "Policy": "policy.model",
     "PolicyError": "core.errors",
     "PolicyOptions": "api.options",
+    "PortStream": "api.ports",
     "Process": "api.process",
     "Program": "batch.records",
     "ProtocolError": "core.errors",
@@ -144,6 +146,8 @@ if TYPE_CHECKING:
     from stockade.api.options import CommandOptions as CommandOptions
     from stockade.api.options import PolicyOptions as PolicyOptions
     from stockade.api.options import RunOptions as RunOptions
+    from stockade.api.ports import Forward as Forward
+    from stockade.api.ports import PortStream as PortStream
     from stockade.api.process import Process as Process
     from stockade.api.sandbox import Runner as Runner
     from stockade.api.sandbox import plan as plan

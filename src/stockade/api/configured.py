@@ -1,4 +1,4 @@
-"""The settings of ``stockade.configure``, for the whole process."""
+"""What ``stockade.configure`` set for the whole process."""
 
 from __future__ import annotations
 

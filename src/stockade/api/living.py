@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from secrets import token_hex
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeVar, Unpack
@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeVar, Unpack
 from stockade.api.brokered import opened, with_secrets
 from stockade.api.exec_limits import ExecLimits, checked_folder, checked_seconds, with_workspace
 from stockade.api.job_arguments import job_from_command
-from stockade.api.launcher import Opened, check_command, unchecked
+from stockade.api.launcher import check_command, unchecked
 from stockade.api.options import CommandOptions, PolicyOptions, overlaid
+from stockade.api.ports import Ports
 from stockade.api.process import WINDOW, Process
 from stockade.api.sandbox import select
 from stockade.api.sessions.opening import Sessions
@@ -22,7 +23,7 @@ from stockade.api.terminal import Terminal, check_size
 from stockade.api.workspace import finished
 from stockade.backends.base import Backend
 from stockade.backends.shared import living
-from stockade.client import blocking, run_slots, warden_process
+from stockade.client import blocking, warden_process
 from stockade.client.exchange import Exchange, introduction
 from stockade.client.send_queue import SendQueue
 from stockade.core.errors import BackendUnavailable, JobError, SandboxClosed, SetupError
@@ -30,12 +31,10 @@ from stockade.core.launch import Stdio
 from stockade.planning.plan import plan_for_job
 from stockade.runs.events import Event, Finished, LimitReached, OnWarning, Started, UsageReport
 from stockade.runs.job import Job
-from stockade.runs.result import Outcome, Result
+from stockade.runs.result import Result
 from stockade.warden.protocol import SANDBOX_ENDED
 
 if TYPE_CHECKING:
-    from stockade.client.connection import Connection
-    from stockade.client.run_slots import RunSlot
     from stockade.core.launch import Launch
     from stockade.planning.plan import Plan
     from stockade.policy.ceiling import Given
@@ -48,7 +47,7 @@ _TERM = "xterm-256color"
 _P = TypeVar("_P", bound=Process)
 
 
-class Sandbox(Sessions):
+class Sandbox(Sessions, Ports):
     """A sandbox that lives: files, processes and limits last from call to call, until it is closed.
 
     All commands of one sandbox share one trust domain: each can read, change and end whatever another one does. Memory,
@@ -172,12 +171,17 @@ class Sandbox(Sessions):
         the command with everything that it started. Raises ``SandboxClosed`` if the sandbox has ended.
         """
         limits: dict[str, Any] = {"timeout": timeout, "cpu_time": cpu_time, "output": output}
-        job, plan = self._limits.call(argv, environment, stdin, **limits)
+        job, plan = self._call(argv, environment, stdin, **limits)
         with self._exec(job, plan, checked_folder(cwd)) as (send_queue, connection):
             for event in blocking.events(send_queue, connection, job.stdin):
                 if on_warning is not None and isinstance(event, LimitReached) and event.is_warning:
                     on_warning(event)
             return self._concluded(send_queue)
+
+    def _call(self, argv: Sequence[str], environment: Any, stdin: Any, **limits: Any) -> tuple[Job, Plan]:
+        job, plan = job_from_command(argv, environment=environment, stdin=stdin), self._limits.of_call(**limits)
+        check_command(plan, job.argv)
+        return job, plan
 
     def start_command(
         self,
@@ -244,47 +248,6 @@ class Sandbox(Sessions):
             self._processes = dict.fromkeys((*running, process))
         return process
 
-    @contextmanager
-    def _exec(
-        self, job: Job, plan: Plan, folder: str, *, slot: RunSlot | None = None, interactive: bool = False, **how: Any
-    ) -> Iterator[Opened]:
-        """Start a command, and yield its exchange and connection. Leaving ends it."""
-        with self._connect(slot) as connection:
-            detached = how.setdefault("detached", False)
-            how["folder"] = self._inside(folder)
-            launch = living.an_exec(self._made, self.id, job.argv, job.environment, **how)
-            launch = launch.adding(watch=self._limits.watch(launch.watch, plan))
-            silent = job.stdin is None and not interactive
-            message, _ = introduction(launch, {}, silent=silent, live=detached)
-            keep = 0 if detached else None
-            exchange = Exchange(launch, plan, outgoing=message, silent=silent, interactive=interactive, keep=keep)
-            yield SendQueue(exchange, connection.sock), connection
-
-    def _connect(self, slot: RunSlot | None) -> Connection:
-        slot = slot or run_slots.slots.enter()
-        try:
-            self._check_open()
-            connection = self._connection.warden.connect()
-        except BaseException as error:
-            slot.leave()
-            if isinstance(error, warden_process.WardenGoneError):
-                raise SandboxClosed(f"the sandbox has ended: {error}") from error
-            raise
-        connection.slot = slot
-        return connection
-
-    def _inside(self, folder: str) -> str:
-        return os.path.normpath(os.path.join(living.first_folder(self._made), folder))  # noqa: PTH118 - a guest's path
-
-    def _concluded(self, send_queue: SendQueue) -> Result:
-        result = send_queue.exchange.result
-        assert result is not None
-        if result.outcome is Outcome.SANDBOX_FAILED and result.error is not None:
-            message = result.error.message
-            if message.startswith(SANDBOX_ENDED):
-                raise SandboxClosed(message)
-        return result
-
     def usage(self) -> UsageReport:
         """Return what the whole sandbox uses now, and has used."""
         with self._lock:
@@ -310,12 +273,6 @@ class Sandbox(Sessions):
         if self._result is None:
             raise JobError("the sandbox has no result before it is closed")
         return self._result
-
-    def _check_open(self) -> None:
-        if self._owner != os.getpid():
-            raise JobError(f"the sandbox is process {self._owner}'s: a process forked from that one cannot use it")
-        if self._result is not None:
-            raise SandboxClosed("the sandbox was closed")
 
     def close(self) -> None:
         """End every process of the sandbox, and the sandbox. Files of its own are gone after that.

@@ -154,7 +154,7 @@ class Stdio(Record):
     """Where the standard streams of a guest lead: through pipes, to a terminal, or into files of the sandbox.
 
     A bounded stream has a limit, a head and a tail. A live one has a window instead: when so many bytes wait for the
-    caller, the guest waits. Its total is unlimited.
+    caller, the guest waits, and there is no total.
     """
 
     rows: int = 0
@@ -226,6 +226,9 @@ class Launch(Record):
     """Where the standard streams lead. Only an exec has other than bounded pipes."""
     folder: str = ""
     """The folder in which an exec starts, as the guest sees it."""
+    port: int = 0
+    """A port of the sandbox's own network. If it is not 0, the exec executes nothing: its process connects to that
+    port, and sends the socket to the caller over the descriptor that came with the run."""
     detached: bool = False
     """Whether an exec goes on without its caller, until the sandbox ends."""
     project: Any = None

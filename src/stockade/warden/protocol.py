@@ -3,12 +3,13 @@
 A frame is a big-endian 32-bit length and a message, ``(kind, fields)``, as ``marshal`` writes it (version 4). Both
 ends are the same interpreter, and a message holds bytes of a guest only as ``bytes`` objects. The control socket
 carries one byte for each new run. The run's own socket comes with the byte, as a descriptor. If the run has secrets or
-may ask about names, a second descriptor comes for its proxy.
+may ask about names, a second descriptor comes for its proxy. If it connects to a port, one comes for the socket.
 Every message about a run goes over the run's socket.
 
 Caller to warden: ``launch`` (the launch, without fields that equal the last launch over the same socket), ``stdin``
 (data; empty data is the end), ``signal`` (number), ``pause``, ``resume``, ``ping``, ``taken`` (stream, count: bytes of
-a live stream that the caller has read), ``resize`` (number), ``hang_up``, ``usage`` (asks for one report).
+a live stream that the caller has read), ``resize`` (number), ``hang_up``, ``usage`` (asks for one report), ``touch``
+(the caller uses the sandbox).
 A caller that shuts down its direction of a run's socket cancels the run, whatever it sent before.
 Warden to caller: ``hello`` (facts, once, on the control socket) or ``failed`` (message), ``started``,
 ``output`` (stream, at, data), ``limit`` (guarantee, state, used, figure), ``usage`` (readings, every
@@ -67,7 +68,7 @@ def order(launch: Launch) -> bytes:
     """Return the message that hands ``launch`` to the process that waits in an instance."""
     about = {"argv": launch.argv, "environment": launch.environment, "channel": launch.channel}
     if launch.sandbox:
-        about |= {"folder": launch.folder, "files": launch.stdio.files}
+        about |= {"folder": launch.folder, "files": launch.stdio.files, "port": launch.port}
     return encode("launch", steps=launch.whole_steps, trace=launch.trace, **about)
 
 

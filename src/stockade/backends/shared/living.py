@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from stockade.planning.plan import Plan
 
 _OF_EXECS = ("identity", "filter", "listening_filter", "limits")
+_OF_CONNECTORS = ("identity", "limits")
 _SHARED = (Guarantee.MEMORY, Guarantee.SWAP, Guarantee.PROCESSES, Guarantee.DISK, Guarantee.CPU_RATE)
 _ALL_EXECS = "of all execs of the sandbox together"
 _LEFT = "when the sandbox ends: until then, processes that an exec leaves behind belong to the sandbox"
@@ -62,6 +63,8 @@ def _of_instance(steps: tuple[Step, ...]) -> list[Step]:
 def an_exec(made: Launch, name: str, argv: tuple[str, ...], environment: Mapping[str, str], **how: Any) -> Launch:
     """Return the launch of ``argv`` in the living instance called ``name``. ``how`` are further fields of it."""
     steps = [step for step in (*decode_steps(made.base), *made.steps) if step[0] in _OF_EXECS]
+    if how.get("port"):  # no program, so no filter for one
+        steps = [step for step in steps if step[0] in _OF_CONNECTORS]
     if how.get("stdio") is not None and how["stdio"].rows:
         steps.insert(1, ("own_terminal",))  # behind ``identity``, which makes a session
     return Launch(

@@ -142,7 +142,7 @@ class Classes:
 
     @staticmethod
     def name_of(value: Any, name: str) -> Any:
-        """Return ``value.__name__``. Scripts have no documentation texts, so ``__doc__`` is ``None``."""
+        """Return ``value.__name__``; there are no documentation texts in scripts."""
         if name in _UNNAMED:
             return None
         if is_module(value):

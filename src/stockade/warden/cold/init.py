@@ -19,6 +19,7 @@ from stockade.core.record import Record
 from stockade.linux import descendants, faults, processes, users
 from stockade.linux.stage import Stage
 from stockade.warden import protocol
+from stockade.warden.cold import connector
 from stockade.warden.cold.instance import COLLECT_FDS, LISTENER, PROXY_LISTENER, TERMINALS, send_with
 
 TYPE_CHECKING = False
@@ -169,6 +170,8 @@ class Init(Record):
             if "folder" in fields:
                 self._enter(fields["folder"], fields["files"])
             stage.seal()
+            if fields.get("port"):
+                connector.connect(fields["port"])
         except BaseException as error:
             self._fail("setup", error)
             os._exit(SETUP_FAILED)

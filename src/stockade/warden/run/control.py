@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stockade.warden.run.execution import HANG_UP, PAUSE, RESIZE, RESUME, SIGNAL
+from stockade.warden.run.execution import HANG_UP, PAUSE, RESIZE, RESUME, SIGNAL, TOUCH
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 else:
     import _signal as signal  # the ``signal`` module imports ``enum``
 
-ASKS = (SIGNAL, PAUSE, RESUME, RESIZE, HANG_UP)
+ASKS = (SIGNAL, PAUSE, RESUME, RESIZE, HANG_UP, TOUCH)
 _AGAIN_SECONDS = 0.005
 _WATCH_SECONDS = 0.05
 
@@ -51,7 +51,7 @@ class RunControl:
             self._pause(now)
         elif what == RESUME:
             self._resume(now)
-        elif what in (RESIZE, HANG_UP):
+        elif what in (RESIZE, HANG_UP, TOUCH):
             return self._execution.control(what, number)
         elif not self._paused:
             return self._execution.control(SIGNAL, number)

@@ -16,18 +16,20 @@ if TYPE_CHECKING:
 else:
     Protocol = object
 
-PAUSE, RESUME, SIGNAL, RESIZE, HANG_UP, KILL, KILL_AT_ONCE, END_GUEST = (
+PAUSE, RESUME, SIGNAL, RESIZE, HANG_UP, TOUCH, KILL, KILL_AT_ONCE, END_GUEST = (
     "pause",
     "resume",
     "signal",
     "resize",
     "hang_up",
+    "touch",
     "kill",
     "kill_at_once",
     "end_guest",
 )
 """The requests of ``Execution.control``. ``KILL`` ends every process of the guest, ``KILL_AT_ONCE`` without regard to
-clean-up. ``END_GUEST`` ends only its first process; the rest follows. A terminal takes ``RESIZE`` and ``HANG_UP``."""
+clean-up. ``END_GUEST`` ends only its first process; the rest follows. A terminal takes ``RESIZE`` and ``HANG_UP``.
+``TOUCH`` says that the caller uses a living instance, whose idle time then begins again."""
 
 
 class Callbacks(Protocol):

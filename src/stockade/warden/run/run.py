@@ -53,7 +53,8 @@ class Run:
         ``broker`` is a descriptor for the run's proxy, or -1.
         """
         self.owner = owner
-        self._broker = broker
+        self.broker = broker
+        """The second descriptor that came with the run, or -1. Whoever takes it leaves -1."""
         self.loop = loop.Guarded(events, self.refuse)
         self.stdin = StdinFeeder(self.loop, self._pace)
         self.phase = Phase.IDLE
@@ -172,7 +173,7 @@ class Run:
         assert self._launch is not None
         trace.note(self.traced, trace.TAKEN)
         kind = SandboxExecution if self._launch.lives else SlotExecution
-        self.execute(kind(self.loop, self.owner, slot, self._launch, self._broker))
+        self.execute(kind(self.loop, self.owner, slot, self._launch, self.broker))
 
     def execute(self, execution: Execution) -> None:
         """Run the guest by ``execution``."""
@@ -253,7 +254,7 @@ class Run:
         self.phase = Phase.ANSWERED
         self.stdin.close()
         self.connection.close()
-        if self._broker >= 0:
-            os.close(self._broker)
-            self._broker = -1
+        if self.broker >= 0:
+            os.close(self.broker)
+            self.broker = -1
         self.owner.done(self)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _socket as socket
 import errno
+import os
 import time
 
 from stockade.linux import faults
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from stockade.core.launch import Launch, Stdio
     from stockade.linux.cgroups import GroupBelow
-    from stockade.warden import loop
     from stockade.warden.run.run import Run
     from stockade.warden.run.supervision import Supervision
 
@@ -59,21 +59,24 @@ class SandboxExecution(SlotExecution):
     def begin(self, run: Run, launch: Launch) -> None:
         """Have the init start a process for ``run``. An error there concerns this exec alone."""
         try:
-            execution = self._begin(run.loop, launch)
+            execution = self._begin(run, launch)
         except OSError as error:
             run.refuse(faults.explain("start a process in the sandbox", error))
             return
         self._execs[execution] = None
         run.execute(execution)
 
-    def _begin(self, events: loop.Guarded, launch: Launch) -> ExecExecution:
+    def _begin(self, run: Run, launch: Launch) -> ExecExecution:
         ours, theirs = self._open_streams(launch.stdio)
         group, control = None, None
         try:
             control, guest_control = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
             control.setblocking(False)
+            if launch.port:
+                self._replace_stdin(theirs, run.broker)
+                run.broker = -1
             theirs.insert(0, guest_control.detach())
-            group = self._make_group()
+            group = None if launch.port else self._make_group()  # to enter one takes longer than to connect
             theirs += group.open_cgroup_fds() if group is not None else []
             if not send_with(self._instance.control, protocol.start_exec(len(theirs)), theirs):
                 raise OSError(errno.EAGAIN, "the socket of the sandbox's init is full")
@@ -86,7 +89,7 @@ class SandboxExecution(SlotExecution):
             raise
         finally:
             stdio.close_all(theirs)
-        return ExecExecution(events, control, stdio.Ends(ours), launch, sandbox=self, group=group)
+        return ExecExecution(run.loop, control, stdio.Ends(ours), launch, sandbox=self, group=group)
 
     def _open_streams(self, wanted: Stdio) -> tuple[list[int], list[int]]:
         if not wanted.rows:
@@ -94,6 +97,14 @@ class SandboxExecution(SlotExecution):
         if self._terminals < 0:
             raise OSError(errno.ENODEV, "the sandbox has no pseudo-terminals: its kernel has none")
         return stdio.open_terminal(self._terminals, (wanted.rows, wanted.columns), self.uid)
+
+    @staticmethod
+    def _replace_stdin(theirs: list[int], broker: int) -> None:
+        """Give the exec's process the descriptor of its caller for the socket that it is going to send."""
+        if broker < 0:
+            raise OSError(errno.EBADF, "no descriptor came for the socket")
+        os.close(theirs[0])
+        theirs[0] = broker
 
     def _make_group(self) -> GroupBelow | None:
         if self.group is None:
@@ -153,6 +164,8 @@ class SandboxExecution(SlotExecution):
         if request in (requests.KILL, requests.KILL_AT_ONCE):
             self._owner.sandboxes.remove(self._launch.sandbox, self.why)
             return super().control(request, number)
+        if request == requests.TOUCH:
+            self._active = time.monotonic()
         return True
 
     def _on_init_death(self, events: int) -> None:
