@@ -118,7 +118,14 @@ SOCKETS = Protection(
 UNCOUNTED = Protection(
     "rule on memory that nothing counts",
     (("planning/syscall_filter.py", "        table = filters.without_uncounted_memory(table)\n", "        pass\n"),),
-    ("memory/huge_pages", "memory/memory_policies", "memory/locks_without_owner"),
+    (
+        "memory/huge_pages",
+        "memory/memory_policies",
+        "memory/locks_without_owner",
+        "memory/access_lists",
+        "memory/socket_filters",
+        "memory/signature_keys",
+    ),
 )
 FILTER = Protection(
     "system-call filter",

@@ -6,6 +6,7 @@ import os
 import resource
 import shutil
 import socket
+import struct
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable
@@ -162,6 +163,23 @@ def _huge_pages() -> str | None:
     return "the host has reserved no huge pages, and only root can"
 
 
+def _large_pages() -> str | None:
+    setting = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+    if not setting.exists() or "[never]" in setting.read_text():
+        return "the kernel gives no transparent huge pages"
+    return None
+
+
+def _signed_tcp() -> str | None:
+    key = struct.pack("=HH4B120xBBHI80s", socket.AF_INET, 0, 127, 0, 0, 1, 0, 0, 1, 0, b"k")
+    try:
+        with socket.socket() as sock:
+            sock.setsockopt(socket.IPPROTO_TCP, 14, key)  # TCP_MD5SIG
+    except OSError as error:
+        return f"the kernel signs no TCP segments: {error}"
+    return None
+
+
 def _vsock() -> str | None:
     try:
         with socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM) as sock:
@@ -188,6 +206,8 @@ CHECKS: dict[str, Callable[[], str | None]] = {
     "ia32": _ia32,
     "disk-device": _disk_device,
     "huge-pages": _huge_pages,
+    "large-pages": _large_pages,
+    "signed-tcp": _signed_tcp,
     "vsock": _vsock,
     "x86_64": lambda: None if os.uname().machine == "x86_64" else f"the machine is {os.uname().machine}",
     "x32": _answers(_X32, "the kernel has no x32 entry"),

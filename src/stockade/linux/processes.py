@@ -32,6 +32,7 @@ _PR_CAPBSET_READ = 23
 PR_CAPBSET_DROP = 24
 _PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
+_PR_SET_THP_DISABLE = 41
 PR_CAP_AMBIENT = 47
 PR_CAP_AMBIENT_CLEAR_ALL = 4
 
@@ -102,6 +103,11 @@ def die_with(parent: int, by: int = signal.SIGKILL) -> None:
     libc.prctl(_PR_SET_PDEATHSIG, by)
     if is_dead(parent):
         os.kill(os.getpid(), by)
+
+
+def use_small_pages() -> None:
+    """Use no transparent huge pages, here and in every process below (prctl(2), PR_SET_THP_DISABLE)."""
+    libc.prctl(_PR_SET_THP_DISABLE, 1)
 
 
 def adopt_orphans() -> None:

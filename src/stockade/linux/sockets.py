@@ -19,39 +19,62 @@ _OVERHEAD = 2
 """Factor for TCP. Its tables show payload only, and packets of loopback take up to twice as much memory."""
 _EACH = 4096
 """Bytes of a connection that waits for accept, without its buffers."""
+_PAGE = 4096
+_RECEIVE_BUFFER = "/proc/sys/net/core/rmem_max"  # the most that SO_RCVBUF takes; the kernel doubles it
 
 
-def uncounted(pid: int, *, all_kinds: bool) -> int:
+def uncounted(pid: int, *, all_kinds: bool, enough: int) -> int:
     """Return the bytes of socket buffers in the network namespace of process ``pid`` that control groups do not count.
 
-    ``all_kinds`` means that no control group counts sockets. A table that cannot be read adds nothing.
+    ``all_kinds`` means that no control group counts sockets. At ``enough`` bytes nothing more is read: a guest can fill
+    the tables faster than anybody reads them. A table that cannot be read adds nothing.
     """
     used = _in_use(pid)
     if not used:
         return 0
     held = sum(int(words[4]) + int(words[5]) for words in _rows(pid, "netlink"))
-    for table in used.intersection(_TCP):  # each table costs milliseconds, even for few sockets
-        held += sum(_of_connection(words, all_kinds) for words in _rows(pid, table))
-    for table in used.intersection(_DATAGRAMS) if all_kinds else ():
+    for table in used.keys() & set(_TCP):  # each table costs milliseconds, even for few sockets
+        held += _of_connections(pid, table, used["tcp"].get("mem", 0) * _PAGE, enough, all_kinds=all_kinds)
+    for table in used.keys() & set(_DATAGRAMS) if all_kinds else ():
         held += sum(sum(_queues(words)) for words in _rows(pid, table))
     return held
 
 
-def _in_use(pid: int) -> set[str]:
-    """Return the socket kinds in use, by the names of their tables; ``sockets`` stands for any kind."""
+def _in_use(pid: int) -> dict[str, dict[str, int]]:
+    """Return the figures of each socket kind in use, by the names of their tables; ``sockets`` stands for any kind."""
     text = files.read(f"/proc/{pid}/net/sockstat")
     if text.startswith("sockets: used 0\n"):
-        return set()
-    rows = (line.split() for line in (text + files.read(f"/proc/{pid}/net/sockstat6")).splitlines())
-    return {words[0].rstrip(":").lower() for words in rows if words[1:2] in (["inuse"], ["used"]) and words[2] != "0"}
+        return {}
+    found: dict[str, dict[str, int]] = {"tcp": {}}
+    for line in (text + files.read(f"/proc/{pid}/net/sockstat6")).splitlines():
+        kind, *words = line.split()
+        found[kind.rstrip(":").lower()] = dict(zip(words[::2], map(int, words[1::2]), strict=False))
+    return {kind: figures for kind, figures in found.items() if figures.get("inuse") or figures.get("used")}
 
 
-def _of_connection(words: list[str], all_kinds: bool) -> int:
-    state = words[3]
-    waiting = words[9] == _NO_INODE and state in (_ESTABLISHED, _CLOSE_WAIT)
-    if state == _LISTEN or not (waiting or all_kinds):
-        return 0
-    return _OVERHEAD * sum(_queues(words)) + (_EACH if waiting else 0)
+def _of_connections(pid: int, table: str, most: int, enough: int, *, all_kinds: bool) -> int:
+    """Return the bytes of the connections in a table. ``most`` is what TCP holds on the whole machine.
+
+    A connection that its client has reset before ``accept`` keeps its data and is in no table. Only the queue of its
+    listener still counts it, so its data are assumed to be the most possible.
+    """
+    held = queued = waiting = 0
+    for words in _rows(pid, table):
+        if words[3] == _LISTEN:  # they come first, and count all that wait
+            queued += _queues(words)[1]
+            continue
+        if waiting >= queued and not all_kinds:
+            break
+        waits = words[9] == _NO_INODE and words[3] in (_ESTABLISHED, _CLOSE_WAIT)
+        waiting += waits
+        if waits or all_kinds:
+            held += _OVERHEAD * sum(_queues(words))
+        if held + max(queued, waiting) * _EACH >= enough:
+            break
+    hidden = max(0, queued - waiting)
+    if hidden and held + queued * _EACH < enough:
+        held += min(hidden * 2 * int(files.read(_RECEIVE_BUFFER) or 0), most)
+    return held + max(queued, waiting) * _EACH
 
 
 def _queues(words: list[str]) -> tuple[int, int]:
@@ -61,8 +84,9 @@ def _queues(words: list[str]) -> tuple[int, int]:
 
 
 def _rows(pid: int, table: str) -> Iterator[list[str]]:
-    lines = files.read(f"/proc/{pid}/net/{table}").splitlines()
-    for line in lines[1:]:
-        words = line.split()
-        if len(words) >= 10:
-            yield words
+    try:
+        with open(f"/proc/{pid}/net/{table}", encoding="ascii") as file:
+            next(file, "")
+            yield from (words for line in file if len(words := line.split()) >= 10)
+    except OSError:
+        return  # the process has ended, or its kernel lacks the protocol

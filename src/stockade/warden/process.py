@@ -28,6 +28,8 @@ def main(control_fd: int, caller_pid: int) -> None:
             return  # the caller died before it could be watched
         _prepare_process()
         facts = probe.probe(uids.first_uid())
+        if not any("memory" in names for _, _, names in facts["hierarchies"]):
+            processes.use_small_pages()  # a sample sees only the mapped part of a large one
     except ProcessLookupError:
         return
     except Exception as error:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.support.examples import examples
 
 from stockade.linux import seccomp
-from stockade.linux.seccomp.filters import GROUPS, build, table_of
+from stockade.linux.seccomp.filters import GROUPS, build, table_of, without_uncounted_memory
 from stockade.linux.seccomp.groups import Filter
 from stockade.linux.seccomp.rules import ARGUMENT_RULES
 from stockade.linux.seccomp.syscalls import Arch, names, numbers
@@ -180,11 +180,28 @@ def test_filter_decides_by_arguments(
 def test_filter_shared_memory_refused_on_request() -> None:
     shared, private, shared_file = (0, 0, 3, 0x21), (0, 0, 3, 0x22), (0, 0, 3, 0x01)
     for which in (STANDARD, PERMISSIVE):
-        for name, args in [("mmap", shared), ("memfd_create", ()), ("shmget", ())]:
+        for name, args in [("mmap", shared), ("memfd_create", ()), ("shmget", ()), ("vmsplice", ())]:
             assert decide(which, name, *args) == ALLOW
             assert decide(which, name, *args, refuse_shared_memory=True) == REFUSE
     for args in (private, shared_file):
         assert decide(TIGHT, "mmap", *args, refuse_shared_memory=True) == ALLOW
+    large_pages_again = (41, 0)
+    assert decide(STANDARD, "prctl", *large_pages_again) == ALLOW
+    assert decide(STANDARD, "prctl", *large_pages_again, refuse_shared_memory=True) == REFUSE
+
+
+def test_filter_refuses_what_no_limit_counts() -> None:
+    table, number = without_uncounted_memory(table_of(PERMISSIVE, Arch.X86_64)), numbers(Arch.X86_64)
+    for name in ("setxattr", "lsetxattr", "fsetxattr"):
+        for size, decision in ((1024, ALLOW), (1025, answer(errno.ENOSPC)), (HIGH, answer(errno.ENOSPC))):
+            assert table.decide(number[name], (0, 0, 0, size, 0, 0)) == decision
+    for level, option, decision in (
+        (1, 26, answer(errno.ENOPROTOOPT)),
+        (6, 14, answer(errno.ENOPROTOOPT)),
+        (1, 8, ALLOW),
+        (6, 26, ALLOW),
+    ):
+        assert table.decide(number["setsockopt"], (3, level, option, 0, 0, 0)) == decision
 
 
 def test_notify_changes_only_plain_refusals() -> None:

@@ -302,25 +302,38 @@ WATCHING: Mapping[str, Rule] = _each(_WATCHING, always(REFUSE))
 
 _MAP_SHARED, _MAP_ANONYMOUS = 0x01, 0x20  # MAP_SHARED_VALIDATE has the bit of MAP_SHARED
 
-# For hosts without a memory cgroup: refuse memory that no process's own limits count.
-SHARED_MEMORY_WHY = "no process's own limits count memory that is shared without a file"
+_PR_SET_THP_DISABLE = 41
+
+# For hosts without a memory cgroup: refuse memory that no process's own limits count. A page in a pipe keeps the whole
+# transparent huge page that it is a part of, and so does a small rest of one that stays mapped. So the warden switches
+# these pages off for all its descendants, and no guest may switch them on.
+SHARED_MEMORY_WHY = "no process's own limits count memory that is shared without a file, or held by a pipe"
 SHARED_MEMORY: Mapping[str, Rule] = {
     "mmap": refuse_if((bits(3, _MAP_SHARED | _MAP_ANONYMOUS, _MAP_SHARED | _MAP_ANONYMOUS),)),
     "memfd_create": always(REFUSE),
     "shmget": always(REFUSE),
+    "vmsplice": always(REFUSE),
+    "prctl": refuse_if((low(0, _PR_SET_THP_DISABLE),)),
 }
 
 _OFD_SETLK, _OFD_SETLKW = 37, 38
 _MAP_HUGETLB, _MFD_HUGETLB, _SHM_HUGETLB = 0x4_0000, 0x4, 0o4000
+# SO_ATTACH_{FILTER,BPF,REUSEPORT_CBPF,REUSEPORT_EBPF} of SOL_SOCKET; TCP_MD5SIG, TCP_MD5SIG_EXT, TCP_AO_ADD_KEY
+_UNCOUNTED_OPTIONS = (*((1, option) for option in (26, 50, 51, 52)), *((6, option) for option in (14, 32, 38)))
+_MOST_ATTRIBUTE_BYTES = 1024
+_NO_LARGE_ATTRIBUTE = refuse_if((Condition(3, Op.GT, _MOST_ATTRIBUTE_BYTES),), action=answer(errno.ENOSPC))
 
 # The pool of huge pages belongs to the host, and no memory control group counts what is taken from it. Each call gets
 # the answer of a host without a pool, so programs fall back to ordinary pages. Transparent huge pages need no rule. No
 # limit counts memory policies either, and a process may have one for each of its mappings. In the kernel's list, locks
 # of an open file description belong to no process, so the warden could not attribute them. fcntl answers as before
-# Linux 3.15.
+# Linux 3.15. The kernel does not count the keys that sign TCP segments. It compiles a filter of a socket into memory
+# that is neither counted nor large for the whole machine (net.core.bpf_jit_limit). Both get the answer of a kernel
+# without them. Nor does it count the access list of a file in a tmpfs, so an attribute is small: a file or folder has
+# two lists, and ``disk`` bounds the number of files.
 UNCOUNTED_WHY = (
-    "no limit counts what it takes: huge pages that the host has reserved, policies for NUMA nodes, or locks that "
-    "belong to no process"
+    "no limit counts what it takes: huge pages that the host has reserved, policies for NUMA nodes, locks that belong "
+    "to no process, filters or keys of sockets, or access lists of files"
 )
 UNCOUNTED: Mapping[str, Rule] = {
     "mmap": refuse_if((any_bit(3, _MAP_HUGETLB),), action=answer(errno.ENOMEM)),
@@ -328,4 +341,9 @@ UNCOUNTED: Mapping[str, Rule] = {
     "shmget": refuse_if((any_bit(2, _SHM_HUGETLB),), action=answer(errno.ENOMEM)),
     "mbind": always(REFUSE),
     "fcntl": refuse_if((low(1, _OFD_SETLK),), (low(1, _OFD_SETLKW),), action=answer(errno.EINVAL)),
+    "setsockopt": refuse_if(
+        *((low(1, level), low(2, option)) for level, option in _UNCOUNTED_OPTIONS), action=answer(errno.ENOPROTOOPT)
+    ),
+    **_each("setxattr lsetxattr fsetxattr", _NO_LARGE_ATTRIBUTE),
+    "setxattrat": always(UNIMPLEMENTED),  # its size lies behind a pointer
 }

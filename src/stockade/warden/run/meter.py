@@ -26,6 +26,7 @@ _SHORTEST = 0.002
 _LONGEST = 0.1
 _SAMPLE_EVERY = 0.02
 _SAMPLE_CLOSELY = 0.005
+_TIMES_THE_COST = 4
 _CPUS = len(os.sched_getaffinity(0))
 _NO_FIGURES = Groups()
 
@@ -58,6 +59,7 @@ class Meter:
         self._setup_peak = 0
         self._peak_memory = 0
         self._uncounted_bytes = self._peak_uncounted_bytes = self._locks = 0
+        self._sockets_cost = 0.0
         self._peak_tasks = 0
         self.started = False
         self.next_look = float("inf")
@@ -183,7 +185,7 @@ class Meter:
 
     def _memory_held(self, group: Group, limit: int) -> int:
         """Return the memory of the tree, with socket buffers and locks that its control group does not count."""
-        uncounted = self._uncounted(all_kinds=not group.counts_sockets) + self._lock_bytes()
+        uncounted = self._uncounted(limit, all_kinds=not group.counts_sockets) + self._lock_bytes()
         held = group.memory_held(0 if uncounted else int(NEAR * limit)) + uncounted
         self._uncounted_bytes = held if uncounted or group.uncounted_sockets() else 0
         self._peak_uncounted_bytes = max(self._peak_uncounted_bytes, self._uncounted_bytes)
@@ -194,14 +196,17 @@ class Meter:
         self._locks = locks.held(self._head)
         return self._locks * locks.EACH
 
-    def _uncounted(self, *, all_kinds: bool) -> int:
-        """Return the bytes in sockets of the guest's own network that no control group counts."""
+    def _uncounted(self, enough: int, *, all_kinds: bool) -> int:
+        """Return the bytes in sockets of the guest's own network that no control group counts, up to ``enough``."""
         if not self._watch.own_network:
             return 0
         pid = self._head
         for _ in range(self._watch.engine_tasks):  # the last engine task is in the guest's network namespace
             pid = next(iter(descendants.children(pid)), 0)
-        return sockets.uncounted(pid, all_kinds=all_kinds) if pid else 0
+        begin = time.thread_time()
+        held = sockets.uncounted(pid, all_kinds=all_kinds, enough=enough) if pid else 0
+        self._sockets_cost = time.thread_time() - begin
+        return held
 
     def _is_full(self, group: Group) -> bool:
         """Return whether the memory limit is met. The kernel limits socket buffers separately, but not their sum with
@@ -230,7 +235,7 @@ class Meter:
         self._cpu = max(self._cpu, sample.cpu_seconds - self._reaped_before - self._spent)
         self._memory = sample.memory
         if self._watch.sampled_memory is not None:
-            self._memory += self._uncounted(all_kinds=True) + self._lock_bytes()
+            self._memory += self._uncounted(self._watch.sampled_memory, all_kinds=True) + self._lock_bytes()
         self._peak_memory = max(self._peak_memory, self._memory)
         self._peak_tasks = max(self._peak_tasks, sample.tasks)
         if self._group is None:
@@ -249,7 +254,8 @@ class Meter:
                 pause = min(pause, _SAMPLE_CLOSELY if 2 * used > limit else _SAMPLE_EVERY)
         if 2 * self._uncounted_bytes > (self._groups.memory or 0):
             pause = min(pause, _SAMPLE_EVERY)
-        pause = max(pause, _SHORTEST)
+        # A guest can fill the tables of its network, and reading them must leave the warden time for its neighbours.
+        pause = max(pause, _SHORTEST, _TIMES_THE_COST * self._sockets_cost)
         if self._watch.wall_seconds is not None and self._paused is None:
             part = 1.0 if "wall_time" in self._reported else NEAR
             pause = min(pause, part * self._watch.wall_seconds - wall)

@@ -14,8 +14,8 @@ import tempfile
 from kit import attempt, succeeded
 
 with tempfile.NamedTemporaryFile(dir="/dev/shm") as file:
-    for number in range(512):
-        value = b"x" * 65000
+    value = b"x" * 1024
+    for number in range(32 << 10):
         # EOPNOTSUPP: an older kernel, which stores none at all
         attempt(lambda: os.setxattr(file.name, f"user.{number}", value), "ENOSPC", "EOPNOTSUPP")
 succeeded()
