@@ -30,6 +30,11 @@ def labels() -> Mapping[str, str]:
     return value
 
 
+def labelled(own: Mapping[str, str]) -> dict[str, str]:
+    """Return the labels of a run whose own labels are ``own``."""
+    return {**labels(), **own}
+
+
 def replace(**values: Any) -> None:
     """Set ``policy``, ``hooks`` or ``labels``."""
     _values.update(values)

@@ -114,6 +114,9 @@ class Launcher:
             with log.refusals(), prepared(self._backend, plan, warmed) as made, observed:
                 trace.note(self.trace, trace.PLANNED)
                 launch = made.adding(steps=(*made.steps, ("stdin_file", job.stdin))) if as_file else made
+                labels = configured.labelled(job.labels)
+                if labels:
+                    launch = launch.adding(labels=tuple(map("=".join, labels.items())))
                 separated = launch.with_separate_source(job.source) if plain and self._repeats(plan, warmed) else None
                 message, connection.remembered = introduction(separated or launch, connection.remembered, **how)
                 exchange = self._exchange(launch, plan, message, **more)
@@ -145,9 +148,10 @@ class Launcher:
         """Open an exchange for ``source`` if only the text differs from the last run; yield ``None`` if not.
 
         The message is sent first. All other work of the run then overlaps with the warden's own work. A run with hooks
-        takes the ordinary path.
+        or labels takes the ordinary path.
         """
-        template = None if self._hooks is not None or configured.hooks() else self._template
+        ordinary = self._hooks is not None or configured.hooks() or configured.labels()
+        template = None if ordinary else self._template
         connection = (
             warden_process.idle_connection() if template is not None and template.is_for(source, options) else None
         )

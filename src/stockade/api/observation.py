@@ -105,7 +105,7 @@ class Observation:
 
 
 def observation(
-    hooks: Hooks | None, plan: Plan, kind: Kind, *, job: Job | None = None, labels: Any = None, sandbox: str = ""
+    hooks: Hooks | None, plan: Plan, kind: Kind, *, job: Job | None = None, sandbox: str = ""
 ) -> Observation:
     """Return the observation of a run by ``hooks`` and by those of the whole process."""
     together = (*configured.hooks(), *((hooks,) if hooks is not None else ()))
@@ -116,7 +116,7 @@ def observation(
         kind=kind,
         backend=plan.backend,
         policy=plan.policy,
-        labels={**configured.labels(), **(labels or {}), **(job.labels if job is not None else {})},
+        labels=configured.labelled(job.labels if job is not None else {}),
         language=job.language if job is not None else "",
         argv=job.argv if job is not None else (),
         source=job.source if job is not None else None,

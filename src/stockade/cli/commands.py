@@ -26,6 +26,7 @@ Examples:
   stockade doctor
   stockade attack --all
   stockade audit verify audit.jsonl
+  stockade kill --label user=eve
   stockade bench
   stockade schema
   stockade COMMAND --help
@@ -39,6 +40,7 @@ _COMMANDS = {
     "check": "advise:check",
     "plan": "plan:plan",
     "doctor": "doctor:doctor",
+    "kill": "kill:kill",
     "policy": "policy:policy",
     "estimate": "estimate:estimate",
     "eval": "eval:evaluate",

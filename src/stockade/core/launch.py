@@ -229,6 +229,8 @@ class Launch(Record):
     port: int = 0
     """A port of the sandbox's own network. If it is not 0, the exec executes nothing: its process connects to that
     port, and sends the socket to the caller over the descriptor that came with the run."""
+    labels: tuple[str, ...] = ()
+    """What the caller says of the run, as ``NAME=VALUE``, for the kill switch."""
     detached: bool = False
     """Whether an exec goes on without its caller, until the sandbox ends."""
     project: Any = None

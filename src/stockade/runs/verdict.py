@@ -20,6 +20,7 @@ from stockade.core import strict_json
 from stockade.core.frozen import FrozenDict
 from stockade.core.report import Report
 from stockade.core.units import format_size
+from stockade.linux.kill_switch import ENDED
 from stockade.planning.denial import Denial
 from stockade.planning.plan import Plan
 from stockade.policy.guarantees import LIMITS, Enforcement, Guarantee
@@ -38,6 +39,7 @@ _SHARED = (
     "imported modules"
 )
 _ENDING = (Guarantee.MEMORY, Guarantee.CPU_TIME, Guarantee.WALL_TIME, Guarantee.OPERATIONS)
+KILL_SWITCH = "kill_switch"
 _PENDING = "pending: the only process was killed before the answer, and is reaped after it"
 
 
@@ -66,7 +68,8 @@ def verdict(plan: Plan, report: Report, stdout: bytes, stderr: bytes, denials: t
         return sandbox_failed(plan, _starved(plan, report), **streams)
     unstarted = cause == "setup" or (failure and failure.kind != "exec") or not report.started
     if unstarted and cause != "cancelled" and not report.oom_kills:
-        return sandbox_failed(plan, failure.message if failure else "ended before the program began", **streams)
+        known = ENDED if cause == KILL_SWITCH else "ended before the program began"
+        return sandbox_failed(plan, failure.message if failure else known, **streams)
     reported = reported_fields(report)
     exit_code, signal_number = _status(report.status)
     states = LimitStates(
@@ -76,6 +79,8 @@ def verdict(plan: Plan, report: Report, stdout: bytes, stderr: bytes, denials: t
     value_repr, error = reported.get("repr"), _guest_error(reported.get("error"))
     if failure and failure.kind == "exec":
         error = GuestError("CommandNotFound" if exit_code == 127 else "NotExecutable", failure.message)
+    if cause == KILL_SWITCH:
+        error = GuestError("KillSwitch", ENDED)
     network = network_account.read(report.proxy, report.proxy_trouble)
     return deferring(
         states.all,
@@ -126,7 +131,7 @@ def _starved(plan: Plan, report: Report) -> str:
 def _outcome(cause: str | None, limit: Guarantee | None, exit_code: int | None) -> Outcome:
     if limit is not None:
         return Outcome.LIMIT_EXCEEDED
-    if cause in ("cancelled", "caller_gone", "idle"):
+    if cause in ("cancelled", "caller_gone", "idle", KILL_SWITCH):
         return Outcome.CANCELLED
     if exit_code is None:
         return Outcome.CRASHED

@@ -106,6 +106,11 @@ class Admission:
         self._fill()
         return True
 
+    @property
+    def busy(self) -> bool:
+        """Whether a run is active or waits."""
+        return bool(self._active or self._waiting)
+
     def may_accept(self) -> bool:
         """Return whether a descriptor is left for one more waiting run, beside the later needs of active runs."""
         if self._descriptors >= _PLENTY or not (self._active or self._waiting):

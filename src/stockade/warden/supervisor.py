@@ -9,6 +9,7 @@ import time
 
 from stockade.core.launch import Launch
 from stockade.linux import cgroups, faults, uids
+from stockade.linux.kill_switch import MACHINE, KillSwitch, own_path
 from stockade.warden import loop, protocol
 from stockade.warden.accept import AcceptLoop
 from stockade.warden.admission import Admission
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 _COLLECT_EVERY = 512
 _AGAIN_SECONDS = 0.05
 _TIDY_SECONDS = 0.05
+_SWITCH_SECONDS = 0.5
+"""How often to look at the kill switch while anything runs."""
 _TRIES = 3
 """A run without an instance is refused after so many times its set-up time. Its pool tries twice at most."""
 
@@ -59,6 +62,8 @@ class Warden:
         self._pool = Pool(self._loop, self, self._disposal, warden=warden, privileged=bool(facts["privileged"]))
         self._zygotes = ZygotePool(self._loop, self)
         self._admission = Admission(self.begin, self._shed)
+        self._kill_switch = KillSwitch(tuple({MACHINE: None, own_path(os.geteuid()): None}))
+        self._switch_due = float("-inf")
         self._served = 0
         self._tidied = self._tidy_due = float("-inf")
         self._ending = False
@@ -73,7 +78,7 @@ class Warden:
             while not self._ending:
                 now = time.monotonic()
                 due = min((_tick(run, now) for run in list(self._runs)), default=float("inf"))
-                due = min(due, self._tidy(now))
+                due = min(due, self._tidy(now), self._look_at_switch(now))
                 self._accept_loop.listen()
                 self._loop.turn(None if due == float("inf") else due - time.monotonic())
         finally:
@@ -93,10 +98,23 @@ class Warden:
             self._tidy_due = now + _AGAIN_SECONDS
         return self._tidy_due
 
+    def _look_at_switch(self, now: float) -> float:
+        """End the runs that the kill switch names. Return when to look again."""
+        if not self._admission.busy:
+            return float("inf")
+        if now >= self._switch_due:
+            self._switch_due = now + _SWITCH_SECONDS
+            if self._kill_switch.look():
+                for run in list(self._runs):
+                    run.obey(self._kill_switch)
+        return self._switch_due
+
     # -- the interface for runs and pools ----------------------------------------------------------------------
 
     def start(self, run: Run, launch: Launch) -> str:
         """Start ``run`` as soon as it is admitted. Return what the host is short of if it waits for that."""
+        if self._kill_switch.look() and run.obey(self._kill_switch):
+            return ""
         self.weights.enter(run)
         if launch.sandbox and not launch.lives:
             self.sandboxes.begin(run, launch)

@@ -12,6 +12,7 @@ import time
 from stockade.core import trace
 from stockade.core.launch import Launch
 from stockade.core.report import Failure
+from stockade.linux.kill_switch import REFUSED
 from stockade.warden import loop, protocol
 from stockade.warden.run.connection import Connection
 from stockade.warden.run.control import ASKS
@@ -25,6 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from stockade.linux.kill_switch import KillSwitch
     from stockade.warden.cold.cgroup_slot import CgroupSlot
     from stockade.warden.owner import RunOwner
     from stockade.warden.run.execution import Execution
@@ -73,6 +75,7 @@ class Run:
         self._instance_due = float("inf")
         self._before = before
         self._launch: Launch | None = None
+        self._began = 0.0
         self._asked: list[tuple[str, int]] = []
         self._fed = 0
         self._caller_waits = False
@@ -113,6 +116,7 @@ class Run:
     def _on_launch(self, fields: dict[str, Any]) -> None:
         self.advance(Phase.QUEUED)
         self._launch = Launch.from_wire(fields, self._before)
+        self._began = time.time()
         self._before = self._launch.remembered()
         self.traced = self._launch.trace
         trace.note(self.traced, trace.READ)
@@ -131,6 +135,17 @@ class Run:
             self.refuse("cancelled before it began")
         else:
             self.supervision.ending.kill("cancelled")
+
+    def obey(self, switch: KillSwitch) -> bool:
+        """End the run if the kill switch names it. Return whether it does."""
+        launch = self._launch
+        if launch is None or not switch.concerns(launch.labels, launch.sandbox, self._began):
+            return False
+        if self.supervision is None:
+            self.refuse(REFUSED)
+        else:
+            self.supervision.ending.kill("kill_switch")
+        return True
 
     def on_gone(self) -> None:
         """End the run: nobody waits for its answer."""

@@ -9,6 +9,7 @@ import time
 
 from stockade.linux import faults
 from stockade.linux.cgroups import EXEC
+from stockade.linux.kill_switch import ENDED
 from stockade.warden import protocol, stdio
 from stockade.warden.cold.instance import TERMINALS, send_with
 from stockade.warden.run import execution as requests
@@ -29,6 +30,7 @@ _ENDED = {
     "cancelled": "the sandbox was closed",
     "caller_gone": "the process that owns the sandbox is gone",
     "wall_time": "the sandbox reached its max_lifetime",
+    "kill_switch": ENDED,
     "idle": "the sandbox was idle for its idle_timeout",
     "memory": "the sandbox used up its memory",
 }
