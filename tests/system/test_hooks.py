@@ -124,6 +124,55 @@ class TestFailures:
             stockade.run("print(1)", labels=labels)
 
 
+class TestLivingSandboxes:
+    def test_sandbox_and_its_commands_are_runs(self):
+        seen = Seen()
+        with stockade.Sandbox.create(hooks=seen.hooks(), labels={"user": "ada"}) as sandbox:
+            sandbox.run_command(["true"])
+            with sandbox.start_command(["sleep", "60"]) as process:
+                assert process.poll() is None
+        assert [(name, info.kind) for name, info, *_ in seen] == [
+            ("on_start", "sandbox"),
+            ("on_start", "command"),
+            ("on_finish", "command"),
+            ("on_start", "command"),
+            ("on_finish", "command"),
+            ("on_finish", "sandbox"),
+        ]
+        assert {(info.sandbox, info.labels["user"]) for _, info, *_ in seen} == {(sandbox.id, "ada")}
+
+    def test_start_that_raises_refuses_a_command(self):
+        refused = []
+
+        def only_true(info):
+            if info.argv == ("false",):
+                refused.append(info.id)
+                raise PermissionError("not that")
+
+        with stockade.Sandbox.create(hooks=Hooks(on_start=only_true)) as sandbox:
+            assert sandbox.run_command(["true"]).ok
+            with pytest.raises(PermissionError, match="not that"):
+                sandbox.run_command(["false"])
+            with pytest.raises(PermissionError, match="not that"):
+                sandbox.start_command(["false"])
+            assert sandbox.run_command(["true"]).ok
+        assert len(refused) == 2
+
+    def test_start_that_raises_refuses_the_sandbox(self):
+        with pytest.raises(OSError, match="log is full"):
+            stockade.Sandbox.create(hooks=Hooks(on_start=refuse))
+
+    def test_asyncio_has_the_same(self):
+        seen = Seen()
+
+        async def main():
+            async with await stockade.AsyncSandbox.create(hooks=seen.hooks()) as sandbox:
+                await sandbox.run_command(["true"])
+
+        asyncio.run(main())
+        assert seen.names == ["on_start", "on_start", "on_finish", "on_finish"]
+
+
 class TestProcessWide:
     def test_settings_hold_for_all_runs(self, configured):
         seen = Seen()

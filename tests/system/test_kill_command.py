@@ -123,6 +123,25 @@ def test_paused_run_ends(user):
         assert [*stream][-1].result.outcome is Outcome.CANCELLED
 
 
+def test_sandbox_ends_with_its_commands(user):
+    with (
+        stockade.Sandbox.create(labels={"user": user}) as eve,
+        stockade.Sandbox.create() as other,
+        eve.start_command(["sleep", "60"]) as process,
+    ):
+        switch("--label", f"user={user}")
+        assert process.wait(timeout=10).outcome in (Outcome.CANCELLED, Outcome.SANDBOX_FAILED)
+        with pytest.raises(stockade.SandboxClosed, match="kill switch"):
+            eve.run_command(["true"])
+        assert other.run_command(["true"]).ok
+        switch("--lift")
+        switch("--sandbox", other.id)
+        with pytest.raises(stockade.SandboxClosed, match="kill switch"):
+            for _ in range(100):
+                other.run_command(["sleep", "0.1"])
+    assert eve.result.outcome is Outcome.CANCELLED
+
+
 def test_guest_cannot_lift_it(user):
     switch("--label", f"user={user}")
     script = f"rm -f {PATH} && echo removed; mkdir -p {PATH.parent} && echo '' > {PATH} && echo written"

@@ -35,6 +35,11 @@ def labelled(own: Mapping[str, str]) -> dict[str, str]:
     return {**labels(), **own}
 
 
+def as_texts(named: Mapping[str, str]) -> tuple[str, ...]:
+    """Return labels as a launch holds them."""
+    return tuple(map("=".join, named.items()))
+
+
 def replace(**values: Any) -> None:
     """Set ``policy``, ``hooks`` or ``labels``."""
     _values.update(values)

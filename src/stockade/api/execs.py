@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from stockade.api import configured
 from stockade.api.exec_limits import ExecLimits
+from stockade.api.observation import UNOBSERVED, observation
 from stockade.backends.shared import living
 from stockade.client import run_slots, warden_process
 from stockade.client.exchange import Exchange, introduction
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from stockade.client.run_slots import RunSlot
     from stockade.core.launch import Launch
     from stockade.planning.plan import Plan
+    from stockade.runs.hooks import Hooks
     from stockade.runs.job import Job
 
 
@@ -34,6 +37,8 @@ class Execs:
     _limits: ExecLimits
     _owner: int
     _result: Result | None
+    _hooks: Hooks | None
+    _labels: Mapping[str, str]
 
     @contextmanager
     def _exec(
@@ -51,16 +56,20 @@ class Execs:
 
         ``broker`` is a descriptor for what the warden hands to the exec's process, or -1.
         """
-        with self._connect(slot, broker) as connection:
+        observed = UNOBSERVED  # a connection to a port runs nothing
+        if "port" not in how:
+            observed = observation(self._hooks, plan, "command", job, self._labels, sandbox=self.id)
+        with self._connect(slot, broker) as connection, observed:
             detached = how.setdefault("detached", False)
             how["folder"] = self._inside(folder)
             launch = living.an_exec(self._made, self.id, job.argv, job.environment, **how)
-            launch = launch.adding(watch=self._limits.watch(launch.watch, plan))
+            own = {"watch": self._limits.watch(launch.watch, plan), "labels": configured.as_texts(self._labels)}
+            launch = launch.adding(**own)
             silent = job.stdin is None and not interactive
             message, _ = introduction(launch, {}, silent=silent, live=detached)
             keep = 0 if detached else None
             exchange = Exchange(launch, plan, outgoing=message, silent=silent, interactive=interactive, keep=keep)
-            yield SendQueue(exchange, connection.sock), connection
+            yield SendQueue(exchange, connection.sock, observed.note), connection
 
     def _connect(self, slot: RunSlot | None, broker: int = -1) -> Connection:
         slot = slot or run_slots.slots.enter()

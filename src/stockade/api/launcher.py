@@ -35,7 +35,7 @@ from stockade.planning import syscall_filter
 from stockade.planning.plan import Plan, plan_for_job
 from stockade.policy import commands
 from stockade.policy.guarantees import Guarantee
-from stockade.runs.hooks import Hooks
+from stockade.runs.hooks import Hooks, Kind
 from stockade.runs.job import Command, Job
 from stockade.runs.result import Result
 from stockade.runs.stdin_file import FileContent
@@ -102,7 +102,9 @@ class Launcher:
         how |= {"caller": self.caller, "trace": self.trace, "silent": silent}
         replays = job.stdin is None or isinstance(job.stdin, bytes)
         more: Any = {"silent": silent, "interactive": interactive, "keep": keep, "final": final, "replays": replays}
-        observed = observation(self._hooks, self._plan, "command" if job.source is None else "source", job=job)
+        labels = configured.labelled(job.labels)
+        kind: Kind = "command" if job.source is None else "source"
+        observed = observation(self._hooks, self._plan, kind, job, labels)
         # Connect first: the warden wakes up while the launch is made.
         with (
             observed.refusals(),
@@ -114,9 +116,8 @@ class Launcher:
             with log.refusals(), prepared(self._backend, plan, warmed) as made, observed:
                 trace.note(self.trace, trace.PLANNED)
                 launch = made.adding(steps=(*made.steps, ("stdin_file", job.stdin))) if as_file else made
-                labels = configured.labelled(job.labels)
                 if labels:
-                    launch = launch.adding(labels=tuple(map("=".join, labels.items())))
+                    launch = launch.adding(labels=configured.as_texts(labels))
                 separated = launch.with_separate_source(job.source) if plain and self._repeats(plan, warmed) else None
                 message, connection.remembered = introduction(separated or launch, connection.remembered, **how)
                 exchange = self._exchange(launch, plan, message, **more)

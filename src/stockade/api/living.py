@@ -10,10 +10,12 @@ from secrets import token_hex
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeVar, Unpack
 
+from stockade.api import configured
 from stockade.api.brokered import opened, with_secrets
 from stockade.api.exec_limits import ExecLimits, checked_folder, checked_seconds, with_workspace
 from stockade.api.job_arguments import job_from_command
 from stockade.api.launcher import check_command, unchecked
+from stockade.api.observation import observation
 from stockade.api.options import CommandOptions, PolicyOptions, overlaid
 from stockade.api.ports import Ports
 from stockade.api.process import WINDOW, Process
@@ -30,6 +32,7 @@ from stockade.core.errors import BackendUnavailable, JobError, SandboxClosed, Se
 from stockade.core.launch import Stdio
 from stockade.planning.plan import plan_for_job
 from stockade.runs.events import Event, Finished, LimitReached, OnWarning, Started, UsageReport
+from stockade.runs.hooks import Hooks
 from stockade.runs.job import Job
 from stockade.runs.result import Result
 from stockade.warden.protocol import SANDBOX_ENDED
@@ -57,7 +60,9 @@ class Sandbox(Sessions, Ports):
     commands may run at a time. The sandbox ends with the process that made it.
     """
 
-    def __init__(self, backend: Backend, plan: Plan, job: Job, *, idle: float | None, lifetime: float) -> None:
+    def __init__(
+        self, backend: Backend, plan: Plan, job: Job, *, idle: float | None, lifetime: float, hooks: Hooks | None = None
+    ) -> None:
         """Start the sandbox; use ``create``, which checks its arguments."""
         self.backend, self.plan, self.policy = backend, plan, plan.policy
         self.id = token_hex(8)
@@ -65,6 +70,7 @@ class Sandbox(Sessions, Ports):
         self._lock = threading.RLock()
         self._owner = os.getpid()
         self._packages = job.packages
+        self._hooks, self._labels = hooks, configured.labelled(job.labels)
         self._stack = ExitStack()
         self._result: Result | None = None
         self._processes: dict[Process, None] = {}
@@ -95,6 +101,8 @@ class Sandbox(Sessions, Ports):
         on_ask: Callable[[str], bool] | None = None,
         idle_timeout: float | None = 600.0,
         max_lifetime: float = 3600.0,
+        labels: Mapping[str, str] | None = None,
+        hooks: Hooks | None = None,
         **limits: Unpack[PolicyOptions],
     ) -> Sandbox:
         """Start a sandbox and return it.
@@ -104,7 +112,8 @@ class Sandbox(Sessions, Ports):
         the policy. ``environment`` and ``packages`` hold for every command, and ``secrets`` and ``on_ask`` for the one
         way out of all commands: see ``stockade.run``. ``idle_timeout`` ends the sandbox after so many
         seconds without a call and without a byte to or from a started process; ``None`` means never. ``max_lifetime``
-        ends it after so many seconds, whatever happens.
+        ends it after so many seconds, whatever happens. ``hooks`` learn of the sandbox and of every command in it, with
+        these ``labels``: see ``stockade.Hooks``.
 
         Raises what ``Runner`` raises, and ``SetupError`` if the sandbox does not start.
 
@@ -121,15 +130,19 @@ class Sandbox(Sessions, Ports):
                 f"backend {chosen.backend.name!r}: it ends with each command, so no sandbox can live in it; use native"
             )
         own: CommandOptions = {"environment": environment, "packages": packages, "secrets": secrets, "on_ask": on_ask}
+        own["labels"] = labels
         job = job_from_command([chosen.backend.name], **own)
-        return cls(chosen.backend, with_secrets(chosen.plan, job.secrets), job, idle=idle, lifetime=lifetime)
+        plan = with_secrets(chosen.plan, job.secrets)
+        return cls(chosen.backend, plan, job, idle=idle, lifetime=lifetime, hooks=hooks)
 
     def _open(self, launch: Launch, plan: Plan, job: Job) -> Generator[Event, None, None]:
         broker = self._stack.enter_context(opened(job, plan.policy))
         self._connection = connection = self._stack.enter_context(warden_process.connect(broker=broker))
+        launch = launch.adding(labels=configured.as_texts(self._labels))
         message, _ = introduction(launch, {}, live=True, silent=True)
         exchange = Exchange(launch, plan, outgoing=message, finish=finished, silent=True)
-        self._send_queue = SendQueue(exchange, connection.sock)
+        observed = observation(self._hooks, self.plan, "sandbox", job, self._labels, sandbox=self.id)
+        self._send_queue = SendQueue(exchange, connection.sock, self._stack.enter_context(observed).note)
         return blocking.events(self._send_queue, connection, None)
 
     def __enter__(self) -> Sandbox:

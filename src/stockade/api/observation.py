@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from types import CoroutineType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -105,21 +105,24 @@ class Observation:
 
 
 def observation(
-    hooks: Hooks | None, plan: Plan, kind: Kind, *, job: Job | None = None, sandbox: str = ""
+    hooks: Hooks | None, plan: Plan, kind: Kind, job: Job, labels: Mapping[str, str], *, sandbox: str = ""
 ) -> Observation:
-    """Return the observation of a run by ``hooks`` and by those of the whole process."""
+    """Return the observation of a run by ``hooks`` and by those of the whole process.
+
+    ``sandbox`` is the id of the living sandbox, if the run is one or is in one.
+    """
     together = (*configured.hooks(), *((hooks,) if hooks is not None else ()))
     if not together:
-        return _UNOBSERVED
+        return UNOBSERVED
     info = RunInfo(
         id=secrets.token_hex(8),
         kind=kind,
         backend=plan.backend,
         policy=plan.policy,
-        labels=configured.labelled(job.labels if job is not None else {}),
-        language=job.language if job is not None else "",
-        argv=job.argv if job is not None else (),
-        source=job.source if job is not None else None,
+        labels=labels,
+        language=job.language,
+        argv=() if kind == "sandbox" else job.argv,
+        source=job.source,
         sandbox=sandbox,
     )
     return Observation(together, info)
@@ -145,7 +148,7 @@ class _Unobserved(Observation):
         pass
 
 
-_UNOBSERVED = _Unobserved()
+UNOBSERVED: Observation = _Unobserved()
 
 
 def _finish(outcome: Any) -> None:

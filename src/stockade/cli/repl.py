@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from stockade.cli.audit import audit_options, observe
 from stockade.cli.options import backend_option, policy_from, policy_options, trust_option
 from stockade.cli.reporting import Command, printable, say
 from stockade.cli.secrets import secret_option
@@ -52,6 +53,7 @@ _TYPES = {"image/png": ".png", "image/jpeg": ".jpg", "image/svg+xml": ".svg", "a
 @backend_option
 @trust_option
 @secret_option
+@audit_options
 def repl(
     language: str,
     *,
@@ -66,6 +68,7 @@ def repl(
     """Run cells until the end of input and return the exit status."""
     from stockade.api.living import Sandbox
 
+    observe(options)
     policy = policy_from(options, trust)
     screen = _Screen(Path(pictures) if pictures else None)
     with Sandbox.create(policy, backend=backend, trust=trust, packages=packages, secrets=secrets) as sandbox:

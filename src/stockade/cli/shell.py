@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from stockade.cli.audit import audit_options, observe
 from stockade.cli.options import policy_from, policy_options, trust_option
 from stockade.cli.receipt import status
 from stockade.cli.reporting import Command
@@ -55,6 +56,7 @@ Examples:
 @policy_options
 @trust_option
 @secret_option
+@audit_options
 @click.option("--lifetime", type=float, default=3600.0, metavar="SECONDS", help="When all of it ends; 3600.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[--] [COMMAND [ARGS]...]")
 def shell(
@@ -63,6 +65,7 @@ def shell(
     """Run the shell and return its exit status."""
     from stockade.api.living import Sandbox
 
+    observe(options)
     policy = policy_from(options, trust)
     how: Any = {"trust": trust, "secrets": secrets, "idle_timeout": None, "max_lifetime": lifetime}
     with Sandbox.create(policy, **how) as sandbox:

@@ -113,12 +113,13 @@ class Warden:
 
     def start(self, run: Run, launch: Launch) -> str:
         """Start ``run`` as soon as it is admitted. Return what the host is short of if it waits for that."""
+        if launch.sandbox and not launch.lives:  # it ends with its sandbox, if the kill switch names that
+            self.weights.enter(run)
+            self.sandboxes.begin(run, launch)
+            return ""
         if self._kill_switch.look() and run.obey(self._kill_switch):
             return ""
         self.weights.enter(run)
-        if launch.sandbox and not launch.lives:
-            self.sandboxes.begin(run, launch)
-            return ""
         return self._admission.ask(run, launch)
 
     def begin(self, run: Run, launch: Launch) -> None:
