@@ -37,6 +37,9 @@ _FACE = {
     "Shell": "api.sessions.shell",
     "Files": "api.sessions.files",
     "FileInfo": "api.sessions.files",
+    "FileChange": "api.sessions.watch",
+    "Watch": "api.sessions.watch",
+    "AsyncWatch": "api.asynchronous.sessions",
     "FileRefused": "api.sessions.files",
     "SessionEnded": "api.sessions.link",
     "Change": "workspace.changes",
@@ -141,6 +144,7 @@ if TYPE_CHECKING:
     from stockade.api.asynchronous.sessions import AsyncFiles as AsyncFiles
     from stockade.api.asynchronous.sessions import AsyncInterpreter as AsyncInterpreter
     from stockade.api.asynchronous.sessions import AsyncShell as AsyncShell
+    from stockade.api.asynchronous.sessions import AsyncWatch as AsyncWatch
     from stockade.api.call import call as call
     from stockade.api.living import Sandbox as Sandbox
     from stockade.api.options import CommandOptions as CommandOptions
@@ -169,6 +173,8 @@ if TYPE_CHECKING:
     from stockade.api.sessions.records import Display as Display
     from stockade.api.sessions.records import ShellResult as ShellResult
     from stockade.api.sessions.shell import Shell as Shell
+    from stockade.api.sessions.watch import FileChange as FileChange
+    from stockade.api.sessions.watch import Watch as Watch
     from stockade.api.stream import Stream as Stream
     from stockade.api.terminal import Terminal as Terminal
     from stockade.batch.calls import aevaluate as aevaluate

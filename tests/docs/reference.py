@@ -21,7 +21,7 @@ GROUPS = {
     "Run code": ["run", "run_command", "call", "Runner", "AsyncRunner", "PolicyOptions", "CommandOptions", "RunOptions", "ArtifactLimits"],
     "Sandboxes that live": [
         "Sandbox", "Process", "Terminal", "Interpreter", "CellResult", "CellOutcome", "CellUsage", "CellLimits", "CellOutput", "Display", "Shell",
-        "ShellResult", "Files", "FileInfo", "AsyncSandbox", "AsyncProcess", "AsyncTerminal", "AsyncInterpreter", "AsyncShell", "AsyncFiles",
+        "ShellResult", "Files", "FileInfo", "Watch", "FileChange", "AsyncSandbox", "AsyncProcess", "AsyncTerminal", "AsyncInterpreter", "AsyncShell", "AsyncFiles", "AsyncWatch",
     ],
     "Results": [
         "Result", "Outcome", "LimitState", "Usage", "NetworkUse", "NetworkTarget", "NetworkRefusal", "GuestError", "Denial",

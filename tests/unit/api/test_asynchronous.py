@@ -21,6 +21,7 @@ PAIRS = [
     (stockade.Interpreter, stockade.AsyncInterpreter),
     (stockade.Shell, stockade.AsyncShell),
     (stockade.Files, stockade.AsyncFiles),
+    (stockade.Watch, stockade.AsyncWatch),
     (ProcessInput, AsyncProcessInput),
     (ProcessOutput, AsyncProcessOutput),
 ]

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
-from stockade.api.asynchronous.threads import forwarded, in_thread
+from stockade.api.asynchronous.process import AsyncProcess
+from stockade.api.asynchronous.threads import forwarded, in_thread, like
 from stockade.api.sessions.files import Files
 from stockade.api.sessions.handle import SessionHandle
 from stockade.api.sessions.interpreter import Interpreter
 from stockade.api.sessions.shell import Shell
+from stockade.api.sessions.watch import PIECE, FileChange, Watch
 
 T = TypeVar("T")
 _INTERRUPT_SECONDS = 5.0
@@ -118,4 +121,57 @@ class AsyncFiles:
     make_dir = forwarded(Files.make_dir)
     rename = forwarded(Files.rename)
     remove = forwarded(Files.remove)
+
+    @like(Files.watch)
+    async def watch(self, *args: Any, **options: Any) -> AsyncWatch:
+        """See ``Files.watch``."""
+        return AsyncWatch(await in_thread(partial(self._inner.watch, *args, **options), undo=Watch.close))
+
     close = forwarded(Files.close)
+
+
+class AsyncWatch:
+    """``Watch`` for asyncio: changes in a folder of a sandbox, in their order. ``AsyncFiles.watch`` makes it.
+
+    Iterate over it with ``async for``, or await ``read``. Cancelling loses no change.
+    """
+
+    def __init__(self, inner: Watch) -> None:
+        self._inner = inner
+        self._process = AsyncProcess(inner._process)
+
+    async def __aenter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End the watch."""
+        await self.close()
+
+    async def __aiter__(self) -> AsyncIterator[FileChange]:
+        """Yield changes. Raises ``SessionEnded`` if the watch ends by itself."""
+        while not self._inner.closed:
+            yield await self.read()
+
+    @like(Watch.read)
+    async def read(self, timeout: float | None = None) -> FileChange:
+        """See ``Watch.read``."""
+        try:
+            async with asyncio.timeout(timeout):
+                while (change := self._inner._next()) is None:
+                    self._inner._take(await self._process.stdout.read(PIECE))
+        except TimeoutError:
+            raise self._inner._late(timeout) from None
+        return change
+
+    @property
+    def closed(self) -> bool:
+        """Whether the caller has closed the watch."""
+        return self._inner.closed
+
+    async def close(self) -> None:
+        """End the watch."""
+        self._inner._end()
+        await self._process.kill()

@@ -8,12 +8,15 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from stockade.api.sessions.agents import AgentProcess
 from stockade.api.sessions.link import Link, SessionEnded
 from stockade.api.sessions.records import decoded, number_of, text_of
+from stockade.api.sessions.watch import MOST_FOLDERS, Watch
 from stockade.core.errors import JobError, StockadeError
+
+if TYPE_CHECKING:
+    from stockade.api.process import Process
 
 _AGENT = "files_agent.py"
 _PIECE = 256 * 1024
@@ -53,7 +56,7 @@ class Files:
     after ``timeout`` seconds. Any thread may use it; operations take turns.
     """
 
-    def __init__(self, open_process: Callable[[], AgentProcess], *, timeout: float = SECONDS) -> None:
+    def __init__(self, open_process: Callable[[], Process], *, timeout: float = SECONDS) -> None:
         self._open, self._timeout = open_process, timeout
         self._link: Link | None = None
         self._turn = threading.Lock()
@@ -110,6 +113,17 @@ class Files:
         """Remove a file, a link, or an empty folder; with ``recursive``, a folder with all that is in it."""
         self._ask("remove", path, [], 0, recursive=recursive)
 
+    def watch(
+        self, path: str | os.PathLike[str] = ".", *, recursive: bool = False, max_folders: int = MOST_FOLDERS
+    ) -> Watch:
+        """Return the changes in a folder from now on, as a ``Watch``. ``recursive`` watches the folders below it too.
+
+        A tree with more than ``max_folders`` folders is watched in part: a change ``overflow`` names each folder that
+        is left out. Raises as the other operations do.
+        """
+        name = _checked("path", path)
+        return Watch(self._open(), name, recursive=recursive, max_folders=max_folders, timeout=self._timeout)
+
     def close(self) -> None:
         """End the agent; the next operation starts another."""
         link, self._link = self._link, None
@@ -151,7 +165,7 @@ class Files:
                 self.close()  # an answer may be half read
                 raise
         if kind == b"x":
-            raise _error(operation, name, found)
+            raise error_of_answer(operation, name, found)
         return found
 
     @staticmethod
@@ -199,7 +213,7 @@ def _checked(field: str, path: str | os.PathLike[str]) -> str:
     return text
 
 
-def _error(operation: str, path: str, found: dict[str, Any]) -> Exception:
+def error_of_answer(operation: str, path: str, found: dict[str, Any]) -> Exception:
     """Return the error for an answer ``x``."""
     number, reason = found.get("errno"), found.get("reason")
     if isinstance(number, int) and number in errno.errorcode:

@@ -20,20 +20,49 @@ class SessionEnded(StockadeError):
     """The interpreter, shell or file access is gone. The message says why, and what to do."""
 
 
+class Frames:
+    """Cuts a stream of bytes into frames, of at most ``longest`` bytes each."""
+
+    def __init__(self, longest: int) -> None:
+        self._longest = longest
+        self._buffer = bytearray()
+
+    def add(self, data: bytes) -> None:
+        """Take bytes of the stream."""
+        self._buffer += data
+
+    def next(self) -> tuple[bytes, bytes] | None:
+        """Return the next frame's kind and payload if it is complete. Raises ``ValueError`` if it is too long."""
+        if len(self._buffer) < 5:
+            return None
+        length = int.from_bytes(self._buffer[1:5], "big")
+        if length > self._longest:
+            raise ValueError(f"a message of {length} bytes, and {self._longest} is the most")
+        if len(self._buffer) < 5 + length:
+            return None
+        kind, payload = bytes(self._buffer[:1]), bytes(self._buffer[5 : 5 + length])
+        del self._buffer[: 5 + length]
+        return kind, payload
+
+
+def frame(kind: bytes, payload: bytes | dict[str, Any] = b"") -> bytes:
+    """Return a frame."""
+    data = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
+    return kind + len(data).to_bytes(4, "big") + data
+
+
 class Link:
     """Sends frames to one agent, and receives its frames. One thread receives; any thread may send."""
 
     def __init__(self, process: AgentProcess, agent: str, *, longest: int) -> None:
         self._process = process
-        self._longest = longest
-        self._buffer = bytearray()
+        self._frames = Frames(longest)
         self._sending = threading.Lock()
         self._send(agents.introduction(agent))
 
     def send(self, kind: bytes, payload: bytes | dict[str, Any] = b"", *, seconds: float = _WRITE_SECONDS) -> None:
         """Send a frame. Raises ``EOFError`` if the agent is gone, and ``TimeoutError`` if it takes nothing in time."""
-        data = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
-        self._send(kind + len(data).to_bytes(4, "big") + data, seconds)
+        self._send(frame(kind, payload), seconds)
 
     def _send(self, data: bytes, seconds: float = _WRITE_SECONDS) -> None:
         with self._sending:
@@ -52,14 +81,8 @@ class Link:
         ``ValueError`` for a frame that is too long.
         """
         while True:
-            if len(self._buffer) >= 5:
-                length = int.from_bytes(self._buffer[1:5], "big")
-                if length > self._longest:
-                    raise ValueError(f"a message of {length} bytes, and {self._longest} is the most")
-                if len(self._buffer) >= 5 + length:
-                    kind, payload = bytes(self._buffer[:1]), bytes(self._buffer[5 : 5 + length])
-                    del self._buffer[: 5 + length]
-                    return kind, payload
+            if found := self._frames.next():
+                return found
             left = deadline - time.monotonic()
             if left <= 0:
                 raise TimeoutError
@@ -69,7 +92,7 @@ class Link:
                 raise TimeoutError from None
             if not data:
                 raise EOFError(self._ending())
-            self._buffer += data
+            self._frames.add(data)
 
     def close(self) -> None:
         """End the agent and everything below it."""
