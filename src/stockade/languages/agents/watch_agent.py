@@ -1,4 +1,4 @@
-"""Tells the caller what changes in a folder of the sandbox, by inotify(7), as the guest's user and within its limits.
+"""Reports to the caller what changes in a folder of the sandbox, by inotify(7), as the guest's user and within its limits.
 
 The kernel holds at most so many changes as ``fs.inotify.max_queued_events`` says. While the caller reads slowly, this
 process waits in a write; then the kernel drops changes and says so, and the caller is told ``overflow``. So nothing
