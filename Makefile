@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 ENGINES := $(VENV)/.engines
 
 .DEFAULT_GOAL := help
-.PHONY: help faults demo test test-projects test-pythons check lint types contracts unit unit-part unit-rest bench bench-smoke overshoot guarantees guarantees-cgroup2 attack attacks-oci attacks-page reference mutants soak test-hosts test-hosts-all hosts-table clean
+.PHONY: help faults demo test test-integrations test-projects test-pythons check lint types contracts unit unit-part unit-rest bench bench-smoke overshoot guarantees guarantees-cgroup2 attack attacks-oci attacks-page reference mutants soak test-hosts test-hosts-all hosts-table clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -53,6 +53,9 @@ test: $(ENGINES) ## run all tests; as root, tests that touch the kernel run as a
 test-projects: $(STAMP) ## run the suites of real projects in sandboxes and outside, and compare them (downloads them)
 	$(BIN)/python scripts/projects.py
 	if [ "$$(id -u)" = 0 ]; then scripts/as-user.sh scripts/projects.py; fi
+
+test-integrations: ## run the checks of frameworks over our adapters, in a virtual environment of their own
+	scripts/integrations.sh
 
 bench: $(ENGINES) ## measure the cost of runs beside other tools (install these: pip install -e '.[bench]')
 	$(BIN)/python bench/cold.py

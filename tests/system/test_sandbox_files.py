@@ -75,6 +75,14 @@ def test_files_outside_the_view_of_the_guest_raise_its_error(files: Files, path:
         files.read_bytes(path)
 
 
+def test_files_write_respects_a_missing_permission(sandbox: Sandbox, files: Files) -> None:
+    files.write("fixed", "old")
+    sandbox.run_command(["chmod", "a-w", "fixed"]).check()
+    with pytest.raises(PermissionError, match="fixed"):
+        files.write("fixed", "new")
+    assert files.read_text("fixed") == "old"
+
+
 def test_files_write_keeps_the_mode_and_follows_a_link(sandbox: Sandbox, files: Files) -> None:
     sandbox.run_command(["sh", "-c", "echo old > script; chmod 755 script; ln -s script alias"]).check()
     files.write("alias", "#!/bin/sh\necho new\n")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from stockade.api.job_arguments import job_from_command
+from stockade.api.launcher import check_command
 from stockade.api.options import check_names
 from stockade.backends.shared.living import plan_of_execs
 from stockade.core.errors import JobError
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from stockade.core.launch import Watch
     from stockade.planning.plan import Plan
     from stockade.policy.model import Policy
+    from stockade.runs.job import Job
 
 _FIELDS = {"timeout": Guarantee.WALL_TIME, "cpu_time": Guarantee.CPU_TIME, "output": Guarantee.OUTPUT}
 
@@ -34,6 +38,12 @@ class ExecLimits:
         """Return the plan of the sandbox itself, whose wall time is its lifetime."""
         unlimited = dict.fromkeys(("limits.cpu_time", "limits.output"), "unlimited")
         return _with_limits(self._whole, {"limits.wall_time": lifetime, **unlimited})
+
+    def call(self, argv: Sequence[str], environment: Any, stdin: Any, **limits: Any) -> tuple[Job, Plan]:
+        """Return the job and the plan of a call."""
+        job, plan = job_from_command(argv, environment=environment, stdin=stdin), self.of_call(**limits)
+        check_command(plan, job.argv)
+        return job, plan
 
     def of_call(self, **arguments: Any) -> Plan:
         """Return the plan of a call. Raises ``JobError`` if an argument would raise a limit of the policy."""

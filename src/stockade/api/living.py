@@ -184,17 +184,12 @@ class Sandbox(Sessions, Ports):
         the command with everything that it started. Raises ``SandboxClosed`` if the sandbox has ended.
         """
         limits: dict[str, Any] = {"timeout": timeout, "cpu_time": cpu_time, "output": output}
-        job, plan = self._call(argv, environment, stdin, **limits)
+        job, plan = self._limits.call(argv, environment, stdin, **limits)
         with self._exec(job, plan, checked_folder(cwd)) as (send_queue, connection):
             for event in blocking.events(send_queue, connection, job.stdin):
                 if on_warning is not None and isinstance(event, LimitReached) and event.is_warning:
                     on_warning(event)
             return self._concluded(send_queue)
-
-    def _call(self, argv: Sequence[str], environment: Any, stdin: Any, **limits: Any) -> tuple[Job, Plan]:
-        job, plan = job_from_command(argv, environment=environment, stdin=stdin), self._limits.of_call(**limits)
-        check_command(plan, job.argv)
-        return job, plan
 
     def start_command(
         self,

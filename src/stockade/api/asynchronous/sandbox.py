@@ -67,7 +67,7 @@ class AsyncSandbox:
     ) -> Result:
         """See ``Sandbox.run_command``."""
         inner = self._inner
-        job, plan = inner._call(argv, environment, stdin, **limits)
+        job, plan = inner._limits.call(argv, environment, stdin, **limits)
         with inner._exec(job, plan, checked_folder(cwd), slot=await take_slot()) as (send_queue, connection):
             async for event in events(send_queue, connection, job.stdin):
                 if on_warning is not None and isinstance(event, LimitReached) and event.is_warning:

@@ -107,6 +107,8 @@ def draft_for(path: str, parents: bool) -> tuple[int, str, str, int]:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         if not stat.S_ISREG(there.st_mode):
             raise Refused("it is not a regular file")
+        if not os.access(path, os.W_OK):  # it is replaced, which the right to its folder would be enough for
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
         mode = stat.S_IMODE(there.st_mode)
     if not name:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
