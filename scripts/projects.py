@@ -63,7 +63,7 @@ def outcomes(words: list[str], project: Path) -> tuple[dict[str, str], str]:
 
 
 def compare(name: str, place: Path) -> bool:
-    """Run the suite of a project outside and inside; print the difference, and return whether there is none."""
+    """Run the suite of a project outside and inside; print the difference, and return whether both ended alike."""
     folders, packages = PROJECTS[name]
     project = download(name, place)
     python = environment(place, project, packages)

@@ -117,7 +117,7 @@ def test_orphans_count_for_the_command_that_made_them(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.needs("cgroup-cpuacct")
-def test_what_a_command_leaves_behind_keeps_its_account(sandbox: Sandbox) -> None:
+def test_process_left_by_a_command_stays_charged_to_it(sandbox: Sandbox) -> None:
     spin = "(setsid sh -c 'while :; do :; done' &)"
     assert sandbox.run_command(["sh", "-c", spin], cpu_time=0.5).outcome is Outcome.COMPLETED
     alive = ["sh", "-c", "ps -e -o args= | grep -c '^sh -c while'"]

@@ -219,7 +219,7 @@ def test_misused_placeholder_is_refused(misused: tuple[Result, NetworkUse, list[
     assert not [note for note in notes if VALUE in str(note) or "path" in note]
 
 
-def test_placeholder_in_url_and_body_and_other_run_stays_a_placeholder(internet: Internet) -> None:
+def test_placeholder_in_url_body_or_other_run_is_not_filled(internet: Internet) -> None:
     code = (
         _KIT + "print(ask(GATEWAY + '/api.example.org/' + KEY, 'X-Other', 'x', KEY.encode()).count(b'is-kept-outside'))"
     )

@@ -94,7 +94,7 @@ def fields(draw: Any, leave_out: tuple[str, ...] = ()) -> dict[str, Any]:
     return made
 
 
-def words_only() -> Any:
+def without_targets() -> Any:
     """Return a strategy for fields without a table of targets, which no environment variable can hold."""
     return fields().filter(lambda values: not isinstance(values.get("network"), dict))
 

@@ -11,7 +11,7 @@ from stockade.policy.env_vars import name_of
 from stockade.policy.merge import Layer, leaves, merge
 from stockade.policy.profiles import PROFILES
 from stockade.policy.rules import RULES, Written
-from tests.property.policies import VALUES, all_fields, fields, layers, words_only
+from tests.property.policies import VALUES, all_fields, fields, layers, without_targets
 
 
 def test_every_field_has_sample_values():
@@ -72,7 +72,7 @@ def test_origin_of_added_list_names_all_layers(given_lists):
     assert all(each.name in named for each in adding if each.values["filesystem"]["read"])
 
 
-@given(st.sampled_from(sorted(PROFILES)), fields(), words_only())
+@given(st.sampled_from(sorted(PROFILES)), fields(), without_targets())
 def test_profile_variables_arguments_apply_in_order(profile, outer, inner):
     variables = _as_variables(inner)
     try:
@@ -106,7 +106,7 @@ def _text(value):
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-@given(words_only())
+@given(without_targets())
 def test_policy_survives_environment_variables(values):
     assert resolve(variables=_as_variables(values)).policy == Policy.parse(values)
 

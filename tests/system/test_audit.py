@@ -48,7 +48,7 @@ def writer(log, name, count):
 
 
 class TestContent:
-    def test_who_ran_what_and_how_it_ended(self, log):
+    def test_records_name_user_program_and_outcome(self, log):
         runner = stockade.Runner({"limits": {"wall_time": "1s"}}, hooks=Audit(log).hooks)
         runner.run_command(["sleep", "9"], labels={"user": "ada"})
         (start,), (finish,) = records(log, "start"), records(log, "finish")

@@ -53,7 +53,7 @@ def test_call_keeps_texts_of_a_nested_function() -> None:
     assert stockade.call(lines) == lines()
 
 
-def test_one_line_source_of_any_length_is_no_file_name() -> None:
+def test_long_source_that_ends_like_a_file_name_runs() -> None:
     assert stockade.run("#" + "x" * 300 + ".py").ok
 
 

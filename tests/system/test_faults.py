@@ -90,7 +90,7 @@ def test_process_held_by_freezer_of_cgroup1_costs_one_run(role: str) -> None:
 
 @pytest.mark.needs("root")  # to freeze other processes
 @pytest.mark.needs("cgroup-freezer-v1")
-def test_collector_held_by_freezer_of_cgroup1_does_not_hold_the_warden() -> None:
+def test_collector_frozen_by_cgroup1_does_not_hold_the_warden() -> None:
     freezer = faults.Freezer(version=1)
     with host.as_before():
         box = stockade.Runner(stockade.Policy(limits={"wall_time": WALL}), backend="native", warm=False)

@@ -214,7 +214,7 @@ def test_cell_output_and_displays_over_their_limits_are_left_out(sandbox: Sandbo
         assert py.run("'y' * 200_000").value_repr is not None
 
 
-def test_cell_that_writes_without_end_keeps_the_policy_limit_on_output(py: Interpreter) -> None:
+def test_cell_with_endless_output_is_cut_at_the_policy_limit(py: Interpreter) -> None:
     cell = py.run("!yes", timeout=0.5)
     assert cell.outcome is CellOutcome.TIMED_OUT
     assert len(cell.stdout) == 64 * 1024
@@ -296,7 +296,7 @@ def test_interpreter_closed_while_a_cell_runs_ends_the_cell(sandbox: Sandbox) ->
     assert time.monotonic() - begin < 10
 
 
-def test_interpreter_follows_a_cell_and_ends_with_a_callback_that_raises(py: Interpreter) -> None:
+def test_interpreter_ends_when_a_callback_for_events_raises(py: Interpreter) -> None:
     events: list[object] = []
     py.run("print('one')\ndisplay(2)", on_event=events.append)
     assert [type(event).__name__ for event in events] == ["CellOutput", "Display"]

@@ -76,7 +76,7 @@ def test_shell_with_a_forged_record_ends_and_says_so(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("command", ["sleep 60", "while :; do :; done", "yes", "cat | sleep 60"])
-def test_shell_command_past_its_time_is_interrupted_and_state_stays(shell: Shell, command: str) -> None:
+def test_shell_keeps_state_after_a_command_that_timed_out(shell: Shell, command: str) -> None:
     shell.run("kept=1")
     result = shell.run(command, timeout=0.3)
     assert (result.outcome, result.exit_code, result.ended) == (CellOutcome.TIMED_OUT, 130, "")

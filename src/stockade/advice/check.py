@@ -57,7 +57,7 @@ def check(
     its own, within 512 MiB and 20 s of CPU, and looks there for the modules that the source imports.
 
     Raises ``JobError`` for another language, a source of more than 256 KiB, or one that exceeds these limits, and
-    ``PlanError``, ``BackendUnavailable`` or ``SetupError`` if there is no sandbox.
+    ``PlanError``, ``BackendUnavailable`` or ``SetupError`` if no sandbox can be made.
 
     >>> stockade.check("import os; os.system('ls')")[0].message
     "os.system starts another program; a sandbox shows the system's own programs, and counts each process"

@@ -1,4 +1,4 @@
-"""What ``stockade.configure`` set for the whole process."""
+"""The settings of ``stockade.configure``, for the whole process."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def job_from_source(source: Source, *, inputs: Sequence[str] = (), **options: Un
 
 
 def _check_no_path(source: str) -> None:
-    """Raise ``JobError`` if the text is no program but the name of one."""
+    """Raise ``JobError`` if the text is the name of a program's file instead of a program."""
     is_name = len(source) < _LONGEST_NAME and source.endswith(_SUFFIXES) and "\n" not in source
     if is_name and os.path.isfile(source):  # noqa: PTH113 - Path.is_file raises for a name that is too long
         raise JobError(f"source: {source!r} is the name of a file; pass Path({source!r}) to run that file")

@@ -92,7 +92,7 @@ def from_usage(result: Result) -> dict[str, int | str]:
         "wall_time": _round_up(2 * used.wall_seconds, 5),
         "processes": _round_up(1.5 * (used.processes or 1), 5),
     }
-    del figures["disk"]  # there is no counter of the peak
+    del figures["disk"]  # the kernel keeps no counter of its peak
     return _written(figures)
 
 

@@ -46,7 +46,7 @@ def facilities(
     """Return every facility that stockade uses. ``languages`` maps each to its interpreter, or why it has none.
 
     ``names`` is what answers look-ups of names, and ``authorities`` is where certificates of authorities are; both are
-    empty if there is none.
+    empty on a host without.
     """
     return [
         *_namespaces(facts),

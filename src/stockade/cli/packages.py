@@ -79,7 +79,7 @@ def _clear(as_json: bool) -> int:
 def environment(options: Mapping[str, Any], policy: Policy, *, inline: bytes | None = None) -> str | None:
     """Return the environment with the packages of ``--with``, and with those that the script ``inline`` names.
 
-    Returns ``None`` if there are none.
+    Returns ``None`` if neither names a package.
 
     A bar on a terminal shows the progress. Ctrl-C ends it, and leaves nothing behind.
     """

@@ -124,7 +124,7 @@ class Source:
 
     @property
     def ready_now(self) -> bool:
-        """Whether reading cannot block, or there is no descriptor to wait for."""
+        """Whether a read needs no wait: it cannot block, or the source has no descriptor to wait for."""
         return self.fd is None
 
     def read(self) -> bytes | None:

@@ -89,7 +89,7 @@ class Exchange:
         """``outgoing`` is the unsent rest of the message that begins the run (see ``introduction``).
 
         ``translate`` merges an engine's own report, and ``finish`` adds the collected files. ``interactive`` takes
-        standard input through ``write``; ``silent`` means that there is none. ``keep`` bounds the bytes kept of each
+        standard input through ``write``; ``silent`` means that the run has none. ``keep`` bounds the bytes kept of each
         stream if the launch sets no limit on output; ``None`` keeps all. ``trace`` is the number under which steps
         are noted: see ``core.trace``. An exchange that is not ``final`` raises ``LaunchLost`` if the warden is gone
         before the run began; ``replays`` means that its standard input can be sent again.

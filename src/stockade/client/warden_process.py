@@ -134,7 +134,7 @@ class WardenProcess:
         return (None if more else self.idle()) or Connection(self, self._connect(*more), {})
 
     def idle(self) -> Connection | None:
-        """Return a connection that has served an earlier run; ``None`` if there is none."""
+        """Return a connection that has served an earlier run; ``None`` if none is idle."""
         while True:
             try:
                 sock, remembered = self._idle.pop()
@@ -253,7 +253,7 @@ def end_if_exiting() -> None:
 
 
 def current() -> WardenProcess:
-    """Return this process's warden. Start one if there is none, or if the last one died."""
+    """Return this process's warden. Start one if none was started yet, or if the last one died."""
     global _current
     end_if_exiting()
     with _guard:
@@ -290,7 +290,7 @@ def _new_connection(broker: int) -> Connection:
 
 
 def idle_connection() -> Connection | None:
-    """Return a connection to this process's warden that has served an earlier run; ``None`` if there is none.
+    """Return a connection to this process's warden that has served an earlier run; ``None`` if none is idle.
 
     The warden may be gone all the same.
     """

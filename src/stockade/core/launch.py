@@ -154,7 +154,7 @@ class Stdio(Record):
     """Where the standard streams of a guest lead: through pipes, to a terminal, or into files of the sandbox.
 
     A bounded stream has a limit, a head and a tail. A live one has a window instead: when so many bytes wait for the
-    caller, the guest waits, and there is no total.
+    caller, the guest waits. Its total is unlimited.
     """
 
     rows: int = 0

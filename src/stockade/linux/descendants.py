@@ -160,7 +160,7 @@ def kill_below(root: int) -> None:
 
 
 def state(pid: int) -> str:
-    """Return the letter of a process's state (proc(5), ``/proc/PID/stat``), or an empty text if there is no process."""
+    """Return the letter of a process's state (proc(5), ``/proc/PID/stat``), or an empty text if the process is gone."""
     return files.read(f"/proc/{pid}/stat").rpartition(") ")[2][:1]
 
 

@@ -59,7 +59,7 @@ def ceilings() -> dict[int, int]:
 
 
 def prepare(wanted: dict[str, tuple[int, int]], present: dict[int, int] | None = None) -> list[tuple[int, int, int]]:
-    """Return the arguments of ``apply``, computed in advance: under a tight limit there is no memory left to compute
+    """Return the arguments of ``apply``, computed in advance: a tight limit may leave too little memory to compute
     them.
 
     A hard limit cannot be raised without CAP_SYS_RESOURCE, so each figure is cut to the limit in force. ``present`` is

@@ -17,8 +17,8 @@ def name(token: str) -> str:
 
 
 def own_in(path: str) -> str:
-    """Return the folder of stockade's own that lies in ``path`` or contains it; an empty text if there is no such
-    folder.
+    """Return the folder of stockade's own that lies in ``path`` or contains it; an empty text if none
+    does.
     """
     if f"{STATE}/".startswith(f"{path}/") or path.startswith(f"{STATE}/"):
         return STATE

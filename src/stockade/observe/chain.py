@@ -34,7 +34,7 @@ class AuditError(StockadeError):
 
 @dataclass(frozen=True)
 class Verified:
-    """What a whole log holds. Keep ``records`` and ``head`` elsewhere to notice lines that are cut off its end."""
+    """The contents of a whole log. Keep ``records`` and ``head`` elsewhere to notice lines that are cut off its end."""
 
     records: int
     head: str

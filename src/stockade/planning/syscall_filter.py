@@ -162,7 +162,7 @@ def _check(rules: _Rules) -> None:
     from stockade.linux.seccomp import own
 
     if rules.machine not in ("x86_64", "aarch64"):
-        return  # there is no filter here at all, and the plan reports that
+        return  # stockade has no filter for this machine, and the plan reports that
     lacking = own.lacking(_table(rules))
     if lacking:
         raise ValueError(f"no program could start: the file must allow {', '.join(lacking)}")

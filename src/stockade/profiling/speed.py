@@ -79,7 +79,7 @@ def _ready(calls: dict[str, Call | str]) -> tuple[dict[str, Call], list[Case]]:
 
 
 def _calls(interpreter: str | None) -> dict[str, Call | str]:
-    """Return a call for each case, or the reason why there is none."""
+    """Return a call for each case, or the reason why this host cannot make it."""
     facts = warden_process.host_facts()
     found: dict[str, Call | str] = {BARE: _bare(interpreter)}
     for name in (*registry.BUILT_IN, *registry.others()):

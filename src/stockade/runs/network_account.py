@@ -11,7 +11,7 @@ _MALFORMED = "the proxy's account cannot be read"
 
 
 def read(account: bytes | None, trouble: str) -> NetworkUse | None:
-    """Return the use that ``account`` describes, or ``None`` if there was no way out.
+    """Return the use that ``account`` describes, or ``None`` for a run without a way out.
 
     ``trouble`` is the reason why the account is missing or ends early.
     """

@@ -33,7 +33,7 @@ def arguments(value):
 
 
 @pytest.mark.parametrize(("blocking", "asynchronous"), PAIRS, ids=lambda each: each.__name__)
-def test_methods_for_asyncio_take_the_arguments_of_the_blocking_ones(blocking, asynchronous):
+def test_asyncio_methods_take_the_blocking_arguments(blocking, asynchronous):
     names = [name for name in dir(blocking) if not name.startswith("_")]
     assert [name for name in names if not hasattr(asynchronous, name)] == []
     for name in names:

@@ -35,7 +35,7 @@ def test_profile_bounds_matches_where_ruby_can(profile: str, expected: str, monk
     assert seconds(policy, monkeypatch, (3, 1, 2)) == "0"
 
 
-def test_regexp_timeout_of_older_ruby_is_refused_unless_it_may_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_regexp_timeout_on_older_ruby_needs_permission(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(JobError, match=r"3\.1\.2 and has no Regexp\.timeout.*'older_ruby': 'run'"):
         seconds(Policy(languages={"regexp_timeout": 2}), monkeypatch, (3, 1, 2))
     assert seconds(Policy(languages={"regexp_timeout": 2, "older_ruby": "run"}), monkeypatch, (3, 2)) == "2"

@@ -35,7 +35,10 @@ _UNREACHABLE = ("NewConnectionError", "ConnectTimeout", "NameResolutionError", "
 
 
 def command(interpreter: str) -> list[str]:
-    """Return the command that runs pip for this interpreter. Raises ``RequirementError`` if there is no pip or uv."""
+    """Return the command that runs pip for this interpreter.
+
+    Raises ``RequirementError`` if this host has neither pip nor uv.
+    """
     own = [] if os.path.realpath(sys.executable) == interpreter else ["--python", interpreter]
     if sys.executable and importlib.util.find_spec("pip") is not None:
         return [sys.executable, "-m", "pip", *own]

@@ -47,7 +47,7 @@ class Sessions:
         without it, a cell has the policy's limit on output. The policy's wall time is the longest that a cell may take,
         and its CPU time is that of the whole interpreter.
 
-        Raises ``JobError`` if there is no such interpreter, and ``SetupError`` if it does not start.
+        Raises ``JobError`` if the sandbox lacks the interpreter, and ``SetupError`` if it does not start.
         """
         with loading:
             from stockade.api.sessions.interpreter import Interpreter

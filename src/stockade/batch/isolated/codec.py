@@ -203,7 +203,7 @@ def from_line(line: bytes, most: int = MAX_BYTES) -> Any:
 
 
 def _base(value: Any) -> Any:
-    """Return the plain type that ``value`` is an instance of, directly or by a subclass; ``None`` if there is none."""
+    """Return the plain type of which ``value`` is an instance, directly or by a subclass; ``None`` if it is of none."""
     kind = type(value)
     base = next((base for base in _BASES if isinstance(value, base)), None)
     if base is None or kind in _COMPARE_ALIKE or kind.__eq__ is base.__eq__:

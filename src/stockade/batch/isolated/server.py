@@ -37,7 +37,7 @@ def serve(source: str, functions: list[str], most: int) -> None:
 
 
 def _function(namespace: dict[str, Any], name: str) -> Callable[..., Any]:
-    """Return the function ``name``; if there is none, a method that a fresh ``Solution`` provides at each call."""
+    """Return the function ``name``. Without it, return a method that a fresh ``Solution`` provides at each call."""
     if name not in namespace and "Solution" in namespace:
         return partial(_method, namespace["Solution"], name)
     found: Callable[..., Any] = namespace[name]

@@ -142,7 +142,7 @@ class Classes:
 
     @staticmethod
     def name_of(value: Any, name: str) -> Any:
-        """Return ``value.__name__``; there are no documentation texts in scripts."""
+        """Return ``value.__name__``. Scripts have no documentation texts, so ``__doc__`` is ``None``."""
         if name in _UNNAMED:
             return None
         if is_module(value):

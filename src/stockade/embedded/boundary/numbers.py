@@ -177,7 +177,7 @@ class Numbers:
 
     @staticmethod
     def moment_timestamp(value: Any) -> float:
-        """Perform ``timestamp`` of a moment with a time zone; the host's zone is none of the script's business."""
+        """Perform ``timestamp`` of a moment with a time zone. A moment without one would reveal the host's zone."""
         if value.tzinfo is None:
             raise ValueError("timestamp() needs a datetime with a time zone in scripts")
         return float(value.timestamp())

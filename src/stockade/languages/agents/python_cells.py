@@ -257,7 +257,7 @@ def formatted(error: BaseException) -> str:
 
 
 def ask(value: Any, name: str) -> Any:
-    """Return what a method of ``value`` returns, or ``None`` if there is none or it fails."""
+    """Return what a method of ``value`` returns, or ``None`` if ``value`` lacks it or it fails."""
     try:
         method = getattr(value, name, None)
         return method() if callable(method) else None

@@ -399,7 +399,7 @@ def kill_all() -> None:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return the CPU time of a process and of its children that ended, or 0 if there is no ``/proc``."""
+    """Return the CPU time of a process and of its children that ended, or 0 without ``/proc``."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
@@ -409,7 +409,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def resident(pid: int) -> int:
-    """Return the resident memory of a process in bytes, or 0 if there is no ``/proc``."""
+    """Return the resident memory of a process in bytes, or 0 without ``/proc``."""
     try:
         with open(f"/proc/{pid}/statm", "rb") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

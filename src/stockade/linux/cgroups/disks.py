@@ -1,8 +1,8 @@
 """Limit how fast a group may read. The kernel only knows a rate for each disk.
 
 The rate applies to every disk of the host, because a path does not reveal the disk behind it (overlays, file systems on
-several disks). There is no rate for writes, because the page cache writes later. Version 1 charges such writes to no
-group, and version 2 charges the group that wrote to that file before. Sources: cgroup-v2.rst (``io.max``),
+several disks). stockade sets no rate for writes, because the page cache writes later. Version 1 charges such writes to
+no group, and version 2 charges the group that wrote to that file before. Sources: cgroup-v2.rst (``io.max``),
 cgroup-v1/blkio-controller.rst of the kernel.
 """
 

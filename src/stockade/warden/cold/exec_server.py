@@ -93,7 +93,7 @@ class ExecServer(Init):
         self.control.close()
 
     def refuse(self, error: OSError) -> None:
-        """Report why there is no process for the exec."""
+        """Report why the exec gets no process."""
         self._fail("setup", faults.explained(_START, error))
         self.control.close()
 
@@ -102,7 +102,7 @@ class _Execs:
     """The execs of one living instance, as their init sees them."""
 
     def __init__(self, init: ExecServer, stage: Stage) -> None:
-        """Take what can be taken only while there is no guest."""
+        """Read the values that a guest could change, before the first guest runs."""
         self._init = init
         self._stage = stage
         self._running: dict[int, ExecServer] = {}

@@ -81,7 +81,7 @@ def _is_own(address: bytes) -> bool:
         sock.connect(_place(address, 9))
         return bool(socket.inet_pton(_FAMILIES[len(address)], sock.getsockname()[0]) == address)
     except OSError:
-        return False  # there is no way to it
+        return False  # the host has no route to it
     finally:
         sock.close()
 

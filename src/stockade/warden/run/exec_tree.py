@@ -1,6 +1,6 @@
 """The processes of one exec in a living instance: how to find, signal and end them.
 
-A control group of the exec's own holds them. Where there is none, the exec's UTS namespace marks them: a process
+A control group of the exec's own holds them. Without one, the exec's UTS namespace marks them: a process
 inherits it, and without a capability none can leave it.
 """
 

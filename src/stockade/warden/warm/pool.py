@@ -83,7 +83,7 @@ class ZygotePool:
         return _ALL_BUSY if zygote.ready else _STARTING
 
     def _wanted_zygote(self, key: bytes, launch: Launch) -> tuple[Zygote | None, str]:
-        """Start a zygote if the kind comes often enough; return it, or why there is none."""
+        """Start a zygote if the kind comes often enough; return it, or the reason against it."""
         self._wanted[key] = count = self._wanted.get(key, 0) + 1
         if not launch.eager and count < _AFTER_RUNS:
             return None, _FAILED if count < 0 else _FIRST

@@ -91,7 +91,7 @@ def _send_pidfd(worker: int, control: int) -> None:
 
 
 def _send_failure(control: int, error: OSError) -> None:
-    """Report over the socket of a worker why there is none."""
+    """Report over the socket of a worker why it was not made."""
     try:
         message = protocol.encode("failed", message=faults.explain("fork a worker", error))
         socket.socket(fileno=os.dup(control)).sendall(message)

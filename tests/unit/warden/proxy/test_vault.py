@@ -64,7 +64,7 @@ def test_gateway_path_without_a_host_of_a_secret_is_refused(path):
         placeholder("KEY_2").encode(),
     ],
 )
-def test_placeholder_that_does_not_stand_alone_or_is_for_others_is_refused(value):
+def test_placeholder_amid_text_or_for_others_is_refused(value):
     with pytest.raises(Refused) as caught:
         VAULT.filled(b"authorization", value, API, by_gateway=True)
     assert "sk-" not in str(caught.value)

@@ -62,7 +62,7 @@ def _enum(space: Namespace) -> Any:
             return super().__new__(cls, name, bases, body)
 
         def __call__(cls, value: Any) -> Any:  # type: ignore[override]
-            """Return the member with this value; there is no functional form in scripts."""
+            """Return the member with this value. Scripts cannot use the functional form, which makes a class."""
             charge(1 + weigh(value) * len(cls))
             return super().__call__(value)
 

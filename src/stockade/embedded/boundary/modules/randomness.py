@@ -1,4 +1,4 @@
-"""``random``: seeded by policy, so that a script makes the same choices each time. It is no source of secrets."""
+"""``random``: seeded by policy, so that a script makes the same choices each time. Use it for no secrets."""
 
 from __future__ import annotations
 
