@@ -106,7 +106,7 @@ class Warden:
             self._switch_due = now + _SWITCH_SECONDS
             if self._kill_switch.look():
                 for run in list(self._runs):
-                    run.obey(self._kill_switch)
+                    run.stop_if_named(self._kill_switch)
         return self._switch_due
 
     # -- the interface for runs and pools ----------------------------------------------------------------------
@@ -117,7 +117,7 @@ class Warden:
             self.weights.enter(run)
             self.sandboxes.begin(run, launch)
             return ""
-        if self._kill_switch.look() and run.obey(self._kill_switch):
+        if self._kill_switch.look() and run.stop_if_named(self._kill_switch):
             return ""
         self.weights.enter(run)
         return self._admission.ask(run, launch)

@@ -136,7 +136,7 @@ class Run:
         else:
             self.supervision.ending.kill("cancelled")
 
-    def obey(self, switch: KillSwitch) -> bool:
+    def stop_if_named(self, switch: KillSwitch) -> bool:
         """End the run if the kill switch names it. Return whether it does."""
         launch = self._launch
         if launch is None or not switch.concerns(launch.labels, launch.sandbox, self._began):
