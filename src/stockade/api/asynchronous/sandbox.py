@@ -13,6 +13,7 @@ from stockade.api.asynchronous.sessions import AsyncFiles, AsyncInterpreter, Asy
 from stockade.api.asynchronous.threads import forwarded, in_thread, like, like_class
 from stockade.api.exec_limits import checked_folder
 from stockade.api.living import Sandbox
+from stockade.api.ports import Forward, PortStream
 from stockade.api.process import Process
 from stockade.api.sessions.interpreter import Interpreter
 from stockade.api.sessions.shell import Shell
@@ -99,6 +100,16 @@ class AsyncSandbox:
     def files(self) -> AsyncFiles:
         """The files of the sandbox: read, write, list and remove them from outside."""
         return AsyncFiles(self._inner.files)
+
+    @like(Sandbox.connect)
+    async def connect(self, *args: Any, **options: Any) -> PortStream:
+        """See ``Sandbox.connect``. ``asyncio.open_connection(sock=...)`` takes the socket."""
+        return await in_thread(partial(self._inner.connect, *args, **options), undo=PortStream.close)
+
+    @like(Sandbox.forward)
+    async def forward(self, *args: Any, **options: Any) -> Forward:
+        """See ``Sandbox.forward``. Threads relay, so the event loop does not wait for them."""
+        return await in_thread(partial(self._inner.forward, *args, **options), undo=Forward.close)
 
     usage = forwarded(Sandbox.usage)
     close = forwarded(Sandbox.close)
