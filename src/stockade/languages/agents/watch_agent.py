@@ -1,7 +1,7 @@
-"""Reports to the caller what changes in a folder of the sandbox, by inotify(7), as the guest's user and within its limits.
+"""Reports to the caller what changes in a folder of the sandbox, by inotify(7), as the guest and within its limits.
 
 The kernel holds at most so many changes as ``fs.inotify.max_queued_events`` says. While the caller reads slowly, this
-process waits in a write; then the kernel drops changes and says so, and the caller is told ``overflow``. So nothing
+process waits in a write; then the kernel drops changes and says so, and this process reports ``overflow``. So nothing
 here grows with what the guest does. One request, a frame ``Q`` (JSON); then ``=`` or ``x`` (an error, JSON), and frames
 ``c`` with lists of changes. Python 3.8 or newer with ``ctypes``, standard library only.
 """
