@@ -16,7 +16,7 @@ from stockade.client.exchange import Exchange, introduction
 from stockade.client.send_queue import SendQueue
 from stockade.core.errors import JobError, SandboxClosed
 from stockade.runs.result import Outcome, Result
-from stockade.warden.protocol import SANDBOX_ENDED
+from stockade.warden.protocol import PAUSED, SANDBOX_ENDED
 
 if TYPE_CHECKING:
     from stockade.api.launcher import Opened
@@ -39,6 +39,7 @@ class Execs:
     _result: Result | None
     _hooks: Hooks | None
     _labels: Mapping[str, str]
+    _paused = False
 
     @contextmanager
     def _exec(
@@ -59,7 +60,7 @@ class Execs:
         observed = UNOBSERVED  # a connection to a port runs nothing
         if "port" not in how:
             observed = observation(self._hooks, plan, "command", job, self._labels, sandbox=self.id)
-        with self._connect(slot, broker) as connection, observed:
+        with self._connect(slot, broker, serves=how.get("serves", False)) as connection, observed:
             detached = how.setdefault("detached", False)
             how["folder"] = self._inside(folder)
             launch = living.an_exec(self._made, self.id, job.argv, job.environment, **how)
@@ -71,10 +72,12 @@ class Execs:
             exchange = Exchange(launch, plan, outgoing=message, silent=silent, interactive=interactive, keep=keep)
             yield SendQueue(exchange, connection.sock, observed.note), connection
 
-    def _connect(self, slot: RunSlot | None, broker: int = -1) -> Connection:
+    def _connect(self, slot: RunSlot | None, broker: int = -1, *, serves: bool = False) -> Connection:
         slot = slot or run_slots.slots.enter()
         try:
             self._check_open()
+            if self._paused and not serves:
+                raise JobError(PAUSED)
             connection = self._connection.warden.connect(broker)
         except BaseException as error:
             slot.leave()
@@ -94,6 +97,8 @@ class Execs:
             message = result.error.message
             if message.startswith(SANDBOX_ENDED):
                 raise SandboxClosed(message)
+            if message == PAUSED:
+                raise JobError(message)
         return result
 
     def _check_open(self) -> None:

@@ -17,6 +17,7 @@ from stockade.api.job_arguments import job_from_command
 from stockade.api.launcher import check_command, unchecked
 from stockade.api.observation import observation
 from stockade.api.options import CommandOptions, PolicyOptions, overlaid
+from stockade.api.pausing import Clock, Pausing
 from stockade.api.ports import Ports
 from stockade.api.process import WINDOW, Process
 from stockade.api.sandbox import select
@@ -50,7 +51,7 @@ _TERM = "xterm-256color"
 _P = TypeVar("_P", bound=Process)
 
 
-class Sandbox(Sessions, Ports):
+class Sandbox(Sessions, Ports, Pausing):
     """A sandbox that lives: files, processes and limits last from call to call, until it is closed.
 
     All commands of one sandbox share one trust domain: each can read, change and end whatever another one does. Memory,
@@ -75,6 +76,7 @@ class Sandbox(Sessions, Ports):
         self._result: Result | None = None
         self._processes: dict[Process, None] = {}
         self._limits = ExecLimits(plan)
+        self._clock = Clock()
         try:
             self._made = self._stack.enter_context(unchecked(backend, plan, job))
             launch = living.instance(self._made, self.id, max_lifetime=lifetime, idle_timeout=idle)
@@ -246,6 +248,7 @@ class Sandbox(Sessions, Ports):
         try:
             started = stack.enter_context(self._exec(job, plan, checked_folder(cwd), detached=True, **how))
             process = kind(job.argv, started, stack)
+            process._clock = self._clock
             if process.returncode is not None:
                 self._concluded(started[0])
         except BaseException:

@@ -40,6 +40,9 @@ class Process:
     ends.
     """
 
+    _clock: Callable[[], float] = staticmethod(time.monotonic)
+    """Seconds that stand still while the sandbox is paused."""
+
     def __init__(self, argv: tuple[str, ...], opened: tuple[SendQueue, Connection], stack: ExitStack) -> None:
         """``stack`` holds what the process takes, until its end."""
         self.argv = argv

@@ -231,6 +231,8 @@ class Launch(Record):
     port, and sends the socket to the caller over the descriptor that came with the run."""
     labels: tuple[str, ...] = ()
     """What the caller says of the run, as ``NAME=VALUE``, for the kill switch."""
+    serves: bool = False
+    """Whether an exec works for the caller, so that it may start and run while its sandbox is paused."""
     detached: bool = False
     """Whether an exec goes on without its caller, until the sandbox ends."""
     project: Any = None

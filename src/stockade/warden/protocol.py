@@ -50,6 +50,8 @@ COMPLETION_MARKER = b"\0stockade\0"
 report never contains NUL, and no other program writes these bytes by accident."""
 SANDBOX_ENDED = "the sandbox has ended"
 """The begin of the answer to an exec whose living instance is gone."""
+PAUSED = "the sandbox is paused: call resume() first"
+"""The answer to an exec of a paused instance."""
 SET_TEMPLATE = b"F"
 """The prefix of a launch template that a worker's next guests most likely get."""
 

@@ -111,6 +111,14 @@ class AsyncSandbox:
         """See ``Sandbox.forward``. Threads relay, so the event loop does not wait for them."""
         return await in_thread(partial(self._inner.forward, *args, **options), undo=Forward.close)
 
+    pause = forwarded(Sandbox.pause)
+    resume = forwarded(Sandbox.resume)
+
+    @property
+    def paused(self) -> bool:
+        """Whether the sandbox is paused."""
+        return self._inner.paused
+
     usage = forwarded(Sandbox.usage)
     close = forwarded(Sandbox.close)
 

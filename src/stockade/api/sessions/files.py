@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -143,14 +142,14 @@ class Files:
         """Carry out one operation. Put frames of data into ``parts``, ``limit`` bytes at most; return the answer."""
         name = _checked("path", path)
         with self._turn:
-            deadline = time.monotonic() + self._timeout
             try:
                 link = self._link = self._link or Link(self._open(), _AGENT, longest=_LONGEST_FRAME)
-                link.send(b"Q", {"operation": operation, "path": name, **more}, seconds=_left(deadline))
+                deadline = link.clock() + self._timeout
+                link.send(b"Q", {"operation": operation, "path": name, **more}, seconds=_left(link, deadline))
                 if content is not None:
                     for at in range(0, len(content), _PIECE):
-                        link.send(b"b", bytes(content[at : at + _PIECE]), seconds=_left(deadline))
-                    link.send(b"E", seconds=_left(deadline))
+                        link.send(b"b", bytes(content[at : at + _PIECE]), seconds=_left(link, deadline))
+                    link.send(b"E", seconds=_left(link, deadline))
                 kind, payload = self._answer(link, parts, limit, deadline)
                 found = decoded(payload)
             except TimeoutError:
@@ -195,8 +194,8 @@ class Files:
             raise self._broken(str(error)) from error
 
 
-def _left(deadline: float) -> float:
-    return max(0.0, deadline - time.monotonic())
+def _left(link: Link, deadline: float) -> float:
+    return max(0.0, deadline - link.clock())
 
 
 def _checked(field: str, path: str | os.PathLike[str]) -> str:

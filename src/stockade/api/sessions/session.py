@@ -117,7 +117,7 @@ class Session:
 
     def _begin(self, link: Link) -> None:
         link.send(b"S", self._start)
-        self.hello = self._until_started(link, time.monotonic() + _START_SECONDS)
+        self.hello = self._until_started(link, link.clock() + _START_SECONDS)
         self.ended = ""
 
     @staticmethod
@@ -175,7 +175,7 @@ class Session:
             begin = time.monotonic()
             self._interrupted, self._running = False, found.token
             try:
-                self._exchange(link, source, begin + seconds, found, on_event)
+                self._exchange(link, source, link.clock() + seconds, found, on_event)
             except SessionEnded:
                 raise
             except _CallbackError as error:
@@ -214,7 +214,7 @@ class Session:
                 if not step:
                     raise
                 link.send(step)
-                deadline = time.monotonic() + seconds
+                deadline = link.clock() + seconds
                 continue
             if self._take(link, kind, payload, found, on_event):
                 return
@@ -260,7 +260,7 @@ class Session:
     def _look_for_limit(self, link: Link) -> None:
         """Wait a moment for the sandbox to end the agent as well, as it does if a limit was the reason."""
         try:
-            link.receive(time.monotonic() + _LIMIT_SECONDS)
+            link.receive(link.clock() + _LIMIT_SECONDS)
         except EOFError as error:
             self._drop(str(error))
         except (TimeoutError, ValueError):

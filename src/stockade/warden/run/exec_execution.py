@@ -65,6 +65,7 @@ class ExecExecution:
         self.streams, self.uid, self.group = streams, sandbox.uid, group
         self.tree = ExecTree(sandbox.head, group, sandbox.heads)
         self.name = "the first process of the exec"
+        self.serves = launch.serves
         self.collect_fds: list[int] = []
         self._decoder = protocol.Decoder()
         self._arrived: list[int] = []
@@ -86,6 +87,7 @@ class ExecExecution:
     def start(self, callbacks: Callbacks) -> None:
         """Listen: the init was asked for the process before."""
         self._callbacks = cast("Supervision", callbacks)
+        self.meter = self._callbacks.meter
         self._watch()
 
     def _watch(self) -> None:

@@ -14,6 +14,7 @@ from stockade.warden import protocol, stdio
 from stockade.warden.cold.instance import TERMINALS, send_with
 from stockade.warden.run import execution as requests
 from stockade.warden.run.exec_execution import ExecExecution
+from stockade.warden.run.sandbox_pause import SandboxPause
 from stockade.warden.run.slot_execution import SlotExecution
 
 TYPE_CHECKING = False
@@ -46,6 +47,7 @@ class SandboxExecution(SlotExecution):
     """Execs that are over, and of which a process may live."""
     _moved: tuple[Any, ...] = ()
     _active = 0.0
+    _pause: SandboxPause
     _terminals = -1
     """The folder of the sandbox's own pseudo-terminals."""
 
@@ -55,11 +57,15 @@ class SandboxExecution(SlotExecution):
             return
         if kind == "exec":
             self._execs, self._left, self._active = {}, [], time.monotonic()
+            self._pause = SandboxPause(self._processes, lambda: (*self._execs, *self._left))
             self._owner.sandboxes.add(self._launch.sandbox, self)
         super()._on_report(kind, fields)
 
     def begin(self, run: Run, launch: Launch) -> None:
         """Have the init start a process for ``run``. An error there concerns this exec alone."""
+        if self._pause.active and not launch.serves:
+            run.refuse(protocol.PAUSED)
+            return
         try:
             execution = self._begin(run, launch)
         except OSError as error:
@@ -141,7 +147,7 @@ class SandboxExecution(SlotExecution):
         if self._left:
             self._sweep()
         idle = self._launch.watch.idle_seconds
-        if idle is None:
+        if idle is None or self._pause.active:
             return min(due, now + _LOOK_SECONDS)
         moved = tuple(each.moved for each in self._execs)
         if moved != self._moved or None in moved:
@@ -162,12 +168,16 @@ class SandboxExecution(SlotExecution):
         return f"{protocol.SANDBOX_ENDED}: {_ENDED.get(run.cause or '', failure)}"
 
     def control(self, request: str, number: int = 0) -> bool:
-        """Carry out a request. A signal would reach no guest here, so only the end of the sandbox has a meaning."""
+        """Carry out a request. A signal would reach no guest here, and does nothing."""
         if request in (requests.KILL, requests.KILL_AT_ONCE):
             self._owner.sandboxes.remove(self._launch.sandbox, self.why)
             return super().control(request, number)
         if request == requests.TOUCH:
             self._active = time.monotonic()
+        elif request == requests.PAUSE:
+            self._pause.begin()
+        elif request == requests.RESUME:
+            self._active += self._pause.end()
         return True
 
     def _on_init_death(self, events: int) -> None:
