@@ -18,6 +18,13 @@ def test_repl_runs_standard_input_as_one_cell(stockade: Callable[..., Any]) -> N
     failed = stockade("repl", "ruby", stdin=b"1 / 0\n")
     assert failed.returncode == 1
     assert b"ZeroDivisionError" in failed.stderr
+    failed = stockade("repl", stdin=b"1 / 0\n")
+    assert failed.stderr.startswith(b"Traceback (most recent call last):\n") and b"\n    1 / 0\n" in failed.stderr
+
+
+def test_repl_writes_a_value_on_its_lines(stockade: Callable[..., Any]) -> None:
+    source = b"class Table:\n    def __repr__(self): return 'a\\n\\tb\\x1b'\n\nTable()\n"
+    assert stockade("repl", stdin=source).stdout == b"a\n        b\\x1b\n"
 
 
 def test_repl_refuses_a_language_without_an_interpreter(stockade: Callable[..., Any]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import subprocess
 import sys
 
@@ -35,3 +37,24 @@ def test_shell_past_its_lifetime_is_a_limit():
     command = [*SHELL, "--lifetime", "1", "--", "sleep", "60"]
     found = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
     assert found.returncode == 125 and "max_lifetime" in found.stderr
+
+
+def test_shell_says_why_its_command_did_not_start():
+    found = subprocess.run(
+        [*SHELL, "--", "nothing"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60
+    )
+    assert (found.returncode, found.stderr) == (127, "stockade: nothing: command not found\n")
+
+
+def test_shell_gets_the_keys_that_came_before_it_was_ready():
+    master, slave = pty.openpty()
+    os.write(master, b"echo $((6 * 7))\nexit 5\n")
+    process = subprocess.Popen(SHELL, stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        os.close(master)
+        os.close(slave)
+    assert process.returncode == 5, err
+    assert "\n42\n" in out.replace("\r", "")

@@ -140,8 +140,20 @@ def test_command_takes_requirements(index: Path) -> None:
     words = ["python", "-c", "import inner; print(inner.VALUE)"]
     assert stockade.run_command(words, requirements=["inner<2"]).stdout == "1.0\n"
     assert stockade.Runner(requirements=["inner"]).run_command(words).stdout == "2.0\n"
+    assert stockade.run_command(["python3", *words[1:]], requirements=["inner"]).stdout == "2.0\n"
     with pytest.raises(stockade.JobError, match="a command has none"):
         stockade.run_command(words, requirements="inline")
+
+
+@pytest.mark.needs("native")
+def test_sandbox_that_lives_takes_requirements(index: Path) -> None:
+    with stockade.Sandbox.create(requirements=["here"]) as sandbox:
+        command = ["python3", "-c", "import here; print(here.VALUE)"]
+        assert sandbox.run_command(command).stdout == "1.0\n"
+        assert sandbox.interpreter().run("import here, inner\ninner.VALUE").value_repr == "'2.0'"
+        assert "open" in repr(sandbox)
+    with pytest.raises(stockade.JobError, match="leave out packages"):
+        stockade.Sandbox.create(requirements=["here"], packages="/usr")
 
 
 def test_script_names_its_own_requirements(index: Path) -> None:
@@ -252,7 +264,7 @@ def test_wheel_runs_no_code_when_python_starts(own: Callable[..., Path], tmp_pat
     own("starts", files={
         "starts.py": "", "starts.pth": f"import sys; {mark}\n", "sitecustomize.py": mark, "usercustomize/__init__.py": mark,
         "starts-1.0.data/data/lib/python3.11/site-packages/more.pth": f"import sys; {mark}\n",
-        "starts-1.0.data/scripts/python": mark, "starts-1.0.data/data/bin/python": mark,
+        "starts-1.0.data/scripts/python": mark, "starts-1.0.data/data/bin/python": mark, "starts-1.0.data/data/bin/python3": mark,
         "__pycache__/starts.cpython-311.pyc": b"not what starts.py says",
     })  # fmt: skip
     result = stockade.run("import starts", requirements=["starts"])

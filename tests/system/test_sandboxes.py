@@ -101,11 +101,15 @@ def test_memory_ends_one_call_and_not_the_sandbox():
 
 
 def test_closed_sandbox_refuses_calls(sandbox):
+    assert f"{sandbox!r}" == f"<Sandbox {sandbox.id}: open; native>"
+    sandbox.files.write("note", "kept")
     sandbox.close()
     sandbox.close()
     assert sandbox.closed
     with pytest.raises(SandboxClosed, match="the sandbox was closed"):
         shell(sandbox, "true")
+    with pytest.raises(SandboxClosed, match="the sandbox was closed"):
+        sandbox.files.read_text("note")
 
 
 def test_lifetime_and_idle_time_end_a_sandbox():
@@ -322,3 +326,18 @@ def _init_of(word: str) -> int:
     """Return the host's pid of the init of the sandbox in which the first process is ``sleep WORD``."""
     host.eventually(lambda: bool(_pids_of(word)), 5)
     return int(Path(f"/proc/{_pids_of(word)[0]}/stat").read_text().rpartition(") ")[2].split()[1])
+
+
+def test_run_after_an_exec_gets_its_own_launch():
+    """A connection that served a run, then an exec, and then a run: the warden takes no field of the exec for the run."""
+    box = stockade.Runner(backend="native")
+    runs = [threading.Thread(target=box.run_command, args=(["sleep", "0.2"],)) for _ in range(3)]
+    for each in runs:
+        each.start()
+    for each in runs:
+        each.join()
+    with Sandbox.create() as sandbox:
+        shell(sandbox, "true").check()
+    for _ in range(3):
+        result = box.run_command(["sleep", "0.2"])
+        assert result.ok, result.explain()

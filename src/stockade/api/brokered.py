@@ -54,8 +54,10 @@ def check(secrets: Mapping[str, Secret], on_ask: Callable[[str], bool] | None, p
     network = policy.way_out
     if network is None:
         field = "secrets" if secrets else "on_ask"
-        host = next((each for secret in secrets.values() for each in secret.hosts), "api.example.com:443")
-        raise JobError(f"{field}: a bounded way out is needed: --allow {host}, or network=Network(allow=[{host!r}])")
+        needed = dict.fromkeys(each for secret in secrets.values() for each in secret.hosts)
+        hosts = [*needed] or ["api.example.com:443"]
+        ways = f"{' '.join(f'--allow {host}' for host in hosts):.200}, or network=Network(allow={hosts!r:.200})"
+        raise JobError(f"{field}: a bounded way out is needed: {ways}")
     if on_ask is not None and not network.ask:
         raise JobError("on_ask: the policy asks nobody; set ask=True in its network, if its ceiling allows that")
     for name, secret in secrets.items():

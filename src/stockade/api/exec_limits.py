@@ -20,7 +20,6 @@ from stockade.policy.guarantees import Guarantee
 if TYPE_CHECKING:
     from stockade.core.launch import Watch
     from stockade.planning.plan import Plan
-    from stockade.policy.model import Policy
     from stockade.runs.job import Job
 
 _FIELDS = {"timeout": Guarantee.WALL_TIME, "cpu_time": Guarantee.CPU_TIME, "output": Guarantee.OUTPUT}
@@ -104,17 +103,3 @@ def checked_folder(cwd: str | os.PathLike[str] | None) -> str:
     if "\0" in folder:
         raise JobError(f"cwd = {folder!r}: a path has no NUL in it")
     return folder
-
-
-def with_workspace(policy: Policy, workspace: str | os.PathLike[str] | None, access: str | None) -> Policy:
-    """Return the policy with a workspace and the access to it, as the arguments of a sandbox name them."""
-    with loading:
-        from stockade.policy.merge import nested
-        from stockade.policy.resolve import with_layers
-
-    layers = {}
-    if workspace is not None:
-        layers["argument workspace"] = nested("filesystem.workspace", os.path.abspath(workspace))  # noqa: PTH100
-    if access is not None:
-        layers["argument access"] = nested("filesystem.access", access)
-    return with_layers(policy, layers) if layers else policy

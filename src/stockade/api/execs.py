@@ -67,7 +67,7 @@ class Execs:
             own = {"watch": self._limits.watch(launch.watch, plan), "labels": configured.as_texts(self._labels)}
             launch = launch.adding(**own)
             silent = job.stdin is None and not interactive
-            message, _ = introduction(launch, {}, silent=silent, live=detached)
+            message, connection.remembered = introduction(launch, {}, silent=silent, live=detached)
             keep = 0 if detached else None
             exchange = Exchange(launch, plan, outgoing=message, silent=silent, interactive=interactive, keep=keep)
             yield SendQueue(exchange, connection.sock, observed.note), connection

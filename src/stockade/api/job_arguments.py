@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -46,7 +46,7 @@ def job_from_source(source: Source, *, inputs: Sequence[str] = (), **options: Un
             raise JobError(f"{path}: {error.strerror}") from error
         name = path.name
     else:
-        content = encoded(source) if isinstance(source, str) else _plain_bytes(source)
+        content = encoded(source) if isinstance(source, str) else _plain_bytes("source", source)
     known = languages.find(language or "python")
     return Job(
         source=content,
@@ -89,13 +89,15 @@ def job_from_command(argv: Sequence[str], *, inputs: Sequence[str] = (), **optio
 
 def warmth(preload: Sequence[str], warm: bool | None) -> dict[str, Any]:
     """Return the fields of a job that describe a runner's warm interpreters; empty if nothing is set."""
-    if isinstance(preload, str | bytes) or not all(isinstance(name, str) for name in preload):
+    if not _are_texts(preload):
         raise JobError(f"preload must be a list of module names, such as ['numpy', 'pandas'], not {preload!r:.80}")
     for name in preload:
         if not all(part.isidentifier() for part in name.split(".")):
             raise JobError(f"preload: {name!r} is not a module name")
     if preload and warm is False:
         raise JobError("preload needs a warm interpreter to import the modules, and warm=False forbids one")
+    if warm is not None and not isinstance(warm, bool):
+        raise JobError(f"warm = {warm!r:.80}: expected True, False or None")
     if not preload and warm is None:
         return {}
     return {"preload": tuple(preload), "warm": True if preload else warm}
@@ -110,8 +112,13 @@ def _folder(packages: str | os.PathLike[str]) -> str:
         raise JobError(f"packages: {packages!r}: {error}") from None
 
 
+def _are_texts(values: object) -> bool:
+    is_list = isinstance(values, Iterable) and not isinstance(values, str | bytes)
+    return is_list and all(isinstance(each, str) for each in values)  # type: ignore[attr-defined]
+
+
 def _texts(name: str, value: Any) -> tuple[str, ...]:
-    if isinstance(value, str | bytes) or not all(isinstance(word, str) for word in value):
+    if not _are_texts(value):
         raise JobError(f"{name}: expected a list of texts, such as ['--fast', 'big.txt'], not {value!r:.80}")
     return tuple(value)
 
@@ -166,16 +173,18 @@ def _requirements(options: RunOptions, language: Language, source: bytes) -> tup
     return wanted.checked(requirements)
 
 
-def _plain_bytes(value: Any) -> bytes:
+def _plain_bytes(name: str, value: Any) -> bytes:
     if not isinstance(value, bytes | bytearray | memoryview):
-        raise JobError(f"source and files must be text or bytes, not {type(value).__name__}")
+        raise JobError(f"{name} must be text or bytes, not {type(value).__name__}")
     return bytes(value)
 
 
 def _common(options: CommandOptions) -> dict[str, Any]:
     """Return the fields of a job that source and commands share."""
     contents = {
-        name: _encoded(f"files[{name!r}]", content) if isinstance(content, str) else _plain_bytes(content)
+        name: _encoded(f"files[{name!r}]", content)
+        if isinstance(content, str)
+        else _plain_bytes(f"files[{name!r}]", content)
         for name, content in _mapping("files", options.get("files"), "{'data.csv': b'1,2'}").items()
     }
     stdin: Any = options.get("stdin")

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeVar, Unpack
 
 from stockade.api import configured
 from stockade.api.brokered import opened, with_secrets
-from stockade.api.exec_limits import ExecLimits, checked_folder, checked_seconds, with_workspace
+from stockade.api.creating import Access, chosen_for, first_job
+from stockade.api.exec_limits import ExecLimits, checked_folder, checked_seconds
 from stockade.api.job_arguments import job_from_command
 from stockade.api.launcher import check_command, unchecked
 from stockade.api.observation import observation
-from stockade.api.options import CommandOptions, PolicyOptions, overlaid
+from stockade.api.options import CommandOptions, PolicyOptions, known_options
 from stockade.api.pausing import Clock, Pausing
 from stockade.api.ports import Ports
 from stockade.api.process import WINDOW, Process
-from stockade.api.sandbox import select
 from stockade.api.sessions.opening import Sessions
 from stockade.api.terminal import Terminal, check_size
 from stockade.api.workspace import finished
@@ -29,7 +29,7 @@ from stockade.backends.shared import living
 from stockade.client import blocking, warden_process
 from stockade.client.exchange import Exchange, introduction
 from stockade.client.send_queue import SendQueue
-from stockade.core.errors import BackendUnavailable, JobError, SandboxClosed, SetupError
+from stockade.core.errors import JobError, SandboxClosed, SetupError
 from stockade.core.launch import Stdio
 from stockade.planning.plan import plan_for_job
 from stockade.runs.events import Event, Finished, LimitReached, OnWarning, Started, UsageReport
@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from stockade.policy.model import PolicyLike
     from stockade.runs.secret import Secret
 
-Access = Literal["read", "write", "overlay", "copy"]
-_BACKEND = "native"
 _TERM = "xterm-256color"
 _P = TypeVar("_P", bound=Process)
 
@@ -64,7 +62,7 @@ class Sandbox(Sessions, Ports, Pausing):
     def __init__(
         self, backend: Backend, plan: Plan, job: Job, *, idle: float | None, lifetime: float, hooks: Hooks | None = None
     ) -> None:
-        """Start the sandbox; use ``create``, which checks its arguments."""
+        """Start the sandbox for ``create``, which checks its arguments."""
         self.backend, self.plan, self.policy = backend, plan, plan.policy
         self.id = token_hex(8)
         """The name of the sandbox: unguessable, and unique on every host."""
@@ -88,6 +86,7 @@ class Sandbox(Sessions, Ports, Pausing):
             raise
 
     @classmethod
+    @known_options
     def create(
         cls,
         policy: PolicyLike | None = None,
@@ -99,6 +98,7 @@ class Sandbox(Sessions, Ports, Pausing):
         access: Access | None = None,
         environment: Mapping[str, str] | None = None,
         packages: str | os.PathLike[str] | None = None,
+        requirements: Sequence[str] | None = None,
         secrets: Mapping[str, Secret] | None = None,
         on_ask: Callable[[str], bool] | None = None,
         idle_timeout: float | None = 600.0,
@@ -111,11 +111,12 @@ class Sandbox(Sessions, Ports, Pausing):
 
         ``policy``, ``trust``, ``ceiling`` and the limits are those of ``stockade.Runner``. ``workspace`` is a folder of
         the host to work in, and ``access`` says how: the fields ``filesystem.workspace`` and ``filesystem.access`` of
-        the policy. ``environment`` and ``packages`` hold for every command, and ``secrets`` and ``on_ask`` for the one
-        way out of all commands: see ``stockade.run``. ``idle_timeout`` ends the sandbox after so many
-        seconds without a call and without a byte to or from a started process; ``None`` means never. ``max_lifetime``
-        ends it after so many seconds, whatever happens. ``hooks`` learn of the sandbox and of every command in it, with
-        these ``labels``: see ``stockade.Hooks``.
+        the policy. ``environment``, ``packages`` and ``requirements`` are those of ``stockade.run_command``, and hold
+        for every command and Python interpreter; ``secrets`` and ``on_ask`` are for the one way out of all commands.
+
+        ``idle_timeout`` ends the sandbox after so many seconds without a call and without a byte to or from a started
+        process; ``None`` means never. ``max_lifetime`` ends it after so many seconds, whatever happens. ``hooks`` learn
+        of the sandbox and of every command in it, with these ``labels``: see ``stockade.Hooks``.
 
         Raises what ``Runner`` raises, and ``SetupError`` if the sandbox does not start.
 
@@ -125,15 +126,10 @@ class Sandbox(Sessions, Ports, Pausing):
         """
         idle = None if idle_timeout is None else checked_seconds("idle_timeout", idle_timeout)
         lifetime = checked_seconds("max_lifetime", max_lifetime)
-        wanted = with_workspace(overlaid(policy, limits), workspace, access)
-        chosen = select(wanted, trust=trust, backend=backend or _BACKEND, ceiling=ceiling)
-        if not chosen.backend.traits.keeps_sandboxes:
-            raise BackendUnavailable(
-                f"backend {chosen.backend.name!r}: it ends with each command, so no sandbox can live in it; use native"
-            )
+        chosen = chosen_for(policy, limits, workspace, access, backend=backend, trust=trust, ceiling=ceiling)
         own: CommandOptions = {"environment": environment, "packages": packages, "secrets": secrets, "on_ask": on_ask}
-        own["labels"] = labels
-        job = job_from_command([chosen.backend.name], **own)
+        own |= {"labels": labels, "requirements": requirements}
+        job = first_job(chosen, own)
         plan = with_secrets(chosen.plan, job.secrets)
         return cls(chosen.backend, plan, job, idle=idle, lifetime=lifetime, hooks=hooks)
 
@@ -141,7 +137,7 @@ class Sandbox(Sessions, Ports, Pausing):
         broker = self._stack.enter_context(opened(job, plan.policy))
         self._connection = connection = self._stack.enter_context(warden_process.connect(broker=broker))
         launch = launch.adding(labels=configured.as_texts(self._labels))
-        message, _ = introduction(launch, {}, live=True, silent=True)
+        message, connection.remembered = introduction(launch, {}, live=True, silent=True)
         exchange = Exchange(launch, plan, outgoing=message, finish=finished, silent=True)
         observed = observation(self._hooks, self.plan, "sandbox", job, self._labels, sandbox=self.id)
         self._send_queue = SendQueue(exchange, connection.sock, self._stack.enter_context(observed).note)
@@ -164,6 +160,7 @@ class Sandbox(Sessions, Ports, Pausing):
 
     # -- commands ----------------------------------------------------------------------------------------------
 
+    @known_options
     def run_command(
         self,
         argv: Sequence[str],
@@ -193,6 +190,7 @@ class Sandbox(Sessions, Ports, Pausing):
                     on_warning(event)
             return self._concluded(send_queue)
 
+    @known_options
     def start_command(
         self,
         argv: Sequence[str],
@@ -218,6 +216,7 @@ class Sandbox(Sessions, Ports, Pausing):
         how = {"stdio": Stdio(files=files, window=WINDOW), "interactive": stdin == "pipe"}
         return self._start(Process, argv, how, cwd=cwd, environment=environment, timeout=timeout, cpu_time=cpu_time)
 
+    @known_options
     def terminal(
         self,
         argv: Sequence[str] = ("sh", "-i"),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypedDict
+from functools import wraps
+from inspect import CO_VARKEYWORDS
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, ParamSpec, TypedDict, TypeVar
 
 from stockade.api import configured
 from stockade.core.errors import nearest
@@ -103,6 +105,34 @@ def overlaid(policy: PolicyLike | None, options: Mapping[str, Any]) -> Policy:
     base = Policy.named(configured.policy() if policy is None else policy)
     layers = {f"argument {name}": nested(_FIELDS[name], value) for name, value in options.items() if value is not None}
     return with_layers(base, layers) if layers else base
+
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def known_options(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Make an unknown keyword of ``function`` a ``TypeError`` that suggests the nearest known one."""
+    code = function.__code__
+    known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    takes_all = bool(code.co_flags & CO_VARKEYWORDS)
+
+    @wraps(function)
+    def checked(*values: _P.args, **options: _P.kwargs) -> _R:
+        if not takes_all:
+            for name in options:
+                if name not in known:
+                    raise TypeError(f"no option {name!r}: {_of_call(name, known[1:])}")
+        return function(*values, **options)
+
+    return checked
+
+
+def _of_call(name: str, known: Sequence[str]) -> str:
+    if name in POLICY_OPTIONS and name not in known:
+        return f"{name} holds for the whole sandbox, as Sandbox.create({name}=...)"
+    near = nearest(name, known)
+    return f"did you mean {near!r}?" if near else f"the options are {', '.join(known)}"
 
 
 def check_names(options: Mapping[str, object], known: Sequence[str], shown: Sequence[str] = ()) -> None:

@@ -14,6 +14,7 @@ from stockade.client import blocking
 from stockade.client.liveness import Liveness
 from stockade.client.send_queue import WakeupPipe
 from stockade.core.errors import JobError
+from stockade.core.hints import Hinting
 from stockade.runs.events import Finished, Output, Started
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ _TAKEN_EVERY = WINDOW // 8
 _LONG = 3600.0
 
 
-class Process:
+class Process(Hinting):
     """A running command of a sandbox, with the methods of ``subprocess.Popen``. ``Sandbox.start_command`` makes it.
 
     ``stdin``, ``stdout`` and ``stderr`` are its streams. They are live: a process whose output nobody reads waits after
@@ -60,6 +61,11 @@ class Process:
         self.stdout = ProcessOutput(self, 1)
         self.stderr = ProcessOutput(self, 2)
         self._wait_for(lambda: self._started, None)
+
+    def __repr__(self) -> str:
+        """Return one line."""
+        how = "running" if self._result is None else self._result.summary()
+        return f"<{type(self).__name__} {' '.join(self.argv)!r:.60}: {how}>"
 
     @property
     def pid(self) -> int:

@@ -14,6 +14,7 @@ from stockade.client import blocking
 from stockade.client.exchange import LaunchLost
 from stockade.client.send_queue import SendQueue, WakeupPipe
 from stockade.core.errors import JobError
+from stockade.core.hints import Hinting
 from stockade.policy.profiles import DEFAULT_LIMITS
 from stockade.runs.events import Event, Finished
 
@@ -33,7 +34,7 @@ _MOST_WAITING = 1 << 20
 _LEAST_SECONDS = 0.01
 
 
-class Streaming(ABC, Generic[Followed]):
+class Streaming(Hinting, ABC, Generic[Followed]):
     """The methods that start a stream, for runners that return one kind of stream."""
 
     def stream(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from stockade.backends.base import Backend, Traits
-from stockade.core.errors import BackendUnavailable
+from stockade.core.errors import BackendUnavailable, nearest
 from stockade.core.loading import load, loading
 
 BUILT_IN = {
@@ -29,8 +29,10 @@ def find(backend: str | Backend) -> Backend:
         return _checked(backend)
     target = BUILT_IN.get(backend) or _others().get(backend)
     if target is None:
-        known = ", ".join(sorted({*BUILT_IN, *_others()}))
-        raise BackendUnavailable(f"there is no backend {backend!r}; there are: {known}")
+        known = sorted({*BUILT_IN, *_others()})
+        near = nearest(backend, known)
+        hint = f"did you mean {near!r}?" if near else f"there are: {', '.join(known)}"
+        raise BackendUnavailable(f"there is no backend {backend!r}; {hint}")
     return _checked(load(target)())
 
 

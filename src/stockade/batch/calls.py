@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
@@ -26,7 +27,7 @@ from stockade.batch.reading import program_from_record
 from stockade.batch.records import Program, RecordError, Verdict
 from stockade.batch.runner import Numbered, verdicts
 from stockade.batch.thread import from_thread
-from stockade.core.errors import nearest
+from stockade.core.errors import JobError, nearest
 from stockade.policy.model import Policy, PolicyLike
 from stockade.runs.secret import Secret, checked
 
@@ -82,14 +83,26 @@ def evaluate(programs: Iterable[ProgramLike], **options: Unpack[Options]) -> Ite
     Raises ``JobError``, ``PolicyError``, ``PlanError`` or ``BackendUnavailable`` before anything starts. The programs
     are read and run on a thread of their own, which ends when the iterator is closed.
     """
+    _check(programs, options)
     batch = _batch(options)
     return from_thread(lambda: batch.run(programs))
 
 
-async def aevaluate(
+def aevaluate(
     programs: Iterable[ProgramLike] | AsyncIterable[ProgramLike], **options: Unpack[Options]
 ) -> AsyncGenerator[Verdict, None]:
-    """Do what ``evaluate`` does, on a running event loop. The programs may also be an asynchronous iterable."""
+    """Do what ``evaluate`` does, on a running event loop. The programs may also be an asynchronous iterable.
+
+    Raises for what is no iterable of programs, and for an unknown option, at once, and the other errors when the
+    iteration begins.
+    """
+    _check(programs, options)
+    return _judged(programs, options)
+
+
+async def _judged(
+    programs: Iterable[ProgramLike] | AsyncIterable[ProgramLike], options: Options
+) -> AsyncGenerator[Verdict, None]:
     # The first plan of a process waits for the warden, so it must not block the loop.
     batch = await asyncio.to_thread(_batch, options)
     async with aclosing(batch.run(programs)) as found:
@@ -126,10 +139,6 @@ class _Batch:
 
 
 def _batch(options: Options) -> _Batch:
-    for name in options:
-        if name not in Options.__annotations__:
-            near = nearest(name, Options.__annotations__)
-            raise TypeError(f"evaluate() has no option {name!r}{f'; did you mean {near!r}?' if near else ''}")
     policy = options.get("policy")
     named = policies.default() if policy is None else Policy.named(policy)
     judge = Judge(
@@ -150,6 +159,21 @@ def _batch(options: Options) -> _Batch:
     budget = Budget(machine.capacity(options.get("jobs"), options.get("memory")))
     judge.require(budget)
     return _Batch(judge, budget, options.get("ordered", True), options.get("on_bad"))
+
+
+def _check(programs: object, options: Options) -> None:
+    """Raise ``TypeError`` for an unknown option, and ``JobError`` for a file's name or one program."""
+    for name in options:
+        if name not in Options.__annotations__:
+            near = nearest(name, Options.__annotations__)
+            raise TypeError(f"evaluate() has no option {name!r}{f'; did you mean {near!r}?' if near else ''}")
+    if isinstance(programs, str | os.PathLike):
+        way = "pass programs, such as map(json.loads, open('programs.jsonl')), or use the command 'stockade eval FILE'"
+        raise JobError(f"programs: {os.fspath(programs)!r:.80} is a text, and evaluate reads no files; {way}")
+    if isinstance(programs, Mapping | Program):
+        raise JobError("programs: this is one program; pass a list: evaluate([program])")
+    if not isinstance(programs, Iterable | AsyncIterable):
+        raise JobError(f"programs: expected an iterable of programs, not {programs!r:.80}")
 
 
 def _interpreter(options: Options, policy: Policy) -> str | None:

@@ -48,7 +48,8 @@ def parse(line: bytes) -> Any:
 def program_from_record(record: Any) -> Program:
     """Return the program that a record (a dictionary made from JSON) describes. Raises ``RecordError``."""
     if not isinstance(record, Mapping):
-        raise RecordError(f"a program must be an object with an 'id', not {_shown(record)}")
+        hint = "; write one object on each line, without the brackets of a list" if isinstance(record, list) else ""
+        raise RecordError(f"a program must be an object with an 'id', not {_shown(record)}{hint}")
     _known(record, _FIELDS, "")
     tested = "test" in record
     program = Program(

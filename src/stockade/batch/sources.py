@@ -20,6 +20,7 @@ from stockade.batch.records import Program, RecordError
 from stockade.core.errors import JobError
 from stockade.languages import registry as languages
 
+_PROGRAMS = (".py", ".rb", ".js", ".mjs", ".cjs", ".sh", *SUFFIXES)
 Entry = tuple[int, "Program | RecordError"]
 Wanted = Callable[[int], bool]
 
@@ -70,6 +71,9 @@ def _duplicate(program: Program, number: int, seen: dict[bytes, int]) -> str:
 def lines(path: Path) -> Source:
     """Return the source of the programs in a file with one JSON object on each line."""
     require_file(path)
+    if path.suffix in _PROGRAMS:
+        way = f"'stockade run {path}' runs it; to judge it, write one object on each line: id, source, stdin, expected"
+        raise JobError(f"{path}: this is a program, not a file of programs; {way}")
     return Source("lines", path.name, lambda: digest_of([path]), lambda wanted: _line_entries(path, wanted))
 
 

@@ -84,19 +84,19 @@ def attack(as_json: bool, **options: Any) -> int:
     return 0 if findings.held else NOT_HELD
 
 
-def _chosen(only: Sequence[str]) -> list[Attack]:
+def _chosen(only: Sequence[str], option: str = "--only") -> list[Attack]:
     """Return the attacks that ``only`` names, or all if it is empty; refuse a word that names no attack."""
     from stockade.attacks import corpus
 
     attacks = corpus.load()
     for word in only:
         if not any(item.is_called(word) for item in attacks):
-            raise click.UsageError(f"--only {word}: no guarantee and no attack has this name; see --list")
+            raise click.UsageError(f"{option} {word}: no guarantee and no attack has this name; see --list")
     return [item for item in attacks if not only or any(map(item.is_called, only))]
 
 
 def _one(word: str) -> Attack:
-    found = _chosen([word])
+    found = _chosen([word], "--show")
     if len(found) > 1:
         raise click.UsageError(
             f"--show {word}: this names {len(found)} attacks: {', '.join(item.id for item in found)}"

@@ -43,7 +43,7 @@ def mistakes(file: str) -> list[Mistake]:
     try:
         text = Path(file).read_bytes().decode("utf-8")
     except (OSError, UnicodeError) as error:
-        return [Mistake(0, 0, "", file, f"cannot be read: {error}")]
+        return [Mistake(0, 0, "", file, f"cannot be read: {getattr(error, 'strerror', None) or error}")]
     try:
         data = read(text, as_json=as_json)
     except (ValueError, RecursionError) as error:

@@ -78,6 +78,11 @@ class _Commands(click.Group):
         except click.UsageError as error:
             from stockade.core.errors import nearest
 
+            if args[0] == "help":
+                of = next((word for word in args[1:] if word in _COMMANDS), "")
+                raise click.UsageError(
+                    f"{error.message} Write 'stockade {of + ' ' if of else ''}--help'.", ctx
+                ) from None
             near = nearest(args[0], _COMMANDS)
             is_file = os.path.isfile(args[0])  # noqa: PTH113 - Path.is_file raises for a name that is too long
             way = f"stockade {near}" if near else f"stockade run {args[0]}" if is_file else ""

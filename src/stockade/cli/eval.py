@@ -19,6 +19,7 @@ from stockade.cli.options import backend_option, policy_from, policy_options, re
 from stockade.cli.packages import environment, with_option
 from stockade.cli.reporting import SETUP_FAILED, Command, print_json, printable, say
 from stockade.cli.secrets import secret_option
+from stockade.core.errors import nearest
 
 if TYPE_CHECKING:
     from stockade.batch.evaluation import Evaluation, Sink
@@ -314,7 +315,9 @@ def _source(options: Mapping[str, Any]) -> Source:
     if first in FORMATS:
         return find(first, [Path(word) for word in rest])
     if rest:
-        known = ", ".join(FORMATS)
+        known, near = ", ".join(FORMATS), nearest(first, FORMATS)
+        if near and not path.exists():
+            raise click.UsageError(f"{printable(first)}: there is no such format; did you mean {near!r}?")
         raise click.UsageError(f"{printable(rest[0])}: expected one file or folder, or one of {known} before its files")
     if path.is_dir():
         return sources.folder(path, None if solutions is None else Path(solutions))

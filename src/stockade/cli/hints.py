@@ -44,6 +44,8 @@ _UNREACHED = re.compile(
     r"Could not resolve host|Temporary failure in name resolution|Name or service not known|getaddrinfo (?:EAI|ENOT)"
     r"|Network is unreachable|Failed to establish a new connection",
 )
+_RAISED = ("processes", "disk", "file_size", "memory")
+"""Limits whose refusal the code sees as an error of its own, and that a caller may want to raise."""
 _ENDINGS = ("", ".py", ".rb", ".js", ".mjs", ".cjs", ".json")
 _INSIDE = re.compile(r"^(?:/workspace|/job)/")
 
@@ -63,10 +65,18 @@ def say_hints(result: Result, policy: Policy, job: Job, script: str | None) -> N
 
 
 def say_general(result: Result, policy: Policy, job: Job) -> None:
-    """Print what opens the network or provides packages, if the code seems to miss one, but no name from the code."""
+    """Print what opens the network or provides packages, if the code seems to miss one, but no name from the code.
+
+    Also print each limit that refused the code something.
+    """
+    from stockade.runs.result import Met
+
     text = result.stderr[-_TAIL:]
     if policy.network == "none" and _UNREACHED.search(text):
-        say("the code has no network, which is the default; --network host opens the host's")
+        say("the code has no network, which is the default; --allow HOST:443 opens one target, --network host all")
+    for name, state in result.limits_met.items():
+        if state.state is Met.MET and name in _RAISED and result.limit != name:
+            say(f"the limit on {name} was met ({state.evidence}), and the code failed; --limit {name}=MORE raises it")
     if result.error is not None and result.error.type == "ModuleNotFoundError" and job.packages is None:
         say("a package for the code: --with NAME downloads it before the run, --packages FOLDER shows an environment")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -94,6 +94,15 @@ def environment(options: Mapping[str, Any], policy: Policy, *, inline: bytes | N
         return None
     with _interruptible(), _shown() as on_step:
         return provide.provide(names, named, policy=policy, on_step=on_step)
+
+
+def packages_folder(packages: str | None, requirements: Sequence[str], policy: Policy) -> str | None:
+    """Return the folder of ``--packages``, or the environment of ``--with``, for a sandbox that lives."""
+    if not requirements:
+        return packages
+    if packages is not None:
+        raise click.UsageError("--with makes an environment of its own, so leave out --packages")
+    return environment({"interpreter": None, "requirements": requirements}, policy)
 
 
 def check_language(options: Mapping[str, Any]) -> None:

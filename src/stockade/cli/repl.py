@@ -16,7 +16,8 @@ import click
 
 from stockade.cli.audit import audit_options, observe
 from stockade.cli.options import backend_option, policy_from, policy_options, trust_option
-from stockade.cli.reporting import Command, printable, say
+from stockade.cli.packages import packages_folder, with_option
+from stockade.cli.reporting import Command, printable_lines, say
 from stockade.cli.secrets import secret_option
 
 if TYPE_CHECKING:
@@ -29,22 +30,26 @@ _HELP = """Type code into an interpreter that lives in a sandbox, one cell after
 LANGUAGE is python (the default), ruby or javascript. State lives from one cell to the next, until the end of input.
 Python knows what notebooks know: !command, %cd, %env, %time, display(), await at the top level, and matplotlib.
 
-Ctrl-C interrupts the running cell and keeps the state. Ctrl-D ends the sandbox. The line :restart starts a fresh
-interpreter. Standard input that is not a terminal is one cell: then the exit status is 0, or 1 if the cell fails.
+Ctrl-C interrupts the running cell and keeps the state. Ctrl-D or exit ends the sandbox. The line :restart starts a
+fresh interpreter. Standard input that is not a terminal is one cell: then the exit status is 0, or 1 if the cell fails.
 """
 _EXAMPLES = """\b
 Examples:
   stockade repl
   stockade repl ruby
+  stockade repl --with pandas
   stockade repl --packages .venv --limit memory=1GiB --pictures plots
   echo '6 * 7' | stockade repl
 """
+_LAST = ("exit", "quit", "exit()", "quit()")
+"""Cells that end the prompt, as they end Python's own."""
 _TYPES = {"image/png": ".png", "image/jpeg": ".jpg", "image/svg+xml": ".svg", "application/pdf": ".pdf"}
 
 
 @click.command("repl", cls=Command, help=_HELP, epilog=_EXAMPLES)
 @click.argument("language", default="python")
 @click.option("--packages", metavar="PATH", help="Virtual environment with the packages that the code imports.")
+@with_option
 @click.option(
     "--timeout", type=float, metavar="SECONDS", help="Interrupt a cell after this; default: the policy's wall_time."
 )
@@ -58,6 +63,7 @@ def repl(
     language: str,
     *,
     packages: str | None,
+    requirements: tuple[str, ...],
     timeout: float | None,
     pictures: str | None,
     backend: str | None,
@@ -70,6 +76,7 @@ def repl(
 
     observe(options)
     policy = policy_from(options, trust)
+    packages = packages_folder(packages, requirements, policy)
     screen = _Screen(Path(pictures) if pictures else None)
     with Sandbox.create(policy, backend=backend, trust=trust, packages=packages, secrets=secrets) as sandbox:
         interpreter = sandbox.interpreter(language)
@@ -77,6 +84,8 @@ def repl(
             return 0 if _run(interpreter, sys.stdin.read(), timeout, screen).ok else 1
         say(f"{language} {interpreter.version} in a sandbox; Ctrl-C interrupts a cell, Ctrl-D ends")
         for source in _typed(language):
+            if source.strip() in _LAST:
+                break
             if source.strip() == ":restart":
                 interpreter.restart()
             elif not interpreter.alive:
@@ -152,7 +161,7 @@ class _Screen:
             if kind in event.data and self._pictures is not None and not saved:
                 saved = self._save(event.data[kind], suffix)
         if not saved:
-            click.echo(printable(str(event.data.get("text/plain", "")) or f"[{', '.join(event.data)}]"))
+            click.echo(printable_lines(str(event.data.get("text/plain", "")) or f"[{', '.join(event.data)}]"))
 
     def _save(self, data: Any, suffix: str) -> bool:
         assert self._pictures is not None
@@ -175,9 +184,10 @@ class _Screen:
     def result(self, cell: CellResult) -> None:
         """Show the value or the error of a cell."""
         if cell.value_repr is not None:
-            click.echo(printable(cell.value_repr))
+            click.echo(printable_lines(cell.value_repr))
         if cell.error is not None:
-            click.echo(printable(cell.error.traceback or f"{cell.error.type}: {cell.error.message}").rstrip(), err=True)
+            text = cell.error.traceback or f"{cell.error.type}: {cell.error.message}"
+            click.echo(printable_lines(text.rstrip()), err=True)
         for name, count in cell.omitted.items():
             say(f"left out: {count} {'displays' if name == 'displays' else f'bytes of {name}'}")
         if cell.outcome.value in ("timed_out", "died"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,9 +21,12 @@ SETUP_FAILED = 125
 INTERRUPTED = 128 + signal.SIGINT
 READER_GONE = 128 + signal.SIGPIPE
 
-_ACCEPT_LESS = (
-    "on this command line: --accept GUARANTEE=STRENGTH, --limit NAME=unlimited; 'stockade plan' shows the rest"
+_MORE = "'stockade plan' shows what each backend holds here"
+_OPTIONS = (
+    (re.compile(r"accept=\{'(\w+)': '(\w+)'\}"), r"--accept \1=\2"),
+    (re.compile(r"limits=\{'(\w+)': 'unlimited'\}"), r"--limit \1=unlimited"),
 )
+"""What an error about a policy advises in Python, and the option that does the same."""
 
 
 class Command(click.Command):
@@ -101,23 +105,44 @@ def _sentences(error: StockadeError) -> Iterable[str]:
     if isinstance(error, PolicyError):
         return map(str, error.problems)
     if isinstance(error, PlanError):
-        missing = (f"  {guarantee}: {reason}" for guarantee, reason in error.missing.items())
-        return (f"backend {error.backend!r} cannot hold this policy here:", *missing, _ACCEPT_LESS)
+        missing = (f"  {guarantee}: {_with_options(reason)}" for guarantee, reason in error.missing.items())
+        return (f"backend {error.backend!r} cannot hold this policy here:", *missing, _MORE)
     if isinstance(error, BackendUnavailable):
         return _ways(error)
     return (str(error),)
 
 
+def _with_options(reason: str) -> str:
+    for python, option in _OPTIONS:
+        reason = python.sub(option, reason)
+    return reason
+
+
+def printable_lines(text: str) -> str:
+    """Return ``text`` with its line ends and tabs, and every other character that is not printable escaped."""
+    return "\n".join(printable(line.expandtabs()) for line in text.split("\n"))
+
+
 def _ways(error: BackendUnavailable) -> Iterable[str]:
     """Return the lines of the error, with options of the command line for what works here."""
     accept = " ".join(f"--accept {name}={strength}" for name, strength in error.accept.items())
-    for number, line in enumerate(str(error).split("\n")):
+    for number, line in enumerate(_grouped(str(error).split("\n"))):
         if line.startswith("works here, if"):
             yield "  " + line.replace("isolation='namespaces' in the policy", "--isolation namespaces")
         elif line.startswith("works here: accept="):
             yield f"  works here: {accept} {line[line.index('(') :]}"
         else:
             yield line if number == 0 else f"  {line}"
+
+
+def _grouped(lines: Iterable[str]) -> Iterable[str]:
+    """Return the lines, with one for all backends that cannot be used for the same reason."""
+    found: dict[str, list[str]] = {}
+    for line in lines:
+        name, colon, reason = line.partition(": ")
+        is_backend = colon and name.isidentifier()
+        found.setdefault(reason if is_backend else line, []).extend([name] if is_backend else [])
+    return (f"{', '.join(names)}: {reason}" if names else reason for reason, names in found.items())
 
 
 def _interrupted(*, as_json: bool) -> int:

@@ -16,8 +16,9 @@ import click
 
 from stockade.cli.audit import audit_options, observe
 from stockade.cli.options import policy_from, policy_options, trust_option
+from stockade.cli.packages import packages_folder, with_option
 from stockade.cli.receipt import status
-from stockade.cli.reporting import Command
+from stockade.cli.reporting import Command, say
 from stockade.cli.secrets import secret_option
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ Examples:
   stockade shell
   stockade shell --workspace . --access overlay
   stockade shell --limit memory=1GiB -- python3
+  stockade shell --with pytest -- pytest --version
 """
 
 
@@ -57,10 +59,19 @@ Examples:
 @trust_option
 @secret_option
 @audit_options
+@click.option("--packages", metavar="PATH", help="Folder of packages, as for 'stockade run'.")
+@with_option
 @click.option("--lifetime", type=float, default=3600.0, metavar="SECONDS", help="When all of it ends; 3600.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[--] [COMMAND [ARGS]...]")
 def shell(
-    words: tuple[str, ...], trust: str | None, lifetime: float, secrets: dict[str, Secret], **options: Any
+    words: tuple[str, ...],
+    *,
+    packages: str | None,
+    requirements: tuple[str, ...],
+    trust: str | None,
+    lifetime: float,
+    secrets: dict[str, Secret],
+    **options: Any,
 ) -> int:
     """Run the shell and return its exit status."""
     from stockade.api.living import Sandbox
@@ -68,7 +79,7 @@ def shell(
     observe(options)
     policy = policy_from(options, trust)
     how: Any = {"trust": trust, "secrets": secrets, "idle_timeout": None, "max_lifetime": lifetime}
-    with Sandbox.create(policy, **how) as sandbox:
+    with Sandbox.create(policy, packages=packages_folder(packages, requirements, policy), **how) as sandbox:
         return _run(sandbox, words or ("sh", "-i"))
 
 
@@ -79,8 +90,10 @@ def _run(sandbox: Sandbox, words: tuple[str, ...]) -> int:
         with _raw(), _noting_sizes() as sizes:
             _pass_on(terminal, sizes)
         result = terminal.wait()
-    if result.error is not None and result.exit_code is None:
-        click.echo(f"stockade: {result.error.message}", err=True)
+    if result.error is not None:  # the command was never started, or the sandbox failed
+        say(result.error.message)
+    elif result.outcome.value in ("limit_exceeded", "crashed"):
+        say(result.summary())
     return status(result)
 
 
@@ -137,7 +150,7 @@ def _raw() -> Iterator[None]:
 
     before = termios.tcgetattr(0)
     try:
-        tty.setraw(0)
+        tty.setraw(0, termios.TCSADRAIN)  # keys that came early are for the shell
         yield
     finally:
         termios.tcsetattr(0, termios.TCSADRAIN, before)

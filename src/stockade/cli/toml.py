@@ -13,10 +13,11 @@ from stockade.cli.assess import SIZES
 from stockade.cli.reporting import printable
 from stockade.core.units import format_size, parse_size
 from stockade.policy.model import Policy
-from stockade.policy.parts import Limits, Network
 from stockade.policy.profiles import DEFAULT_ACCEPT
 from stockade.policy.resolve import Resolved
 
+_SIZES = {"Limits": (*SIZES, "soft_memory"), "Network": ("sent", "received", "rate")}
+"""Fields of a part that are sizes."""
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 
 
@@ -69,7 +70,7 @@ def _pairs(name: str, mapping: Mapping[Any, Any], origins: Mapping[str, str]) ->
 
 def _readable(part: BaseModel, key: str, value: Any) -> Any:
     """Write a size with a unit if that keeps its exact value."""
-    sizes = {Limits: (*SIZES, "soft_memory"), Network: ("sent", "received", "rate")}.get(type(part), ())
+    sizes = _SIZES.get(type(part).__name__, ())
     if isinstance(value, str) or key not in sizes:
         return value
     text = format_size(value).replace(" ", "")

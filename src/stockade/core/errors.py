@@ -86,6 +86,17 @@ _SAME = (
     ("stdout", "output", "out", "text", "logs"),
     ("stderr", "err"),
     ("value", "result", "returned"),
+    ("interpreter", "run_code", "run_python", "code", "kernel", "notebook", "code_interpreter"),
+    ("run_command", "run", "exec", "execute", "commands", "process", "call", "popen"),
+    ("files", "filesystem", "fs", "file"),
+    ("close", "kill", "stop", "terminate", "shutdown", "delete", "aclose", "destroy", "end"),
+    ("read_text", "read", "get", "download", "cat", "open"),
+    ("write", "write_text", "write_bytes", "upload", "put", "create"),
+    ("make_dir", "mkdir", "makedirs", "create_folder"),
+    ("remove", "delete", "rm", "unlink", "rmtree", "rmdir"),
+    ("list", "ls", "listdir", "dir", "iterdir", "list_files"),
+    ("rename", "move", "mv"),
+    ("wait", "communicate", "join"),
 )
 """Names of one thing, in stockade and in other tools."""
 

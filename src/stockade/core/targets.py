@@ -83,7 +83,7 @@ def parse(text: str, default_port: int | None = None) -> Target:
     """
     host, port = _split(text)
     if text.endswith(":") or (not port and default_port is None):
-        raise ValueError("expected HOST:PORT, such as packages.example.org:443")
+        raise ValueError(f"expected HOST:PORT; did you mean '{text.rstrip(':') or 'packages.example.org'}:443'?")
     number = default_port if not port else _port(port)
     if host.startswith("["):
         address = _packed(socket.AF_INET6, host[1:-1])
@@ -106,6 +106,11 @@ def parse_pattern(text: str) -> Target:
     Raises ``ValueError`` with the reason if the text is not a pattern.
     """
     wild = text.startswith("*.")
+    scheme, is_url, rest = text.partition("://")
+    if is_url:
+        host = rest.split("/")[0]
+        meant = host if ":" in host else f"{host}:{80 if scheme == 'http' else 443}"
+        raise ValueError(f"expected HOST:PORT, not a URL; did you mean {meant!r}?")
     try:
         target = parse(text[2:] if wild else text)
     except ValueError as error:
@@ -114,6 +119,10 @@ def parse_pattern(text: str) -> Target:
         raise ValueError(str(error)) from None
     if wild and (target.address or "." not in target.host):
         raise ValueError("'*.' needs a domain of at least two labels, as in *.example.com:443")
+    if target.host == "localhost" or target.host.endswith(".localhost"):
+        raise ValueError(
+            f"{target.host} is the sandbox itself; for a service of this host, list 127.0.0.1:{target.port}"
+        )
     if target.address[:12] == b"\0" * 10 + b"\xff\xff":
         raise ValueError("write the IPv4 address itself")
     if target.address and not any(target.address):

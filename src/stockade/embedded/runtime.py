@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
+from keyword import iskeyword
 from typing import TYPE_CHECKING, Any
 
 from stockade.core.errors import FieldProblem, PolicyError, SetupError
@@ -59,6 +60,8 @@ class Runtime:
         seed: int = 0,
         output: int = MOST_OUTPUT,
     ) -> None:
+        if caps is not None and not isinstance(caps, Caps):
+            raise PolicyError([FieldProblem("caps", repr(caps)[:80], "expected Caps(fuel=100_000, ...) or None")])
         self.caps = caps or Caps()
         require(trust, self.caps)
         if not in_process:
@@ -86,6 +89,10 @@ class Runtime:
         except RuntimeError as error:
             raise SetupError(str(error)) from None
 
+    def __repr__(self) -> str:
+        """Return one line."""
+        return f"<Runtime: {'dead' if self._is_dead else 'alive'}; {self.usage.fuel} units of fuel used>"
+
     def register(self, name: str, function: Callable[..., Any]) -> None:
         """Let scripts call ``function`` as ``name``.
 
@@ -93,6 +100,8 @@ class Runtime:
         left, or None. Of an exception the script sees nothing but ``HostError``; raise ``stockade.embedded.HostError``
         to send a text.
         """
+        if not isinstance(name, str) or not name.isidentifier() or iskeyword(name):
+            raise PolicyError([FieldProblem("name", repr(name)[:80], "scripts can only call a plain name")])
         engine = self._engine
         try:
             engine.register(name, HostFunction(name, function, engine.meter.remaining))
@@ -113,6 +122,8 @@ class Runtime:
             ResourceExhausted: a cap ended the script. The runtime is dead afterwards.
             CrossingError: the value is not data.
         """
+        if not isinstance(source, str):
+            raise TypeError(f"source: expected text, not {type(source).__name__}")
         with self._entered(filename):
             return self._engine.run(source, filename)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,7 +15,6 @@ from pydantic import (
     Discriminator,
     Field,
     Tag,
-    ValidationError,
 )
 
 from stockade.core.errors import FieldProblem, PolicyError, nearest
@@ -70,6 +69,8 @@ class Policy(Part):
     the default profile's figure. An empty list means nothing, never everything.
     """
 
+    example = "; a profile is Policy.profile('strict'), and a file is Policy.load('policy.toml')"
+
     limits: Limits = Field(default=Limits(), description="resources, and the most of each")
     filesystem: Filesystem = Field(default=Filesystem(), description="files of the host")
     network: _Network = Field(
@@ -123,10 +124,7 @@ class Policy(Part):
             "accept": accept,
         }
         given = {name: value for name, value in fields.items() if value is not _UNSET}
-        try:
-            super().__init__(**given, **unknown)
-        except ValidationError as error:
-            raise PolicyError([_problem(item) for item in error.errors()]) from None
+        super().__init__(**given, **unknown)
 
     @classmethod
     def profile(cls, name: str, **fields: Any) -> Policy:
@@ -171,7 +169,8 @@ class Policy(Part):
             text = file.read_text(encoding="utf-8")
             data = read(text, as_json=file.suffix == ".json")
         except (OSError, ValueError, RecursionError) as error:
-            raise PolicyError([FieldProblem("policy", str(path), f"cannot be read: {error}")]) from None
+            why = getattr(error, "strerror", None) or error
+            raise PolicyError([FieldProblem("policy", str(path), f"cannot be read: {why}")]) from None
         return cls.parse(data)
 
     def floor(self, guarantee: Guarantee) -> Strength:
@@ -225,30 +224,3 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else value
-
-
-def _problem(item: Any) -> FieldProblem:
-    field = ".".join(str(part) for part in item["loc"] if part not in _NO_NAMES)
-    reason = item["msg"].removeprefix("Value error, ")
-    if item["type"] == "extra_forbidden":
-        reason = "there is no such field" + _meant(item["loc"])
-    value = repr(item["input"])
-    return FieldProblem(field, value if len(value) <= 80 else value[:77] + "...", reason)
-
-
-_NO_NAMES = ("int", "float", "literal['unlimited']", "[key]", "[word]", "[table]")
-"""Parts of pydantic's locations that are not names of fields."""
-
-
-def _meant(place: Sequence[Any]) -> str:
-    """Return a hint with the probable field: the same name elsewhere, or a similar name, in the same table first."""
-    from stockade.policy.rules import PARTS, RULES
-
-    *inside, last = map(str, place)
-    table = ".".join(inside)
-    names = {path.rpartition(".")[2]: path for path in (*RULES, *PARTS)}
-    own = {name: name for name, path in names.items() if path.rpartition(".")[0] == table}
-    if "network" in inside:
-        own = {name: name for name in Network.model_fields}
-    meant = names.get(last) or own.get(nearest(last, own)) or names.get(nearest(last, names))
-    return f"; did you mean {meant!r}?" if meant else ""

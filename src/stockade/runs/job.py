@@ -85,9 +85,11 @@ class Job:
 
 
 def _check_strings(arguments: tuple[str, ...], environment: Mapping[str, str]) -> None:
-    for text in (*arguments, *environment, *environment.values()):
+    named = [*(("an argument", text) for text in arguments), *(("a variable's name", name) for name in environment)]
+    named += [(f"environment[{name!r}]", text) for name, text in environment.items()]
+    for name, text in named:
         if not isinstance(text, str) or "\0" in text:
-            raise JobError(f"{text!r:.80}: arguments and environment must be text without NUL bytes")
+            raise JobError(f"{name} = {text!r:.80}: must be text without NUL bytes")
     for name in environment:
         if not name or "=" in name:
             raise JobError(f"environment: {name!r} is not a variable name: it is empty or contains '='")

@@ -159,8 +159,11 @@ class _Making:
 
     def _prepare(self, made: Path) -> bytes:
         """Make an empty environment; return its settings."""
+        from stockade.api.packages.store import LINKS
+
         (made / "bin").mkdir(parents=True)
-        (made / "bin" / "python").symlink_to(self.python.executable)
+        for name in LINKS:
+            (made / name).symlink_to(self.python.executable)
         (made / self.python.site).mkdir(parents=True)
         home = Path(self.python.executable).parent
         text = f"home = {home}\ninclude-system-site-packages = false\nversion = {self.python.text}\n"

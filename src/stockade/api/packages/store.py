@@ -27,8 +27,8 @@ from typing import Any
 from stockade.api.packages.frames import Written
 from stockade.core.errors import RequirementError
 
-FORMAT = 1
-LINKS = ("bin/python",)
+FORMAT = 2
+LINKS = ("bin/python", "bin/python3")
 LOCK_SECONDS = 1800.0
 _AGAIN_SECONDS = 0.05
 _OF_OTHERS = stat.S_IWGRP | stat.S_IWOTH

@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from stockade.core.errors import JobError, RequirementError
@@ -37,7 +37,7 @@ _EXAMPLE = "write a name, with versions if you like: 'pandas>=2.2,<3'"
 
 def checked(requirements: Sequence[str]) -> tuple[str, ...]:
     """Return the requirements, sorted and without repetition. Raises ``RequirementError``."""
-    if isinstance(requirements, str | bytes) or not all(isinstance(each, str) for each in requirements):
+    if isinstance(requirements, str | bytes) or not _are_texts(requirements):
         raise JobError(f"requirements = {requirements!r:.80}: expected a list such as ['pandas'], or {INLINE!r}")
     if len(requirements) > MOST:
         raise RequirementError(str(len(requirements)), f"there are more than {MOST} requirements", "name fewer")
@@ -48,6 +48,10 @@ def checked(requirements: Sequence[str]) -> tuple[str, ...]:
                 shown, "this is not a name with versions; URLs, paths and options are refused", _EXAMPLE
             )
     return tuple(sorted({" ".join(each.split()) for each in requirements}))
+
+
+def _are_texts(values: object) -> bool:
+    return isinstance(values, Iterable) and all(isinstance(each, str) for each in values)
 
 
 def name(requirement: str) -> str:

@@ -13,6 +13,7 @@ from stockade.api.sessions.link import Link, SessionEnded
 from stockade.api.sessions.records import decoded, number_of, text_of
 from stockade.api.sessions.watch import MOST_FOLDERS, Watch
 from stockade.core.errors import JobError, StockadeError
+from stockade.core.hints import Hinting
 
 if TYPE_CHECKING:
     from stockade.api.process import Process
@@ -47,7 +48,7 @@ class FileInfo:
     """Seconds since 1970."""
 
 
-class Files:
+class Files(Hinting):
     """Reads and writes files in a living sandbox, as its guest would: ``Sandbox.files``.
 
     A path is one of the sandbox; a relative one starts in the workspace. Operations raise the built-in errors
@@ -55,8 +56,15 @@ class Files:
     after ``timeout`` seconds. Any thread may use it; operations take turns.
     """
 
-    def __init__(self, open_process: Callable[[], Process], *, timeout: float = SECONDS) -> None:
-        self._open, self._timeout = open_process, timeout
+    def __init__(
+        self,
+        open_process: Callable[[], Process],
+        *,
+        timeout: float = SECONDS,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``check`` raises if the sandbox is closed."""
+        self._open, self._timeout, self._check = open_process, timeout, check
         self._link: Link | None = None
         self._turn = threading.Lock()
 
@@ -141,6 +149,7 @@ class Files:
     ) -> dict[str, Any]:
         """Carry out one operation. Put frames of data into ``parts``, ``limit`` bytes at most; return the answer."""
         name = _checked("path", path)
+        self._check()
         with self._turn:
             try:
                 link = self._link = self._link or Link(self._open(), _AGENT, longest=_LONGEST_FRAME)

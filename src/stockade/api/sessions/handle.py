@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from stockade.core.hints import Hinting
+
 if TYPE_CHECKING:
     from stockade.api.sessions.session import Session
 
@@ -12,7 +14,7 @@ SECONDS = 60.0
 """The longest that one cell or command may take, where the sandbox sets nothing else."""
 
 
-class SessionHandle:
+class SessionHandle(Hinting):
     """A session in the hands of its caller. Leaving the context closes it."""
 
     _session: Session
@@ -26,6 +28,10 @@ class SessionHandle:
     ) -> None:
         """Close the session."""
         self.close()
+
+    def __repr__(self) -> str:
+        """Return one line."""
+        return f"<{type(self).__name__}: {f'gone: {self._session.ended}' if self._session.ended else 'alive'}>"
 
     @property
     def alive(self) -> bool:

@@ -6,9 +6,10 @@ import os
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from stockade.core.errors import JobError
+from stockade.core.hints import Hinting
 from stockade.core.loading import load, loading
 from stockade.languages import registry as languages
 from stockade.policy.guarantees import Guarantee
@@ -19,19 +20,38 @@ if TYPE_CHECKING:
     from stockade.api.sessions.interpreter import Interpreter
     from stockade.api.sessions.records import CellLimits
     from stockade.api.sessions.shell import Shell
+    from stockade.backends.base import Backend
     from stockade.policy.model import Policy
 
 _LONGEST_CELL = 3600.0
+_LANGUAGES = ("python", "python3", "py", "ruby", "rb", "javascript", "js", "node", "nodejs")
+_MADE = 3
+"""Values that ``Sandbox.create`` passes by position."""
 _SYSTEM_PYTHONS = (None, "/usr/bin/python3")
 
 
-class Sessions:
+class Sessions(Hinting):
     """The methods of ``Sandbox`` that open what keeps its state from call to call."""
 
     policy: Policy
+    if TYPE_CHECKING:
+        backend: Backend
+        id: str
+        _result: object | None
     _packages: str | None = None
 
+    def __new__(cls, *made: object, **_how: object) -> Self:
+        """Refuse a call of the class by anyone but ``create``."""
+        if len(made) < _MADE:
+            raise TypeError(f"{cls.__name__}.create(...) starts a sandbox; Runner(...) runs each call in a fresh one")
+        return super().__new__(cls)
+
+    def __repr__(self) -> str:
+        """Return one line."""
+        return f"<{type(self).__name__} {self.id}: {'open' if self._result is None else 'closed'}; {self.backend.name}>"
+
     start_command: Callable[..., Process]
+    _check_open: Callable[[], None]
 
     def interpreter(
         self,
@@ -51,6 +71,10 @@ class Sessions:
         """
         with loading:
             from stockade.api.sessions.interpreter import Interpreter
+        if language not in _LANGUAGES:
+            raise JobError(
+                f"{language!r:.80} has no interpreter that keeps state; there are python, ruby and javascript"
+            )
         known = languages.find(language)
         executable = "" if known.name == "python" else known.interpreter().executable
         seconds = self._cell_seconds()
@@ -73,7 +97,7 @@ class Sessions:
         """The files of the sandbox: read, write, list and remove them from outside."""
         with loading:
             from stockade.api.sessions.files import Files
-        return Files(lambda: self._agent(None))
+        return Files(lambda: self._agent(None), check=self._check_open)
 
     def _agent(self, cwd: str | os.PathLike[str] | None) -> Process:
         command = load("stockade.api.sessions.agents:command")(_python(self._packages))

@@ -99,7 +99,10 @@ def _texts(
         return [("", RecordError(f"a sample must be an object with {keys[0]!r} and {texts[0]!r}"))]
     name = str(next((record[key] for key in keys if key in record), ""))
     if name not in known:
-        return [("", RecordError(f"{keys[0]} = {name!r}: unknown problem"))]
+        wrong = (
+            f"{keys[0]} = {name!r}: unknown problem" if name else f"'{keys[0]}' is missing: which problem is it for?"
+        )
+        return [("", RecordError(wrong))]
     text_or_list = next((record[key] for key in texts if key in record), None)
     each = text_or_list if isinstance(text_or_list, list) else [text_or_list]
     found: list[tuple[str, str | RecordError]] = [(name, text) for text in each if isinstance(text, str)]

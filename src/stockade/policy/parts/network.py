@@ -67,6 +67,9 @@ class Network(Part):
     nothing. A name never leads to a private address; an address in the list allows exactly itself, even a private one.
     """
 
+    place = ("network",)
+    example = "; write Network(allow=['packages.example.org:443'])"
+
     allow: _Patterns = Field(
         default=(),
         description="targets that the guest may reach: 'HOST:PORT', '*.DOMAIN:PORT' for every name below a domain, or "
