@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Literal, overload
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from stockade.api.asynchronous.sandbox import AsyncSandbox
-from stockade.api.sessions.files import FileRefused
+from stockade.api.asynchronous.sessions import AsyncFiles
+from stockade.api.sessions.files import FileRefused, Files
 from stockade.api.sessions.link import SessionEnded
 from stockade.core.errors import JobError, SandboxClosed
 from stockade.policy.guarantees import Guarantee
@@ -42,6 +44,7 @@ DEFAULT_POLICY: Mapping[str, Any] = {
     },
 }  # fmt: skip
 """What an agent's task gets if nothing else is said: no network, and nothing of the host but its programs."""
+_FILE_SECONDS = 300.0
 _DAY = 24 * 3600.0
 _KEPT = (FileNotFoundError, IsADirectoryError, PermissionError, TimeoutError)
 
@@ -67,6 +70,7 @@ class StockadeSandboxEnvironment(SandboxEnvironment):
     def __init__(self, sandbox: AsyncSandbox) -> None:
         super().__init__()
         self.sandbox = sandbox
+        self._files = AsyncFiles(Files(partial(sandbox._inner._agent, None), timeout=_FILE_SECONDS))
 
     @classmethod
     def config_files(cls) -> list[str]:
@@ -144,7 +148,7 @@ class StockadeSandboxEnvironment(SandboxEnvironment):
     async def write_file(self, file: str, contents: str | bytes) -> None:
         """Write a file whole, with the folders above it."""
         with _translated():
-            await self.sandbox.files.write(file, contents)
+            await self._files.write(file, contents)
 
     @overload
     async def read_file(self, file: str, text: Literal[True] = True) -> str: ...
@@ -154,7 +158,7 @@ class StockadeSandboxEnvironment(SandboxEnvironment):
 
     async def read_file(self, file: str, text: bool = True) -> str | bytes:
         """Return the content of a regular file."""
-        files, most = self.sandbox.files, Limits.MAX_READ_FILE_SIZE
+        files, most = self._files, Limits.MAX_READ_FILE_SIZE
         with _translated():
             try:
                 content = await files.read_bytes(file, max_bytes=most)
