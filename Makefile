@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 ENGINES := $(VENV)/.engines
 
 .DEFAULT_GOAL := help
-.PHONY: help faults demo test test-integrations test-projects test-pythons check lint types contracts unit unit-part unit-rest bench bench-smoke overshoot guarantees guarantees-cgroup2 attack attacks-oci attacks-page reference mutants soak test-hosts test-hosts-all hosts-table clean
+.PHONY: help faults demo test test-user test-integrations test-projects test-pythons check lint types contracts unit unit-part unit-rest bench bench-smoke overshoot guarantees guarantees-cgroup2 attack attacks-oci attacks-page reference mutants soak test-hosts test-hosts-all hosts-table clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -49,6 +49,9 @@ unit-rest: $(STAMP)
 
 test: $(ENGINES) ## run all tests; as root, tests that touch the kernel run as an ordinary user too
 	scripts/test.sh $(BIN)/python
+
+test-user: $(ENGINES) ## run all tests that touch the kernel as an ordinary user; make test runs a part of them (root)
+	scripts/as-user.sh -m tests.twice tests/contract tests/escape tests/system
 
 test-projects: $(STAMP) ## run the suites of real projects in sandboxes and outside, and compare them (downloads them)
 	$(BIN)/python scripts/projects.py

@@ -21,5 +21,5 @@ cd "$place"
 { cat /etc/passwd; echo "stockade-test:x:$uid:$uid::$place:/bin/sh"; } > passwd.test
 "${around[@]}" setpriv --reuid "$uid" --regid "$uid" --clear-groups \
     env -i HOME="$place" PATH="$place/venv/bin:/usr/local/bin:/usr/bin:/bin" LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 \
-    STOCKADE_MUST_RUN="${STOCKADE_MUST_RUN:-}" STOCKADE_SOAK="${STOCKADE_SOAK:-200}" CI="${CI:-}" \
+    STOCKADE_MUST_RUN="${STOCKADE_MUST_RUN:-}" STOCKADE_PASS="${STOCKADE_PASS:-}" STOCKADE_SOAK="${STOCKADE_SOAK:-200}" CI="${CI:-}" \
     "$place/venv/bin/python" "$@"

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support import facilities
+from tests.support import facilities, second_pass
 
 MUST_RUN = os.environ.get("STOCKADE_MUST_RUN") == "all"
 
@@ -21,11 +21,13 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what this kind of host cannot have by nature."""
-    left_out = [item for item in items if any(facilities.missing(name) for name in _needs(item, by_nature=True))]
+    """Leave out what this kind of host cannot have by nature, and in the second pass what the first one has shown."""
+    left_out = {item for item in items if any(facilities.missing(name) for name in _needs(item, by_nature=True))}
+    if second_pass.SECOND:
+        left_out |= {item for item in items if second_pass.left_out(item)}
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in set(left_out)]
+        items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -15,7 +15,7 @@ from stockade.attacks.corpus import Attack
 from stockade.attacks.trial import Trial, Verdict
 from stockade.policy.guarantees import LIMITS
 from tests.conftest import MUST_RUN
-from tests.support import host
+from tests.support import host, second_pass
 
 ATTACKS = corpus.load()
 OTHERS = (("process", ("landlock",)), ("bubblewrap", ("bwrap",)), ("oci", ("crun",)), ("firejail", ("firejail",)))
@@ -27,7 +27,7 @@ WHOLE = bool(os.environ.get("STOCKADE_WHOLE"))
 HELD_ELSEWHERE = frozenset((*LIMITS, Guarantee.SYSCALLS, Guarantee.NO_SURVIVORS))
 """Under ``oci``, the same code as under ``bubblewrap`` and ``native`` holds these. So one attack on each is run there, and
 all of them with STOCKADE_WHOLE=1 (``make attacks-oci``)."""
-CHOSEN = {attack.guarantee: attack.id for attack in ATTACKS} | {Guarantee.CPU_TIME: "cpu_time/loop"}
+CHOSEN = second_pass.chosen()
 NOT_RUN = tomllib.loads((Path(__file__).parent / "not_run.toml").read_text())
 
 
