@@ -159,7 +159,44 @@ def test_programs_of_a_batch_use_secrets(internet: Internet) -> None:
     how = ["--allow", "api.example.org:443", "--secret", "API_KEY=MINE@api.example.org", "--overwrite"]
     argv = [sys.executable, "-m", "stockade", "eval", "programs.jsonl", "-o", "verdicts.jsonl", *how]
     answer = internet.ask("command", argv=argv, environment={"MINE": VALUE})
+    assert VALUE not in answer["stdout"] + answer["stderr"] + (internet.folder / "verdicts.jsonl").read_text()
     assert answer["status"] == 0 and [note["key"] for note in answer["notes"] if "path" in note] == [VALUE], answer
+
+
+_WRITTEN = """
+import logging, os, pickle, stockade, sys, traceback
+logging.basicConfig(level=logging.DEBUG, filename="log")
+os.environ["MINE"] = {value!r}
+code = '''
+import os, urllib.error, urllib.request as u
+for url in ("/api.example.org/bytes?count=1", "/other.example.org/", "/api.example.com/"):
+    request = u.Request(os.environ["STOCKADE_GATEWAY"] + url, headers={{"X-Api-Key": os.environ["API_KEY"]}})
+    try: print(u.urlopen(request).status)
+    except urllib.error.HTTPError as error: print(error, error.read(), error.headers)
+raise ValueError(os.environ["API_KEY"])
+'''
+secrets = {{"API_KEY": stockade.Secret.from_env("MINE", hosts=["api.example.org", "api.example.com"])}}
+network = stockade.Network(allow=["*.example.org:443", "api.example.com:443"])
+result = stockade.run(code, network=network, secrets=secrets)
+texts = [repr(result), result.explain(), str(result.to_dict()), str(pickle.dumps(result)), repr(secrets), str(result.enforcement)]
+try:
+    pickle.dumps(secrets)
+except TypeError:
+    texts.append(traceback.format_exc())
+os.environ["MINE"] += " and a blank"
+try:
+    stockade.run(code, network=network, secrets=secrets)
+except stockade.JobError:
+    texts.append(traceback.format_exc())
+logging.shutdown()
+print(result.network.requests, result.network.refused, len(texts), {value!r} in "".join(texts) + open("log").read())
+"""
+
+
+def test_results_errors_and_logs_hold_no_value(internet: Internet) -> None:
+    answer = internet.ask("command", argv=[sys.executable, "-c", _WRITTEN.format(value=VALUE)])
+    assert answer["stdout"] == "3 2 8 False\n", answer
+    assert VALUE not in answer["stderr"]
 
 
 _MISUSES = {

@@ -116,7 +116,6 @@ _CHECKS: dict[str, Callable[[], str | None]] = {
     "namespaces": _namespaces,
     "io_uring": _pinning,
     "native": _native,
-    "small-internet": lambda: next(filter(None, (_program(each)() for each in ("ip", "openssl", "nsenter"))), None),
     "gcc": _program("gcc"),
     "rustc": _compiler("rustc"),
     "go": _compiler("go"),

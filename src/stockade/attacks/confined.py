@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from stockade.api.job_arguments import job_from_command, job_from_source
+from stockade.api.job_arguments import job_from_command, job_from_source, with_placeholders
 from stockade.api.sandbox import Runner
 from stockade.attacks import brought, build, corpus, outside, policies, refusals, warm, without_walls
 from stockade.attacks.half import Half
@@ -16,6 +16,7 @@ from stockade.client import warden_process
 from stockade.core.errors import JobError
 from stockade.policy.guarantees import Strength
 from stockade.runs.result import Outcome, Result
+from stockade.runs.secret import Secret
 
 if TYPE_CHECKING:
     from stockade.attacks.corpus import Attack
@@ -72,6 +73,9 @@ def _timed(world: World, box: Runner, job: Job) -> tuple[Result, float]:
 
 def _job(attack: Attack, world: World, backend: Backend, *, is_warm: bool) -> Job:
     job = replace(_program(attack, world, backend, is_warm=is_warm), artifacts=attack.artifacts)
+    if world.secrets:
+        secrets = {name: Secret(world.secret, hosts=hosts) for name, hosts in world.secrets.items()}
+        job = replace(job, secrets=secrets, environment=with_placeholders(dict(job.environment), secrets))
     return replace(job, warm=is_warm) if job.source is not None else job
 
 

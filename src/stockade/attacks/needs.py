@@ -189,6 +189,15 @@ def _vsock() -> str | None:
     return None
 
 
+def _small_internet() -> str | None:
+    found = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
+    lacking = [each for each in ("ip", "openssl", "nsenter", "unshare") if not shutil.which(each, path=found)]
+    if lacking:
+        return f"{', '.join(lacking)} is not installed"
+    facts = warden_process.host_facts()
+    return None if facts.namespaces else "no namespaces for a small internet"
+
+
 CHECKS: dict[str, Callable[[], str | None]] = {
     "cgroup-memory": _controller("memory"),
     "cgroup-pids": _controller("pids"),
@@ -219,6 +228,7 @@ CHECKS: dict[str, Callable[[], str | None]] = {
     "numa": _file("/proc/self/numa_maps"),
     "modules": _file("/proc/modules"),
     "kexec": lambda: None if _setting("kernel/kexec_load_disabled") == "0" else "the kernel loads no other",
+    "small-internet": _small_internet,
     "cc": _compiler,
     "ruby": _guests_program("ruby"),
     "node": _guests_program("node"),

@@ -2,6 +2,7 @@
 
 ``errno [NAME]``        the program got this errno, and exited with the sentinel for a refusal
 ``denied NAME``         the program got this errno where it expected none, and failed
+``proxy TEXT``          the program exited with the sentinel for a refusal, and the run's proxy refused with this text
 ``limit GUARANTEE``     the run ended before the program could report success, and the verdict names this limit
 ``crash SIGNAL``        the program died of this signal
 ``cut STREAM``          the program wrote all its output, and exactly the limit was kept
@@ -66,6 +67,10 @@ def _unlike(refusal: str, result: Result, seconds: float, attack: Attack) -> str
         good = outcome is Outcome.FAILED and _failed_with(result, rest[0])
     elif kind == "says":
         good = outcome is Outcome.FAILED and refusal.partition(" ")[2] in f"{result.stdout}{result.stderr}"
+    elif kind == "proxy":
+        text, use = refusal.partition(" ")[2], result.network
+        refused = use is not None and any(text in each.reason for each in use.refusals)
+        good = outcome is Outcome.FAILED and result.exit_code == REFUSED and refused
     elif kind == "limit":
         good = outcome is Outcome.LIMIT_EXCEEDED and result.limit == rest[0] and not _reports_success(result)
     elif kind == "crash":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stockade.attacks.internet.trials import STAGE
 from stockade.backends import registry
 
 if TYPE_CHECKING:
@@ -23,4 +24,6 @@ def meant(backend: str | Backend) -> tuple[Backend, bool]:
 
 def why_not(attack: Attack) -> str:
     """Return why no warm interpreter can run ``attack``, or an empty text."""
+    if STAGE in attack.stage:
+        return "a run with a way out needs a fresh interpreter"
     return "" if attack.language in _KEPT else f"no interpreter is kept warm for {attack.language}"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from stockade.attacks import corpus, outside, trial
+from stockade.attacks.internet import trials
 from stockade.core.strict_json import dumps
 
 
@@ -28,6 +29,7 @@ def main() -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the caller is gone
     finally:
+        trials.stop()
         outside.stop_warden()
 
 

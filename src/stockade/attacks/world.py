@@ -43,6 +43,8 @@ class World:
         self.pass_fds: list[int] = []
         self.filesystem: dict[str, Any] = {}
         """Fields of the policy's ``filesystem`` other than ``read`` and ``write``, such as the workspace."""
+        self.secrets: dict[str, Sequence[str]] = {}
+        """The hosts of each secret of the confined run, whose value is ``secret``."""
         self.fresh_warden = False
         self.no_walls = False
         """Whether the confined run must see a host that offers no isolation."""

@@ -1,8 +1,4 @@
-"""A small internet for tests: servers with public and private addresses, in networks and mounts of the tests' own.
-
-``Internet`` starts a process in new namespaces. A second network, joined by a veth pair, has the servers. The process
-runs stockade there on request, so its wardens and their proxies see this internet and no other.
-"""
+"""The small internet of the attacks, with a caller in it that runs what tests ask for."""
 
 from __future__ import annotations
 
@@ -13,13 +9,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
-WEB, OTHER, RESOLVER, CALLER = "93.184.216.1", "93.184.216.2", "93.184.216.53", "93.184.216.254"
-PRIVATE = "10.0.0.5"
+from stockade.attacks.internet import AS_ROOT, AS_USER, OTHER, PRIVATE, WEB
+from stockade.attacks.internet.network import make_certificates
+
+__all__ = ["OTHER", "PRIVATE", "VALUE", "WEB", "Internet"]
 VALUE = "sk-value-that-nobody-may-see"
 """The value of each secret."""
-_AS_ROOT = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
-_AS_USER = ["unshare", "--user", "--map-current-user", "--keep-caps", *_AS_ROOT[1:]]
 
 
 class Internet:
@@ -28,12 +23,13 @@ class Internet:
     def __init__(self, folder: Path) -> None:
         """``folder`` keeps the certificates and the names."""
         make_certificates(folder)
-        own = _AS_ROOT if os.geteuid() == 0 else _AS_USER
+        self.folder = folder
+        own = AS_ROOT if os.geteuid() == 0 else AS_USER
         self._process = subprocess.Popen(
             [*own, sys.executable, "-m", "tests.support.internet.caller", str(folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            cwd=HERE.parents[2],
+            cwd=Path(__file__).parents[3],
         )
         self.authority = (folder / "ca.pem").read_text()
         if self._answer() != "ready":
@@ -59,26 +55,3 @@ class Internet:
         self._process.stdin.close()
         self._process.wait(timeout=10)
         self._process.stdout.close()
-
-
-def make_certificates(folder: Path) -> None:
-    """Write an authority (``ca.pem``) and a server's key and certificate (``server.pem``)."""
-    names = "DNS:example.org,DNS:*.example.org,DNS:evil.example.net"
-    common = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "3650"]
-    authority = ["-x509", "-subj", "/CN=authority", "-keyout", "ca.key", "-out", "ca.pem"]
-    server = [
-        "-subj",
-        "/CN=server",
-        "-addext",
-        f"subjectAltName={names}",
-        "-keyout",
-        "server.key",
-        "-out",
-        "server.crt",
-    ]
-    for arguments in (
-        [*authority, "-addext", "keyUsage=critical,keyCertSign"],
-        [*server, "-x509", "-CA", "ca.pem", "-CAkey", "ca.key", "-addext", "basicConstraints=critical,CA:FALSE"],
-    ):
-        subprocess.run(["openssl", "req", *common, *arguments], cwd=folder, check=True, capture_output=True)
-    (folder / "server.pem").write_text((folder / "server.key").read_text() + (folder / "server.crt").read_text())

@@ -2,50 +2,21 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
-import socket
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any
 
-from tests.support.internet import CALLER, OTHER, PRIVATE, RESOLVER, VALUE, WEB
-
-_FAR = (
-    WEB, OTHER, RESOLVER, "93.184.216.3", PRIVATE, "169.254.169.254", "100.64.0.1", "192.168.7.7", "203.0.113.7",
-    "168.63.129.16",
-)  # fmt: skip
-_FAR6 = ("2606:2800:220:1::1", "fd00:ec2::254", "2002:a00:5::1", "64:ff9b::a00:5", "2001:db8::7")
-_NEAR6 = "2606:2800:220:1::fe"
+from stockade.attacks.internet.network import build
+from tests.support.internet import VALUE
 
 
 def main(folder: str) -> None:
     """Build everything, then answer requests line by line."""
-    os.chdir(folder)
-    os.environ["SSL_CERT_FILE"] = f"{folder}/ca.pem"
-    servers = subprocess.Popen(
-        ["unshare", "--net", sys.executable, str(Path(__file__).with_name("servers.py")), RESOLVER],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    while Path(f"/proc/{servers.pid}/ns/net").readlink() == Path("/proc/self/ns/net").readlink():
-        time.sleep(0.01)
-    Path("names.json").write_text("{}")
-    _connect(servers.pid)
-    _cover("/etc/resolv.conf", f"nameserver {RESOLVER}\n")
-    _cover("/etc/hosts", "127.0.0.1 localhost\n")
-    _cover("/etc/nsswitch.conf", "hosts: files dns\n")
-    assert servers.stdin is not None and servers.stdout is not None
-    servers.stdin.write(b"\n")
-    servers.stdin.flush()
-    servers.stdout.readline()
-    _serve_here()
-    if os.geteuid() != 0:
-        _drop_capabilities()
+    build(Path(folder))
     _say("ready")
     for line in sys.stdin:
         kind, fields = json.loads(line)
@@ -112,64 +83,6 @@ def _notes(since: int) -> list[Any]:
 
 def _say(data: Any) -> None:
     print(json.dumps(data), flush=True)
-
-
-def _ip(*words: str) -> None:
-    path = os.environ["PATH"] + ":/usr/sbin:/sbin"
-    subprocess.run(["ip", *words], check=True, env={**os.environ, "PATH": path})
-
-
-def _connect(servers: int) -> None:
-    """Join both networks, and give the far one all its addresses."""
-    _ip("link", "set", "lo", "up")
-    _ip("link", "add", "near", "type", "veth", "peer", "name", "far", "netns", str(servers))
-    _ip("address", "add", f"{CALLER}/32", "dev", "near")
-    _ip("-6", "address", "add", f"{_NEAR6}/128", "dev", "near", "nodad")
-    _ip("link", "set", "near", "up")
-    inside = ["nsenter", f"--net=/proc/{servers}/ns/net", "ip"]
-    commands = [
-        ["link", "set", "lo", "up"],
-        ["link", "set", "far", "up"],
-        *(["address", "add", f"{each}/32", "dev", "far"] for each in _FAR),
-        *(["-6", "address", "add", f"{each}/128", "dev", "far", "nodad"] for each in _FAR6),
-        ["route", "add", f"{CALLER}/32", "dev", "far"],
-        ["-6", "route", "add", f"{_NEAR6}/128", "dev", "far"],
-    ]
-    path = os.environ["PATH"] + ":/usr/sbin:/sbin"
-    for command in commands:
-        subprocess.run([*inside, *command], check=True, env={**os.environ, "PATH": path})
-    _ip("route", "add", "default", "dev", "near")
-    _ip("-6", "route", "add", "default", "dev", "near")
-
-
-def _cover(path: str, content: str) -> None:
-    """Bind a file of the tests' own over ``path``, in this mount namespace."""
-    own = Path(path.replace("/", "_")).absolute()
-    own.write_text(content)
-    subprocess.run(["mount", "--bind", str(own), os.path.realpath(path)], check=True)
-
-
-def _serve_here() -> None:
-    """Serve port 80 of the caller's own host, at every address."""
-    listener = socket.create_server(("0.0.0.0", 80))
-    reply = b"HTTP/1.0 200 OK\r\n\r\nthe caller's own service"
-
-    def serve() -> None:
-        while True:
-            connection, _ = listener.accept()
-            with connection:
-                connection.recv(1 << 16)
-                connection.sendall(reply)
-
-    threading.Thread(target=serve, daemon=True).start()
-
-
-def _drop_capabilities() -> None:
-    """Become an ordinary user again, whose programs get no capability."""
-    libc = ctypes.CDLL(None)
-    libc.prctl(47, 4, 0, 0, 0)  # PR_CAP_AMBIENT_CLEAR_ALL
-    header, none = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
-    libc.capset(header, none)
 
 
 if __name__ == "__main__":

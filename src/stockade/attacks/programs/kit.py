@@ -122,6 +122,106 @@ def target(name):
     return value
 
 
+def has_proxy():
+    """Return whether this is the confined run, whose only way out is a proxy."""
+    return os.environ.get("http_proxy") == "http://127.0.0.1:3128"
+
+
+def connect(host, port=80):
+    """Return a connection to the proxy, or in the control run to the server that the attack aims at."""
+    import socket
+
+    sock = socket.create_connection(("127.0.0.1", 3128) if has_proxy() else (host, port), 5)
+    sock.settimeout(3)
+    return sock
+
+
+def url(host, path):
+    """Return what a request line names: a whole URL for the proxy, and a path for a server."""
+    return f"http://{host}{path}" if has_proxy() else path
+
+
+def head(line, *fields):
+    """Return the head of a request as bytes."""
+    return "\r\n".join((f"{line} HTTP/1.1", *fields, "", "")).encode()
+
+
+def exchange(host, data, *more, port=80):
+    """Send ``data``, and ``more`` after short pauses; return everything that comes back."""
+    import time
+
+    found = b""
+    with connect(host, port) as sock:
+        try:
+            sock.sendall(data)
+            for part in more:
+                time.sleep(0.2)
+                sock.sendall(part)
+            while piece := sock.recv(1 << 16):
+                found += piece
+        except OSError:
+            pass  # a refusal may end the connection at any time
+    return found
+
+
+def get(host, path, *fields, port=80, named=None):
+    """Return the answer to a simple request. ``named`` is the text of the host in URL and Host, if it differs."""
+    text = (named or host) if port == 80 else f"{named or host}:{port}"
+    return exchange(host, head(f"GET {url(text, path)}", f"Host: {text}", "Connection: close", *fields), port=port)
+
+
+def tunnel(host, port=443):
+    """Return a connection through the proxy to a listed host; a refusal ends the program."""
+    sock = connect(host, port)
+    if has_proxy():
+        sock.sendall(head(f"CONNECT {host}:{port}", f"Host: {host}:{port}"))
+        answer = sock.recv(1 << 16)
+        if b" 200 " not in answer:
+            judge(answer)
+    return sock
+
+
+def shake(sock, name):
+    """Return a TLS connection that names ``name`` and verifies nothing; a refusal ends the program."""
+    import ssl
+
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        return context.wrap_socket(sock, server_hostname=name)
+    except OSError as error:
+        refused(error)
+
+
+def judge(answer):
+    """End by an answer of HTTP: 200 of a server is a success, and anything that the proxy says is a refusal."""
+    line = answer.partition(b"\r\n")[0].decode("latin-1")
+    if line[9:12] == "200":
+        succeeded(line)
+    if has_proxy():
+        refused(line)
+    could_not_run(f"no answer of a server: {line!r}")
+
+
+def by_gateway(host, path, *fields, method="GET", port=443, connection="close"):
+    """Return the answer to a request with a secret: by the gateway, or in the control run by TLS that verifies nothing."""
+    text = host if port == 443 else f"{host}:{port}"
+    if has_proxy():
+        return exchange(
+            host, head(f"{method} /{text}{path}", "Host: 127.0.0.1:3128", f"Connection: {connection}", *fields)
+        )
+    sock = connect(host, port)
+    sock = shake(sock, host) if port in (443, 8443) else sock
+    sock.sendall(head(f"{method} {path}", f"Host: {text}", f"Connection: {connection}", *fields))
+    found = b""
+    try:
+        while piece := sock.recv(1 << 16):
+            found += piece
+    except OSError:
+        pass
+    return found
+
+
 def has_secret(text):
     """Return whether the canary's secret, whatever it is, stands in ``text``; show it if so."""
     import re

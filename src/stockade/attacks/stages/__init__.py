@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Iterator
 
-from stockade.attacks.stages import files, memory, processes, services, shared
+from stockade.attacks.stages import files, internet, memory, processes, services, shared
 from stockade.attacks.world import World
 
 STAGES: dict[str, Callable[[World], Iterator[None]]] = {
@@ -50,4 +50,6 @@ STAGES: dict[str, Callable[[World], Iterator[None]]] = {
     "terminal": shared.terminal,
     "shared_file": shared.shared_file,
     "huge_pages": memory.huge_pages,
+    "internet": internet.internet,
+    "secret": internet.secret,
 }

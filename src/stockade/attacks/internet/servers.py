@@ -46,6 +46,7 @@ class Handler(BaseHTTPRequestHandler):
             body=len(body),
             sni=name,
             key=self.headers.get("Authorization") or self.headers.get("X-Api-Key"),
+            headers=self.headers.items(),
         )
         url = urlsplit(self.path)
         query = {key: values[0] for key, values in parse_qs(url.query).items()}
@@ -53,6 +54,10 @@ class Handler(BaseHTTPRequestHandler):
             self._reply(302, b"", Location=query["to"])
         elif url.path == "/bytes":
             self._reply(200, bytes(int(query["count"])))
+        elif url.path == "/switch" or self.headers.get("Upgrade") == "raw":
+            self.send_response(101)
+            self.end_headers()  # what follows on the connection is another request
+            self.close_connection = False
         elif url.path == "/slow":
             time.sleep(0.5)
             self._reply(200, b"")
@@ -62,6 +67,7 @@ class Handler(BaseHTTPRequestHandler):
             self._reply(200 if path.is_file() else 404, path.read_bytes() if path.is_file() else b"")
         else:
             told = {
+                "at": place[0],
                 "host": self.headers.get("Host"),
                 "path": self.path,
                 "headers": dict(self.headers),
@@ -69,11 +75,11 @@ class Handler(BaseHTTPRequestHandler):
             }
             self._reply(200, json.dumps(told).encode())
 
-    do_POST = do_PUT = do_HEAD = do_GET  # noqa: N815
+    do_POST = do_PUT = do_HEAD = do_TRACE = do_GET  # noqa: N815
 
     def _chunks(self) -> bytes:
         body = b""
-        while size := int(self.rfile.readline(), 16):
+        while size := int(self.rfile.readline().partition(b";")[0], 16):
             body += self.rfile.read(size)
             self.rfile.readline()
         self.rfile.readline()
@@ -108,12 +114,16 @@ class Server(ThreadingHTTPServer):
     def finish_request(self, request: Any, client_address: Any) -> None:
         """Shake hands in the connection's own thread."""
         if self.context is not None:
+            place = request.getsockname()[:2]
             try:
                 request = self.context.wrap_socket(request, server_side=True)
             except OSError as error:
-                note(at=list(request.getsockname()[:2]), failed=str(error))
+                note(at=list(place), failed=str(error))
                 return
         super().finish_request(request, client_address)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Write nothing: attacks end connections in every way."""
 
 
 def tls(curve: str | None = None) -> ssl.SSLContext:
@@ -122,7 +132,7 @@ def tls(curve: str | None = None) -> ssl.SSLContext:
     context.load_cert_chain("server.pem")
     if curve:
         context.set_ecdh_curve(curve)
-    context.sni_callback = lambda sock, name, _: note(at=list(sock.getsockname()[:2]), sni=name)
+    context.sni_callback = lambda sock, name, _: note(at=list(sock.getsockname()[:2]), sni=name)  # type: ignore[attr-defined]
     return context
 
 
@@ -145,7 +155,8 @@ def resolve() -> None:
             at += 1 + question[at]
         kind = struct.unpack(">H", question[at + 1 : at + 3])[0]
         name = ".".join(labels).lower()
-        answers = json.loads(Path("names.json").read_text()).get(name)
+        names = json.loads(Path("names.json").read_text(encoding="utf-8"))
+        answers = names.get(name) or names.get(f"*.{name.partition('.')[2]}")
         asked = _NAMES.setdefault(name, [])
         note(asked=name, kind=kind)
         addresses = (

@@ -1,0 +1,15 @@
+# /// attack
+# guarantee = "network"
+# summary = "Reaches a private address by its mapped form."
+# reference = "RFC 4291, section 2.5.5.2"
+# success = "the server gets the request"
+# stage = ["internet"]
+# observe = ["stolen"]
+# needs = ["small-internet"]
+# policy = { network = { allow = ["*.example.org:80"] } }
+# refusal = { default = "proxy is not in network.allow" }
+# ///
+
+from kit import get, judge, target
+
+judge(get("::ffff:10.0.0.5", "/" + target("MARKER"), named="[::ffff:10.0.0.5]"))
