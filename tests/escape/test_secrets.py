@@ -93,15 +93,25 @@ except OSError as error: print(error.code)
 '''
 secret = stockade.Secret.from_env("MINE", hosts=["api.example.org"])
 asked = []
+def proxies():
+    from pathlib import Path
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try: status = Path(f"/proc/{{pid}}/status").read_text()
+        except OSError: continue
+        warden = Path(f"/proc/{{os.getpid()}}/task/{{os.getpid()}}/children").read_text().split()
+        if status.split("PPid:")[1].split()[0] in warden and "Seccomp:\\t2" in status: found.append(pid)
+    return len(found)
 network = stockade.Network(allow=["*.example.org:443"], ask=True)
 made = dict(network=network, secrets={{"API_KEY": secret}}, on_ask=lambda name: asked.append(name) or True)
 with stockade.Sandbox.create(**made) as sandbox:
     words = ["python3", "-c", ask]
     found = [sandbox.run_command([*words, path]).stdout for path in ("/api.example.org/bytes?count=3", "/other.example.org/")]
     cell = sandbox.interpreter().run("import os; print(os.environ['API_KEY'])").stdout
+    during = proxies()
     shown = sandbox.run_command(["env"]).stdout + str(sandbox.plan) + repr(sandbox.__dict__)
 texts = json.dumps(sandbox.result.to_dict()) + shown
-print(json.dumps([found, cell, asked, sandbox.result.network.requests, sandbox.result.network.refused, {value!r} in texts]))
+print(json.dumps([found, cell, asked, sandbox.result.network.requests, sandbox.result.network.refused, {value!r} in texts, during, proxies()]))
 for wrong in ({{"network": "none"}}, {{"network": stockade.Network(allow=["example.com:443"])}}):
     try:
         stockade.Sandbox.create(secrets={{"API_KEY": secret}}, **wrong)
@@ -121,7 +131,7 @@ def test_sandbox_that_lives_keeps_secrets_and_asks(internet: Internet) -> None:
     )
     assert cell == "stockade-secret-API_KEY-is-kept-outside\n"
     assert asked == ["evil.example.net:80"]
-    assert counts == [4, 1, False]
+    assert counts == [4, 1, False, 1, 0]  # one proxy, which ends with the sandbox
     assert [note["key"] for note in answer["notes"] if note.get("path", "").startswith("/bytes")] == [VALUE]
     assert refused == [
         "secrets: a bounded way out is needed: --allow api.",

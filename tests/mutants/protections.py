@@ -5,10 +5,28 @@ from __future__ import annotations
 from tests.mutants.bounds import COLLECTOR, GROUPS, RESOURCE_LIMITS, WATCHERS
 from tests.mutants.calls import ARGUMENT_RULES, FILTER, RULE_GROUPS, SOCKETS, UNCOUNTED
 from tests.mutants.protection import Edit, Protection
+from tests.mutants.way_out import WAY_OUT
 
 _STAGE, _INSIDE, _SPAWNER = "linux/steps/root.py", "warden/cold/init.py", "warden/cold/spawner.py"
 _NATIVE, _WORKSPACE = "backends/native/backend.py", "backends/native/workspace.py"
 _FLAGS = "processes.NEW_NS | processes.NEW_PID | processes.NEW_IPC | processes.NEW_UTS"
+_NETWORK = tuple(
+    f"network/{each}"
+    for each in (
+        "dns",
+        "interfaces",
+        "tables_in_proc",
+        "taken_port",
+        "tcp",
+        "tcp6",
+        "tcp_in_javascript",
+        "tcp_in_ruby",
+        "udp",
+        "straight_past_the_proxy",
+        "dns_over_udp",
+        "proxy_of_another",
+    )
+)
 _KEYS = ("ipc/session_keyring", "ipc/key_by_number", "syscalls/keys")
 
 
@@ -18,7 +36,7 @@ def _without(flag: str) -> Edit:
 
 NAMESPACES = (
     Protection("PID namespace", (_without("PID"),), ("process_view", "environment", "no_survivors")),
-    Protection("network namespace", ((_SPAWNER, "(processes.NEW_NET if own_network else 0)", "0"),), ("network", "ipc")),
+    Protection("network namespace", ((_SPAWNER, "(processes.NEW_NET if own_network else 0)", "0"),), (*_NETWORK, "ipc")),
     Protection("IPC namespace", (_without("IPC"),), ("ipc",)),
     Protection("UTS namespace", (_without("UTS"), (_STAGE, "socket.sethostname(name)", "pass")), ("environment", "privileges/host_name")),
     Protection("cgroup namespace", ((_STAGE, "libc.unshare(processes.NEW_CGROUP)", "pass"),), ("environment",)),
@@ -153,6 +171,6 @@ INHERITANCE = (
 )  # fmt: skip
 ALL = (
     *NAMESPACES, *VIEW, *RIGHTS, FILTER, SOCKETS, UNCOUNTED, *RULE_GROUPS, *ARGUMENT_RULES, *INHERITANCE, *RESOURCE_LIMITS, *GROUPS, *WATCHERS,
-    *COLLECTOR,
+    *COLLECTOR, *WAY_OUT,
 )  # fmt: skip
 BY_NAME = {item.name: item for item in ALL}

