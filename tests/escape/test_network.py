@@ -1,4 +1,4 @@
-"""What a bounded way out lets through, its bounds, and its proxy; the attacks on it are files of the corpus."""
+"""The bounds of a way out, its proxy, and requests that it lets through; the attacks on it are files of the corpus."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_flood_of_connections_is_bounded(internet: Internet) -> None:
     code = (
         "socks = []\n"
         "for number in range(1500):\n"
-        "    try:\n        sock = socket.create_connection(PROXY, 0.2); sock.sendall(b'x\\r\\n\\r\\n'); socks.append(sock)\n"
+        "    try:\n        sock = socket.create_connection(PROXY, 5); sock.sendall(b'x\\r\\n\\r\\n'); socks.append(sock)\n"
         "        if len(socks) > 20: socks.pop(0).close()\n"
         "    except OSError: break\n"
         "print(number)"

@@ -66,14 +66,14 @@ class Handler(BaseHTTPRequestHandler):
             path = path / "index.html" if path.is_dir() else path
             self._reply(200 if path.is_file() else 404, path.read_bytes() if path.is_file() else b"")
         else:
-            told = {
+            answer = {
                 "at": place[0],
                 "host": self.headers.get("Host"),
                 "path": self.path,
                 "headers": dict(self.headers),
                 "body": len(body),
             }
-            self._reply(200, json.dumps(told).encode())
+            self._reply(200, json.dumps(answer).encode())
 
     do_POST = do_PUT = do_HEAD = do_TRACE = do_GET  # noqa: N815
 
