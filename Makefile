@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 ENGINES := $(VENV)/.engines
 
 .DEFAULT_GOAL := help
-.PHONY: help faults demo test test-user test-integrations test-projects test-pythons check lint types contracts unit unit-part unit-rest bench bench-smoke overshoot guarantees guarantees-cgroup2 attack attacks-oci attacks-page reference mutants soak test-hosts test-hosts-all hosts-table clean
+.PHONY: help faults demo test test-user test-integrations test-projects test-pythons check lint types contracts unit unit-part unit-rest bench bench-smoke overshoot guarantees guarantees-cgroup2 attack attacks-oci attacks-page reference e2b-table mutants soak test-hosts test-hosts-all hosts-table clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -118,6 +118,9 @@ attacks-page: $(STAMP) ## write docs/attacks.md from the corpus and the list of 
 
 reference: $(STAMP) ## write docs/reference.md from the docstrings of the public names
 	$(BIN)/python -m tests.docs.reference
+
+e2b-table: $(STAMP) ## write docs/e2b.md from the public members of E2B's SDK (downloads it)
+	scripts/e2b-table.sh $(BIN)/python
 
 mutants: $(STAMP) ## write docs/mutants.md: switch each protection off in a copy, and see which attacks notice (root)
 	scripts/mutants.sh $(BIN)/python

@@ -14,16 +14,19 @@ from stockade.backends.shared import living
 from stockade.client import run_slots, warden_process
 from stockade.client.exchange import Exchange, introduction
 from stockade.client.send_queue import SendQueue
+from stockade.core import strict_json
 from stockade.core.errors import JobError, SandboxClosed
 from stockade.runs.result import Outcome, Result
 from stockade.warden.protocol import PAUSED, SANDBOX_ENDED
 
 if TYPE_CHECKING:
     from stockade.api.launcher import Opened
+    from stockade.backends.base import Backend
     from stockade.client.connection import Connection
     from stockade.client.run_slots import RunSlot
     from stockade.core.launch import Launch
     from stockade.planning.plan import Plan
+    from stockade.policy.model import Policy
     from stockade.runs.hooks import Hooks
     from stockade.runs.job import Job
 
@@ -32,6 +35,8 @@ class Execs:
     """The parts of ``Sandbox`` that every exec needs: its connection, its launch, and the meaning of its end."""
 
     id: str
+    policy: Policy
+    backend: Backend
     _made: Launch
     _connection: Connection
     _limits: ExecLimits
@@ -40,6 +45,15 @@ class Execs:
     _hooks: Hooks | None
     _labels: Mapping[str, str]
     _paused = False
+
+    def __repr__(self) -> str:
+        """Return the id, the state, the backend, and the start of the policy's digest in an audit log, in one line."""
+        import hashlib
+
+        text = strict_json.dumps(self.policy.model_dump(mode="json"), compact=True, sort_keys=True)
+        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+        state = "closed" if self._result is not None else "paused" if getattr(self, "paused", False) else "open"
+        return f"<{type(self).__name__} {self.id}: {state}; {self.backend.name}; policy {digest}>"
 
     @contextmanager
     def _exec(

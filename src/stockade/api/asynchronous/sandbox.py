@@ -42,6 +42,10 @@ class AsyncSandbox:
         """See ``Sandbox.create``."""
         return cls(await in_thread(partial(Sandbox.create, *args, **options), undo=Sandbox.close))
 
+    def __repr__(self) -> str:
+        """Return what the blocking sandbox shows, in one line."""
+        return f"<Async{repr(self._inner)[1:]}"
+
     async def __aenter__(self) -> AsyncSandbox:
         """Return itself."""
         return self

@@ -46,10 +46,6 @@ class Sessions(Hinting):
             raise TypeError(f"{cls.__name__}.create(...) starts a sandbox; Runner(...) runs each call in a fresh one")
         return super().__new__(cls)
 
-    def __repr__(self) -> str:
-        """Return one line."""
-        return f"<{type(self).__name__} {self.id}: {'open' if self._result is None else 'closed'}; {self.backend.name}>"
-
     start_command: Callable[..., Process]
     _check_open: Callable[[], None]
 
