@@ -8,6 +8,7 @@ from typing import Literal
 from stockade.core.errors import FieldProblem, PolicyError
 
 Trust = Literal["trusted", "semi-trusted", "untrusted"]
+MOST_FRAMES = 2000
 
 
 @dataclass(frozen=True)
@@ -16,9 +17,8 @@ class Caps:
 
     Attributes:
         fuel: units of work, as the published price list counts them. Exact, and the same on every supported Python.
-        heap_objects: memory blocks that the script holds. Sampled at most every 1,000 units. Set it in your process:
-            CPython crashes if a script nests iterators some 100,000 deep.
-        frames: depth of calls.
+        heap_objects: memory blocks that the script holds. Sampled at most every 1,000 units.
+        frames: depth of calls, at most 2,000.
         deadline: seconds on the clock for one call of the runtime, host functions included.
         symbols: distinct names that the scripts of one runtime introduce.
         value_bytes: size of one value, as ``sys.getsizeof`` counts it.
@@ -47,6 +47,9 @@ class Caps:
                 found.append((field.name, value, "expected a number, or None for no cap"))
             elif not 0 < value < 2**62:
                 found.append((field.name, value, "must be above zero and below 2**62"))
+            elif field.name == "frames" and value > MOST_FRAMES:
+                reason = f"must be at most {MOST_FRAMES:,}: deeper calls can end CPython's stack"
+                found.append((field.name, value, reason))
         return found
 
     @classmethod

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 SLACK = 24
 """Frames of guards that a script's own depth of calls may need beyond its cap."""
 MOST_WEIGHT = 10_000_000
+MOST_CHAINED = 100
+ORIGINAL = "$original"
 CROSSING_FRAMES = 500
 MOST_MESSAGE = 2000
 MOST_CROSSING = 64 * 1024 * 1024
@@ -54,7 +56,6 @@ class Engine:
             raise RuntimeError(f"the boundary is vetted for CPython {known}, not for this interpreter")
         self.caps, self.sink, self.meter = caps, Sink(most_output), Meter(caps)
         self.space = Namespace(self.meter, Settings(self.sink.write, HostError, clock, seed))
-        self.host_error: BaseException | None = None
 
     def register(self, name: str, call: Callable[..., Any]) -> None:
         """Make ``call`` a built-in function of the scripts. It receives and returns copies of data."""
@@ -76,19 +77,25 @@ class Engine:
         try:
             result = call(*given, **named)
         except Exception as error:
-            self.host_error = error
-            raise HostError(_public_text(name, error)) from None
+            raise self._failed(_public_text(name, error), error) from None
         finally:
             self.meter.look()
         try:
             return self._crossed(result)
         except CannotCross as error:
-            self.host_error = error
-            raise HostError(f"host function {name!r} returned what cannot enter the script") from None
+            raise self._failed(f"host function {name!r} returned what cannot enter the script", error) from None
+
+    @staticmethod
+    def _failed(text: str, original: Exception) -> HostError:
+        """Return the error that a script sees, with the original under a name that no script can spell."""
+        error = HostError(text)
+        error.__dict__[ORIGINAL] = original
+        return error
 
     def _crossed(self, value: Any) -> Any:
         most = min(MOST_CROSSING, self.meter.value_cap)
-        crossing = Crossing(lambda size: self.meter.charge(1 + size // prices.BYTES), most)
+        noticed = self.space.operators.settled
+        crossing = Crossing(lambda size: self.meter.charge(1 + size // prices.BYTES), most, noticed)
         before = sys.getrecursionlimit()
         sys.setrecursionlimit(before + CROSSING_FRAMES)  # no code of the script runs during a copy
         try:
@@ -144,7 +151,6 @@ class Engine:
     def _metered(self) -> Iterator[None]:
         with _one_at_a_time, self._bounded_frames(), _quiet():
             self.meter.start()
-            self.host_error = None
             error: BaseException | None = None
             try:
                 yield
@@ -162,7 +168,7 @@ class Engine:
         if isinstance(error, CannotCross):
             raise error
         if isinstance(error, Exception):
-            raise Failed(type(error).__name__, self._message(error), _line(error)) from self.host_error
+            raise Failed(type(error).__name__, self._message(error), _line(error)) from _original(error)
         if error is not None:
             raise error
 
@@ -198,6 +204,17 @@ def _public_text(name: str, error: Exception) -> str:
     """Return what a script may know of a failed host function: only a text that the host wrote for it."""
     text = str(error)[:MOST_MESSAGE] if getattr(error, "is_for_scripts", False) is True else ""
     return f"host function {name!r} failed" + (f": {text}" if text else "")
+
+
+def _original(error: BaseException) -> BaseException | None:
+    """Return the exception of a host function from which an error of the script came, if any."""
+    for _ in range(MOST_CHAINED):
+        original = error.__dict__.get(ORIGINAL) if isinstance(error, HostError) else None
+        following = error.__cause__ if error.__suppress_context__ else error.__cause__ or error.__context__
+        if original is not None or following is None:
+            return original
+        error = following
+    return None
 
 
 def _line(error: BaseException | None) -> int:

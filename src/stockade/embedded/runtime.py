@@ -206,6 +206,10 @@ class AsyncRuntime:
         """Let scripts call ``function`` as ``name``; it runs in the thread of the call."""
         self.sync.register(name, function)
 
+    def register_object(self, name: str, target: object, *, allow: tuple[str, ...]) -> None:
+        """Let scripts call methods of ``target``, as ``Runtime.register_object`` does."""
+        self.sync.register_object(name, target, allow=allow)
+
     async def run(self, source: str, filename: str = "script.py") -> Any:
         """Run ``source``, as ``Runtime.run`` does."""
         return await _in_thread(self.sync.run, source, filename)
@@ -227,6 +231,36 @@ class AsyncRuntime:
         new = object.__new__(AsyncRuntime)
         new.sync = self.sync.fresh()
         return new
+
+    @property
+    def caps(self) -> Caps:
+        """Return the limits."""
+        return self.sync.caps
+
+    @property
+    def usage(self) -> Usage:
+        """Return what the runtime has used."""
+        return self.sync.usage
+
+    @property
+    def symbol_count(self) -> int:
+        """Return how many distinct names the scripts have introduced."""
+        return self.sync.symbol_count
+
+    @property
+    def stdout(self) -> str:
+        """Return what the scripts printed."""
+        return self.sync.stdout
+
+    @property
+    def stdout_dropped(self) -> int:
+        """Return how many characters of output were dropped."""
+        return self.sync.stdout_dropped
+
+    @property
+    def is_dead(self) -> bool:
+        """Return whether a cap has ended this runtime."""
+        return self.sync.is_dead
 
 
 async def _in_thread(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -18,7 +18,7 @@ CAPS = {
 
 
 def outcome(source, caps):
-    rt = Runtime(Caps(**caps), in_process=True)
+    rt = Runtime(Caps(**{name: cap for name, cap in caps.items() if cap is not None}), in_process=True)
     rt.register("fetch", lambda key: {"a": 1}[key])
     answer = {"how": "answered", "value": None, "detail": ""}
     try:

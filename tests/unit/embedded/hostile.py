@@ -281,6 +281,151 @@ EXHAUSTION += [
     ),
     ("view_merge", "import itertools\n{1: 1}.items() | itertools.count()", REFUSED),
 ]
+LYING = "class I:\n  def __index__(self): return 10**9\n  def __gt__(self, o): return False\n"
+EXHAUSTION += [
+    ("power_of_a_whole_fraction", "from fractions import Fraction\n3 ** Fraction(10**9)", VALUE),
+    ("fraction_to_a_whole_fraction", "from fractions import Fraction\nFraction(3, 7) ** Fraction(10**9)", VALUE),
+    ("negative_whole_fraction", "from fractions import Fraction\n3 ** Fraction(-10**9)", VALUE),
+    ("pow_of_a_fraction", "from fractions import Fraction\npow(3, Fraction(10**9))", VALUE),
+    ("fraction_exponent_in_parts", "from fractions import Fraction\nFraction('1e1_000_000_000')", REFUSED),
+    (
+        "numerator_of_a_large_fraction",
+        "from fractions import Fraction\nn = (Fraction(3) ** 100000).numerator\nm = (Fraction(5) ** 50000).numerator\nwhile True: n % m",
+        FUEL,
+    ),
+    ("variance_grows", "import statistics\nx = 2**4000\nwhile True: x = statistics.variance([0, x])", LIMIT),
+    (
+        "mean_of_fractions",
+        "import statistics\nfrom fractions import Fraction\nstatistics.mean([Fraction(1, 10**300 + i) for i in range(2000)])",
+        FUEL,
+    ),
+    (
+        "count_by_fractions",
+        "import itertools\nfrom fractions import Fraction\nfor x in itertools.count(Fraction(1, 3**5000), Fraction(1, 5**5000)): pass",
+        LIMIT,
+    ),
+    ("decimal_and_integer", "from decimal import Decimal\nx = 7**1000000\nwhile True: Decimal(1) == x", FUEL),
+    (
+        "counts_that_are_lists",
+        "from collections import Counter\nc = Counter(a=[1])\nfor i in range(40): c.update(c)",
+        REFUSED,
+    ),
+    (
+        "counts_added_in_place",
+        "from collections import Counter\nc = Counter()\nc['a'] = [1]\nfor i in range(40):\n  try: c += c\n  except TypeError: pass\nlen(c['a']) < 10 or 1 / 0",
+        ANSWERED,
+    ),
+    (
+        "total_of_lists",
+        "from collections import Counter\nclass U:\n  def __radd__(self, o): return [1] * 1000\nc = Counter()\nc[0] = U()\nfor i in range(1, 30): c[i] = [1] * 1000\nc.total()",
+        ("refused", "value_bytes"),
+    ),
+    ("tabs_that_lie", LYING + "('\\t' * 100).expandtabs(I())", REFUSED),
+    ("tee_that_lies", LYING + "import itertools\nitertools.tee([], I())", REFUSED),
+    ("indent_that_lies", LYING + "import json\njson.dumps([1], indent=I())", REFUSED),
+    ("indent_of_text", "import json\nx = 1\nfor i in range(50): x = [x]\njson.dumps(x, indent='a' * 90000)", REFUSED),
+    ("bits_of_an_index", "class I:\n  def __index__(self): return 1 << 7 * 10**6\nbin(I())", VALUE),
+    (
+        "length_of_a_named_tuple",
+        "from collections import namedtuple\nclass P(namedtuple('P', 'a')):\n  def __len__(self): return 0",
+        REFUSED,
+    ),
+    (
+        "elements_of_a_named_tuple",
+        "from typing import NamedTuple\nclass P(NamedTuple):\n  a: int\n  def __iter__(self): return iter(())",
+        REFUSED,
+    ),
+    (
+        "length_from_another_base",
+        "from collections import namedtuple\nclass M:\n  def __len__(self): return 0\nclass P(M, namedtuple('P', 'a')): pass",
+        REFUSED,
+    ),
+    (
+        "length_under_a_condition",
+        "from collections import namedtuple\nclass P(namedtuple('P', 'a')):\n  if True:\n    def __len__(self): return 0",
+        REFUSED,
+    ),
+    ("sentinel_of_shared", LISTS + "list(iter(lambda: x, y))", FUEL),
+    ("heap_of_shared_children", LISTS + "import heapq\nheapq.heappop([[0], x, y, [1]])", FUEL),
+    ("heap_replaced_over_shared", LISTS + "import heapq\nheapq.heapreplace([[0], x, y, [1]], [0])", FUEL),
+    ("heap_pushed_and_popped", LISTS + "import heapq\nheapq.heappushpop([[0], x, y, [1]], [1])", FUEL),
+    ("merge_of_shared", LISTS + "import heapq\nlist(heapq.merge([x], [y]))", FUEL),
+    ("insort_by_key", LISTS + "import bisect\nbisect.insort([1], 2, key=lambda v: x if v == 1 else y)", FUEL),
+    ("bisect_by_key", LISTS + "import bisect\nbisect.bisect([1], y, key=lambda v: x)", FUEL),
+    ("keys_and_a_list", DAG + "{}.keys() & [x]", FUEL),
+    ("list_minus_keys", DAG + "{}.keys() - [x]", FUEL),
+    ("keys_or_a_list", DAG + "{}.keys() | [x]", FUEL),
+    ("ordered_keys_and_a_list", DAG + "from collections import OrderedDict\nOrderedDict().keys() ^ [x]", FUEL),
+    ("member_of_ordered_keys", DAG + "from collections import OrderedDict\nx in OrderedDict().keys()", FUEL),
+    (
+        "ordered_items_of_shared",
+        LISTS + "from collections import OrderedDict\nOrderedDict(a=x).items() == OrderedDict(a=y).items()",
+        FUEL,
+    ),
+    (
+        "value_below_a_class_pattern",
+        LISTS + "class A: pass\nA.v = y\na = A()\na.w = x\nmatch a:\n  case A(w=A.v): 1",
+        FUEL,
+    ),
+    (
+        "keys_of_a_default",
+        DAG + "import json\njson.dumps([print], default=lambda v: {x: 1}, sort_keys=True, skipkeys=True)",
+        FUEL,
+    ),
+    ("encoding_of_shared", LISTS + "'a'.encode(x)", REFUSED),
+    ("handler_of_shared", DAG + "'a'.encode('utf8', x)", REFUSED),
+    ("decoding_of_shared", LISTS + "b'a'.decode(x)", REFUSED),
+    ("groups_again_and_again", "import re\nm = re.match('a(.*)', 'a' + 'b' * 400000)\nm.group(*[1] * 2000)", FUEL),
+    (
+        "nested_groups",
+        "import re\nm = re.match('(' * 20 + '.*' + ')' * 20 + '.', 'a' * 400000)\nwhile True: m.groups()",
+        FUEL,
+    ),
+    ("group_by_index", "import re\nm = re.match('a(.*)', 'a' + 'b' * 400000)\nwhile True: m[1]; m[1]; m[1]", FUEL),
+    ("template_of_groups", "import re\nm = re.match('a(.*)', 'a' + 'b' * 90000)\nm.expand('\\\\1' * 400)", VALUE),
+    (
+        "template_not_called_at_once",
+        "import re\nf = re.match('a(.*)', 'a' + 'b' * 90000).expand\nf('\\\\1' * 400)",
+        VALUE,
+    ),
+    ("template_of_sub", "import re\nre.sub('a(.*)', '\\\\1' * 400, 'a' + 'b' * 9000)", LIMIT),
+    ("template_of_subn", "import re\nre.subn('a(.*)', '\\\\1' * 400, 'a' + 'b' * 9000)", LIMIT),
+    ("long_template", "import re\nre.match('a', 'a').expand('\\\\n' * 1000)", REFUSED),
+    ("name_of_a_zone", "import datetime as d\nd.timezone(d.timedelta(0), 'a' * 900000)", REFUSED),
+    (
+        "zone_many_times",
+        "import datetime as d\nd.datetime(2020, 1, 1, tzinfo=d.timezone(d.timedelta(0), 'a' * 100)).strftime('%Z' * 40000)",
+        VALUE,
+    ),
+    (
+        "packed_moment",
+        "import datetime\ndatetime.datetime(b'\\x07\\xe4\\x01\\x01\\xff\\xff\\xff\\xff\\xff\\xff')",
+        REFUSED,
+    ),
+    ("large_integers_hashed", "x = 7**300000\ny = [x] * 100000\nwhile True: set(y)", FUEL),
+    ("deepcopy_of_a_wide_set", "import copy\nx = set(range(20000))\nwhile True: copy.deepcopy(x)", FUEL),
+    ("bytes_wider_than_the_text", "('a' * 900000).encode('utf-32')", VALUE),
+    ("text_wider_than_the_bytes", "('\\U0001f600'.encode() + b'a' * 900000).decode()", VALUE),
+]
+NESTS = {
+    "map": "map(f, g)", "filter": "filter(f, g)", "zip": "zip(g)", "zip_of_two": "zip(g, g)", "enumerate": "enumerate(g)",
+    "chain": "itertools.chain(g)", "from_iterable": "itertools.chain.from_iterable(g)", "islice": "itertools.islice(g, 5)",
+    "takewhile": "itertools.takewhile(f, g)", "dropwhile": "itertools.dropwhile(f, g)", "filterfalse":
+    "itertools.filterfalse(f, g)", "starmap": "itertools.starmap(f, g)", "accumulate": "itertools.accumulate(g)", "groupby":
+    "itertools.groupby(g)", "tee": "itertools.tee(g)[0]", "pairwise": "itertools.pairwise(g)", "zip_longest":
+    "itertools.zip_longest(g)", "compress": "itertools.compress(g, [1])", "selectors": "itertools.compress([1], g)",
+    "generator": "(x for x in g)", "merge": "heapq.merge(g)", "batched": "itertools.batched(g, 2)", "deque": "deque([g])",
+    "defaultdict": "defaultdict(int, {1: g})", "key": "functools.cmp_to_key(f)(g)",
+}  # fmt: skip
+"""Expressions that put ``g`` into another object. A nest of 100,000 is refused, or survives its use and its end."""
+GROWING_CHAIN = """
+import itertools
+lists = [[] for i in range(60000)]
+chains = [itertools.chain.from_iterable(each) for each in lists]
+for i in range(59999): lists[i].append(chains[i + 1])
+try: next(chains[0])
+except (RecursionError, StopIteration): pass
+"""
 PARSING = [
     ("parentheses", "(" * 20000 + ")" * 20000, REFUSED),
     ("minus_signs", "-" * 100000 + "1", REFUSED),

@@ -663,4 +663,113 @@ p = re.compile(r'(?P<y>\\d{4})-(?P<m>\\d\\d)')
 m = p.match('2024-05')
 print(m.group('y'), m.groupdict(), m.span(), p.sub(lambda k: k.group('m'), '2024-05 x'), [x.group() for x in p.finditer('2024-05 2023-01')])
 """,
+    "mended": """
+import bisect, collections, copy, functools, heapq, itertools, json, re, statistics
+from fractions import Fraction
+class Both:
+    def __add__(self, o): return 'add'
+    def __iadd__(self, o): return 'iadd'
+    def __sub__(self, o): return 'sub'
+    def __isub__(self, o): return 'isub'
+    def __mul__(self, o): return 'mul'
+    def __imul__(self, o): return 'imul'
+    def __truediv__(self, o): return 'truediv'
+    def __itruediv__(self, o): return 'itruediv'
+    def __floordiv__(self, o): return 'floordiv'
+    def __ifloordiv__(self, o): return 'ifloordiv'
+    def __mod__(self, o): return 'mod'
+    def __imod__(self, o): return 'imod'
+    def __pow__(self, o): return 'pow'
+    def __ipow__(self, o): return 'ipow'
+    def __matmul__(self, o): return 'matmul'
+    def __imatmul__(self, o): return 'imatmul'
+    def __lshift__(self, o): return 'lshift'
+    def __ilshift__(self, o): return 'ilshift'
+    def __rshift__(self, o): return 'rshift'
+    def __irshift__(self, o): return 'irshift'
+    def __and__(self, o): return 'and'
+    def __iand__(self, o): return 'iand'
+    def __or__(self, o): return 'or'
+    def __ior__(self, o): return 'ior'
+    def __xor__(self, o): return 'xor'
+    def __ixor__(self, o): return 'ixor'
+def augmented(right):
+    found = []
+    x = Both(); x += right; found.append(x)
+    x = Both(); x -= right; found.append(x)
+    x = Both(); x *= right; found.append(x)
+    x = Both(); x /= right; found.append(x)
+    x = Both(); x //= right; found.append(x)
+    x = Both(); x %= right; found.append(x)
+    x = Both(); x **= right; found.append(x)
+    x = Both(); x @= right; found.append(x)
+    x = Both(); x <<= right; found.append(x)
+    x = Both(); x >>= right; found.append(x)
+    x = Both(); x &= right; found.append(x)
+    x = Both(); x |= right; found.append(x)
+    x = Both(); x ^= right; found.append(x)
+    b = Both()
+    return found + [b + right, b - right, b * right, b / right, b // right, b % right, b ** right, b @ right, b << right, b & right]
+print(augmented(2), augmented(1.5), augmented('a'), augmented(Both()))
+x = Both(); x += 1.5; y = Both(); y -= 2.5; z = Both(); z *= 0.5; w = Both(); w /= 0.5; v = Both(); v **= 0.5; u = Both(); u %= 3
+print(x, y, z, w, v, u)
+class Holder: pass
+h = Holder(); h.v = Both(); h.v += 1.5; d = {1: Both()}; d[1] %= 2
+print(h.v, d)
+calls = []
+@functools.lru_cache(maxsize=2)
+def one(*args, **kwargs):
+    calls.append((args, sorted(kwargs.items())))
+    return len(calls)
+print(one(1), one(1.0), one(True), one(1), one('1'), one(1, x=2), one((1,), (('x', 2),)), one(x=2), one(('x', 2)), calls)
+@functools.lru_cache(maxsize=None, typed=True)
+def typed(a, b=0):
+    calls.append(a)
+    return len(calls)
+print(typed(1), typed(1.0), typed(1), typed(True), typed(1, b=1), typed(1, b=1.0))
+@functools.cache
+def pair(a, b): return (a, b)
+print(pair(1, 2), pair(1.0, 2), pair(True, 2))
+class Item:
+    def __init__(self, n): self.n = n
+i = Item(1)
+s = {i}
+t = copy.deepcopy(s)
+f = copy.deepcopy(frozenset([i]))
+k = copy.deepcopy({i: 1})
+print(i in t, [e.n for e in t], i in f, i in k, copy.deepcopy((1, 'a', (2,))), copy.deepcopy(collections.OrderedDict(a=[1])), copy.deepcopy(collections.deque([[1]], 3)), copy.deepcopy(collections.defaultdict(list, {1: [2]})), copy.deepcopy(collections.Counter('aab')), copy.deepcopy(len) is len, copy.deepcopy(Item) is Item)
+same = (1, (2, 3))
+print(copy.deepcopy(same) is same)
+print(list(heapq.merge([3, 1], [2], reverse=True)), list(heapq.merge([1, 4], [2, 3], [0])), list(heapq.merge(['bb'], ['a', 'ccc'], key=len)), next(heapq.merge(itertools.count(1), itertools.count(5))))
+q = []
+for n in [5, 2, 8, 1, 9, 3, 7, 3]: heapq.heappush(q, (n, str(n)))
+print(q, heapq.heapreplace(q, (4, 'x')), heapq.heappushpop(q, (0, 'y')), [heapq.heappop(q) for _ in range(len(q))])
+q = [9, 4, 7, 1, 0, 3]
+heapq.heapify(q)
+print(q)
+words = ['a', 'bb', 'bb', 'ccc']
+print([bisect.bisect_left(words, 2, key=len), bisect.bisect_right(words, 2, key=len), bisect.bisect([1, 2, 2, 3], 2, 1, 3)])
+bisect.insort(words, 'dd', key=len); bisect.insort_left(words, 'ee', key=len)
+print(words)
+class P:
+    __match_args__ = ('x', 'y')
+    def __init__(self, x, y): self.x, self.y = x, y
+class K: A = 1; B = 'b'; C = [1, 2]
+def which(v):
+    match v:
+        case P(K.A, y=K.B): return 'both'
+        case P(x=K.C): return 'list'
+        case [K.A, *rest]: return rest
+        case {'k': K.B}: return 'mapping'
+        case K.A | K.B: return 'or'
+    return None
+print([which(v) for v in [P(1, 'b'), P([1, 2], 0), [1, 5, 6], {'k': 'b'}, 'b', 1, 2, P(2, 3)]])
+m = re.match(r'(?P<a>x+)(y)?(z)', 'xxz')
+print(m.expand(r'[\\1|\\2|\\g<3>|\\g<a>]\\n'), m.groups('-'), m.groupdict(), m[0], m['a'], m.group(1, 3), m.lastindex, m.lastgroup, m.pos, m.endpos, m.start(2), m.end('a'), m.span(3))
+print(re.sub('(a)|(b)', r'<\\1\\2>', 'abc'), re.subn('a', r'\\g<0>\\g<0>', 'aba'), re.sub('a', r'\\\\', 'a'), re.sub('b', lambda k: k.expand(r'\\g<0>!'), 'abc'))
+print(list(iter(lambda it=iter([1, 2, 3, 4]): next(it), 3)), [n for n in zip(range(3), itertools.count(1.5, 0.5))], list(enumerate('ab', 3)), next(itertools.count(Fraction(1, 2))))
+print(2 ** Fraction(3), Fraction(1, 2) ** Fraction(2), Fraction(2) ** -2, 2 ** Fraction(-2), pow(2, Fraction(3)), statistics.variance([1, 2, 4]), divmod(Fraction(7, 2), 2), Fraction('1.5e2'))
+o = collections.OrderedDict(a=1, b=2)
+print('a' in o.keys(), 1 in o.values(), ('a', 1) in o.items(), o.keys() & ['a', 'z'], {1: 2}.keys() | [3], o.keys() == {'a', 'b'}, collections.Counter(a=2).total(), collections.Counter(a=1.5) + collections.Counter(a=1))
+""",
 }

@@ -34,14 +34,14 @@ with Trace() as traced:
     1 / 0
 values = [
     1, 1.5, 1j, True, None, '', b'', [], (), {}, set(), frozenset(), range(1), generator(), generator, Plain, Plain(), Plain().method,
-    Plain.prop, Color.RED, Color, Problem(), Data(), Data, Named(1, 2), Named, lambda: 1, (x for x in []), {}.keys(), {}.values(), {}.items(),
+    Plain.prop, Color.RED, Color, Problem(), Data(), Data, Named(1, 2), Named, lambda: 1, (x for x in []), {}.keys(), {}.values(), {}.items(), *(view for d in [collections.OrderedDict()] for view in (d.keys(), d.values(), d.items())),
     iter([]), iter(()), iter({}), iter(''), iter(set()), iter(range(1)), iter({}.items()), iter({}.values()), reversed([]), reversed({}), enumerate([]), zip([]),
     map(len, []), filter(len, []), iter(int, 1), itertools.count(), itertools.chain([]), itertools.repeat(1), itertools.cycle([1]),
     itertools.product([]), itertools.combinations([1], 1), itertools.permutations([1]), itertools.accumulate([]), itertools.groupby([1]), next(itertools.groupby([1]))[1],
     itertools.takewhile(len, []), itertools.dropwhile(len, []), itertools.zip_longest([]), itertools.pairwise([]), itertools.tee([])[0], itertools.starmap(len, []),
     itertools.islice([], 1), itertools.compress([], []), itertools.filterfalse(len, []), collections.deque(), collections.Counter(), collections.defaultdict(list), collections.OrderedDict(),
     iter(collections.deque()), datetime.date(2020, 1, 1), datetime.datetime(2020, 1, 1), datetime.timedelta(1), datetime.timezone.utc, datetime.time(1),
-    datetime.date(2020, 1, 1).isocalendar(), decimal.Decimal(1), fractions.Fraction(1), re.compile('a'), re.match('a', 'a'), re.finditer('a', 'a'), hashlib.md5(), contextlib.nullcontext(),
+    datetime.date(2020, 1, 1).isocalendar(), decimal.Decimal(1), fractions.Fraction(1), re.compile('a'), re.match('a', 'a'), re.finditer('a', 'a'), next(re.finditer('a', 'a')), hashlib.md5(), contextlib.nullcontext(),
     contextlib.suppress(ValueError), functools.cmp_to_key(lambda a, b: 0)(1), functools.partial(len), dataclasses.field(), dataclasses.fields(Data), dataclasses.fields(Data)[0], enum.auto(),
     error(lambda: 1 / 0), error(lambda: [][1]), error(lambda: {}[1]), error(lambda: int('x')), error(lambda: (1).x), error(lambda: undefined), error(lambda: 'é'.encode('ascii')),
     error(lambda: next(iter([]))), error(lambda: decimal.Decimal('x')), error(lambda: re.compile('(')), ''.join, [].sort, len, print, 'a'.upper, [].append, traced.trace, ..., NotImplemented,

@@ -1,13 +1,14 @@
 """A runtime as its host sees it: values, errors, caps, host functions and the border between the two sides."""
 
 import asyncio
+import inspect
 import threading
 import time
 
 import pytest
 
 import stockade
-from stockade.core.errors import Exhausted
+from stockade.core.errors import Exhausted, PolicyError
 from stockade.embedded import (
     AsyncRuntime,
     Caps,
@@ -357,3 +358,65 @@ def test_page_prints_the_price_list():
     page = (Path(__file__).parents[3] / "docs" / "embedded.md").read_text()
     assert f"The list has version {PRICE_VERSION}." in page
     assert not [row for row in PRICE_LIST if f"| {row[0]} | {row[1]} |" not in page]
+
+
+def test_async_runtime_has_every_public_name_of_runtime():
+    def public(rt):
+        return {name for name in dir(rt) if not name.startswith("_")}
+
+    rt = runtime()
+    twin = AsyncRuntime(Caps(fuel=1000), in_process=True)
+    assert public(twin) - public(rt) == {"sync"}
+    assert public(rt) <= public(twin)
+    for name in public(rt):
+        given, own = (getattr(type(each), name, None) for each in (rt, twin))
+        assert isinstance(given, property) == isinstance(own, property) or name == "caps"
+        if callable(given):
+            assert inspect.signature(given).parameters == inspect.signature(own).parameters, name
+            assert inspect.iscoroutinefunction(own) == (name in ("run", "call", "get", "set")), name
+    twin.register_object("box", [3], allow=("count",))
+    assert asyncio.run(twin.run("print('x')\nbox_count(3)")) == 1
+    assert (twin.stdout, twin.stdout_dropped, twin.is_dead, twin.symbol_count, twin.caps) == (
+        "x\n",
+        0,
+        False,
+        2,
+        Caps(fuel=1000),
+    )
+    assert twin.usage.fuel > 0
+
+
+def test_cause_is_the_error_of_the_host_function_that_the_script_passed_on():
+    rt = runtime()
+    rt.register("fetch", lambda key: {"a": 1}[key])
+    for source, is_passed_on in {
+        "fetch('b')": True,
+        "try: fetch('b')\nexcept HostError as e: raise ValueError('x') from e": True,
+        "try: fetch('b')\nexcept HostError: raise ValueError('x')": True,
+        "try: fetch('b')\nexcept HostError: raise ValueError('x') from None": False,
+        "try: fetch('b')\nexcept HostError: pass\n1 / 0": False,
+        "def other():\n  try: fetch('b')\n  except HostError as e: return e\nfirst = other()\nother()\nraise first": True,
+    }.items():
+        with pytest.raises(ScriptError) as caught:
+            rt.run(source)
+        assert isinstance(caught.value.__cause__, KeyError) == is_passed_on, source
+
+
+def test_frames_above_what_the_stack_holds_are_refused():
+    Caps(frames=2000)
+    with pytest.raises(PolicyError, match=r"caps\.frames.*at most 2,000"):
+        Caps(frames=2001)
+
+
+def test_large_integer_of_the_host_is_priced():
+    rt = runtime(fuel=100_000)
+    rt.set("x", 7**100_000)
+    rt.set("y", 5**50_000)
+    with pytest.raises(ResourceExhausted, match="fuel"):
+        rt.run("while True: x % y")
+
+
+def test_message_of_a_refusal_shows_no_address():
+    with pytest.raises(ScriptError) as caught:
+        runtime().run("import itertools\nitertools.tee([], object())")
+    assert "0x" not in str(caught.value)

@@ -10,7 +10,7 @@ supported
 from __future__ import annotations
 
 import datetime
-from collections import Counter, OrderedDict, defaultdict, deque
+from collections import Counter, OrderedDict
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
@@ -18,6 +18,7 @@ from types import FunctionType, GeneratorType, MethodType
 from typing import Any
 
 from stockade.embedded.boundary.facades import Fixed
+from stockade.embedded.boundary.owned import defaultdict, deque
 
 PYTHONS = frozenset({(3, 11), (3, 12), (3, 13)})
 
@@ -62,6 +63,11 @@ CHECKED = _ENUM | {
     "print_file_and_line", "fromutc", "register", "_hashcode", "_abc_registry",
 }  # fmt: skip
 
+_MAPPINGS: tuple[dict[Any, Any], ...] = ({}, OrderedDict())
+VIEWS: tuple[Any, ...] = tuple(
+    type(view) for mapping in _MAPPINGS for view in (mapping.keys(), mapping.values(), mapping.items())
+)
+"""Types of the views of a dictionary: keys, values and items, and the same of an ``OrderedDict``."""
 _DATE = (
     "ctime day fold hour isocalendar isoformat isoweekday max microsecond min minute month resolution second "
     "toordinal weekday year"
@@ -103,9 +109,7 @@ FREE: dict[Any, frozenset[str]] = {
         type(NotImplemented): "",
         range: "start step stop",
         slice: "indices start step stop",
-        type({}.keys()): "",
-        type({}.values()): "",
-        type({}.items()): "",
+        **dict.fromkeys(VIEWS, ""),
         datetime.date: f"{_DATE} {_ZONED}",
         datetime.datetime: f"{_DATE} {_ZONED}",
         datetime.time: f"{_DATE} {_ZONED}",

@@ -22,6 +22,7 @@ _MISSING = object()
 _IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE, Include/object.h
 _PLAIN_METHODS = frozenset({"__init__", "__init_subclass__", "__eq__", "__ne__", "__hash__"})
 _UNNAMED = frozenset({"__doc__"})
+_OF_TUPLES = ("__len__", "__iter__", "__getitem__")
 
 
 def is_script_class(kind: Any) -> bool:
@@ -45,7 +46,7 @@ class Classes:
     def table(self) -> dict[str, Any]:
         """Return each guard by its name in woven code."""
         return {
-            "$base": self.base,
+            "$bases": self.bases,
             "$super": self.of_super,
             "$class": self.class_of,
             "$name": self.name_of,
@@ -62,6 +63,19 @@ class Classes:
         """Return a facade that a class can name as a base and that adds nothing, as ``Generic`` does."""
         self._markers[name] = type(name, (), {"__slots__": (), "__module__": MODULE})
         return type_facade(name, self._markers[name], _refuse(name))
+
+    def bases(self, special: tuple[str, ...], *values: Any) -> tuple[Any, ...]:
+        """Return the bases for a class of the script that defines the ``special`` methods, or refuse them.
+
+        A class of tuples may not say how many elements it has: guards pay by the length of the tuple that C code sees.
+        """
+        found = tuple(map(self.base, values))
+        if any(kind is typing.NamedTuple or issubclass(kind, tuple) for kind in found):
+            for name in _OF_TUPLES:
+                inherited = (getattr(kind, name, None) for kind in found if kind is not typing.NamedTuple)
+                if name in special or any(method not in (None, getattr(tuple, name)) for method in inherited):
+                    raise TypeError(f"a named tuple cannot define {name!r} in scripts")
+        return found
 
     def base(self, value: Any) -> Any:
         """Return a base for a class of the script, or refuse it."""

@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import operator
-from collections import deque
+from decimal import Decimal
+from fractions import Fraction
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 from stockade.embedded.boundary import prices
-from stockade.embedded.boundary.kinds import CONTAINERS, DICTS, FLAT, INTEGERS, MOMENTS, SCALARS, SETS, TEXTS
+from stockade.embedded.boundary.kinds import (
+    CONTAINERS,
+    DICTS,
+    FLAT,
+    INTEGERS,
+    ITEM_VIEWS,
+    KEY_VIEWS,
+    MOMENTS,
+    SCALARS,
+    SETS,
+    TEXTS,
+    VALUE_VIEWS,
+    digits,
+)
+from stockade.embedded.boundary.owned import deque
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -16,8 +31,9 @@ if TYPE_CHECKING:
     from stockade.embedded.boundary.operators import Operators
 
 _SHORT = 256
-_EMPTY: dict[Any, Any] = {}
-_ITEMS, _KEYS, _VALUES = type(_EMPTY.items()), type(_EMPTY.keys()), type(_EMPTY.values())
+_EXACT = frozenset({Decimal, Fraction})
+_FEW = 32
+_LISTS = VALUE_VIEWS | {list, tuple, deque}
 _ORDERED = SCALARS | MOMENTS
 
 
@@ -26,6 +42,7 @@ class Comparing:
 
     def __init__(self, operators: Operators) -> None:
         self.operators, self.scales, self.meter = operators, operators.scales, operators.meter
+        self.equal, self.less = self._guard(operator.eq), self._guard(operator.lt)
 
     def table(self) -> dict[str, Any]:
         """Return each guard by its name in woven code."""
@@ -44,6 +61,8 @@ class Comparing:
     def pay(self, left: Any, right: Any) -> None:
         """Pay for a comparison of two values."""
         kind = type(left)
+        if kind in _EXACT or type(right) in _EXACT:
+            self._pay_exact(left, right)
         if kind in FLAT:
             return
         if kind in TEXTS:
@@ -55,6 +74,12 @@ class Comparing:
         elif self._same_family(left, right):
             self.scales.weigh(left)
             self.scales.weigh(right)
+
+    def _pay_exact(self, left: Any, right: Any) -> None:
+        """Pay for a comparison with a fraction or a decimal number, which multiplies or converts the other number."""
+        size = sum(map(_digits, (left, right)))
+        if size > _FEW:
+            self.meter.charge(1 + size * size // prices.DIGITS)
 
     @staticmethod
     def _same_family(left: Any, right: Any) -> bool:
@@ -85,18 +110,18 @@ class Comparing:
     def contains(self, item: Any, values: Any) -> bool:
         """Return ``item in values``."""
         kind = type(values)
-        if kind in DICTS or kind in SETS or kind is _KEYS:
+        if kind in DICTS or kind in SETS or kind in KEY_VIEWS:
             return self.scales.key(item) in values
         if kind in TEXTS:
             if type(item) in TEXTS and len(values) > _SHORT:
                 self.meter.charge(1 + (len(values) + len(item)) // prices.BYTES)
             return item in values
-        if kind in (list, tuple, deque, _VALUES):
+        if kind in _LISTS:
             self._pay_search(item, values)
             return item in values
         if kind is range:
             return item in values if type(item) in INTEGERS else _in_range(item, values)
-        if kind is _ITEMS:
+        if kind in ITEM_VIEWS:
             return self.scales.key(item) in values
         return self._contains_other(item, values)
 
@@ -106,8 +131,7 @@ class Comparing:
             return item in values
         if hasattr(type(values), "__contains__"):
             return item in values
-        equal = self._guard(operator.eq)
-        return any(each is item or equal(each, item) for each in compress(values, self.meter.units))
+        return any(each is item or self.equal(each, item) for each in compress(values, self.meter.units))
 
     def _pay_search(self, item: Any, values: Iterable[Any]) -> None:
         count = len(values)  # type: ignore[arg-type]
@@ -145,6 +169,15 @@ def _in_range(item: Any, values: range) -> bool:
     if type(item) in SCALARS or type(item) in CONTAINERS:
         return False
     raise TypeError(f"'in' with a range needs a number, not {type(item).__name__!r}")
+
+
+def _digits(value: Any) -> int:
+    kind = type(value)
+    if kind is Fraction:
+        return digits(value.numerator) + digits(value.denominator)
+    if kind is Decimal:
+        return len(value.as_tuple().digits) // 9
+    return digits(value) if kind in INTEGERS else 0
 
 
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {

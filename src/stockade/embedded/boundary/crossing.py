@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, defaultdict, deque
+import collections
+from collections import Counter, OrderedDict
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from stockade.embedded.boundary.kinds import MOMENTS, digits
+from stockade.embedded.boundary.owned import defaultdict, deque
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,8 +17,9 @@ if TYPE_CHECKING:
 MOST_NODES = 1_000_000
 MOST_DEPTH = 100
 _FIXED = frozenset({type(None), bool, float, complex}) | MOMENTS
-_LISTS: dict[Any, Any] = {list: list, tuple: tuple, set: set, frozenset: frozenset, deque: deque}
-_DICTS = (dict, OrderedDict, defaultdict, Counter)
+_LISTS: dict[Any, Any] = {list: list, tuple: tuple, set: set, frozenset: frozenset, deque: list}
+_LISTS[collections.deque] = list
+_DICTS = (dict, OrderedDict, defaultdict, collections.defaultdict, Counter)
 
 
 class CannotCross(Exception):
@@ -24,10 +27,10 @@ class CannotCross(Exception):
 
 
 class Crossing:
-    """Copies one value. ``pay`` is called with the size of each node in bytes."""
+    """Copies one value. ``pay`` is called with the size of each node in bytes, and ``noticed`` with each number."""
 
-    def __init__(self, pay: Callable[[int], None], most_bytes: int) -> None:
-        self._pay, self._most = pay, most_bytes
+    def __init__(self, pay: Callable[[int], None], most_bytes: int, noticed: Callable[[Any], Any]) -> None:
+        self._pay, self._most, self._noticed = pay, most_bytes, noticed
         self._nodes = 0
 
     def copy(self, value: Any, depth: int = 0) -> Any:
@@ -46,10 +49,10 @@ class Crossing:
             return value
         if kind is int:
             self._sized(digits(value) * 4)
-            return value
+            return self._noticed(value)
         if kind is Decimal or kind is Fraction:
             self._sized(256 if kind is Decimal else digits(value.numerator) * 4 + digits(value.denominator) * 4)
-            return value
+            return self._noticed(value)
         return self._container(value, kind, depth)
 
     def _container(self, value: Any, kind: Any, depth: int) -> Any:
@@ -61,7 +64,7 @@ class Crossing:
             raise CannotCross(f"a value of type {kind.__name__!r} is not data")
         self._sized(len(value) * 8)
         items = [self.copy(each, depth + 1) for each in value]
-        return list(items) if kind is deque else made(items)
+        return made(items)
 
     def _sized(self, size: int) -> None:
         if size > self._most:

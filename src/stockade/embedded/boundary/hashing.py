@@ -6,7 +6,7 @@ from itertools import chain, repeat, starmap
 from typing import TYPE_CHECKING, Any
 
 from stockade.embedded.boundary import prices
-from stockade.embedded.boundary.kinds import DICTS
+from stockade.embedded.boundary.kinds import DICTS, FLAT, INTEGERS, NUMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,10 +75,21 @@ class Hashing:
         self._count(value.subtract, source, named)
 
     def _count(self, perform: Callable[..., None], source: tuple[Any, ...], named: dict[str, Any]) -> None:
-        given = [self.bulk.hashed(each) for each in source]
+        given = [self.bulk.hashed(each) for each in source if each is not None]
         for each in given:
             self.meter.charge(1 + len(each))
+        for each in (perform.__self__, *given, named):  # type: ignore[attr-defined]
+            if type(each) in DICTS:
+                self._check_counts(each)
         perform(*given, **named)
+        self.bulk.operators.settled(perform.__self__)  # type: ignore[attr-defined]
+
+    def _check_counts(self, values: Any) -> None:
+        kinds = set(map(type, values.values()))
+        if not kinds <= NUMBERS:
+            raise TypeError("counts must be numbers in scripts")
+        if self.bulk.scales.has_large or not kinds <= FLAT | INTEGERS:
+            self.bulk.scales.weigh(values)
 
     def counter_elements(self, value: Any) -> Any:
         """Perform ``elements``: every count is paid for, because counts below one give nothing."""
@@ -93,7 +104,12 @@ class Hashing:
     def counter_total(self, value: Any) -> Any:
         """Perform ``total``."""
         self.meter.charge(1 + len(value) // prices.NODES)
-        return sum(value.values())
+        self._check_counts(value)
+        total: Any = 0
+        for count in value.values():
+            self.bulk.operators.pay_add(total, count)
+            total += count
+        return self.bulk.operators.settled(total)
 
     set_difference, set_difference_update = _of_sets("difference"), _of_sets("difference_update")
     set_intersection, set_intersection_update = _of_sets("intersection"), _of_sets("intersection_update")

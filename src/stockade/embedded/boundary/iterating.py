@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import compress, islice
+from itertools import compress, islice, repeat, starmap, takewhile
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from stockade.embedded.boundary import prices
 from stockade.embedded.boundary.kinds import CONTAINERS, FLAT, INTEGERS
+from stockade.embedded.boundary.nesting import NESTABLE, Nesting
 
 if TYPE_CHECKING:
     from stockade.embedded.boundary.bulk import Bulk
@@ -24,10 +25,13 @@ class Iterating:
 
     def __init__(self, bulk: Bulk, hashing: Hashing, operators: dict[str, Any]) -> None:
         self.bulk, self.hashing, self.meter = bulk, hashing, bulk.meter
-        self._add = operators["$add"]
+        self._add, self._equal = operators["$add"], bulk.comparing.equal
+        self.nesting = Nesting(bulk.meter)
 
     def metered(self, values: Any) -> Any:
         """Return an iterator that pays one unit for each element."""
+        if type(values) in NESTABLE:
+            self.nesting.check(values)
         return compress(values, self.meter.units)
 
     def star(self, values: Any) -> list[Any]:
@@ -112,6 +116,7 @@ class Iterating:
 
     def mapped(self, function: Any, /, *values: Any) -> Any:
         """Perform ``map``."""
+        self.nesting.check(*values)
         return map(function, *self._wide(values))
 
     def filtered(self, function: Any, values: Any, /) -> Any:
@@ -120,14 +125,25 @@ class Iterating:
 
     def zipped(self, *values: Any, strict: Any = False) -> Any:
         """Perform ``zip``."""
+        self.nesting.check(*values)
         return zip(*self._wide(values), strict=bool(strict))
 
     def _wide(self, values: Any) -> Any:
-        return values if len(values) < _MANY else [self.metered(each) for each in values]
+        return values if len(values) < _MANY else [compress(each, self.meter.units) for each in values]
 
     def iterator(self, source: Any, sentinel: Any = _MISSING, /) -> Any:
         """Perform ``iter``."""
-        return iter(source) if sentinel is _MISSING else self.metered(iter(source, sentinel))
+        if sentinel is _MISSING:
+            return iter(source)
+        if not callable(source):
+            raise TypeError("iter(v, w): v must be callable")
+        calls = starmap(source, compress(repeat(()), self.meter.units))
+        return takewhile(lambda value: not self._equal(value, sentinel), calls)
+
+    def numbered(self, values: Any, start: Any = 0) -> Any:
+        """Perform ``enumerate``."""
+        self.nesting.check(values)
+        return enumerate(values, start)
 
     def backwards(self, values: Any, /) -> Any:
         """Perform ``reversed``."""

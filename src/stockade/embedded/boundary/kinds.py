@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import datetime
-from collections import Counter, OrderedDict, defaultdict, deque
+from collections import Counter, OrderedDict
 from decimal import Decimal
 from fractions import Fraction
 from itertools import chain
 from math import isqrt
 from typing import TYPE_CHECKING, Any
 
-from stockade.embedded.boundary import prices
+from stockade.embedded.boundary import attributes, prices
+from stockade.embedded.boundary.owned import defaultdict, deque
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -24,10 +25,12 @@ FLAT = frozenset({bool, float, complex, type(None)})
 SCALARS = FLAT | INTEGERS | TEXTS
 DICTS = frozenset({dict, defaultdict, OrderedDict, Counter})
 SETS = frozenset({set, frozenset})
-VIEWS = frozenset({type({}.keys()), type({}.values()), type({}.items())})
+VIEWS = frozenset(attributes.VIEWS)
+KEY_VIEWS, VALUE_VIEWS, ITEM_VIEWS = (frozenset(attributes.VIEWS[place::3]) for place in range(3))
 SEQUENCES = frozenset({list, tuple, deque})
 CONTAINERS = DICTS | SETS | SEQUENCES | VIEWS
 MOMENTS = frozenset({datetime.date, datetime.datetime, datetime.time, datetime.timedelta, datetime.timezone})
+NUMBERS = (FLAT - {type(None)}) | INTEGERS | {Decimal, Fraction}
 BUILTIN = SCALARS | CONTAINERS | MOMENTS | {range, slice, Decimal, Fraction}
 """Types of built-in values. An instance of any other type is the script's own, or an iterator."""
 
@@ -47,7 +50,7 @@ class Scales:
     """Weighs values: pays for what C code does when it compares, hashes, or prints them."""
 
     def __init__(self, meter: Meter) -> None:
-        self.meter = meter
+        self.meter, self.has_large = meter, False
 
     def weigh(self, value: Any, most: int = 1 << 62) -> int:
         """Pay for a visit of every node of ``value`` as a tree, and return their number.
@@ -114,11 +117,10 @@ class Scales:
 
     def keys(self, values: Iterable[Any]) -> None:
         """Pay for the hashes of ``values``, a container whose length is paid for."""
-        for kind in set(map(type, values)) - FLAT - {str, int}:
-            if kind is int or kind not in SCALARS:
-                for value in values:
-                    self.key(value)
-                return
+        kinds = set(map(type, values)) - FLAT - TEXTS
+        if kinds and (self.has_large or kinds != {int}):
+            for value in values:
+                self.key(value)
 
     def _pay(self, units: int) -> int:
         if units > 0:

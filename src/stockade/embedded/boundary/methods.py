@@ -7,13 +7,14 @@ method; for any other receiver it calls the method of that name, which is the sc
 from __future__ import annotations
 
 import datetime
-from collections import Counter, OrderedDict, defaultdict, deque
+from collections import Counter, OrderedDict
 from fractions import Fraction
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from stockade.embedded.boundary import attributes
-from stockade.embedded.boundary.kinds import BUILTIN
+from stockade.embedded.boundary.kinds import BUILTIN, ITEM_VIEWS, KEY_VIEWS
+from stockade.embedded.boundary.owned import defaultdict, deque
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -104,7 +105,7 @@ _PREFIX: dict[Any, str] = {
     str: "str", bytes: "bytes", list: "list", tuple: "list", deque: "deque", range: "range", dict: "dict", defaultdict:
     "dict", OrderedDict: "dict", Counter: "counter", set: "set", frozenset: "set", int: "int", bool: "int",
     float: "float",
-    type({}.keys()): "keys", type({}.items()): "keys",
+    **dict.fromkeys(KEY_VIEWS | ITEM_VIEWS, "keys"),
     Fraction: "fraction",
     datetime.date: "moment", datetime.datetime: "moment", datetime.time: "moment", datetime.timedelta: "moment",
 }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import operator
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +56,15 @@ class _NoInteger:
     """Stands in the place of ``int`` in inline tests once a large integer exists."""
 
 
+class _Held:
+    """Holds a value that woven code reads as an attribute: a pattern takes no call."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
 class Namespace:
     """The global names of one runtime."""
 
@@ -92,6 +102,7 @@ class Namespace:
             "$compress": compress, "$key": self.scales.key, "$text": rendering.text, "$format": rendering.formatted,
             "$cat": rendering.cat, "$star": iterating.star, "$double_star": iterating.double_star,
             "$delegated": iterating.delegated, "$set_of": iterating.make_set, "$subject": self._subject,
+            "$pattern": self._pattern, "$source": iterating.metered,
             "$import": self.importing.load, "$mod": self._modulo(in_place=False), "$imod": self._modulo(in_place=True),
         })  # fmt: skip
         self.names["__builtins__"] = self._builtins()
@@ -106,9 +117,13 @@ class Namespace:
         self.scales.weigh(value)
         return value
 
-    def _modulo(self, *, in_place: bool) -> Callable[[Any, Any], Any]:
-        del in_place  # no built-in type has an in-place form of its own
+    def _pattern(self, value: Any) -> Any:
+        """Return a holder of a value in a pattern. A comparison takes at most as many steps as that value weighs."""
+        self.scales.weigh(value)
+        return _Held(value)
 
+    def _modulo(self, *, in_place: bool) -> Callable[[Any, Any], Any]:
+        perform: Callable[[Any, Any], Any] = operator.imod if in_place else operator.mod
         percent = Percent(self.rendering).render
 
         def guard(left: Any, right: Any) -> Any:
@@ -117,7 +132,7 @@ class Namespace:
             if type(left) is bytes:
                 raise TypeError("% of bytes is not available in scripts")
             self.operators.pay_quotient(left, right)
-            return left % right
+            return self.operators.settled(perform(left, right))
 
         return guard
 
@@ -138,8 +153,9 @@ class Namespace:
             "abs": numbers.absolute, "round": numbers.rounded, "pow": numbers.raised, "divmod": numbers.divided,
             "bin": numbers.based(bin), "oct": numbers.based(oct), "hex": numbers.based(hex), "sum": iterating.total,
             "any": iterating.any_true, "all": iterating.all_true, "map": iterating.mapped,
-            "filter": iterating.filtered, "zip": iterating.zipped, "iter": iterating.iterator, "enumerate": enumerate,
-            "reversed": iterating.backwards, "sorted": ordering.ordered, "min": ordering.smallest,
+            "filter": iterating.filtered, "zip": iterating.zipped, "iter": iterating.iterator,
+            "enumerate": iterating.numbered, "reversed": iterating.backwards, "sorted": ordering.ordered,
+            "min": ordering.smallest,
             "max": ordering.largest, "isinstance": classes.isinstance, "issubclass": classes.issubclass,
             "callable": classes.callable, "getattr": classes.getattr, "hasattr": classes.hasattr,
             "setattr": classes.setattr, "delattr": classes.delattr, "repr": self.rendering.repr_of,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 from fractions import Fraction
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 from stockade.embedded.boundary import prices
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from stockade.embedded.boundary.operators import Operators
 
 MOST_EXPONENT = 10_000
-_EXPONENT = re.compile(r"[eE][-+]?(\d+)\s*$")
+_EXPONENT = re.compile(r"[eE][-+]?([\d_]+)\s*$")
 
 
 class Numbers:
@@ -71,7 +72,7 @@ class Numbers:
                 self._text_exponent(value)
             elif type(value) not in (int, bool, float, Decimal, Fraction):
                 raise TypeError("argument should be a string, a number or a Fraction")
-        return Fraction(*args, **kwargs)
+        return self.operators.settled(Fraction(*args, **kwargs))
 
     def make_decimal(self, value: Any = "0", /) -> Any:
         """Return a ``Decimal``."""
@@ -86,19 +87,19 @@ class Numbers:
         size = len(value)
         self.meter.charge(1 + size * size // prices.DIGITS)
         found = _EXPONENT.search(value)
-        if found is not None and (len(found[1]) > 5 or int(found[1]) > MOST_EXPONENT):
+        if found is not None and (len(found[1]) > 9 or int(found[1].replace("_", "") or 0) > MOST_EXPONENT):
             raise OverflowError("the exponent is too large")
 
     def rounded(self, number: Any, ndigits: Any = None) -> Any:
         """Perform ``round``."""
         self.bounded(number)
         if ndigits is None:
-            return self.operators.noticed(result) if type(result := round(number)) is int else result
+            return self.operators.settled(round(number))
         if type(ndigits) is not int or abs(ndigits) > MOST_EXPONENT:
             raise TypeError(f"round() takes an integer of at most {MOST_EXPONENT:,} digits")
         if type(number) in INTEGERS or type(number) is Fraction:
             self.meter.charge(1 + (abs(ndigits) // 9) ** 2 // prices.DIGITS)
-        return round(number, ndigits)
+        return self.operators.settled(round(number, ndigits))
 
     def absolute(self, value: Any, /) -> Any:
         """Perform ``abs``."""
@@ -109,7 +110,8 @@ class Numbers:
         """Return the guard of ``bin``, ``oct`` or ``hex``."""
 
         def guard(value: Any, /) -> str:
-            if type(value) in INTEGERS and value.bit_length() > prices.SMALL_BITS:
+            value = index(value)
+            if value.bit_length() > prices.SMALL_BITS:
                 self.operators.sized(value.bit_length())
             return perform(value)
 
@@ -118,14 +120,14 @@ class Numbers:
     def divided(self, left: Any, right: Any, /) -> Any:
         """Perform ``divmod``."""
         self.operators.pay_quotient(left, right)
-        return divmod(left, right)
+        result = divmod(left, right)
+        return tuple(map(self.operators.settled, result)) if type(result) is tuple else result
 
     def raised(self, base: Any, exp: Any, mod: Any = None) -> Any:
         """Perform ``pow``."""
         if mod is None:
             self.operators.pay_power(base, exp)
-            result = pow(base, exp)
-            return self.operators.noticed(result) if type(result) is int else result
+            return self.operators.settled(pow(base, exp))
         if not (type(base) in INTEGERS and type(exp) in INTEGERS and type(mod) in INTEGERS):
             raise TypeError("pow() 3rd argument not allowed unless all arguments are integers")
         self.meter.charge(1 + digits(base) * digits(mod) // prices.DIGITS)
@@ -169,7 +171,9 @@ class Numbers:
             raise TypeError("strftime() argument must be str")
         self._pay_spec(template)
         self.meter.charge(1 + len(template))
-        return str(value.strftime(template))
+        result = str(value.strftime(template))
+        self.operators.sized(len(result), result)
+        return result
 
     def moment_strptime(self, _value: Any, *_args: Any) -> Any:
         """Refuse ``strptime`` of an instance: the class has it."""

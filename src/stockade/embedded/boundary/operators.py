@@ -8,7 +8,7 @@ classes, whose methods pay for themselves, or have operations of a small fixed c
 from __future__ import annotations
 
 import operator
-from collections import deque
+from collections import Counter
 from decimal import Decimal
 from fractions import Fraction
 from itertools import compress, islice
@@ -20,6 +20,7 @@ from stockade.embedded.boundary.kinds import (
     CONTAINERS,
     DICTS,
     INTEGERS,
+    NUMBERS,
     SEQUENCES,
     SETS,
     TEXTS,
@@ -28,6 +29,7 @@ from stockade.embedded.boundary.kinds import (
     digits,
     product,
 )
+from stockade.embedded.boundary.owned import deque
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +47,11 @@ class Operators:
 
     def __init__(self, meter: Meter, scales: Scales, grow: Callable[[], None]) -> None:
         self.meter, self.scales, self._noticed_growth = meter, scales, grow
-        self.has_large = False
+
+    @property
+    def has_large(self) -> bool:
+        """Return whether an integer above ``prices.SMALL_BITS`` has appeared."""
+        return self.scales.has_large
 
     def table(self) -> dict[str, Any]:
         """Return each guard by its name in woven code: plain and in-place forms."""
@@ -61,20 +67,19 @@ class Operators:
         return table
 
     def _guard(self, price: str, perform: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-        pay = getattr(self, price)
-        noticed = self.noticed
+        pay, settled = getattr(self, price), self.settled
 
         def guard(left: Any, right: Any) -> Any:
             pay(left, right)
-            result = perform(left, right)
-            return noticed(result) if type(result) is int else result
+            return settled(perform(left, right))
 
         return guard
 
     def _unary(self, perform: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def guard(value: Any) -> Any:
             self.scales.weigh(value)
-            return perform(value)
+            self.counts(value)
+            return self.settled(perform(value))
 
         return guard
 
@@ -121,7 +126,7 @@ class Operators:
             self.meter.fits(count * 8 + _HEAD)
 
     def _grow(self) -> None:
-        self.has_large = True
+        self.scales.has_large = True
         self._noticed_growth()
 
     def noticed(self, value: int) -> int:
@@ -131,6 +136,24 @@ class Operators:
             self._grow()
             self.meter.fits(bits // 8 + 32)
         return value
+
+    def settled(self, result: Any) -> Any:
+        """Return what arithmetic made, after noticing every large integer in it."""
+        kind = type(result)
+        if kind is int:
+            return self.noticed(result)
+        if kind is Fraction:
+            self.noticed(result.numerator)
+            self.noticed(result.denominator)
+        elif kind is Counter:
+            for count in result.values():
+                self.settled(count)
+        return result
+
+    def counts(self, value: Any) -> None:
+        """Refuse a counter with counts that are no numbers: its methods add them without a price."""
+        if type(value) is Counter and not set(map(type, value.values())) <= NUMBERS:
+            raise TypeError("counts must be numbers in scripts")
 
     def pay_add(self, left: Any, right: Any) -> None:
         """Pay for ``left + right``."""
@@ -195,8 +218,8 @@ class Operators:
 
     def _pay_repeat(self, value: Any, times: Any) -> None:
         if type(times) not in INTEGERS:
-            if type(times) in (float, str, list, tuple, type(None)):
-                return  # CPython raises TypeError
+            if not hasattr(type(times), "__index__"):
+                return  # CPython raises TypeError, or calls a method of the script's own
             raise TypeError(f"can't multiply sequence by non-int of type {type(times).__name__!r}")
         if times > 0 and len(value) > 0:
             if type(value) in TEXTS:
@@ -224,10 +247,12 @@ class Operators:
 
     def pay_power(self, left: Any, right: Any) -> None:
         """Pay for ``left ** right``."""
-        if type(right) in INTEGERS and (type(left) in INTEGERS or type(left) is Fraction):
+        is_whole = type(right) is Fraction and right.denominator == 1
+        if (type(right) in INTEGERS or is_whole) and (type(left) in INTEGERS or type(left) is Fraction):
+            power = right.numerator
             base = max(left.numerator.bit_length(), left.denominator.bit_length())
-            bits = base * abs(right) if base > 1 or right.bit_length() > 62 else base
-            if type(left) in INTEGERS and (right < 0 or abs(left) <= 1):
+            bits = base * abs(power) if base > 1 or power.bit_length() > 62 else base
+            if type(left) in INTEGERS and ((power < 0 and not is_whole) or abs(left) <= 1):
                 return
             if bits > 512:
                 self.meter.fits(bits // 8 + 32)
@@ -248,13 +273,13 @@ class Operators:
 
     def pay_other(self, left: Any, right: Any) -> None:
         """Pay for an operation of sets, mappings, fractions and counters."""
-        if (type(left) in VIEWS and type(right) not in CONTAINERS) or (
-            type(right) in VIEWS and type(left) not in CONTAINERS
-        ):
+        is_view = type(left) in VIEWS or type(right) in VIEWS
+        if is_view and not {type(left), type(right)} <= CONTAINERS:
             raise TypeError("a view needs another built-in container on the other side in scripts")
         for value in (left, right):
             kind = type(value)
-            if kind in SETS or kind in DICTS or kind in VIEWS or kind is Fraction:
+            if kind in SETS or kind in DICTS or is_view or kind is Fraction:
+                self.counts(value)
                 self.scales.weigh(value)
                 if kind is Fraction:
                     self.meter.charge(prices.FRACTION)
@@ -279,4 +304,5 @@ _OPERATORS: dict[str, tuple[str, Callable[[Any, Any], Any], Callable[[Any, Any],
     "and": ("pay_linear", operator.and_, operator.iand),
     "or": ("pay_linear", operator.or_, operator.ior),
     "xor": ("pay_linear", operator.xor, operator.ixor),
+    "matmul": ("pay_other", operator.matmul, operator.imatmul),
 }

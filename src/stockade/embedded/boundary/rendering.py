@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections import Counter, OrderedDict, defaultdict, deque
+from collections import Counter, OrderedDict
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from stockade.embedded.boundary import prices
 from stockade.embedded.boundary.kinds import DICTS, FLAT, INTEGERS, MOMENTS, SCALARS, SETS, TEXTS, VIEWS, digits
 from stockade.embedded.boundary.meter import SCRIPT
+from stockade.embedded.boundary.owned import defaultdict, deque
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -240,6 +241,9 @@ class Rendering:
                 self.pay_digits(value)
             return self.fitting(format(value, spec))
         if kind in SAFE_REPR:
+            self.scales.weigh(value)
+            if len(spec) > prices.BYTES:
+                self.meter.charge(len(spec))
             return self.fitting(format(value, spec))
         return self._own_format(value, spec)
 

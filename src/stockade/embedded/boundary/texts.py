@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from stockade.embedded.boundary import prices
+from stockade.embedded.boundary.kinds import INTEGERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,6 +78,8 @@ class Texts:
 
     def str_expandtabs(self, value: Any, tabsize: int = 8) -> Any:
         """Perform ``expandtabs``."""
+        if type(tabsize) not in INTEGERS:
+            raise TypeError("the size of tabs must be an integer")
         tabs = value.count("\t" if type(value) is str else b"\t")
         self.operators.sized(len(value) + tabs * max(0, tabsize), value)
         return value.expandtabs(tabsize)
@@ -119,13 +122,15 @@ class Texts:
         self.operators.sized(
             len(value) * (12 if errors.endswith("ref" + "replace") or errors.startswith("back") else 1), value
         )
-        return value.encode(encoding, errors)
+        result = value.encode(encoding, errors)
+        self.meter.fits(len(result) + _SHORT)
+        return result
 
     def bytes_decode(self, value: bytes, encoding: str = "utf-8", errors: str = "strict") -> str:
         """Perform ``decode``, with the encodings that need no other module."""
         _check_codec(encoding, errors)
         self.operators.sized(len(value) * (4 if errors.startswith("back") else 1), value)
-        return value.decode(encoding, errors)
+        return self.rendering.fitting(value.decode(encoding, errors))
 
     def str_maketrans(self, _value: Any, *args: Any) -> Any:
         """Perform ``maketrans``, which ignores its receiver."""
@@ -191,6 +196,6 @@ class Texts:
 
 def _check_codec(encoding: Any, errors: Any) -> None:
     if type(encoding) is not str or encoding.lower().replace("-", "").replace("_", "") not in _ENCODINGS:
-        raise LookupError(f"unknown encoding: {str(encoding)[:40]}")
-    if errors not in _HANDLERS:
-        raise LookupError(f"unknown error handler name {str(errors)[:40]!r}")
+        raise LookupError("this encoding is not available in scripts")
+    if type(errors) is not str or errors not in _HANDLERS:
+        raise LookupError("this handler of encoding errors is not available in scripts")

@@ -29,6 +29,7 @@ from stockade.embedded.weave.scope import Scopes
 GUARDS: dict[type[ast.operator], str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floordiv", ast.Mod: "mod", ast.Pow:
     "pow", ast.LShift: "lshift", ast.RShift: "rshift", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor",
+    ast.MatMult: "matmul",
 }  # fmt: skip
 _SHRINKING = (ast.Mod, ast.FloorDiv, ast.Div, ast.RShift, ast.BitAnd, ast.BitOr, ast.BitXor)
 
@@ -39,19 +40,16 @@ class Arithmetic:
     def __init__(self, scopes: Scopes) -> None:
         self._scopes = scopes
 
-    def binary(self, operator: ast.operator, left: Any, right: Any, line: int, *, in_place: bool = False) -> ast.expr:
+    def binary(self, operator: ast.operator, left: Any, right: Any, *, in_place: bool = False) -> ast.expr:
         """Return ``left operator right``, of woven operands."""
-        del line
-        if isinstance(operator, ast.MatMult):
-            return ast.BinOp(left, operator, right)  # only classes of the script have it
         constants = number(left) is not None and number(right) is not None
         if constants and isinstance(operator, ast.Add | ast.Sub | ast.Mult):
             return ast.BinOp(left, operator, right)
-        if self._is_free(operator, left, right):
+        if not in_place and self._is_free(operator, left, right):
             return ast.BinOp(left, operator, right)
         guard = ("$i" if in_place else "$") + GUARDS[type(operator)]
         atoms = is_atom(left) and is_atom(right)
-        if isinstance(operator, ast.Pow | ast.LShift) or not (atoms or self._scopes.holds_temporaries):
+        if isinstance(operator, ast.Pow | ast.LShift | ast.MatMult) or not (atoms or self._scopes.holds_temporaries):
             return call(guard, left, right)
         return self._tested(operator, left, right, guard)
 

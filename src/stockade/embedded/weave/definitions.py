@@ -27,6 +27,7 @@ class Definitions(Displays):
         if names.is_special(node.name):
             if self.scopes.kind != CLASS or node.name not in names.DEFINABLE:
                 raise SourceError(f"{node.name!r} cannot be defined in scripts", node.lineno)
+            self.scopes.special[-1].append(node.name)
         else:
             self.bind(node.name, node.lineno)
         decorators = self.many(node.decorator_list)
@@ -44,14 +45,15 @@ class Definitions(Displays):
             raise SourceError("keywords of a class are not available in scripts", node.lineno)
         self.bind(node.name, node.lineno)
         decorators = self.many(node.decorator_list)
-        bases: list[ast.expr] = [
-            call("$base", self.expr(each)) for each in node.bases if not isinstance(each, ast.Starred)
-        ]
-        if len(bases) != len(node.bases):
+        if any(isinstance(each, ast.Starred) for each in node.bases):
             raise SourceError("a starred base is not available in scripts", node.lineno)
+        given = self.many(node.bases)
         self.scopes.enter(CLASS)
+        self.scopes.special.append([])
         body = self.block(node.body)
         self.scopes.leave()
+        special = constant(tuple(self.scopes.special.pop()))
+        bases: list[ast.expr] = [ast.Starred(call("$bases", special, *given), ast.Load())] if given else []
         woven = [copied(ast.Expr(call("$charge", constant(CLASS_PRICE))), node), *body]
         return ast.ClassDef(node.name, bases, [], woven, decorators)
 
@@ -120,6 +122,7 @@ class Definitions(Displays):
     def _MatchValue(self, node: ast.MatchValue) -> Any:
         if isinstance(node.value, ast.Attribute):
             self._dotted(node.value)
+            return ast.MatchValue(ast.Attribute(call("$pattern", node.value), "value", ast.Load()))
         return node
 
     def _dotted(self, node: ast.expr) -> None:

@@ -47,7 +47,9 @@ class Displays(Expressions):
         )
 
     def _comprehended(self, node: Any, make: Any) -> ast.expr:
-        woven: ast.expr = self.in_comprehension(lambda: make(self.generators(node.generators)))
+        woven: ast.expr = self.in_comprehension(
+            lambda: make(self.generators(node.generators, are_kept=isinstance(node, ast.GeneratorExp)))
+        )
         return woven
 
     def _Slice(self, node: ast.Slice) -> ast.expr:

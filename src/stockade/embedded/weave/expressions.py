@@ -175,7 +175,7 @@ class Expressions:
         return choose(plain, again(value), call("$key", again(value)))
 
     def _BinOp(self, node: ast.BinOp) -> ast.expr:
-        return self.arithmetic.binary(node.op, self.expr(node.left), self.expr(node.right), node.lineno)
+        return self.arithmetic.binary(node.op, self.expr(node.left), self.expr(node.right))
 
     def _UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
         return self.arithmetic.unary(node, self.expr(node.operand))
@@ -291,16 +291,20 @@ class Expressions:
             kw_defaults=[self.optional(each) for each in node.kw_defaults], defaults=self.many(node.defaults),
         )  # fmt: skip
 
-    def generators(self, nodes: list[ast.comprehension]) -> list[ast.comprehension]:
-        """Return the clauses of a comprehension. The caller has entered its scope."""
-        return [self._clause(node) for node in nodes]
+    def generators(self, nodes: list[ast.comprehension], *, are_kept: bool) -> list[ast.comprehension]:
+        """Return the clauses of a comprehension. The caller has entered its scope.
 
-    def _clause(self, node: ast.comprehension) -> ast.comprehension:
+        A generator keeps its first source, so it may not add to a nest that is too deep.
+        """
+        return [self._clause(node, is_kept=are_kept and node is nodes[0]) for node in nodes]
+
+    def _clause(self, node: ast.comprehension, *, is_kept: bool) -> ast.comprehension:
         if node.is_async:
             raise SourceError("'async' is not available in scripts", node.target.lineno)
         if any(isinstance(each, ast.Starred) for each in ast.walk(node.target)):
             raise SourceError("a starred target is not available in a comprehension", node.target.lineno)
-        source = call("$compress", self.expr(node.iter), load("$units"))
+        woven = self.expr(node.iter)
+        source = call("$source", woven) if is_kept else call("$compress", woven, load("$units"))
         return ast.comprehension(self.expr(node.target), source, self.many(node.ifs), 0)
 
     def in_comprehension(self, weave: Any) -> Any:

@@ -18,6 +18,8 @@ class Scopes:
         self._numbers = count()
         self._temporaries: list[str] = []
         self.globals: set[str] = set()
+        self.special: list[list[str]] = []
+        """The special methods that each class around the node defines."""
 
     @property
     def kind(self) -> str:

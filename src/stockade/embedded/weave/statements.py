@@ -173,9 +173,7 @@ class Statements(Definitions):
         before: list[ast.stmt] = []
         old = target.id
         if number(value) is not None or (isinstance(value, ast.Constant) and not isinstance(value.value, str)):
-            return ast.Assign(
-                [target], copied(self.arithmetic.binary(node.op, load(old), value, node.lineno, in_place=True), node)
-            )
+            return ast.Assign([target], copied(self.arithmetic.binary(node.op, load(old), value, in_place=True), node))
         unchanged: list[ast.expr] = []
         forget: list[ast.stmt] = []
         if not is_atom(value):
@@ -189,7 +187,7 @@ class Statements(Definitions):
             ast.Expr(call("$grow", load(target.id), value)),
             ast.AugAssign(store(target.id), ast.Add(), again(value)),
         ]
-        other = copied(self.arithmetic.binary(node.op, load(old), again(value), node.lineno, in_place=True), node)
+        other = copied(self.arithmetic.binary(node.op, load(old), again(value), in_place=True), node)
         return [*before, ast.If(is_text, extended, [ast.Assign([store(target.id)], other)])]
 
     def _held(self, owner: ast.expr, value: ast.expr) -> tuple[list[ast.stmt], str]:
@@ -200,9 +198,7 @@ class Statements(Definitions):
         return [ast.Assign([store(name)], self.expr(owner))], name
 
     def _augmented(self, node: ast.AugAssign, read: ast.expr) -> ast.expr:
-        woven: ast.expr = copied(
-            self.arithmetic.binary(node.op, read, self.expr(node.value), node.lineno, in_place=True), node
-        )
+        woven: ast.expr = copied(self.arithmetic.binary(node.op, read, self.expr(node.value), in_place=True), node)
         return woven
 
     def _Delete(self, node: ast.Delete) -> Any:

@@ -8,6 +8,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from stockade.embedded.boundary.classes import is_script_class
+from stockade.embedded.boundary.facades import Fixed
 from stockade.embedded.boundary.meter import SCRIPT
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ _MISSING = object()
 _GUARDED = {
     "add": "$add", "sub": "$sub", "mul": "$mul", "truediv": "$div", "floordiv": "$floordiv", "mod": "$mod",
     "pow": "$pow", "lshift": "$lshift", "rshift": "$rshift", "and_": "$and", "or_": "$or", "xor": "$xor",
-    "neg": "$neg", "eq": "$eq", "ne": "$ne", "lt": "$lt", "le": "$le", "gt": "$gt", "ge": "$ge",
+    "neg": "$neg", "matmul": "$matmul", "eq": "$eq", "ne": "$ne", "lt": "$lt", "le": "$le", "gt": "$gt", "ge": "$ge",
 }  # fmt: skip
 
 
@@ -28,7 +29,7 @@ def functools(space: Namespace) -> dict[str, Any]:
     memory = _Memory(space)
     return {
         "reduce": _reduce(space), "partial": _partial, "wraps": _wraps, "lru_cache": memory.lru_cache,
-        "cache": memory.cache, "cmp_to_key": real.cmp_to_key, "total_ordering": _total_ordering,
+        "cache": memory.cache, "cmp_to_key": _cmp_to_key, "total_ordering": _total_ordering,
     }  # fmt: skip
 
 
@@ -74,18 +75,22 @@ class _Memory:
 
     def lru_cache(self, maxsize: Any = 128, typed: Any = False) -> Any:
         """Perform ``lru_cache``."""
-        del typed
-        if callable(maxsize):
-            return self._remembering(maxsize, 128)
-        return lambda function: self._remembering(function, maxsize)
+        if callable(maxsize) and type(typed) is bool:
+            return self._remembering(maxsize, 128, typed=typed)
+        if maxsize is not None and type(maxsize) is not int:
+            raise TypeError("Expected first argument to be an integer, a callable, or None")
+        most = None if maxsize is None else max(0, maxsize)
+        return lambda function: self._remembering(function, most, typed=bool(typed))
 
-    def _remembering(self, function: Any, most: int | None) -> Callable[..., Any]:
+    def _remembering(self, function: Any, most: int | None, *, typed: bool = False) -> Callable[..., Any]:
+        if not callable(function):
+            raise TypeError("the first argument must be callable")
         kept: dict[Any, Any] = {}
         key_of, tick = self._space.scales.key, self._space.meter.tick
 
         def remembering(*args: Any, **kwargs: Any) -> Any:
             tick()
-            key = key_of((args, tuple(kwargs.items())) if kwargs else args)
+            key = key_of(_key(args, kwargs, typed=typed))
             found = kept.get(key, _MISSING)
             if found is not _MISSING:
                 if most is not None:
@@ -99,6 +104,48 @@ class _Memory:
             return result
 
         return remembering
+
+
+def _key(args: tuple[Any, ...], named: dict[str, Any], *, typed: bool) -> Any:
+    """Return the key of a call, equal for the same calls as CPython's. One int or text stands for itself."""
+    if not typed and not named and len(args) == 1 and type(args[0]) in (int, str):
+        return args[0]
+    key = (*args, _MISSING, *(part for item in named.items() for part in item)) if named else args
+    return (*key, _MISSING, *map(type, (*args, *named.values()))) if typed else key
+
+
+class _Comparable(metaclass=Fixed):
+    """A value that a function of the script compares. CPython's own would end the stack when a deep nest is freed."""
+
+    __slots__ = ("__compare__", "__value__")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, compare: Any, value: Any) -> None:
+        self.__compare__, self.__value__ = compare, value
+
+    def _with(self, other: Any) -> Any:
+        if type(other) is not _Comparable:
+            raise TypeError("other argument must be K instance")
+        return self.__compare__(self.__value__, other.__value__)
+
+    def __lt__(self, other: Any) -> Any:
+        return _Comparable._with(self, other) < 0
+
+    def __gt__(self, other: Any) -> Any:
+        return _Comparable._with(self, other) > 0
+
+    def __eq__(self, other: Any) -> Any:
+        return _Comparable._with(self, other) == 0
+
+    def __le__(self, other: Any) -> Any:
+        return _Comparable._with(self, other) <= 0
+
+    def __ge__(self, other: Any) -> Any:
+        return _Comparable._with(self, other) >= 0
+
+
+def _cmp_to_key(compare: Any) -> Callable[[Any], Any]:
+    return lambda value: _Comparable(compare, value)
 
 
 def _total_ordering(kind: Any) -> Any:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import collections as real
-from collections import Counter, OrderedDict, defaultdict, deque
+from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, Any
 
 from stockade.embedded.boundary import prices
+from stockade.embedded.boundary.owned import defaultdict, deque
 from stockade.embedded.boundary.rendering import MODULE
 
 if TYPE_CHECKING:
@@ -34,10 +35,8 @@ class _Collections:
 
     def counter(self, *source: Any, **named: Any) -> Any:
         """Return a ``Counter``."""
-        result: Counter[Any] = Counter(**named)
-        for each in source:
-            if each is not None:
-                self._space.hashing.counter_update(result, each)
+        result: Counter[Any] = Counter()
+        self._space.hashing.counter_update(result, *(each for each in source if each is not None), **named)
         return result
 
     def ordered(self, *source: Any, **named: Any) -> Any:
@@ -50,7 +49,7 @@ class _Collections:
 
     def deque(self, values: Any = (), maxlen: Any = None) -> Any:
         """Return a ``deque``."""
-        result: deque[Any] = deque(maxlen=maxlen)
+        result = deque(maxlen=maxlen)
         if maxlen is None:
             result.extend(self._space.bulk.taken(values))
         else:

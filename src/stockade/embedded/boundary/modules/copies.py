@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, defaultdict, deque
+from collections import Counter, OrderedDict
 from enum import Enum
+from operator import is_
+from types import BuiltinFunctionType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from stockade.embedded.boundary.classes import is_script_class
 from stockade.embedded.boundary.kinds import BUILTIN, CONTAINERS
+from stockade.embedded.boundary.owned import defaultdict, deque
 
 if TYPE_CHECKING:
     from stockade.embedded.boundary.namespace import Namespace
 
 _NEW: Any = object.__new__
 _COPIED = (list, dict, set, deque, defaultdict, OrderedDict, Counter)
+_ATOMS = (FunctionType, BuiltinFunctionType, type)
 
 
 def copy(space: Namespace) -> dict[str, Any]:
@@ -45,31 +49,34 @@ class _Copies:
         kind = type(value)
         if id(value) in made:
             return made[id(value)][0]
-        if (kind not in CONTAINERS and kind in BUILTIN) or isinstance(value, Enum):
+        if (kind not in CONTAINERS and kind in BUILTIN) or isinstance(value, (Enum, *_ATOMS)):
             return value
         if isinstance(value, tuple):
             items = [self._deep(each, made) for each in value]
+            if all(map(is_, items, value)):
+                return value
             new: Any = tuple(items) if kind is tuple else tuple.__new__(kind, items)
         elif kind in _COPIED:
-            new = value.copy()
+            new = _empty(value)
             made[id(value)] = new, value
-            self._refill(new, value, made)
+            self._fill(new, value, made)
         elif kind is frozenset:
-            new = value
+            new = self._space.iterating.make_frozenset([self._deep(each, made) for each in value])
         else:
             new = self._instance(value, lambda item: self._deep(item, made))
         made[id(value)] = new, value
         return new
 
-    def _refill(self, new: Any, value: Any, made: dict[int, Any]) -> None:
+    def _fill(self, new: Any, value: Any, made: dict[int, Any]) -> None:
         if isinstance(new, dict):
             for key, item in value.items():
-                new[self._space.scales.key(key)] = self._deep(item, made)
-        elif isinstance(new, list):
-            new[:] = [self._deep(each, made) for each in value]
-        elif isinstance(new, deque):
-            new.clear()
-            new.extend(self._deep(each, made) for each in value)
+                new[self._space.scales.key(self._deep(key, made))] = self._deep(item, made)
+        elif isinstance(new, set):
+            for each in value:
+                new.add(self._space.scales.key(self._deep(each, made)))
+        else:
+            for each in value:
+                new.append(self._deep(each, made))
 
     def _instance(self, value: Any, of_item: Any) -> Any:
         kind = type(value)
@@ -87,3 +94,10 @@ class _Copies:
         new = object.__new__(kind)
         new.__dict__.update({name: of_item(item) for name, item in value.__dict__.items()})
         return new
+
+
+def _empty(value: Any) -> Any:
+    """Return an empty container like ``value``."""
+    if type(value) is defaultdict:
+        return defaultdict(value.default_factory)
+    return deque(maxlen=value.maxlen) if type(value) is deque else type(value)()

@@ -47,7 +47,7 @@ def hashlib(space: Namespace) -> dict[str, Any]:
 
 
 def _named(space: Namespace, name: Any, data: Any) -> Any:
-    if name not in _DIGESTS:
+    if type(name) is not str or name not in _DIGESTS:
         raise ValueError("unsupported hash type")
     return _hashing(space, getattr(real_hashlib, name))(data)
 

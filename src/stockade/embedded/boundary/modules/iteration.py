@@ -6,6 +6,7 @@ import itertools as real
 from typing import TYPE_CHECKING, Any
 
 from stockade.embedded.boundary import prices
+from stockade.embedded.boundary.kinds import NUMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,12 +20,25 @@ def itertools(space: Namespace) -> dict[str, Any]:
     """Return the members of ``itertools``."""
     metered, taken = space.iterating.metered, space.bulk.taken
     made = _Products(space)
-    chain = space.classes.facade(
-        "chain",
-        real.chain,
-        lambda *sources: metered(real.chain.from_iterable(metered(sources))),
-        {"from_iterable": lambda sources: metered(real.chain.from_iterable(metered(sources)))},
-    )
+    check = space.iterating.nesting.check
+
+    def chained(sources: Any) -> Any:
+        check(*sources) if type(sources) is tuple else check(sources)
+        return running(sources)
+
+    def running(sources: Any) -> Any:
+        # A generator: a nest of chains that grows while they run then needs a frame at each level.
+        for source in metered(sources):
+            yield from metered(source)
+
+    chain = space.classes.facade("chain", real.chain, lambda *sources: chained(sources), {"from_iterable": chained})
+
+    def checked(make: Any) -> Any:
+        def guard(*args: Any) -> Any:
+            check(*args)
+            return make(*args)
+
+        return guard
 
     def zip_longest(*sources: Any, fillvalue: Any = None) -> Any:
         return real.zip_longest(*map(metered, sources), fillvalue=fillvalue)
@@ -36,17 +50,17 @@ def itertools(space: Namespace) -> dict[str, Any]:
         "combinations_with_replacement": made.with_replacement,
         "permutations": made.permutations,
         "product": made.product,
-        "compress": lambda data, selectors: real.compress(metered(data), selectors),
-        "count": real.count,
+        "compress": checked(lambda data, selectors: real.compress(metered(data), selectors)),
+        "count": made.count,
         "cycle": made.cycle,
         "dropwhile": lambda test, source: real.dropwhile(test, metered(source)),
         "filterfalse": lambda test, source: real.filterfalse(test, metered(source)),
         "groupby": lambda source, key=None: real.groupby(metered(source), _keyed(space, key)),
         "islice": lambda source, *bounds: real.islice(metered(source), *bounds),
-        "pairwise": real.pairwise,
+        "pairwise": checked(real.pairwise),
         "repeat": real.repeat,
-        "starmap": lambda function, source: real.starmap(function, (taken(each) for each in metered(source))),
-        "takewhile": real.takewhile,
+        "starmap": lambda function, source: real.starmap(function, map(taken, metered(source))),
+        "takewhile": checked(real.takewhile),
         "zip_longest": zip_longest,
         "tee": lambda source, n=2: _teed(metered(source), n),
         "batched": made.batched,
@@ -54,8 +68,8 @@ def itertools(space: Namespace) -> dict[str, Any]:
 
 
 def _teed(source: Any, count: Any) -> Any:
-    if count > _WIDEST:
-        raise ValueError(f"tee makes at most {_WIDEST} iterators in scripts, not {count}")
+    if type(count) is not int or count > _WIDEST:
+        raise ValueError(f"tee makes at most {_WIDEST} iterators in scripts")
     return real.tee(source, count)
 
 
@@ -123,7 +137,16 @@ class _Products:
     def accumulate(self, source: Any, function: Any = None, *, initial: Any = None) -> Any:
         """Perform ``accumulate`` by the guard of ``+``."""
         add = self._space.guards["$add"] if function is None else function
+        self._space.iterating.nesting.check(source)
         return real.accumulate(source, add, initial=initial)
+
+    def count(self, start: Any = 0, step: Any = 1) -> Any:
+        """Perform ``count``: by the guard of ``+`` unless both numbers are small."""
+        if {type(start), type(step)} <= {int, float} and not self._space.operators.has_large:
+            return real.count(start, step)
+        if not {type(start), type(step)} <= NUMBERS:
+            raise TypeError("a number is required")
+        return real.accumulate(real.repeat(step), self._space.guards["$add"], initial=start)
 
     def batched(self, source: Any, n: Any) -> Any:
         """Perform ``batched``, which CPython has from 3.12 on."""

@@ -12,6 +12,7 @@ from stockade.embedded.boundary.facades import Fixed
 if TYPE_CHECKING:
     from stockade.embedded.boundary.namespace import Namespace
 
+MOST_INDENT = 100
 _LONG_NUMBER = re.compile(r"\d{1000}")
 _ENCODING = frozenset({"indent", "sort_keys", "separators", "ensure_ascii", "default", "allow_nan", "skipkeys"})
 
@@ -26,8 +27,12 @@ def json(space: Namespace) -> dict[str, Any]:
     def dumps(value: Any, **options: Any) -> str:
         if options.keys() - _ENCODING:
             raise TypeError(f"dumps takes {', '.join(sorted(_ENCODING))} in scripts")
-        if type(options.get("indent")) is int:
-            space.operators.sized(max(0, options["indent"]), "")
+        indent = options.get("indent")
+        if (
+            type(indent) not in (int, str, type(None))
+            or (len(indent) if type(indent) is str else indent or 0) > MOST_INDENT
+        ):
+            raise ValueError(f"indent is a number or text of at most {MOST_INDENT} characters in scripts")
         space.scales.weigh(value)
         given = options.pop("default", None)
         encoder = real.JSONEncoder(default=_default(space, given), **options)
@@ -59,6 +64,8 @@ def _default(space: Namespace, given: Any) -> Any:
         space.meter.charge(1)
         if given is None:
             raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
-        return given(value)
+        converted = given(value)
+        space.scales.weigh(converted)
+        return converted
 
     return convert

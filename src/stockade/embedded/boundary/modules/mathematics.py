@@ -145,7 +145,7 @@ def _over_numbers(space: Namespace, perform: Callable[..., Any]) -> Callable[...
         given = [value if type(value) in (int, float) else _numbers(space, value) for value in values]
         space.meter.charge(1 + parts)
         try:
-            return perform(*given, **options)
+            return space.operators.settled(perform(*given, **options))
         except real_statistics.StatisticsError as error:
             raise ValueError(str(error)) from None
 
@@ -161,7 +161,19 @@ def _numbers(space: Namespace, values: Any) -> list[Any]:
         raise TypeError("statistics need numbers")
     for each in taken:
         space.numbers.bounded(each)
+    exact = [each for each in taken if type(each) in (Decimal, Fraction)]
+    if exact:
+        size = sum(map(_size, exact))
+        space.meter.charge(4 * size * size // prices.DIGITS)
+        space.comparing.elements(exact)
     return taken
+
+
+def _size(value: Any) -> int:
+    """Return the digits of an exact number as a fraction: a sum of such numbers is computed in fractions."""
+    if type(value) is Fraction:
+        return digits(value.numerator) + digits(value.denominator)
+    return int(len(value.as_tuple().digits) + abs(value.adjusted())) // 9 + 1
 
 
 def decimal(space: Namespace) -> dict[str, Any]:

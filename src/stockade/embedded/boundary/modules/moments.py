@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
     from stockade.embedded.boundary.namespace import Namespace
 
+MOST_NAME = 100
+
 
 def datetime(space: Namespace) -> dict[str, Any]:
     """Return the members of ``datetime``."""
@@ -38,11 +40,11 @@ def datetime(space: Namespace) -> dict[str, Any]:
     clock = {"fromisoformat": _plain(real.time.fromisoformat), "min": real.time.min, "max": real.time.max}
     span = {"min": real.timedelta.min, "max": real.timedelta.max}
     return {
-        "date": facade("date", real.date, real.date, date),
-        "datetime": facade("datetime", real.datetime, real.datetime, moment),
-        "time": facade("time", real.time, real.time, clock),
+        "date": facade("date", real.date, _numeric(real.date), date),
+        "datetime": facade("datetime", real.datetime, _numeric(real.datetime), moment),
+        "time": facade("time", real.time, _numeric(real.time), clock),
         "timedelta": facade("timedelta", real.timedelta, real.timedelta, span),
-        "timezone": facade("timezone", real.timezone, real.timezone, {"utc": real.UTC}),
+        "timezone": facade("timezone", real.timezone, _zone, {"utc": real.UTC}),
         "UTC": real.UTC,
         "MINYEAR": real.MINYEAR,
         "MAXYEAR": real.MAXYEAR,
@@ -56,6 +58,23 @@ def _plain(perform: Callable[[str], Any]) -> Callable[[Any], Any]:
         return perform(text)
 
     return guard
+
+
+def _numeric(make: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a constructor that refuses the packed form of a moment, whose parts CPython does not check."""
+
+    def guard(*args: Any, **kwargs: Any) -> Any:
+        if args and type(args[0]) in (bytes, str):
+            raise TypeError(f"{type(args[0]).__name__!r} object cannot be interpreted as an integer")
+        return make(*args, **kwargs)
+
+    return guard
+
+
+def _zone(offset: Any, *name: Any) -> Any:
+    if name and (type(name[0]) is not str or len(name[0]) > MOST_NAME):
+        raise ValueError(f"the name of a time zone is text of at most {MOST_NAME} characters in scripts")
+    return real.timezone(offset, *name)
 
 
 class _Moments:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re as real
+import sys
+from re import _parser as parser  # type: ignore[attr-defined]
 from typing import TYPE_CHECKING, Any
 
 from stockade.embedded.boundary import prices
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 _FLAGS = ("IGNORECASE", "I", "MULTILINE", "M", "DOTALL", "S", "VERBOSE", "X", "ASCII", "A")
 _ALLOWED = real.IGNORECASE | real.MULTILINE | real.DOTALL | real.VERBOSE | real.ASCII
 MOST_KEPT = 64
+MOST_TEMPLATE = 1000
 
 
 def re(space: Namespace) -> dict[str, Any]:
@@ -78,10 +81,11 @@ class _Patterns:
 class Pattern(metaclass=Fixed):
     """A pattern. The compiled pattern behind it has a name that a script cannot spell."""
 
-    __slots__ = ("__pattern__", "__shape__", "__space__")
+    __slots__ = ("__pattern__", "__shape__", "__space__", "__wrap__")
 
     def __init__(self, space: Namespace, pattern: Any, bounds: Shape) -> None:
         self.__space__, self.__pattern__, self.__shape__ = space, pattern, bounds
+        self.__wrap__: Callable[[Any], Any] = lambda found: Match(space, found)
 
     @property
     def pattern(self) -> Any:
@@ -114,7 +118,7 @@ class Pattern(metaclass=Fixed):
     def finditer(self, text: Any) -> Any:
         """Perform ``finditer``."""
         _pay(self, text, is_anchored=False)
-        return self.__pattern__.finditer(text)
+        return map(self.__wrap__, self.__pattern__.finditer(text))
 
     def split(self, text: Any, maxsplit: Any = 0) -> Any:
         """Perform ``split``."""
@@ -131,6 +135,104 @@ class Pattern(metaclass=Fixed):
         return _replaced(self, repl, text, count)
 
 
+class Match(metaclass=Fixed):
+    """A match. CPython's own object, whose methods copy groups without a price, has a name that no script can spell."""
+
+    __slots__ = ("__match__", "__space__")
+
+    def __init__(self, space: Namespace, match: Any) -> None:
+        self.__space__, self.__match__ = space, match
+
+    @property
+    def lastindex(self) -> Any:
+        """Return the number of the last group that matched."""
+        return self.__match__.lastindex
+
+    @property
+    def lastgroup(self) -> Any:
+        """Return the name of the last group that matched."""
+        return self.__match__.lastgroup
+
+    @property
+    def pos(self) -> Any:
+        """Return where the search began."""
+        return self.__match__.pos
+
+    @property
+    def endpos(self) -> Any:
+        """Return where the search had to end."""
+        return self.__match__.endpos
+
+    def start(self, group: Any = 0, /) -> Any:
+        """Perform ``start``."""
+        return self.__match__.start(group)
+
+    def end(self, group: Any = 0, /) -> Any:
+        """Perform ``end``."""
+        return self.__match__.end(group)
+
+    def span(self, group: Any = 0, /) -> Any:
+        """Perform ``span``."""
+        return self.__match__.span(group)
+
+    def group(self, *groups: Any) -> Any:
+        """Perform ``group``."""
+        found = [_group(self, group) for group in groups or (0,)]
+        return found[0] if len(found) == 1 else tuple(found)
+
+    def __getitem__(self, group: Any) -> Any:
+        return _group(self, group)
+
+    def groups(self, default: Any = None) -> Any:
+        """Perform ``groups``."""
+        numbers = range(1, self.__match__.re.groups + 1)
+        return tuple(default if self.__match__.start(number) < 0 else _group(self, number) for number in numbers)
+
+    def groupdict(self, default: Any = None) -> Any:
+        """Perform ``groupdict``."""
+        names = self.__match__.re.groupindex.items()
+        return {name: default if self.__match__.start(number) < 0 else _group(self, number) for name, number in names}
+
+    def expand(self, template: Any) -> str:
+        """Perform ``expand``."""
+        if type(template) is not str:
+            raise TypeError("expected text")
+        return _expanded(self.__space__, self.__match__, template)
+
+
+def _group(match: Match, group: Any) -> Any:
+    """Return one group after paying for its copy."""
+    start, end = match.__match__.span(group)
+    if end - start > prices.BYTES:
+        match.__space__.meter.charge((end - start) // prices.BYTES)
+    return match.__match__[group]
+
+
+def _expanded(space: Namespace, match: Any, template: str) -> str:
+    """Return a template with the groups of ``match`` in it, sized before it is made."""
+    if "\\" not in template:
+        return template
+    if len(template) > MOST_TEMPLATE:
+        raise ValueError(f"a template with backslashes is at most {MOST_TEMPLATE:,} characters long in scripts")
+    try:
+        parts = _template(template, match.re)
+    except real.error as error:
+        raise ValueError(str(error)) from None
+    size = sum(len(part) if type(part) is str else match.end(part) - match.start(part) for part in parts)
+    space.operators.sized(size, match.string)
+    return "".join(part if type(part) is str else match[part] or "" for part in parts)
+
+
+def _template(template: str, pattern: Any) -> list[str | int]:
+    """Return the literal parts of a template and its numbers of groups, in order."""
+    parsed = parser.parse_template(template, pattern)
+    if sys.version_info >= (3, 12):
+        return [part for part in parsed if part != ""]
+    groups, literals = parsed
+    numbers = dict(groups)
+    return [numbers[place] if literal is None else literal for place, literal in enumerate(literals)]
+
+
 def _pay(pattern: Pattern, text: Any, *, is_anchored: bool) -> None:
     if type(text) is not str:
         raise TypeError(f"expected string, got {type(text).__name__!r}")
@@ -140,7 +242,8 @@ def _pay(pattern: Pattern, text: Any, *, is_anchored: bool) -> None:
 
 def _once(pattern: Pattern, name: str, text: Any) -> Any:
     _pay(pattern, text, is_anchored=name != "search")
-    return getattr(pattern.__pattern__, name)(text)
+    found = getattr(pattern.__pattern__, name)(text)
+    return None if found is None else pattern.__wrap__(found)
 
 
 def _replaced(pattern: Pattern, repl: Any, text: Any, count: Any) -> tuple[str, int]:
@@ -155,7 +258,7 @@ def _replaced(pattern: Pattern, repl: Any, text: Any, count: Any) -> tuple[str, 
             break
         done += 1
         space.meter.charge(1)
-        new = _replacement(found, repl)
+        new = _replacement(pattern, found, repl)
         size += found.start() - position + len(new)
         if size > 256:
             space.meter.fits(size)
@@ -164,17 +267,10 @@ def _replaced(pattern: Pattern, repl: Any, text: Any, count: Any) -> tuple[str, 
     return space.rendering.cat(*parts, text[position:]), done
 
 
-def _replacement(found: Any, repl: Any) -> str:
+def _replacement(pattern: Pattern, found: Any, repl: Any) -> str:
     if type(repl) is str:
-        if "\\" not in repl:
-            return repl
-        if len(repl) > 1000:
-            raise ValueError("a template with backslashes is at most 1,000 characters long in scripts")
-        try:
-            return str(found.expand(repl))
-        except real.error as error:
-            raise ValueError(str(error)) from None
-    new = repl(found)
+        return _expanded(pattern.__space__, found, repl)
+    new = repl(pattern.__wrap__(found))
     if type(new) is not str:
         raise TypeError(f"expected str instance, {type(new).__name__} found")
     return new
