@@ -94,7 +94,7 @@ class Engine:
 
     def _crossed(self, value: Any) -> Any:
         most = min(MOST_CROSSING, self.meter.value_cap)
-        noticed = self.space.operators.settled
+        noticed = self.space.operators.accounted
         crossing = Crossing(lambda size: self.meter.charge(1 + size // prices.BYTES), most, noticed)
         before = sys.getrecursionlimit()
         sys.setrecursionlimit(before + CROSSING_FRAMES)  # no code of the script runs during a copy

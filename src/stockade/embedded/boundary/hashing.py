@@ -82,7 +82,7 @@ class Hashing:
             if type(each) in DICTS:
                 self._check_counts(each)
         perform(*given, **named)
-        self.bulk.operators.settled(perform.__self__)  # type: ignore[attr-defined]
+        self.bulk.operators.accounted(perform.__self__)  # type: ignore[attr-defined]
 
     def _check_counts(self, values: Any) -> None:
         kinds = set(map(type, values.values()))
@@ -109,7 +109,7 @@ class Hashing:
         for count in value.values():
             self.bulk.operators.pay_add(total, count)
             total += count
-        return self.bulk.operators.settled(total)
+        return self.bulk.operators.accounted(total)
 
     set_difference, set_difference_update = _of_sets("difference"), _of_sets("difference_update")
     set_intersection, set_intersection_update = _of_sets("intersection"), _of_sets("intersection_update")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from itertools import compress, islice, repeat, starmap, takewhile
 from types import GeneratorType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from stockade.embedded.boundary import prices
 from stockade.embedded.boundary.kinds import CONTAINERS, FLAT, INTEGERS
+from stockade.embedded.boundary.making import Making
 from stockade.embedded.boundary.nesting import NESTABLE, Nesting
 
 if TYPE_CHECKING:
@@ -15,16 +16,15 @@ if TYPE_CHECKING:
     from stockade.embedded.boundary.hashing import Hashing
 
 _NUMBERS = (FLAT | INTEGERS) - {type(None)}
-_Made = TypeVar("_Made", set[Any], frozenset[Any], dict[Any, Any])
 _MISSING = object()
 _MANY = 8
 
 
-class Iterating:
+class Iterating(Making):
     """The guarded functions over iterables of one runtime."""
 
     def __init__(self, bulk: Bulk, hashing: Hashing, operators: dict[str, Any]) -> None:
-        self.bulk, self.hashing, self.meter = bulk, hashing, bulk.meter
+        super().__init__(bulk, hashing)
         self._add, self._equal = operators["$add"], bulk.comparing.equal
         self.nesting = Nesting(bulk.meter)
 
@@ -48,30 +48,6 @@ class Iterating:
     def delegated(self, values: Any) -> Any:
         """Return what ``yield from`` delegates to."""
         return values if _is_generator(values) else self.metered(values)
-
-    def make_list(self, values: Any = (), /) -> list[Any]:
-        """Perform ``list``."""
-        return self.bulk.taken(values)
-
-    def make_tuple(self, values: Any = (), /) -> tuple[Any, ...]:
-        """Perform ``tuple``."""
-        return values if type(values) is tuple else tuple(self.bulk.taken(values))
-
-    def make_set(self, values: Any = (), /) -> set[Any]:
-        """Perform ``set``."""
-        return self._fitting(set(self.bulk.hashed(values)), 4)
-
-    def make_frozenset(self, values: Any = (), /) -> frozenset[Any]:
-        """Perform ``frozenset``."""
-        return self._fitting(frozenset(self.bulk.hashed(values)), 4)
-
-    def make_dict(self, *source: Any, **named: Any) -> dict[Any, Any]:
-        """Perform ``dict``."""
-        return self._fitting(dict(*(self.hashing.pairs(each) for each in source), **named), 8)
-
-    def _fitting(self, made: _Made, words: int) -> _Made:
-        self.bulk.operators.fits_elements(len(made) * words)
-        return made
 
     def total(self, values: Any, /, start: Any = 0) -> Any:
         """Perform ``sum``: at the speed of C for numbers, otherwise by the guard of ``+``."""

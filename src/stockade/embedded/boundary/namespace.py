@@ -132,7 +132,7 @@ class Namespace:
             if type(left) is bytes:
                 raise TypeError("% of bytes is not available in scripts")
             self.operators.pay_quotient(left, right)
-            return self.operators.settled(perform(left, right))
+            return self.operators.accounted(perform(left, right))
 
         return guard
 

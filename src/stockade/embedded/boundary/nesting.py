@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from gc import get_referents
-from types import CellType, GeneratorType
+from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,14 +18,24 @@ MOST_NESTED = 1000
 _WIDE = frozenset({map, zip, itertools.zip_longest})
 """Types that keep their sources in a tuple."""
 _GROUP: Any = type(next(itertools.groupby([1]))[1])
+
+
+def _variable(value: Any) -> Any:
+    """Return the object through which a function holds a variable of the function around it."""
+    closure = (lambda: value).__closure__
+    assert closure is not None
+    return closure[0]
+
+
+_VARIABLE: Any = type(_variable(1))
 _TEE: Any = type(itertools.tee([])[0])
 _TEE_DATA: Any = type(get_referents(itertools.tee([])[0])[0])
 NESTABLE = _WIDE | {
     filter, enumerate, itertools.compress, itertools.islice, itertools.takewhile, itertools.dropwhile,
     itertools.filterfalse, itertools.starmap, itertools.accumulate, itertools.groupby, itertools.pairwise,
-    itertools.cycle, _GROUP, _TEE, _TEE_DATA, GeneratorType, CellType,
+    itertools.cycle, _GROUP, _TEE, _TEE_DATA, GeneratorType, _VARIABLE,
 }  # fmt: skip
-"""Types of iterators that hold another one, and the cells through which a generator holds it."""
+"""Types of iterators that hold another one, and the variables through which a generator holds it."""
 
 
 class Nesting:

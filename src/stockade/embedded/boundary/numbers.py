@@ -72,7 +72,7 @@ class Numbers:
                 self._text_exponent(value)
             elif type(value) not in (int, bool, float, Decimal, Fraction):
                 raise TypeError("argument should be a string, a number or a Fraction")
-        return self.operators.settled(Fraction(*args, **kwargs))
+        return self.operators.accounted(Fraction(*args, **kwargs))
 
     def make_decimal(self, value: Any = "0", /) -> Any:
         """Return a ``Decimal``."""
@@ -94,12 +94,12 @@ class Numbers:
         """Perform ``round``."""
         self.bounded(number)
         if ndigits is None:
-            return self.operators.settled(round(number))
+            return self.operators.accounted(round(number))
         if type(ndigits) is not int or abs(ndigits) > MOST_EXPONENT:
             raise TypeError(f"round() takes an integer of at most {MOST_EXPONENT:,} digits")
         if type(number) in INTEGERS or type(number) is Fraction:
             self.meter.charge(1 + (abs(ndigits) // 9) ** 2 // prices.DIGITS)
-        return self.operators.settled(round(number, ndigits))
+        return self.operators.accounted(round(number, ndigits))
 
     def absolute(self, value: Any, /) -> Any:
         """Perform ``abs``."""
@@ -121,13 +121,13 @@ class Numbers:
         """Perform ``divmod``."""
         self.operators.pay_quotient(left, right)
         result = divmod(left, right)
-        return tuple(map(self.operators.settled, result)) if type(result) is tuple else result
+        return tuple(map(self.operators.accounted, result)) if type(result) is tuple else result
 
     def raised(self, base: Any, exp: Any, mod: Any = None) -> Any:
         """Perform ``pow``."""
         if mod is None:
             self.operators.pay_power(base, exp)
-            return self.operators.settled(pow(base, exp))
+            return self.operators.accounted(pow(base, exp))
         if not (type(base) in INTEGERS and type(exp) in INTEGERS and type(mod) in INTEGERS):
             raise TypeError("pow() 3rd argument not allowed unless all arguments are integers")
         self.meter.charge(1 + digits(base) * digits(mod) // prices.DIGITS)

@@ -145,7 +145,7 @@ def _over_numbers(space: Namespace, perform: Callable[..., Any]) -> Callable[...
         given = [value if type(value) in (int, float) else _numbers(space, value) for value in values]
         space.meter.charge(1 + parts)
         try:
-            return space.operators.settled(perform(*given, **options))
+            return space.operators.accounted(perform(*given, **options))
         except real_statistics.StatisticsError as error:
             raise ValueError(str(error)) from None
 
