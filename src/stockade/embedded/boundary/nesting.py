@@ -29,7 +29,7 @@ def _variable(value: Any) -> Any:
 
 _VARIABLE: Any = type(_variable(1))
 _TEE: Any = type(itertools.tee([])[0])
-_TEE_DATA: Any = type(get_referents(itertools.tee([])[0])[0])
+_TEE_DATA: Any = next(type(part) for part in get_referents(itertools.tee([])[0]) if not isinstance(part, type))
 NESTABLE = _WIDE | {
     filter, enumerate, itertools.compress, itertools.islice, itertools.takewhile, itertools.dropwhile,
     itertools.filterfalse, itertools.starmap, itertools.accumulate, itertools.groupby, itertools.pairwise,
