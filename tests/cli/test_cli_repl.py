@@ -45,6 +45,18 @@ def test_repl_writes_pictures_and_escapes_values(stockade: Callable[..., Any], f
     assert (folder / "plots" / "picture-2.png").exists()
 
 
+def test_repl_writes_no_picture_through_a_folder_of_the_guest(stockade: Callable[..., Any], folder: Path) -> None:
+    (folder / "open").mkdir(mode=0o777)
+    (folder / "elsewhere").mkdir()
+    (folder / "open" / "plots").symlink_to(folder / "elsewhere")
+    source = b"from IPython.display import Image, display\ndisplay(Image(b'\x89PNG...'))\n"
+    options = ("--write", str(folder / "open"), "--accept", "disk=absent")
+    done = stockade("repl", "--pictures", "open/plots", *options, stdin=source)
+    assert done.returncode == 2
+    assert b"--pictures" in done.stderr and b"may write" in done.stderr
+    assert not any((folder / "elsewhere").iterdir())
+
+
 class Screen:
     """The terminal of a started command."""
 

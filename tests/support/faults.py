@@ -35,6 +35,9 @@ def find(role: str) -> int | None:
         return top
     if role == "collector":
         return next((pid for pid in _children(top) if not _children(pid) and _holds_workspace(pid)), None)
+    if role == "reaper":  # it takes the place of an init, in an instance without namespaces; an idle one is last
+        found = [pid for spawner in _children(top) for pid in _children(spawner) if _children(pid) and not is_init(pid)]
+        return min(found, key=lambda pid: any(map(_holds_socket, _children(pid))), default=None)
     for spawner in _children(top):
         for init in filter(is_init, _children(spawner)):
             found = {"spawner": spawner, "init": init, "first process": next(iter(_children(init)), None)}
@@ -164,7 +167,11 @@ def parent(pid: int) -> int | None:
 
 def _is_busy(pid: int) -> bool:
     """Return whether a guest has its job. Until then, it holds the socket for the job."""
-    return not any(name.startswith("socket:") for name in host.descriptors(pid).values())
+    return not _holds_socket(pid)
+
+
+def _holds_socket(pid: int) -> bool:
+    return any(name.startswith("socket:") for name in host.descriptors(pid).values())
 
 
 def is_init(pid: int) -> bool:

@@ -34,8 +34,11 @@ ROWS = [
     *(("streaming", role) for role in _COLD),
     *(("warm", role) for role in ("caller", "warden", "spawner of the zygote", "init of the zygote", "zygote", "worker", "warm guest")),
     ("collecting", "collector"),
+    ("without namespaces", "reaper"),
 ]  # fmt: skip
 _AT_ONCE = 6
+_SHARED_HOST = {"process_view": "absent", "disk": "absent", "no_survivors": "supervisor"}
+_PYTHON = "/usr/bin/python3"  # that a guest of another uid can start
 _SLEEPS = "import time\nprint(1, flush=True)\ntime.sleep(0.8)"
 WRITES = "for n in range(900):\n    open(f'{n}.txt', 'w').write('x' * 4000)"
 DONE, FAILED = "completed", "sandbox_failed"
@@ -68,12 +71,13 @@ class Case:
 
 _BEFORE = {
     ("init", "stop"): FAILED,
+    ("reaper", "stop"): FAILED,
     ("first process", "stop"): FAILED,
     ("warm guest", "stop"): FAILED,
     ("warm guest", "cut its sockets"): FAILED,
 }
 _DURING = {
-    **dict.fromkeys(itertools.product(("warden", "init"), ("kill", "stop", "cut its sockets")), FAILED),
+    **dict.fromkeys(itertools.product(("warden", "init", "reaper"), ("kill", "stop", "cut its sockets")), FAILED),
     **dict.fromkeys(itertools.product(("spawner", "worker"), ("kill", "cut its sockets")), FAILED),
     **{(role, "kill"): FAILED for role in ("spawner of the zygote", "init of the zygote", "zygote")},
     # The guest may do the same to its own process, and the kernel shows no difference.
@@ -119,7 +123,8 @@ def _run(box: stockade.Runner, case: Case, source: str) -> tuple[stockade.Result
                 pass
         result = run.result
     else:
-        result = box.run(source, **({"artifacts": ["*.txt"]} if case.kind == "collecting" else {}))
+        more = {"artifacts": ["*.txt"]} if case.kind == "collecting" else {}
+        result = box.run(source, **more, interpreter=_PYTHON if case.kind == "without namespaces" else None)
     return result, time.monotonic() - begin
 
 
@@ -128,8 +133,9 @@ def attempt(case: Case) -> Found:
     freezer = faults.Freezer(version=2) if case.way == faults.FREEZE else None
     strike = faults.WAYS[case.way] if freezer is None else freezer.freeze
     before = host.Snapshot.take()
-    policy = stockade.Policy(limits={"wall_time": WALL})
-    box = stockade.Runner(policy, backend="native", warm=case.kind == "warm")
+    shared = case.kind == "without namespaces"
+    policy = stockade.Policy(limits={"wall_time": WALL}, accept=_SHARED_HOST if shared else {})
+    box = stockade.Runner(policy, backend="process" if shared else "native", warm=case.kind == "warm")
     assert _run(box, case, "print(0)")[0].ok
     time.sleep(0.2)  # the helpers of the next run exist by then
     if case.moment == "during":
@@ -218,6 +224,7 @@ left. A fault costs one run at most: the next run of the same runner completes.
   The caller's side and the helper's side of each socket have a row each.
 - The *warden* is the supervisor. A *spawner* makes sandboxes in a cgroup slot. An *init* is PID 1 of a sandbox. The *first process* is the one that
   becomes the guest. A *zygote* is a warm interpreter. A *worker* is a fork of it that makes warm guests. The *collector* reads files out of a run.
+  A *reaper* takes the place of init for the backends without namespaces and for engines; here it serves `process`.
 - Once the guest's program runs, a signal from outside to its process looks like the guest's own signal: *crashed* and *limit_exceeded*.
 - The caller sends a launch that a lost warden had not accepted to a new one, once, so the call completes. See [ADR 36](adr/0036-deadlines-and-repeats.md).
 

@@ -80,6 +80,15 @@ PASSING = {
         "class Lost(KeyError): pass\ndef f(): raise Lost('x')",
         "try:\n f()\n assert 0\nexcept KeyError: pass",
     ),
+    "arguments of an error": (
+        "class Two(Exception): pass\nclass Told(ValueError):\n def __str__(self): return 'told'\n"
+        "def f(kind):\n kind == 'key' and {}['k']; kind == 'file' and open('/none')\n"
+        " raise {'two': Two(1, 'b'), 'told': Told(5)}[kind]",
+        "def told(kind):\n try: f(kind)\n except Exception as error: return error\n"
+        "assert told('key').args == ('k',) and str(told('key')) == repr('k')\n"
+        "file = told('file')\nassert isinstance(file, FileNotFoundError) and (file.errno, file.filename) == (2, '/none')\n"
+        "assert told('two').args == (1, 'b') and str(told('told')) == 'told'",
+    ),
     "values of the standard library": (
         "def f(x): return x",
         "import datetime, decimal, fractions, collections\n"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.support import host
 
-pytestmark = [pytest.mark.needs("native"), pytest.mark.needs("cgroup-memory-v1"), pytest.mark.needs("root")]
+pytestmark = [pytest.mark.needs("native"), pytest.mark.needs("cgroup-memory"), pytest.mark.needs("root")]
 MIB = 1 << 20
 TIGHT = 128 * MIB
 CROWD = """
@@ -31,15 +31,21 @@ with ThreadPoolExecutor(len(sources)) as pool:
 
 @pytest.fixture
 def group() -> Iterator[Path]:
-    own = next(line.split(":")[2] for line in host.read("/proc/self/cgroup").splitlines() if ":memory:" in line)
-    mounted = next(line.split() for line in host.read("/proc/self/mountinfo").splitlines() if line.endswith("memory"))
-    made = Path(mounted[4]) / own.removeprefix(mounted[3]).lstrip("/") / f"tight-{os.getpid()}"
+    lines = [line.split(":", 2) for line in host.read("/proc/self/cgroup").splitlines()]
+    own = {names: path for _, names, path in lines}
+    kind, path = ("memory", own["memory"]) if "memory" in own else ("cgroup2", own[""])
+    mounted = next(line.split() for line in host.read("/proc/self/mountinfo").splitlines() if _is_mount(line, kind))
+    made = Path(mounted[4]) / path.removeprefix(mounted[3]).lstrip("/") / f"tight-{os.getpid()}"
     made.mkdir()
     try:
-        (made / "memory.limit_in_bytes").write_text(str(TIGHT))
+        (made / ("memory.limit_in_bytes" if kind == "memory" else "memory.max")).write_text(str(TIGHT))
         yield made
     finally:
         assert host.eventually(lambda: _gone(made), 5)
+
+
+def _is_mount(line: str, kind: str) -> bool:
+    return line.endswith("memory") if kind == "memory" else " - cgroup2 " in line
 
 
 def _gone(folder: Path) -> bool:

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from stockade.api.sessions.interpreter import Interpreter
     from stockade.api.sessions.records import CellOutput, CellResult, Display
     from stockade.runs.secret import Secret
+    from stockade.workspace.host_files import HostFile
 
 _HELP = """Type code into an interpreter that lives in a sandbox, one cell after another.
 
@@ -77,7 +78,7 @@ def repl(
     observe(options)
     policy = policy_from(options, trust)
     packages = packages_folder(packages, requirements, policy)
-    screen = _Screen(Path(pictures) if pictures else None)
+    screen = _Screen(Path(pictures) if pictures else None, policy.filesystem.writable)
     with Sandbox.create(policy, backend=backend, trust=trust, packages=packages, secrets=secrets) as sandbox:
         interpreter = sandbox.interpreter(language)
         if not sys.stdin.isatty():
@@ -144,8 +145,11 @@ def _run(interpreter: Interpreter, source: str, timeout: float | None, screen: _
 class _Screen:
     """Shows what cells do."""
 
-    def __init__(self, pictures: Path | None) -> None:
-        self._pictures, self._count = pictures, 0
+    def __init__(self, pictures: Path | None, writable: Sequence[str]) -> None:
+        """``writable`` are folders of the host that the code may write to: no picture may go through them."""
+        self._pictures, self._writable, self._count = pictures, writable, 0
+        if pictures is not None:
+            self._place(pictures / "picture").close()
 
     def event(self, event: CellOutput | Display) -> None:
         """Show output or a display as it comes."""
@@ -164,13 +168,18 @@ class _Screen:
             click.echo(printable_lines(str(event.data.get("text/plain", "")) or f"[{', '.join(event.data)}]"))
 
     def _save(self, data: Any, suffix: str) -> bool:
-        assert self._pictures is not None
-        self._pictures.mkdir(parents=True, exist_ok=True)
         path = self._free(suffix)
-        with path.open("xb") as file:  # never over a file that is there
-            file.write(data if isinstance(data, bytes) else str(data).encode())
+        with self._place(path) as place:
+            fd = place.open(os.O_WRONLY | os.O_CREAT | os.O_EXCL)  # never over a file that is there
+            with os.fdopen(fd, "wb") as file:
+                file.write(data if isinstance(data, bytes) else str(data).encode())
         say(f"wrote {path}; the code in the sandbox made it, so open it with care")
         return True
+
+    def _place(self, path: Path) -> HostFile:
+        from stockade.workspace.host_files import HostFile
+
+        return HostFile(path, "--pictures", self._writable, makes=True)
 
     def _free(self, suffix: str) -> Path:
         """Return the path of the next picture that no earlier session has written."""

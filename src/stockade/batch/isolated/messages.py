@@ -8,6 +8,8 @@ from typing import Any
 from stockade.batch.isolated.codec import Objects, UnequalError, from_line, replace, to_line
 from stockade.batch.isolated.scalars import CodecError, type_name
 
+_PLAIN = (str, int, float, bool, type(None))
+
 
 class Call:
     """A call of one of the answer's functions, on either side."""
@@ -52,9 +54,23 @@ class Call:
         except Exception:
             message = ""
         try:
-            return self._reply("raised", ["t", *names[:20]], message)
+            return self._reply("raised", ["t", *names[:20]], self._arguments(error, message))
         except Exception:  # the changes cannot cross, so only the error is sent
             return to_line(["t", "raised", ["t", *names[:20]], message])
+
+    def _arguments(self, error: BaseException, message: str) -> Any:
+        """Return the error's arguments if they are plain and make the same message in the built-in class, or else the
+        message.
+        """
+        try:
+            kind = next(each for each in type(error).__mro__ if each.__module__ == "builtins")
+            given = tuple(error.args)
+            if isinstance(error, OSError) and error.filename is not None:
+                given = (*given, error.filename)
+            plain = all(type(each) in _PLAIN for each in given) and str(kind(*given)) == message
+            return self._objects.wrap(given) if plain else message
+        except Exception:  # a class of the answer decides what happens here
+            return message
 
     def _reply(self, kind: str, *more: Any) -> bytes:
         changes: list[Any] = ["l"]

@@ -69,13 +69,22 @@ def read_reply(line: bytes, call: Call | None = None) -> Any:
         _end(NONSENSE)
     if kind == "returned":
         return reported[0]
-    if kind == "raised" and type(reported[1]) is str:
-        names = reported[0] if type(reported[0]) is tuple else (reported[0],)
-        raise next((_ERRORS[name] for name in names if type(name) is str and name in _ERRORS), AnswerError)(reported[1])
+    if kind == "raised" and type(reported[1]) in (str, tuple):
+        raise _error(reported[0], reported[1])
     if kind in ("refused", "unequal") and type(reported[0]) is str:
         _explain(f"the answer returned, or left in an argument, {reported[0]}")
         _end(NOT_RETURNED if kind == "refused" else UNEQUAL)
     return _end(NONSENSE)
+
+
+def _error(names: Any, reported: str | tuple[Any, ...]) -> Exception:
+    """Return the error that the answer raised, of the built-in class named first, with its arguments or its message."""
+    names = names if type(names) is tuple else (names,)
+    kind = next((_ERRORS[name] for name in names if type(name) is str and name in _ERRORS), AnswerError)
+    try:
+        return kind(*(reported if isinstance(reported, tuple) else (reported,)))
+    except Exception as error:  # not what this class takes
+        return kind(str(error))
 
 
 def run(test: dict[str, Any], answer: Answer) -> str:

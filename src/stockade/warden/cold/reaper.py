@@ -66,8 +66,8 @@ class Reaper(Init):
     def _stop(self, _number: int, _frame: object) -> NoReturn:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         self._end_all_others()
-        self._report_end()  # before the folder is removed, which a guest can make slow
-        self._wait_for_release()
+        if self._report_end():  # before the folder is removed, which a guest can make slow
+            self._wait_for_release()
         place = _read(self.place[0])
         if place:
             places.remove(os.fsdecode(place))
@@ -84,12 +84,14 @@ class Reaper(Init):
         except OSError:
             pass
 
-    def _report_end(self) -> None:
+    def _report_end(self) -> bool:
+        """Return whether the warden can hear of the end. If the socket has failed, it waits for this process to end."""
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)
         try:
             self.control.sendall(exit_message(None, usage, self._measure("")))
         except OSError:
-            pass  # the end was reported already, or the warden has closed the socket
+            return False
+        return True
 
     def _warm_up(self, stage: Stage) -> None:
         stage.apply([["data", _UNUSED, bytes(200)]])

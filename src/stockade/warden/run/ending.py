@@ -106,7 +106,8 @@ class Ending:
             self._run.fail(f"the run's processes could not be ended{why}")
             self.conclude()
             return 0.0
-        if now >= self._dying_since + _DYING_SECONDS:
+        # A frozen reaper hears only SIGKILL.
+        if now >= self._dying_since + _DYING_SECONDS or self._execution.standing_still():
             self._execution.control(KILL_AT_ONCE)
             return self._dying_since + 2 * _DYING_SECONDS
         return self._dying_since + _DYING_SECONDS

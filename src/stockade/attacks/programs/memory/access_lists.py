@@ -2,7 +2,7 @@
 # guarantee = "memory"
 # summary = "Gives many folders long access lists: the kernel counts attributes of a tmpfs, but not these."
 # reference = "acl(5), posix_acl_from_xattr in fs/posix_acl.c"
-# success = "four times the limit lies in access lists"
+# success = "more than the limit lies in access lists"
 # policy = { limits = { memory = "32MiB" } }
 # refusal = { process = "denied EACCES", default = "errno" }
 # ///
@@ -24,7 +24,7 @@ def entry(kind, who=NOBODY):
 users = entry(USER, os.getuid()) * ENTRIES
 acl = struct.pack("=I", 2) + entry(OWNER) + users + entry(GROUP) + entry(MASK) + entry(OTHER)
 with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-    for number in range(1 + (64 << 20) // len(acl)):
+    for number in range(1 + (18 << 20) // len(acl)):
         name = f"{folder}/{number}"
         os.mkdir(name)
         for kind in ("access", "default"):
