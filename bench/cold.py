@@ -3,7 +3,10 @@
 The contenders take turns in one process; the figures are medians.
 
     python bench/cold.py [--runs 200] [--json FILE] [--smoke]
+    python bench/cold.py --steps [--runs 200]
 
+The first block pauses before each call, so that an instance is prewarmed. Back to back, each call follows the last one at
+once, in blocks of ten that the contenders take in turn. ``--steps`` shows the steps of a sandboxed ``true`` in both cases.
 Each call is timed as a whole, with the library imported and the warden running. Every line is a ratio or a difference
 to something else measured in the same minute, since the machine's own speed drifts.
 """
@@ -25,6 +28,7 @@ from pathlib import Path
 
 import stockade
 from stockade.client import warden_process
+from stockade.profiling import steps
 
 BWRAP = [
     "bwrap",
@@ -56,6 +60,7 @@ BWRAP = [
 ]
 PYTHON = ["/usr/bin/python3", "-I", "-S", "-c", "pass"]
 PAUSE = 0.03
+BLOCK = 10
 SRC = str(Path(stockade.__file__).parents[1])
 
 
@@ -103,14 +108,36 @@ def in_turn(cases: dict[str, Callable[[], None]], runs: int) -> dict[str, dict[s
             begin = time.perf_counter()
             call()
             times[name].append((time.perf_counter() - begin) * 1e3)
-    return {
-        name: {
-            "median": statistics.median(values),
-            "p90": sorted(values)[int(len(values) * 0.9)],
-            "min": min(values),
-        }
-        for name, values in times.items()
-    }
+    return {name: summary(values) for name, values in times.items()}
+
+
+def back_to_back(cases: dict[str, Callable[[], None]], runs: int) -> dict[str, dict[str, float]]:
+    """Time blocks of calls that follow each other at once, one contender after another; milliseconds for each call."""
+    times: dict[str, list[float]] = {name: [] for name in cases}
+    for _ in range(max(3, runs // BLOCK)):
+        for name, call in cases.items():
+            call()  # what the last contender leaves to be done afterwards is done before the clock begins
+            time.sleep(PAUSE)
+            begin = time.perf_counter()
+            for _ in range(BLOCK):
+                call()
+            times[name].append((time.perf_counter() - begin) * 1e3 / BLOCK)
+    return {f"{name}, back to back": summary(values) for name, values in times.items()}
+
+
+def summary(values: list[float]) -> dict[str, float]:
+    return {"median": statistics.median(values), "p90": sorted(values)[int(len(values) * 0.9)], "min": min(values)}
+
+
+def show_steps(runs: int) -> None:
+    """Print the steps of a sandboxed ``true``, after a pause and back to back, the slowest first."""
+    for title, pause in (("after a pause", PAUSE), ("back to back", 0.0)):
+        *_, found = steps.trace(runs, pause=pause, command=("true",))
+        assert isinstance(found, steps.Trace)
+        print(f"{title}: {found.whole:.0f} us from call to return, medians of {found.runs}")
+        for step in sorted(found.steps, key=lambda each: -each.took):
+            behind = " (behind the answer)" if step.behind else ""
+            print(f"  {step.took:8.0f} us   {step.since} -> {step.name}, {step.process}: {step.what}{behind}")
 
 
 def proportional_memory(pid: int) -> int:
@@ -139,6 +166,7 @@ def measure(runs: int) -> dict[str, object]:
     if shutil.which("bwrap"):
         cases["bwrap python"] = spawn([*BWRAP, *PYTHON])
     times = in_turn(cases, runs)
+    times |= back_to_back({name: call for name, call in cases.items() if name.endswith("true")}, runs)
     starts = in_turn(
         {
             "bare interpreter": fresh("pass"),
@@ -154,10 +182,13 @@ def measure(runs: int) -> dict[str, object]:
     derived = {
         "python above bare (ms)": median["stockade python"] - median["bare python"],
         "import stockade above bare (ms)": median["import stockade"] - median["bare interpreter"],
-        "warden memory, spare cell included (MiB)": proportional_memory(warden_process.current().pid) / 2**20,
+        "warden memory, prewarmed instance included (MiB)": proportional_memory(warden_process.current().pid) / 2**20,
     }
     if "bwrap true" in median:
         derived["true, of bubblewrap's"] = median["stockade true"] / median["bwrap true"]
+        derived["true back to back, of bubblewrap's"] = (
+            median["stockade true, back to back"] / median["bwrap true, back to back"]
+        )
         derived["python, of bubblewrap's"] = median["stockade python"] / median["bwrap python"]
     return {
         "machine": machine(),
@@ -177,8 +208,13 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     parser.add_argument("--smoke", action="store_true", help="a few runs, to see that it works")
+    parser.add_argument("--steps", action="store_true", help="show the steps of a run instead")
     options = parser.parse_args()
-    found = measure(5 if options.smoke else options.runs)
+    runs = 5 if options.smoke else options.runs
+    if options.steps:
+        show_steps(runs)
+        return
+    found = measure(runs)
     print(f"{found['machine']}, {found['date']}; medians of {found['runs']}\n")
     for name, case in found["times_ms"].items():  # type: ignore[attr-defined]
         print(f"{name:32} {case['median']:8.2f} ms   p90 {case['p90']:8.2f}")

@@ -52,16 +52,18 @@ def introduction(
     if live or report_seconds is not None:
         fields["watch"] |= {"live": live, "report_seconds": report_seconds}
     own = {"source": launch.source} if launch.repeats else {"steps": launch.steps}
-    return protocol.encode("launch", **own, **_traced(trace), **changed_fields(fields, before)), fields
+    return _beginning(own, fields, before, trace), fields
 
 
 def repetition(source: bytes, fields: Mapping[str, Any], before: Mapping[str, Any], trace: int) -> bytes:
     """Return the message that begins a run with a new ``source`` and the launch ``fields`` of an earlier run."""
-    return protocol.encode("launch", source=source, **_traced(trace), **changed_fields(fields, before))
+    return _beginning({"source": source}, fields, before, trace)
 
 
-def _traced(trace: int) -> dict[str, Any]:
-    return {"trace": trace} if trace else {}
+def _beginning(own: Mapping[str, Any], fields: Mapping[str, Any], before: Mapping[str, Any], trace: int) -> bytes:
+    """Return the message that begins any run: what is its own, and how its template differs from the one before."""
+    traced = {"trace": trace} if trace else {}
+    return protocol.encode("launch", **own, **traced, **changed_fields(fields, before))
 
 
 class LaunchLost(Exception):

@@ -63,17 +63,20 @@ class Trace:
         return asdict(self)
 
 
-def trace(runs: int, *, pause: float = 0.01, warm: bool = True, **options: Any) -> Iterator[Trace | int]:
+def trace(
+    runs: int, *, pause: float = 0.01, warm: bool = True, command: Sequence[str] = (), **options: Any
+) -> Iterator[Trace | int]:
     """Run a small program ``runs`` times, ``pause`` seconds apart; yield the number of runs, and finally the trace.
 
-    ``options`` are for ``Runner``. Raises ``JobError`` if a run does not complete.
+    ``command`` runs in the place of the program, always cold. ``options`` are for ``Runner``. Raises ``JobError`` if a
+    run does not complete.
     """
-    box = Runner(warm=warm, **options)
+    box = Runner(warm=warm and not command, **options)
     _trace.take()
     for number in range(1, _FIRST + runs + 2):  # steps after an answer are reported with the next run
         box._launcher.trace = number
         _trace.note(number, _trace.CALLED)
-        result = box.run(f"print({number})")
+        result = box.run_command(command) if command else box.run(f"print({number})")
         _trace.note(number, _trace.RETURNED)
         if not result.ok:
             raise JobError(f"a traced run did not complete: {result.summary()}")
