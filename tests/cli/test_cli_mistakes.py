@@ -51,7 +51,7 @@ def test_reason_shared_by_backends_is_said_once(stockade) -> None:
 @pytest.mark.needs("native")
 def test_limit_that_refused_the_code_something_is_named(stockade) -> None:
     done = stockade("run", "--limit", "processes=2", "-c", "import os\nwhile True: os.fork() or os._exit(0)")
-    assert b"the limit on processes was met" in done.stderr
+    assert b"the limit on processes " in done.stderr  # "was met", or "may have been met" without a control group
     assert b"--limit processes=MORE raises it" in done.stderr
     done = stockade("run", "--limit", "disk=1MiB", "-c", "open('x', 'wb').write(b'1' * 2**22)")
     assert b"the limit on disk was met" in done.stderr

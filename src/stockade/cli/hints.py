@@ -44,6 +44,7 @@ _UNREACHED = re.compile(
     r"Could not resolve host|Temporary failure in name resolution|Name or service not known|getaddrinfo (?:EAI|ENOT)"
     r"|Network is unreachable|Failed to establish a new connection",
 )
+_NO_PROCESS = re.compile(r"Resource temporarily unavailable|can't start new thread|[Cc]annot fork|pthread_create")
 _RAISED = ("processes", "disk", "file_size", "memory")
 """Limits whose refusal the code sees as an error of its own, and that a caller may want to raise."""
 _ENDINGS = ("", ".py", ".rb", ".js", ".mjs", ".cjs", ".json")
@@ -69,11 +70,15 @@ def say_general(result: Result, policy: Policy, job: Job) -> None:
 
     Also print each limit that refused the code something.
     """
+    from stockade.policy.guarantees import Guarantee
     from stockade.runs.result import Met
 
     text = result.stderr[-_TAIL:]
     if policy.network == "none" and _UNREACHED.search(text):
         say("the code has no network, which is the default; --allow HOST:443 opens one target, --network host all")
+    processes = result.limits_met.get(Guarantee.PROCESSES)
+    if processes is not None and processes.state is Met.UNKNOWN and _NO_PROCESS.search(text):
+        say("the limit on processes may have been met, which no counter shows here; --limit processes=MORE raises it")
     for name, state in result.limits_met.items():
         if state.state is Met.MET and name in _RAISED and result.limit != name:
             say(f"the limit on {name} was met ({state.evidence}), and the code failed; --limit {name}=MORE raises it")
