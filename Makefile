@@ -9,7 +9,7 @@ ENGINES := $(VENV)/.engines
 .PHONY: help faults demo test test-user test-integrations test-projects test-pythons check lint types contracts unit unit-part unit-rest bench bench-smoke overshoot guarantees guarantees-cgroup2 attack attacks-oci attacks-page reference e2b-table mutants soak test-hosts test-hosts-all hosts-table clean
 
 help: ## print this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 $(STAMP): pyproject.toml scripts/setup.sh scripts/install.sh
 	@PYTHON=$(PYTHON) VENV=$(VENV) scripts/setup.sh
@@ -77,6 +77,7 @@ bench: $(ENGINES) ## measure the cost of runs beside other tools (install these:
 	$(BIN)/python -m bench.hostile
 	$(BIN)/python -m bench.embedded
 	$(BIN)/python -m bench.neighbours
+	$(BIN)/python -m bench.sandboxes
 	@echo
 	$(BIN)/python -m bench.warm --json bench/results/warm.json
 
@@ -91,6 +92,7 @@ bench-smoke: $(ENGINES)
 	$(BIN)/python -m bench.hostile --smoke
 	$(BIN)/python -m bench.neighbours --smoke
 	$(BIN)/python -m bench.resume --smoke
+	$(BIN)/python -m bench.sandboxes --smoke
 	$(BIN)/python -m bench.embedded --smoke
 	$(BIN)/python -m bench.warm --smoke
 
