@@ -2,7 +2,7 @@
 
     python -m bench.sandboxes [--cells 1000] [--sandboxes 200] [--rounds 50] [--smoke] [--json FILE]
 
-``start`` times each step of a new sandbox, the first one of the process apart. ``cells`` runs cells of every kind in one
+``start`` times each step of a new sandbox, the first one of the process apart. ``session`` runs cells of every kind in one
 interpreter, and compares its state after each; the slope is that of its resident memory, without the first tenth.
 ``open`` has many sandboxes with an idle interpreter each: proportional memory, and a cell in each. ``beside`` measures
 how late deadlines of commands come while another sandbox writes without end. Figures of a busy machine mean nothing.
@@ -48,7 +48,7 @@ def main() -> int:
         options.cells, options.sandboxes, options.rounds = 60, 4, 3
     found = {
         "start": start(options.rounds),
-        "cells": cells(options.cells),
+        "session": session(options.cells),
         "open": opened(options.sandboxes, flood=False),
         "beside": opened(min(8, options.sandboxes), flood=True),
     }
@@ -58,9 +58,9 @@ def main() -> int:
             print(f"  {key:<34} {value:.4g}" if isinstance(value, float) else f"  {key:<34} {value}")
     if options.json:
         options.json.write_text(json.dumps(found, indent=1) + "\n")
-    wrong = [f"{found['cells']['wrong']} cells ended otherwise, or lost state"] if found["cells"]["wrong"] else []
+    wrong = [f"{found['cells']['wrong']} cells ended otherwise, or lost state"] if found["session"]["wrong"] else []
     if not options.smoke:
-        wrong += ["memory grows by a cell"] if found["cells"]["slope, bytes a cell"] > SLOPE_LIMIT else []
+        wrong += ["memory grows by a cell"] if found["session"]["slope, bytes a cell"] > SLOPE_LIMIT else []
         wrong += (
             ["a deadline slips beside a flood"] if found["beside"]["worst slip of a deadline, s"] > SLIP_LIMIT else []
         )
@@ -124,10 +124,10 @@ def steps(stack: ExitStack) -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "1 MiB written and read, second", file
 
 
-# -- cells -------------------------------------------------------------------------------------------------------------
+# -- session -----------------------------------------------------------------------------------------------------------
 
 
-def cells(count: int) -> dict[str, Any]:
+def session(count: int) -> dict[str, Any]:
     """Run cells of every kind in one interpreter."""
     memory, wrong, kinds = [], 0, Counter[str]()
     packages = sys.prefix if Path(sys.prefix, "pyvenv.cfg").is_file() else None
