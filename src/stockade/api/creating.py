@@ -1,4 +1,4 @@
-"""What ``Sandbox.create`` decides before anything starts: the backend with its plan, and the first job."""
+"""The decisions of ``Sandbox.create`` before anything starts: the backend with its plan, and the first job."""
 
 from __future__ import annotations
 

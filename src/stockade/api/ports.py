@@ -244,7 +244,7 @@ def _checked(port: int, *, lowest: int) -> int:
 
 
 def _error(port: int, seconds: float, result: Result) -> OSError:
-    """Return why there is no connection."""
+    """Return why the port could not be reached."""
     if result.limit is not None:
         return TimeoutError(f"port {port} of the sandbox: no connection in {seconds:g} s")
     if result.exit_code is None or result.exit_code not in errno.errorcode:

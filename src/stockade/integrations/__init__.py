@@ -1,1 +1,1 @@
-"""Adapters for the tools that people already use. Each is a module of its own, imported only by who asks for it."""
+"""Adapters for the tools that people already use. Each is a module of its own, imported only on request."""

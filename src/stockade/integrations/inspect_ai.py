@@ -126,7 +126,7 @@ class StockadeSandboxEnvironment(SandboxEnvironment):
         timeout_retry: bool = True,
         concurrency: bool = True,
     ) -> ExecResult[str]:
-        """Run a command. Limits that end it are told on standard error, except time and output, which raise."""
+        """Run a command. Standard error names a limit that ended it, except time and output, which raise."""
         if user is not None:
             raise SandboxUserUnsupportedError(f"user {user!r}: a sandbox has one user, without rights; leave it out")
         with _translated():

@@ -79,7 +79,7 @@ class Costs:
         return result
 
     def counts(self, value: Any) -> None:
-        """Refuse a counter with counts that are no numbers: its methods add them without a price."""
+        """Refuse a counter with counts other than numbers: its methods add them without a price."""
         if type(value) is Counter and not set(map(type, value.values())) <= NUMBERS:
             raise TypeError("counts must be numbers in scripts")
 
