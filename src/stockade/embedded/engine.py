@@ -11,7 +11,7 @@ from stockade.embedded.boundary import prices
 from stockade.embedded.boundary.attributes import PYTHONS
 from stockade.embedded.boundary.crossing import CannotCross, Crossing
 from stockade.embedded.boundary.facades import Fixed
-from stockade.embedded.boundary.meter import SCRIPT, LimitHit, Meter
+from stockade.embedded.boundary.meter import SCRIPT, LimitHit, Meter, is_of_scripts
 from stockade.embedded.boundary.namespace import Namespace
 from stockade.embedded.boundary.settings import Settings
 from stockade.embedded.sink import Sink
@@ -167,12 +167,12 @@ class Engine:
             raise Exhausted(*self.meter.hit, self.meter.line or _line(error)) from None
         if isinstance(error, CannotCross):
             raise error
-        if isinstance(error, Exception):
+        if error is not None and is_of_scripts(error):
             raise Failed(type(error).__name__, self._message(error), _line(error)) from _original(error)
         if error is not None:
             raise error
 
-    def _message(self, error: Exception) -> str:
+    def _message(self, error: BaseException) -> str:
         """Return the text of a script's exception. Its own method may run, so this is metered as well."""
         try:
             with self._bounded_frames(), _quiet():

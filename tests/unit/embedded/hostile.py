@@ -407,6 +407,26 @@ EXHAUSTION += [
     ("bytes_wider_than_the_text", "('a' * 900000).encode('utf-32')", VALUE),
     ("text_wider_than_the_bytes", "('\\U0001f600'.encode() + b'a' * 900000).decode()", VALUE),
 ]
+EXHAUSTION += [
+    ("arguments_of_an_error", "import itertools\ne = ValueError()\ne.args = itertools.count()", REFUSED),
+    ("arguments_set_by_name", "import itertools\nsetattr(ValueError(), 'args', itertools.count())", REFUSED),
+    ("arguments_in_a_loop", "import itertools\ne = ValueError()\nfor e.args in [itertools.count()]: pass", REFUSED),
+    ("arguments_of_a_class", "import itertools\nclass E(OSError): args = itertools.repeat(1)\nstr(E())", ANSWERED),
+    ("details_of_a_syntax_error", "import itertools\nSyntaxError('x', itertools.count())", REFUSED),
+    ("name_of_a_type_variable", LISTS + "from typing import TypeVar\nTypeVar(x)\n1", ANSWERED),
+    (
+        "values_before_auto",
+        LISTS + "from enum import Enum, auto\nclass E(Enum):\n  A = x\n  B = y\n  C = auto()",
+        REFUSED,
+    ),
+    (
+        "values_before_auto_in_a_tuple",
+        LISTS + "from enum import Enum, auto\nclass E(Enum):\n  A = x\n  B = y\n  C = (1, auto())",
+        REFUSED,
+    ),
+    ("zone_of_the_host", "import datetime\ndatetime.datetime(2020, 1, 1).strftime('%s')", REFUSED),
+    ("zone_of_the_host_in_a_text", "import datetime\nf'{datetime.datetime(2020, 1, 1):%%%s}'", REFUSED),
+]
 NESTS = {
     "map": "map(f, g)", "filter": "filter(f, g)", "zip": "zip(g)", "zip_of_two": "zip(g, g)", "enumerate": "enumerate(g)",
     "chain": "itertools.chain(g)", "from_iterable": "itertools.chain.from_iterable(g)", "islice": "itertools.islice(g, 5)",

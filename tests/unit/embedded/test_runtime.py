@@ -420,3 +420,29 @@ def test_message_of_a_refusal_shows_no_address():
     with pytest.raises(ScriptError) as caught:
         runtime().run("import itertools\nitertools.tee([], object())")
     assert "0x" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "raise BaseException('x')",
+        "k = []\ndef g():\n  try: yield\n  except BaseException as e: k.append(e); raise\nx = g()\nnext(x)\nx.close()\nraise k[0]",
+    ],
+)
+def test_exception_that_is_no_error_reaches_the_host_as_script_error(source):
+    with pytest.raises(ScriptError):
+        runtime().run(source)
+
+
+def test_script_catches_its_own_base_exception():
+    assert runtime().run("try: raise BaseException('x')\nexcept BaseException as e: r = str(e)\nr") == "x"
+
+
+def test_interrupt_in_a_host_function_passes_through_handlers_of_the_script():
+    def interrupted():
+        raise KeyboardInterrupt
+
+    rt = runtime()
+    rt.register("stop", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        rt.run("try: stop()\nexcept BaseException: pass")

@@ -143,7 +143,7 @@ class Attributes:
 
     def table(self) -> dict[str, Any]:
         """Return each guard by its name in woven code."""
-        return {"$attr": self.read, "$bound": self._bound, "$owner": _owner}
+        return {"$attr": self.read, "$bound": self._bound, "$owner": _owner, "$holder": holder}
 
     def read(self, value: Any, name: str) -> Any:
         """Return a checked attribute: only of the script's own classes and of facades."""
@@ -190,6 +190,13 @@ def _owner(value: Any) -> Any:
     kind = type(value)
     if kind in FREE and kind not in (FunctionType, type):
         raise AttributeError(f"{kind.__name__!r} object has no attribute that a script can set")
+    return value
+
+
+def holder(value: Any) -> Any:
+    """Return an object in which a script stores ``args``. An exception would take all elements of an iterable."""
+    if isinstance(value, BaseException):
+        raise AttributeError("attribute 'args' of an exception cannot be set in scripts")
     return value
 
 

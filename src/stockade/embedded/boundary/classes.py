@@ -7,7 +7,7 @@ from enum import Enum
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from stockade.embedded.boundary.attributes import FREE, UNWRITABLE
+from stockade.embedded.boundary.attributes import FREE, UNWRITABLE, holder
 from stockade.embedded.boundary.facades import Fixed, TypeFacade, is_module, real, type_facade
 from stockade.embedded.boundary.meter import SCRIPT
 from stockade.embedded.boundary.rendering import MODULE
@@ -199,6 +199,8 @@ class Classes:
 
     def _writable(self, value: Any, name: Any) -> None:
         self._attributes.check(name)
+        if name == "args":
+            holder(value)
         if name == "__name__" or name in UNWRITABLE or (type(value) in FREE and not _is_script_function(value)):
             raise AttributeError(f"{type(value).__name__!r} object has no attribute {name!r}")
 

@@ -176,7 +176,7 @@ class Meter:
             raise LimitHit
         if isinstance(error, RecursionError) and self.caps.frames is not None:
             self.trip("frames", self.caps.frames)
-        if error is not None and not isinstance(error, Exception | GeneratorExit):
+        if error is not None and not is_of_scripts(error):
             raise error  # an interrupt of the host
         self.confirm()
 
@@ -222,6 +222,11 @@ class Meter:
 
     def _held(self) -> int:
         return sys.getallocatedblocks() - self._blocks
+
+
+def is_of_scripts(error: BaseException) -> bool:
+    """Return whether a script may have raised ``error``: other exceptions interrupt the host."""
+    return isinstance(error, Exception | GeneratorExit) or type(error) is BaseException
 
 
 def _line() -> int:

@@ -34,7 +34,7 @@ EXCEPTIONS = (
     "ArithmeticError", "AssertionError", "AttributeError", "BaseException", "BufferError", "EOFError", "Exception",
     "FloatingPointError", "ImportError", "IndexError", "KeyError", "LookupError", "MemoryError", "ModuleNotFoundError",
     "NameError", "NotImplementedError", "OSError", "OverflowError", "PermissionError", "RecursionError",
-    "RuntimeError", "StopIteration", "SyntaxError", "TimeoutError", "TypeError", "UnboundLocalError",
+    "RuntimeError", "StopIteration", "TimeoutError", "TypeError", "UnboundLocalError",
     "UnicodeDecodeError", "UnicodeEncodeError", "UnicodeError", "ValueError", "Warning", "ZeroDivisionError",
     "DeprecationWarning", "UserWarning", "IOError", "FileNotFoundError", "ConnectionError",
 )  # fmt: skip

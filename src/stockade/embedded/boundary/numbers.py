@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from stockade.embedded.boundary import prices
 from stockade.embedded.boundary.kinds import INTEGERS, digits
+from stockade.embedded.boundary.rendering import check_directives
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -170,6 +171,7 @@ class Numbers:
         if type(template) is not str:
             raise TypeError("strftime() argument must be str")
         self._pay_spec(template)
+        check_directives(template)
         self.meter.charge(1 + len(template))
         result = str(value.strftime(template))
         self.operators.sized(len(result), result)

@@ -94,13 +94,14 @@ class Rendering:
         )
 
     def _message(self, error: BaseException) -> str:
-        if isinstance(error, KeyError) and len(error.args) == 1:
-            return self.repr_of(error.args[0])
-        if not error.args:
+        args = _args(error)
+        if isinstance(error, KeyError) and len(args) == 1:
+            return self.repr_of(args[0])
+        if not args:
             return ""
-        if isinstance(error, OSError | UnicodeError | ImportError) and set(map(type, error.args)) <= SCALARS:
-            return self.fitting(_plain_message(error))
-        return self.str_of(error.args[0]) if len(error.args) == 1 else self.repr_of(error.args)
+        if isinstance(error, OSError | UnicodeError | ImportError) and set(map(type, args)) <= SCALARS:
+            return self.fitting(_plain_message(error, args))
+        return self.str_of(args[0]) if len(args) == 1 else self.repr_of(args)
 
     def _other(self, value: Any) -> str:
         kind: Any = type(value)
@@ -108,7 +109,7 @@ class Rendering:
         if isinstance(value, type):
             return f"<class '{value.__name__}'>"
         if isinstance(value, BaseException) and kind.__repr__ is BaseException.__repr__:
-            inner = ", ".join(map(self.repr_of, value.args))
+            inner = ", ".join(map(self.repr_of, _args(value)))
             return self.fitting(f"{name}({inner})")
         if isinstance(value, Enum) and kind.__repr__ is Enum.__repr__:
             return f"<{name}.{value.name}: {self.repr_of(value.value)}>"
@@ -123,7 +124,7 @@ class Rendering:
     def plain(self, value: Any, method: str) -> str:
         """Return the text that ``object`` or an exception class would give, whatever the script's class defines."""
         if isinstance(value, BaseException):
-            inner = ", ".join(map(self.repr_of, value.args))
+            inner = ", ".join(map(self.repr_of, _args(value)))
             return self._message(value) if method == "__str__" else self.fitting(f"{type(value).__name__}({inner})")
         return f"<{type(value).__name__} object>"
 
@@ -242,6 +243,8 @@ class Rendering:
             return self.fitting(format(value, spec))
         if kind in SAFE_REPR:
             self.scales.weigh(value)
+            if kind in MOMENTS:
+                check_directives(spec)
             if len(spec) > prices.BYTES:
                 self.meter.charge(len(spec))
             return self.fitting(format(value, spec))
@@ -279,10 +282,20 @@ class Rendering:
         return "".join(parts)
 
 
-def _plain_message(error: BaseException) -> str:
+def check_directives(template: str) -> None:
+    """Refuse the directive of ``strftime`` that reads the time zone of the host."""
+    if "%s" in template.replace("%%", ""):
+        raise ValueError("the directive %s depends on the host, and is not available in scripts")
+
+
+_args: Callable[[BaseException], tuple[Any, ...]] = BaseException.args.__get__  # type: ignore[attr-defined]
+"""Return the arguments of an exception, whatever a class of the script calls ``args``."""
+
+
+def _plain_message(error: BaseException, args: tuple[Any, ...]) -> str:
     """Return the text that CPython gives an error with these arguments, whatever became of its attributes."""
     kind = next(kind for kind in type(error).__mro__ if kind.__flags__ & _IMMUTABLE)
-    return str(kind(*error.args))
+    return str(kind(*args))
 
 
 def _is_script_function(function: Any) -> bool:

@@ -317,6 +317,8 @@ class Expressions:
 
 def owner(value: Any, name: str) -> Any:
     """Return the woven object in which a statement stores an attribute."""
+    if name == "args":
+        return call("$holder", value)
     return call("$owner", value) if name in OWNED else value
 
 

@@ -51,11 +51,31 @@ def enum(space: Namespace) -> dict[str, Any]:
     return {"Enum": space.classes.facade("Enum", _enum(space), _cannot), "auto": _auto, "unique": unique}
 
 
+class _Body(real_enum._EnumDict):
+    """The body of an enumeration. CPython compares and adds the values before ``auto()``, so they must be plain."""
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        if any(isinstance(each, real_enum.auto) for each in (value if type(value) is tuple else (value,))):
+            before: Any = self._last_values  # type: ignore[attr-defined]
+            if not set(map(type, before)) <= _COUNTED:
+                raise TypeError("auto() follows only numbers and text in scripts")
+        super().__setitem__(key, value)
+
+
+_COUNTED = frozenset({int, float, str, bool})
+
+
 def _enum(space: Namespace) -> Any:
     """Return a base for enumerations whose metaclass pays for hashes and comparisons of values."""
     weigh, charge = space.scales.weigh, space.meter.charge
 
     class Priced(real_enum.EnumMeta):
+        @classmethod
+        def __prepare__(cls, name: str, bases: tuple[type, ...], **_: Any) -> Any:  # type: ignore[override]
+            body = super().__prepare__(name, bases)
+            body.__class__ = _Body
+            return body
+
         def __new__(cls, name: str, bases: Any, body: Any) -> Any:
             values = [value for key, value in body.items() if not key.startswith("__")]
             charge(sum(map(weigh, values)) * max(1, len(values) // prices.NODES))
@@ -82,9 +102,11 @@ def typing(space: Namespace) -> dict[str, Any]:
     classes = space.classes
     members: dict[str, Any] = {name: _annotation(name) for name in _ANNOTATIONS}
     members |= {name: classes.marker(name) for name in ("Generic", "Protocol")}
+    variable = _annotation("TypeVar")
     return members | {
-        "NamedTuple": type_facade("NamedTuple", tuple, _cannot), "TYPE_CHECKING": False, "TypeVar": lambda name, *_a,
-        **_k: _annotation(str(name)), "NewType": lambda _name, kind: kind, "cast": lambda _kind, value: value,
+        "NamedTuple": type_facade("NamedTuple", tuple, _cannot), "TYPE_CHECKING": False,
+        "TypeVar": lambda *_a, **_k: variable,
+        "NewType": lambda _name, kind: kind, "cast": lambda _kind, value: value,
         "overload": lambda function: function, "final": lambda value: value, "runtime_checkable": lambda kind: kind,
     }  # fmt: skip
 
