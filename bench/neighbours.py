@@ -35,6 +35,8 @@ PAUSE = 0.005
 SRC = str(Path(stockade.__file__).parents[1])
 LIFTED = ("wall_time", "cpu_time")
 ALL_LIFTED = (*LIFTED, "memory", "processes", "open_files", "output", "disk", "file_size")
+RUNNER: Any = getattr(stockade, "Runner", None) or stockade.Sandbox
+"""An older tree has the runner under its earlier name."""
 Times = dict[str, list[float]]
 
 
@@ -73,7 +75,7 @@ def serve() -> None:
             answer = _measure(cases, order["seconds"])
         elif order["what"] == "start":
             policy = stockade.Policy(limits=dict.fromkeys(order["lifted"], "unlimited"))
-            neighbour = stockade.Runner(policy).stream_command(order["argv"])
+            neighbour = RUNNER(policy).stream_command(order["argv"])
         elif neighbour is not None:
             answer = neighbour.cancel()
             neighbour = None
@@ -81,7 +83,7 @@ def serve() -> None:
 
 
 def _cases() -> dict[str, Callable[[], None]]:
-    cold, warm = stockade.Runner(warm=False), stockade.Runner(warm=True)
+    cold, warm = RUNNER(warm=False), RUNNER(warm=True)
 
     def host() -> None:
         os.waitpid(os.posix_spawn("/bin/true", ["true"], {}), 0)

@@ -76,11 +76,6 @@ def _freezer_group() -> str | None:
     return None if found and os.access(found[0], os.W_OK) else "no freezer group of version 1 can be made"
 
 
-def _memory_group() -> str | None:
-    found = [each.path for each in cgroups.find() if each.version == 1 and "memory" in each.controllers]
-    return None if found and os.access(found[0], os.W_OK) else "no memory group of version 1 can be made below our own"
-
-
 def _pinning() -> str | None:
     try:
         os.close(pinning.open_ring())
@@ -111,7 +106,6 @@ _CHECKS: dict[str, Callable[[], str | None]] = {
     **needs.CHECKS,
     "cgroup-cpuacct": lambda: None if warden_process.host_facts().counts_cpu else "no group counts CPU time",
     "cgroup-unified": _unified,
-    "cgroup-memory-v1": _memory_group,
     "cgroup-freezer-v1": _freezer_group,
     "namespaces": _namespaces,
     "io_uring": _pinning,
