@@ -22,7 +22,7 @@ OTHERS = (
     "STOCKADE_GATEWAY",  # runs/secret.py: set in a guest, which may use stockade itself
     "STOCKADE_SLOWER",  # testing/base.py
     "STOCKADE_MUST_RUN", "STOCKADE_SOAK", "STOCKADE_STREAM_BYTES", "STOCKADE_PYTHONS", "STOCKADE_WHOLE",
-    "STOCKADE_HOSTS_CACHE",  # of the project's own tests
+    "STOCKADE_PASS", "STOCKADE_HOSTS_CACHE",  # of the project's own tests
 )  # fmt: skip
 """Variables that set no field. Any other name that is not a field's variable is an error, and nothing runs."""
 
