@@ -89,6 +89,8 @@ _FACE = {
     "SetupError": "core.errors",
     "StockadeError": "core.errors",
     "Selection": "api.select",
+    "Snapshot": "api.snapshots.store",
+    "SnapshotRefused": "api.snapshots.stream",
     "Started": "runs.events",
     "Stream": "api.stream",
     "Strength": "policy.guarantees",
@@ -175,6 +177,8 @@ if TYPE_CHECKING:
     from stockade.api.sessions.shell import Shell as Shell
     from stockade.api.sessions.watch import FileChange as FileChange
     from stockade.api.sessions.watch import Watch as Watch
+    from stockade.api.snapshots.store import Snapshot as Snapshot
+    from stockade.api.snapshots.stream import SnapshotRefused as SnapshotRefused
     from stockade.api.stream import Stream as Stream
     from stockade.api.terminal import Terminal as Terminal
     from stockade.batch.calls import aevaluate as aevaluate

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from stockade.api import start_costs
 from stockade.api.packages import store
+from stockade.api.snapshots import store as snapshot_store
 from stockade.cli.eval_places import BESIDE
 from stockade.linux import places, uids
 from stockade.linux.cgroups.places import PREFIX
@@ -17,11 +18,16 @@ def test_footprint_page_names_every_place(monkeypatch) -> None:
     cache = str(start_costs._file()).replace("/home/ann", "~")
     runs = f"{places.FOLDER}/{places.PREFIX}PIDS-PID-TOKEN"
     packages = str(store.default_place()).replace("/home/ann", "~")
+    monkeypatch.setenv("XDG_DATA_HOME", "/home/ann/.local/share")
+    snapshots = str(snapshot_store.default_folder()).replace("/home/ann", "~")
     monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.delenv("XDG_DATA_HOME")
     monkeypatch.setattr("os.geteuid", lambda: 0)
     for place in (
         str(store.default_place()),
         packages,
+        snapshots,
+        str(snapshot_store.default_folder()),
         f"{places.STATE}/uids",
         runs,
         f"/{PREFIX}TOKEN",

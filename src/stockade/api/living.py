@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from secrets import token_hex
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeVar, Unpack
@@ -18,10 +19,12 @@ from stockade.api.job_arguments import job_from_command
 from stockade.api.launcher import check_command, unchecked
 from stockade.api.observation import observation
 from stockade.api.options import CommandOptions, PolicyOptions, known_options
-from stockade.api.pausing import Clock, Pausing
+from stockade.api.pausing import Clock
 from stockade.api.ports import Ports
 from stockade.api.process import WINDOW, Process
 from stockade.api.sessions.opening import Sessions
+from stockade.api.snapshots.copies import Copies
+from stockade.api.snapshots.store import Snapshot, load
 from stockade.api.terminal import Terminal, check_size
 from stockade.api.workspace import finished
 from stockade.backends.base import Backend
@@ -49,7 +52,7 @@ _TERM = "xterm-256color"
 _P = TypeVar("_P", bound=Process)
 
 
-class Sandbox(Sessions, Ports, Pausing):
+class Sandbox(Sessions, Ports, Copies):
     """A sandbox that lives: files, processes and limits last from call to call, until it is closed.
 
     All commands of one sandbox share one trust domain: each can read, change and end whatever another one does. Memory,
@@ -75,6 +78,7 @@ class Sandbox(Sessions, Ports, Pausing):
         self._processes: dict[Process, None] = {}
         self._limits = ExecLimits(plan)
         self._clock = Clock()
+        self._fresh = partial(type(self), backend, plan, job, idle=idle, lifetime=lifetime, hooks=hooks)
         try:
             self._made = self._stack.enter_context(unchecked(backend, plan, job))
             launch = living.instance(self._made, self.id, max_lifetime=lifetime, idle_timeout=idle)
@@ -103,6 +107,7 @@ class Sandbox(Sessions, Ports, Pausing):
         on_ask: Callable[[str], bool] | None = None,
         idle_timeout: float | None = 600.0,
         max_lifetime: float = 3600.0,
+        snapshot: Snapshot | str | os.PathLike[str] | None = None,
         labels: Mapping[str, str] | None = None,
         hooks: Hooks | None = None,
         **limits: Unpack[PolicyOptions],
@@ -115,10 +120,11 @@ class Sandbox(Sessions, Ports, Pausing):
         for every command and Python interpreter; ``secrets`` and ``on_ask`` are for the one way out of all commands.
 
         ``idle_timeout`` ends the sandbox after so many seconds without a call and without a byte to or from a started
-        process; ``None`` means never. ``max_lifetime`` ends it after so many seconds, whatever happens. ``hooks`` learn
-        of the sandbox and of every command in it, with these ``labels``: see ``stockade.Hooks``.
+        process; ``None`` means never. ``max_lifetime`` ends it after so many seconds, whatever happens. ``snapshot`` is
+        a ``Snapshot``, its name or its path: the sandbox begins with its files, within its own limit on the disk.
+        ``hooks`` learn of the sandbox and of every command in it, with these ``labels``: see ``stockade.Hooks``.
 
-        Raises what ``Runner`` raises, and ``SetupError`` if the sandbox does not start.
+        Raises what ``Runner`` raises, ``SetupError`` if the sandbox does not start, and ``SnapshotRefused``.
 
             with stockade.Sandbox.create(memory="512MiB") as sandbox:
                 sandbox.run_command(["sh", "-c", "echo kept > /tmp/note"]).check()
@@ -126,12 +132,14 @@ class Sandbox(Sessions, Ports, Pausing):
         """
         idle = None if idle_timeout is None else checked_seconds("idle_timeout", idle_timeout)
         lifetime = checked_seconds("max_lifetime", max_lifetime)
+        files = None if snapshot is None else load(snapshot)
         chosen = chosen_for(policy, limits, workspace, access, backend=backend, trust=trust, ceiling=ceiling)
         own: CommandOptions = {"environment": environment, "packages": packages, "secrets": secrets, "on_ask": on_ask}
         own |= {"labels": labels, "requirements": requirements}
         job = first_job(chosen, own)
         plan = with_secrets(chosen.plan, job.secrets)
-        return cls(chosen.backend, plan, job, idle=idle, lifetime=lifetime, hooks=hooks)
+        made = cls(chosen.backend, plan, job, idle=idle, lifetime=lifetime, hooks=hooks)
+        return made if files is None else made._begun_with(files)
 
     def _open(self, launch: Launch, plan: Plan, job: Job) -> Generator[Event, None, None]:
         broker = self._stack.enter_context(opened(job, plan.policy))
@@ -247,7 +255,8 @@ class Sandbox(Sessions, Ports, Pausing):
         try:
             started = stack.enter_context(self._exec(job, plan, checked_folder(cwd), detached=True, **how))
             process = kind(job.argv, started, stack)
-            process._clock = self._clock
+            if not how.get("serves"):
+                process._clock = self._clock
             if process.returncode is not None:
                 self._concluded(started[0])
         except BaseException:

@@ -115,6 +115,18 @@ class AsyncSandbox:
         """See ``Sandbox.forward``. Threads relay, so the event loop does not wait for them."""
         return await in_thread(partial(self._inner.forward, *args, **options), undo=Forward.close)
 
+    @like(Sandbox.fork)
+    async def fork(self) -> AsyncSandbox:
+        """See ``Sandbox.fork``."""
+        return AsyncSandbox(await in_thread(self._inner.fork, undo=Sandbox.close))
+
+    @like(Sandbox.forks)
+    async def forks(self, count: int) -> list[AsyncSandbox]:
+        """See ``Sandbox.forks``."""
+        made = await in_thread(partial(self._inner.forks, count), undo=_close_all)
+        return [AsyncSandbox(each) for each in made]
+
+    snapshot = forwarded(Sandbox.snapshot)
     pause = forwarded(Sandbox.pause)
     resume = forwarded(Sandbox.resume)
 
@@ -135,3 +147,8 @@ class AsyncSandbox:
     def result(self) -> Result:
         """The verdict on the whole sandbox: usage, receipt and changes. Raises ``JobError`` before ``close``."""
         return self._inner.result
+
+
+def _close_all(sandboxes: list[Sandbox]) -> None:
+    for each in sandboxes:
+        each.close()

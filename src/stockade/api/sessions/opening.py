@@ -96,7 +96,7 @@ class Sessions(Hinting):
         return Files(lambda: self._agent(None), check=self._check_open)
 
     def _agent(self, cwd: str | os.PathLike[str] | None) -> Process:
-        command = load("stockade.api.sessions.agents:command")(_python(self._packages))
+        command = load("stockade.api.sessions.agents:command")(python_for_agents(self._packages))
         return self.start_command(command, cwd=cwd, stderr=os.devnull)
 
     def _cell_seconds(self) -> float:
@@ -109,7 +109,7 @@ class Sessions(Hinting):
         return made
 
 
-def _python(packages: str | None) -> str:
+def python_for_agents(packages: str | None) -> str:
     """Return the Python that runs the agents: that of a virtual environment, or one that every sandbox shows."""
     python = languages.find("python")
     if packages is not None and Path(packages, "pyvenv.cfg").is_file():
