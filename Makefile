@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 ENGINES := $(VENV)/.engines
 
 .DEFAULT_GOAL := help
-.PHONY: help faults demo test test-user test-integrations test-projects test-pythons check lint types contracts unit unit-part unit-rest bench bench-smoke overshoot guarantees guarantees-cgroup2 attack attacks-oci attacks-page reference e2b-table mutants soak test-hosts test-hosts-all hosts-table clean
+.PHONY: help faults demo test test-user test-integrations test-projects test-pythons check lint types contracts unit unit-part unit-rest bench bench-smoke overshoot guarantees guarantees-cgroup2 attack attacks-oci attacks-docker docker attacks-page reference e2b-table mutants soak test-hosts test-hosts-all hosts-table clean
 
 help: ## print this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -114,6 +114,12 @@ faults: $(STAMP) ## write docs/faults.md: kill, stop and cut off each helper bef
 
 attacks-oci: $(ENGINES) ## run the whole attack corpus over the backend oci; make test runs a part of it
 	STOCKADE_WHOLE=1 $(BIN)/python -m pytest -q tests/escape/test_attacks.py -k oci
+
+attacks-docker: $(ENGINES) ## run the attacks in Python and shell over the backend docker (root); make test runs a part
+	STOCKADE_WHOLE=1 $(BIN)/python -m pytest -q tests/escape/test_docker_attacks.py
+
+docker: $(ENGINES) ## run the whole conformance suite over the backend docker (root); make test runs a part
+	STOCKADE_WHOLE=1 $(BIN)/python -m pytest -q tests/contract/test_docker.py
 
 attacks-page: $(STAMP) ## write docs/attacks.md from the corpus and the list of vectors
 	$(BIN)/python -m tests.escape.vectors

@@ -12,12 +12,19 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support import facilities, second_pass
+from tests.support import docker_engine, facilities, second_pass
 
 MUST_RUN = os.environ.get("STOCKADE_MUST_RUN") == "all"
 
 # A shell without job control starts what it puts in the background with this signal ignored, and that is inherited.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def docker_daemon() -> Iterator[docker_engine.Daemon]:
+    """A docker daemon of the tests' own, with an image."""
+    with docker_engine.running() as daemon:
+        yield daemon
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

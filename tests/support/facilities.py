@@ -27,6 +27,7 @@ def is_by_nature(facility: str) -> bool:
         in {"io_uring", "disk-device", "crypto-sockets", "ia32", "x32", "kexec", "modules", "ioperm", "raised-limits"}
         or (facility.startswith("cgroup") and os.geteuid() != 0)
         or (facility == "huge-pages" and os.geteuid() != 0)  # only root reserves them
+        or (facility == "dockerd" and os.geteuid() != 0)  # only root can start a daemon of the tests' own
         or (facility == "firejail" and shutil.which(facility) is not None and not _has_account())
     )
 
@@ -117,6 +118,7 @@ _CHECKS: dict[str, Callable[[], str | None]] = {
     "bwrap": _program("bwrap"),
     "crun": _program("crun"),
     "firejail": _firejail,
+    "dockerd": _program("dockerd"),
     "ruby": _program("ruby"),
     "gem": _program("gem"),
     "node": _program("node"),

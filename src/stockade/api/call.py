@@ -29,6 +29,7 @@ def call(
     *values: Any,
     policy: PolicyLike | None = None,
     backend: str | Backend | None = None,
+    image: str | None = None,
     trust: str | None = None,
     ceiling: Given | None = None,
     **options: Unpack[SingleRunOptions],
@@ -49,7 +50,7 @@ def call(
         stockade.call(total, [1, 2, 3], timeout=5)  # 6
     """
     source = _program(function, values)
-    result = run(source, policy=policy, backend=backend, trust=trust, ceiling=ceiling, **options).check()
+    result = run(source, policy=policy, backend=backend, image=image, trust=trust, ceiling=ceiling, **options).check()
     if not isinstance(result.value, list) or len(result.value) != 1:
         shown = (result.value_repr or "[nothing]")[1:-1][:200]
         raise JobError(f"call: {_name(function)} returns {shown}, which is not plain data, or is too large to report")

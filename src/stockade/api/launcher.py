@@ -31,6 +31,7 @@ from stockade.core.errors import JobError
 from stockade.core.launch import Launch
 from stockade.core.loading import load
 from stockade.languages import registry as languages
+from stockade.languages.base import in_image
 from stockade.planning import syscall_filter
 from stockade.planning.plan import Plan, plan_for_job
 from stockade.policy import commands
@@ -249,7 +250,10 @@ def unchecked(backend: Backend, plan: Plan, job: Job) -> Iterator[Launch]:
                 job, plan, shows_programs=backend.traits.shows_programs
             )
             return made
-        return languages.find(job.language).command(job, plan, folder)
+        language = languages.find(job.language)
+        if backend.traits.brings_programs:
+            return language.command(replace(job, interpreter=in_image(language.name, job.interpreter)), plan, folder)
+        return language.command(job, plan, folder)
 
     job = workspace.with_project(plan, job)
     if not backend.traits.keeps_workspaces:

@@ -74,6 +74,7 @@ class Runner(Streaming[Stream]):
         policy: PolicyLike | None = None,
         *,
         backend: str | Backend | None = None,
+        image: str | None = None,
         trust: str | None = None,
         ceiling: Given | None = None,
         preload: Sequence[str] = (),
@@ -84,7 +85,8 @@ class Runner(Streaming[Stream]):
     ) -> None:
         own = warmth(preload, warm)
         warden_process.current()  # the warden starts while the policy's modules are imported
-        chosen = select(overlaid(policy, limits) if limits else policy, trust=trust, backend=backend, ceiling=ceiling)
+        wanted = overlaid(policy, limits) if limits else policy
+        chosen = select(wanted, trust=trust, backend=backend, image=image, ceiling=ceiling)
         self.backend = chosen.backend
         self.plan = chosen.plan
         self.policy = self.plan.policy
@@ -166,6 +168,7 @@ def run(
     *,
     policy: PolicyLike | None = None,
     backend: str | Backend | None = None,
+    image: str | None = None,
     trust: str | None = None,
     ceiling: Given | None = None,
     preload: Sequence[str] = (),
@@ -176,8 +179,8 @@ def run(
     """Run source text (Python unless ``language`` says otherwise), or the file that a ``Path`` names.
 
     ``policy`` is a ``Policy``, its fields as a mapping, or a profile's name, such as ``"strict"``. ``backend`` is a
-    name or an object; without it, ``stockade.select`` chooses, and describes ``trust`` and ``ceiling``. ``Runner``
-    describes ``preload`` and ``warm``.
+    name or an object; without it, ``stockade.select`` chooses, and describes ``trust`` and ``ceiling``. ``image`` is
+    the tag or digest of a local image to run in, by docker. ``Runner`` describes ``preload`` and ``warm``.
 
     ``on_warning`` is called in this thread with a ``stockade.LimitReached`` for each limit of which four fifths are
     used, and when memory passes its soft limit. If ``on_warning`` raises, the run ends.
@@ -191,8 +194,7 @@ def run(
       for the guest as well: it can seek and map it. Anything else is a pipe, which is read as the guest reads.
     - ``files``: relative names and contents to write into the workspace.
     - ``archive``: a zip or tar file to unpack into the workspace, as a path or as bytes.
-    - ``artifacts``: patterns of files to bring out, such as ``["*.png", "out/**"]``.
-    - ``caps``: an ``ArtifactLimits`` that bounds the artifacts.
+    - ``artifacts``: patterns of files to bring out, such as ``["out/**"]``; ``caps``: an ``ArtifactLimits`` for them.
     - ``environment``: variables to set for the guest.
     - ``interpreter``: an executable or a virtual environment to use instead of the language's default.
     - ``packages``: a folder of packages to import from: a virtual environment, a gem folder or ``node_modules``.
@@ -200,15 +202,15 @@ def run(
     - ``on_ask``: a function that decides about a ``HOST:PORT`` that a ``network`` with ``ask=True`` does not list.
     - ``labels``: what you say of the run, such as ``{"user": "alice"}``, for hooks and the audit log.
     - ``requirements``: names of packages for Python source or a command, such as ``["pandas>=2.2"]``, or ``"inline"``
-      for those in the script's own metadata (PEP 723). pip or uv downloads them before the run, if they are not there
-      yet.
+      for those in the script's own metadata (PEP 723). pip or uv downloads before the run what is not there yet.
 
     Returns the verdict, whatever the code did. Raises ``PolicyError``, ``JobError``, ``RequirementError``,
     ``PlanError`` or ``BackendUnavailable`` before anything starts, and ``TypeError`` for an unknown option.
     """
     limits, rest = split(options, RUN_OPTIONS)
     job = job_from_source(source, **rest)
-    runner = Runner(policy, backend=backend, trust=trust, ceiling=ceiling, preload=preload, warm=warm, **limits)
+    how: Any = {"image": image, "trust": trust, "ceiling": ceiling, "preload": preload, "warm": warm, **limits}
+    runner = Runner(policy, backend=backend, **how)
     runner._launcher.caller = _WITHOUT_RUNNER
     return runner.run_job(job, on_warning=on_warning)
 
@@ -218,6 +220,7 @@ def run_command(
     *,
     policy: PolicyLike | None = None,
     backend: str | Backend | None = None,
+    image: str | None = None,
     trust: str | None = None,
     ceiling: Given | None = None,
     on_warning: OnWarning | None = None,
@@ -226,7 +229,7 @@ def run_command(
     """Run the command ``argv``, whose program is searched on the sandbox's own PATH; see ``run`` for the options."""
     limits, rest = split(options, COMMAND_OPTIONS)
     job = job_from_command(argv, **rest)
-    runner = Runner(policy, backend=backend, trust=trust, ceiling=ceiling, **limits)
+    runner = Runner(policy, backend=backend, image=image, trust=trust, ceiling=ceiling, **limits)
     runner._launcher.caller = _WITHOUT_RUNNER
     return runner.run_job(job, on_warning=on_warning)
 
@@ -236,12 +239,14 @@ def select(
     *,
     trust: str | None = None,
     backend: str | Backend | None = None,
+    image: str | None = None,
     ceiling: Given | None = None,
 ) -> Selection:
     """Return the backend that would be used for ``policy``, its plan, and the reason. No guest runs.
 
     ``trust`` is ``"trusted"``, ``"semi-trusted"``, ``"untrusted"`` or unset: see ``stockade.Trust``. A named
-    ``backend`` is used, or refused if it isolates too little. ``ceiling`` is a ``Policy``, its fields as a mapping, a
+    ``backend`` is used, or refused if it isolates too little; an ``image`` names the backend that takes images.
+    ``ceiling`` is a ``Policy``, its fields as a mapping, a
     profile's name, or a file's ``Path``. It bounds each field that it sets: a higher figure is lowered to it, and a
     path outside of it raises ``PolicyError``. The administrator's ceiling in /etc/stockade/policy.toml applies after
     that. Raises ``BackendUnavailable`` with a sentence for each backend if none can hold the policy.
@@ -253,9 +258,9 @@ def select(
 
     with log.refusals():
         wanted = Policy.named(configured.policy() if policy is None else policy)
-        if backend is None:
+        if backend is None and image is None:
             return _select.select(wanted, warden_process.host_facts(), trust, ceiling)
-        return _select.named(backends.find(backend), wanted, warden_process.host_facts(), trust, ceiling)
+        return _select.named(backends.find(backend, image), wanted, warden_process.host_facts(), trust, ceiling)
 
 
 @cache
@@ -267,11 +272,15 @@ def _load_all() -> None:
 
 
 def plan(
-    policy: PolicyLike | None = None, *, backend: str | Backend | None = None, ceiling: Given | None = None
+    policy: PolicyLike | None = None,
+    *,
+    backend: str | Backend | None = None,
+    image: str | None = None,
+    ceiling: Given | None = None,
 ) -> Plan:
     """Return what would enforce each guarantee of ``policy`` here. Nothing runs.
 
     Raises ``PlanError`` naming every guarantee that cannot be held, ``BackendUnavailable`` if nothing can,
     ``PolicyError`` if the policy's own system-call filter is invalid.
     """
-    return select(policy, backend=backend, ceiling=ceiling).plan
+    return select(policy, backend=backend, image=image, ceiling=ceiling).plan

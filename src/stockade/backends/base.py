@@ -41,6 +41,8 @@ class Traits:
     """The guest can keep ``security.capabilities``. Otherwise the plan refuses a policy that asks for some."""
     shows_programs: bool = False
     """A guest sees the programs of the host at the paths of ``HostFacts.system``, and no others by itself."""
+    brings_programs: bool = False
+    """The guest's programs and interpreters come from an image, and none of the host's is looked up."""
     no_capabilities_because: str = "this backend gives a guest no capabilities"
     """The reason that this refusal gives."""
     keeps_sandboxes: bool = False
@@ -80,8 +82,8 @@ class Backend(Protocol):
     """A way to isolate a guest from the host.
 
     All members are required: ``registry.find`` refuses an object without ``traits``. ``traits = Traits()`` is a valid
-    value that promises nothing. A backend can also implement ``ReportTranslator``, ``LaunchRepeater`` or
-    ``PackageIsolator``.
+    value that promises nothing. A backend can also implement ``ReportTranslator``, ``LaunchRepeater``,
+    ``ImageRunner`` or ``PackageIsolator``.
     """
 
     @property
@@ -115,6 +117,14 @@ class ReportTranslator(Protocol):
 
     def translate(self, report: Report, stderr: bytes) -> Report:
         """Return the warden's report, corrected by what the engine reported in ``report.engine``."""
+
+
+@runtime_checkable
+class ImageRunner(Protocol):
+    """A backend whose guests run in an image."""
+
+    def with_image(self, image: str) -> Backend:
+        """Return the backend for guests in ``image``, named by tag or digest."""
 
 
 @runtime_checkable

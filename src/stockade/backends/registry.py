@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from stockade.backends.base import Backend, Traits
+from stockade.backends.base import Backend, ImageRunner, Traits
 from stockade.core.errors import BackendUnavailable, nearest
 from stockade.core.loading import load, loading
 
@@ -15,16 +15,28 @@ BUILT_IN = {
     "process": "stockade.backends.process.backend:Process",
     "oci": "stockade.backends.oci.backend:Oci",
     "firejail": "stockade.backends.firejail.backend:Firejail",
+    "docker": "stockade.backends.docker.backend:Docker",
 }
 """Name to module and class. Among backends of equal isolation, the one that starts fastest comes first."""
+_WITH_IMAGES = "docker"
 _GROUP = "stockade.backends"
 
 
-def find(backend: str | Backend) -> Backend:
-    """Return the backend of that name, or the object itself.
+def find(backend: str | Backend | None, image: str | None = None) -> Backend:
+    """Return the backend of that name, or the object itself; with an ``image``, for guests in that image.
 
-    Raises ``BackendUnavailable`` if no backend has that name, or if the object lacks ``prepare`` or ``traits``.
+    ``None`` with an image is the first backend that takes images. Raises ``BackendUnavailable`` if no backend has that
+    name, if it takes no images, or if the object lacks ``prepare`` or ``traits``.
     """
+    found = _found(_WITH_IMAGES if backend is None and image is not None else backend)
+    if image is None:
+        return found
+    if not isinstance(found, ImageRunner):
+        raise BackendUnavailable(f"backend {found.name!r} takes no image; use {_WITH_IMAGES}, or leave the image out")
+    return found.with_image(image)
+
+
+def _found(backend: str | Backend | None) -> Backend:
     if not isinstance(backend, str):
         return _checked(backend)
     target = BUILT_IN.get(backend) or _others().get(backend)
@@ -36,8 +48,8 @@ def find(backend: str | Backend) -> Backend:
     return _checked(load(target)())
 
 
-def _checked(backend: Backend) -> Backend:
-    if not hasattr(backend, "prepare"):
+def _checked(backend: Backend | None) -> Backend:
+    if backend is None or not hasattr(backend, "prepare"):
         raise BackendUnavailable(f"a backend is a name or an object that prepares launches, not {backend!r:.80}")
     if not isinstance(getattr(backend, "traits", None), Traits):
         raise BackendUnavailable(

@@ -47,6 +47,7 @@ _COMMANDS = {
     "attack": "attack:attack",
     "audit": "audit:audit",
     "bench": "bench:bench",
+    "images": "images:images",
     "packages": "packages:packages",
     "schema": "schema:schema",
     "completion": "completion:completion",

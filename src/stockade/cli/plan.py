@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stockade.cli import streams, table
-from stockade.cli.options import backend_option, policy_from, policy_options, trust_option
+from stockade.cli.options import backend_option, image_option, policy_from, policy_options, trust_option
 from stockade.cli.reporting import SETUP_FAILED, Command, json_option, print_json
 from stockade.cli.secrets import secret_option
 from stockade.core.errors import StockadeError
@@ -43,10 +43,18 @@ Examples:
 @click.command("plan", cls=Command, help=_HELP, epilog=_EXAMPLES)
 @policy_options
 @backend_option
+@image_option
 @trust_option
 @secret_option
 @json_option
-def plan(as_json: bool, backend: str | None, trust: str | None, secrets: dict[str, Secret], **options: Any) -> int:
+def plan(
+    as_json: bool,
+    backend: str | None,
+    image: str | None,
+    trust: str | None,
+    secrets: dict[str, Secret],
+    **options: Any,
+) -> int:
     """Show the plan and return the exit status."""
     streams.start_warden()
     policy = policy_from(options, trust)
@@ -59,11 +67,11 @@ def plan(as_json: bool, backend: str | None, trust: str | None, secrets: dict[st
 
     facts = warden_process.host_facts()
     seen: list[Candidate] = []
-    if backend is None:
+    if backend is None and image is None:
         seen = list(select.candidates(policy, facts, trust))
         found, reason = _choice(seen, trust, show=not as_json)
     else:
-        found, reason = registry.find(backend), ""
+        found, reason = registry.find(backend, image), ""
         select.require_isolation(found, policy, trust)
         require(found, facts)
     assessment = assess(policy, facts, found)

@@ -15,7 +15,7 @@ import click
 
 from stockade.cli import hints, inputs, streams
 from stockade.cli.audit import audit_options, observe
-from stockade.cli.options import backend_option, policy_from, policy_options, trust_option
+from stockade.cli.options import backend_option, image_option, policy_from, policy_options, trust_option
 from stockade.cli.outputs import Outputs, check_outcome, check_project, files_of, outcome_options, with_overlay
 from stockade.cli.packages import check_language, environment, source_of, with_option
 from stockade.cli.receipt import Receipt
@@ -118,6 +118,7 @@ class _Run(Command):
 @secret_option
 @audit_options
 @backend_option
+@image_option
 @trust_option
 @outcome_options
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON instead of the guest's output.")
@@ -154,7 +155,7 @@ def _run(options: Mapping[str, Any], receipt: Receipt) -> int:
     job = _job(_with_packages(options, policy), policy)
     from stockade.api.sandbox import Runner
 
-    box = Runner(policy, backend=options["backend"], trust=options["trust"])
+    box = Runner(policy, backend=options["backend"], image=options["image"], trust=options["trust"])
     outcome = Outputs(options, policy)
     with streams.Interrupt(passed_on=options["interactive"]) as interrupt:
         out = streams.PassedOn(interrupt)

@@ -123,6 +123,25 @@ class ProxyOrder(Record):
     """The proxy's own system-call filter; empty if the host cannot load one."""
 
 
+CHANNELS = "channels"
+"""The folder below the folder of a container's run that holds its pipes; the container sees it."""
+PIPES = ("stdin", "stdout", "stderr", "channel", "orders", "reports")
+"""The names of those pipes. Over the last two, the warden and the first process of the container talk."""
+
+
+class ContainerOrder(Record):
+    """How to run the guest in a container of an engine that runs by itself."""
+
+    socket: str
+    """The path of the engine's socket."""
+    create: bytes
+    """The request to create the container, as JSON. A mount whose source is relative lies in the run's folder."""
+    update: bytes = b""
+    """A request to change the limits before the guest begins; empty if none has to change."""
+    files: Mapping[str, tuple[bytes, int]] = {}
+    """Files to write into the run's folder first: relative path to content and mode."""
+
+
 class Warm(Record):
     """How to keep an interpreter warm for runs of one kind: how it starts, and the steps of each of its processes, as
     ``encode_steps`` returns them."""
@@ -235,6 +254,8 @@ class Launch(Record):
     """Whether an exec works for the caller, so that it may start and run while its sandbox is paused."""
     detached: bool = False
     """Whether an exec goes on without its caller, until the sandbox ends."""
+    container: ContainerOrder | None = None
+    """The container in which the guest runs, if an engine makes it and it does not descend from the warden."""
     project: Any = None
     """The host folder behind the workspace; it stays with the caller."""
 
@@ -249,6 +270,7 @@ class Launch(Record):
         fields = self.as_dict() | {"groups": self.groups.as_dict(), "watch": self.watch.as_dict()}
         fields |= {"stdio": self.stdio.as_dict()}
         fields |= {"collect": collect, "proxy": proxy}
+        fields["container"] = None if self.container is None else self.container.as_dict()
         del fields["project"], fields["source"], fields["trace"], fields["cold"]
         if not self.repeats:
             del fields["steps"]
@@ -294,5 +316,6 @@ _RECORDS: Mapping[str, type[Record]] = {
     "watch": Watch,
     "collect": Collect,
     "proxy": ProxyOrder,
+    "container": ContainerOrder,
     "stdio": Stdio,
 }

@@ -14,6 +14,12 @@ OWN_CODE = f"{JOB_FOLDER}/.stockade"
 """The folder in which a zygote finds stockade's code. The folder of a job hides it from the guest."""
 
 
+IN_IMAGE = "image:"
+"""The prefix of ``Job.interpreter`` for a program that an image brings along: its name or path there follows."""
+_IN_IMAGE = {"python": ("python3", 1), "ruby": ("ruby", 1), "javascript": ("node", 11), "shell": ("sh", 1)}
+"""Program and own tasks of each language's interpreter in an image, which nobody has asked."""
+
+
 @dataclass(frozen=True)
 class Interpreter:
     """A program that runs source text. Its properties are its own answers on this host."""
@@ -29,6 +35,18 @@ class Interpreter:
     def release(self) -> str:
         """The version in its usual form, such as ``3.1.2``."""
         return ".".join(map(str, self.version))
+
+
+def in_image(language: str, named: str | None) -> str:
+    """Return the ``Job.interpreter`` for the program ``named`` of an image, or for the language's usual one there."""
+    return IN_IMAGE + (named or _IN_IMAGE.get(language, (language, 1))[0])
+
+
+def of_image(language: str, named: str | None) -> Interpreter | None:
+    """Return the interpreter that ``in_image`` named, without a version; ``None`` if ``named`` is one of the host."""
+    if named is None or not named.startswith(IN_IMAGE):
+        return None
+    return Interpreter(named.removeprefix(IN_IMAGE), (), own_tasks=_IN_IMAGE.get(language, ("", 1))[1])
 
 
 class Language(Protocol):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from stockade.core.errors import JobError
 from stockade.languages import interpreters
-from stockade.languages.base import JOB_FOLDER, Interpreter
+from stockade.languages.base import JOB_FOLDER, Interpreter, of_image
 from stockade.planning.plan import Plan
 from stockade.policy.guarantees import Guarantee
 from stockade.runs.job import Command, Job
@@ -34,7 +34,7 @@ class JavaScript:
 
     def interpreter(self, named: str | None = None) -> Interpreter:
         """Return the named Node, or the one on the PATH."""
-        return _found(interpreters.locate(named, ("node", "nodejs"), _INSTALL))
+        return of_image(self.name, named) or _found(interpreters.locate(named, ("node", "nodejs"), _INSTALL))
 
     def command(self, job: Job, plan: Plan, folder: str = JOB_FOLDER) -> Command:
         """Return the command that runs the source under the agent, which reports value and error."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from stockade.core.errors import JobError
 from stockade.languages import interpreters
-from stockade.languages.base import JOB_FOLDER, Interpreter
+from stockade.languages.base import JOB_FOLDER, Interpreter, of_image
 from stockade.planning.plan import Plan
 from stockade.policy.guarantees import Guarantee
 from stockade.runs.job import Command, Job, Template
@@ -38,7 +38,7 @@ class Python:
 
     def interpreter(self, named: str | None = None) -> Interpreter:
         """Return the named interpreter, or the one that runs this process, without its virtual environment."""
-        return _own() if named is None else _named(named)
+        return of_image(self.name, named) or (_own() if named is None else _named(named))
 
     def command(self, job: Job, plan: Plan, folder: str = JOB_FOLDER) -> Command:
         """Return the command that runs the source under the agent, which reports value and error."""

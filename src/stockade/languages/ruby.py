@@ -7,7 +7,7 @@ from pathlib import Path
 
 from stockade.core.errors import JobError
 from stockade.languages import interpreters, python
-from stockade.languages.base import JOB_FOLDER, Interpreter
+from stockade.languages.base import JOB_FOLDER, Interpreter, of_image
 from stockade.planning.plan import Plan
 from stockade.policy.guarantees import Guarantee
 from stockade.runs.job import Command, Job, Template
@@ -36,11 +36,11 @@ class Ruby:
 
     def interpreter(self, named: str | None = None) -> Interpreter:
         """Return the named Ruby, or the one on the PATH."""
-        return _found(interpreters.locate(named, ("ruby",), _INSTALL))[0]
+        return _answers(named)[0]
 
     def command(self, job: Job, plan: Plan, folder: str = JOB_FOLDER) -> Command:
         """Return the command that runs the source under the agent, which reports value and error."""
-        found, abi, has_timeout, library = _found(interpreters.locate(job.interpreter, ("ruby",), _INSTALL))
+        found, abi, has_timeout, library = _answers(job.interpreter)
         script = f"{folder}/{job.name or 'main.rb'}"
         agent = f"{folder}/.agent/agent.rb"
         operations = plan.policy.limits.figure(Guarantee.OPERATIONS) or 0
@@ -103,6 +103,11 @@ def _gems(folder: str | None, abi: str) -> str | None:
 @lru_cache(maxsize=1)
 def _agent() -> bytes:
     return _AGENT.read_bytes()
+
+
+def _answers(named: str | None) -> tuple[Interpreter, str, bool, str]:
+    inside = of_image(Ruby.name, named)
+    return (inside, "", False, "") if inside else _found(interpreters.locate(named, ("ruby",), _INSTALL))
 
 
 @lru_cache(maxsize=32)

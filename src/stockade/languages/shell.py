@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from stockade.core.errors import JobError
-from stockade.languages.base import JOB_FOLDER, Interpreter
+from stockade.languages.base import JOB_FOLDER, Interpreter, of_image
 from stockade.planning.plan import Plan
 from stockade.runs.job import Command, Job
 
@@ -22,6 +22,9 @@ class Shell:
 
     def interpreter(self, named: str | None = None) -> Interpreter:
         """Return the shell, without its version."""
+        inside = of_image(self.name, named)
+        if inside is not None:
+            return inside
         path = named or next((path for path in _SHELLS if Path(path).exists()), "")
         if not path:
             raise JobError(

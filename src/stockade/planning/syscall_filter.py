@@ -78,6 +78,14 @@ def program(plan: Plan, *, engine: bool = False) -> bytes:
         raise SetupError(faults.explain("make the system-call filter", error)) from error
 
 
+def profile(plan: Plan) -> str:
+    """Return the filter as a profile in Docker's format, for an engine that loads it.
+
+    Guests of one uid share the kernel's count of inotify watches with all containers, so the filter refuses inotify.
+    """
+    return _profile(replace(_of(plan), refuse_watching=True))
+
+
 def of_proxy(machine: str) -> bytes:
     """Return the program for the proxy of a run on ``machine``."""
     from stockade.linux.seccomp import Arch, compile_table
@@ -178,6 +186,14 @@ def _program(rules: _Rules, explain: bool) -> bytes:
     if rules.own_id is not None:  # after ``listening``: only the errno is ours, so the warden has nothing to explain
         table = filters.with_one_id(table, rules.own_id)
     return compile_table(table)
+
+
+@lru_cache(maxsize=16)
+def _profile(rules: _Rules) -> str:
+    from stockade.linux.seccomp import filters
+    from stockade.linux.seccomp.docker_profile import dump_profile
+
+    return dump_profile(filters.for_profile(_table(rules)))
 
 
 @lru_cache(maxsize=16)

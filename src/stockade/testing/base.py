@@ -41,6 +41,10 @@ class Expectations:
     """The guest sees ``security.uid`` as its uid, and a host name of its own."""
     other_id: ClassVar[int] = errno.EPERM
     """The errno of a call that names an id other than the guest's own."""
+    brings_programs: ClassVar[bool] = False
+    """The guest's programs come from an image. The host's own are neither looked up nor shown."""
+    slows_reads: ClassVar[bool] = True
+    """The backend can hold ``limits.io_read`` where the host has the control group for it."""
     finds_names: ClassVar[bool] = True
     """The guest's own host name resolves, and its own uid and root have accounts."""
     has_terminals: ClassVar[bool] = True

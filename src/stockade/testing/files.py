@@ -68,6 +68,8 @@ class FilesContract(Expectations):
 
     def test_fonts_configuration_is_the_hosts(self) -> None:
         conf = Path("/etc/fonts/fonts.conf")
+        if self.brings_programs:
+            return
         printed = self.run_command(["sh", "-c", f"cat {conf} 2> /dev/null; true"]).stdout
         assert printed == (conf.read_text() if conf.exists() else "")
 

@@ -15,6 +15,7 @@ from stockade.warden.accept import AcceptLoop
 from stockade.warden.admission import Admission
 from stockade.warden.cold.disposal import Disposal
 from stockade.warden.cold.pool import Pool
+from stockade.warden.containers.containers import Containers
 from stockade.warden.freezers import Freezers
 from stockade.warden.run.run import Run
 from stockade.warden.run.sandboxes import Sandboxes
@@ -61,6 +62,7 @@ class Warden:
         warden = os.pidfd_open(os.getpid())
         self._pool = Pool(self._loop, self, self._disposal, warden=warden, privileged=bool(facts["privileged"]))
         self._zygotes = ZygotePool(self._loop, self)
+        self._containers = Containers(self._loop, self.dispose)
         self._admission = Admission(self.begin, self._shed)
         self._kill_switch = KillSwitch(tuple({MACHINE: None, own_path(os.geteuid()): None}))
         self._switch_due = float("-inf")
@@ -128,6 +130,9 @@ class Warden:
             run.refuse("the warden ends")
             return
         run.expect_instance(time.monotonic() + _TRIES * launch.watch.setup_seconds)
+        if launch.container is not None:
+            self._containers.begin(run, launch)
+            return
         if launch.warm:
             run.cold = self._zygotes.acquire(run, launch)
             if not run.cold:
@@ -247,6 +252,7 @@ class Warden:
 
     def _clean_up(self) -> None:
         self._ending = True  # after an error, too: no run begins any more
+        self._containers.close()
         self._pool.kill_all()  # all at once; the lines below wait for each
         self._zygotes.close()
         self._pool.close()

@@ -40,13 +40,9 @@ class Meter:
         self._groups = groups
         self._execution = execution
         self._own_tasks = execution.own_tasks
-        self._group = group = execution.group
-        self._has_cpu = group is not None and group.counts_cpu
         self._soft = watch.soft_memory
         self._past_soft: int | None = None
-        self._group_has_memory = group is not None and group.counts_memory
-        sampled = watch.sampled_memory is not None or (self._soft is not None and not self._group_has_memory)
-        self._sampling = sampled or not self._has_cpu
+        self._use(execution.group)
         self._begin = 0.0
         self._end = 0.0
         self._paused: float | None = None
@@ -64,6 +60,14 @@ class Meter:
         self.started = False
         self.next_look = float("inf")
         self.next_report = float("inf")
+
+    def _use(self, group: Group | None) -> None:
+        """Read the counters of ``group`` from now on. A container's group exists only once its engine has made it."""
+        self._group = group
+        self._has_cpu = group is not None and group.counts_cpu
+        self._group_has_memory = group is not None and group.counts_memory
+        sampled = self._watch.sampled_memory is not None or (self._soft is not None and not self._group_has_memory)
+        self._sampling = sampled or not self._has_cpu
 
     @property
     def _head(self) -> int:
@@ -90,6 +94,8 @@ class Meter:
         By then a worker has reaped all earlier guests. Their CPU time does not count for this run.
         """
         self._begin = time.monotonic()
+        if self._group is not self._execution.group:
+            self._use(self._execution.group)
         if self._sampling:
             self._reaped_before = tree.reaped_cpu_seconds(self._head)
 

@@ -5,7 +5,7 @@
 # success = "the device is open"
 # stage = ["device_node"]
 # needs = ["root"]
-# admitted = { firejail = "device nodes", process = "device nodes", landlock = "device nodes" }
+# admitted = { firejail = "device nodes", process = "device nodes", landlock = "device nodes", docker = "device nodes" }
 # refusal = { default = "errno EACCES" }
 # ///
 

@@ -1,0 +1,173 @@
+"""A docker daemon of the tests' own, without a network, and an image made from programs of this host."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from pathlib import Path
+
+from stockade.linux.engine_api import EngineError, ask
+
+IMAGE = "stockade-test:1"
+_START_SECONDS = 60
+_PROGRAMS = (
+    "/bin/sh", "/bin/bash", "/usr/bin/python3", "/usr/bin/cat", "/usr/bin/cp", "/usr/bin/ls", "/usr/bin/id", "/usr/bin/env",
+    "/usr/bin/true", "/usr/bin/false", "/usr/bin/sleep", "/usr/bin/echo", "/usr/bin/printf", "/usr/bin/head", "/usr/bin/wc",
+    "/usr/bin/yes", "/usr/bin/dd", "/usr/bin/touch", "/usr/bin/rm", "/usr/bin/mkdir", "/usr/bin/chmod", "/usr/bin/uname",
+    "/usr/bin/stat", "/usr/bin/grep", "/usr/bin/sed", "/usr/bin/tr", "/usr/bin/sort", "/usr/bin/cut",
+    "/usr/bin/timeout", "/usr/bin/nohup", "/usr/bin/setsid", "/usr/bin/kill", "/usr/bin/ps", "/usr/bin/seq", "/usr/bin/awk",
+    "/usr/bin/tail",
+)  # fmt: skip
+_LANGUAGES = ("/usr/bin/ruby", "/usr/bin/node") if os.environ.get("STOCKADE_WHOLE") else ()
+"""These double the image, and only the whole conformance suite runs them."""
+_ACCOUNTS = {
+    "passwd": "root:x:0:0::/root:/bin/sh\nguest:x:1000:1000::/tmp:/bin/sh\n",
+    "group": "root:x:0:\nguest:x:1000:\n",
+}
+_LEFT_OUT = re.compile(r"/(test|tests|idlelib|tkinter|ensurepip|lib2to3|dist-packages|rdoc|irb|gems)(/|$)|\.pyc$")
+
+
+class Daemon:
+    """A running daemon. ``socket`` is the path of its socket, and ``pid`` its process."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.folder, self._options = folder, options
+        self.socket = str(folder / "docker.sock")
+        self.parent = f"/test-{folder.name}"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start the daemon, and wait until it answers."""
+        (self.folder / "none.json").write_text("{}")
+        command = [
+            "unshare", "--mount", "--propagation=private",  # its mounts end with it
+            "dockerd", "--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false",
+            "--exec-opt=native.cgroupdriver=cgroupfs", f"--cgroup-parent={self.parent}", f"--host=unix://{self.socket}",
+            f"--config-file={self.folder}/none.json", f"--data-root={self.folder}/data", f"--exec-root={self.folder}/exec",
+            f"--pidfile={self.folder}/pid", *self._options,
+        ]  # fmt: skip
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+        deadline = time.monotonic() + _START_SECONDS
+        while True:
+            try:
+                ask(self.socket, "GET", "/version", seconds=2)
+                return
+            except EngineError:
+                if time.monotonic() > deadline or self._process.poll() is not None:
+                    raise RuntimeError((self.folder / "log").read_text()[-2000:]) from None
+                time.sleep(0.1)
+
+    def stop(self, by: int = signal.SIGTERM) -> None:
+        """End the daemon, and its containers unless ``by`` gives it no time."""
+        if self._process is not None and self._process.poll() is None:
+            os.kill(self._process.pid, by)
+            self._process.wait(timeout=60)
+        self._process = None
+
+    def clean_up(self) -> None:
+        """Remove what the daemon leaves behind: its groups and its folders."""
+        for hierarchy in Path("/sys/fs/cgroup").glob("*"):
+            for group in sorted(Path(f"{hierarchy}{self.parent}").rglob("*"), reverse=True):
+                if group.is_dir():
+                    with contextlib.suppress(OSError):
+                        group.rmdir()
+            with contextlib.suppress(OSError):
+                Path(f"{hierarchy}{self.parent}").rmdir()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def containers(self) -> list[str]:
+        """Return the names of all containers, dead ones as well."""
+        return [name for each in ask(self.socket, "GET", "/containers/json?all=1") for name in each["Names"]]
+
+
+@contextlib.contextmanager
+def running(*options: str) -> Iterator[Daemon]:
+    """Run a daemon that has the image."""
+    with tempfile.TemporaryDirectory(prefix="dockerd-", dir="/dev/shm", ignore_cleanup_errors=True) as folder:
+        daemon = Daemon(Path(folder), *options)
+        try:
+            daemon.start()
+            ask(daemon.socket, "POST", "/images/create?fromSrc=-&repo=stockade-test&tag=1", image(), seconds=120)
+            yield daemon
+        finally:
+            daemon.stop()
+            daemon.clean_up()
+
+
+@lru_cache(maxsize=1)
+def image() -> bytes:
+    """Return the tar archive of a small root file system: programs of the host, with their libraries."""
+    paths: dict[str, None] = {}
+    for program in filter(os.path.exists, (*_PROGRAMS, *_LANGUAGES)):
+        paths |= dict.fromkeys(_with_libraries(program))
+    version = Path("/usr/bin/python3").resolve().name
+    for folder in (f"/usr/lib/{version}", *(_ruby_folders() if _LANGUAGES else ())):
+        for path in _below(folder):
+            paths[path] = None
+            if path.endswith(".so"):
+                paths |= dict.fromkeys(_with_libraries(path))
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w") as archive:
+        for path in _with_folders(paths):
+            archive.add(path, path.lstrip("/"), recursive=False)
+        for name, text in _ACCOUNTS.items():
+            entry = tarfile.TarInfo(f"etc/{name}")
+            entry.size = len(text)
+            archive.addfile(entry, io.BytesIO(text.encode()))
+    return content.getvalue()
+
+
+def _ruby_folders() -> Iterable[str]:
+    return [str(path) for path in (Path("/usr/lib/ruby"), *Path("/usr/lib").glob("*-linux-gnu/ruby")) if path.is_dir()]
+
+
+def _below(folder: str) -> Iterator[str]:
+    for place, _, names in os.walk(folder):
+        if not _LEFT_OUT.search(place):
+            yield from (f"{place}/{name}" for name in names if not _LEFT_OUT.search(name))
+
+
+def _with_libraries(program: str) -> Iterator[str]:
+    """Yield the program with the links that lead to it, and the same for each library that it is linked with."""
+    listed = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
+    for path in map(Path, (program, *re.findall(r"(/\S+) \(0x", listed))):
+        place = path
+        while True:
+            yield str(place)
+            if not place.is_symlink():
+                break
+            place = Path(os.path.normpath(place.parent / place.readlink()))
+
+
+def _with_folders(paths: Iterable[str]) -> list[str]:
+    """Return the paths under their real folders, each after the folders and links on the way to it."""
+    found: dict[str, None] = {}
+    for path in map(Path, paths):
+        place = Path("/")
+        for part in path.parts[1:]:
+            place /= part
+            found[str(place)] = None
+            if place.is_symlink() and place != path:
+                place = place.resolve()
+                found |= dict.fromkeys(str(each) for each in (*reversed(place.parents), place) if each != Path("/"))
+    return list(found)
+
+
+if __name__ == "__main__":  # a daemon to try things with: prints its socket, and ends with standard input
+    with running() as made:
+        print(made.socket, flush=True)
+        sys.stdin.read()
