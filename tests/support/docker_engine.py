@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import io
 import os
 import re
@@ -18,9 +19,11 @@ from functools import lru_cache
 from pathlib import Path
 
 from stockade.linux.engine_api import EngineError, ask
+from tests.support import host
 
 IMAGE = "stockade-test:1"
 _START_SECONDS = 60
+_PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
 _PROGRAMS = (
     "/bin/sh", "/bin/bash", "/usr/bin/python3", "/usr/bin/cat", "/usr/bin/cp", "/usr/bin/ls", "/usr/bin/id", "/usr/bin/env",
     "/usr/bin/true", "/usr/bin/false", "/usr/bin/sleep", "/usr/bin/echo", "/usr/bin/printf", "/usr/bin/head", "/usr/bin/wc",
@@ -45,7 +48,7 @@ class Daemon:
         self.folder, self._options = folder, options
         self.socket = str(folder / "docker.sock")
         self.parent = f"/test-{folder.name}"
-        self._process: subprocess.Popen[bytes] | None = None
+        self._pid = 0
 
     def start(self) -> None:
         """Start the daemon, and wait until it answers."""
@@ -57,26 +60,23 @@ class Daemon:
             f"--config-file={self.folder}/none.json", f"--data-root={self.folder}/data", f"--exec-root={self.folder}/exec",
             f"--pidfile={self.folder}/pid", *self._options,
         ]  # fmt: skip
-        with (self.folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-            )
+        self._pid = _started_apart(command, self.folder / "log")
         deadline = time.monotonic() + _START_SECONDS
         while True:
             try:
                 ask(self.socket, "GET", "/version", seconds=2)
                 return
             except EngineError:
-                if time.monotonic() > deadline or self._process.poll() is not None:
+                if time.monotonic() > deadline or not _lives(self._pid):
                     raise RuntimeError((self.folder / "log").read_text()[-2000:]) from None
                 time.sleep(0.1)
 
     def stop(self, by: int = signal.SIGTERM) -> None:
         """End the daemon, and its containers unless ``by`` gives it no time."""
-        if self._process is not None and self._process.poll() is None:
-            os.kill(self._process.pid, by)
-            self._process.wait(timeout=60)
-        self._process = None
+        os.kill(self._pid, by)
+        until = time.monotonic() + 60
+        while _lives(self._pid) and time.monotonic() < until:
+            time.sleep(0.05)
 
     def clean_up(self) -> None:
         """Remove what the daemon leaves behind: its groups and its folders."""
@@ -92,6 +92,28 @@ class Daemon:
     def containers(self) -> list[str]:
         """Return the names of all containers, dead ones as well."""
         return [name for each in ask(self.socket, "GET", "/containers/json?all=1") for name in each["Names"]]
+
+
+def _started_apart(command: list[str], log: Path) -> int:
+    """Start a process that is no descendant of this one, and return its pid.
+
+    Tests take whatever descends from this process for a part of their runs, so no daemon may.
+    """
+    libc = ctypes.CDLL(None)
+    adopts = ctypes.c_int()
+    libc.prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(adopts))
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 0)
+    try:
+        script = '"$@" >>"$0" 2>&1 </dev/null & echo $!'
+        done = subprocess.run(["setsid", "sh", "-c", script, log, *command], stdout=subprocess.PIPE, check=True)
+    finally:
+        libc.prctl(_PR_SET_CHILD_SUBREAPER, adopts.value)
+    return int(done.stdout)
+
+
+def _lives(pid: int) -> bool:
+    state = host.state(pid)
+    return state not in ("", "Z")
 
 
 @contextlib.contextmanager

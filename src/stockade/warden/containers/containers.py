@@ -39,6 +39,8 @@ class Containers:
         self._unsent = bytearray()
         self._decoder = protocol.Decoder()
         self._count = 0
+        self._again_at = float("-inf")
+        """When a lost engine client may be replaced again at once, so that one which always fails makes no loop."""
         self._open: dict[int, ContainerExecution] = {}
 
     def begin(self, run: Run, launch: Launch) -> None:
@@ -95,7 +97,7 @@ class Containers:
         ours.setblocking(False)
         self._control, self._decoder, self._unsent = ours, protocol.Decoder(), bytearray()
         self._loop.watch(ours.fileno(), loop.READ, self._on_ready)
-        self._pid, self._started = pid, time.monotonic()
+        self._pid = pid
 
     def _send(self, kind: str, **fields: Any) -> None:
         if self._control is None:
@@ -140,7 +142,8 @@ class Containers:
         for execution in left:
             execution.on_engine("failed", {"message": LOST})
             execution.on_engine("removed", {})
-        if left and time.monotonic() > self._started + _AGAIN_SECONDS:
+        if left and time.monotonic() > self._again_at:
+            self._again_at = time.monotonic() + _AGAIN_SECONDS
             self._connect()  # the new one removes the containers of the old one
 
     def _is_reaped(self) -> bool:
