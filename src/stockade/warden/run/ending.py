@@ -201,7 +201,7 @@ class Ending:
     def _report(self, trouble: str) -> Report:
         run, supervision, proxy = self._run, self._supervision, self._execution.proxy
         return Report(
-            **supervision.meter.report(supervision.exit).as_dict(),
+            **supervision.meter.report(supervision.exit, killed=run.cause is not None).as_dict(),
             cause=run.cause,
             failure=run.failure,
             collect_trouble=trouble,

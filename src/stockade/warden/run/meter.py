@@ -8,13 +8,14 @@ import time
 from stockade.core.launch import Groups, Watch
 from stockade.core.report import MeterReport
 from stockade.linux import descendants, locks, sockets, tree
+from stockade.linux.cgroups import outer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from stockade.linux.cgroups import Group
+    from stockade.linux.cgroups import Counters, Group
     from stockade.warden.run.execution import Execution
 
     Finding = tuple[str, str, float, float]
@@ -27,6 +28,7 @@ _LONGEST = 0.1
 _SAMPLE_EVERY = 0.02
 _SAMPLE_CLOSELY = 0.005
 _TIMES_THE_COST = 4
+_SIGKILL = 9
 _CPUS = len(os.sched_getaffinity(0))
 _NO_FIGURES = Groups()
 
@@ -53,6 +55,7 @@ class Meter:
         self._spent = 0.0
         self._reaped_before = 0.0
         self._setup_peak = 0
+        self._outer_kills = 0
         self._peak_memory = 0
         self._uncounted_bytes = self._peak_uncounted_bytes = self._locks = 0
         self._sockets_cost = 0.0
@@ -107,6 +110,7 @@ class Meter:
         self.started = True
         self._spent = spent
         self._setup_peak = peak
+        self._outer_kills = 0 if self._group_has_memory else outer.oom_kills()
         now = time.monotonic()
         self._begin = min(begun, now)
         self.next_look = self._plan_next_look(now, now - self._begin, None if self._soft is None else 0)
@@ -267,8 +271,11 @@ class Meter:
             pause = min(pause, part * self._watch.wall_seconds - wall)
         return now + max(pause, 0.0)
 
-    def report(self, exit_report: dict[str, Any] | None) -> MeterReport:
-        """Return the final readings. ``exit_report`` came from the init, if it lived to send one."""
+    def report(self, exit_report: dict[str, Any] | None, *, killed: bool = False) -> MeterReport:
+        """Return the final readings. ``exit_report`` came from the init, if it lived to send one.
+
+        ``killed`` means that the warden itself ended the run.
+        """
         counters = self._group.read() if self._group is not None else None
         init_report = exit_report or {}
         cpu = counters.cpu_seconds if counters else None
@@ -296,12 +303,25 @@ class Meter:
             past_soft_memory=self._past_soft,
             peak_processes=self._most_tasks(counters.peak_processes if counters else None),
             oom_kills=counters.oom_kills if counters else None,
-            oom_outside=counters.oom_outside if counters else None,
+            oom_outside=self._killed_outside(counters, peak or 0, None if killed else init_report.get("status")),
             forks_refused=counters.forks_refused if counters else None,
             engine=init_report.get("engine", b""),
             disk_free=init_report.get("disk_free"),
             inodes_free=init_report.get("inodes_free"),
         )
+
+    def _killed_outside(self, counters: Counters | None, peak: int, status: int | None) -> int | None:
+        """Return how many tasks of the run the kernel killed for memory outside of the run's own limit.
+
+        Without a group that counts memory nothing tells. If SIGKILL ended the first process below its own limit while
+        the kernel killed something in the warden's own group, it was most likely this process.
+        """
+        if self._group_has_memory:
+            return counters.oom_outside if counters else None
+        limit = self._watch.sampled_memory
+        is_below = limit is None or peak < limit
+        was_killed = self.started and status is not None and os.WIFSIGNALED(status) and os.WTERMSIG(status) == _SIGKILL
+        return 1 if was_killed and is_below and outer.oom_kills() > self._outer_kills else None
 
     def _most_tasks(self, counted: int | None) -> int | None:
         if not self.started:
