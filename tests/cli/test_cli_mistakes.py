@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,7 @@ def test_refused_policy_names_the_options_of_the_command_line(stockade) -> None:
 def test_reason_shared_by_backends_is_said_once(stockade) -> None:
     text = stockade("run", "--isolation", "own_kernel", "-c", "1").stderr.decode()
     assert text.count("isolates by namespaces only") == 1
-    assert "native, bubblewrap, oci, firejail: isolates" in text
+    assert re.search("native, bubblewrap[^:]*: isolates", text)
 
 
 @pytest.mark.needs("native")
