@@ -34,7 +34,7 @@ def uncounted(pid: int, *, all_kinds: bool, enough: int) -> int:
         return 0
     held = sum(int(words[4]) + int(words[5]) for words in _rows(pid, "netlink"))
     for table in used.keys() & set(_TCP):  # each table costs milliseconds, even for few sockets
-        held += _of_connections(pid, table, used["tcp"].get("mem", 0) * _PAGE, enough, all_kinds=all_kinds)
+        held += _of_connections(pid, table, used[table].get("mem", 0) * _PAGE, enough, all_kinds=all_kinds)
     for table in used.keys() & set(_DATAGRAMS) if all_kinds else ():
         held += sum(sum(_queues(words)) for words in _rows(pid, table))
     return held
@@ -49,6 +49,7 @@ def _in_use(pid: int) -> dict[str, dict[str, int]]:
     for line in (text + files.read(f"/proc/{pid}/net/sockstat6")).splitlines():
         kind, *words = line.split()
         found[kind.rstrip(":").lower()] = dict(zip(words[::2], map(int, words[1::2]), strict=False))
+    found.setdefault("tcp6", {})["mem"] = found["tcp"].get("mem", 0)  # the kernel counts both kinds together
     return {kind: figures for kind, figures in found.items() if figures.get("inuse") or figures.get("used")}
 
 
