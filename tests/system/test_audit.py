@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from tests.support import host
 
 import stockade
 from stockade import Audit, AuditError, JobError
@@ -164,6 +165,8 @@ class TestRefusals:
 
     def test_file_that_is_no_log_is_left_alone(self, log):
         log.write_text("a diary\n")
+        before = host.descriptors()
         with pytest.raises(AuditError, match="not an audit log"):
             Audit(log)
+        assert host.descriptors() == before, "the file and its folder stay open"
         assert log.read_text() == "a diary\n"

@@ -93,7 +93,7 @@ def aevaluate(
 ) -> AsyncGenerator[Verdict, None]:
     """Do what ``evaluate`` does, on a running event loop. The programs may also be an asynchronous iterable.
 
-    Raises for what is no iterable of programs, and for an unknown option, at once, and the other errors when the
+    Raises at once unless it gets an iterable of programs, and for an unknown option, and the other errors when the
     iteration begins.
     """
     _check(programs, options)

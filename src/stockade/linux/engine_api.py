@@ -20,7 +20,7 @@ _CHUNK = 1 << 16
 
 
 class EngineError(Exception):
-    """The engine refused a request, or did not answer. ``status`` is 0 if there was no answer."""
+    """The engine refused a request, or did not answer. ``status`` is 0 if it did not answer."""
 
     def __init__(self, message: str, status: int = 0) -> None:
         super().__init__(message)

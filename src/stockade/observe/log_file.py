@@ -24,7 +24,6 @@ class LogFile:
     def __init__(self, path: str | os.PathLike[str], *, sync: bool, rotate: int | None) -> None:
         """Open the file and check its end. Raises ``JobError`` for a path that nobody may write to."""
         self._place = HostFile(path, "audit")
-        self._place.require_writable()
         self.path = self._place.path
         """The real path."""
         self._sync, self._rotate = sync, rotate
@@ -34,8 +33,14 @@ class LogFile:
         self._size, self._number, self._head = -1, 0, ""
         self.named: set[str] = set()
         """What records of this file hold once and others name by its digest."""
-        with self.appending():
-            pass
+        try:
+            self._place.require_writable()
+            with self.appending():
+                pass
+        except BaseException:
+            self._close()
+            self._place.close()
+            raise
 
     def close(self) -> None:
         """Close the file. The next record opens it again."""

@@ -47,7 +47,7 @@ def default_folder() -> Path:
 
 
 def checked_name(name: str | None) -> str | None:
-    """Return a name for a snapshot. Raises ``SnapshotRefused`` for one that is no plain word."""
+    """Return a name for a snapshot. Raises ``SnapshotRefused`` unless it is a plain word."""
     if name is not None and (not isinstance(name, str) or not _NAME.fullmatch(name)):
         raise SnapshotRefused(f"name = {name!r:.80}: letters, digits, '.', '_' and '-', and no more than 100 of them")
     return name

@@ -154,7 +154,7 @@ def opened(name: str, folder: int, found: os.stat_result, flags: int) -> int:
 
 
 def pieces(fd: int, size: int) -> list[tuple[int, int]]:
-    """Return begin and end of the parts of a file that are no holes."""
+    """Return begin and end of each part of a file that holds data."""
     found, at = [], 0
     while at < size:
         try:
