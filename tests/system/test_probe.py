@@ -87,7 +87,7 @@ def test_partly_covered_proc_is_reported():
     assert "/proc/sys/kernel" in facts.covered
     available = Native().availability(facts)
     assert "no fresh /proc can be mounted" in available.reason and "/proc/sys/kernel" in available.reason
-    assert seconds < 0.25
+    assert seconds < 2  # the probe waits for nothing; it takes 0.05 s on an idle machine
 
 
 @pytest.mark.needs("root", "namespaces")
@@ -110,7 +110,7 @@ def test_setting_closing_user_namespaces_is_named():
     assert Native().availability(facts).reason == (
         "user namespaces are closed here by user.max_user_namespaces (clone: No space left on device)"
     )
-    assert seconds < 0.25
+    assert seconds < 2  # the probe waits for nothing; it takes 0.05 s on an idle machine
 
 
 @pytest.mark.needs("namespaces")

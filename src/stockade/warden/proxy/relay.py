@@ -33,8 +33,8 @@ class Wire:
         self.target = ""
         self.pending = b""
         """Bytes of the client that were read and not used."""
-        self.refusal: Refused | None = None
-        """The first refusal while bytes move."""
+        self._refused = _thread.allocate_lock()
+        """Taken by the first refusal."""
         self._moved = time.monotonic()
 
     def open(self, server: socket.socket | ssl.SSLSocket, target: str) -> None:
@@ -72,6 +72,11 @@ class Wire:
             (self.server if way == SENT else self.client).sendall(data)
             self._moved = time.monotonic()
 
+    def refuse(self, refusal: Refused) -> None:
+        """Count the connection's first refusal. Call it before the client can notice: its run may end at once."""
+        if self._refused.acquire(blocking=False):
+            self.account.refuse(refusal)
+
     def run(self, sending: Callable[[], None], receiving: Callable[[], None]) -> None:
         """Move both ways until both end; a failure of one ends the other."""
         done = _thread.allocate_lock()
@@ -84,12 +89,12 @@ class Wire:
         try:
             move()
         except Refused as refusal:
-            self.refusal = self.refusal or refusal
+            self.refuse(refusal)
             self.abort()
         except (OSError, Closed):
             self.abort()
         except Exception as error:  # of ours
-            self.refusal = self.refusal or Refused(500, f"the proxy failed: {type(error).__name__}", self.target)
+            self.refuse(Refused(500, f"the proxy failed: {type(error).__name__}", self.target))
             self.abort()
         finally:
             if done is not None:

@@ -130,10 +130,8 @@ class Session:
             else:
                 self._forward(request)
         except Refused as refusal:
-            self._wire.refusal = self._wire.refusal or refusal
+            self._wire.refuse(refusal)
         finally:
-            if self._wire.refusal is not None:
-                self._account.refuse(self._wire.refusal)
             server.close()
 
     def _request(self) -> Request:
@@ -236,8 +234,9 @@ class Session:
             if self._asks_again():
                 wire.send(SENT, self._hello(records, target, first=False))
         except tls.TlsError as error:
+            wire.refuse(Refused(403, f"{error}; a tunnel to a name carries TLS to that name only", str(target)))
             self._client.sendall(tls.UNRECOGNIZED_NAME)
-            raise Refused(403, f"{error}; a tunnel to a name carries TLS to that name only", str(target)) from None
+            raise Closed from None
         wire.pending = records.rest()
         self._client.settimeout(self._order.idle_seconds)
 
