@@ -13,8 +13,8 @@ __version__ = "0.1.0"
 _FACE = {
     "Advice": "advice.record",
     "AdviceKind": "advice.record",
-    "AsyncRunner": "api.async_sandbox",
-    "AsyncStream": "api.async_sandbox",
+    "AsyncRunner": "api.asynchronous.runner",
+    "AsyncStream": "api.asynchronous.runner",
     "AsyncSandbox": "api.asynchronous.sandbox",
     "AsyncProcess": "api.asynchronous.process",
     "AsyncTerminal": "api.asynchronous.process",
@@ -82,9 +82,9 @@ _FACE = {
     "ResultFormatError": "runs.errors",
     "RunOptions": "api.options",
     "RunInfo": "runs.hooks",
-    "Runner": "api.sandbox",
+    "Runner": "api.runner",
     "Secret": "runs.secret",
-    "Sandbox": "api.living",
+    "Sandbox": "api.sandbox",
     "SandboxClosed": "core.errors",
     "SetupError": "core.errors",
     "StockadeError": "core.errors",
@@ -104,11 +104,11 @@ _FACE = {
     "check": "advice.check",
     "configure": "observe.configure",
     "evaluate": "batch.calls",
-    "plan": "api.sandbox",
+    "plan": "api.runner",
     "resolve": "policy.resolve",
-    "run": "api.sandbox",
-    "run_command": "api.sandbox",
-    "select": "api.sandbox",
+    "run": "api.runner",
+    "run_command": "api.runner",
+    "select": "api.runner",
 }
 """Public name to the private module that defines it, which is imported on first use."""
 
@@ -138,28 +138,28 @@ if TYPE_CHECKING:
     from stockade.advice.check import check as check
     from stockade.advice.record import Advice as Advice
     from stockade.advice.record import AdviceKind as AdviceKind
-    from stockade.api.async_sandbox import AsyncRunner as AsyncRunner
-    from stockade.api.async_sandbox import AsyncStream as AsyncStream
     from stockade.api.asynchronous.process import AsyncProcess as AsyncProcess
     from stockade.api.asynchronous.process import AsyncTerminal as AsyncTerminal
+    from stockade.api.asynchronous.runner import AsyncRunner as AsyncRunner
+    from stockade.api.asynchronous.runner import AsyncStream as AsyncStream
     from stockade.api.asynchronous.sandbox import AsyncSandbox as AsyncSandbox
     from stockade.api.asynchronous.sessions import AsyncFiles as AsyncFiles
     from stockade.api.asynchronous.sessions import AsyncInterpreter as AsyncInterpreter
     from stockade.api.asynchronous.sessions import AsyncShell as AsyncShell
     from stockade.api.asynchronous.sessions import AsyncWatch as AsyncWatch
     from stockade.api.call import call as call
-    from stockade.api.living import Sandbox as Sandbox
     from stockade.api.options import CommandOptions as CommandOptions
     from stockade.api.options import PolicyOptions as PolicyOptions
     from stockade.api.options import RunOptions as RunOptions
     from stockade.api.ports import Forward as Forward
     from stockade.api.ports import PortStream as PortStream
     from stockade.api.process import Process as Process
-    from stockade.api.sandbox import Runner as Runner
-    from stockade.api.sandbox import plan as plan
-    from stockade.api.sandbox import run as run
-    from stockade.api.sandbox import run_command as run_command
-    from stockade.api.sandbox import select as select
+    from stockade.api.runner import Runner as Runner
+    from stockade.api.runner import plan as plan
+    from stockade.api.runner import run as run
+    from stockade.api.runner import run_command as run_command
+    from stockade.api.runner import select as select
+    from stockade.api.sandbox import Sandbox as Sandbox
     from stockade.api.select import Selection as Selection
     from stockade.api.select import Trust as Trust
     from stockade.api.sessions.files import FileInfo as FileInfo

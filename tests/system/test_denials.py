@@ -93,7 +93,7 @@ def test_filter_loaded_late_reports_denials(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     (tmp_path / "shown").write_text("x")
     from stockade.api.job_arguments import job_from_command
-    from stockade.api.sandbox import Runner
+    from stockade.api.runner import Runner
 
     old = Path.cwd()
     os.chdir(tmp_path)

@@ -7,7 +7,7 @@ from collections import defaultdict
 
 import pytest
 
-from stockade.api.sandbox import Runner
+from stockade.api.runner import Runner
 from stockade.core import trace
 
 pytestmark = [pytest.mark.needs("namespaces"), pytest.mark.timing]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from stockade.advice.isolated.checker import LONGEST_MESSAGE, MOST
 from stockade.advice.record import Advice, AdviceKind
 from stockade.api.job_arguments import Source, job_from_source
-from stockade.api.sandbox import Runner
+from stockade.api.runner import Runner
 from stockade.core.errors import JobError, SetupError
 from stockade.policy.model import Policy
 from stockade.runs.result import Outcome, Result

@@ -13,7 +13,7 @@ from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Unpack
 
 from stockade.api.options import SingleRunOptions
-from stockade.api.sandbox import run
+from stockade.api.runner import run
 from stockade.core.errors import JobError
 
 if TYPE_CHECKING:

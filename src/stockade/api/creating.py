@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from stockade.api.job_arguments import job_from_command
 from stockade.api.options import POLICY_OPTIONS, CommandOptions, check_names, overlaid
-from stockade.api.sandbox import select
+from stockade.api.runner import select
 from stockade.backends import registry
 from stockade.backends.base import Backend
 from stockade.core.errors import BackendUnavailable

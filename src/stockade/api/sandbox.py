@@ -1,286 +1,321 @@
-"""The public entry points: ``run``, ``run_command``, ``select``, ``plan`` and ``Runner``."""
+"""``Sandbox``: a sandbox that lives over many calls, with its files, its processes and its limits."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from functools import cache, partial
-from itertools import count
+import os
+import threading
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from secrets import token_hex
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO, Unpack
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeVar, Unpack
 
 from stockade.api import configured
-from stockade.api.job_arguments import Source, job_from_command, job_from_source, warmth
-from stockade.api.launcher import Launcher, concluded
-from stockade.api.options import (
-    COMMAND_OPTIONS,
-    RUN_OPTIONS,
-    CommandOptions,
-    PolicyOptions,
-    RunOptions,
-    SingleCommandOptions,
-    SingleRunOptions,
-    overlaid,
-    split,
-)
-from stockade.api.stream import REPORT_SECONDS, Stream, Streaming, stream_options
-from stockade.backends import registry as backends
+from stockade.api.brokered import opened, with_secrets
+from stockade.api.creating import Access, chosen_for, first_job
+from stockade.api.exec_limits import ExecLimits, checked_folder, checked_seconds
+from stockade.api.job_arguments import job_from_command
+from stockade.api.launcher import check_command, unchecked
+from stockade.api.observation import observation
+from stockade.api.options import CommandOptions, PolicyOptions, known_options
+from stockade.api.pausing import Clock
+from stockade.api.ports import Ports
+from stockade.api.process import WINDOW, Process
+from stockade.api.sessions.opening import Sessions
+from stockade.api.snapshots.copies import Copies
+from stockade.api.snapshots.store import Snapshot, load
+from stockade.api.terminal import Terminal, check_size
+from stockade.api.workspace import finished
 from stockade.backends.base import Backend
+from stockade.backends.shared import living
 from stockade.client import blocking, warden_process
-from stockade.client.connection import Connection
-from stockade.client.exchange import LaunchLost
+from stockade.client.exchange import Exchange, introduction
 from stockade.client.send_queue import SendQueue
-from stockade.core import log
-from stockade.core.loading import load
-from stockade.languages import registry as languages
-from stockade.planning.plan import Plan
-from stockade.runs.events import LimitReached, OnWarning
+from stockade.core.errors import JobError, SandboxClosed, SetupError
+from stockade.core.launch import Stdio
+from stockade.planning.plan import plan_for_job
+from stockade.runs.events import Event, Finished, LimitReached, OnWarning, Started, UsageReport
 from stockade.runs.hooks import Hooks
 from stockade.runs.job import Job
 from stockade.runs.result import Result
+from stockade.warden.protocol import SANDBOX_ENDED
 
 if TYPE_CHECKING:
-    from stockade.api.select import Selection
+    from stockade.core.launch import Launch
+    from stockade.planning.plan import Plan
     from stockade.policy.ceiling import Given
-    from stockade.policy.model import Policy, PolicyLike
+    from stockade.policy.model import PolicyLike
+    from stockade.runs.secret import Secret
+
+_TERM = "xterm-256color"
+_P = TypeVar("_P", bound=Process)
 
 
-_NUMBERS = count(1)
-_NEEDED = ("api.select", "policy.model", "policy.merge", "linux.seccomp", "linux.seccomp.own", "linux.seccomp.words")
-_WITHOUT_RUNNER = 0
-"""The caller number of all runs by ``run`` and ``run_command``, which share one turn."""
+class Sandbox(Sessions, Ports, Copies):
+    """A sandbox that lives: files, processes and limits last from call to call, until it is closed.
 
+    All commands of one sandbox share one trust domain: each can read, change and end whatever another one does. Memory,
+    processes and disk space are limits of the whole sandbox. Wall time, CPU time and output are limits of each command.
 
-class Runner(Streaming[Stream]):
-    """Runs code under one policy and backend. Each run has a sandbox of its own: nothing is carried over.
-
-    ``policy`` is a ``Policy``, its fields as a mapping, or a profile's name. ``limits`` (``stockade.PolicyOptions``:
-    ``timeout``, ``cpu_time``, ``memory``, ``processes``, ``network``) replace these fields of it. ``ceiling`` is the
-    most that both may ask for: see ``stockade.select``.
-
-    From the third run of a kind on, a fork of a warm interpreter runs Python and Ruby source, if
-    that gives the same guarantees. ``preload`` names modules that it imports in advance, such as ``["numpy"]``; then
-    the first run waits for it. ``warm=True`` waits without any modules, and raises ``JobError`` if a job needs a fresh
-    interpreter. ``warm=False`` starts a fresh interpreter for every run. ``requirements`` names packages that Python
-    source may import and commands find on their PATH; they are provided at once, and a run that names an interpreter
-    or packages does without them. ``hooks`` learn of every run: see ``stockade.Hooks``.
-
-    Raises ``PlanError`` at once if a guarantee of the policy cannot be held here, and ``RequirementError`` if a package
-    cannot be provided.
+    Make one with ``Sandbox.create``, and use it as a context manager. Any thread may call its methods, and several
+    commands may run at a time. The sandbox ends with the process that made it.
     """
 
     def __init__(
-        self,
+        self, backend: Backend, plan: Plan, job: Job, *, idle: float | None, lifetime: float, hooks: Hooks | None = None
+    ) -> None:
+        """Start the sandbox for ``create``, which checks its arguments."""
+        self.backend, self.plan, self.policy = backend, plan, plan.policy
+        self.id = token_hex(8)
+        """The name of the sandbox: unguessable, and unique on every host."""
+        self._lock = threading.RLock()
+        self._owner = os.getpid()
+        self._packages = job.packages
+        self._hooks, self._labels = hooks, configured.labelled(job.labels)
+        self._stack = ExitStack()
+        self._result: Result | None = None
+        self._processes: dict[Process, None] = {}
+        self._limits = ExecLimits(plan)
+        self._clock = Clock()
+        self._fresh = partial(type(self), backend, plan, job, idle=idle, lifetime=lifetime, hooks=hooks)
+        try:
+            self._made = self._stack.enter_context(unchecked(backend, plan, job))
+            launch = living.instance(self._made, self.id, max_lifetime=lifetime, idle_timeout=idle)
+            whole = plan_for_job(self._limits.of_sandbox(lifetime), "a command", counts=False)
+            self._events = self._open(launch, whole, job)
+            _begin(self._events)
+        except BaseException:
+            self._stack.close()
+            raise
+
+    @classmethod
+    @known_options
+    def create(
+        cls,
         policy: PolicyLike | None = None,
         *,
         backend: str | Backend | None = None,
-        image: str | None = None,
         trust: str | None = None,
         ceiling: Given | None = None,
-        preload: Sequence[str] = (),
-        warm: bool | None = None,
-        requirements: Sequence[str] = (),
+        workspace: str | os.PathLike[str] | None = None,
+        access: Access | None = None,
+        environment: Mapping[str, str] | None = None,
+        packages: str | os.PathLike[str] | None = None,
+        requirements: Sequence[str] | None = None,
+        secrets: Mapping[str, Secret] | None = None,
+        on_ask: Callable[[str], bool] | None = None,
+        idle_timeout: float | None = 600.0,
+        max_lifetime: float = 3600.0,
+        snapshot: Snapshot | str | os.PathLike[str] | None = None,
+        labels: Mapping[str, str] | None = None,
         hooks: Hooks | None = None,
         **limits: Unpack[PolicyOptions],
-    ) -> None:
-        own = warmth(preload, warm)
-        warden_process.current()  # the warden starts while the policy's modules are imported
-        wanted = overlaid(policy, limits) if limits else policy
-        chosen = select(wanted, trust=trust, backend=backend, image=image, ceiling=ceiling)
-        self.backend = chosen.backend
-        self.plan = chosen.plan
-        self.policy = self.plan.policy
-        # If runs have to wait, callers take turns.
-        environment = _environment(requirements, self.policy) if requirements else None
-        more: Any = {"warmth": own, "environment": environment, "hooks": hooks}
-        self._launcher = Launcher(self.backend, self.plan, caller=next(_NUMBERS), **more)
+    ) -> Sandbox:
+        """Start a sandbox and return it.
 
-    def __enter__(self) -> Runner:
+        ``policy``, ``trust``, ``ceiling`` and the limits are those of ``stockade.Runner``. ``workspace`` is a folder of
+        the host to work in, and ``access`` says how: the fields ``filesystem.workspace`` and ``filesystem.access`` of
+        the policy. ``environment``, ``packages`` and ``requirements`` are those of ``stockade.run_command``, and hold
+        for every command and Python interpreter; ``secrets`` and ``on_ask`` are for the one way out of all commands.
+
+        ``idle_timeout`` ends the sandbox after so many seconds without a call and without a byte to or from a started
+        process; ``None`` means never. ``max_lifetime`` ends it after so many seconds, whatever happens. ``snapshot`` is
+        a ``Snapshot``, its name or its path: the sandbox begins with its files, within its own limit on the disk.
+        ``hooks`` learn of the sandbox and of every command in it, with these ``labels``: see ``stockade.Hooks``.
+
+        Raises what ``Runner`` raises, ``SetupError`` if the sandbox does not start, and ``SnapshotRefused``.
+
+            with stockade.Sandbox.create(memory="512MiB") as sandbox:
+                sandbox.run_command(["sh", "-c", "echo kept > /tmp/note"]).check()
+                print(sandbox.run_command(["cat", "/tmp/note"]).stdout)
+        """
+        idle = None if idle_timeout is None else checked_seconds("idle_timeout", idle_timeout)
+        lifetime = checked_seconds("max_lifetime", max_lifetime)
+        files = None if snapshot is None else load(snapshot)
+        chosen = chosen_for(policy, limits, workspace, access, backend=backend, trust=trust, ceiling=ceiling)
+        own: CommandOptions = {"environment": environment, "packages": packages, "secrets": secrets, "on_ask": on_ask}
+        own |= {"labels": labels, "requirements": requirements}
+        job = first_job(chosen, own)
+        plan = with_secrets(chosen.plan, job.secrets)
+        made = cls(chosen.backend, plan, job, idle=idle, lifetime=lifetime, hooks=hooks)
+        return made if files is None else made._begun_with(files)
+
+    def _open(self, launch: Launch, plan: Plan, job: Job) -> Generator[Event, None, None]:
+        broker = self._stack.enter_context(opened(job, plan.policy))
+        self._connection = connection = self._stack.enter_context(warden_process.connect(broker=broker))
+        launch = launch.adding(labels=configured.as_texts(self._labels))
+        message, connection.remembered = introduction(launch, {}, live=True, silent=True)
+        exchange = Exchange(launch, plan, outgoing=message, finish=finished, silent=True)
+        observed = observation(self._hooks, self.plan, "sandbox", job, self._labels, sandbox=self.id)
+        self._send_queue = SendQueue(exchange, connection.sock, self._stack.enter_context(observed).note)
+        return blocking.events(self._send_queue, connection, None)
+
+    def __enter__(self) -> Sandbox:
         """Return itself."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Do nothing: a runner holds no resources."""
+        """Close the sandbox."""
+        self.close()
 
-    def run(self, source: Source, *, on_warning: OnWarning | None = None, **options: Unpack[RunOptions]) -> Result:
-        """Run source text, or a file whose suffix names the language; see ``stockade.run`` for the options."""
-        if type(self).run_job is Runner.run_job:  # a subclass may handle each job itself
-            try:
-                with self._launcher.fast_path(source, options) as opened:
-                    if opened is not None:
-                        return _complete(*opened, None, on_warning)
-            except LaunchLost:  # run it the ordinary way, on a new warden
-                return self._run_once(job_from_source(source, **options), on_warning)
-        job = job_from_source(source, **options)
-        result = self.run_job(job, on_warning=on_warning)
-        self._launcher.remember(job, source, options)
-        return result
+    def __del__(self) -> None:
+        """End the sandbox, because nothing can use it any more."""
+        if hasattr(self, "_stack") and self._owner == os.getpid():
+            self._stack.close()
 
+    # -- commands ----------------------------------------------------------------------------------------------
+
+    @known_options
     def run_command(
-        self, argv: Sequence[str], *, on_warning: OnWarning | None = None, **options: Unpack[CommandOptions]
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str | os.PathLike[str] | None = None,
+        environment: Mapping[str, str] | None = None,
+        stdin: str | bytes | BinaryIO | None = None,
+        timeout: float | None = None,
+        cpu_time: float | None = None,
+        output: int | str | None = None,
+        on_warning: OnWarning | None = None,
     ) -> Result:
-        """Run a command; see ``stockade.run_command`` for the options."""
-        return self.run_job(job_from_command(argv, **options), on_warning=on_warning)
+        """Run a command to the end of its first process and return its verdict.
 
-    def run_job(self, job: Job, *, on_warning: OnWarning | None = None) -> Result:
-        """Run a job and return its verdict."""
+        ``cwd`` is a folder of the sandbox; a relative one starts at the workspace. ``environment`` is added to the
+        sandbox's own. ``timeout`` and ``cpu_time`` are seconds, ``output`` is bytes or a text such as ``"1MiB"``: each
+        lowers the policy's limit for this command.
+
+        Processes that the command leaves behind live on in the sandbox; what they write then is not kept. A limit ends
+        the command with everything that it started. Raises ``SandboxClosed`` if the sandbox has ended.
+        """
+        limits: dict[str, Any] = {"timeout": timeout, "cpu_time": cpu_time, "output": output}
+        job, plan = self._limits.call(argv, environment, stdin, **limits)
+        with self._exec(job, plan, checked_folder(cwd)) as (send_queue, connection):
+            for event in blocking.events(send_queue, connection, job.stdin):
+                if on_warning is not None and isinstance(event, LimitReached) and event.is_warning:
+                    on_warning(event)
+            return self._concluded(send_queue)
+
+    @known_options
+    def start_command(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str | os.PathLike[str] | None = None,
+        environment: Mapping[str, str] | None = None,
+        stdin: Literal["pipe", "none"] = "pipe",
+        stdout: str = "pipe",
+        stderr: str = "pipe",
+        timeout: float | None = None,
+        cpu_time: float | None = None,
+    ) -> Process:
+        """Start a command and return it at once, as a ``Process`` that goes on until it ends or the sandbox does.
+
+        ``stdout`` and ``stderr`` are ``"pipe"``, or a file of the sandbox to append to. ``stdin`` is ``"pipe"`` or
+        ``"none"``. ``timeout`` bounds its wall time; without it, ``max_lifetime`` of the sandbox does. The other
+        arguments are those of ``run_command``.
+        """
+        if stdin not in ("pipe", "none"):
+            raise JobError(f"stdin = {stdin!r}: 'pipe' or 'none'")
+        files = {1: stdout, 2: stderr}
+        files = {number: self._inside(path) for number, path in files.items() if path != "pipe"}
+        how = {"stdio": Stdio(files=files, window=WINDOW), "interactive": stdin == "pipe"}
+        return self._start(Process, argv, how, cwd=cwd, environment=environment, timeout=timeout, cpu_time=cpu_time)
+
+    @known_options
+    def terminal(
+        self,
+        argv: Sequence[str] = ("sh", "-i"),
+        *,
+        rows: int = 24,
+        columns: int = 80,
+        cwd: str | os.PathLike[str] | None = None,
+        environment: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        cpu_time: float | None = None,
+    ) -> Terminal:
+        """Start a command at a terminal of its own, and return it at once. See ``start_command`` for the arguments.
+
+        The variable TERM is ``xterm-256color`` unless ``environment`` sets it.
+        """
+        check_size(rows, columns)
+        how = {"stdio": Stdio(rows=rows, columns=columns, window=WINDOW), "interactive": True}
+        own = {"TERM": _TERM, **(environment or {})}
+        return self._start(Terminal, argv, how, cwd=cwd, environment=own, timeout=timeout, cpu_time=cpu_time)
+
+    def _start(
+        self, kind: type[_P], argv: Sequence[str], how: dict[str, Any], *, cwd: Any, environment: Any, **limits: Any
+    ) -> _P:
+        job = job_from_command(argv, environment=environment)
+        plan = self._limits.of_process(**limits)
+        check_command(plan, job.argv)
+        stack = ExitStack()
         try:
-            return self._run_once(job, on_warning, final=False)
-        except LaunchLost:
-            return self._run_once(job, on_warning)
+            started = stack.enter_context(self._exec(job, plan, checked_folder(cwd), detached=True, **how))
+            process = kind(job.argv, started, stack)
+            if not how.get("serves"):
+                process._clock = self._clock
+            if process.returncode is not None:
+                self._concluded(started[0])
+        except BaseException:
+            stack.close()
+            raise
+        with self._lock:  # a process goes on if its caller drops it
+            running = [each for each in self._processes if each.poll() is None]
+            self._processes = dict.fromkeys((*running, process))
+        return process
 
-    def _run_once(self, job: Job, on_warning: OnWarning | None, *, final: bool = True) -> Result:
-        with self.open_exchange(job, final=final) as (send_queue, connection):
-            return _complete(send_queue, connection, job.stdin, on_warning)
+    def usage(self) -> UsageReport:
+        """Return what the whole sandbox uses now, and has used."""
+        with self._lock:
+            self._check_open()
+            with self._send_queue.locked() as exchange:
+                if exchange is not None:
+                    exchange.ask("usage")
+            for event in self._events:
+                if isinstance(event, UsageReport):
+                    return event
+        raise SandboxClosed(f"{SANDBOX_ENDED}: close it, and see its result")
 
-    def stream_job(
-        self, job: Job, *, interactive: bool = False, report_seconds: float | None = REPORT_SECONDS
-    ) -> Stream:
-        """Run a job and return its events as they happen; see ``stream``."""
-        how = stream_options(job, interactive=interactive, report_seconds=report_seconds)
-        return Stream(partial(self.open_exchange, job, **how), job.stdin)
+    # -- the end -----------------------------------------------------------------------------------------------
 
-    def open_exchange(self, job: Job, **how: Any) -> AbstractContextManager[tuple[SendQueue, Connection]]:
-        """Open a connection and an exchange for ``job``, with ``how`` for ``Launcher.open``. Leaving ends the run."""
-        return self._launcher.open(job, **how)
+    @property
+    def closed(self) -> bool:
+        """Whether the sandbox was closed. It may have ended by itself before, which the next call reports."""
+        return self._result is not None
 
+    @property
+    def result(self) -> Result:
+        """The verdict on the whole sandbox: usage, receipt and changes. Raises ``JobError`` before ``close``."""
+        if self._result is None:
+            raise JobError("the sandbox has no result before it is closed")
+        return self._result
 
-def _environment(requirements: Sequence[str], policy: Policy) -> str:
-    from stockade.api.packages.provide import provide
+    def close(self) -> None:
+        """End every process of the sandbox, and the sandbox. Files of its own are gone after that.
 
-    return provide(requirements, policy=policy)
-
-
-def _complete(
-    send_queue: SendQueue, connection: Connection, stdin: bytes | BinaryIO | None, on_warning: OnWarning | None
-) -> Result:
-    """Drive an exchange to its end; return the verdict."""
-    for event in blocking.events(send_queue, connection, stdin):
-        if on_warning is not None and isinstance(event, LimitReached) and event.is_warning:
-            on_warning(event)
-    return concluded(send_queue)
-
-
-def run(
-    source: Source,
-    *,
-    policy: PolicyLike | None = None,
-    backend: str | Backend | None = None,
-    image: str | None = None,
-    trust: str | None = None,
-    ceiling: Given | None = None,
-    preload: Sequence[str] = (),
-    warm: bool | None = None,
-    on_warning: OnWarning | None = None,
-    **options: Unpack[SingleRunOptions],
-) -> Result:
-    """Run source text (Python unless ``language`` says otherwise), or the file that a ``Path`` names.
-
-    ``policy`` is a ``Policy``, its fields as a mapping, or a profile's name, such as ``"strict"``. ``backend`` is a
-    name or an object; without it, ``stockade.select`` chooses, and describes ``trust`` and ``ceiling``. ``image`` is
-    the tag or digest of a local image to run in, by docker. ``Runner`` describes ``preload`` and ``warm``.
-
-    ``on_warning`` is called in this thread with a ``stockade.LimitReached`` for each limit of which four fifths are
-    used, and when memory passes its soft limit. If ``on_warning`` raises, the run ends.
-
-    ``timeout``, ``cpu_time``, ``memory``, ``processes`` and ``network`` replace these fields of ``policy``: see
-    ``stockade.PolicyOptions``. The other options (``stockade.RunOptions``):
-
-    - ``language``: the language of the source; without it Python, or the one that a file's suffix names.
-    - ``arguments``: command-line arguments of the program.
-    - ``stdin``: text, bytes, an open binary file, or the path of a file. A regular file of at most 16 MiB is a file
-      for the guest as well: it can seek and map it. Anything else is a pipe, which is read as the guest reads.
-    - ``files``: relative names and contents to write into the workspace.
-    - ``archive``: a zip or tar file to unpack into the workspace, as a path or as bytes.
-    - ``artifacts``: patterns of files to bring out, such as ``["out/**"]``; ``caps``: an ``ArtifactLimits`` for them.
-    - ``environment``: variables to set for the guest.
-    - ``interpreter``: an executable or a virtual environment to use instead of the language's default.
-    - ``packages``: a folder of packages to import from: a virtual environment, a gem folder or ``node_modules``.
-    - ``secrets``: a ``stockade.Secret`` for each variable that holds its placeholder; needs a bounded ``network``.
-    - ``on_ask``: a function that decides about a ``HOST:PORT`` that a ``network`` with ``ask=True`` does not list.
-    - ``labels``: what you say of the run, such as ``{"user": "alice"}``, for hooks and the audit log.
-    - ``requirements``: names of packages for Python source or a command, such as ``["pandas>=2.2"]``, or ``"inline"``
-      for those in the script's own metadata (PEP 723). pip or uv downloads before the run what is not there yet.
-
-    Returns the verdict, whatever the code did. Raises ``PolicyError``, ``JobError``, ``RequirementError``,
-    ``PlanError`` or ``BackendUnavailable`` before anything starts, and ``TypeError`` for an unknown option.
-    """
-    limits, rest = split(options, RUN_OPTIONS)
-    job = job_from_source(source, **rest)
-    how: Any = {"image": image, "trust": trust, "ceiling": ceiling, "preload": preload, "warm": warm, **limits}
-    runner = Runner(policy, backend=backend, **how)
-    runner._launcher.caller = _WITHOUT_RUNNER
-    return runner.run_job(job, on_warning=on_warning)
+        ``result`` then has its usage, and the changes of a workspace with ``access="overlay"`` or ``"copy"``. Closing
+        a closed sandbox does nothing.
+        """
+        with self._lock:
+            if self._result is not None or self._owner != os.getpid():
+                return
+            with self._send_queue.locked() as exchange:
+                if exchange is not None:
+                    exchange.cancel()
+            for _ in self._events:
+                pass
+            self._result = self._send_queue.exchange.result
+            self._stack.close()  # ends the sandbox even if an interrupted call has ended its events
+            for process in self._processes:
+                process.wait()  # each ends with the sandbox
 
 
-def run_command(
-    argv: Sequence[str],
-    *,
-    policy: PolicyLike | None = None,
-    backend: str | Backend | None = None,
-    image: str | None = None,
-    trust: str | None = None,
-    ceiling: Given | None = None,
-    on_warning: OnWarning | None = None,
-    **options: Unpack[SingleCommandOptions],
-) -> Result:
-    """Run the command ``argv``, whose program is searched on the sandbox's own PATH; see ``run`` for the options."""
-    limits, rest = split(options, COMMAND_OPTIONS)
-    job = job_from_command(argv, **rest)
-    runner = Runner(policy, backend=backend, image=image, trust=trust, ceiling=ceiling, **limits)
-    runner._launcher.caller = _WITHOUT_RUNNER
-    return runner.run_job(job, on_warning=on_warning)
-
-
-def select(
-    policy: PolicyLike | None = None,
-    *,
-    trust: str | None = None,
-    backend: str | Backend | None = None,
-    image: str | None = None,
-    ceiling: Given | None = None,
-) -> Selection:
-    """Return the backend that would be used for ``policy``, its plan, and the reason. No guest runs.
-
-    ``trust`` is ``"trusted"``, ``"semi-trusted"``, ``"untrusted"`` or unset: see ``stockade.Trust``. A named
-    ``backend`` is used, or refused if it isolates too little; an ``image`` names the backend that takes images.
-    ``ceiling`` is a ``Policy``, its fields as a mapping, a
-    profile's name, or a file's ``Path``. It bounds each field that it sets: a higher figure is lowered to it, and a
-    path outside of it raises ``PolicyError``. The administrator's ceiling in /etc/stockade/policy.toml applies after
-    that. Raises ``BackendUnavailable`` with a sentence for each backend if none can hold the policy.
-    """
-    warden_process.current()  # the warden starts while the other modules are imported, which takes as long
-    _load_all()
-    from stockade.api import select as _select
-    from stockade.policy.model import Policy
-
-    with log.refusals():
-        wanted = Policy.named(configured.policy() if policy is None else policy)
-        if backend is None and image is None:
-            return _select.select(wanted, warden_process.host_facts(), trust, ceiling)
-        return _select.named(backends.find(backend, image), wanted, warden_process.host_facts(), trust, ceiling)
-
-
-@cache
-def _load_all() -> None:
-    """Import all modules that a run may need: later, no descriptor may be free, or the files may be gone."""
-    places = (*backends.BUILT_IN.values(), *languages.BUILT_IN.values())
-    for module in (*_NEEDED, *(place.partition(":")[0] for place in places)):
-        load(f"stockade.{module.removeprefix('stockade.')}")
-
-
-def plan(
-    policy: PolicyLike | None = None,
-    *,
-    backend: str | Backend | None = None,
-    image: str | None = None,
-    ceiling: Given | None = None,
-) -> Plan:
-    """Return what would enforce each guarantee of ``policy`` here. Nothing runs.
-
-    Raises ``PlanError`` naming every guarantee that cannot be held, ``BackendUnavailable`` if nothing can,
-    ``PolicyError`` if the policy's own system-call filter is invalid.
-    """
-    return select(policy, backend=backend, image=image, ceiling=ceiling).plan
+def _begin(events: Iterator[Event]) -> None:
+    for event in events:
+        if isinstance(event, Started):
+            return
+        if isinstance(event, Finished):
+            raise SetupError(f"the sandbox did not start: {event.result.error and event.result.error.message}")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from stockade.api.job_arguments import job_from_command, job_from_source, with_placeholders
-from stockade.api.sandbox import Runner
+from stockade.api.runner import Runner
 from stockade.attacks import brought, build, corpus, outside, policies, refusals, warm, without_walls
 from stockade.attacks.half import Half
 from stockade.attacks.world import World, staged

@@ -10,9 +10,9 @@ from secrets import token_hex
 from typing import Literal
 
 from stockade.api import brokered
-from stockade.api.async_sandbox import AsyncRunner
+from stockade.api.asynchronous.runner import AsyncRunner
 from stockade.api.job_arguments import with_placeholders
-from stockade.api.sandbox import Runner
+from stockade.api.runner import Runner
 from stockade.backends.base import Backend
 from stockade.batch import budget, compiling, judging, policies
 from stockade.batch.budget import Amount

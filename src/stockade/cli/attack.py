@@ -118,7 +118,7 @@ def _campaign(chosen: Sequence[Attack], options: Mapping[str, Any]) -> Campaign:
 
 def _backends(names: Sequence[str], *, every: bool) -> list[str]:
     """Return the backends to attack: those named, or all usable ones, or the one that a run would use."""
-    from stockade.api import sandbox
+    from stockade.api import runner
     from stockade.attacks import warm
     from stockade.backends import registry
     from stockade.backends.base import require
@@ -132,13 +132,13 @@ def _backends(names: Sequence[str], *, every: bool) -> list[str]:
             require(warm.meant(name)[0], facts)
         return list(dict.fromkeys(names))
     if not every:
-        return [sandbox.select().backend.name]
+        return [runner.select().backend.name]
     found = {name: registry.find(name).availability(facts) for name in (*registry.BUILT_IN, *registry.others())}
     for name, available in found.items():
         if not available.usable:
             say(f"{name} is not attacked: {available.reason}")
     usable = [name for name, available in found.items() if available.usable]
-    return usable or [sandbox.select().backend.name]  # raises an error that says why no backend is usable
+    return usable or [runner.select().backend.name]  # raises an error that says why no backend is usable
 
 
 def _base(profile: str | None, policy_file: str | None) -> dict[str, Any]:

@@ -168,10 +168,10 @@ def _print(backend: Backend, facts: HostFacts, rows: Sequence[Facility], assessm
 
 def _print_instead() -> None:
     """Print what holds the default policy here instead, or what the policy must accept."""
-    from stockade.api import sandbox
+    from stockade.api import runner
 
     try:
-        doctor_text.say(f"The default policy runs here on {sandbox.select().backend.name}.")
+        doctor_text.say(f"The default policy runs here on {runner.select().backend.name}.")
     except BackendUnavailable as error:
         accept = " ".join(f"--accept {name}={strength}" for name, strength in error.accept.items())
         doctor_text.say(f"Code runs here all the same with: {accept}." if accept else "No other backend helps.")

@@ -116,7 +116,7 @@ def _run(words: Sequence[str], options: Mapping[str, Any]) -> Result:
     given = dict(options["limits"])
     policy = policy_from({**options, "limits": list((_GENEROUS | given).items())}, options["trust"])
     from stockade.api.job_arguments import job_from_command
-    from stockade.api.sandbox import Runner
+    from stockade.api.runner import Runner
     from stockade.cli.inputs import inputs
 
     shown = inputs(words) if policy.filesystem.workspace == "empty" else ()

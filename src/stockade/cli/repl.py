@@ -73,7 +73,7 @@ def repl(
     **options: Any,
 ) -> int:
     """Run cells until the end of input and return the exit status."""
-    from stockade.api.living import Sandbox
+    from stockade.api.sandbox import Sandbox
 
     observe(options)
     policy = policy_from(options, trust)

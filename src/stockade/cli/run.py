@@ -24,7 +24,7 @@ from stockade.cli.secrets import secret_option
 from stockade.core.errors import JobError, nearest
 
 if TYPE_CHECKING:
-    from stockade.api.sandbox import Runner
+    from stockade.api.runner import Runner
     from stockade.api.stream import Stream
     from stockade.policy.model import Policy
     from stockade.runs.job import Job
@@ -153,7 +153,7 @@ def _run(options: Mapping[str, Any], receipt: Receipt) -> int:
     check_project(options, policy)
     receipt.open(policy)
     job = _job(_with_packages(options, policy), policy)
-    from stockade.api.sandbox import Runner
+    from stockade.api.runner import Runner
 
     box = Runner(policy, backend=options["backend"], image=options["image"], trust=options["trust"])
     outcome = Outputs(options, policy)

@@ -22,7 +22,7 @@ from stockade.cli.reporting import Command, say
 from stockade.cli.secrets import secret_option
 
 if TYPE_CHECKING:
-    from stockade.api.living import Sandbox
+    from stockade.api.sandbox import Sandbox
     from stockade.api.terminal import Terminal
     from stockade.runs.secret import Secret
 
@@ -74,7 +74,7 @@ def shell(
     **options: Any,
 ) -> int:
     """Run the shell and return its exit status."""
-    from stockade.api.living import Sandbox
+    from stockade.api.sandbox import Sandbox
 
     observe(options)
     policy = policy_from(options, trust)

@@ -35,12 +35,12 @@ class Warmth:
 
 def found() -> Warmth:
     """Run one program from a warm interpreter, and count what it then holds."""
-    from stockade.api import sandbox
+    from stockade.api import runner
     from stockade.client import warden_process
     from stockade.linux import descendants
 
     try:
-        result = sandbox.Runner(backend="native", warm=True).run("1")
+        result = runner.Runner(backend="native", warm=True).run("1")
     except StockadeError as error:
         return Warmth(usable=False, reason=str(error))
     if not result.ok:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from stockade.api.sandbox import Runner
+from stockade.api.runner import Runner
 from stockade.backends import registry
 from stockade.client import warden_process
 from stockade.core import errors

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from stockade.api.sandbox import Runner
+from stockade.api.runner import Runner
 from stockade.core import trace as _trace
 from stockade.core.errors import JobError
 

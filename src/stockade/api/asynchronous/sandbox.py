@@ -7,17 +7,17 @@ from functools import cached_property, partial
 from types import TracebackType
 from typing import Any, TypeVar
 
-from stockade.api.async_sandbox import events, take_slot
 from stockade.api.asynchronous.process import AsyncProcess, AsyncTerminal
 from stockade.api.asynchronous.sessions import AsyncFiles, AsyncInterpreter, AsyncShell
 from stockade.api.asynchronous.threads import forwarded, in_thread, like, like_class
 from stockade.api.exec_limits import checked_folder
-from stockade.api.living import Sandbox
 from stockade.api.ports import Forward, PortStream
 from stockade.api.process import Process
+from stockade.api.sandbox import Sandbox
 from stockade.api.sessions.interpreter import Interpreter
 from stockade.api.sessions.shell import Shell
 from stockade.api.terminal import Terminal
+from stockade.client.event_loop import events, take_slot
 from stockade.runs.events import LimitReached, OnWarning
 from stockade.runs.result import Result
 

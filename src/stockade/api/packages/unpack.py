@@ -108,7 +108,7 @@ class Unpacking:
         return files
 
     def _run(self, wheel: Wheel, files: Files, most: int, size: int) -> Result:
-        from stockade.api.sandbox import Runner
+        from stockade.api.runner import Runner
         from stockade.runs.events import Output
 
         runner = Runner(_policy(self._policy, most, size), warm=False)

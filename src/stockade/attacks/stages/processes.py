@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from stockade.api.job_arguments import job_from_source
-from stockade.api.sandbox import Runner
+from stockade.api.runner import Runner
 from stockade.attacks import outside, policies
 from stockade.attacks.world import StageError, World
 from stockade.client import warden_process

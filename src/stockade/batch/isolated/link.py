@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from stockade.api.async_sandbox import AsyncRunner, AsyncStream
+from stockade.api.asynchronous.runner import AsyncRunner, AsyncStream
 from stockade.policy.guarantees import Guarantee
 from stockade.runs.events import Output
 from stockade.runs.job import Job
