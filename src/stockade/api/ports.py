@@ -28,6 +28,7 @@ _CONNECT_SECONDS = 10.0
 _PIECE = 1 << 16
 _MOST_CONNECTIONS = 64
 _TOUCH_SECONDS = 1.0
+_LOOPBACK = {int(socket.AF_INET): "127.0.0.1", int(socket.AF_INET6): "::1"}
 _REFUSED = "nothing in the sandbox listens there"
 
 
@@ -97,17 +98,9 @@ class Ports(Execs):
                     result = self._concluded(send_queue)
             if result.exit_code != 0:
                 raise _error(number, seconds, result)
-            return self._received(ours)
-
-    def _received(self, ours: socket.socket) -> PortStream:
-        data, fds, _, _ = socket.recv_fds(ours, 1, 1, socket.MSG_DONTWAIT)
-        if not data or not fds:
-            raise OSError(errno.EMFILE, "no descriptor was free for the connection")
-        stream = PortStream(fileno=fds[0])
-        os.set_inheritable(stream.fileno(), False)
-        stream.settimeout(None)
-        stream._used = self._touch
-        return stream
+            stream = _received(ours, number)
+            stream._used = self._touch
+            return stream
 
     def forward(self, port: int, host_port: int = 0) -> Forward:
         """Listen on 127.0.0.1 of this host, and lead every connection to ``port`` of the sandbox, until its end.
@@ -211,6 +204,45 @@ class Forward:
     def _forget(self, sock: socket.socket) -> None:
         with self._lock:
             self._open.discard(sock)
+
+
+def _received(ours: socket.socket, port: int) -> PortStream:
+    """Return the socket that came out of the sandbox. Raises ``OSError`` unless it is a TCP connection to ``port``.
+
+    Trusted code sends it, but from inside: a socket of another kind could bring descriptors along, or lead elsewhere.
+    """
+    data, fds, _, _ = socket.recv_fds(ours, 1, 1, socket.MSG_DONTWAIT)
+    if not data or not fds:
+        raise OSError(errno.EMFILE, "no descriptor was free for the connection")
+    os.set_inheritable(fds[0], False)
+    try:
+        stream = PortStream(fileno=fds[0])
+    except OSError:
+        os.close(fds[0])
+        raise _not_a_connection(port) from None
+    if not _leads_to(port, stream):
+        stream.close()
+        raise _not_a_connection(port)
+    stream.settimeout(None)
+    return stream
+
+
+def _leads_to(port: int, stream: socket.socket) -> bool:
+    """Ask the kernel, which no guest can deceive, what a socket is and where it leads."""
+    domain, kind, protocol = (
+        stream.getsockopt(socket.SOL_SOCKET, option)
+        for option in (socket.SO_DOMAIN, socket.SO_TYPE, socket.SO_PROTOCOL)
+    )
+    if (kind, protocol) != (socket.SOCK_STREAM, socket.IPPROTO_TCP) or domain not in _LOOPBACK:
+        return False
+    try:
+        return bool(stream.getpeername()[:2] == (_LOOPBACK[domain], port))
+    except OSError:  # it listens, or is not connected
+        return False
+
+
+def _not_a_connection(port: int) -> OSError:
+    return OSError(errno.EPROTO, f"port {port} of the sandbox: what came out of it is no TCP connection to that port")
 
 
 def _relay(client: socket.socket, guest: socket.socket) -> None:
