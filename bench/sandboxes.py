@@ -2,7 +2,9 @@
 
     python -m bench.sandboxes [--cells 1000] [--sandboxes 200] [--rounds 50] [--smoke] [--json FILE]
 
-``start`` times each step of a new sandbox, the first one of the process apart. ``session`` runs cells of every kind in one
+``start`` times each step of a new sandbox, the first one of the process apart. ``pool`` times a sandbox with an interpreter,
+made and from a ``SandboxPool``, and the first plot of an interpreter that has imported matplotlib. ``fork`` times a copy of a
+sandbox with 200 MiB in 5,000 files up to its first answer. ``session`` runs cells of every kind in one
 interpreter, and compares its state after each; the slope is that of its resident memory, without the first tenth.
 ``open`` has many sandboxes with an idle interpreter each: proportional memory, and a cell in each. ``beside`` measures
 how late deadlines of commands come while another sandbox writes without end. Figures of a busy machine mean nothing.
@@ -11,6 +13,7 @@ how late deadlines of commands come while another sandbox writes without end. Fi
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import statistics
@@ -24,12 +27,14 @@ from pathlib import Path
 from typing import Any
 
 import stockade
-from stockade import CellOutcome, Interpreter, Sandbox
+from stockade import CellOutcome, Interpreter, Sandbox, SandboxPool
 from stockade.client import warden_process
 
 MIB = 1 << 20
 SLOPE_LIMIT, SLIP_LIMIT = 1024.0, 0.05
 POLICY = {"limits": {"memory": "1GiB", "cpu_time": "unlimited", "wall_time": 120, "output": "2MiB", "processes": 64}}
+FORKS, FORK_FILES, FORK_BYTES = 5, 5000, 200 * MIB
+PREPARED = ("matplotlib.pyplot", "matplotlib.backends.backend_agg")
 PLOT = "import matplotlib; matplotlib.use('agg'); import matplotlib.pyplot as plt; plt.plot([1, 2]); plt.show(); plt.close('all')"
 EXPECTED = {
     "value": CellOutcome.COMPLETED,
@@ -48,6 +53,8 @@ def main() -> int:
         options.cells, options.sandboxes, options.rounds = 60, 4, 3
     found = {
         "start": start(options.rounds),
+        "pool": pool(options.rounds),
+        "fork": fork(*((2, 50, MIB) if options.smoke else (FORKS, FORK_FILES, FORK_BYTES))),
         "session": session(options.cells),
         "open": opened(options.sandboxes, flood=False),
         "beside": opened(min(8, options.sandboxes), flood=True),
@@ -88,9 +95,19 @@ def start(rounds: int) -> dict[str, Any]:
     for _ in range(rounds):
         with ExitStack() as stack:
             for step, call in steps(stack):
-                begin = time.perf_counter()
-                call()
-                times.setdefault(step, []).append(1000 * (time.perf_counter() - begin))
+                times.setdefault(step, []).append(timed(call))
+    return summary(times)
+
+
+def timed(call: Callable[[], Any]) -> float:
+    """Return the milliseconds that a call takes."""
+    begin = time.perf_counter()
+    call()
+    return 1000 * (time.perf_counter() - begin)
+
+
+def summary(times: dict[str, list[float]]) -> dict[str, Any]:
+    """Return the first time of each step, and the median and the 99th percentile of the others."""
     found: dict[str, Any] = {}
     for step, all_of_it in times.items():
         rest = all_of_it[1:]
@@ -122,6 +139,62 @@ def steps(stack: ExitStack) -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "second cell", lambda: made["python"].run("1 + 1")
     yield "1 MiB written and read, first", file
     yield "1 MiB written and read, second", file
+
+
+# -- pool --------------------------------------------------------------------------------------------------------------
+
+
+def pool(rounds: int) -> dict[str, Any]:
+    """Time sandboxes with an interpreter: made, and from a pool, which is full before each round."""
+    plots = importlib.util.find_spec("matplotlib") is not None
+    times: dict[str, list[float]] = {}
+
+    def create() -> Sandbox:
+        return Sandbox.create(POLICY, packages=sys.prefix if plots else None)
+
+    with SandboxPool(create, preload=PREPARED if plots else ()) as waiting:
+        for _ in range(rounds):
+            waiting.fill()
+            with ExitStack() as stack:
+                for step, call in pool_steps(stack, create, waiting, plots=plots):
+                    times.setdefault(step, []).append(timed(call))
+    return summary(times) | ({} if plots else {"first plot": "not measured: matplotlib is not installed"})
+
+
+def pool_steps(
+    stack: ExitStack, create: Callable[[], Sandbox], waiting: SandboxPool, *, plots: bool
+) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Yield what to time, in order."""
+    found: list[Interpreter] = []
+
+    def opened(make: Callable[[], Sandbox]) -> None:
+        found.append(stack.enter_context(make()).interpreter())
+
+    yield "create with interpreter, from the pool", lambda: opened(waiting.take)
+    yield "first cell, from the pool", lambda: found[0].run("1 + 1")
+    if plots:
+        yield "first plot, matplotlib preloaded", lambda: found[0].run(PLOT).displays[0]
+    yield "create with interpreter, no pool", lambda: opened(create)
+
+
+# -- fork --------------------------------------------------------------------------------------------------------------
+
+
+def fork(rounds: int, files: int, total: int) -> dict[str, Any]:
+    """Time forks of a sandbox with files, up to the first answer of the copy."""
+    make = (
+        "import os, sys\nfiles, size = map(int, sys.argv[1:])\nfor n in range(files):\n"
+        "    os.makedirs(f'd{n // 100}', exist_ok=True)\n    open(f'd{n // 100}/{n}', 'wb').write(os.urandom(size))"
+    )
+    policy = {"limits": {"memory": "1GiB", "disk": "512MiB", "wall_time": 120, "cpu_time": 120}}
+    times: dict[str, list[float]] = {}
+    with Sandbox.create(policy) as sandbox:
+        sandbox.run_command(["python3", "-c", make, str(files), str(total // files)]).check()
+        for _ in range(rounds):
+            with ExitStack() as stack:
+                call = lambda: stack.enter_context(sandbox.fork()).run_command(["true"]).check()  # noqa: E731
+                times.setdefault(f"{total // MIB} MiB in {files} files", []).append(timed(call))
+    return summary(times)
 
 
 # -- session -----------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ _FACE = {
     "AsyncRunner": "api.asynchronous.runner",
     "AsyncStream": "api.asynchronous.runner",
     "AsyncSandbox": "api.asynchronous.sandbox",
+    "AsyncSandboxPool": "api.asynchronous.pool",
     "AsyncProcess": "api.asynchronous.process",
     "AsyncTerminal": "api.asynchronous.process",
     "AsyncInterpreter": "api.asynchronous.sessions",
@@ -85,6 +86,7 @@ _FACE = {
     "Runner": "api.runner",
     "Secret": "runs.secret",
     "Sandbox": "api.sandbox",
+    "SandboxPool": "api.sandbox_pool",
     "SandboxClosed": "core.errors",
     "SetupError": "core.errors",
     "StockadeError": "core.errors",
@@ -138,6 +140,7 @@ if TYPE_CHECKING:
     from stockade.advice.check import check as check
     from stockade.advice.record import Advice as Advice
     from stockade.advice.record import AdviceKind as AdviceKind
+    from stockade.api.asynchronous.pool import AsyncSandboxPool as AsyncSandboxPool
     from stockade.api.asynchronous.process import AsyncProcess as AsyncProcess
     from stockade.api.asynchronous.process import AsyncTerminal as AsyncTerminal
     from stockade.api.asynchronous.runner import AsyncRunner as AsyncRunner
@@ -160,6 +163,7 @@ if TYPE_CHECKING:
     from stockade.api.runner import run_command as run_command
     from stockade.api.runner import select as select
     from stockade.api.sandbox import Sandbox as Sandbox
+    from stockade.api.sandbox_pool import SandboxPool as SandboxPool
     from stockade.api.select import Selection as Selection
     from stockade.api.select import Trust as Trust
     from stockade.api.sessions.files import FileInfo as FileInfo

@@ -20,8 +20,8 @@ The [guides](../README.md#guides) show how the parts work together.
 GROUPS = {
     "Run code": ["run", "run_command", "call", "Runner", "AsyncRunner", "PolicyOptions", "CommandOptions", "RunOptions", "ArtifactLimits"],
     "Sandboxes that live": [
-        "Sandbox", "Process", "Terminal", "Interpreter", "CellResult", "CellOutcome", "CellUsage", "CellLimits", "CellOutput", "Display", "Shell",
-        "ShellResult", "Files", "FileInfo", "Watch", "FileChange", "AsyncSandbox", "AsyncProcess", "AsyncTerminal", "AsyncInterpreter", "AsyncShell", "AsyncFiles", "AsyncWatch",
+        "Sandbox", "SandboxPool", "Process", "Terminal", "Interpreter", "CellResult", "CellOutcome", "CellUsage", "CellLimits", "CellOutput", "Display", "Shell",
+        "ShellResult", "Files", "FileInfo", "Watch", "FileChange", "AsyncSandbox", "AsyncSandboxPool", "AsyncProcess", "AsyncTerminal", "AsyncInterpreter", "AsyncShell", "AsyncFiles", "AsyncWatch",
     ],
     "Results": [
         "Result", "Outcome", "LimitState", "Usage", "NetworkUse", "NetworkTarget", "NetworkRefusal", "GuestError", "Denial",

@@ -16,6 +16,7 @@ from stockade.api.process import ProcessInput, ProcessOutput
 
 PAIRS = [
     (stockade.Sandbox, stockade.AsyncSandbox),
+    (stockade.SandboxPool, stockade.AsyncSandboxPool),
     (stockade.Process, stockade.AsyncProcess),
     (stockade.Terminal, stockade.AsyncTerminal),
     (stockade.Interpreter, stockade.AsyncInterpreter),

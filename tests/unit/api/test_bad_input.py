@@ -138,3 +138,22 @@ def test_embedded_runtime_names_the_value() -> None:
         runtime.run(5)  # type: ignore[arg-type]
     with pytest.raises(PolicyError, match="name = 'class': scripts can only call a plain name"):
         runtime.register("class", len)
+
+
+def test_sandbox_pool_refuses_wrong_arguments_by_name() -> None:
+    def create() -> Sandbox:
+        raise AssertionError("nothing may start")
+
+    for arguments, words in (
+        ({"create": {"memory": "1GiB"}}, "a function that returns a sandbox, such as lambda"),
+        ({"size": 0}, "size = 0: the number of sandboxes that wait, from 1 to 1000"),
+        ({"size": True}, "size = True"),
+        ({"language": "perl"}, "'perl' has no interpreter that keeps state"),
+        ({"language": "ruby", "preload": ["json"]}, "preload: only Python imports modules in advance"),
+        ({"language": None, "preload": ["json"]}, "language=None asks for none"),
+        ({"preload": "json"}, "preload must be a list of module names"),
+        ({"preload": ["a b"]}, "preload: 'a b' is not a module name"),
+    ):
+        with pytest.raises(JobError) as error:
+            stockade.SandboxPool(**{"create": create, **arguments})  # type: ignore[arg-type]
+        assert words in str(error.value)

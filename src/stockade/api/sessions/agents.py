@@ -5,6 +5,7 @@ A short command reads the program from its standard input, so it needs no file i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -80,10 +81,11 @@ def introduction(name: str) -> bytes:
     return len(data).to_bytes(4, "big") + data
 
 
-def interpreter_start(language: str, executable: str) -> dict[str, Any]:
+def interpreter_start(language: str, executable: str, preload: Sequence[str]) -> dict[str, Any]:
     """Return how the session agent starts an interpreter. Raises ``JobError`` for a language without one."""
     if language == "python":
-        return {"kind": "python", "agent": [source("python_cells.py"), source("python_notebook.py")]}
+        agent = [source("python_cells.py"), source("python_notebook.py")]
+        return {"kind": "python", "agent": agent, "preload": list(preload)}
     if language == "ruby":
         return {"kind": "program", "argv": [executable, "-e", source("ruby_cells.rb")]}
     if language == "javascript":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from stockade.api.sessions import agents
 from stockade.api.sessions.agents import AgentProcess
@@ -33,10 +33,11 @@ class Interpreter(SessionHandle):
         language: str = "python",
         executable: str = "",
         *,
+        preload: Sequence[str] = (),
         limits: CellLimits | None = None,
         longest: float = SECONDS,
     ) -> None:
-        start = agents.interpreter_start(language, executable)
+        start = agents.interpreter_start(language, executable, preload)
         self._session = Session(open_process, start, "interpreter", limits or CellLimits(), longest)
 
     @property

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from stockade.api.job_arguments import warmth
 from stockade.core.errors import JobError
 from stockade.core.hints import Hinting
 from stockade.core.loading import load, loading
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from stockade.api.sessions.records import CellLimits
     from stockade.api.sessions.shell import Shell
     from stockade.backends.base import Backend
+    from stockade.languages.base import Language
     from stockade.policy.model import Policy
 
 _LONGEST_CELL = 3600.0
@@ -39,12 +41,16 @@ class Sessions(Hinting):
         id: str
         _result: object | None
     _packages: str | None = None
+    _waiting: list[tuple[str, Sequence[str], Interpreter]]
+    """At most one interpreter that nobody has yet, with its language and the modules that it has imported."""
 
     def __new__(cls, *made: object, **_how: object) -> Self:
         """Refuse a call of the class by anyone but ``create``."""
         if len(made) < _MADE:
             raise TypeError(f"{cls.__name__}.create(...) starts a sandbox; Runner(...) runs each call in a fresh one")
-        return super().__new__(cls)
+        sandbox = super().__new__(cls)
+        sandbox._waiting = []
+        return sandbox
 
     start_command: Callable[..., Process]
     _check_open: Callable[[], None]
@@ -55,28 +61,49 @@ class Sessions(Hinting):
         *,
         cwd: str | os.PathLike[str] | None = None,
         limits: CellLimits | None = None,
+        preload: Sequence[str] = (),
     ) -> Interpreter:
         """Start an interpreter that keeps its state from cell to cell, and return it.
 
         ``language`` is ``"python"``, ``"ruby"`` or ``"javascript"``. Python is that of ``packages``, if the sandbox has
         some, and else the sandbox's own. ``cwd`` is a folder of the sandbox. ``limits`` bounds what a cell gives back;
-        without it, a cell has the policy's limit on output. The policy's wall time is the longest that a cell may take,
+        without it, a cell has the policy's limit on output. ``preload`` names Python modules to import before the first
+        cell, such as ``["pandas"]``. The policy's wall time is the longest that a cell may take,
         and its CPU time is that of the whole interpreter.
+
+        In a sandbox of a ``SandboxPool``, the first call without ``cwd`` and ``limits`` returns the one that waits.
 
         Raises ``JobError`` if the sandbox lacks the interpreter, and ``SetupError`` if it does not start.
         """
         with loading:
             from stockade.api.sessions.interpreter import Interpreter
-        if language not in _LANGUAGES:
-            raise JobError(
-                f"{language!r:.80} has no interpreter that keeps state; there are python, ruby and javascript"
-            )
-        known = languages.find(language)
+        known, modules = checked_interpreter(language, preload)
+        if cwd is None and limits is None and (waiting := self._take_waiting(known.name, modules)):
+            return waiting
         executable = "" if known.name == "python" else known.interpreter().executable
         seconds = self._cell_seconds()
         return Interpreter(
-            lambda: self._agent(cwd), known.name, executable, limits=limits or self._cell_limits(), longest=seconds
+            lambda: self._agent(cwd),
+            known.name,
+            executable,
+            preload=modules,
+            limits=limits or self._cell_limits(),
+            longest=seconds,
         )
+
+    def _prepare(self, language: str, preload: Sequence[str]) -> None:
+        """Start an interpreter that waits for the first call of ``interpreter``."""
+        self._waiting.append((languages.find(language).name, preload, self.interpreter(language, preload=preload)))
+
+    def _take_waiting(self, language: str, preload: Sequence[str]) -> Interpreter | None:
+        try:
+            waiting = self._waiting.pop()  # one thread gets it
+        except IndexError:
+            return None
+        if waiting[0] == language and set(preload) <= set(waiting[1]):
+            return waiting[2]
+        self._waiting.append(waiting)
+        return None
 
     def shell(self, *, cwd: str | os.PathLike[str] | None = None, limits: CellLimits | None = None) -> Shell:
         """Start a bash that keeps its folder, variables, functions and history from command to command.
@@ -107,6 +134,16 @@ class Sessions(Hinting):
         output = self.policy.limits.figure(Guarantee.OUTPUT)
         made: CellLimits = limits() if output is None else limits(output=int(output))  # type: ignore[operator]
         return made
+
+
+def checked_interpreter(language: str, preload: Sequence[str]) -> tuple[Language, tuple[str, ...]]:
+    """Return a language whose interpreters keep state, and the modules to import. Raises ``JobError``."""
+    if language not in _LANGUAGES:
+        raise JobError(f"{language!r:.80} has no interpreter that keeps state; there are python, ruby and javascript")
+    known, modules = languages.find(language), warmth(preload, None).get("preload", ())
+    if modules and known.name != "python":
+        raise JobError(f"preload: only Python imports modules in advance, and the language is {known.name}")
+    return known, modules
 
 
 def python_for_agents(packages: str | None) -> str:

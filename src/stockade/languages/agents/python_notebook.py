@@ -319,10 +319,12 @@ class Modules:
         vars(module).update(self.made[module.__name__])
 
 
-def serve(reading: int, writing: int) -> NoReturn:
-    """Run cells from one descriptor, and send what they do to the other."""
+def serve(reading: int, writing: int, preload: list[str]) -> NoReturn:
+    """Import modules, and then run cells from one descriptor and send what they do to the other."""
     cells = Cells(reading, writing)
     notebook = Notebook(cells)
     cells.space["get_ipython"] = lambda: notebook
     sys.meta_path.insert(0, Modules(notebook))
+    for name in preload:
+        __import__(name)
     cells.serve()

@@ -370,7 +370,7 @@ def python(start: dict[str, Any], reading: int, writing: int) -> NoReturn:
     try:
         for source in start["agent"]:
             exec(compile(source, "<stockade>", "exec", dont_inherit=True), space)
-        space["serve"](reading, writing)
+        space["serve"](reading, writing, start["preload"])
     except BaseException:
         sys.excepthook(*sys.exc_info())
     os._exit(1)
