@@ -1,18 +1,21 @@
 #!/usr/bin/env bash
-# Runs the whole suite with the given interpreter (tests/twice.py says which tests may be tried again). As root, the tests that
-# touch the kernel run a second time as an ordinary user, beside the rest; tests/support/second_pass.py says which of them.
-# The firejail tests run once more as a user with an account, since firejail serves nobody else. The tests that only compute run
-# beside root's tests of the kernel, on what these leave of the processors.
+# Runs the whole suite with the given interpreter (tests/twice.py says which tests may be tried again). As root, there are two
+# steps. First the tests that measure time or look at the whole host run alone, beside tests that only compute. Then three lanes
+# run side by side, because most tests wait for processes and kernel threads and leave the processors idle: the attacks, the
+# rest, and the tests that touch the kernel as an ordinary user; tests/support/second_pass.py says which of them. The firejail
+# tests run once more as a user with an account, since firejail serves nobody else.
 set -euo pipefail
 python=$1
 shift
-alone=(tests/escape tests/system)
-kernel=(tests/contract "${alone[@]}")
+kernel=(tests/contract tests/escape tests/system)
 # What does not depend on the user: the page of a report, and which of 164 programs are right.
 alike=(--ignore=tests/system/test_batch_report.py --deselect=tests/system/test_batch.py::test_verdicts_equal_human_eval_harness)
-projects=tests/property/test_workspaces.py # starts sandboxes and makes folders in /tmp, so it runs later
+projects=tests/property/test_workspaces.py # starts sandboxes, so it does not only compute
 computing=(tests/unit tests/property "--ignore=$projects")
-rest=("$projects" tests/docs tests/cli tests/examples tests/contract)
+campaigns=tests/cli/test_cli_attack.py
+attacks=(tests/escape "$campaigns" "$projects") # these put files into /tmp, and check at their end that nothing is left there
+rest=(tests/system tests/docs tests/cli tests/examples tests/contract "--ignore=$campaigns")
+exact="timing or alone" # see the markers in pyproject.toml
 if (($#)) || [[ $(id -u) != 0 ]]; then
     exec "$python" -m tests.twice "$@"
 fi
@@ -31,28 +34,36 @@ beside() {
     set +m
 }
 
+as_user=$(dirname "$0")/as-user.sh
+attacks_then_firejail() {
+    local status=0
+    "$python" -m tests.twice -m "not ($exact)" "${attacks[@]}" || status=1
+    echo "== [$SECONDS s] firejail, as an ordinary user with an account"
+    "$as_user" --account -m tests.twice -k "firejail or Firejail" "${kernel[@]}" || status=1
+    return $status
+}
+
 failed=0
 beside computing nice -n 19 "$python" -m pytest -q -p no:cacheprovider "${computing[@]}"
-echo "== [$SECONDS s] tests that touch the kernel, as root (beside it, tests that only compute)"
-"$python" -m tests.twice "${alone[@]}" 2>&1 | tee "$logs/kernel-root" || failed=1
+echo "== [$SECONDS s] tests that measure time or look at the whole host, as root (beside them, tests that only compute)"
+"$python" -m tests.twice -m "$exact" "${attacks[@]}" "${rest[@]}" 2>&1 | tee "$logs/exact-root" || failed=1
 wait "${jobs[0]}" || failed=1
 jobs=()
 cat "$logs/computing"
 
-as_user=$(dirname "$0")/as-user.sh
 beside kernel-user env STOCKADE_PASS=second "$as_user" -m tests.twice "${alike[@]}" "${kernel[@]}"
+beside attacks-root attacks_then_firejail
 echo
-echo "== [$SECONDS s] the rest, as root (beside it, tests that touch the kernel, as uid 65534)"
-"$python" -m tests.twice "${rest[@]}" 2>&1 | tee "$logs/rest-root" || failed=1
-echo
-echo "== [$SECONDS s] firejail, as an ordinary user with an account"
-"$as_user" --account -m tests.twice -k "firejail or Firejail" "${kernel[@]}" 2>&1 | tee "$logs/firejail" || failed=1
-echo
-echo "== [$SECONDS s] waiting for the tests that touch the kernel, as an ordinary user"
-wait "${jobs[0]}" || failed=1
-jobs=()
-echo "== [$SECONDS s] they ended"
-cat "$logs/kernel-user"
+echo "== [$SECONDS s] the rest, as root (beside it, attacks as root, and tests that touch the kernel as uid 65534)"
+"$python" -m tests.twice -m "not ($exact)" "${rest[@]}" 2>&1 | tee "$logs/rest-root" || failed=1
+for lane in kernel-user attacks-root; do
+    echo
+    echo "== [$SECONDS s] waiting for $lane"
+    wait "${jobs[0]}" || failed=1
+    jobs=("${jobs[@]:1}")
+    echo "== [$SECONDS s] it ended"
+    cat "$logs/$lane"
+done
 if ((failed)); then
     echo
     echo "== what failed in any part (a second try may have passed)"

@@ -13,10 +13,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
-_FAILED = Path(".pytest_cache/v/cache/lastfailed")
 _LEDGER = Path(".second-tries.txt")
 _SOME_FAILED = 1
 _MOST = 10
@@ -27,8 +27,9 @@ _ESCAPE = "tests/escape/"
 
 def main() -> int:
     """Run the suite, repeat what may be repeated, and return pytest's exit status."""
-    status = _pytest(sys.argv[1:])
-    failed = _failed()
+    with tempfile.TemporaryDirectory() as cache:  # another part of the suite may run in this folder
+        status = _pytest([*sys.argv[1:], "-o", f"cache_dir={cache}"])
+        failed = _failed(Path(cache))
     if status != _SOME_FAILED or not 0 < len(failed) <= _MOST:
         return status
     escapes = [name for name in failed if name.startswith(_ESCAPE)]
@@ -69,9 +70,9 @@ def _note(names: list[str], kind: str) -> None:
             ledger.write(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {kind} {name}\n")
 
 
-def _failed() -> list[str]:
+def _failed(cache: Path) -> list[str]:
     try:
-        return sorted(json.loads(_FAILED.read_text(encoding="utf-8")))
+        return sorted(json.loads((cache / "v/cache/lastfailed").read_text(encoding="utf-8")))
     except (OSError, ValueError):
         return []
 

@@ -16,6 +16,7 @@ from stockade.policy.guarantees import Guarantee
 from tests.support import host
 from tests.support.docker_engine import IMAGE, Daemon
 
+pytestmark = pytest.mark.alone
 WHOLE = bool(os.environ.get("STOCKADE_WHOLE"))
 _ALL = [attack for attack in corpus.load() if attack.language in ("python", "shell")]
 """The image has no other languages' kits, and a program in C is built for the host's libraries."""

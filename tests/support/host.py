@@ -38,14 +38,18 @@ __all__ = [
 
 
 @contextmanager
-def as_before() -> Iterator[None]:
-    """Check that the block leaves nothing behind on the host two seconds after its end."""
+def as_before(seconds: float = 2) -> Iterator[None]:
+    """Check that the block leaves nothing behind on the host ``seconds`` after its end.
+
+    What other tests of this user make meanwhile counts as well, so a test with this check is marked ``timing`` or
+    ``alone``. ``scripts/test.sh`` runs the two modules of attacks beside others, and these give them time to clean up.
+    """
     adopt_orphans()
     stop_warden()
     before = Snapshot.take()
     yield
     stop_warden()
-    eventually(lambda: not _left(before), 2)
+    eventually(lambda: not _left(before), seconds)
     left = _left(before)
     assert not left, left
 

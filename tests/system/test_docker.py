@@ -19,7 +19,7 @@ from stockade.backends.docker.backend import Docker
 from stockade.client import warden_process
 from stockade.linux.engine_api import ask
 
-pytestmark = pytest.mark.needs("dockerd")
+pytestmark = [pytest.mark.needs("dockerd"), pytest.mark.alone]
 SCRIPT = f"""
 import sys, stockade
 from stockade.backends.docker.backend import Docker

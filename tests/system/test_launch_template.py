@@ -14,7 +14,7 @@ from tests.support import host
 import stockade
 from stockade import Policy
 
-pytestmark = pytest.mark.needs("namespaces")
+pytestmark = [pytest.mark.needs("namespaces"), pytest.mark.alone]
 
 _SEEN = """
 import os, resource, sys
