@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import click
@@ -47,17 +44,21 @@ _ON = 1
 @json_option
 def kill(show: bool, lift: bool, as_json: bool, **options: Any) -> int:
     """Change or show the switch and return the exit status."""
-    from stockade.linux import kill_switch
+    from stockade.observe import switch
 
-    lines = _lines(options)
-    if show + lift + bool(lines) != 1:
+    added = switch.lines_for(
+        everything=options["everything"],
+        labels=options["labels"],
+        sandboxes=options["sandboxes"],
+        since=None if options["since"] is None else time.time() - _seconds(options["since"]),
+    )
+    if show + lift + bool(added) != 1:
         raise click.UsageError("give --all, --label, --sandbox or --since; or --show, or --lift")
-    path = Path(kill_switch.own_path(os.geteuid()))
     if lift:
-        path.unlink(missing_ok=True)
-    elif lines:
-        _write(path, lines, options["reason"])
-    found = kill_switch.read(str(path))
+        switch.lift()
+    elif added:
+        switch.add(added, options["reason"])
+    found, path = switch.lines(), switch.path()
     if as_json:
         print_json({"on": bool(found), "file": str(path), "lines": found})
     elif show:
@@ -65,18 +66,6 @@ def kill(show: bool, lift: bool, as_json: bool, **options: Any) -> int:
     else:
         say(f"the kill switch is {'on' if found else 'off'}: {path}")
     return _ON if show and found else 0
-
-
-def _lines(options: Mapping[str, Any]) -> list[str]:
-    lines = ["all"] if options["everything"] else []
-    lines += [f"label {name}={value}" for name, value in options["labels"]]
-    lines += [f"sandbox {name}" for name in options["sandboxes"]]
-    if options["since"] is not None:
-        lines.append(f"since {time.time() - _seconds(options['since']):.3f}")
-    for line in lines:
-        if not line.isprintable() or line.endswith(" "):
-            raise JobError(f"kill: {line!r} has a character that no label or id has")
-    return lines
 
 
 def _seconds(text: str) -> float:
@@ -89,17 +78,3 @@ def _seconds(text: str) -> float:
     if seconds == "unlimited":
         raise JobError(f"--since {text}: a time such as 10min; --all means every run")
     return seconds
-
-
-def _write(path: Path, lines: Sequence[str], reason: str | None) -> None:
-    """Add lines to the switch, as a whole or not at all."""
-    from stockade.workspace.host_files import HostFile
-
-    path.parent.mkdir(mode=0o755 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
-    status = path.parent.lstat()
-    if status.st_uid != os.geteuid() or status.st_mode & 0o022:
-        raise JobError(f"{path.parent}: others can write there, so no switch in it would count; remove that folder")
-    before = path.read_text().rstrip("\n").split("\n") if path.exists() else []
-    comment = [f"# {' '.join(reason.split())}"] if reason else []
-    with HostFile(path, "kill switch", follow=False) as file:
-        file.write("\n".join([*before, *comment, *lines, ""]).encode())
