@@ -12,7 +12,7 @@ for python in /usr/bin/python3.* /usr/local/bin/python3.* "${PYENV_ROOT:-$HOME/.
     echo "== Python $version ($python)"
     [[ -x $place/$version/bin/pytest ]] || {
         "$python" -m venv "$place/$version"
-        "$place/$version/bin/pip" install --quiet --disable-pip-version-check -e '.[humaneval]' pytest pytest-timeout hypothesis
+        "$place/$version/bin/pip" install --quiet --disable-pip-version-check -e '.[humaneval,server]' pytest pytest-timeout hypothesis
     }
     {
         "$place/$version/bin/python" -m pytest -q tests/unit tests/property &&

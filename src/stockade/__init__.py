@@ -45,6 +45,7 @@ _FACE = {
     "SessionEnded": "api.sessions.link",
     "Change": "workspace.changes",
     "ChangeSet": "workspace.change_set",
+    "Client": "service.client",
     "CommandOptions": "api.options",
     "CommitError": "core.errors",
     "Denial": "planning.denial",
@@ -82,6 +83,9 @@ _FACE = {
     "Result": "runs.result",
     "ResultFormatError": "runs.errors",
     "RunOptions": "api.options",
+    "RemoteOptions": "service.client",
+    "RemoteRunOptions": "service.client",
+    "ServiceError": "service.client",
     "RunInfo": "runs.hooks",
     "Runner": "api.runner",
     "Secret": "runs.secret",
@@ -234,6 +238,10 @@ if TYPE_CHECKING:
     from stockade.runs.result import Result as Result
     from stockade.runs.result import Usage as Usage
     from stockade.runs.secret import Secret as Secret
+    from stockade.service.client import Client as Client
+    from stockade.service.client import RemoteOptions as RemoteOptions
+    from stockade.service.client import RemoteRunOptions as RemoteRunOptions
+    from stockade.service.client import ServiceError as ServiceError
     from stockade.workspace.artifacts import ArtifactLimits as ArtifactLimits
     from stockade.workspace.change_set import ChangeSet as ChangeSet
     from stockade.workspace.changes import Change as Change

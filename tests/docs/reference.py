@@ -30,11 +30,13 @@ GROUPS = {
     "Follow a run": ["Stream", "AsyncStream", "Started", "Output", "UsageReport", "LimitReached", "Finished"],
     "Policies": ["Policy", "Network", "resolve", "Resolved", "Guarantee", "Strength", "Enforcement", "Isolation"],
     "What holds here": ["select", "Selection", "Trust", "plan", "Plan", "HostFacts"],
+    "A service": ["Client", "RemoteOptions", "RemoteRunOptions"],
     "Advice": ["check", "Advice", "AdviceKind"],
     "Batches": ["evaluate", "aevaluate", "Program", "Verdict"],
     "Errors": [
         "StockadeError", "PolicyError", "JobError", "RequirementError", "PlanError", "BackendUnavailable", "SetupError", "SandboxClosed", "SessionEnded", "FileRefused", "ProtocolError",
         "GuestFailed", "ResourceExhausted", "Cancelled", "CommitError", "RecordError", "ResultFormatError",
+        "ServiceError",
     ],
 }  # fmt: skip
 WIDTH = 110

@@ -27,6 +27,7 @@ Examples:
   stockade attack --all
   stockade audit verify audit.jsonl
   stockade kill --label user=eve
+  stockade serve --data ./service
   stockade bench
   stockade schema
   stockade COMMAND --help
@@ -50,6 +51,8 @@ _COMMANDS = {
     "images": "images:images",
     "packages": "packages:packages",
     "schema": "schema:schema",
+    "serve": "serve:serve",
+    "keys": "serve:keys",
     "completion": "completion:completion",
 }
 """Each command, and the module and function that define it. A module is imported when its command is used."""

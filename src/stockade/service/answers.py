@@ -1,0 +1,79 @@
+"""A run as the API shows it."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+from sqlalchemy import Row
+
+from stockade.core.strict_json import dumps
+from stockade.runs.result import Result
+from stockade.service.database import FINISHED, LEASED
+
+Shape = Literal["text", "full"]
+
+
+class Run(BaseModel):
+    """A run, and its result if it has ended."""
+
+    id: str
+    state: Literal["queued", "running", "finished"]
+    labels: dict[str, str]
+    created_at: str = Field(description="RFC 3339, UTC")
+    started_at: str | None
+    finished_at: str | None
+    attempts: int = Field(description="how often a worker began the run")
+    cancelled: bool = Field(description="whether its owner cancelled it; the result then follows")
+    outcome: str | None = Field(description="completed, failed, crashed, limit_exceeded, cancelled or sandbox_failed")
+    result: dict[str, Any] | None = Field(
+        description="format=text: as 'stockade run --json' prints it; format=full: all fields, bytes as base64"
+    )
+
+
+class Runs(BaseModel):
+    """A page of runs, without their results."""
+
+    runs: list[Run]
+    next: int | None = Field(description="pass it as 'before' for the next page; null on the last one")
+
+
+class Problem(BaseModel):
+    """Why a request was refused."""
+
+    error: str
+    message: str
+
+
+def shown(row: Row[Any], shape: Shape = "text") -> str:
+    """Return a run as JSON, with its result if ``row`` has it."""
+    text = getattr(row, "result", None)
+    if text is not None and shape == "text":
+        text = dumps(Result.from_dict(json.loads(text)).as_json(), compact=True)
+    return f'{dumps(_fields(row), compact=True)[:-1]},"result":{text or "null"}}}'
+
+
+def page(rows: list[Row[Any]], most: int) -> str:
+    """Return a page of runs as JSON."""
+    following = rows[-1].number if len(rows) == most else None
+    return f'{{"runs":[{",".join(map(shown, rows))}],"next":{dumps(following)}}}'
+
+
+def _fields(row: Row[Any]) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "state": "running" if row.state == LEASED else row.state,
+        "labels": json.loads(row.labels),
+        "created_at": _time(row.created),
+        "started_at": _time(row.started),
+        "finished_at": _time(row.finished) if row.state == FINISHED else None,
+        "attempts": row.attempts,
+        "cancelled": row.cancelled,
+        "outcome": row.outcome,
+    }
+
+
+def _time(seconds: float | None) -> str | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")

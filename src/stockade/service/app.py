@@ -1,0 +1,158 @@
+"""The native API: runs, the kill switch, health and metrics."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request, Response, Security
+from fastapi.security import APIKeyHeader, HTTPBearer
+from starlette.types import ASGIApp
+
+from stockade import __version__
+from stockade.service import kill
+from stockade.service.answers import Problem, Run, Runs, Shape, page, shown
+from stockade.service.database import FINISHED, LEASED
+from stockade.service.errors import Refused, add_handlers
+from stockade.service.gate import Gate
+from stockade.service.keys import Key
+from stockade.service.metrics import CONTENT_TYPE
+from stockade.service.queue import QueueFull
+from stockade.service.requests import RunRequest, record_of
+from stockade.service.state import State
+
+_DESCRIPTION = "Runs untrusted code in sandboxes: every resource bounded, the host out of reach."
+_REPEAT = re.compile(r"[!-~]{1,128}")
+_RETRY_SECONDS = 5
+_Wait = Annotated[float, Query(ge=0, le=60, description="seconds to wait for the result")]
+_Format = Annotated[Shape, Query(description="text: streams as text; full: every field, bytes as base64")]
+_LISTED = {"queued": "queued", "running": LEASED, "finished": FINISHED}
+_DOCUMENTED = (Security(HTTPBearer(auto_error=False)), Security(APIKeyHeader(name="X-API-Key", auto_error=False)))
+"""Says in the schema how a key is sent. The gate checks it."""
+
+health = APIRouter()
+api = APIRouter(
+    prefix="/v1",
+    dependencies=_DOCUMENTED,
+    responses={status: {"model": Problem} for status in (400, 401, 403, 404, 408, 413, 422, 429, 503)},
+)
+
+
+def make(state: State) -> ASGIApp:
+    """Return the application."""
+    app = FastAPI(title="stockade", version=__version__, description=_DESCRIPTION, docs_url=None, redoc_url=None)
+    app.state.service = state
+    app.include_router(health)
+    app.include_router(api)
+    app.include_router(metrics)
+    add_handlers(app)
+    return Gate(app, state)
+
+
+async def _state(request: Request) -> State:
+    state: State = request.app.state.service
+    return state
+
+
+async def _key(request: Request) -> Key:
+    key: Key = request.state.key
+    return key
+
+
+async def _operator(key: Annotated[Key, Depends(_key)]) -> Key:
+    if not key.operator:
+        raise Refused(403, "KeyError", "this needs an operator's key: 'stockade keys add NAME --operator' makes one")
+    return key
+
+
+# They are coroutines, because FastAPI calls every other function in a thread, which takes longer than the function.
+_State = Annotated[State, Depends(_state)]
+_Key = Annotated[Key, Depends(_key)]
+_Operator = Annotated[Key, Depends(_operator)]
+metrics = APIRouter(dependencies=_DOCUMENTED)
+
+
+@api.post("/runs", status_code=202, response_model=Run, responses={200: {"model": Run}}, summary="Accept a run")
+async def _submit(  # noqa: PLR0917
+    request: RunRequest,
+    state: _State,
+    key: _Key,
+    wait: _Wait = 0,
+    format: _Format = "text",  # noqa: A002
+    idempotency_key: Annotated[str | None, Header(description="the same word again gives the same run")] = None,
+) -> Response:
+    """Answer 202 for a run that waits or runs, and 200 for one that ended within `wait` seconds."""
+    if idempotency_key is not None and not _REPEAT.fullmatch(idempotency_key):
+        raise Refused(422, "RequestError", "Idempotency-Key: expected 1 to 128 visible ASCII characters")
+    new = record_of(request, state.settings, idempotency_key)
+    try:
+        row: Any = await state.submit(key, new)
+    except QueueFull as full:
+        status = 429 if full.own else 503
+        state.metrics.refused(status)
+        raise Refused(status, "QueueFull", f"{full}; try again later", retry=_RETRY_SECONDS) from None
+    if wait or row.state == FINISHED:
+        row = await state.waited(key, row.id, wait)
+    return _answer(row, format)
+
+
+@api.get("/runs", response_model=Runs, summary="List the key's own runs, newest first")
+async def _list(
+    state: _State,
+    key: _Key,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    before: Annotated[int | None, Query(ge=1, le=2**62, description="'next' of the page before")] = None,
+    of: Annotated[Literal["queued", "running", "finished"] | None, Query(alias="state")] = None,
+) -> Response:
+    rows = await state.call(state.queue.page, key.id, limit, before, of and _LISTED[of])
+    return Response(page(list(rows), limit), media_type="application/json")
+
+
+@api.get("/runs/{run}", response_model=Run, summary="Return a run, with its result if it has ended")
+async def _get(run: str, state: _State, key: _Key, wait: _Wait = 0, format: _Format = "text") -> Response:  # noqa: A002
+    return _answer(await state.waited(key, run, wait), format, unfinished=200)
+
+
+@api.delete("/runs/{run}", response_model=Run, summary="Cancel a run; one that has ended stays as it is")
+async def _cancel(run: str, state: _State, key: _Key) -> Response:
+    return _answer(await state.cancel(key, run), "text", unfinished=200)
+
+
+def _answer(row: Any, shape: Shape, unfinished: int = 202) -> Response:
+    if row is None:
+        raise Refused(404, "NotFound", "this key has no run of this id; runs are forgotten some time after their end")
+    status = 200 if row.state == FINISHED else unfinished
+    return Response(shown(row, shape), status, {"Location": f"/v1/runs/{row.id}"}, "application/json")
+
+
+@api.get("/kill", response_model=kill.Switch, summary="Show the kill switch")
+async def _switch(_of: _Operator) -> kill.Switch:
+    return kill.show()
+
+
+@api.post("/kill", response_model=kill.Switch, summary="End runs, and refuse new ones until the switch is lifted")
+async def _kill(request: kill.KillRequest, state: _State, _of: _Operator) -> kill.Switch:
+    return await state.call(kill.switch_on, request)
+
+
+@api.delete("/kill", response_model=kill.Switch, summary="Lift the kill switch")
+async def _lift(state: _State, _of: _Operator) -> kill.Switch:
+    return await state.call(kill.lift)
+
+
+@health.get("/healthz", summary="Whether the server answers")
+async def _health() -> dict[str, str]:
+    return {"status": "ok"}
+
+
+@health.get("/readyz", summary="Whether a worker takes runs", responses={503: {"model": Problem}})
+async def _ready(state: _State) -> dict[str, str]:
+    if state.link is None or state.stopping:
+        raise Refused(503, "NotReady", "no worker takes runs now; those that are accepted wait", retry=1)
+    return {"status": "ok"}
+
+
+@metrics.get("/metrics", summary="The figures of the service for prometheus")
+async def _metrics(state: _State, _of: _Operator) -> Response:
+    text = state.metrics.text(await state.call(state.queue.counts))
+    return Response(text, media_type=CONTENT_TYPE)

@@ -1,0 +1,132 @@
+"""The tables of a service, and transactions over SQLite.
+
+A commit is in the operating system's hands when it returns, so it outlives any process; ``synchronous=NORMAL`` means
+that a loss of power may take the last commits along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import (
+    URL,
+    Boolean,
+    Column,
+    Connection,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    create_engine,
+    event,
+    literal_column,
+)
+
+from stockade.core.errors import JobError
+
+FILE = "service.db"
+QUEUED, LEASED, FINISHED = "queued", "leased", "finished"
+_VERSION = 1
+_BUSY_SECONDS = 10
+_META = MetaData()
+
+KEYS = Table(
+    "keys",
+    _META,
+    Column("id", Integer, primary_key=True),
+    Column("name", String, nullable=False, unique=True),
+    Column("digest", String, nullable=False, unique=True),
+    Column("operator", Boolean, nullable=False),
+    Column("created", Float, nullable=False),
+    Column("turn", Integer, nullable=False, default=0),  # rises with each lease: the key with the lowest is next
+    sqlite_autoincrement=True,  # the number of a removed key never comes back, nor do its runs
+)
+RUNS = Table(
+    "runs",
+    _META,
+    Column("number", Integer, primary_key=True),
+    Column("id", String, nullable=False, unique=True),
+    Column("key_id", ForeignKey("keys.id", ondelete="CASCADE"), nullable=False),
+    Column("repeat", String),  # the client's Idempotency-Key
+    Column("state", String, nullable=False),
+    Column("labels", Text, nullable=False),
+    Column("request", Text),
+    Column("bytes", Integer, nullable=False),
+    Column("created", Float, nullable=False),
+    Column("started", Float),
+    Column("finished", Float),
+    Column("attempts", Integer, nullable=False, default=0),
+    Column("cancelled", Boolean, nullable=False, default=False),
+    Column("holder", String),
+    Column("lease", String),
+    Column("expires", Float),  # by CLOCK_MONOTONIC: nobody can set it back
+    Column("outcome", String),
+    Column("result", Text),
+    UniqueConstraint("key_id", "repeat"),
+    sqlite_autoincrement=True,
+)
+IS_QUEUED, IS_LEASED, IS_FINISHED = (
+    RUNS.c.state == literal_column(f"'{state}'") for state in (QUEUED, LEASED, FINISHED)
+)
+"""Written without parameters, so that SQLite sees at once that the indexes below serve."""
+Index("runs_of_key", RUNS.c.key_id, RUNS.c.number)
+Index("waiting", RUNS.c.key_id, RUNS.c.number, RUNS.c.bytes, sqlite_where=IS_QUEUED)
+Index("held", RUNS.c.holder, RUNS.c.expires, sqlite_where=IS_LEASED)
+Index("over", RUNS.c.finished, RUNS.c.bytes, sqlite_where=IS_FINISHED)
+
+
+class Database:
+    """The database in a folder. Threads and processes may share it."""
+
+    def __init__(self, folder: Path) -> None:
+        """Open it, and create its tables. Raises ``JobError`` for a database of a later version."""
+        url = URL.create("sqlite", database=str(folder / FILE))
+        options: dict[str, Any] = {"connect_args": {"timeout": _BUSY_SECONDS}}
+        self._reading = create_engine(url, isolation_level="AUTOCOMMIT", **options)
+        self._writing = create_engine(url, **options)
+        for engine in (self._reading, self._writing):
+            event.listen(engine, "connect", _connected)
+        event.listen(self._writing, "begin", _begin)
+        with self.writing() as db:
+            found = db.exec_driver_sql("PRAGMA user_version").scalar_one()
+            if found > _VERSION:
+                raise JobError(
+                    f"{folder / FILE}: has version {found}, and this stockade knows {_VERSION}: use a later stockade"
+                )
+            _META.create_all(db)
+            db.exec_driver_sql(f"PRAGMA user_version = {_VERSION}")
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Return a connection for statements that each stand alone."""
+        with self._reading.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """Return a connection with the database's one lock for writers. All of it is committed, or nothing."""
+        with self._writing.begin() as connection:
+            yield connection
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._reading.dispose()
+        self._writing.dispose()
+
+
+def _connected(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None  # _begin decides when a transaction begins
+    for setting in ("journal_mode = WAL", "synchronous = NORMAL", "foreign_keys = ON"):
+        connection.execute(f"PRAGMA {setting}").close()
+
+
+def _begin(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN IMMEDIATE")

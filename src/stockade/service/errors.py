@@ -1,0 +1,103 @@
+"""Answers that refuse a request: JSON with what was wrong, which value, and what to do."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from sqlalchemy.exc import DBAPIError
+from starlette.exceptions import HTTPException
+
+from stockade.core import log
+from stockade.core.errors import JobError, PolicyError, StockadeError
+
+_MOST_PROBLEMS = 20
+
+
+class Refused(Exception):
+    """A request that is answered with ``status`` and a message. ``retry`` is the seconds to wait before another try."""
+
+    def __init__(self, status: int, error: str, message: str, *, retry: int | None = None) -> None:
+        super().__init__(message)
+        self.status, self.error, self.retry = status, error, retry
+
+    def answer(self) -> JSONResponse:
+        """Return the answer."""
+        headers = {"Retry-After": str(self.retry)} if self.retry is not None else {}
+        if self.status == 401:
+            headers["WWW-Authenticate"] = "Bearer"
+        return _answer(self.status, {"error": self.error, "message": str(self)}, headers)
+
+
+def add_handlers(app: FastAPI) -> None:
+    """Let ``app`` answer every error as JSON."""
+    app.add_exception_handler(Refused, _refused)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(StockadeError, _stockade)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(DBAPIError, _database)
+    app.add_exception_handler(Exception, _unexpected)
+
+
+def _answer(status: int, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> JSONResponse:
+    return JSONResponse(body, status, dict(headers or {}))
+
+
+def _refused(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, Refused)
+    return error.answer()
+
+
+def _invalid(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    problems = [
+        {
+            "field": _field(each),
+            "value": ascii(each.get("input"))[:80],
+            "reason": each["msg"],
+        }
+        for each in error.errors()[:_MOST_PROBLEMS]
+    ]
+    message = "; ".join(f"{each['field']} = {each['value']}: {each['reason']}" for each in problems)
+    return _answer(422, {"error": "RequestError", "message": _plain(message), "problems": problems})
+
+
+def _field(problem: Mapping[str, Any]) -> str:
+    kind, *path = problem["loc"]
+    return str(kind) if not path or problem["type"] == "json_invalid" else ".".join(map(str, path))
+
+
+def _stockade(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, StockadeError)
+    status = 422 if isinstance(error, JobError | PolicyError) else 503
+    return _answer(status, {name: _plain(value) for name, value in error.as_json().items()})
+
+
+def _http(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    return _answer(error.status_code, {"error": "RequestError", "message": str(error.detail)}, error.headers)
+
+
+def _database(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, DBAPIError)
+    log.error("the database of the service failed: %s", error.orig)
+    message = f"the service's database cannot be used now: {error.orig}; nothing was changed"
+    return _answer(503, {"error": "DatabaseError", "message": message}, {"Retry-After": "5"})
+
+
+def _unexpected(_request: Request, error: Exception) -> JSONResponse:
+    log.error("the service failed to answer a request:\n%s", "".join(traceback.format_exception(error)))
+    return _answer(500, {"error": "InternalError", "message": "the service failed; its log has the reason"})
+
+
+def _plain(value: Any) -> Any:
+    """Return texts without halves of surrogate pairs, which no UTF-8 has."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return {name: _plain(each) for name, each in value.items()} if isinstance(value, dict) else value

@@ -1,0 +1,232 @@
+"""The queue of runs: nothing that was accepted is lost, and every run gets one result.
+
+A worker holds a run by a lease with a random token, which it renews by a heartbeat. Only the statement that names the
+token of the present lease writes a result, so a worker that lost its lease writes none.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, bindparam, delete, func, insert, select, update
+
+from stockade.core.strict_json import dumps
+from stockade.runs.result import GuestError, Outcome, Result
+from stockade.service.database import FINISHED, IS_FINISHED, IS_LEASED, IS_QUEUED, KEYS, LEASED, QUEUED, RUNS, Database
+from stockade.service.settings import Settings
+
+CANCELLED = Result(Outcome.CANCELLED, error=GuestError("Cancelled", "the owner of the run cancelled it"))
+_SHOWN = tuple(column for column in RUNS.c if column.name not in ("request", "result"))
+_FIND: Any = select(*_SHOWN, RUNS.c.result).where(RUNS.c.key_id == bindparam("key"), RUNS.c.id == bindparam("run"))
+_INSERT = insert(RUNS).returning(*_SHOWN)
+_WAITING = select(
+    func.count(),
+    func.coalesce(func.sum(RUNS.c.bytes), 0),
+    func.count().filter(RUNS.c.key_id == bindparam("key")),
+).where(IS_QUEUED)
+_FIRST = select(func.min(RUNS.c.number)).where(RUNS.c.key_id == KEYS.c.id, IS_QUEUED).scalar_subquery()
+_HEADS = select(KEYS.c.id.label("key_id"), KEYS.c.name, KEYS.c.turn, _FIRST.label("first")).subquery()
+_NEXT = select(_HEADS).where(_HEADS.c.first.is_not(None)).order_by(_HEADS.c.turn, _HEADS.c.key_id).limit(1)
+"""The next run: the first one of the key that was served longest ago."""
+_TURN = (
+    update(KEYS).where(KEYS.c.id == bindparam("key")).values(turn=select(func.max(KEYS.c.turn) + 1).scalar_subquery())
+)
+_LEASE = (
+    update(RUNS)
+    .where(RUNS.c.number == bindparam("the_number"))
+    .values(
+        state=LEASED,
+        attempts=RUNS.c.attempts + 1,
+        **{name: bindparam(name) for name in ("holder", "lease", "expires", "started")},
+    )
+    .returning(RUNS.c.id, RUNS.c.request)
+)
+_MOST_DELETED = 500
+"""Runs that one statement deletes: others wait for it."""
+
+
+class QueueFull(Exception):
+    """The queue takes no more runs. ``own`` tells that the runs of this key alone are too many."""
+
+    def __init__(self, message: str, *, own: bool) -> None:
+        super().__init__(message)
+        self.own = own
+
+
+@dataclass(frozen=True)
+class NewRun:
+    """The record that a request becomes: all that the queue must know of a run."""
+
+    request: str
+    labels: str
+    repeat: str | None = None
+    """The client's word for this request. A second one with the same word is the same run."""
+
+
+@dataclass(frozen=True)
+class Leased:
+    """A run as its worker gets it. ``lease`` is the right to write its result."""
+
+    id: str
+    lease: str
+    request: str
+    key: str
+
+
+class Queue:
+    """The runs in a database."""
+
+    def __init__(self, database: Database, settings: Settings) -> None:
+        self._database = database
+        self._settings = settings
+
+    def submit(self, key: int, new: NewRun) -> Row[Any]:
+        """Accept a run and return it. Raises ``QueueFull``."""
+        with self._database.writing() as db:
+            if new.repeat is not None:
+                known = db.execute(_of(key).where(RUNS.c.repeat == new.repeat)).one_or_none()
+                if known is not None:
+                    return known
+            self._check_space(db, key, len(new.request))
+            values = {"id": f"run_{secrets.token_hex(16)}", "key_id": key, "repeat": new.repeat, "state": QUEUED}
+            contents = {"labels": new.labels, "request": new.request, "bytes": len(new.request), "created": time.time()}
+            return db.execute(_INSERT, values | contents).one()
+
+    def _check_space(self, db: Connection, key: int, size: int) -> None:
+        runs, held, own = db.execute(_WAITING, {"key": key}).one()
+        if own >= self._settings.queued_runs_of_a_key:
+            raise QueueFull(f"{own} runs of this key wait, which is the most", own=True)
+        if runs >= self._settings.queued_runs:
+            raise QueueFull(f"{runs} runs wait, which is the most", own=False)
+        if held + size > self._settings.queued_bytes:
+            raise QueueFull(f"the runs that wait have {held} bytes, and this one {size} more", own=False)
+
+    def find(self, key: int, run: str) -> Row[Any] | None:
+        """Return a run of this key, with its result if it has ended."""
+        with self._database.reading() as db:
+            return db.execute(_FIND, {"key": key, "run": run}).one_or_none()
+
+    def page(self, key: int, most: int, before: int | None, state: str | None) -> Sequence[Row[Any]]:
+        """Return runs of this key without their results, newest first, from those with a number below ``before``."""
+        wanted = _of(key).order_by(RUNS.c.number.desc()).limit(most)
+        if before is not None:
+            wanted = wanted.where(RUNS.c.number < before)
+        if state is not None:
+            wanted = wanted.where(RUNS.c.state == state)
+        with self._database.reading() as db:
+            return db.execute(wanted).all()
+
+    def cancel(self, key: int, run: str) -> Row[Any] | None:
+        """End a run that waits, and mark one that is held, which its worker then ends. Return it."""
+        with self._database.writing() as db:
+            mine = (RUNS.c.key_id == key, RUNS.c.id == run)
+            db.execute(update(RUNS).where(*mine, IS_LEASED).values(cancelled=True))
+            db.execute(update(RUNS).where(*mine, IS_QUEUED).values(cancelled=True, **_result(CANCELLED)))
+            return db.execute(_of(key).where(RUNS.c.id == run)).one_or_none()
+
+    def lease(self, holder: str, most: int) -> list[Leased]:
+        """Give ``holder`` up to ``most`` runs: the keys take turns, and each key's oldest run is first."""
+        found: list[Leased] = []
+        with self._database.reading() as db:
+            if db.execute(_NEXT).first() is None:
+                return found  # the usual answer, which needs no lock
+        with self._database.writing() as db:
+            while len(found) < most and (row := db.execute(_NEXT).first()) is not None:
+                db.execute(_TURN, {"key": row.key_id})
+                token, expires = secrets.token_hex(16), time.monotonic() + self._settings.lease
+                held = {"holder": holder, "lease": token, "expires": expires, "started": time.time()}
+                run = db.execute(_LEASE, {"the_number": row.first} | held).one()
+                found.append(Leased(run.id, token, run.request, row.name))
+        return found
+
+    def renew(self, leases: Sequence[str]) -> tuple[set[str], set[str]]:
+        """Prolong leases. Return those that still hold, and those of them whose run was cancelled."""
+        with self._database.writing() as db:
+            mine = RUNS.c.lease.in_(leases)
+            expires = time.monotonic() + self._settings.lease
+            db.execute(update(RUNS).where(mine, IS_LEASED).values(expires=expires))
+            rows = db.execute(select(RUNS.c.lease, RUNS.c.cancelled).where(mine, IS_LEASED)).all()
+        return {row.lease for row in rows}, {row.lease for row in rows if row.cancelled}
+
+    def finish(self, leased: Leased, result: Result) -> bool:
+        """Write the result of a run. Return false, and write nothing, if the lease no longer holds."""
+        values = _result(result)
+        with self._database.writing() as db:
+            mine = (RUNS.c.id == leased.id, IS_LEASED, RUNS.c.lease == leased.lease)
+            return db.execute(update(RUNS).where(*mine).values(**values)).rowcount == 1
+
+    def release(self, holder: str | None = None, *, counted: bool = True) -> list[str]:
+        """Put the runs of ``holder``, or all that are held, back into the queue; return those that ended instead.
+
+        A run ends if it was cancelled, or if it was begun as often as allowed. ``counted=False`` forgets the attempt.
+        """
+        return self._release(RUNS.c.holder == holder if holder is not None else IS_LEASED, counted)
+
+    def expire(self) -> list[str]:
+        """Release the runs whose lease has ended."""
+        return self._release(RUNS.c.expires < time.monotonic(), counted=True)
+
+    def _release(self, which: ColumnElement[bool], counted: bool) -> list[str]:
+        ended = []
+        with self._database.writing() as db:
+            held = select(RUNS.c.id, RUNS.c.attempts, RUNS.c.cancelled).where(IS_LEASED, which)
+            for row in db.execute(held).all():
+                attempts = row.attempts if counted else row.attempts - 1
+                values: dict[str, Any] = {"attempts": attempts}
+                if row.cancelled:
+                    values |= _result(CANCELLED)
+                elif attempts >= self._settings.attempts:
+                    values |= _result(_lost(attempts))
+                else:
+                    values |= {"state": QUEUED, "holder": None, "lease": None, "expires": None}
+                ended += [row.id] if values["state"] == FINISHED else []
+                db.execute(update(RUNS).where(RUNS.c.id == row.id).values(**values))
+        return ended
+
+    def forget(self) -> None:
+        """Delete finished runs that are too old, and the oldest of those that take too much space."""
+        over = IS_FINISHED
+        oldest = select(RUNS.c.number).where(over).order_by(RUNS.c.finished).limit(_MOST_DELETED)
+        old = oldest.where(RUNS.c.finished < time.time() - self._settings.keep)
+        while self._delete(old):
+            pass
+        while self._kept_bytes() > self._settings.kept_bytes and self._delete(oldest):
+            pass
+
+    def _delete(self, which: Any) -> int:
+        with self._database.writing() as db:
+            return db.execute(delete(RUNS).where(RUNS.c.number.in_(which))).rowcount
+
+    def _kept_bytes(self) -> int:
+        with self._database.reading() as db:
+            kept = select(func.coalesce(func.sum(RUNS.c.bytes), 0)).where(IS_FINISHED)
+            return int(db.execute(kept).scalar_one())
+
+    def counts(self) -> dict[str, int]:
+        """Return how many runs are queued, and how many are leased."""
+        with self._database.reading() as db:
+            number = select(func.count()).select_from(RUNS)
+            return {
+                QUEUED: db.execute(number.where(IS_QUEUED)).scalar_one(),
+                LEASED: db.execute(number.where(IS_LEASED)).scalar_one(),
+            }
+
+
+def _of(key: int) -> Any:
+    return select(*_SHOWN).where(RUNS.c.key_id == key)
+
+
+def _result(result: Result) -> dict[str, Any]:
+    """Return the columns of a run that has ended. The request is no longer needed."""
+    text = dumps(result.to_dict(), compact=True)
+    ended = {"state": FINISHED, "finished": time.time(), "outcome": result.outcome.value, "result": text}
+    return {**ended, "bytes": len(text), "request": None, "holder": None, "lease": None, "expires": None}
+
+
+def _lost(attempts: int) -> Result:
+    message = f"the worker process ended in each of {attempts} attempts, so the run is not tried again"
+    return Result(Outcome.SANDBOX_FAILED, error=GuestError("WorkerLost", message))

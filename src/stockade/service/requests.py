@@ -1,0 +1,140 @@
+"""Requests of clients: check one, turn it into a record for the queue, and later into a job for a runner."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
+
+from stockade.api.job_arguments import job_from_command, job_from_source
+from stockade.core.errors import FieldProblem, JobError, PolicyError
+from stockade.core.strict_json import dumps
+from stockade.policy import ceiling
+from stockade.policy.model import Policy
+from stockade.policy.resolve import with_layers
+from stockade.runs.job import Job
+from stockade.service.queue import NewRun
+from stockade.service.settings import MIB, Settings
+from stockade.workspace.artifacts import ArtifactLimits
+
+_TABLES = ("limits", "languages", "network", "on_output")
+"""The fields of a policy that a request may set. The others show the host, or weaken the walls around the guest."""
+_OWN_LABELS = ("key", "run")
+_MOST_FILES = 1000
+_DEEPEST = 8
+_ARTIFACTS = ArtifactLimits(files=100, file_bytes=4 * MIB, total_bytes=8 * MIB)
+
+
+def _decodable(text: str) -> str:
+    try:
+        base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise ValueError(f"is not base64: {error}") from None
+    return text
+
+
+class Encoded(BaseModel):
+    """Bytes that may not be text."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    base64: Annotated[str, AfterValidator(_decodable)]
+
+
+def _kind(value: Any) -> str:
+    return "base64" if isinstance(value, Mapping | Encoded) else "text"
+
+
+Content = Annotated[Annotated[str, Tag("text")] | Annotated[Encoded, Tag("base64")], Discriminator(_kind)]
+
+
+class RunRequest(BaseModel):
+    """A run: either `source` in a `language`, or the command `argv`. A content is text, or `{"base64": "..."}`."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    source: Content | None = Field(None, description="the program's text")
+    argv: list[str] | None = Field(None, description="a command and its arguments, instead of a source")
+    language: str | None = Field(None, description="python (the default), ruby, javascript or shell")
+    arguments: list[str] = Field([], description="command-line arguments of the source")
+    stdin: Content | None = Field(None, description="standard input; empty without it")
+    files: dict[str, Content] = Field({}, description="files of the workspace: relative name to content")
+    environment: dict[str, str] = Field({}, description="variables of the guest")
+    artifacts: list[str] = Field([], description="patterns of files to bring out, such as out/**")
+    limits: dict[str, Any] = Field({}, description='the limits of the policy, such as {"memory": "64MiB"}')
+    policy: dict[str, Any] = Field({}, description=f"other fields of the policy; of {', '.join(_TABLES)}")
+    labels: dict[str, str] = Field({}, description="what you say of the run")
+
+
+def record_of(request: RunRequest, settings: Settings, repeat: str | None = None) -> NewRun:
+    """Return what the queue keeps of a request, whichever interface it came by.
+
+    Raises ``JobError`` and ``PolicyError`` for all that can be known before a sandbox is made.
+    """
+    job_of(request, {})
+    policy_of(request, settings)
+    labels = dumps(request.labels, compact=True)
+    return NewRun(dumps(request.model_dump(exclude_defaults=True), compact=True), labels, repeat)
+
+
+def job_of(request: RunRequest, own_labels: Mapping[str, str]) -> Job:
+    """Return the job of a request. Raises ``JobError``."""
+    taken = [name for name in _OWN_LABELS if name in request.labels]
+    if taken:
+        raise JobError(f"labels: {taken[0]} is the service's own; choose another name")
+    if len(request.files) > _MOST_FILES:
+        raise JobError(f"files: {len(request.files)} are given, and a request has at most {_MOST_FILES}")
+    options: dict[str, Any] = {
+        "stdin": None if request.stdin is None else _bytes("stdin", request.stdin),
+        "files": {name: _bytes(f"files[{name!r:.80}]", content) for name, content in request.files.items()},
+        "environment": request.environment,
+        "artifacts": request.artifacts,
+        "caps": _ARTIFACTS,
+        "labels": {**request.labels, **own_labels},
+    }
+    if (request.source is None) == (request.argv is None):
+        raise JobError("give either source, a program's text, or argv, a command as a list of words")
+    if request.source is not None:
+        # As bytes: a text that ends in .py would be looked up as a path of this host.
+        source = _bytes("source", request.source)
+        return job_from_source(source, language=request.language, arguments=request.arguments, **options)
+    if request.language is not None or request.arguments:
+        raise JobError("language and arguments belong to a source; a command's arguments are words of argv")
+    return job_from_command(request.argv or [], **options)
+
+
+def policy_of(request: RunRequest, settings: Settings) -> Policy:
+    """Return the policy of a request: the operator's, with the request's fields on top, under the ceiling."""
+    problems = [
+        FieldProblem(name, repr(value)[:80], f"a request may set {', '.join(_TABLES)}; the operator sets the rest")
+        for name, value in request.policy.items()
+        if name not in _TABLES
+    ]
+    if problems:
+        raise PolicyError(problems)
+    if _depth((request.policy, request.limits)) > _DEEPEST:
+        raise PolicyError([FieldProblem("policy", "{...}", "is nested more deeply than any policy")])
+    layers = {"request's policy": request.policy, "request's limits": {"limits": request.limits}}
+    given = {name: fields for name, fields in layers.items() if fields and fields != {"limits": {}}}
+    base = Policy.parse(settings.policy)
+    return ceiling.applied(with_layers(base, given) if given else base, settings.ceiling, settings.trust)
+
+
+def _bytes(name: str, content: Content) -> bytes:
+    if isinstance(content, Encoded):
+        return base64.b64decode(content.base64)
+    try:
+        return content.encode()
+    except UnicodeEncodeError:
+        raise JobError(f"{name}: has half of a surrogate pair, which is not a character") from None
+
+
+def _depth(value: Any) -> int:
+    """Return how deeply a value is nested, without recursion."""
+    depth, level = 0, [value]
+    while level:
+        depth += 1
+        inner = [each.values() if isinstance(each, Mapping) else each for each in level]
+        level = [item for each in inner for item in each if isinstance(item, Mapping | list | tuple)]
+    return depth

@@ -1,0 +1,212 @@
+"""The worker of a service: a process that leases runs from the queue, runs them, and writes their results.
+
+The server starts it, as ``python -m stockade.service.worker``, and starts another one if it ends. It dies with the
+server, and its sandboxes die with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import sys
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from typing import TypeVar
+
+from sqlalchemy.exc import DBAPIError
+
+from stockade.api.asynchronous.runner import AsyncRunner
+from stockade.core.errors import StockadeError
+from stockade.core.strict_json import dumps
+from stockade.linux.processes import die_with
+from stockade.observe.configure import configure
+from stockade.runs.errors import ResultFormatError
+from stockade.runs.result import GuestError, Outcome, Result
+from stockade.service.database import Database
+from stockade.service.link import CANCEL, FINISHED, READY, REFUSED, Link
+from stockade.service.queue import CANCELLED, Leased, Queue
+from stockade.service.requests import RunRequest, job_of, policy_of
+from stockade.service.settings import Settings
+
+_Value = TypeVar("_Value")
+_LOOK_SECONDS = 1.0
+"""How often the worker looks into the queue, besides when it is woken."""
+_RETRY_SECONDS = 1.0
+_MOST_RUNNERS = 64
+
+
+class Worker:
+    """The runs of one worker process."""
+
+    def __init__(self, settings: Settings, queue: Queue, link: Link, holder: str) -> None:
+        self._settings, self._queue, self._link, self._holder = settings, queue, link, holder
+        self._thread = ThreadPoolExecutor(1, "database")
+        self._runners: OrderedDict[str, AsyncRunner] = OrderedDict()
+        self._running: dict[str, tuple[Leased, asyncio.Task[None]]] = {}
+        """What runs, by its lease: a run that was lost and leased again is another one."""
+        self._decided: set[str] = set()
+        """Leases whose runs were cancelled by their owners, or have a result: a cancellation changes nothing more."""
+        self._wake = asyncio.Event()
+        self._stopping = False
+
+    async def work(self) -> None:
+        """Run what the queue has, until ``stop``. Then end what runs, and put it back into the queue."""
+        try:
+            if self._settings.audit is not None:
+                configure(audit=self._settings.audit)
+            await self._runner(RunRequest(source="")).__aenter__()
+        except StockadeError as error:
+            self._link.send(REFUSED, dumps(error.as_json(), compact=True))
+            return
+        self._link.send(READY)
+        helpers = [asyncio.create_task(each) for each in (self._listen(), self._renew())]
+        try:
+            while not self._stopping:
+                await self._take()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), _LOOK_SECONDS)
+                self._wake.clear()
+        finally:
+            for task in (*helpers, *(task for _, task in self._running.values())):
+                task.cancel()
+            await asyncio.gather(*(task for _, task in self._running.values()), return_exceptions=True)
+            await self._call(partial(self._queue.release, self._holder, counted=False))
+
+    def stop(self) -> None:
+        """Take no more runs, and end."""
+        self._stopping = True
+        self._wake.set()
+
+    async def _take(self) -> None:
+        free = self._settings.jobs - len(self._running)
+        if free <= 0:
+            return
+        try:
+            found = await self._call(partial(self._queue.lease, self._holder, free))
+        except DBAPIError as error:
+            _say(f"the queue cannot be read: {error.orig}")
+            return
+        for leased in found:
+            task = asyncio.create_task(self._run(leased))
+            self._running[leased.lease] = leased, task
+
+    async def _run(self, leased: Leased) -> None:
+        try:
+            result = await self._result(leased)
+            self._decided.add(leased.lease)
+            await self._finish(leased, result)
+        finally:
+            self._running.pop(leased.lease, None)
+            self._decided.discard(leased.lease)
+            self._wake.set()
+
+    async def _result(self, leased: Leased) -> Result:
+        try:
+            request = RunRequest.model_validate_json(leased.request)
+            job = job_of(request, {"key": leased.key, "run": leased.id})
+            return await self._runner(request).run_job(job)
+        except asyncio.CancelledError:
+            if leased.lease not in self._decided:
+                raise  # the lease is gone, or the worker stops
+            return CANCELLED
+        except (StockadeError, OSError) as error:
+            return Result(Outcome.SANDBOX_FAILED, error=GuestError(type(error).__name__, str(error)))
+
+    async def _finish(self, leased: Leased, result: Result) -> None:
+        """Write the result, and try again while the database cannot be written and the lease holds."""
+        while True:
+            try:
+                wrote = await self._call(partial(self._queue.finish, leased, result))
+            except DBAPIError as error:
+                _say(f"the result of {leased.id} cannot be written, and is tried again: {error.orig}")
+                await asyncio.sleep(_RETRY_SECONDS)
+            except ResultFormatError as error:
+                result = Result(Outcome.SANDBOX_FAILED, error=GuestError("ResultFormatError", str(error)))
+            else:
+                if wrote:
+                    self._link.send(FINISHED, leased.id, result.outcome.value)
+                return
+
+    def _runner(self, request: RunRequest) -> AsyncRunner:
+        """Return the runner for a request's policy, which a later request with the same one uses as well."""
+        name = dumps([request.policy, request.limits], sort_keys=True)
+        runner = self._runners.get(name)
+        if runner is None:
+            policy = policy_of(request, self._settings)
+            runner = AsyncRunner(policy, backend=self._settings.backend, trust=self._settings.trust)
+            self._runners[name] = runner
+            if len(self._runners) > _MOST_RUNNERS:
+                self._runners.popitem(last=False)
+        self._runners.move_to_end(name)
+        return runner
+
+    async def _listen(self) -> None:
+        async for word, rest in self._link.lines():
+            if word == CANCEL:
+                for lease in [lease for lease, (leased, _) in self._running.items() if leased.id == rest]:
+                    self._cancel(lease)
+            self._wake.set()
+        self.stop()  # the server is gone
+
+    def _cancel(self, lease: str) -> None:
+        if lease in self._running and lease not in self._decided:
+            self._decided.add(lease)
+            self._running[lease][1].cancel()
+
+    async def _renew(self) -> None:
+        """Prolong the leases of what runs. End runs whose lease is gone, and those that were cancelled."""
+        while True:
+            await asyncio.sleep(self._settings.lease / 3)
+            mine = [*self._running]
+            try:
+                held, cancelled = await self._call(partial(self._queue.renew, mine))
+            except DBAPIError as error:
+                _say(f"the leases cannot be renewed: {error.orig}")
+                continue
+            for lease in mine:
+                if lease in cancelled:
+                    self._cancel(lease)
+                elif lease not in held and lease in self._running:
+                    self._running[lease][1].cancel()
+
+    async def _call(self, function: Callable[[], _Value]) -> _Value:
+        """Call a function that uses the database, in the one thread for it."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, function)
+
+
+async def _main(settings: Settings, end: socket.socket, holder: str) -> None:
+    link = await Link.over(end)
+    database = Database(settings.data)
+    worker = Worker(settings, Queue(database, settings), link, holder)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
+    await worker.work()
+    link.close()
+    database.close()
+
+
+def _say(message: str) -> None:
+    print(f"stockade: worker: {message}", file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    """Start the worker that the arguments describe: settings, server's pid, holder, socket, and the folder's lock."""
+    settings, server, holder, *inherited = json.loads(sys.argv[1])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if os.getppid() != server:
+        return  # the server ended before this process began
+    parent = os.pidfd_open(server)
+    die_with(parent)
+    for fd in inherited:
+        os.set_inheritable(fd, False)  # the lock must end with this process, whatever its children do
+    with socket.socket(fileno=inherited[0]) as end:
+        asyncio.run(_main(Settings.load(settings), end, holder))
+
+
+if __name__ == "__main__":
+    main()

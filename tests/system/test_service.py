@@ -1,0 +1,194 @@
+"""``stockade serve`` as a real process on the loopback, with its real database, workers and kills."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+from pathlib import Path
+
+import pytest
+from tests.support.service import Served, processes_with, wait_for
+
+import stockade
+from stockade import Client, JobError, PolicyError, ServiceError
+from stockade.service.database import Database
+from stockade.service.queue import Queue
+from stockade.service.settings import Settings
+
+SLEEP = {"argv": ["sleep", "86398.75"]}
+SLEEPER = SLEEP["argv"][1]
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    made = Served(tmp_path_factory.mktemp("service") / "data")
+    yield made
+    made.close()
+
+
+def test_client_gets_the_result_of_the_library(service):
+    client = Client(f"http://{service.address}", service.key)
+    source = (
+        "import sys\nopen('out.bin', 'wb').write(sys.stdin.buffer.read() + open('in.txt', 'rb').read())\nprint(6 * 7)"
+    )
+    options = {"stdin": b"\xff\0", "files": {"in.txt": "text"}, "artifacts": ["*.bin"], "memory": "64MiB"}
+    there, here = client.run(source, **options), stockade.run(source, **options)
+    for name in ("outcome", "exit_code", "stdout_bytes", "stderr_bytes", "value", "artifacts", "limit", "backend"):
+        assert getattr(there, name) == getattr(here, name), name
+    assert there.limits_met.keys() == here.limits_met.keys()
+    assert client.run_command(["sh", "-c", "exit 3"]).exit_code == 3
+    assert client.run("while True: pass", cpu_time=0.2).limit == "cpu_time"
+    for error, options in (
+        (PolicyError, {"memory": "1"}),
+        (JobError, {"language": "perl"}),
+        (TypeError, {"tiemout": 1}),
+    ):
+        with pytest.raises(error):
+            client.run("1", **options)
+    with pytest.raises(ServiceError, match="not known") as refused:
+        Client(f"http://{service.address}", f"e2b_{'0' * 40}").run("1")
+    assert refused.value.status == 401
+
+
+def test_a_key_never_reaches_the_runs_of_another(service):
+    bob = service.add_key("bob")
+    run = service.submit({"source": "print('ann was here')", "labels": {"who": "ann"}})
+    assert service.run(run, wait=30)["result"]["stdout"] == "ann was here\n"
+    same = {"Idempotency_Key": "one"}
+    of_first = service.ask("POST", "/v1/runs", {"source": "1"}, **same)[1]["id"]
+    assert service.ask("POST", "/v1/runs", {"source": "1"}, **same)[1]["id"] == of_first
+    assert service.ask("POST", "/v1/runs", {"source": "1"}, key=bob, **same)[1]["id"] != of_first
+    for method in ("GET", "DELETE"):
+        assert service.ask(method, f"/v1/runs/{run}", key=bob)[0] == 404
+    for query in ("", "?before=9999", "?state=finished&limit=200"):
+        status, page, _ = service.ask("GET", f"/v1/runs{query}", key=bob)
+        assert status == 200
+        assert run not in str(page)
+        assert run in str(service.ask("GET", f"/v1/runs{query}")[1])
+    for method, path in (("GET", "/metrics"), ("GET", "/v1/kill"), ("POST", "/v1/kill"), ("DELETE", "/v1/kill")):
+        assert service.ask(method, path, {"labels": {"a": "b"}}, key=bob)[0] == 403
+    for method, path in (
+        ("GET", f"/v1/runs/{run}"),
+        ("GET", "/v1/runs"),
+        ("POST", "/v1/runs"),
+        ("POST", "/v1/kill"),
+        ("GET", "/metrics"),
+        ("GET", "/nothing"),
+    ):
+        for key in ("", "x", f"{service.key[:-1]}g", f"e2b_{'0' * 40}"):
+            assert service.ask(method, path, {"source": "1"}, key=key)[0] == 401
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        (b"{", 422, "JSON"),
+        (b"[" * 100_000, 400, ""),
+        ({"source": 5}, 422, "source.text = 5"),
+        ({"sorce": "1"}, 422, "sorce"),
+        ({"source": "1", "argv": ["ls"]}, 422, "either source"),
+        ({"source": "\ud800"}, 422, "surrogate"),
+        ({"argv": ["a\0b"]}, 422, "NUL"),
+        ({"source": "1", "language": "perl"}, 422, "no language 'perl'"),
+        ({"source": "1", "files": {"../x": ""}}, 422, "'..'"),
+        ({"source": "1", "stdin": {"base64": "?"}}, 422, "base64"),
+        ({"source": "1", "limits": {"memroy": 1}}, 422, "did you mean 'memory'"),
+        ({"source": "1", "limits": {"memory": [[[[[[[[[]]]]]]]]]}}, 422, "nested"),
+        ({"source": "1", "policy": {"filesystem": {"read": ["/etc"]}}}, 422, "the operator sets the rest"),
+        ({"source": "1", "policy": {"accept": {"memory": "absent"}}}, 422, "the operator sets the rest"),
+        ({"source": "1", "labels": {"key": "bob"}}, 422, "the service's own"),
+        (b" " * (8 << 20) + b"{}", 413, "8388608"),
+    ],
+)  # fmt: skip
+def test_bad_request_is_refused_with_the_reason(service, body, status, words):
+    found, answer, _ = service.ask("POST", "/v1/runs", body)
+    assert (found, words in answer["message"]) == (status, True), answer
+
+
+def test_no_request_reaches_beyond_the_ceiling(service):
+    asked = {
+        "source": f"open({__file__!r})",
+        "limits": {"memory": "64GiB", "wall_time": "9h"},
+        "policy": {"network": "host"},
+    }
+    _, run, _ = service.ask("POST", "/v1/runs?wait=60", asked)
+    result = run["result"]
+    assert "of 300 s" in result["limits_met"]["wall_time"]["evidence"]
+    assert result["enforcement"]["network"]["strength"] != "absent"
+    assert result["outcome"] == "failed"
+    own = {"source": __file__}  # a text that names a file of the host is a text
+    assert service.ask("POST", "/v1/runs?wait=60", own)[1]["result"]["error"]["type"] == "SyntaxError"
+
+
+def test_answers_are_as_the_schema_says(service):
+    status, schema, _ = service.ask("GET", "/openapi.json", key="")
+    assert (status, schema["openapi"][:4]) == (200, "3.1.")
+    run = service.ask("POST", "/v1/runs?wait=30", {"source": "1"})[1]
+    for found in (run, service.ask("GET", "/v1/runs")[1]["runs"][0]):
+        assert found.keys() == schema["components"]["schemas"]["Run"]["properties"].keys()
+    for path in ("/healthz", "/readyz"):
+        assert service.ask("GET", path, key="")[0] == 200
+    assert 'stockade_runs{state="queued"}' in service.ask("GET", "/metrics")[1]
+    assert service.ask("PATCH", "/v1/runs")[0] == 405
+
+
+def test_kill_switch_ends_what_a_key_runs(service):
+    key = service.add_key("eve")
+    run = service.submit(SLEEP, key)
+    wait_for(lambda: processes_with(SLEEPER))
+    label = {"labels": {"run": run}}  # of this test alone: as root, the switch holds for the whole machine
+    try:
+        assert service.ask("POST", "/v1/kill", label)[1]["on"]
+        found = service.ask("GET", f"/v1/runs/{run}?wait=30", key=key)[1]
+        assert (found["outcome"], found["result"]["error"]["type"]) == ("cancelled", "KillSwitch")
+    finally:
+        assert not service.ask("DELETE", "/v1/kill")[1]["on"]
+
+
+def test_cancelled_run_ends_at_once(service):
+    run = service.submit(SLEEP)
+    wait_for(lambda: processes_with(SLEEPER))
+    assert service.ask("DELETE", f"/v1/runs/{run}")[1]["cancelled"]
+    assert service.run(run, wait=30)["outcome"] == "cancelled"
+    wait_for(lambda: not processes_with(SLEEPER))
+
+
+def test_accepted_runs_outlive_every_process(tmp_path):
+    """The worker is killed, then the server; at last Ctrl-C leaves nothing. Each run has one result."""
+    slow = {"source": "import time; time.sleep(1); print('slow')"}
+    server = Served(tmp_path / "data", "--jobs", "1", "--queue-per-key", "2")
+    try:
+        running = server.submit(slow)
+        waiting = (
+            [server.submit({"source": f"print({number})"}) for number in range(2)] if _starts(server, running) else []
+        )
+        status, answer, headers = server.ask("POST", "/v1/runs", slow)
+        assert (status, answer["error"], headers["Retry-After"]) == (429, "QueueFull", "5")
+        os.kill(server.worker, signal.SIGKILL)
+        wait_for(lambda: server.run(running)["attempts"] == 2)
+        assert server.end(signal.SIGKILL) == -signal.SIGKILL
+        server.start()
+        found = [server.run(run, wait=60) for run in (running, *waiting)]
+        assert [each["result"]["stdout"] for each in found] == ["slow\n", "0\n", "1\n"]
+        assert found[0]["attempts"] == 3
+
+        run = server.submit(SLEEP)
+        wait_for(lambda: processes_with(SLEEPER))
+        worker = server.worker
+        assert server.end(signal.SIGINT) == 130
+        assert not processes_with(SLEEPER)
+        assert not Path(f"/proc/{worker}").exists()
+        database = Database(tmp_path / "data")
+        row = Queue(database, Settings(tmp_path)).find(1, run)
+        database.close()
+        assert (row.state, row.attempts) == ("queued", 0)  # ended in good order, so that attempt does not count
+    finally:
+        server.close()
+    assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
+    assert "Traceback" not in server.output()
+
+
+def _starts(server, run):
+    wait_for(lambda: server.run(run)["state"] == "running")
+    return True

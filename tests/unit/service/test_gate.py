@@ -1,0 +1,91 @@
+"""Slow and large requests, over real sockets to a server in this process."""
+
+import asyncio
+import contextlib
+
+import pytest
+import uvicorn
+
+from stockade import JobError
+from stockade.service import app, gate
+from stockade.service.database import Database
+from stockade.service.server import prepared, serve
+from stockade.service.settings import Settings
+from stockade.service.state import State
+
+HEAD = b"POST /v1/runs HTTP/1.1\r\nHost: x\r\nX-API-Key: %s\r\n"
+
+
+@contextlib.asynccontextmanager
+async def served(folder):
+    database = Database(folder)
+    state = State(Settings(folder, body_bytes=1000), database)
+    config = uvicorn.Config(app.make(state), http=gate.Protocol, ws="none", lifespan="off", log_config=None, port=0)
+    server = uvicorn.Server(config)
+    server.capture_signals = contextlib.nullcontext
+    task = asyncio.create_task(server.serve())
+    while not server.started:
+        await asyncio.sleep(0.01)
+    try:
+        yield server.servers[0].sockets[0].getsockname()[1], state.keys.add("ann").encode()
+    finally:
+        server.should_exit = True
+        await task
+        database.close()
+
+
+async def exchange(port, *pieces):
+    """Send pieces and return all that comes until the server closes the connection."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        for piece in pieces:
+            writer.write(piece)
+        return await asyncio.wait_for(reader.read(), 20)
+    except ConnectionResetError:
+        return b""
+    finally:
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    ("sent", "answer"),
+    [
+        ((), b""),
+        ((HEAD,), b""),
+        ((b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /hea",), b"HTTP/1.1 200"),
+        ((HEAD + b"Connection: close\r\nContent-Length: 100\r\n\r\n{",), b"HTTP/1.1 408"),
+        ((HEAD + b"Connection: close\r\nContent-Length: 1001\r\n\r\n",), b"HTTP/1.1 413"),
+        ((HEAD + b"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n", b"3e9\r\n" + b" " * 1001), b"HTTP/1.1 413"),
+        ((b"POST /v1/runs HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 9999999\r\n\r\n",), b"HTTP/1.1 401"),
+        ((HEAD + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",), b"HTTP/1.1 400"),
+    ],
+)  # fmt: skip
+def test_slow_large_and_ambiguous_requests_end(tmp_path, monkeypatch, sent, answer):
+    monkeypatch.setattr(gate, "HEAD_SECONDS", 0.5)
+    monkeypatch.setattr(gate, "BODY_SECONDS", 0.5)
+
+    async def main():
+        async with served(tmp_path) as (port, key):
+            return await exchange(port, *(piece % key if b"%s" in piece else piece for piece in sent))
+
+    found = asyncio.run(main())
+    assert found.startswith(answer) if answer else not found, found
+
+
+def test_data_folder_is_its_owners_alone(tmp_path):
+    folder = tmp_path / "a" / "b"
+    assert prepared(folder).stat().st_mode & 0o777 == 0o700
+    folder.chmod(0o755)
+    (folder / "lock").touch()  # of a server that was killed before it made the database
+    assert prepared(folder).stat().st_mode & 0o777 == 0o700
+    with pytest.raises(JobError, match="has other files"):
+        prepared(tmp_path)
+    (folder / "file").touch()
+    with pytest.raises(JobError, match="file"):
+        prepared(folder / "file")
+
+
+def test_address_for_others_needs_a_key_first(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.umask", lambda _mask: 0)
+    with pytest.raises(JobError, match="keys add NAME"):
+        serve(Settings(tmp_path / "data"), "0.0.0.0", 0, print)

@@ -1,0 +1,175 @@
+"""The queue over a real SQLite file: leases, attempts, turns, bounds."""
+
+import json
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import select
+
+from stockade import JobError, Outcome, Result
+from stockade.service.database import RUNS, Database
+from stockade.service.keys import Keys
+from stockade.service.queue import NewRun, Queue, QueueFull
+from stockade.service.settings import Settings
+
+DONE = Result(Outcome.COMPLETED, exit_code=0)
+ANY = NewRun("{}", "{}")
+
+
+class Service:
+    def __init__(self, folder, **settings):
+        self.settings = replace(Settings(folder), **settings)
+        self.database = Database(folder)
+        self.keys = Keys(self.database)
+        self.queue = Queue(self.database, self.settings)
+        for name in ("ann", "bob"):
+            self.keys.add(name)
+        self.ann, self.bob = (each.id for each in self.keys.list())
+
+    def submit(self, key, **fields):
+        return self.queue.submit(key, replace(ANY, **fields)).id
+
+    def run(self, key, run):
+        return self.queue.find(key, run)
+
+
+@pytest.fixture
+def service(tmp_path):
+    made = Service(tmp_path, attempts=2, queued_runs=4, queued_runs_of_a_key=3, queued_bytes=100)
+    yield made
+    made.database.close()
+
+
+def test_lease_takes_keys_in_turns(service):
+    of_ann = [service.submit(service.ann) for _ in range(3)]
+    of_bob = service.submit(service.bob)
+    order = [leased.id for _ in range(4) for leased in service.queue.lease("w", 1)]
+    assert order == [of_ann[0], of_bob, of_ann[1], of_ann[2]]
+    assert service.queue.lease("w", 1) == []
+
+
+def test_result_is_written_once_by_the_lease_that_holds(service):
+    run = service.submit(service.ann)
+    (first,) = service.queue.lease("a", 5)
+    assert service.queue.release("a") == []
+    (second,) = service.queue.lease("b", 5)
+    assert (first.id, second.id) == (run, run)
+    assert not service.queue.finish(first, replace(DONE, exit_code=1))
+    assert service.queue.finish(second, DONE)
+    assert not service.queue.finish(second, replace(DONE, exit_code=2))
+    assert json.loads(service.run(service.ann, run).result) == DONE.to_dict()
+
+
+def test_run_ends_after_its_last_attempt(service):
+    run = service.submit(service.ann)
+    service.queue.lease("a", 1)
+    assert service.queue.release("a", counted=False) == []  # the worker stopped in good order
+    for expected in ([], [run]):
+        service.queue.lease("a", 1)
+        assert service.queue.release("a") == expected
+    result = Result.from_dict(json.loads(service.run(service.ann, run).result))
+    assert (result.outcome, result.error.type) == (Outcome.SANDBOX_FAILED, "WorkerLost")
+    assert "2 attempts" in result.error.message
+
+
+def test_lease_ends_without_a_heartbeat(service):
+    service.submit(service.ann)
+    (leased,) = service.queue.lease("a", 1)
+
+    def pass_time():
+        with service.database.writing() as db:
+            db.execute(RUNS.update().values(expires=time.monotonic() - 1))
+
+    pass_time()
+    assert service.queue.renew([leased.lease]) == ({leased.lease}, set())  # late, but nobody has taken the run
+    service.queue.expire()
+    assert service.queue.lease("b", 1) == []
+    pass_time()
+    service.queue.expire()
+    assert service.queue.renew([leased.lease]) == (set(), set())
+    assert len(service.queue.lease("b", 1)) == 1
+
+
+def test_cancelled_run_never_starts_again(service):
+    waiting, held = service.submit(service.ann), service.submit(service.bob)
+    assert service.queue.cancel(service.bob, waiting) is None  # another key's
+    assert service.queue.cancel(service.ann, waiting).outcome == "cancelled"
+    (leased,) = service.queue.lease("a", 5)
+    assert leased.id == held
+    service.queue.cancel(service.bob, held)
+    assert service.queue.renew([leased.lease]) == ({leased.lease}, {leased.lease})
+    assert service.queue.release("a") == [held]
+    assert service.run(service.bob, held).outcome == "cancelled"
+
+
+def test_queue_is_bounded_for_a_key_for_all_and_in_bytes(service):
+    first = service.submit(service.ann, repeat="x")
+    service.submit(service.ann, request="{" + "x" * 90)
+    with pytest.raises(QueueFull, match="bytes") as full:
+        service.submit(service.ann, request="y" * 20)
+    assert not full.value.own
+    service.submit(service.ann)
+    with pytest.raises(QueueFull, match="3 runs of this key") as full:
+        service.submit(service.ann)
+    assert full.value.own
+    service.submit(service.bob)
+    with pytest.raises(QueueFull, match="4 runs wait"):
+        service.submit(service.bob)
+    assert service.submit(service.ann, repeat="x") == first  # the same request again gives the same run
+
+
+def test_finished_runs_are_forgotten_by_age_and_by_size(tmp_path):
+    service = Service(tmp_path, keep=3600, kept_bytes=len(json.dumps(DONE.to_dict())) * 3)
+    runs = [service.submit(service.ann) for _ in range(6)]
+    for leased in service.queue.lease("a", 5):
+        service.queue.finish(leased, DONE)
+    with service.database.writing() as db:
+        db.execute(RUNS.update().where(RUNS.c.id == runs[4]).values(finished=time.time() - 4000))
+    replaced = Queue(service.database, replace(service.settings, kept_bytes=1 << 30))
+    replaced.forget()
+    assert [service.run(service.ann, run) is None for run in runs] == [False] * 4 + [True, False]
+    service.queue.forget()
+    assert service.run(service.ann, runs[0]) is None
+    assert service.run(service.ann, runs[5]).state == "queued"
+
+
+def test_two_workers_never_hold_one_run(tmp_path):
+    service = Service(tmp_path)
+    runs = {service.submit(service.ann) for _ in range(60)}
+    found, failures = [], []
+
+    def work(holder):
+        database = Database(tmp_path)
+        queue = Queue(database, service.settings)
+        try:
+            while batch := queue.lease(holder, 3):
+                found.extend(each.id for each in batch if queue.finish(each, DONE))
+        except Exception as error:
+            failures.append(error)
+        database.close()
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in "abc"]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert not failures
+    assert (len(found), set(found)) == (60, runs)
+    with service.database.reading() as db:
+        assert db.execute(select(RUNS.c.attempts).distinct()).scalars().all() == [1]
+
+
+def test_keys_are_digests_and_names_are_unique(service):
+    key = service.keys.add("eve", operator=True)
+    assert service.keys.find(key).operator
+    assert service.keys.find(key[:-1] + "x") is service.keys.find("") is service.keys.find(key.upper()) is None
+    with service.database.reading() as db:
+        assert key[4:] not in str(db.exec_driver_sql("SELECT * FROM keys").all())
+    with pytest.raises(JobError, match="'eve'"):
+        service.keys.add("eve")
+    run = service.submit(service.keys.find(key).id)
+    service.keys.remove("eve")
+    assert service.keys.find(key) is None
+    assert service.run(3, run) is None
