@@ -226,7 +226,8 @@ left. A fault costs one run at most: the next run of the same runner completes.
   becomes the guest. A *zygote* is a warm interpreter. A *worker* is a fork of it that makes warm guests. The *collector* reads files out of a run.
   A *reaper* takes the place of init for the backends without namespaces and for engines; here it serves `process`.
 - Once the guest's program runs, a signal from outside to its process looks like the guest's own signal: *crashed* and *limit_exceeded*.
-- The caller sends a launch that a lost warden had not accepted to a new one, once, so the call completes. See [ADR 36](adr/0036-deadlines-and-repeats.md).
+- The caller sends a launch that a lost warden had not accepted to a new one, once, so the call completes. In the same way, the warden gives a run another
+  sandbox if the first one was killed before the program began. See [ADR 36](adr/0036-deadlines-and-repeats.md).
 
 `tests/system/test_setup_steps.py` does the same inside the set-up: a system-call filter makes one call of one process fail, some 90 calls in all. The run then
 ends as a failed sandbox with the step, the call, the errno and the remedy, or it is as confined as ever. `python -m tests.system.setup_table` prints the table.

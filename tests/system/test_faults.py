@@ -143,3 +143,25 @@ def test_launch_not_accepted_goes_to_new_warden() -> None:
         faults.stop(pid)  # so it cannot accept anything
         threading.Timer(0.2, os.kill, (pid, signal.SIGKILL)).start()
         assert box.run("print(2)").ok
+
+
+_WARM = ("warm guest", "worker", "zygote", "init of the zygote", "spawner of the zygote")
+
+
+@pytest.mark.usefixtures("nothing_left")
+@pytest.mark.parametrize(
+    ("role", "warm"), [*((role, True) for role in _WARM), *((role, False) for role in ("init", "spawner"))]
+)
+def test_sandbox_killed_before_program_begins_costs_no_run(role: str, warm: bool) -> None:
+    """The guest's process is stopped, so it has the launch when the helper dies, and has certainly not begun."""
+    box = stockade.Runner(backend="native", warm=warm)
+    assert box.run("print(1)").ok
+    time.sleep(0.2)
+    victim = faults.wait_for(role)
+    faults.stop(faults.wait_for("warm guest" if warm else "first process"))
+    striker = threading.Timer(0.2, faults.kill, (victim,))
+    striker.start()
+    result = box.run("print(input())", stdin="2\n")
+    striker.join()
+    assert result.ok and result.stdout == "2\n", result
+    assert box.run("print(3)").ok

@@ -30,6 +30,9 @@ class RunOwner(Protocol):
     def start(self, run: Run, launch: Launch) -> str:
         """Start ``run`` as soon as it is admitted. Return what the host is short of if it waits for that."""
 
+    def begin(self, run: Run, launch: Launch) -> None:
+        """Find an instance for an admitted ``run``."""
+
     def begun(self, run: Run) -> None:
         """Record that the program of ``run`` has begun, so its set-up is over."""
 

@@ -266,12 +266,22 @@ class Pool:
     # -- prewarmed instances -----------------------------------------------------------------------------------------
 
     def _take_prewarmed(self, base: bytes, *, without_namespaces: bool) -> CgroupSlot | None:
-        for slot in self._prewarmed:
-            if (slot.base, slot.without_namespaces) == (base, without_namespaces):
+        for slot in list(self._prewarmed):
+            if (slot.base, slot.without_namespaces) != (base, without_namespaces):
+                continue
+            if slot.instance is not None:
+                self._look_for_end(slot, slot.instance)
+            if slot in self._prewarmed:
                 self._prewarmed.remove(slot)
                 self._unwatch_instance(slot)
                 return slot
         return None
+
+    def _look_for_end(self, slot: CgroupSlot, instance: Instance) -> None:
+        """Drop a prewarmed slot whose instance has ended: its event may wait behind the launch in this turn."""
+        self._on_prewarmed(slot, instance, 0)
+        if slot in self._prewarmed and instance.gone():
+            self.drop(slot)
 
     def _prepare_next(self, base: bytes, groups: Groups, without_namespaces: bool) -> None:
         if base:
@@ -301,6 +311,8 @@ class Pool:
                 self.drop(slot)
             elif instance.ready:
                 slot.arm(slot.groups)
+        except BlockingIOError:
+            return
         except (OSError, protocol.WireError):
             self.drop(slot)
 

@@ -75,7 +75,7 @@ class _Unattended:
 class ContainerExecution(_Unattended):
     """A guest in a container. It begins when both the engine and the container's first process are ready."""
 
-    lasting = False
+    lasting = may_start_again = False
     own_tasks = 1
     name = "the container"
     uid: int | None = None

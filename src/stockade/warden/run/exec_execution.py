@@ -43,7 +43,7 @@ class ExecExecution:
     Processes that it leaves behind belong to the sandbox from then on. If the warden ends it, the whole tree dies.
     """
 
-    lasting = False
+    lasting = may_start_again = False
     head = 0
     proxy: ProxyHandle | None = None
     """The sandbox has the proxy, for all of its execs."""

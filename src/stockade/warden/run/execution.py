@@ -80,6 +80,8 @@ class Execution(Protocol):
     """The pid above all processes of the guest."""
     name: str
     """The process or object on which the guest depends, for messages."""
+    may_start_again: bool
+    """Whether a dead ``head`` proves that all processes of the guest are dead, so another sandbox may be tried."""
     own_tasks: int
     """Tasks in ``group`` that are not the guest's."""
     proxy: ProxyHandle | None

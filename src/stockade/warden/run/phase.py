@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Phase:
-    """How far a run has come. A run moves forward only, and may skip phases.
+    """How far a run has come. A run moves forward only, and may skip phases. The one way back is a second start.
 
     Plain numbers, not an ``enum.IntEnum``: the module ``enum`` alone takes 10 to 20 ms of the warden's start.
     """

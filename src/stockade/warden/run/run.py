@@ -70,6 +70,8 @@ class Run:
         """Why the run got a fresh interpreter, although a warm one would serve it."""
         self.turned_away = False
         """Whether the run lost a warm interpreter before it began."""
+        self.begun_again = False
+        """Whether the run lost its sandbox before its program began, and got another one."""
         self.supervision: Supervision | None = None
         """The guest's side, from the moment the run has an execution until its release."""
         self._instance_due = float("inf")
@@ -226,7 +228,7 @@ class Run:
 
         Where the warden itself ends the run, such a process may die first. The run's own end then gives the verdict.
         """
-        if self.cause is None:
+        if self.cause is None and not (self.supervision is not None and self.supervision.lose(message)):
             self.refuse(message)
 
     def on_end(self, fields: dict[str, Any]) -> None:
@@ -254,6 +256,7 @@ class Run:
         have begun, so this comes before the guest gets anything."""
         self.advance(Phase.HANDED_OVER)
         if self._caller_waits:
+            self._caller_waits = False
             self.connection.send("accepted")
 
     def release(self) -> None:

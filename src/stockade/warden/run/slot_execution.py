@@ -51,6 +51,8 @@ class SlotExecution:
         self._loop, self._owner, self._slot, self._launch = events, owner, slot, launch
         self._instance: Instance = slot.instance
         self.lasting = self._instance.lasting
+        # A reaper's guests may outlive it. A living sandbox has execs, and a proxy has a socket of the dead network.
+        self.may_start_again = not (launch.without_namespaces or launch.lives or launch.proxy)
         self.head = self._instance.init
         self.name = f"the sandbox's init (pid {self.head})"
         self.own_tasks = slot.own_tasks

@@ -23,6 +23,8 @@ class StdinFeeder:
         self._loop = events
         self._on_taken = on_taken
         self._pieces: list[memoryview] = []
+        self._held: list[bytes] | None = []
+        """All input so far, until the program begins. Another pipe may need it."""
         self._ended = False
         self._fd = -1
         self._closed = False
@@ -37,6 +39,8 @@ class StdinFeeder:
 
     def take(self, data: bytes) -> None:
         """Accept the next piece of input; an empty one is the end."""
+        if self._held is not None and data:
+            self._held.append(data)
         if self._closed:
             self.taken += len(data)
             return
@@ -47,6 +51,16 @@ class StdinFeeder:
             self._ended = True
         if self._fd >= 0:
             self._pump()
+
+    def begun(self) -> None:
+        """Learn that the program has begun, so no other pipe can need the input that is written by now."""
+        self._held = None
+
+    def rewind(self) -> None:
+        """Close the pipe, from which no program has read, and keep all input for another one."""
+        self.close()
+        self._pieces = [memoryview(data) for data in self._held or ()]
+        self.size, self.taken, self._closed = sum(map(len, self._pieces)), 0, False
 
     def close(self) -> None:
         """Close the pipe, and drop the input that nobody has read."""

@@ -10,10 +10,11 @@ from stockade.core.report import Failure
 from stockade.warden.run.control import RunControl
 from stockade.warden.run.denials import Denials
 from stockade.warden.run.ending import Ending
-from stockade.warden.run.execution import END_GUEST
+from stockade.warden.run.execution import END_GUEST, KILL
 from stockade.warden.run.meter import Meter
 from stockade.warden.run.output import OutputCapture
 from stockade.warden.run.phase import Phase
+from stockade.warden.run.second_start import start_again
 from stockade.warden.run.watcher import Watcher
 
 TYPE_CHECKING = False
@@ -56,6 +57,8 @@ class Supervision:
         """Whether the guest's only process was killed, and not yet reaped, when the run was concluded."""
         self.completed: int | None = None
         """The exit status that the guest announced before the warden killed it."""
+        self._lost = ""
+        """The process that the guest had lost when the warden killed it before its program began."""
         self.ending = Ending(self)
         self.watcher = Watcher(self)
 
@@ -87,6 +90,7 @@ class Supervision:
     def on_started(self, fields: dict[str, Any]) -> None:
         """Start the wall clock: the program begins."""
         run = self.run
+        run.stdin.begun()
         trace.note(run.traced, trace.STARTED)
         trace.notes.extend(fields["notes"])
         self.meter.start(fields["at"], fields["cpu_seconds"], fields["peak_memory"])
@@ -125,12 +129,24 @@ class Supervision:
         """End the run: the sandbox does not work any more."""
         self.run.refuse(message)
 
+    def lose(self, message: str) -> bool:
+        """Kill a guest that depends on a lost process. Return ``False`` if its program may have begun."""
+        while self.execution.poll():
+            pass  # most likely the report that the program has begun
+        if self.run.phase >= Phase.RUNNING or not self.execution.may_start_again:
+            return False
+        self._lost = self._lost or message
+        self.execution.control(KILL)
+        return True
+
     def on_end(self, fields: dict[str, Any]) -> None:
         """Conclude: a worker reports that no process of its guest is left."""
         if self.run.phase >= Phase.CONCLUDING:
             return
         while self.execution.poll():
             pass  # the last reports of the guest's process
+        if os.WIFSIGNALED(fields["status"] or 0) and start_again(self):
+            return
         self.on_exit(fields)
         self.ending.conclude()
 
@@ -139,15 +155,18 @@ class Supervision:
         run = self.run
         while run.phase < Phase.CONCLUDING and self.execution.poll() and not self.conclude_if_ended():
             pass  # the last reports: most likely that the program had begun
+        if start_again(self):
+            return
         self.conclude_if_ended()
         self.ending.guest_dead = True
-        if self.exit is None and run.cause is None and not self._ran_out_of_memory():
-            run.fail(f"{self.execution.name} was killed from outside, and the run with it")
+        if self.exit is None and run.cause is None and not self.ran_out_of_memory():
+            run.fail(self._lost or f"{self.execution.name} was killed from outside, and the run with it")
         self.ending.conclude()
         if run.phase == Phase.ANSWERED and run.supervision is self:
             self.ending.release()
 
-    def _ran_out_of_memory(self) -> bool:
+    def ran_out_of_memory(self) -> bool:
+        """Return whether the kernel has killed a process of the run for its memory limit."""
         return self.execution.group is not None and self.execution.group.oom_kills() > 0
 
     def conclude_if_ended(self) -> bool:

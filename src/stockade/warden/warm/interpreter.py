@@ -61,7 +61,7 @@ class Zygote:
             events=events,
             owner=owner,
             fork=self._fork_worker,
-            numbers=self._numbers(),
+            numbers=[*enumerate(self._mapped, 1)] or [(0, None)] * MOST,
             launch=launch,
             turn_away=self._turn_away,
             on_unfit=self._fail,
@@ -74,9 +74,6 @@ class Zygote:
             uid = self._owner.take_uid()
             assert uid is not None
             self._mapped.append(uid)
-
-    def _numbers(self) -> list[tuple[int, int | None]]:
-        return [*enumerate(self._mapped, 1)] or [(0, None)] * MOST
 
     # -- its own start ---------------------------------------------------------------------------------------------
 
@@ -91,6 +88,7 @@ class Zygote:
 
     def lost(self, message: str) -> None:
         """Give up, because the instance is about to end."""
+        self._retry_queue(message)
         self._fail(message)
 
     def refuse(self, message: str) -> None:
@@ -100,6 +98,15 @@ class Zygote:
         queue, self._queue = self._queue, []
         for run, _ in queue:
             run.refuse(f"the warm interpreter failed: {faults.shown(message)}")
+
+    def _retry_queue(self, why: str) -> None:
+        """Start the runs that wait in another zygote, each run once: this one was killed or stopped from outside."""
+        self.ended, self.reason = True, self.reason or faults.shown(why)
+        again = [(run, launch) for run, launch in self._queue if not (run.turned_away or run.gone)]
+        self._queue = [each for each in self._queue if each not in again]
+        for run, launch in again:
+            run.turned_away = True
+            self._owner.start(run, launch)
 
     def wait_for(self, run: Run, launch: Launch) -> None:
         """Start ``run`` when the zygote is ready, or refuse it."""
@@ -121,6 +128,7 @@ class Zygote:
         elif self._init is not None:
             trouble = self._init.trouble(now, child="the warm interpreter")
             if trouble:
+                self._retry_queue(trouble)
                 self._fail(trouble)
         return now + LOOK_SECONDS
 
@@ -186,6 +194,7 @@ class Zygote:
                 raise OSError("its socket accepted only half of its launch")
 
     def _on_end(self, _events: int) -> None:
+        self._retry_queue("it was killed from outside")
         self.close()
 
     def _fork_worker(self, fds: list[int], uid: int) -> None:

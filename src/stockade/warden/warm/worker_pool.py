@@ -11,6 +11,7 @@ from stockade.warden.cold.cgroup_slot import SlotError, idle_until
 from stockade.warden.cold.pool import ANSWER_SECONDS
 from stockade.warden.failures import MOST_IN_A_ROW
 from stockade.warden.helper_liveness import LOOK_SECONDS
+from stockade.warden.run.phase import Phase
 from stockade.warden.warm.worker_handle import WorkerHandle
 
 TYPE_CHECKING = False
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from functools import partial
 
-    from stockade.core.launch import Launch, TemplateFields
+    from stockade.core.launch import Launch
     from stockade.warden.run.run import Run
     from stockade.warden.warm.interfaces import PoolOwner
 else:
@@ -51,17 +52,16 @@ class WorkerPool:
 
         ``numbers`` pairs each uid as the zygote's user namespace knows it with the host's uid. ``launch`` is a sample
         of the runs to expect. ``turn_away`` gets a run whose worker failed, with the reason. ``on_unfit`` is called if
-        a worker fails before any worker had a guest ready, or several fail in a row; ``on_empty`` when the last worker
-        ends after ``close``.
+        a worker fails before any worker had a guest ready, several fail in a row, or it seems that the zygote is dying;
+        ``on_empty`` when the last worker ends after ``close``.
         """
-        self._turn_away, self._on_unfit = turn_away, on_unfit
-        self._on_empty = on_empty
+        self._turn_away, self._on_unfit, self._on_empty = turn_away, on_unfit, on_empty
         self._loop = events
         self._owner = owner
         self._fork = fork
         self._numbers = list(numbers)
         self._groups = launch.groups
-        self._last_template = self._template = _template_of(launch)
+        self._last_template = self._template = launch.template if launch.repeats else None
         self._all: set[WorkerHandle] = set()
         self._idle: list[WorkerHandle] = []
         self._waiting: dict[WorkerHandle, tuple[Run, Launch]] = {}
@@ -114,7 +114,7 @@ class WorkerPool:
         self.used = now
         self.uses += 1
         self._groups = launch.groups
-        template, before = _template_of(launch), self._last_template
+        template, before = launch.template if launch.repeats else None, self._last_template
         if template == before:  # else two kinds of run that alternate would send each worker a new template every time
             self._template = template
         self._last_template = template
@@ -247,10 +247,12 @@ class WorkerPool:
             return
         self._failures += worker.instance is None
         self._drop(worker)
-        if waiting is not None and not self._take_another(*waiting):
-            self._turn_away(*waiting, message)
-        if not self.proved or self._failures >= MOST_IN_A_ROW:
+        lost_twice = waiting is not None and waiting[0] in self._retried  # most likely the zygote is dying
+        served = waiting is None or self._take_another(*waiting)
+        if lost_twice or not self.proved or self._failures >= MOST_IN_A_ROW:
             self._on_unfit(message)
+        if waiting is not None and not served:
+            self._turn_away(*waiting, message)  # now that this pool takes no run, if it is unfit
 
     def _take_another(self, run: Run, launch: Launch) -> bool:
         """Give ``run``, which has not begun, one other worker; return whether there is any."""
@@ -271,8 +273,11 @@ class WorkerPool:
     def release(self, worker: WorkerHandle) -> None:
         """Take back a worker whose guest is gone, or is killed and the only process of its run."""
         self.used = worker.used = time.monotonic()
+        starts_again = worker.run is not None and worker.run.phase == Phase.QUEUED
         worker.run = worker.instance = None  # the run has closed the instance
         try:
+            if starts_again and worker.dead:  # most likely together with its zygote, whose other workers are dying, too
+                self._on_unfit("a worker was killed from outside before the program of its run began")
             if self._closed or worker.dead:
                 raise SlotError("it has ended")
             hurry = self._in_a_loop or self._taken > _CPUS
@@ -343,8 +348,3 @@ class WorkerPool:
     def __bool__(self) -> bool:
         """Return whether any worker is left, dying ones included."""
         return bool(self._all) or self._dying > 0
-
-
-def _template_of(launch: Launch) -> TemplateFields | None:
-    """Return the launch template, if the next run can repeat it."""
-    return launch.template if launch.repeats else None
