@@ -16,8 +16,8 @@ from stockade.service.database import Database
 from stockade.service.queue import Queue
 from stockade.service.settings import Settings
 
-SLEEP = {"argv": ["sleep", "86398.75"]}
-SLEEPER = SLEEP["argv"][1]
+SLEEPER = f"{86_400 + os.getpid()}.75"  # no other process of the machine has this argument
+SLEEP = {"argv": ["sleep", SLEEPER]}
 
 
 @pytest.fixture(scope="module")
