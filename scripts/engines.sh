@@ -6,6 +6,8 @@ command -v bwrap >/dev/null || packages+=(bubblewrap)     # a backend, and a bas
 command -v firejail >/dev/null || packages+=(firejail)    # a backend
 command -v crun >/dev/null || packages+=(crun)            # a backend
 command -v dockerd >/dev/null || packages+=(docker.io)    # a backend; tests start a daemon of their own
+command -v podman >/dev/null || packages+=(podman)        # a backend; tests start a service of their own
+command -v newuidmap >/dev/null || packages+=(uidmap)     # podman without root
 command -v gcc >/dev/null || packages+=(gcc libc6-dev)    # attacks in C
 guest=/usr/local/bin:/usr/bin:/bin                        # a sandbox finds compilers of batches here
 PATH=$guest command -v rustc >/dev/null || packages+=(rustc)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support import docker_engine, facilities, second_pass
+from tests.support import docker_engine, facilities, podman_engine, second_pass
 
 MUST_RUN = os.environ.get("STOCKADE_MUST_RUN") == "all"
 
@@ -25,6 +25,13 @@ def docker_daemon() -> Iterator[docker_engine.Daemon]:
     """A docker daemon of the tests' own, with an image."""
     with docker_engine.running() as daemon:
         yield daemon
+
+
+@pytest.fixture(scope="session")
+def podman_service() -> Iterator[docker_engine.Daemon]:
+    """A podman service of the tests' own, with an image."""
+    with docker_engine.running(kind=podman_engine.Service) as service:
+        yield service
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -52,14 +52,7 @@ class Daemon:
 
     def start(self) -> None:
         """Start the daemon, and wait until it answers."""
-        (self.folder / "none.json").write_text("{}")
-        command = [
-            "unshare", "--mount", "--propagation=private",  # its mounts end with it
-            "dockerd", "--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false",
-            "--exec-opt=native.cgroupdriver=cgroupfs", f"--cgroup-parent={self.parent}", f"--host=unix://{self.socket}",
-            f"--config-file={self.folder}/none.json", f"--data-root={self.folder}/data", f"--exec-root={self.folder}/exec",
-            f"--pidfile={self.folder}/pid", *self._options,
-        ]  # fmt: skip
+        command = ["unshare", "--mount", "--propagation=private", *self.command()]  # its mounts end with it
         self._pid = _started_apart(command, self.folder / "log")
         deadline = time.monotonic() + _START_SECONDS
         while True:
@@ -70,6 +63,20 @@ class Daemon:
                 if time.monotonic() > deadline or not _lives(self._pid):
                     raise RuntimeError((self.folder / "log").read_text()[-2000:]) from None
                 time.sleep(0.1)
+
+    def command(self) -> list[str]:
+        """Return the command of the daemon."""
+        (self.folder / "none.json").write_text("{}")
+        return [
+            "dockerd", "--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false",
+            "--exec-opt=native.cgroupdriver=cgroupfs", f"--cgroup-parent={self.parent}", f"--host=unix://{self.socket}",
+            f"--config-file={self.folder}/none.json", f"--data-root={self.folder}/data", f"--exec-root={self.folder}/exec",
+            f"--pidfile={self.folder}/pid", *self._options,
+        ]  # fmt: skip
+
+    def load(self, content: bytes) -> None:
+        """Make ``IMAGE`` of a tar archive."""
+        ask(self.socket, "POST", "/images/create?fromSrc=-&repo=stockade-test&tag=1", content, seconds=120)
 
     def stop(self, by: int = signal.SIGTERM) -> None:
         """End the daemon, and its containers unless ``by`` gives it no time."""
@@ -117,13 +124,13 @@ def _lives(pid: int) -> bool:
 
 
 @contextlib.contextmanager
-def running(*options: str) -> Iterator[Daemon]:
+def running(*options: str, kind: type[Daemon] = Daemon) -> Iterator[Daemon]:
     """Run a daemon that has the image."""
-    with tempfile.TemporaryDirectory(prefix="dockerd-", dir="/dev/shm", ignore_cleanup_errors=True) as folder:
-        daemon = Daemon(Path(folder), *options)
+    with tempfile.TemporaryDirectory(prefix="engine-", dir="/dev/shm", ignore_cleanup_errors=True) as folder:
+        daemon = kind(Path(folder), *options)
         try:
             daemon.start()
-            ask(daemon.socket, "POST", "/images/create?fromSrc=-&repo=stockade-test&tag=1", image(), seconds=120)
+            daemon.load(image())
             yield daemon
         finally:
             daemon.stop()
@@ -132,16 +139,23 @@ def running(*options: str) -> Iterator[Daemon]:
 
 @lru_cache(maxsize=1)
 def image() -> bytes:
-    """Return the tar archive of a small root file system: programs of the host, with their libraries."""
+    """Return the tar archive of a root file system with the programs and languages that tests use."""
     paths: dict[str, None] = {}
-    for program in filter(os.path.exists, (*_PROGRAMS, *_LANGUAGES)):
-        paths |= dict.fromkeys(_with_libraries(program))
     version = Path("/usr/bin/python3").resolve().name
     for folder in (f"/usr/lib/{version}", *(_ruby_folders() if _LANGUAGES else ())):
         for path in _below(folder):
             paths[path] = None
             if path.endswith(".so"):
                 paths |= dict.fromkeys(_with_libraries(path))
+    return archive(*filter(os.path.exists, (*_PROGRAMS, *_LANGUAGES)), more=paths)
+
+
+def archive(*programs: str, more: Iterable[str] = ()) -> bytes:
+    """Return the tar archive of a small root file system: programs of the host with their libraries, and ``more``."""
+    paths: dict[str, None] = {}
+    for program in programs:
+        paths |= dict.fromkeys(_with_libraries(program))
+    paths |= dict.fromkeys(more)
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as archive:
         for path in _with_folders(paths):

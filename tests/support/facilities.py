@@ -27,7 +27,7 @@ def is_by_nature(facility: str) -> bool:
         in {"io_uring", "disk-device", "crypto-sockets", "ia32", "x32", "kexec", "modules", "ioperm", "raised-limits"}
         or (facility.startswith("cgroup") and os.geteuid() != 0)
         or (facility == "huge-pages" and os.geteuid() != 0)  # only root reserves them
-        or (facility == "dockerd" and os.geteuid() != 0)  # only root can start a daemon of the tests' own
+        or (facility in {"dockerd", "podman"} and os.geteuid() != 0)  # only root can start a daemon of the tests' own
         or (facility == "firejail" and shutil.which(facility) is not None and not _has_account())
     )
 
@@ -119,6 +119,8 @@ _CHECKS: dict[str, Callable[[], str | None]] = {
     "crun": _program("crun"),
     "firejail": _firejail,
     "dockerd": _program("dockerd"),
+    "podman": _program("podman"),
+    "newuidmap": _program("newuidmap"),
     "ruby": _program("ruby"),
     "gem": _program("gem"),
     "node": _program("node"),

@@ -173,6 +173,23 @@ def test_container_has_the_engines_own_limits(docker: Docker, docker_daemon: Dae
             pass
 
 
+def test_volume_of_image_is_covered(docker: Docker) -> None:
+    """A volume of the image would be a writable folder on the engine's disk, past the limit on the disk."""
+    made = {"Image": IMAGE, "Cmd": ["mkdir", "-m", "1777", "/data"]}
+    ask(
+        docker.socket, "POST", "/containers/create?name=stockade-volume", made | {"HostConfig": {"NetworkMode": "none"}}
+    )
+    ask(docker.socket, "POST", "/containers/stockade-volume/start")
+    ask(docker.socket, "POST", "/containers/stockade-volume/wait")
+    ask(docker.socket, "POST", "/commit?container=stockade-volume&repo=volume&tag=1", {"Volumes": {"/data": {}}})
+    ask(docker.socket, "DELETE", "/containers/stockade-volume?force=1&v=1")
+    result = stockade.run_command(["sh", "-c", "echo 1 >/data/x"], backend=docker.with_image("volume:1"))
+    assert "Read-only file system" in result.stderr
+    host.stop_warden()
+    assert host.eventually(lambda: not ask(docker.socket, "GET", "/volumes")["Volumes"], 20)
+    ask(docker.socket, "DELETE", "/images/volume:1")
+
+
 def test_guest_cannot_open_a_pipe_again(docker: Docker) -> None:
     result = stockade.run_command(["ls", "-A", "/.stockade"], backend=docker)
     assert (result.exit_code, result.stdout) == (0, "")

@@ -180,7 +180,7 @@ def run(
 
     ``policy`` is a ``Policy``, its fields as a mapping, or a profile's name, such as ``"strict"``. ``backend`` is a
     name or an object; without it, ``stockade.select`` chooses, and describes ``trust`` and ``ceiling``. ``image`` is
-    the tag or digest of a local image to run in, by docker. ``Runner`` describes ``preload`` and ``warm``.
+    the tag or digest of a local image to run in, by docker or podman. ``Runner`` describes ``preload`` and ``warm``.
 
     ``on_warning`` is called in this thread with a ``stockade.LimitReached`` for each limit of which four fifths are
     used, and when memory passes its soft limit. If ``on_warning`` raises, the run ends.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from pathlib import Path
 
 from stockade.backends.base import Backend, ImageRunner, Traits
 from stockade.core.errors import BackendUnavailable, nearest
@@ -16,24 +17,32 @@ BUILT_IN = {
     "oci": "stockade.backends.oci.backend:Oci",
     "firejail": "stockade.backends.firejail.backend:Firejail",
     "docker": "stockade.backends.docker.backend:Docker",
+    "podman": "stockade.backends.podman.backend:Podman",
 }
 """Name to module and class. Among backends of equal isolation, the one that starts fastest comes first."""
-_WITH_IMAGES = "docker"
 _GROUP = "stockade.backends"
 
 
 def find(backend: str | Backend | None, image: str | None = None) -> Backend:
     """Return the backend of that name, or the object itself; with an ``image``, for guests in that image.
 
-    ``None`` with an image is the first backend that takes images. Raises ``BackendUnavailable`` if no backend has that
-    name, if it takes no images, or if the object lacks ``prepare`` or ``traits``.
+    ``None`` with an image is docker, or podman where only podman's socket is. Raises ``BackendUnavailable`` if no
+    backend has that name, if it takes no images, or if the object lacks ``prepare`` or ``traits``.
     """
-    found = _found(_WITH_IMAGES if backend is None and image is not None else backend)
+    found = _found(_with_images() if backend is None and image is not None else backend)
     if image is None:
         return found
     if not isinstance(found, ImageRunner):
-        raise BackendUnavailable(f"backend {found.name!r} takes no image; use {_WITH_IMAGES}, or leave the image out")
+        raise BackendUnavailable(f"backend {found.name!r} takes no image; use docker or podman, or leave the image out")
     return found.with_image(image)
+
+
+def _with_images() -> str:
+    from stockade.backends.docker import engine as docker
+    from stockade.backends.podman import engine as podman
+
+    only_podman = Path(podman.default_socket()).exists() and not Path(docker.default_socket()).exists()
+    return "podman" if only_podman else "docker"
 
 
 def _found(backend: str | Backend | None) -> Backend:

@@ -20,15 +20,17 @@ def images() -> None:
 
 @images.command("pull", cls=Command)
 @click.argument("image", metavar="NAME")
+@click.option("--backend", type=click.Choice(("docker", "podman")), default="docker", help="Whose engine pulls it.")
 @json_option
-def _pull(image: str, as_json: bool) -> int:
+def _pull(image: str, backend: str, as_json: bool) -> int:
     """Have the container engine pull the image NAME from its registry, and print the digest.
 
-    The engine is that of DOCKER_HOST, or the usual one.
+    The engine is that of DOCKER_HOST, for podman that of CONTAINER_HOST, or the usual one.
     """
     from stockade.backends.docker import engine
+    from stockade.backends.podman import engine as podman
 
-    socket = engine.default_socket()
+    socket = podman.default_socket() if backend == "podman" else engine.default_socket()
     digest = engine.pull(socket, image)
     if as_json:
         print_json({"image": image, "digest": digest, "engine": socket})

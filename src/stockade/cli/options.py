@@ -172,7 +172,7 @@ backend_option = click.option(
     "--backend", metavar="NAME", help="What separates the code from the host; default: chosen automatically."
 )
 image_option = click.option(
-    "--image", metavar="NAME", help="Local container image, by tag or digest, to run in; the backend is docker then."
+    "--image", metavar="NAME", help="Local container image, by tag or digest, to run in, by docker or podman."
 )
 trust_option = click.option("--trust", type=click.Choice(_TRUSTS), help="How far to trust the code.")
 

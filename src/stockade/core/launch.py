@@ -129,15 +129,22 @@ PIPES = ("stdin", "stdout", "stderr", "channel", "orders", "reports")
 """The names of those pipes. Over the last two, the warden and the first process of the container talk."""
 
 
+FILTER_FILE = "seccomp.json"
+"""The name of a system-call filter in a run's folder, for an engine that takes the path of a file."""
+
+
 class ContainerOrder(Record):
     """How to run the guest in a container of an engine that runs by itself."""
 
     socket: str
     """The path of the engine's socket."""
     create: bytes
-    """The request to create the container, as JSON. A mount whose source is relative lies in the run's folder."""
+    """The request to create the container, as JSON. A mount whose source is relative lies in the run's folder, and so
+    does the file of a system-call filter."""
     update: bytes = b""
     """A request to change the limits before the guest begins; empty if none has to change."""
+    interface: str = "docker"
+    """Whose words these requests are in: ``docker`` or ``podman``."""
     files: Mapping[str, tuple[bytes, int]] = {}
     """Files to write into the run's folder first: relative path to content and mode."""
 

@@ -9,7 +9,7 @@ from stockade import JobError, PlanError, Policy
 from stockade.backends.docker import engine
 from stockade.backends.docker.backend import Docker, launch
 from stockade.backends.docker.capabilities import capabilities
-from stockade.backends.docker.engine import ContainerEngine
+from stockade.backends.docker.engine import ContainerEngine, LocalImage
 from stockade.planning.plan import plan
 from stockade.policy.guarantees import Guarantee, Isolation, Strength
 from stockade.runs.job import Command, Job
@@ -19,14 +19,15 @@ ALL = {"MemoryLimit": True, "SwapLimit": True, "PidsLimit": True, "CpuCfsQuota":
 ENGINE = ContainerEngine("/run/e.sock", "20.10.24", ALL, ("runc", "runsc"), ("name=seccomp,profile=default",))
 ROOTLESS = replace(ENGINE, limits={}, security=("name=seccomp,profile=default", "name=rootless"))
 DIGEST = "sha256:" + "1" * 64
+IMAGE = LocalImage(DIGEST)
 SMALL = {"stack": "8MiB", "cpu_time": 5, "file_size": "1MiB", "open_files": 100, "processes": 40, "disk": "64MiB"}
 
 
-def made(policy, job, found=ENGINE, command=None, backend=None):
+def made(policy, job, found=ENGINE, command=None, backend=None, image=IMAGE):
     held = capabilities(hosts.ROOT_V1, found, ())
     planned = plan(policy, hosts.ROOT_V1, "docker", held, isolation=Isolation.NAMESPACES)
     own = backend or Docker("x")
-    return launch(own, planned, job, command or Command(argv=job.argv), image=DIGEST, found=found)
+    return launch(own, planned, job, command or Command(argv=job.argv), image=image, found=found)
 
 
 def test_request_is_exact():
@@ -117,6 +118,13 @@ def test_files_of_job_lie_in_the_runs_folder():
     assert [each["Target"] for each in json.loads(order.create)["HostConfig"]["Mounts"]] == ["/.stockade", "/job"]
 
 
+def test_volumes_of_image_are_covered():
+    order = made(Policy(), Job(argv=("x",)), image=LocalImage(DIGEST, ("/data", "/tmp"))).container
+    tmpfs = json.loads(order.create)["HostConfig"]["Tmpfs"]
+    assert tmpfs["/data"] == "ro,noexec,nosuid,nodev,size=4096,mode=755"
+    assert tmpfs["/tmp"].startswith("rw,")
+
+
 def test_path_of_image_stays_unless_set():
     assert not any(
         each.startswith("PATH=") for each in json.loads(made(Policy(), Job(argv=("x",))).container.create)["Env"]
@@ -136,11 +144,11 @@ def test_limit_that_engine_ignores_is_absent(limit):
     }[limit]
     held = capabilities(replace(hosts.ROOT_V1, swap=True), lacking, ())[guarantee]
     assert held.strength is Strength.ABSENT
-    assert f"{limit}=false: it would ignore the limit" in held.note
+    assert f"has no {limit}: it would ignore the limit" in held.note
 
 
 def test_rootless_engine_without_limits_is_refused():
-    with pytest.raises(PlanError, match=r"memory: .*a rootless engine at /run/e.sock says MemoryLimit=false"):
+    with pytest.raises(PlanError, match=r"memory: .*a rootless engine at /run/e.sock has no MemoryLimit"):
         made(Policy(), Job(argv=("x",)), ROOTLESS)
 
 

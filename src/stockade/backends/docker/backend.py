@@ -2,12 +2,11 @@
 
 The guest does not descend from the warden. The engine holds its limits; the warden reads the counters of its control
 groups, keeps the clock and the bound on output, and ends it. Its streams are pipes of the warden's in a mounted folder,
-so no output passes through the engine or onto a disk.
+so no output passes through the engine or onto a disk. The podman backend derives from this one.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -25,6 +24,7 @@ from stockade.languages.base import JOB_FOLDER
 from stockade.policy.guarantees import Enforcement, Guarantee, Isolation
 
 if TYPE_CHECKING:
+    from stockade.core.launch import ContainerOrder
     from stockade.planning.facts import HostFacts
     from stockade.planning.plan import Plan
     from stockade.policy.model import Policy
@@ -34,7 +34,7 @@ _SETUP_SECONDS = 60.0
 """A daemon that is busy with others takes its time, and a low limit on the CPU slows the start down."""
 _LEAST_MEMORY = 6 << 20  # docker refuses less
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_DENIED = "this user may not connect"
+DENIED = "this user may not connect"
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,8 @@ class Docker:
     security_opt: tuple[str, ...] = ()
 
     name = "docker"
+    _pulling = "stockade images pull"
+    _runtime_remedy = "add it to the engine's settings (dockerd --add-runtime), or name another"
     isolation = Isolation.NAMESPACES
     traits = Traits(
         brings_programs=True,
@@ -66,16 +68,16 @@ class Docker:
         """Return whether the engine answers, and has what this backend was told to use."""
         found = self._engine()
         if found.trouble:
-            return unusable(found.trouble, _remedy(found))
+            return unusable(found.trouble, self._remedy(found))
         if self.runtime and self.runtime not in found.runtimes:
             known = ", ".join(found.runtimes) or "none"
             return unusable(
                 f"the engine at {found.socket} has no runtime {self.runtime!r}; it has: {known}",
-                "add it to the engine's settings (dockerd --add-runtime), or name another",
+                self._runtime_remedy,
             )
         if not self.image:
             return unusable(
-                f"docker {found.version} answers at {found.socket}, and a container needs an image",
+                f"{self.name} {found.version} answers at {found.socket}, and a container needs an image",
                 "name one: image='python:3.12-slim', or --image on the command line",
             )
         return Availability(usable=True)
@@ -88,22 +90,39 @@ class Docker:
     def prepare(self, plan: Plan, job: Job, make_command: Callable[[str], Command]) -> Iterator[Launch]:
         """Yield the launch. It holds no resources: the warden makes the run's folder and the container."""
         if not self.image:
-            raise JobError("image: the docker backend needs one; name a local image: image='python:3.12-slim'")
-        _check(plan, job)
+            raise JobError(f"image: the {self.name} backend needs one; name a local image: image='python:3.12-slim'")
+        _check(self.name, plan, job)
         command = make_command(JOB_FOLDER)
         check_paths(plan.policy, plan.facts, command.packages)
         check_nesting(plan.policy, self.name, command.packages)
         found = self._engine()
-        yield launch(self, plan, job, command, image=engine.resolve(found.socket, self.image), found=found)
+        image = engine.resolve(found.socket, self.image, self._pulling)
+        yield launch(self, plan, job, command, image=image, found=found)
+
+    def order(self, plan: Plan, job: Job, command: Command, *, image: engine.LocalImage, socket: str) -> ContainerOrder:
+        """Return the order for the container, in the words of this engine."""
+        return container.order(self, plan, job, command, image=image, socket=socket)
 
     def _engine(self) -> engine.ContainerEngine:
         return engine.look(self.socket or engine.default_socket())
 
+    def _remedy(self, found: engine.ContainerEngine) -> str:
+        if engine.PODMAN_FOUND in found.trouble:
+            return "use backend='podman', or name docker's own socket in DOCKER_HOST"
+        if DENIED in found.trouble:
+            return (
+                "run as root or as a member of the socket's group, which is as good as root (usermod -aG docker USER), "
+                "use a rootless engine, or the native backend, which needs neither"
+            )
+        if engine.named_socket("DOCKER_HOST") == found.socket:
+            return "correct DOCKER_HOST, or start the engine"
+        return "start the engine (systemctl start docker; to install it: apt install docker.io), or set DOCKER_HOST"
+
 
 def launch(
-    backend: Docker, plan: Plan, job: Job, command: Command, *, image: str, found: engine.ContainerEngine
+    backend: Docker, plan: Plan, job: Job, command: Command, *, image: engine.LocalImage, found: engine.ContainerEngine
 ) -> Launch:
-    """Return the launch of ``command`` in a container of ``image``, which is a digest."""
+    """Return the launch of ``command`` in a container of ``image``."""
     policy, facts = plan.policy, plan.facts
     for name in container.variables(policy, job, command):
         if not _VARIABLE.fullmatch(name):
@@ -112,11 +131,11 @@ def launch(
                 "names; use letters, digits and underscores, or the native backend"
             )
     try:
-        order = container.order(backend, plan, job, command, image=image, socket=found.socket)
+        order = backend.order(plan, job, command, image=image, socket=found.socket)
     except UnicodeEncodeError as error:
         raise JobError(
-            f"{error.object!r:.80}: the docker backend passes arguments, variables and paths as JSON, which holds no "
-            "bytes that are not UTF-8; rename it, or use the native backend"
+            f"{error.object!r:.80}: the {backend.name} backend passes arguments, variables and paths as JSON, which "
+            "holds no bytes that are not UTF-8; rename it, or use the native backend"
         ) from None
     watched = watch(policy, facts, 0, command.own_tasks, own_network=True)
     return Launch(
@@ -130,7 +149,7 @@ def launch(
     )
 
 
-def _check(plan: Plan, job: Job) -> None:
+def _check(name: str, plan: Plan, job: Job) -> None:
     """Refuse what the engine cannot do, or would ignore."""
     security, limits = plan.policy.security, plan.policy.limits
     memory = limits.figure(Guarantee.MEMORY)
@@ -147,21 +166,10 @@ def _check(plan: Plan, job: Job) -> None:
         (
             "limits.memory",
             memory is not None and memory < _LEAST_MEMORY,
-            f"docker accepts no limit below {_LEAST_MEMORY >> 20} MiB",
+            f"an engine accepts no limit below {_LEAST_MEMORY >> 20} MiB",
         ),
         ("packages", job.packages is not None, "programs and packages come from the image; install them there"),
         ("requirements", bool(job.requirements), "programs and packages come from the image; install them there"),
     ):
         if is_wanted:
-            raise JobError(f"{field}: the docker backend does not support it: {reason}; or use the native backend")
-
-
-def _remedy(found: engine.ContainerEngine) -> str:
-    if _DENIED in found.trouble:
-        return (
-            "run as root or as a member of the socket's group, which is as good as root (usermod -aG docker USER), "
-            "use a rootless engine, or the native backend, which needs neither"
-        )
-    if os.environ.get("DOCKER_HOST", "").removeprefix("unix://") == found.socket:
-        return "correct DOCKER_HOST, or start the engine"
-    return "start the engine (systemctl start docker; to install it: apt install docker.io), or set DOCKER_HOST"
+            raise JobError(f"{field}: the {name} backend does not support it: {reason}; or use the native backend")

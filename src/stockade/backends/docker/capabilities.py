@@ -1,4 +1,4 @@
-"""The enforcement of each guarantee if a docker engine makes the container and holds its limits."""
+"""The enforcement of each guarantee if an engine makes the container and holds its limits."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def capabilities(
     facts: HostFacts, engine: ContainerEngine, security_opt: tuple[str, ...]
 ) -> dict[Guarantee, Enforcement]:
     """Return the enforcement of each guarantee by ``engine``. A pure function of its arguments."""
-    by = f"docker {engine.version}"
+    by = f"{engine.name} {engine.version}"
     return {
         **limits.held(facts),
         **_limits(facts, engine, by),
         Guarantee.WALL_TIME: Enforcement("timer of the warden", _SUPERVISOR, "killed within 50 ms of it"),
         Guarantee.ADDRESS_SPACE: Enforcement("RLIMIT_AS", _KERNEL, "set by the container's first process"),
-        Guarantee.IO_READ: Enforcement.absent("the docker backend does not set it; use native"),
+        Guarantee.IO_READ: Enforcement.absent(f"the {engine.name} backend does not set it; use native"),
         Guarantee.SYSCALLS: _syscalls(facts, engine, by, security_opt),
         Guarantee.ENVIRONMENT: Enforcement(f"{by}: the image's variables and the policy's", _KERNEL),
         Guarantee.FILESYSTEM_READ: Enforcement(f"{by}: mount namespace, the image as root", _KERNEL),

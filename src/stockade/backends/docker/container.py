@@ -21,6 +21,7 @@ from stockade.policy.guarantees import Guarantee
 
 if TYPE_CHECKING:
     from stockade.backends.docker.backend import Docker
+    from stockade.backends.docker.engine import LocalImage
     from stockade.planning.plan import Plan
     from stockade.policy.model import Policy
     from stockade.runs.job import Command, Job
@@ -34,6 +35,8 @@ _LEAST_TASKS = 32
 """A runtime has several threads in the container's group while it starts. A lower limit is set after that."""
 _SCRATCH_PARTS: Mapping[str, int] = {"/tmp": 4, "/dev/shm": 4, WORKSPACE: 2}
 """The part of the limit on the disk that each folder gets, as its divisor: the engine mounts one tmpfs for each."""
+_NOTHING = "ro,noexec,nosuid,nodev,size=4096,mode=755"
+"""Covers a volume that the image declares, which would be a writable folder on the engine's own disk."""
 _UNBOUNDED = 1 << 50
 _INODE_BYTES = 4096
 _LEAST_INODES, _MOST_INODES = 64, 1 << 20
@@ -45,7 +48,7 @@ _INSIDE = {"as": ("-v", 1024, 1 << 64), "data": ("-d", 1024, 1 << 64), "nofile":
 """
 
 
-def order(backend: Docker, plan: Plan, job: Job, command: Command, *, image: str, socket: str) -> ContainerOrder:
+def order(backend: Docker, plan: Plan, job: Job, command: Command, *, image: LocalImage, socket: str) -> ContainerOrder:
     """Return the order for the container. Raises ``UnicodeEncodeError`` for bytes that JSON cannot hold."""
     policy = plan.policy
     most = policy.limits.figure(Guarantee.PROCESSES)
@@ -54,8 +57,11 @@ def order(backend: Docker, plan: Plan, job: Job, command: Command, *, image: str
     files |= {f"{CHANNELS}/{_FILES}/{name}": (content, job.mode_of(name)) for name, content in job.files.items()}
     before, inside = _resource_limits(plan, command)
     arguments = ("yes" if command.channel else "no", inside, *command.argv)
+    host = _host(backend, plan, job, command, tasks)
+    taken = {*host["Tmpfs"], *(each["Target"] for each in host["Mounts"])}
+    host["Tmpfs"] |= {folder: _NOTHING for folder in image.volumes if folder not in taken}
     body: dict[str, Any] = {
-        "Image": image,
+        "Image": image.digest,
         "Entrypoint": ["/bin/sh", "-c", _first_process(), "sh"],
         "Cmd": arguments,
         "Env": [f"{name}={value}" for name, value in variables(policy, job, command).items()],
@@ -63,7 +69,7 @@ def order(backend: Docker, plan: Plan, job: Job, command: Command, *, image: str
         "WorkingDir": workspace_of(policy),
         "Hostname": HOST_NAME,
         "Healthcheck": {"Test": ["NONE"]},
-        "HostConfig": _host(backend, plan, job, command, tasks) | {"Ulimits": before},
+        "HostConfig": host | {"Ulimits": before},
     }
     text = dumps(body, compact=True)
     for word in (*arguments, *body["Env"], *(mount["Source"] for mount in body["HostConfig"]["Mounts"])):

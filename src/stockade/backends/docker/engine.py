@@ -1,9 +1,12 @@
-"""Finds the engine behind a socket, asks what it can hold, and resolves images to their digests."""
+"""Finds the engine behind a socket, asks what it can hold, and resolves images to their digests.
+
+The podman backend uses the same code, except to ask its engine what it can hold.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -16,6 +19,7 @@ from stockade.linux.engine_api import EngineError, ask
 _ASK_SECONDS = 5.0
 _PULL_SECONDS = 1800.0
 _SCHEME = "unix://"
+PODMAN_FOUND = "the engine behind it is podman, whose requests differ"
 _LIMITS = ("MemoryLimit", "SwapLimit", "PidsLimit", "CpuCfsQuota")
 
 
@@ -32,6 +36,7 @@ class ContainerEngine:
     """Its security options, such as ``name=seccomp,profile=default``."""
     trouble: str = ""
     """Why it cannot be used; empty if it answers."""
+    name: str = "docker"
 
     @property
     def has_filter(self) -> bool:
@@ -53,24 +58,34 @@ class ContainerEngine:
         if self.limits.get(limit):
             return ""
         who = "a rootless engine" if self.is_rootless else "the engine"
-        return f"{who} at {self.socket} says {limit}=false: it would ignore the limit"
+        return f"{who} at {self.socket} has no {limit}: it would ignore the limit"
 
 
 def default_socket() -> str:
-    """Return the path of the user's engine socket: of DOCKER_HOST, of a rootless engine, or of the system's."""
-    host = os.environ.get("DOCKER_HOST", "")
-    if host:
-        return host.removeprefix(_SCHEME)
-    own = Path(os.environ.get("XDG_RUNTIME_DIR") or "/nonexistent", "docker.sock")
-    return str(own) if own.exists() else "/var/run/docker.sock"
+    """Return the path of the user's docker socket: of DOCKER_HOST, of a rootless engine, or of the system's."""
+    return named_socket("DOCKER_HOST") or own_socket("docker.sock") or "/var/run/docker.sock"
 
 
-def look(socket: str) -> ContainerEngine:
-    """Return the engine behind ``socket``. An answer is kept for the life of this process, a failure is not."""
+def named_socket(variable: str) -> str:
+    """Return the path of the socket that an environment variable names, or an empty text."""
+    return os.environ.get(variable, "").removeprefix(_SCHEME)
+
+
+def own_socket(name: str) -> str:
+    """Return the path of the socket of the user's own engine, or an empty text without one."""
+    own = Path(os.environ.get("XDG_RUNTIME_DIR") or "/nonexistent", name)
+    return str(own) if own.exists() else ""
+
+
+def look(socket: str, described: Callable[[str], ContainerEngine] | None = None) -> ContainerEngine:
+    """Return the engine behind ``socket``, as ``described`` has it describe itself, or with the reason that it cannot.
+
+    An answer is kept for the life of this process, a failure is not.
+    """
     if "://" in socket:
         return ContainerEngine(socket, trouble=f"{socket} is no Unix socket, and the engine must run on this host")
     try:
-        return _asked(socket)
+        return (described or _asked)(socket)
     except EngineError as error:
         return ContainerEngine(socket, trouble=str(error))
 
@@ -80,6 +95,8 @@ def _asked(socket: str) -> ContainerEngine:
     info: Any = ask(socket, "GET", "/info", seconds=_ASK_SECONDS)
     if not isinstance(info, dict) or "ServerVersion" not in info:
         raise EngineError(f"{socket}: the program behind it is not a docker engine")
+    if "BuildahVersion" in info:
+        raise EngineError(f"{socket}: {PODMAN_FOUND}")
     return ContainerEngine(
         socket,
         version=str(info["ServerVersion"]),
@@ -89,18 +106,30 @@ def _asked(socket: str) -> ContainerEngine:
     )
 
 
-def resolve(socket: str, image: str) -> str:
-    """Return the digest of a local image. Raises ``JobError`` if the engine does not have it: nothing is pulled."""
+@dataclass(frozen=True)
+class LocalImage:
+    """An image that the engine has."""
+
+    digest: str
+    volumes: tuple[str, ...] = ()
+    """The folders of which an engine makes writable volumes on its own disk, unless told otherwise."""
+
+
+def resolve(socket: str, image: str, pulling: str = "stockade images pull") -> LocalImage:
+    """Return a local image. Raises ``JobError`` if the engine does not have it: nothing is pulled.
+
+    ``pulling`` is the command by which a user can pull one.
+    """
     try:
         found: Any = ask(socket, "GET", f"/images/{quote(image)}/json", seconds=_ASK_SECONDS)
     except EngineError as error:
         if error.status == 404:
             raise JobError(
                 f"image {image!r} is not in the engine at {socket}, and a run never pulls one; "
-                f"pull it: stockade images pull {image}"
+                f"pull it: {pulling} {image}"
             ) from None
         raise JobError(f"image {image!r}: {error}") from None
-    return str(found["Id"])
+    return LocalImage(str(found["Id"]), tuple(sorted((found.get("Config") or {}).get("Volumes") or ())))
 
 
 def pull(socket: str, image: str) -> str:
@@ -114,7 +143,7 @@ def pull(socket: str, image: str) -> str:
     text = answer.decode("utf-8", "replace") if isinstance(answer, bytes) else str(answer)
     if '"error"' in text or "'error'" in text:
         raise JobError(f"pull {image!r}: {socket}: {text.strip().splitlines()[-1][:300]}")
-    return resolve(socket, image)
+    return resolve(socket, image).digest
 
 
 def _split(image: str) -> tuple[str, str]:

@@ -22,7 +22,7 @@ from stockade.core.launch import ContainerOrder
 from stockade.linux import places, processes
 from stockade.linux.engine_api import EngineError, ask
 from stockade.warden import protocol
-from stockade.warden.containers import ledger
+from stockade.warden.containers import interfaces, ledger
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -127,15 +127,13 @@ class Container:
     def _start(self) -> None:
         import json
 
+        name, interface = ledger.name_of(self._token), interfaces.ALL[self._order.interface]
         body = json.loads(self._order.create)
-        body["Labels"] = {**body.get("Labels", {}), **self._labels}
-        for mount in body["HostConfig"]["Mounts"]:
-            mount["Source"] = os.path.join(ledger.folder_of(self._token), mount["Source"])  # an absolute one stays
-        name = ledger.name_of(self._token)
-        self._ask("POST", f"/containers/create?name={name}", body)
+        interface.complete(body, name, self._labels, ledger.folder_of(self._token))
+        self._ask("POST", f"{interface.prefix}/containers/create?name={name}", body)
         self._ask("POST", f"/containers/{name}/start")
         if self._order.update:
-            self._ask("POST", f"/containers/{name}/update", json.loads(self._order.update))
+            self._ask("POST", f"{interface.prefix}/containers/{name}/update", json.loads(self._order.update))
         found = self._ask("GET", f"/containers/{name}/json")
         self._tell("started", id=found["Id"], pid=found["State"]["Pid"])
 

@@ -1,0 +1,50 @@
+"""The podman backend under the conformance suite and the forty programs, with a service of the tests' own.
+
+``make podman`` runs all of it. Otherwise the receipts run: after the request, the code is the docker backend's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+
+from stockade.backends.podman.backend import Podman
+from stockade.testing import BackendContract
+from stockade.testing.receipts import ReceiptsContract
+from tests.contract import test_docker
+from tests.support.docker_engine import IMAGE
+
+if TYPE_CHECKING:
+    from tests.support.docker_engine import Daemon
+
+PARTS: Any = (BackendContract,) if test_docker.WHOLE else (ReceiptsContract,)
+
+
+@pytest.mark.needs("podman")
+class TestPodman(*PARTS):
+    brings_programs = True
+    slows_reads = False
+    bounds_terminals = False
+    start_seconds = 4.0
+    root_can_be_writable = False
+    keeps_capabilities = False
+    keeps_workspaces = False
+    tells_signals = False
+    explains_denials = False
+    has_tight_filter = False
+    keeps_environment = frozenset({"PWD", "HOSTNAME"})
+    hides: ClassVar = {"read": False, "write": False}
+    disk: ClassVar = {"/tmp": 4, "/dev/shm": 4, "/workspace": 2}
+
+    @pytest.fixture(autouse=True)
+    def _engine(self, podman_service: Daemon) -> None:
+        type(self).backend = Podman(image=IMAGE, socket=podman_service.socket)
+
+
+if test_docker.WHOLE:
+
+    @pytest.mark.needs("podman")
+    def test_forty_programs_are_the_same_in_podman(podman_service: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("SECRET", "s")
+        test_docker.check_programs(Podman(image=IMAGE, socket=podman_service.socket))
