@@ -54,8 +54,8 @@ test-user: $(ENGINES) ## run all tests that touch the kernel as an ordinary user
 	scripts/as-user.sh -m tests.twice tests/contract tests/escape tests/system
 
 test-projects: $(STAMP) ## run the suites of real projects in sandboxes and outside, and compare them (downloads them)
-	$(BIN)/python scripts/projects.py
-	if [ "$$(id -u)" = 0 ]; then scripts/as-user.sh scripts/projects.py; fi
+	status=0; $(BIN)/python scripts/projects.py || status=1; \
+	if [ "$$(id -u)" = 0 ]; then scripts/as-user.sh scripts/projects.py || status=1; fi; exit $$status
 
 test-integrations: ## run the checks of frameworks over our adapters, in a virtual environment of their own
 	scripts/integrations.sh

@@ -21,6 +21,8 @@ PROJECTS: dict[str, tuple[list[str], list[str]]] = {
     "more-itertools": (["tests"], []),
 }
 """Project to the folders with its tests, and the packages that the tests need besides pytest."""
+WALL_TIME = 3600
+"""Seconds for one suite. more-itertools takes minutes, and longer than the profile's ten on a busy machine."""
 _LINE = re.compile(r"^(PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS) (\S+)", re.MULTILINE)
 
 
@@ -57,8 +59,13 @@ def environment(place: Path, project: Path, packages: list[str]) -> Path:
 def outcomes(words: list[str], project: Path) -> tuple[dict[str, str], str]:
     """Return the outcome of each test, and the end of what was printed."""
     own = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), "LANG": "C.UTF-8"}
-    done = subprocess.run(words, cwd=project, env=own, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
-    text = done.stdout.decode("utf-8", "replace")
+    with subprocess.Popen(words, cwd=project, env=own, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        try:
+            output, _ = process.communicate(timeout=WALL_TIME + 60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            output, _ = process.communicate()
+    text = output.decode("utf-8", "replace")
     return {test: word for word, test in _LINE.findall(text)}, text[-2000:]
 
 
@@ -77,6 +84,8 @@ def compare(name: str, place: Path) -> bool:
             "run",
             "--profile",
             "test",
+            "--limit",
+            f"wall_time={WALL_TIME}",
             "--packages",
             str(python),
             "--",
