@@ -40,6 +40,11 @@ def test_estimate_failed_run_suggests_nothing(stockade, words):
     assert b"suggests no limits" in done.stderr
 
 
+def test_estimate_failed_run_shows_why(stockade):
+    done = stockade("estimate", "--measure", "--", "cat", "nothing-here")
+    assert b"the last line of its standard error: 'cat: nothing-here: No such file" in done.stderr
+
+
 def test_estimate_refused_command_is_not_started(stockade, tmp_path):
     (tmp_path / "p.toml").write_text('[commands]\nallow = ["echo *", "ls"]\nrefuse = ["echo secret"]\n')
     policy = ("run", "--policy", str(tmp_path / "p.toml"), "--")

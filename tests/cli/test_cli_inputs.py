@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import socket
 from pathlib import Path
 
@@ -151,6 +152,34 @@ def test_hint_follows_the_words_of_a_command(stockade, folder):
     assert b"stockade: app/helper.py is on the host and was not shown; --workspace . starts the code" in done.stderr
     assert b"collides" in stockade("run", "--file", "app/helper.py", "--", "python3", "app/main.py").stderr
     assert stockade("run", "--workspace", ".", "--", "python3", "app/main.py").stdout == b"found\n"
+
+
+def test_hint_for_an_absolute_path_shows_it_there(stockade, folder):
+    (folder / "data.csv").write_text("1\n")
+    code = f"print(open({str(folder / 'data.csv')!r}).read())"
+    done = stockade("run", "-c", code)
+    option = f"--read {folder / 'data.csv'}"
+    assert f"was not shown; {option} shows it there, read-only" in done.stderr.decode()
+    assert stockade("run", *option.split(), "-c", code).stdout == b"1\n\n"
+
+
+def test_hint_of_a_module_beside_the_script_names_no_package(stockade, folder):
+    (folder / "main.py").write_text("import helper")
+    assert b"--with NAME" in stockade("run", "main.py").stderr
+    (folder / "helper.py").write_text("")
+    done = stockade("run", "main.py")
+    assert b"--file helper.py" in done.stderr and b"--with" not in done.stderr
+
+
+def test_hint_for_input_names_the_option_that_passes_a_terminal_on(stockade):
+    told = b"standard input is a terminal; --interactive passes it on"
+    master, slave = pty.openpty()
+    try:
+        assert told in stockade("run", "-c", "input()", stdin=slave).stderr
+    finally:
+        os.close(master)
+        os.close(slave)
+    assert told not in stockade("run", "-c", "input()").stderr
 
 
 @pytest.mark.parametrize("name", [".env", "../secret", "out", "outfolder/secret", "/etc/shadow", "nowhere"])

@@ -20,6 +20,7 @@ import pytest
         (["attack", "--show", "nothing"], 2, "--show nothing: no guarantee and no attack has this name"),
         (["policy", "check", "none.toml"], 2, "none.toml: cannot be read: No such file or directory"),
         (["eval", "humanevl", "samples.jsonl"], 2, "humanevl: there is no such format; did you mean 'humaneval'?"),
+        (["eval", "humanevl"], 2, "humanevl: there is no such file or format; did you mean 'humaneval'?"),
         (["eval", "ann.py"], 2, "ann.py: this is a program, not a file of programs; 'stockade run ann.py' runs it"),
         (["eval", "list.json"], 1, "write one object on each line, without the brackets of a list"),
         (["repl", "--with", "x", "--packages", "y"], 2, "--with makes an environment of its own"),

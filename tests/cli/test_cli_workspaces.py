@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import zipfile
 
 import pytest
@@ -49,7 +50,31 @@ def test_run_artifacts_are_written_to_folder(stockade, folder):
     assert done.returncode == 0 and b"not copied out: c.txt is a FIFO" in done.stderr, done
     assert [path.name for path in (folder / "out").iterdir()] == ["a.txt"]
     again = stockade("run", "--artifacts", "*.txt", "--artifacts-to", "out", "-c", code)
-    assert again.returncode == 125 and b"File exists" in again.stderr
+    assert again.returncode == 125 and b"File exists; remove it, or name another folder" in again.stderr
+
+
+def test_run_artifacts_pattern_without_a_file_is_named(stockade):
+    words = ("--artifacts", "*.png", "--artifacts", "*.txt", "--artifacts-to", "out")
+    done = stockade("run", *words, "-c", "open('a.txt', 'w')")
+    assert done.stderr == b"stockade: --artifacts *.png: the code left no such file\n"
+
+
+@pytest.mark.needs("native")
+def test_run_names_the_files_that_it_discards(stockade, folder):
+    (folder / "in.txt").write_text("given")
+    code = "import os; os.mkdir('d'); open('d/b', 'w'); open('a', 'w'); open('.history', 'w'); open('in.txt').read()"
+    done = stockade("run", "--file", "in.txt", "-c", code)
+    told = b"stockade: discarded: 2 files (a, d/b); --artifacts PATTERN --artifacts-to FOLDER keeps files\n"
+    assert (done.returncode, done.stderr) == (0, told)
+    assert stockade("run", "--file", "in.txt", "-c", "open('in.txt')").stderr == b""
+    done = stockade("run", "--json", "-c", "open('a', 'w')")
+    assert (done.stderr, json.loads(done.stdout)["artifacts_refused"]) == (b"", [])
+
+
+def test_run_names_the_option_that_lets_the_code_write(stockade, project):
+    done = stockade("run", "--workspace", "project", "-c", "open('new', 'w')")
+    assert b"/project is shown read-only; --access overlay lets the code write, --commit keeps" in done.stderr
+    assert b"--access overlay" not in stockade("run", "-c", "open('/etc/new', 'w')").stderr
 
 
 def test_run_artifacts_that_came_out_are_not_discarded(stockade, project):

@@ -81,8 +81,9 @@ def test_bad_programs_raise_or_reach_on_bad():
     found = list(
         stockade.evaluate(programs, policy=POLICY, on_bad=lambda number, error: bad.update({number: str(error)}))
     )
-    assert [verdict.number for verdict in found] == [1, 2, 5]
-    assert bad.keys() == {3, 4} and "iB of memory; the batch may use" in bad[4]
+    assert [verdict.number for verdict in found] == [1, 2]
+    assert bad.keys() == {3, 4, 5} and "iB of memory; the batch may use" in bad[4]
+    assert bad[5] == "id = '0': program 1 has the same id"
 
 
 def test_impossible_options_refused_before_first_program():

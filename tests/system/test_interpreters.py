@@ -77,7 +77,10 @@ def test_interpreter_refuses_pip_with_the_reason(py: Interpreter) -> None:
     cell = py.run("%pip install pandas")
     assert cell.error is not None
     assert cell.error.type == "UsageError"
-    assert "packages=" in cell.error.message
+    assert "requirements=" in cell.error.message
+    told = "Sandbox.create(requirements=["
+    assert told in py.run("!python3 -m pip --no-such-option install pandas").stderr  # fails at once
+    assert told not in py.run("!ls --no-such-option").stderr
 
 
 def test_interpreter_shows_rich_forms_and_figures(py: Interpreter) -> None:

@@ -22,9 +22,10 @@ labels, count = json.loads(sys.argv[1]), int(sys.argv[2])
 def run():
     with stockade.Runner().stream_command(["sleep", "60"], labels=labels) as stream:
         next(stream)
-        print("started", flush=True)
+        print("started\\n", end="", flush=True)
         result = [*stream][-1].result
-    print(json.dumps([time.time(), result.outcome, result.error and result.error.message]), flush=True)
+    said = json.dumps([time.time(), result.outcome, result.error and result.error.message])
+    print(said + "\\n", end="", flush=True)  # one write, since print writes a line and its end apart
 threads = [threading.Thread(target=run) for _ in range(count)]
 for each in threads: each.start()
 for each in threads: each.join()
@@ -74,6 +75,7 @@ def test_runs_of_other_processes_end_within_a_second(user):
     assert last.result.error.type == "KillSwitch"
     assert [end[1:] for end in ends] == [["cancelled", kill_switch.ENDED]] * 6
     assert max(end[0] for end in ends) - written < 1.5, "half a second to look, and some for a busy machine"
+    assert f"# a test\nlabel user={user}\n" in switch("--show").stdout
 
 
 def test_other_runs_go_on(user):

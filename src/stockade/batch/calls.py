@@ -26,6 +26,7 @@ from stockade.batch.judging import KEPT
 from stockade.batch.reading import program_from_record
 from stockade.batch.records import Program, RecordError, Verdict
 from stockade.batch.runner import Numbered, verdicts
+from stockade.batch.sources import duplicate
 from stockade.batch.thread import from_thread
 from stockade.core.errors import JobError, nearest
 from stockade.policy.model import Policy, PolicyLike
@@ -129,13 +130,18 @@ class _Batch:
                 yield verdict
 
     async def _numbered(self, programs: Iterable[ProgramLike] | AsyncIterable[ProgramLike]) -> AsyncIterator[Numbered]:
-        number = 0
+        number, seen = 0, dict[bytes, int]()
         async for item in _each(programs):
             number += 1
             try:
-                yield number, item if isinstance(item, Program) else program_from_record(item)
+                program = item if isinstance(item, Program) else program_from_record(item)
+                wrong = duplicate(program, number, seen)
+                if wrong:
+                    raise RecordError(wrong)
             except RecordError as error:
                 self.refuse(number, "", error)
+            else:
+                yield number, program
 
 
 def _batch(options: Options) -> _Batch:

@@ -56,13 +56,14 @@ def scan(source: Source, wrong: Callable[[Program], str] = lambda _: "") -> Scan
     last = 0
     for number, item in source.entries(lambda _: True):
         last = number
-        reason = str(item) if isinstance(item, RecordError) else wrong(item) or _duplicate(item, number, seen)
+        reason = str(item) if isinstance(item, RecordError) else wrong(item) or duplicate(item, number, seen)
         if reason:
             bad[number] = reason
     return Scan(source.digest(), last, len(seen), bad)
 
 
-def _duplicate(program: Program, number: int, seen: dict[bytes, int]) -> str:
+def duplicate(program: Program, number: int, seen: dict[bytes, int]) -> str:
+    """Return what is wrong if a program of another number has the same id. ``seen`` keeps a digest of each id."""
     key = hashlib.blake2b(program.id.encode(), digest_size=16).digest()
     first = seen.setdefault(key, number)
     return "" if first == number else f"id = {program.id!r}: program {first} has the same id"

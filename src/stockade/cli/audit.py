@@ -93,7 +93,7 @@ def _verify(log: str, head: str | None, as_json: bool) -> int:
     return 0
 
 
-@audit.command("show", cls=Command)
+@audit.command("show", cls=Command, short_help="Show the starts and ends of runs in LOG.")
 @click.argument("log")
 @click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", callback=assignments("label", "user=alice"))
 @click.option("--run", "run_id", metavar="ID", help="Only the records of this run.")
@@ -108,7 +108,7 @@ def _show(log: str, labels: Sequence[tuple[str, str]], run_id: str | None, as_js
     return 0
 
 
-@audit.command("export", cls=Command)
+@audit.command("export", cls=Command, short_help="Print the starts and ends of runs in LOG as CSV.")
 @click.argument("log")
 def _export(log: str) -> int:
     """Print the starts and ends of runs in LOG as CSV, after a check of its chain."""

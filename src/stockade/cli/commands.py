@@ -56,6 +56,19 @@ _COMMANDS = {
     "completion": "completion:completion",
 }
 """Each command, and the module and function that define it. A module is imported when its command is used."""
+_SHORT = {
+    "attack": "Attack the sandboxes of this machine, and print what held.",
+    "bench": "Measure what a small Python run costs on this machine.",
+    "check": "Name what deserves a look in a Python script.",
+    "completion": "Print the script that completes these commands in a shell.",
+    "doctor": "Show what this host offers, and how to get what is missing.",
+    "eval": "Judge many programs, each in a sandbox of its own.",
+    "kill": "End runs of any process, and refuse new ones.",
+    "packages": "List or remove the packages stored for --with.",
+    "plan": "Show what would hold each guarantee here, and run nothing.",
+    "repl": "Type code into an interpreter that lives in a sandbox.",
+}
+"""What the list of commands says where the first sentence of a command's help is longer than a line of 80 columns."""
 _COMPLETES = "_STOCKADE_COMPLETE"
 """The variable of ``cli.completion``, which is slow to import."""
 
@@ -70,7 +83,9 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command of this name, imported on first use."""
         if cmd_name not in self.commands and cmd_name in _COMMANDS:
-            self.add_command(load(f"stockade.cli.{_COMMANDS[cmd_name]}"), cmd_name)
+            command = load(f"stockade.cli.{_COMMANDS[cmd_name]}")
+            command.short_help = _SHORT.get(cmd_name)
+            self.add_command(command, cmd_name)
         return super().get_command(ctx, cmd_name)
 
     def resolve_command(

@@ -123,5 +123,7 @@ def _run(words: Sequence[str], options: Mapping[str, Any]) -> Result:
     box = Runner(policy, backend=options["backend"], trust=options["trust"])
     result = box.run_job(job_from_command(words, inputs=shown, stdin=streams.own_input()))
     if not result.ok:
-        raise JobError(f"the command failed, so its usage suggests no limits: {result.summary()}")
+        last = result.stderr.rstrip().rpartition("\n")[2]
+        said = f"; the last line of its standard error: {last[:200]!r}" if last else ""
+        raise JobError(f"the command failed, so its usage suggests no limits: {result.summary()}{said}")
     return result

@@ -314,10 +314,11 @@ def _source(options: Mapping[str, Any]) -> Source:
         raise click.UsageError("--solutions needs a folder of problems")
     if first in FORMATS:
         return find(first, [Path(word) for word in rest])
+    known, near = ", ".join(FORMATS), nearest(first, FORMATS)
+    if near and not path.exists():
+        what = "format" if rest else "file or format"
+        raise click.UsageError(f"{printable(first)}: there is no such {what}; did you mean {near!r}?")
     if rest:
-        known, near = ", ".join(FORMATS), nearest(first, FORMATS)
-        if near and not path.exists():
-            raise click.UsageError(f"{printable(first)}: there is no such format; did you mean {near!r}?")
         raise click.UsageError(f"{printable(rest[0])}: expected one file or folder, or one of {known} before its files")
     if path.is_dir():
         return sources.folder(path, None if solutions is None else Path(solutions))

@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 import stat
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,6 +45,8 @@ _UNREACHED = re.compile(
     r"Could not resolve host|Temporary failure in name resolution|Name or service not known|getaddrinfo (?:EAI|ENOT)"
     r"|Network is unreachable|Failed to establish a new connection",
 )
+_READ_ONLY = re.compile(r"Read-only file system")
+_NO_INPUT = re.compile(r"\bEOFError\b")
 _NO_PROCESS = re.compile(r"Resource temporarily unavailable|can't start new thread|[Cc]annot fork|pthread_create")
 _RAISED = ("processes", "disk", "file_size", "memory")
 """Limits whose refusal the code sees as an error of its own, and that a caller may want to raise."""
@@ -59,8 +62,11 @@ def say_hints(result: Result, policy: Policy, job: Job, script: str | None) -> N
     start = own if script is not None else "."
     given = (*job.inputs, *job.files)
     missing = (path for path in _there(text, (own, ".")) if not lies_below(path, given))
-    for path in list(missing)[:_MOST]:
+    found = list(missing)[:_MOST]
+    for path in found:
         say(_advice(path, start, policy, job.inputs))
+    if not found and result.error is not None and result.error.type == "ModuleNotFoundError" and job.packages is None:
+        say("a package for the code: --with NAME downloads it before the run, --packages FOLDER shows an environment")
     for path in list(_closed(text, job.inputs))[:_MOST]:
         say(f"{path} is shown, but its mode closes it to the uid of the guest: chmod o+r, or --file")
 
@@ -82,8 +88,11 @@ def say_general(result: Result, policy: Policy, job: Job) -> None:
     for name, state in result.limits_met.items():
         if state.state is Met.MET and name in _RAISED and result.limit != name:
             say(f"the limit on {name} was met ({state.evidence}), and the code failed; --limit {name}=MORE raises it")
-    if result.error is not None and result.error.type == "ModuleNotFoundError" and job.packages is None:
-        say("a package for the code: --with NAME downloads it before the run, --packages FOLDER shows an environment")
+    if job.stdin is None and _NO_INPUT.search(text) and sys.stdin is not None and sys.stdin.isatty():
+        say("the code got no input, since standard input is a terminal; --interactive passes it on")
+    files = policy.filesystem
+    if files.workspace != "empty" and files.way == "read" and _READ_ONLY.search(text):
+        say(f"{files.workspace} is shown read-only; --access overlay lets the code write, --commit keeps what it wrote")
 
 
 def say_misplaced(words: Sequence[str], text: str) -> None:
@@ -105,7 +114,7 @@ def say_misplaced(words: Sequence[str], text: str) -> None:
 
 
 def _there(text: str, folders: tuple[str, ...]) -> Iterator[str]:
-    """Yield the paths on the host that the text says are missing, each once."""
+    """Yield the paths on the host that the text says are missing, each once. It is absolute if the code named it so."""
     wanted: list[tuple[str, tuple[str, ...]]] = [
         (name.replace(".", "/") if "/" not in name else name, _ENDINGS) for name in _names(_MODULES, text)
     ]
@@ -116,7 +125,7 @@ def _there(text: str, folders: tuple[str, ...]) -> Iterator[str]:
             path = next(filter(None, (_path(at, candidate + end) for end in endings for at in folders)), None)
             if path is not None and path not in seen:
                 seen.add(path)
-                yield path
+                yield os.path.abspath(path) if candidate.startswith("/") else path  # noqa: PTH100 - keep links
 
 
 def _closed(text: str, inputs: tuple[str, ...]) -> Iterator[str]:
@@ -151,6 +160,8 @@ def _advice(path: str, start: str, policy: Policy, inputs: tuple[str, ...]) -> s
     from stockade.policy.parts import filesystem
 
     files = policy.filesystem
+    if path.startswith("/") and files.workspace == "empty":
+        return f"{path} is on the host and was not shown; --read {shlex.quote(path)} shows it there, read-only"
     absolute = filesystem.absolute(path)
     is_beside = path.startswith(f"{start}/")
     folder = start if is_beside else "."

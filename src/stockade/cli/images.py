@@ -18,7 +18,7 @@ def images() -> None:
     """Pull container images for --image and image=."""
 
 
-@images.command("pull", cls=Command)
+@images.command("pull", cls=Command, short_help="Pull the image NAME, and print its digest.")
 @click.argument("image", metavar="NAME")
 @click.option("--backend", type=click.Choice(("docker", "podman")), default="docker", help="Whose engine pulls it.")
 @json_option

@@ -10,7 +10,7 @@ from stockade.core.errors import nearest
 
 _SHORT = {
     "-e": "--env NAME=VALUE",
-    "-m": "--limit memory=VALUE",
+    "-m": "--limit memory=VALUE', or, for a module, '-- python -m NAME",
     "-t": "--limit wall_time=VALUE",
     "-v": "--read PATH' or '--write PATH",
     "-w": "--workspace PATH",

@@ -5,20 +5,24 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from stockade.cli.reporting import SETUP_FAILED, say
+from stockade.core import patterns
 from stockade.core.errors import CommitError
+from stockade.workspace.artifacts import ArtifactLimits
 from stockade.workspace.host_files import open_folder
 
 if TYPE_CHECKING:
+    from stockade.backends.base import Backend
     from stockade.policy.model import Policy
+    from stockade.runs.job import Job
     from stockade.runs.result import Result
     from stockade.workspace.change_set import ChangeSet
-    from stockade.workspace.changes import Change
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _FEW = 10
@@ -94,13 +98,31 @@ class Outputs:
     """Delivers the files of a result. The folder is opened before the run; no guest may be able to write to it."""
 
     def __init__(self, options: Mapping[str, Any], policy: Policy) -> None:
+        self._files = policy.filesystem
         self._diff = options["diff"]
         self._commit = options["commit"]
+        self._patterns = options["artifacts"]
+        self._given: frozenset[str] | None = None
         self._name = options["artifacts_to"]
         self._folder = open_folder(self._name, "--artifacts-to", policy.filesystem.writable) if self._name else -1
 
+    def with_names(self, job: Job, backend: Backend) -> Job:
+        """Return the job, which also reports the names of the files that it leaves in an empty workspace.
+
+        These files are lost with the run. A limit of no file brings out their names alone.
+        """
+        if job.artifacts or self._files.workspace != "empty" or self._files.way != "write" or backend.name != "native":
+            return job  # elsewhere the files come out another way, or names alone have a price
+        self._given = frozenset((*job.files, *job.inputs))
+        return replace(job, artifacts=("**",), caps=ArtifactLimits(files=0))
+
     def deliver(self, result: Result, status: int) -> int:
         """Write, show and commit files. Return the exit status, which is ours if only that failed."""
+        if self._given is not None:
+            lost = [refused.path for refused in result.artifacts_refused if not self._is_known(refused.path)]
+            least = "at least " if result.artifacts_error else ""
+            _say_discarded(lost, "file", "--artifacts PATTERN --artifacts-to FOLDER keeps files", least)
+            return status
         good = self._write(result)
         good = self._finish_workspace(result) and good
         return status if good or status else SETUP_FAILED
@@ -115,15 +137,31 @@ class Outputs:
             try:
                 land(self._folder, path, content, result.artifact_modes.get(path, 0o644))
             except OSError as error:
-                say(f"{_shown(f'{self._name}/{path}')}: not written: {error.strerror}")
+                way = "; remove it, or name another folder" if isinstance(error, FileExistsError) else ""
+                say(f"{_shown(f'{self._name}/{path}')}: not written: {error.strerror}{way}")
                 good = False
         for refused in result.artifacts_refused[:_FEW]:
             say(f"not copied out: {_shown(refused.path)} {refused.reason}")
         _say_more(len(result.artifacts_refused) - _FEW, "were not copied out")
         if result.artifacts_error:
             say(f"artifacts: {result.artifacts_error}")
+        else:
+            self._say_unmatched(result)
         os.close(self._folder)
         return good and not result.artifacts_error
+
+    def _say_unmatched(self, result: Result) -> None:
+        found = [*result.artifacts, *(refused.path for refused in result.artifacts_refused)]
+        for pattern in self._patterns:
+            if not any(patterns.matches(path, pattern) for path in found):
+                say(f"--artifacts {_shown(pattern)}: the code left no such file")
+
+    def _is_known(self, path: str) -> bool:
+        """Return whether nobody misses the file: it was given to the code, is a cache, or is hidden."""
+        from stockade.backends.shared.guest_environment import lies_below
+
+        hidden = any(part.startswith(".") for part in path.split("/"))
+        return hidden or _is_cache(path) or lies_below(path, self._given or ())
 
     def _finish_workspace(self, result: Result) -> bool:
         changes = result.changes
@@ -138,9 +176,8 @@ class Outputs:
         _say_more(len(changes.refused) - _FEW, "were not copied out")
         if self._commit and result.ok:
             return _committed(changes)
-        _say_discarded(
-            [change for change in changes if not (change.path in result.artifacts or _is_cache(change.path))]
-        )
+        lost = [change.path for change in changes if not (change.path in result.artifacts or _is_cache(change.path))]
+        _say_discarded(lost, "change", "--commit keeps them, --diff shows them")
         return not changes.error
 
 
@@ -153,18 +190,18 @@ def _committed(changes: ChangeSet) -> bool:
             say(f"  {_shown(conflict.path)} {conflict.reason}")
         _say_more(len(error.conflicts) - _FEW, "prevent the commit")
         return False
-    say(f"committed: {_count(len(done.applied))}")
+    say(f"committed: {_count(len(done.applied), 'change')}")
     for left in done.left_out[:_FEW]:
         say(f"left out: {_shown(left.path)} {left.reason}")
     return True
 
 
-def _say_discarded(changes: Sequence[Change]) -> None:
-    """Name the changes that are lost with the run. Artifacts are not among them."""
-    if changes:
-        names = ", ".join(_shown(change.path) for change in changes[:_FEW])
-        more = f" and {len(changes) - _FEW} more" if len(changes) > _FEW else ""
-        say(f"discarded: {_count(len(changes))} ({names}{more}); --commit keeps them, --diff shows them")
+def _say_discarded(paths: Sequence[str], what: str, remedy: str, least: str = "") -> None:
+    """Name what is lost with the run. Artifacts are not among it."""
+    if paths:
+        names = ", ".join(map(_shown, paths[:_FEW]))
+        more = f" and {len(paths) - _FEW} more" if len(paths) > _FEW else ""
+        say(f"discarded: {least}{_count(len(paths), what)} ({names}{more}); {remedy}")
 
 
 def _is_cache(path: str) -> bool:
@@ -172,8 +209,8 @@ def _is_cache(path: str) -> bool:
     return not _CACHES.isdisjoint(path.split("/"))
 
 
-def _count(changes: int) -> str:
-    return "1 change" if changes == 1 else f"{changes} changes"
+def _count(number: int, what: str) -> str:
+    return f"1 {what}" if number == 1 else f"{number} {what}s"
 
 
 def _say_more(count: int, what: str) -> None:

@@ -65,7 +65,13 @@ def schema(as_json: bool) -> int:
     return 0
 
 
-@policy.command("show", cls=Command, epilog=_SHOW_EXAMPLES, help=_SHOW)
+@policy.command(
+    "show",
+    cls=Command,
+    epilog=_SHOW_EXAMPLES,
+    help=_SHOW,
+    short_help="Print the policy in force, and each field's origin.",
+)
 @policy_options
 @json_option
 def show(as_json: bool, **options: Any) -> int:
@@ -108,6 +114,7 @@ def profiles(as_json: bool) -> int:
     cls=Command,
     epilog=_CHECK_EXAMPLES,
     help="Print every mistake in a policy file, with line and column; the exit status is 2 if there are any.",
+    short_help="Print every mistake in a policy file, with line and column.",
 )
 @click.argument("file")
 @json_option

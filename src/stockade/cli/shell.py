@@ -34,7 +34,7 @@ _HELP = """Start a shell in a sandbox of its own, at this terminal.
 
 Everything that the shell does stays in the sandbox, which ends with the shell. COMMAND replaces the shell, and comes
 from the sandbox's own PATH. Keys go to the sandbox as they are: Ctrl-C interrupts what runs there, and Ctrl-D ends the
-shell.
+shell. Its terminal echoes them, also where standard input is a pipe; 'stockade run --language shell -' runs a script.
 
 The exit status is that of the shell, or what `stockade run --help` says if something else ended it.
 """

@@ -3,14 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Literal
+from functools import wraps
+from typing import Any, Literal, TypeVar
 
-from stockade.core.errors import FieldProblem, PolicyError
+from stockade.core.errors import FieldProblem, PolicyError, nearest
 
 Trust = Literal["trusted", "semi-trusted", "untrusted"]
 MOST_FRAMES = 2000
+_Kind = TypeVar("_Kind")
 
 
+def _suggesting(kind: type[_Kind]) -> type[_Kind]:
+    """Make the error for an unknown keyword of a data class name the field that was probably meant."""
+    make = kind.__init__
+    known = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+
+    @wraps(make)
+    def init(self: _Kind, *values: Any, **named: Any) -> None:
+        for name in named:
+            if name not in known:
+                near = nearest(name, known)
+                way = f"did you mean {near!r}?" if near else f"there are {', '.join(known)}"
+                raise TypeError(f"{kind.__name__} has no field {name!r}; {way}")
+        make(self, *values, **named)
+
+    kind.__init__ = init  # type: ignore[assignment]
+    return kind
+
+
+@_suggesting
 @dataclass(frozen=True)
 class Caps:
     """Limits of one runtime. Each is optional, none is set by default, and each works without the others.

@@ -53,8 +53,9 @@ class KillSwitch:
         return any(_concerns(line, labels, sandbox, began) for line in self.lines)
 
 
-def read(path: str) -> list[str]:
-    """Return the lines of a file that mean something. A file of another account than root or this one means nothing."""
+def read(path: str, *, comments: bool = False) -> list[str]:
+    """Return the lines of a file that mean something, and its comments on request. A file of another account than root
+    or this one means nothing."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -72,7 +73,7 @@ def read(path: str) -> list[str]:
         return ["all"]
     finally:
         os.close(fd)
-    return [line.strip() for line in text.split("\n") if line.strip() and not line.startswith("#")]
+    return [line.strip() for line in text.split("\n") if line.strip() and (comments or not line.startswith("#"))]
 
 
 def _concerns(line: str, labels: tuple[str, ...], sandbox: str, began: float) -> bool:

@@ -15,7 +15,7 @@ from stockade.cli.outputs import _is_cache
     [
         ("--timeout=5", "--limit wall_time=VALUE"), ("--memory", "--limit memory=VALUE"), ("--cpus", "--limit cpu_rate=VALUE"),
         ("--open-files", "--limit open_files=VALUE"), ("--pids-limit", "--limit processes=VALUE"),
-        ("--volume", "--read"), ("-v", "--read PATH' or '--write PATH"), ("--workdir", "--workspace"),
+        ("-m", "--limit memory=VALUE', or, for a module, '-- python -m NAME"), ("--volume", "--read"), ("-v", "--read PATH' or '--write PATH"), ("--workdir", "--workspace"),
         ("--netwrok", "--network"), ("--net", "--network"), ("--lang", "--language"), ("--environ", "--env"),
     ],
 )  # fmt: skip
@@ -58,3 +58,12 @@ def test_command_that_is_unlike_any_other_is_named(capsys: pytest.CaptureFixture
 
 def test_cache_of_python_is_not_called_discarded() -> None:
     assert _is_cache("a/__pycache__/b.pyc") and not _is_cache("a/b.pyc")
+
+
+@pytest.mark.parametrize("words", [[], ["audit"], ["policy"], ["images"], ["packages"]])
+def test_list_of_commands_fits_a_terminal(words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert execute([*words, "--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    listed = lines[lines.index("Commands:") + 1 :]
+    assert listed and not [line for line in listed if line.endswith("...")]

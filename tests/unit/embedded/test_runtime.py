@@ -309,6 +309,13 @@ def test_wrong_caps_are_refused_together():
     assert [problem.field for problem in caught.value.problems] == ["caps.fuel", "caps.frames", "caps.deadline"]
 
 
+def test_unknown_cap_names_the_one_that_was_meant():
+    with pytest.raises(TypeError, match=r"no field 'fule'; did you mean 'fuel'\?"):
+        Caps(fule=1)
+    with pytest.raises(TypeError, match=r"'timeout'; did you mean 'deadline'\?"):
+        Caps(timeout=1)
+
+
 def test_threads_do_not_share_a_runtime():
     rt = runtime()
     entered, leave = threading.Event(), threading.Event()

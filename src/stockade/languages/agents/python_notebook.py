@@ -23,6 +23,8 @@ _CELL_MAGIC = re.compile(r"\s*%%(\w+)[ \t]*([^\n]*)\n?(.*)\Z", re.DOTALL)
 _EXPANDED = re.compile(r"\{\{|\}\}|\{([^{}]+)\}|\$\$|\$(\w+)")
 _IMAGES = ((b"\x89PNG", "image/png"), (b"\xff\xd8", "image/jpeg"), (b"%PDF", "application/pdf"))
 _INSTALLERS = ("pip", "conda", "mamba", "uv")
+_INSTALL = re.compile(r"\s*(?:\S*python[\d.]*\s+-m\s+)?(?:pip[\d.]*|conda|mamba|uv)\s.*\binstall\b")
+_WAY = "name packages when you create the sandbox: Sandbox.create(requirements=['pandas']), stockade repl --with pandas"
 
 
 class UsageError(Exception):
@@ -126,10 +128,7 @@ class Notebook:
 
     def refuse(self, name: str) -> NoReturn:
         """Refuse to install packages."""
-        raise UsageError(
-            f"%{name} is refused: a sandbox takes no packages while it lives; name them when you create it, as in "
-            "Sandbox.create(packages=...)"
-        )
+        raise UsageError(f"%{name} is refused: a sandbox takes no packages while it lives; {_WAY}")
 
     def unknown(self, sign: str, name: str, prefix: str) -> NoReturn:
         """Refuse a magic that is not there."""
@@ -154,7 +153,9 @@ class Notebook:
         import subprocess
 
         self.cells.flush()
-        self.user_ns["_exit_code"] = subprocess.call([shell(), "-c", self.expanded(command)])
+        status = self.user_ns["_exit_code"] = subprocess.call([shell(), "-c", self.expanded(command)])
+        if status and _INSTALL.match(command):
+            print(f"stockade: {_WAY}", file=sys.stderr)
 
     def getoutput(self, command: str, **_: Any) -> list[str]:
         """Run a shell command; return the lines of its output."""
