@@ -171,7 +171,7 @@ def test_hint_of_a_module_beside_the_script_names_no_package(stockade, folder):
     assert b"--file helper.py" in done.stderr and b"--with" not in done.stderr
 
 
-def test_hint_for_input_names_the_option_that_passes_a_terminal_on(stockade):
+def test_hint_for_missing_input_names_interactive(stockade):
     told = b"standard input is a terminal; --interactive passes it on"
     master, slave = pty.openpty()
     try:

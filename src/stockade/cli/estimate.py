@@ -124,6 +124,6 @@ def _run(words: Sequence[str], options: Mapping[str, Any]) -> Result:
     result = box.run_job(job_from_command(words, inputs=shown, stdin=streams.own_input()))
     if not result.ok:
         last = result.stderr.rstrip().rpartition("\n")[2]
-        said = f"; the last line of its standard error: {last[:200]!r}" if last else ""
-        raise JobError(f"the command failed, so its usage suggests no limits: {result.summary()}{said}")
+        ending = f"; the last line of its standard error: {last[:200]!r}" if last else ""
+        raise JobError(f"the command failed, so its usage suggests no limits: {result.summary()}{ending}")
     return result
