@@ -20,6 +20,7 @@ Examples:
   echo 'some text' | stockade run -c 'print(input().upper())'
   stockade repl
   stockade shell --workspace . --access overlay
+  stockade sandbox create build
   stockade check script.py
   stockade eval programs.jsonl -o verdicts.jsonl
   stockade plan --limit cpu_rate=0.5
@@ -38,6 +39,7 @@ _COMMANDS = {
     "run": "run:run",
     "repl": "repl:repl",
     "shell": "shell:shell",
+    "sandbox": "sandbox:sandbox",
     "check": "advise:check",
     "plan": "plan:plan",
     "doctor": "doctor:doctor",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import stat
 
+from stockade.linux import kill_switch
+
 FOLDER = "/tmp"
 PREFIX = "stockade-"
 STATE = "/run/stockade"
@@ -20,8 +22,9 @@ def own_in(path: str) -> str:
     """Return the folder of stockade's own that lies in ``path`` or contains it; an empty text if none
     does.
     """
-    if f"{STATE}/".startswith(f"{path}/") or path.startswith(f"{STATE}/"):
-        return STATE
+    for own in (STATE, os.path.dirname(kill_switch.own_path(os.geteuid()))):
+        if f"{own}/".startswith(f"{path}/") or path.startswith(f"{own}/"):
+            return own
     if path == FOLDER:
         return f"{FOLDER}/{PREFIX}*"
     top = path.removeprefix(f"{FOLDER}/{PREFIX}").partition("/")[0]
