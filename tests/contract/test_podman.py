@@ -18,6 +18,7 @@ from tests.support.docker_engine import IMAGE
 if TYPE_CHECKING:
     from tests.support.docker_engine import Daemon
 
+pytestmark = pytest.mark.alone  # beside the other tests of podman, which share its service
 PARTS: Any = (BackendContract,) if test_docker.WHOLE else (ReceiptsContract,)
 
 

@@ -15,6 +15,8 @@ from tests.escape.test_docker_attacks import ALL, NOT_BEGUN
 from tests.support import host
 from tests.support.docker_engine import IMAGE, Daemon
 
+pytestmark = pytest.mark.alone
+
 WHOLE = bool(os.environ.get("STOCKADE_WHOLE"))
 _PART = {
     "environment/control_groups",

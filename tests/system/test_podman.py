@@ -19,7 +19,7 @@ from stockade.backends.docker.backend import Docker
 from stockade.backends.podman.backend import Podman
 from stockade.linux.engine_api import ask
 
-pytestmark = pytest.mark.needs("podman")
+pytestmark = [pytest.mark.needs("podman"), pytest.mark.alone]
 SCRIPT = f"""
 import sys, stockade
 from stockade.backends.podman.backend import Podman
