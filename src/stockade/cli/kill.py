@@ -62,7 +62,7 @@ def kill(show: bool, lift: bool, as_json: bool, **options: Any) -> int:
     if as_json:
         print_json({"on": bool(found), "file": str(path), "lines": found})
     elif show:
-        click.echo("\n".join(kill_switch.read(str(path), comments=True)) if found else "off")
+        click.echo("\n".join(switch.lines(comments=True)) if found else "off")
     else:
         say(f"the kill switch is {'on' if found else 'off'}: {path}")
     return _ON if show and found else 0

@@ -15,9 +15,9 @@ def path() -> Path:
     return Path(kill_switch.own_path(os.geteuid()))
 
 
-def lines() -> list[str]:
-    """Return the lines that mean something; none if the switch is off."""
-    return kill_switch.read(str(path()))
+def lines(*, comments: bool = False) -> list[str]:
+    """Return the lines that mean something, and the comments on request; none if the switch is off."""
+    return kill_switch.read(str(path()), comments=comments)
 
 
 def lines_for(
