@@ -6,6 +6,7 @@ import re
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request, Response, Security
+from fastapi.responses import PlainTextResponse
 from fastapi.security import APIKeyHeader, HTTPBearer
 from starlette.types import ASGIApp
 
@@ -152,7 +153,7 @@ async def _ready(state: _State) -> dict[str, str]:
     return {"status": "ok"}
 
 
-@metrics.get("/metrics", summary="The figures of the service for prometheus")
+@metrics.get("/metrics", response_class=PlainTextResponse, summary="The figures of the service for prometheus")
 async def _metrics(state: _State, _of: _Operator) -> Response:
     text = state.metrics.text(await state.call(state.queue.counts))
     return Response(text, media_type=CONTENT_TYPE)
