@@ -21,6 +21,7 @@ from stockade.api.launcher import open_exchange
 from stockade.client import blocking, warden_process
 
 FLOOD = b"x" * (8 << 20)
+_MARK = f"31.4159{os.getpid()}"  # unique, because another user can run the same test
 
 
 @pytest.fixture(autouse=True)
@@ -116,7 +117,7 @@ def test_cancel_before_launch_arrives_is_answered():
 
 def test_forked_process_keeps_no_run_alive(tmp_path):
     async def main():
-        task = asyncio.create_task(AsyncRunner().run_command(["sleep", "31.4159"]))
+        task = asyncio.create_task(AsyncRunner().run_command(["sleep", _MARK]))
         await asyncio.sleep(1)
         child = os.fork()
         if child == 0:
@@ -127,9 +128,9 @@ def test_forked_process_keeps_no_run_alive(tmp_path):
             await task
         try:
             deadline = time.monotonic() + 3
-            while running("31.4159") and time.monotonic() < deadline:
+            while running(_MARK) and time.monotonic() < deadline:
                 await asyncio.sleep(0.05)
-            return running("31.4159")
+            return running(_MARK)
         finally:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)

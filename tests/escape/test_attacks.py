@@ -17,6 +17,7 @@ from stockade.attacks.trial import Trial, Verdict
 from stockade.policy.guarantees import LIMITS
 from tests.conftest import MUST_RUN
 from tests.support import host, second_pass
+from tests.support.marks import marks_of
 
 ATTACKS = corpus.load()
 OTHERS = (("process", ("landlock",)), ("bubblewrap", ("bwrap",)), ("oci", ("crun",)), ("firejail", ("firejail",)))
@@ -40,9 +41,7 @@ def host_as_before() -> Iterator[None]:
         trials.stop()
 
 
-@pytest.mark.parametrize(
-    "attack", [pytest.param(item, id=item.id, marks=[pytest.mark.needs(*item.needs)]) for item in ATTACKS]
-)
+@pytest.mark.parametrize("attack", [pytest.param(item, id=item.id, marks=marks_of(item)) for item in ATTACKS])
 def test_attack_on_native_is_refused(attack: Attack) -> None:
     check(trial.attempt(attack))
 
@@ -57,7 +56,7 @@ def is_run(attack: Attack, backend: str) -> bool:
 @pytest.mark.parametrize(
     ("attack", "backend"),
     [
-        pytest.param(item, name, id=f"{item.id}-{name}", marks=[pytest.mark.needs(*item.needs, *there)])
+        pytest.param(item, name, id=f"{item.id}-{name}", marks=marks_of(item, *there))
         for item in ATTACKS
         for name, there in OTHERS
         if is_run(item, name)

@@ -173,6 +173,7 @@ def test_swap_receipt_matches_the_host() -> None:
         assert has_swap
 
 
+@pytest.mark.alone
 @pytest.mark.needs("cgroup-cpu")
 def test_cpu_rate_bounds_a_loop() -> None:
     """As the control, the same loop gets a whole core without the limit."""

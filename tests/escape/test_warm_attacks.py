@@ -11,6 +11,7 @@ from stockade.attacks import corpus, trial, warm
 from stockade.attacks.corpus import Attack
 from stockade.attacks.trial import Verdict
 from tests.support import host
+from tests.support.marks import marks_of
 
 pytestmark = pytest.mark.needs("native")
 
@@ -44,9 +45,7 @@ def folders_outside_mount_targets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", "/var/tmp")
 
 
-@pytest.mark.parametrize(
-    "attack", [pytest.param(item, id=item.id, marks=[pytest.mark.needs(*item.needs)]) for item in ATTACKS]
-)
+@pytest.mark.parametrize("attack", [pytest.param(item, id=item.id, marks=marks_of(item)) for item in ATTACKS])
 def test_attack_on_warm_run_is_refused(attack: Attack) -> None:
     tried = trial.attempt(attack, warm.NAME)
     if attack.id in COLD:

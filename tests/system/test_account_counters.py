@@ -12,6 +12,7 @@ import pytest
 
 import stockade
 
+pytestmark = pytest.mark.alone
 SYSTEM_PYTHON = "/usr/bin/python3"
 ACCEPT = {"process_view": "absent", "disk": "absent", "no_survivors": "supervisor"}
 NEEDS = {

@@ -109,7 +109,7 @@ def test_error_in_programs_iterable_reaches_caller():
 @pytest.mark.parametrize(("memory", "most"), [("64MiB", 1), ("140MiB", 2), ("2GiB", 4)])
 def test_memory_limits_bound_concurrent_programs(memory, most):
     """The test counts from outside how many guests sleep at a time."""
-    marker = "0.4321"
+    marker = f"0.4321{os.getpid()}"  # unique, because another user can run the same test
     seen = []
     stop = threading.Event()
 
@@ -147,16 +147,16 @@ def _settings(policy):
 
 def test_failed_sandbox_is_retried_and_counted():
     """A killed warden fails every run that it holds, through no fault of the programs."""
-    killed = threading.Event()
+    killed, marker = threading.Event(), f"1.234{os.getpid()}"
 
     def kill():
-        assert host.eventually(lambda: [pid for pid in host.named("1.234") if host.name(pid) == "sleep"], 30)
+        assert host.eventually(lambda: [pid for pid in host.named(marker) if host.name(pid) == "sleep"], 30)
         os.kill(warden_process.current().pid, signal.SIGKILL)
         killed.set()
 
     killer = threading.Thread(target=kill)
     killer.start()
-    programs = shells(2, "sleep 1.234; echo {n}")
+    programs = shells(2, f"sleep {marker}; echo {{n}}")
     found = list(stockade.evaluate(programs, policy=POLICY, jobs=2))
     killer.join()
     assert killed.is_set()

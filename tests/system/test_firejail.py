@@ -68,6 +68,7 @@ def test_nested_firejail_has_no_privilege() -> None:
     assert result.stdout.strip() not in ("", "0"), result
 
 
+@pytest.mark.alone
 @pytest.mark.needs("root")
 def test_killed_run_leaves_no_note_on_host() -> None:
     before = set(NOTES.iterdir()) if NOTES.exists() else set()

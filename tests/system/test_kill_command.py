@@ -16,6 +16,8 @@ import stockade
 from stockade import Outcome
 from stockade.linux import kill_switch
 
+pytestmark = pytest.mark.alone
+
 CALLER = """
 import json, sys, threading, time, stockade
 labels, count = json.loads(sys.argv[1]), int(sys.argv[2])

@@ -18,7 +18,7 @@ import pytest
 import stockade
 from stockade import Policy, Runner, UsageReport
 
-pytestmark = [pytest.mark.needs("cgroup-cpu"), pytest.mark.needs("cgroup-cpuacct")]
+pytestmark = [pytest.mark.needs("cgroup-cpu"), pytest.mark.needs("cgroup-cpuacct"), pytest.mark.alone]
 
 CPUS = len(os.sched_getaffinity(0))
 POLICY = Policy(limits={"wall_time": 60, "cpu_time": "unlimited"})
