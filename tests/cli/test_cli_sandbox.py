@@ -16,6 +16,7 @@ from tests.support import host
 from stockade.cli import sandbox_socket
 
 pytestmark = [pytest.mark.needs("native")]
+COMMAND = [sys.executable, "-m", "stockade"]
 ASK = """
 import socket, sys
 sock = socket.socket(socket.AF_UNIX)
@@ -140,5 +141,8 @@ def test_guest_reaches_no_holder(stockade, name):
     ):
         asked = subprocess.run([*before, sys.executable, *ask[1:]], capture_output=True, text=True, timeout=60)
         assert ('"id"' in asked.stdout, asked.stdout == "no answer\n") == (answered, not answered), asked
+    confined = [*COMMAND, "sandbox", "run", name, "true"]
+    refused = subprocess.run(["setpriv", "--no-new-privs", *confined], capture_output=True, timeout=60)
+    assert (refused.returncode, b"process is confined in another way" in refused.stderr) == (125, True), refused
     shown = stockade("run", "--read", str(sandbox_socket.folder()), "--", *ask)
     assert (shown.returncode, shown.stdout, b"cannot be shown" in shown.stderr) == (2, b"", True), shown

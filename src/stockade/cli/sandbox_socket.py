@@ -81,7 +81,10 @@ def ask(name: str, operation: str, *, seconds: float | None = _WORK_SECONDS, **f
     except _Gone:
         raise JobError(f"there is no sandbox {name!r}; 'stockade sandbox ls' lists them") from None
     except (OSError, EOFError, ValueError) as error:
-        raise StockadeError(f"sandbox {name!r}: its holder gave no answer, so the sandbox may have ended") from error
+        raise StockadeError(
+            f"sandbox {name!r}: its holder gave no answer: the sandbox has ended, or this process is confined in "
+            f"another way (a user namespace, no_new_privs, a system-call filter) than the one that created it"
+        ) from error
     if "error" in answer:
         raise (JobError if answer["usage"] else StockadeError)(answer["error"])
     return answer
