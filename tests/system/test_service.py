@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import stat
@@ -13,8 +14,11 @@ from tests.support.service import Served, processes_with, wait_for
 import stockade
 from stockade import Client, JobError, PolicyError, ServiceError
 from stockade.service.database import Database
-from stockade.service.queue import Queue
+from stockade.service.keys import Key, Keys
+from stockade.service.queue import NewRun, Queue
 from stockade.service.settings import Settings
+from stockade.service.state import State
+from stockade.service.workers import Supervisor
 
 SLEEPER = f"{86_400 + os.getpid()}.75"  # no other process of the machine has this argument
 SLEEP = {"argv": ["sleep", SLEEPER]}
@@ -187,6 +191,28 @@ def test_accepted_runs_outlive_every_process(tmp_path):
         server.close()
     assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
     assert "Traceback" not in server.output()
+
+
+def test_worker_that_is_stuck_is_replaced(tmp_path):
+    async def main():
+        state = State(Settings(tmp_path, jobs=1, lease=3), database)
+        supervisor = Supervisor(state, lock.fileno())
+        await supervisor.start()
+        key = Key(1, "ann", False)
+        run = await state.submit(key, NewRun('{"argv": ["true"]}', "{}"))
+        assert (await state.waited(key, run.id, 30)).outcome == "completed"
+        stuck = supervisor._process.pid
+        os.kill(stuck, signal.SIGSTOP)
+        run = await state.submit(key, NewRun('{"argv": ["true"]}', "{}"))
+        assert (await state.waited(key, run.id, 60)).outcome == "completed"
+        assert not Path(f"/proc/{stuck}").exists()
+        await supervisor.stop()
+
+    database = Database(tmp_path)
+    Keys(database).add("ann")
+    with (tmp_path / "lock").open("w") as lock:
+        asyncio.run(main())
+    database.close()
 
 
 def _starts(server, run):

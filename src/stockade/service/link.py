@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator
 
 WAKE, CANCEL = "wake", "cancel"
 """What the server says: there are new runs; a run was cancelled."""
-READY, REFUSED, FINISHED = "ready", "refused", "finished"
-"""What a worker says: it takes runs; it cannot, and why; a run has a result."""
+READY, REFUSED, FINISHED, ALIVE = "ready", "refused", "finished", "alive"
+"""What a worker says: it takes runs; it cannot, and why; a run has a result; it is not stuck."""
 _MOST_WAITING = 1 << 16
 _LONGEST = 1 << 16
 

@@ -29,7 +29,7 @@ from stockade.observe.configure import configure
 from stockade.runs.errors import ResultFormatError
 from stockade.runs.result import GuestError, Outcome, Result
 from stockade.service.database import Database
-from stockade.service.link import CANCEL, FINISHED, READY, REFUSED, Link
+from stockade.service.link import ALIVE, CANCEL, FINISHED, READY, REFUSED, Link
 from stockade.service.queue import CANCELLED, Leased, Queue
 from stockade.service.requests import RunRequest, job_of, policy_of
 from stockade.service.settings import Settings
@@ -162,6 +162,7 @@ class Worker:
     async def _renew(self) -> None:
         """Prolong the leases of what runs. End runs whose lease is gone, and those that were cancelled."""
         while True:
+            self._link.send(ALIVE)
             await asyncio.sleep(self._settings.lease / 3)
             mine = [*self._running]
             try:

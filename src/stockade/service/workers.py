@@ -96,7 +96,18 @@ class Supervisor:
                 await _end(self._process)
 
     async def _listen(self, link: Link) -> None:
-        async for word, rest in link.lines():
+        lines, patience = link.lines(), _START_SECONDS
+        while True:
+            try:
+                word, rest = await asyncio.wait_for(anext(lines), patience)
+            except StopAsyncIteration:
+                return
+            except TimeoutError:
+                log.error("the worker has not said for %g seconds that it is alive, and is ended", patience)
+                if self._process is not None:
+                    self._process.kill()
+                return
+            patience = self._state.settings.lease
             if word == READY:
                 self._state.link = link
                 self._ready.set()
