@@ -44,6 +44,8 @@ def test_difference_equal_output_is_empty(compare, expected, output):
         ("floats", "1.0", "nan", "token 1 is 'nan', expected '1.0' within 1e-06"),
         ("floats", "10.0", "１０", "token 1 is '１０', expected '10.0' within 1e-06"),
         ("floats", "x", "y", "token 1 is 'y', expected 'x' within 1e-06"),
+        ("floats", "2e400", "1e400", "token 1 is '1e400', expected '2e400' within 1e-06"),
+        ("floats", "1e309", "inf", "token 1 is 'inf', expected '1e309' within 1e-06"),
     ],
 )
 def test_difference_names_first_mismatch(compare, expected, output, reason):
