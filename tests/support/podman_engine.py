@@ -77,10 +77,12 @@ class RootlessService(Service):
         return ["sh", "-c", _AS_USER, str(self.folder), *command]
 
     def clean_up(self) -> None:
-        """End the process that keeps the user's namespaces, too."""
-        for path in self.folder.rglob("pause.pid"):
+        """End what outlives the service: its second process, now and then, and the keeper of the user's namespaces."""
+        left = [int(path.read_text()) for path in self.folder.rglob("pause.pid")]
+        left += [int(each.name) for each in Path("/proc").glob("[0-9]*") if self.socket in host.read(f"{each}/cmdline")]
+        for pid in left:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(int(path.read_text()), signal.SIGKILL)
+                os.kill(pid, signal.SIGKILL)
         super().clean_up()
 
 
