@@ -51,10 +51,13 @@ def test_reason_shared_by_backends_is_said_once(stockade) -> None:
 
 
 @pytest.mark.needs("native")
-def test_limit_that_refused_the_code_something_is_named(stockade) -> None:
+def test_limit_that_refused_the_code_something_is_named(stockade, folder: Path) -> None:
     done = stockade("run", "--limit", "processes=2", "-c", "import os\nwhile True: os.fork() or os._exit(0)")
     assert b"the limit on processes " in done.stderr  # "was met", or "may have been met" without a control group
     assert b"--limit processes=MORE raises it" in done.stderr
     done = stockade("run", "--limit", "disk=1MiB", "-c", "open('x', 'wb').write(b'1' * 2**22)")
-    assert b"the limit on disk was met" in done.stderr
+    assert b"the limit on disk was met" in done.stderr and b"--limit disk=MORE" in done.stderr
+    (folder / "most.toml").write_text('[limits]\ndisk = "1MiB"\n')
+    done = stockade("run", "--ceiling", "most.toml", "-c", "open('x', 'wb').write(b'1' * 2**22)")
+    assert b"the ceiling most.toml allows no more" in done.stderr and b"--limit" not in done.stderr
     assert b"was met" not in stockade("run", "-c", "1/0").stderr

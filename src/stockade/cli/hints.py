@@ -12,7 +12,7 @@ import re
 import shlex
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,10 +71,10 @@ def say_hints(result: Result, policy: Policy, job: Job, script: str | None) -> N
         say(f"{path} is shown, but its mode closes it to the uid of the guest: chmod o+r, or --file")
 
 
-def say_general(result: Result, policy: Policy, job: Job) -> None:
+def say_general(result: Result, policy: Policy, job: Job, origins: Mapping[str, str]) -> None:
     """Print what opens the network or provides packages, if the code seems to miss one, but no name from the code.
 
-    Also print each limit that refused the code something.
+    Also print each limit that refused the code something. ``origins`` tells where each field of the policy is from.
     """
     from stockade.policy.guarantees import Guarantee
     from stockade.runs.result import Met
@@ -87,7 +87,9 @@ def say_general(result: Result, policy: Policy, job: Job) -> None:
         say("the limit on processes may have been met, which no counter shows here; --limit processes=MORE raises it")
     for name, state in result.limits_met.items():
         if state.state is Met.MET and name in _RAISED and result.limit != name:
-            say(f"the limit on {name} was met ({state.evidence}), and the code failed; --limit {name}=MORE raises it")
+            origin = origins.get(f"limits.{name}", "")
+            way = f"the {origin} allows no more" if origin.startswith("ceiling ") else f"--limit {name}=MORE raises it"
+            say(f"the limit on {name} was met ({state.evidence}), and the code failed; {way}")
     if job.stdin is None and _NO_INPUT.search(text) and sys.stdin is not None and sys.stdin.isatty():
         say("the code got no input, since standard input is a terminal; --interactive passes it on")
     files = policy.filesystem

@@ -15,7 +15,7 @@ import click
 
 from stockade.cli import hints, inputs, streams
 from stockade.cli.audit import audit_options, observe
-from stockade.cli.options import backend_option, image_option, policy_from, policy_options, trust_option
+from stockade.cli.options import backend_option, image_option, policy_options, resolved_from, trust_option
 from stockade.cli.outputs import Outputs, check_outcome, check_project, files_of, outcome_options, with_overlay
 from stockade.cli.packages import check_language, environment, source_of, with_option
 from stockade.cli.receipt import Receipt
@@ -149,7 +149,8 @@ def _check(options: Mapping[str, Any]) -> None:
 def _run(options: Mapping[str, Any], receipt: Receipt) -> int:
     streams.start_warden()
     observe(options)
-    policy = policy_from(with_overlay(options), options["trust"])
+    resolved = resolved_from(with_overlay(options), options["trust"])
+    policy = resolved.policy
     check_project(options, policy)
     receipt.open(policy)
     job = _job(_with_packages(options, policy), policy)
@@ -165,7 +166,7 @@ def _run(options: Mapping[str, Any], receipt: Receipt) -> int:
         status = receipt.verdict(stream.result, out, job)
         if not (receipt.as_json or stream.result.ok):
             hints.say_hints(stream.result, policy, job, _script_path(options))
-            hints.say_general(stream.result, policy, job)
+            hints.say_general(stream.result, policy, job, resolved.origins)
         if not receipt.as_json and any(word.startswith("--") for word in options["words"]):
             hints.say_misplaced(options["words"], "" if stream.result.ok else stream.result.stderr)
     return outcome.deliver(stream.result, status)
