@@ -19,6 +19,7 @@ POLICY = "STOCKADE_POLICY"
 OTHERS = (
     "STOCKADE_UID_RANGE",  # linux/uids.py
     "STOCKADE_AUDIT",  # cli/audit.py
+    "STOCKADE_API_KEY",  # service/client.py
     "STOCKADE_GATEWAY",  # runs/secret.py: set in a guest, which may use stockade itself
     "STOCKADE_SLOWER",  # testing/base.py
     "STOCKADE_MUST_RUN", "STOCKADE_SOAK", "STOCKADE_STREAM_BYTES", "STOCKADE_PYTHONS", "STOCKADE_WHOLE",
