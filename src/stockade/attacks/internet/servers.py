@@ -104,6 +104,7 @@ class Server(ThreadingHTTPServer):
 
     address_family = socket.AF_INET6
     daemon_threads = True
+    request_queue_size = 64  # the default of 5 makes a busy kernel drop connections, which come again a second later
     context: ssl.SSLContext | None = None
 
     def server_bind(self) -> None:
