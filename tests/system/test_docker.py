@@ -173,7 +173,7 @@ def test_container_has_the_engines_own_limits(docker: Docker, docker_daemon: Dae
             pass
 
 
-def test_volume_of_image_is_covered(docker: Docker) -> None:
+def test_volume_of_image_is_covered(docker: Docker, docker_daemon: Daemon) -> None:
     """A volume of the image would be a writable folder on the engine's disk, past the limit on the disk."""
     made = {"Image": IMAGE, "Cmd": ["mkdir", "-m", "1777", "/data"]}
     ask(
@@ -186,7 +186,8 @@ def test_volume_of_image_is_covered(docker: Docker) -> None:
     result = stockade.run_command(["sh", "-c", "echo 1 >/data/x"], backend=docker.with_image("volume:1"))
     assert "Read-only file system" in result.stderr
     host.stop_warden()
-    assert host.eventually(lambda: not ask(docker.socket, "GET", "/volumes")["Volumes"], 20)
+    assert host.eventually(lambda: not docker_daemon.containers(), 20), docker_daemon.containers()
+    assert not ask(docker.socket, "GET", "/volumes")["Volumes"]
     ask(docker.socket, "DELETE", "/images/volume:1")
 
 
