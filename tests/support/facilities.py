@@ -27,7 +27,7 @@ def is_by_nature(facility: str) -> bool:
         in {"io_uring", "disk-device", "crypto-sockets", "ia32", "x32", "kexec", "modules", "ioperm", "raised-limits"}
         or (facility.startswith("cgroup") and os.geteuid() != 0)
         or (facility == "huge-pages" and os.geteuid() != 0)  # only root reserves them
-        or (facility in {"dockerd", "podman"} and os.geteuid() != 0)  # only root can start a daemon of the tests' own
+        or (facility in {"dockerd", "podman"} and os.geteuid() != 0)
         or (facility == "firejail" and shutil.which(facility) is not None and not _has_account())
     )
 
@@ -52,6 +52,11 @@ def missing(facility: str) -> str | None:
 
 def _program(name: str) -> Callable[[], str | None]:
     return lambda: None if shutil.which(name) else f"{name} is not installed"
+
+
+def _daemon(name: str) -> Callable[[], str | None]:
+    there = _program(name)
+    return lambda: there() if os.geteuid() == 0 else f"only root can start a {name} of the tests' own"
 
 
 def _compiler(name: str) -> Callable[[], str | None]:
@@ -118,8 +123,8 @@ _CHECKS: dict[str, Callable[[], str | None]] = {
     "bwrap": _program("bwrap"),
     "crun": _program("crun"),
     "firejail": _firejail,
-    "dockerd": _program("dockerd"),
-    "podman": _program("podman"),
+    "dockerd": _daemon("dockerd"),
+    "podman": _daemon("podman"),
     "newuidmap": _program("newuidmap"),
     "ruby": _program("ruby"),
     "gem": _program("gem"),
