@@ -93,7 +93,7 @@ class Tree:
 
 
 def reclaim_everywhere() -> None:
-    """Remove the trees of dead wardens in every hierarchy, since a freezer may lie where a later warden needs no group."""
+    """Remove the trees of dead wardens in every hierarchy: a freezer may lie where a later warden needs no group."""
     for hierarchy in find():
         try:
             reclaim(hierarchy.path)
