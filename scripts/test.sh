@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs the whole suite with the given interpreter (tests/twice.py says which tests may be tried again). As root, there are two
+# Runs the whole suite with the given interpreter (tests/twice.py says which tests may be tried again). As root, there are three
 # steps. First the tests that measure time or look at the whole host run alone, beside tests that only compute. Then three lanes
 # run side by side, because most tests wait for processes and kernel threads and leave the processors idle: attacks, commands
 # and docs; the other tests of the kernel; and the tests that touch the kernel as an ordinary user
 # (tests/support/second_pass.py says which). The firejail tests run once more as a user with an account, since firejail serves
-# nobody else.
+# nobody else. Last the ordinary user's tests that measure time or look at the whole host run alone.
 set -euo pipefail
 python=$1
 shift
@@ -38,7 +38,7 @@ as_user=$(dirname "$0")/as-user.sh
 as_users() {
     local status=0
     export STOCKADE_PASS=second
-    "$as_user" -m tests.twice "${alike[@]}" "${kernel[@]}" || status=1
+    "$as_user" -m tests.twice -m "not ($exact)" "${alike[@]}" "${kernel[@]}" || status=1
     echo "== [$SECONDS s] firejail, as an ordinary user with an account"
     "$as_user" --account -m tests.twice -k "firejail or Firejail" "${kernel[@]}" || status=1
     return $status
@@ -65,6 +65,9 @@ for lane in kernel-user attacks-root; do
     echo "== [$SECONDS s] it ended"
     cat "$logs/$lane"
 done
+echo
+echo "== [$SECONDS s] tests that measure time or look at the whole host, as uid 65534"
+STOCKADE_PASS=second "$as_user" -m tests.twice -m "$exact" "${alike[@]}" "${kernel[@]}" 2>&1 | tee "$logs/exact-user" || failed=1
 if ((failed)); then
     echo
     echo "== what failed in any part (a second try may have passed)"

@@ -36,7 +36,7 @@ NOT_RUN = tomllib.loads((Path(__file__).parent / "not_run.toml").read_text())
 @pytest.fixture(scope="module", autouse=True)
 def host_as_before() -> Iterator[None]:
     """Check that all runs together leave nothing on the host."""
-    with host.as_before(seconds=20):  # other tests run beside these
+    with host.campaign():
         yield
         trials.stop()
 

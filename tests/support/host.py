@@ -6,13 +6,17 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from stockade.attacks.outside import (
+    CAMPAIGN,
     Snapshot,
     abandoned_groups,
     adopt_orphans,
     descendants,
     descriptors,
     eventually,
+    left_behind,
     name,
     named,
     read,
@@ -25,6 +29,7 @@ __all__ = [
     "abandoned_groups",
     "adopt_orphans",
     "as_before",
+    "campaign",
     "descendants",
     "descriptors",
     "eventually",
@@ -41,8 +46,7 @@ __all__ = [
 def as_before(seconds: float = 2) -> Iterator[None]:
     """Check that the block leaves nothing behind on the host ``seconds`` after its end.
 
-    What other tests of this user make meanwhile counts as well, so a test with this check is marked ``timing`` or
-    ``alone``. ``scripts/test.sh`` runs the two modules of attacks beside others, and these give them time to clean up.
+    What other tests of this user make meanwhile counts as well, so a test with this check is marked ``timing`` or ``alone``.
     """
     adopt_orphans()
     stop_warden()
@@ -51,6 +55,21 @@ def as_before(seconds: float = 2) -> Iterator[None]:
     stop_warden()
     eventually(lambda: not _left(before), seconds)
     left = _left(before)
+    assert not left, left
+
+
+@contextmanager
+def campaign() -> Iterator[None]:
+    """Check that the attacks of the block leave no process, no mount, and no folder of their own. Others may run meanwhile."""
+    token = os.urandom(4).hex()
+    adopt_orphans()
+    stop_warden()
+    before = Snapshot.take()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(CAMPAIGN, token)
+        yield
+    stop_warden()
+    left = left_behind(before, token)
     assert not left, left
 
 

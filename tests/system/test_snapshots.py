@@ -93,9 +93,10 @@ def test_policy_comes_from_who_opens_a_snapshot(tmp_path: Path) -> None:
 def test_files_are_those_of_one_moment_and_processes_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program counts in two files, with much to read between them. The control: without a pause they differ."""
     code = (
-        "import os\nopen('m', 'wb').write(os.urandom(8 << 20))\nprint('ready', flush=True)\nn = 0\n"
+        "import os\nopen('m', 'wb').write(os.urandom(8 << 20))\nn = 0\n"
         "files = [os.open(each, os.O_RDWR | os.O_CREAT) for each in 'az']\n"
-        "while True:\n  n += 1\n  for fd in files: os.pwrite(fd, b'%20d' % n, 0)"
+        "while True:\n  n += 1\n  for fd in files: os.pwrite(fd, b'%20d' % n, 0)\n"
+        "  if n == 1: print('ready', flush=True)"
     )
 
     def difference(sandbox: Sandbox) -> int:
