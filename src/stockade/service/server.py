@@ -44,8 +44,7 @@ def serve(settings: Settings, host: str, port: int, show: Callable[[str], None])
     os.umask(0o077)
     policy_of(RunRequest(source=""), settings)
     family, address = _resolved(host, port)
-    with _locked(prepared(settings.data)) as lock:
-        database = Database(settings.data)
+    with _locked(prepared(settings.data)) as lock, contextlib.closing(Database(settings.data)) as database:
         if not Keys(database).list() and not ipaddress.ip_address(address[0]).is_loopback:
             raise JobError(
                 f"--host {host}: others can reach this address, and there is no key yet; "
@@ -58,7 +57,7 @@ def serve(settings: Settings, host: str, port: int, show: Callable[[str], None])
 class _Server(uvicorn.Server):
     def __init__(self, settings: Settings, database: Database, listener: socket.socket) -> None:
         self._state = State(settings, database)
-        self._database, self._listener = database, listener
+        self._listener = listener
         self._signal = 0
         logging.getLogger("uvicorn").setLevel(logging.ERROR)  # a warning for each invalid request helps nobody
         super().__init__(
@@ -92,7 +91,6 @@ class _Server(uvicorn.Server):
         finally:
             keeping.cancel()
             await supervisor.stop()
-            self._database.close()
         return self._signal
 
     def _leave(self, number: int) -> None:

@@ -36,10 +36,22 @@ class Service:
 
 
 @pytest.fixture
-def service(tmp_path):
-    made = Service(tmp_path, attempts=2, queued_runs=4, queued_runs_of_a_key=3, queued_bytes=100)
-    yield made
-    made.database.close()
+def serve(tmp_path):
+    """Return a function that makes a queue with settings of its own."""
+    made = []
+
+    def with_settings(**settings):
+        made.append(Service(tmp_path, **settings))
+        return made[-1]
+
+    yield with_settings
+    for each in made:
+        each.database.close()
+
+
+@pytest.fixture
+def service(serve):
+    return serve(attempts=2, queued_runs=4, queued_runs_of_a_key=3, queued_bytes=100)
 
 
 def test_lease_takes_keys_in_turns(service):
@@ -120,8 +132,8 @@ def test_queue_is_bounded_for_a_key_for_all_and_in_bytes(service):
     assert service.submit(service.ann, repeat="x") == first  # the same request again gives the same run
 
 
-def test_finished_runs_are_forgotten_by_age_and_by_size(tmp_path):
-    service = Service(tmp_path, keep=3600, kept_bytes=len(json.dumps(DONE.to_dict())) * 3)
+def test_finished_runs_are_forgotten_by_age_and_by_size(serve):
+    service = serve(keep=3600, kept_bytes=len(json.dumps(DONE.to_dict())) * 3)
     runs = [service.submit(service.ann) for _ in range(6)]
     for leased in service.queue.lease("a", 5):
         service.queue.finish(leased, DONE)
@@ -135,8 +147,8 @@ def test_finished_runs_are_forgotten_by_age_and_by_size(tmp_path):
     assert service.run(service.ann, runs[5]).state == "queued"
 
 
-def test_two_workers_never_hold_one_run(tmp_path):
-    service = Service(tmp_path)
+def test_two_workers_never_hold_one_run(tmp_path, serve):
+    service = serve()
     runs = {service.submit(service.ann) for _ in range(60)}
     found, failures = [], []
 
