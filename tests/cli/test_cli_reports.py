@@ -29,32 +29,15 @@ def test_plan_unheld_policy_still_shows_table(stockade):
 
 
 def test_plan_shows_backends_and_choice(stockade):
+    names = ["native", "bubblewrap", "oci", "firejail", "docker", "podman", "landlock", "process"]
     text = stockade("plan").stdout.decode()
     assert text.splitlines()[0].split()[:5] == ["backend", "usable", "isolation", "fastest", "run"]
     rows = [line.split()[:2] for line in text.splitlines()[1:9]]
-    assert [name for name, _ in rows] == [
-        "native",
-        "bubblewrap",
-        "oci",
-        "firejail",
-        "docker",
-        "podman",
-        "landlock",
-        "process",
-    ]
+    assert [name for name, _ in rows] == names
     assert [usable for name, usable in rows if name != "firejail"] == ["yes", "yes", "yes", "no", "no", "no", "no"]
     assert "Chosen: native: the strongest isolation that holds the policy here (namespaces).\n" in text
     data = json.loads(stockade("plan", "--json").stdout)
-    assert [each["backend"] for each in data["backends"]] == [
-        "native",
-        "bubblewrap",
-        "oci",
-        "firejail",
-        "docker",
-        "podman",
-        "landlock",
-        "process",
-    ]
+    assert [each["backend"] for each in data["backends"]] == names
     assert data["backends"][6]["reason"] == "cannot hold disk, process_view, no_survivors"
     assert set(data["backends"][1]["enforcement"]) == {str(each) for each in Guarantee}
 

@@ -29,12 +29,12 @@ AT_ONCE = 4
 DIFFERENT = {"exit 137": ("crashed", None, 9, None, "")}
 
 
-@pytest.mark.needs("dockerd")
-class TestDocker(*PARTS):
+class InContainer:
+    """What a container of an engine cannot do, or does in another way."""
+
     brings_programs = True
     slows_reads = False
     bounds_terminals = False
-    start_seconds = 2.0
     root_can_be_writable = False
     keeps_capabilities = False
     keeps_workspaces = False
@@ -44,6 +44,11 @@ class TestDocker(*PARTS):
     keeps_environment = frozenset({"PWD", "HOSTNAME"})
     hides: ClassVar = {"read": False, "write": False}
     disk: ClassVar = {"/tmp": 4, "/dev/shm": 4, "/workspace": 2}
+
+
+@pytest.mark.needs("dockerd")
+class TestDocker(InContainer, *PARTS):
+    start_seconds = 2.0
 
     @pytest.fixture(autouse=True)
     def _engine(self, docker_daemon: Daemon) -> None:

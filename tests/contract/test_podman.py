@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -23,20 +23,8 @@ PARTS: Any = (BackendContract,) if test_docker.WHOLE else (ReceiptsContract,)
 
 
 @pytest.mark.needs("podman")
-class TestPodman(*PARTS):
-    brings_programs = True
-    slows_reads = False
-    bounds_terminals = False
+class TestPodman(test_docker.InContainer, *PARTS):
     start_seconds = 4.0
-    root_can_be_writable = False
-    keeps_capabilities = False
-    keeps_workspaces = False
-    tells_signals = False
-    explains_denials = False
-    has_tight_filter = False
-    keeps_environment = frozenset({"PWD", "HOSTNAME"})
-    hides: ClassVar = {"read": False, "write": False}
-    disk: ClassVar = {"/tmp": 4, "/dev/shm": 4, "/workspace": 2}
 
     @pytest.fixture(autouse=True)
     def _engine(self, podman_service: Daemon) -> None:

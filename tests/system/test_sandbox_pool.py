@@ -84,6 +84,20 @@ def test_errors_of_a_pool_reach_its_callers() -> None:
         assert pool.waiting == 0
 
 
+def test_sandbox_that_cannot_wait_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_self: Sandbox) -> None:
+        raise OSError("no pause")
+
+    made: list[Sandbox] = []
+    monkeypatch.setattr(Sandbox, "pause", fail)
+    with SandboxPool(lambda: made.append(create()) or made[-1], language=None) as pool:
+        with pytest.raises(OSError, match="no pause"):
+            pool.fill()
+        for each in made:
+            with pytest.raises(stockade.SandboxClosed):
+                each.usage()
+
+
 def test_asyncio_pool_hands_out_asyncio_sandboxes() -> None:
     async def main() -> None:
         async with AsyncSandboxPool(create) as pool:

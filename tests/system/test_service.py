@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import stat
+import threading
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,11 @@ def test_client_gets_the_result_of_the_library(service):
     for name in ("outcome", "exit_code", "stdout_bytes", "stderr_bytes", "value", "artifacts", "limit", "backend"):
         assert getattr(there, name) == getattr(here, name), name
     assert there.limits_met.keys() == here.limits_met.keys()
+    for _ in range(2):  # threads that come and go use one connection
+        thread = threading.Thread(target=client.run_command, args=(["true"],))
+        thread.start()
+        thread.join()
+    assert len(client._idle) == 1
     assert client.run_command(["sh", "-c", "exit 3"]).exit_code == 3
     assert client.run("while True: pass", cpu_time=0.2).limit == "cpu_time"
     for error, options in (

@@ -169,7 +169,11 @@ class SandboxPool(Hinting):
     def _add(self) -> None:
         try:
             made = self._make()
-            made.pause()
+            try:
+                made.pause()
+            except BaseException:
+                made.close()
+                raise
             self._waiting.append(made)
         finally:
             with self._changed:

@@ -317,6 +317,11 @@ class Launch(Record):
         """Everything that the guest receives except the source."""
         return self.argv, self.environment, self.channel, self.steps
 
+    @property
+    def next_template(self) -> TemplateFields | None:
+        """The template, if the next run can repeat it."""
+        return self.template if self.repeats else None
+
 
 _RECORDS: Mapping[str, type[Record]] = {
     "groups": Groups,

@@ -20,11 +20,14 @@ _CHUNK = 1 << 16
 
 
 class EngineError(Exception):
-    """The engine refused a request, or did not answer. ``status`` is 0 if it did not answer."""
+    """The engine refused a request, or did not answer. ``status`` is 0 if it did not answer.
 
-    def __init__(self, message: str, status: int = 0) -> None:
+    ``remedy`` says what a user can do, where the reason alone decides it.
+    """
+
+    def __init__(self, message: str, status: int = 0, remedy: str = "") -> None:
         super().__init__(message)
-        self.status = status
+        self.status, self.remedy = status, remedy
 
 
 def ask(path: str, method: str, target: str, body: Any = None, *, seconds: float = 30.0) -> Any:

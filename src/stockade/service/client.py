@@ -7,7 +7,6 @@ import http.client
 import json
 import os
 import secrets
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -64,7 +63,7 @@ class Client:
 
     Without ``api_key``, the variable ``STOCKADE_API_KEY`` holds the key. ``patience`` is for how many seconds a run is
     offered again to a service whose queue is full or that cannot be reached. An accepted run is waited for without a
-    bound: its policy bounds it, once it begins. Several threads may use one client.
+    bound: its policy bounds it, once it begins. Several threads may use one client; a forked process makes its own.
     """
 
     def __init__(self, url: str, api_key: str | None = None, *, patience: float = 60.0) -> None:
@@ -78,8 +77,8 @@ class Client:
         self._address, self._base = parts.netloc.rpartition("@")[2], parts.path.rstrip("/")
         self._headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
         self._patience = patience
-        self._own = threading.local()
-        self._opened: list[http.client.HTTPConnection] = []
+        self._idle: list[http.client.HTTPConnection] = []
+        """Connections that no thread uses now."""
 
     def __enter__(self) -> Client:
         """Return itself."""
@@ -93,13 +92,13 @@ class Client:
 
     def __del__(self) -> None:
         """Close the connections."""
-        if hasattr(self, "_opened"):
+        if hasattr(self, "_idle"):
             self.close()
 
     def close(self) -> None:
-        """Close the connections of all threads. A later call opens one again."""
-        for each in self._opened:
-            each.close()
+        """Close the connections that no thread uses. A later call opens one again."""
+        while self._idle:
+            self._idle.pop().close()
 
     def run(self, source: str | bytes, **options: Unpack[RemoteRunOptions]) -> Result:
         """Run source text and return its result, as ``Runner.run`` does.
@@ -134,7 +133,8 @@ class Client:
     def _patiently(
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> Any:
-        until, pause = time.monotonic() + self._patience, 0.1
+        # The first pause is none: the service may have closed a connection that was idle.
+        until, pause = time.monotonic() + self._patience, 0.0
         while True:
             try:
                 status, answer, retry = self._ask(method, path, body, headers or {})
@@ -144,15 +144,19 @@ class Client:
                 status, retry, problem = 0, None, ServiceError(f"{self._address}: cannot be reached: {reason}")
             if problem is None:
                 return answer
-            pause = float(retry) if retry and retry.isdigit() else min(2 * pause, 5.0)
-            if status not in (0, *_RETRIED) or time.monotonic() + pause > until:
+            wait = float(retry) if retry and retry.isdigit() else pause
+            if status not in (0, *_RETRIED) or time.monotonic() + wait > until:
                 raise problem
-            time.sleep(pause)
+            time.sleep(wait)
+            pause = min(2 * pause or 0.1, 5.0)
 
     def _ask(
         self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
     ) -> tuple[int, Any, str | None]:
-        connection = self._connection()
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = self._make(self._address, timeout=_WAIT_SECONDS + 30)
         try:
             connection.request(method, self._base + path, body, {**self._headers, **headers})
             response = connection.getresponse()
@@ -160,18 +164,11 @@ class Client:
         except BaseException:
             connection.close()
             raise
+        self._idle.append(connection)
         try:
             return response.status, json.loads(text), response.headers["Retry-After"]
         except ValueError:
             raise ServiceError(f"{self._address}: the answer is not JSON: {text[:80]!r}", response.status) from None
-
-    def _connection(self) -> http.client.HTTPConnection:
-        """Return this thread's connection, which is kept between requests."""
-        found: http.client.HTTPConnection | None = getattr(self._own, "connection", None)
-        if found is None:
-            found = self._own.connection = self._make(self._address, timeout=_WAIT_SECONDS + 30)
-            self._opened.append(found)
-        return found
 
 
 def _request(what: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:

@@ -42,10 +42,26 @@ class Freezers:
     def _find_separate(self, slot: CgroupSlot) -> cgroups.Freezer | None:
         """Return a freezer in the v2 hierarchy for a run without a group there. It limits nothing."""
         if self._tree is None:
-            unified = [each for each in cgroups.find() if each.version == 2]
-            if not unified:
+            place = _place()
+            if place is None:
                 return None
-            unlimited = cgroups.Hierarchy(version=2, path=unified[0].path, controllers=())
-            self._tree = cgroups.Tree([unlimited], os.urandom(8).hex())
-        group = self._separate.setdefault(slot, self._tree.make())
-        return cgroups.Freezer(group.folders[0])
+            self._tree = cgroups.Tree([place], os.urandom(8).hex())
+        if slot not in self._separate:
+            self._separate[slot] = self._tree.make()
+        return cgroups.Freezer(self._separate[slot].folders[0])
+
+
+def reclaim() -> None:
+    """Remove the freezers of dead wardens, which a warden that never pauses a run would leave there."""
+    place = _place()
+    try:
+        if place is not None:
+            cgroups.reclaim(place.path)
+    except OSError:
+        pass  # a caller that cannot list the folder has no freezers in it
+
+
+def _place() -> cgroups.Hierarchy | None:
+    """Return the v2 hierarchy, without controllers for us."""
+    unified = [each for each in cgroups.find() if each.version == 2]
+    return cgroups.Hierarchy(version=2, path=unified[0].path, controllers=()) if unified else None

@@ -7,8 +7,8 @@ import gc
 import os
 import resource
 
-from stockade.linux import cgroups, faults, files, limits, places, probe, processes, uids
-from stockade.warden import protocol
+from stockade.linux import faults, files, limits, places, probe, processes, uids
+from stockade.warden import freezers, protocol
 from stockade.warden.supervisor import Warden
 
 TYPE_CHECKING = False
@@ -38,7 +38,7 @@ def main(control_fd: int, caller_pid: int) -> None:
     if not _say(control, "hello", facts=facts):
         return  # the caller is gone already
     places.reclaim(places.FOLDER, os.geteuid())  # while the caller plans
-    cgroups.reclaim_everywhere()
+    freezers.reclaim()
     gc.collect()
     gc.freeze()  # a collection would touch pages, and a fork copies touched pages
     gc.disable()

@@ -21,7 +21,7 @@ def listener() -> Iterator[socket.socket]:
 
 
 def forged(kind: str, port: int, stack: ExitStack) -> int:
-    """Return a descriptor that is no connection to ``port``."""
+    """Return a descriptor of anything but a connection to ``port``."""
     if kind == "file":
         return os.open(os.devnull, os.O_RDWR)
     if kind == "local stream":
@@ -58,7 +58,7 @@ def open_descriptors() -> int:
 @pytest.mark.parametrize(
     "kind", ["file", "local stream", "datagrams", "not connected", "listener", "another port", "another address"]
 )
-def test_descriptor_that_is_no_connection_to_the_port_is_refused_and_closed(listener: socket.socket, kind: str) -> None:
+def test_anything_but_a_connection_to_the_port_is_refused_and_closed(listener: socket.socket, kind: str) -> None:
     port = listener.getsockname()[1]
     with ExitStack() as stack:
         fd = forged(kind, port, stack)

@@ -181,7 +181,7 @@ def test_docker_engine_behind_the_socket_is_told(monkeypatch):
     monkeypatch.setattr(docker_engine, "ask", lambda *_, **__: {"ServerVersion": "4.3.1", "BuildahVersion": "1.28.2"})
     found = docker_engine.look("/s")
     assert found.trouble == "/s: the engine behind it is podman, whose requests differ"
-    assert "backend='podman'" in registry.find("docker")._remedy(found)
+    assert "backend='podman'" in found.remedy
 
 
 def test_other_runtime_is_refused_with_remedy(monkeypatch):

@@ -68,7 +68,7 @@ class Docker:
         """Return whether the engine answers, and has what this backend was told to use."""
         found = self._engine()
         if found.trouble:
-            return unusable(found.trouble, self._remedy(found))
+            return unusable(found.trouble, found.remedy or self._remedy(found))
         if self.runtime and self.runtime not in found.runtimes:
             known = ", ".join(found.runtimes) or "none"
             return unusable(
@@ -107,8 +107,6 @@ class Docker:
         return engine.look(self.socket or engine.default_socket())
 
     def _remedy(self, found: engine.ContainerEngine) -> str:
-        if engine.PODMAN_FOUND in found.trouble:
-            return "use backend='podman', or name docker's own socket in DOCKER_HOST"
         if DENIED in found.trouble:
             return (
                 "run as root or as a member of the socket's group, which is as good as root (usermod -aG docker USER), "

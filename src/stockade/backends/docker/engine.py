@@ -19,7 +19,6 @@ from stockade.linux.engine_api import EngineError, ask
 _ASK_SECONDS = 5.0
 _PULL_SECONDS = 1800.0
 _SCHEME = "unix://"
-PODMAN_FOUND = "the engine behind it is podman, whose requests differ"
 _LIMITS = ("MemoryLimit", "SwapLimit", "PidsLimit", "CpuCfsQuota")
 
 
@@ -36,6 +35,8 @@ class ContainerEngine:
     """Its security options, such as ``name=seccomp,profile=default``."""
     trouble: str = ""
     """Why it cannot be used; empty if it answers."""
+    remedy: str = ""
+    """What a user can do about that trouble, where no backend knows better."""
     name: str = "docker"
 
     @property
@@ -87,7 +88,7 @@ def look(socket: str, described: Callable[[str], ContainerEngine] | None = None)
     try:
         return (described or _asked)(socket)
     except EngineError as error:
-        return ContainerEngine(socket, trouble=str(error))
+        return ContainerEngine(socket, trouble=str(error), remedy=error.remedy)
 
 
 @lru_cache(maxsize=8)
@@ -96,7 +97,10 @@ def _asked(socket: str) -> ContainerEngine:
     if not isinstance(info, dict) or "ServerVersion" not in info:
         raise EngineError(f"{socket}: the program behind it is not a docker engine")
     if "BuildahVersion" in info:
-        raise EngineError(f"{socket}: {PODMAN_FOUND}")
+        raise EngineError(
+            f"{socket}: the engine behind it is podman, whose requests differ",
+            remedy="use backend='podman', or name docker's own socket in DOCKER_HOST",
+        )
     return ContainerEngine(
         socket,
         version=str(info["ServerVersion"]),

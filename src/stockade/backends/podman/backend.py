@@ -43,13 +43,6 @@ class Podman(Docker):
                 "run as root, use your own service (systemctl --user start podman.socket), or the native backend, "
                 "which needs neither"
             )
-        if "ignores every limit" in found.trouble:
-            return (
-                "use podman as root, boot the host with cgroup v2 (systemd.unified_cgroup_hierarchy=1), or the native "
-                "backend, which holds limits without root"
-            )
-        if "podman 4" in found.trouble or "cannot change" in found.trouble:
-            return "install podman 4.3 or newer, or name its socket in CONTAINER_HOST"
         return (
             "start its service (systemctl start podman.socket; as an ordinary user systemctl --user start "
             "podman.socket; to install it: apt install podman), or set CONTAINER_HOST"

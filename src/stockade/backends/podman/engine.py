@@ -18,6 +18,7 @@ from stockade.warden.containers.interfaces import PODMAN
 OLDEST = (4, 3)
 """The first version that can change the limits of a container."""
 _ASK_SECONDS = 5.0
+_UPGRADE = "install podman 4.3 or newer, or name its socket in CONTAINER_HOST"
 _CONTROLLERS = {"MemoryLimit": "memory", "SwapLimit": "memory", "PidsLimit": "pids", "CpuCfsQuota": "cpu"}
 
 
@@ -38,17 +39,19 @@ def _asked(socket: str) -> ContainerEngine:
         info: Any = ask(socket, "GET", f"{PODMAN}/info", seconds=_ASK_SECONDS)
     except EngineError as error:
         if error.status:
-            raise EngineError(f"{socket}: the program behind it is not podman 4 or newer") from None
+            raise EngineError(f"{socket}: the program behind it is not podman 4 or newer", remedy=_UPGRADE) from None
         raise
     host, version = info["host"], str(info["version"]["Version"])
     if tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
-        raise EngineError(f"{socket}: podman {version} cannot change the limits of a container")
+        raise EngineError(f"{socket}: podman {version} cannot change the limits of a container", remedy=_UPGRADE)
     security, controllers = host["security"], host["cgroupControllers"] or ()
     if not controllers:
         who = "a rootless podman" if security["rootless"] else "podman"
         raise EngineError(
             f"{socket}: {who} on cgroup {host['cgroupVersion']} without controllers ignores every limit on memory, "
-            "processes and CPU"
+            "processes and CPU",
+            remedy="use podman as root, boot the host with cgroup v2 (systemd.unified_cgroup_hierarchy=1), or the "
+            "native backend, which holds limits without root",
         )
     return ContainerEngine(
         socket,

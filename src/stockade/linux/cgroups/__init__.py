@@ -9,7 +9,7 @@ from stockade.linux.cgroups.counters import Counters
 from stockade.linux.cgroups.freezer import Freezer
 from stockade.linux.cgroups.group import RENEWABLE, Group, GroupBelow
 from stockade.linux.cgroups.places import PREFIX, Hierarchy, find, try_controllers
-from stockade.linux.cgroups.trees import EXEC, Tree, reclaim, reclaim_everywhere
+from stockade.linux.cgroups.trees import EXEC, Tree, reclaim
 
 __all__ = [
     "EXEC",
@@ -23,6 +23,5 @@ __all__ = [
     "Tree",
     "find",
     "reclaim",
-    "reclaim_everywhere",
     "try_controllers",
 ]

@@ -11,7 +11,7 @@ from stockade.linux import files
 from stockade.linux.cgroups import weights
 from stockade.linux.cgroups.freezer import FROZEN
 from stockade.linux.cgroups.group import Group
-from stockade.linux.cgroups.places import PREFIX, Hierarchy, find, hand_down
+from stockade.linux.cgroups.places import PREFIX, Hierarchy, hand_down
 
 EXEC = "exec-"
 """The begin of the name of an exec's group, below the group of its sandbox."""
@@ -90,15 +90,6 @@ class Tree:
 
     def _sweep(self) -> None:
         self._leftovers = [path for path in self._leftovers if not _remove(path)]
-
-
-def reclaim_everywhere() -> None:
-    """Remove the trees of dead wardens in every hierarchy: a freezer may lie where a later warden needs no group."""
-    for hierarchy in find():
-        try:
-            reclaim(hierarchy.path)
-        except OSError:
-            pass  # this warden cannot list the folder, so it has no trees there either
 
 
 def reclaim(path: str) -> int:

@@ -61,7 +61,7 @@ class WorkerPool:
         self._fork = fork
         self._numbers = list(numbers)
         self._groups = launch.groups
-        self._last_template = self._template = launch.template if launch.repeats else None
+        self._last_template = self._template = launch.next_template
         self._all: set[WorkerHandle] = set()
         self._idle: list[WorkerHandle] = []
         self._waiting: dict[WorkerHandle, tuple[Run, Launch]] = {}
@@ -114,7 +114,7 @@ class WorkerPool:
         self.used = now
         self.uses += 1
         self._groups = launch.groups
-        template, before = launch.template if launch.repeats else None, self._last_template
+        template, before = launch.next_template, self._last_template
         if template == before:  # else two kinds of run that alternate would send each worker a new template every time
             self._template = template
         self._last_template = template
