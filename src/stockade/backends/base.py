@@ -37,6 +37,8 @@ class Traits:
 
     keeps_workspaces: bool = False
     """The backend honours ``job.project`` and ``job.artifacts``. Otherwise every job that needs them is refused."""
+    collects_names: bool = False
+    """The names of files that a guest leaves can be collected under every policy, at no cost of a guarantee."""
     keeps_capabilities: bool = False
     """The guest can keep ``security.capabilities``. Otherwise the plan refuses a policy that asks for some."""
     shows_programs: bool = False

@@ -11,6 +11,7 @@ from stockade.policy.guarantees import Enforcement, Guarantee, Strength
 
 TRAITS = Traits(
     keeps_workspaces=True,
+    collects_names=True,
     keeps_capabilities=True,
     keeps_sandboxes=True,
     shows_programs=True,
