@@ -1,4 +1,4 @@
-"""Zombies of earlier wardens: children of this process, and helpers of a warden that was killed.
+"""Zombies of earlier wardens: children of this process, and helpers and guests of a warden that was killed.
 
 The kernel gives an orphan to the first process of its PID namespace, or to a subreaper above it. If the caller is that
 process, nobody else reaps the orphan.
@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from stockade.linux import files, libc
+from stockade.linux import files, libc, uids
 from stockade.warden import protocol
 
 _PR_GET_CHILD_SUBREAPER = 37
 
 
 def reap(current: int | None) -> None:
-    """Reap every zombie that was a warden or one of its helpers, except ``current``. Other processes stay."""
+    """Reap every zombie that was a warden, a helper or a guest of root's, except ``current``. Other processes stay."""
     if not _adopts_orphans():
         return
     for pid in _children():
@@ -44,4 +44,11 @@ def _children() -> Iterator[int]:
 
 def _is_zombie_of_ours(pid: int) -> bool:
     begin, _, rest = files.read(f"/proc/{pid}/stat").rpartition(") ")
-    return begin.partition(" (")[2] == protocol.PROCESS_NAME and rest.startswith("Z ")
+    return rest.startswith("Z ") and (begin.partition(" (")[2] == protocol.PROCESS_NAME or _has_guest_uid(pid))
+
+
+def _has_guest_uid(pid: int) -> bool:
+    """Return whether only a guest can have the uid of a process. An ordinary user's guests have the uid of the user."""
+    with suppress(OSError, ValueError):
+        return os.geteuid() == 0 and Path(f"/proc/{pid}").stat().st_uid in uids.configured()
+    return False
