@@ -14,6 +14,7 @@ from stockade.advice.record import Advice, AdviceKind
 from stockade.api.job_arguments import Source, job_from_source
 from stockade.api.runner import Runner
 from stockade.core.errors import JobError, SetupError
+from stockade.core.hints import known_options
 from stockade.policy.model import Policy
 from stockade.runs.result import Outcome, Result
 
@@ -39,6 +40,7 @@ _POLICY = {
 _MOST_NAMES = 1000
 
 
+@known_options
 def check(
     source: Source,
     *,

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
-from inspect import CO_VARKEYWORDS
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, ParamSpec, TypedDict, TypeVar
 
 from stockade.api import configured
+from stockade.core import hints
 from stockade.core.errors import nearest
 from stockade.core.loading import loading
 from stockade.workspace.artifacts import ArtifactLimits
@@ -83,14 +82,14 @@ _FIELDS = {
 POLICY_OPTIONS = (*_FIELDS,)
 COMMAND_OPTIONS = (*CommandOptions.__annotations__,)
 RUN_OPTIONS = (*RunOptions.__annotations__,)
-_OF_A_RUNNER = ("policy", "backend", "trust", "ceiling", "preload", "warm", *POLICY_OPTIONS)
+OF_A_RUNNER = ("policy", "backend", "image", "trust", "ceiling", "preload", "warm", *POLICY_OPTIONS)
 
 
 def split(options: Mapping[str, Any], known: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return those of ``options`` that change the policy, and the others, which must be ``known``."""
     own = {name: value for name, value in options.items() if name in _FIELDS}
     rest = {name: value for name, value in options.items() if name not in _FIELDS}
-    check_names(rest, known, (*known, *POLICY_OPTIONS))
+    check_names(rest, known, (*known, *OF_A_RUNNER))
     return own, rest
 
 
@@ -101,7 +100,7 @@ def overlaid(policy: PolicyLike | None, options: Mapping[str, Any]) -> Policy:
         from stockade.policy.model import Policy
         from stockade.policy.resolve import with_layers
 
-    check_names(options, POLICY_OPTIONS)
+    check_names(options, POLICY_OPTIONS, OF_A_RUNNER)
     base = Policy.named(configured.policy() if policy is None else policy)
     layers = {f"argument {name}": nested(_FIELDS[name], value) for name, value in options.items() if value is not None}
     return with_layers(base, layers) if layers else base
@@ -112,27 +111,14 @@ _R = TypeVar("_R")
 
 
 def known_options(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Make an unknown keyword of ``function`` a ``TypeError`` that suggests the nearest known one."""
-    code = function.__code__
-    known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    takes_all = bool(code.co_flags & CO_VARKEYWORDS)
-
-    @wraps(function)
-    def checked(*values: _P.args, **options: _P.kwargs) -> _R:
-        if not takes_all:
-            for name in options:
-                if name not in known:
-                    raise TypeError(f"no option {name!r}: {_of_call(name, known[1:])}")
-        return function(*values, **options)
-
-    return checked
+    """Do what ``core.hints.known_options`` does for a method of a sandbox, which has advice of its own."""
+    return hints.known_options(function, _of_call)
 
 
 def _of_call(name: str, known: Sequence[str]) -> str:
     if name in POLICY_OPTIONS and name not in known:
         return f"{name} holds for the whole sandbox, as Sandbox.create({name}=...)"
-    near = nearest(name, known)
-    return f"did you mean {near!r}?" if near else f"the options are {', '.join(known)}"
+    return hints.meant_option(name, known)
 
 
 def check_names(options: Mapping[str, object], known: Sequence[str], shown: Sequence[str] = ()) -> None:
@@ -148,19 +134,29 @@ def check_names(options: Mapping[str, object], known: Sequence[str], shown: Sequ
 def _advice(name: str, known: Sequence[str]) -> str:
     if name in ("profile", "policy_file"):
         return "a profile is policy='strict', and a file is policy=stockade.Policy.load('policy.toml')"
-    if name in _OF_A_RUNNER:
-        return f"{name} is set for all runs of a Runner, as Runner({name}=...), or for one by stockade.run"
+    if name in OF_A_RUNNER:
+        return _of_a_runner(name)
     if name in RUN_OPTIONS and "stdin" not in known:
         return f"{name} is set for each run, as Runner().run(source, {name}=...)"
     if name in RUN_OPTIONS:
         return f"a command does not take {name}; its options are {', '.join(known)}"
     near = nearest(name, ("source", *known) if "language" in known else known)
-    field = "" if near else _field(name)
-    if field:
-        *parts, last = field.split(".")
-        written = "".join(f"{{'{part}': " for part in (*parts, last)) + "..." + "}" * len(field.split("."))
+    return f"did you mean {near!r}?" if near else _advice_elsewhere(name, known)
+
+
+def _advice_elsewhere(name: str, known: Sequence[str]) -> str:
+    """Return advice on a name that is like no option of the call: it is an option of a runner, or a field."""
+    if "policy" not in known and (near := nearest(name, OF_A_RUNNER)):
+        return f"did you mean {near!r}? {_of_a_runner(near)}"
+    if field := _field(name):
+        parts = field.split(".")
+        written = "".join(f"{{'{part}': " for part in parts) + "..." + "}" * len(parts)
         return f"did you mean the field {field} of the policy? Write policy={written}"
-    return f"did you mean {near!r}?" if near else f"the options are {', '.join(known)}"
+    return f"the options are {', '.join(known)}"
+
+
+def _of_a_runner(name: str) -> str:
+    return f"{name} is set for all runs of a Runner, as Runner({name}=...), or for one by stockade.run"
 
 
 def _field(name: str) -> str:

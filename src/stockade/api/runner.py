@@ -31,6 +31,7 @@ from stockade.client.connection import Connection
 from stockade.client.exchange import LaunchLost
 from stockade.client.send_queue import SendQueue
 from stockade.core import log
+from stockade.core.hints import known_options
 from stockade.core.loading import load
 from stockade.languages import registry as languages
 from stockade.planning.plan import Plan
@@ -104,6 +105,7 @@ class Runner(Streaming[Stream]):
     ) -> None:
         """Do nothing: a runner holds no resources."""
 
+    @known_options
     def run(self, source: Source, *, on_warning: OnWarning | None = None, **options: Unpack[RunOptions]) -> Result:
         """Run source text, or a file whose suffix names the language; see ``stockade.run`` for the options."""
         if type(self).run_job is Runner.run_job:  # a subclass may handle each job itself
@@ -118,6 +120,7 @@ class Runner(Streaming[Stream]):
         self._launcher.remember(job, source, options)
         return result
 
+    @known_options
     def run_command(
         self, argv: Sequence[str], *, on_warning: OnWarning | None = None, **options: Unpack[CommandOptions]
     ) -> Result:
@@ -163,6 +166,7 @@ def _complete(
     return concluded(send_queue)
 
 
+@known_options
 def run(
     source: Source,
     *,
@@ -215,6 +219,7 @@ def run(
     return runner.run_job(job, on_warning=on_warning)
 
 
+@known_options
 def run_command(
     argv: Sequence[str],
     *,
@@ -234,6 +239,7 @@ def run_command(
     return runner.run_job(job, on_warning=on_warning)
 
 
+@known_options
 def select(
     policy: PolicyLike | None = None,
     *,
@@ -271,6 +277,7 @@ def _load_all() -> None:
         load(f"stockade.{module.removeprefix('stockade.')}")
 
 
+@known_options
 def plan(
     policy: PolicyLike | None = None,
     *,

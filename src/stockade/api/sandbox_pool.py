@@ -12,7 +12,7 @@ from types import TracebackType
 from stockade.api.sandbox import Sandbox
 from stockade.api.sessions.opening import checked_interpreter
 from stockade.core.errors import JobError, SandboxClosed
-from stockade.core.hints import Hinting
+from stockade.core.hints import Hinting, known_options
 
 _MOST = 1000
 _HEAD_START = 0.1
@@ -36,6 +36,7 @@ class SandboxPool(Hinting):
                 print(sandbox.interpreter().run("json.dumps({})").error)
     """
 
+    @known_options
     def __init__(
         self,
         create: Callable[[], Sandbox],

@@ -14,7 +14,7 @@ from stockade.client import blocking
 from stockade.client.exchange import LaunchLost
 from stockade.client.send_queue import SendQueue, WakeupPipe
 from stockade.core.errors import JobError
-from stockade.core.hints import Hinting
+from stockade.core.hints import Hinting, known_options
 from stockade.policy.profiles import DEFAULT_LIMITS
 from stockade.runs.events import Event, Finished
 
@@ -37,6 +37,7 @@ _LEAST_SECONDS = 0.01
 class Streaming(Hinting, ABC, Generic[Followed]):
     """The methods that start a stream, for runners that return one kind of stream."""
 
+    @known_options
     def stream(
         self,
         source: Source,
@@ -53,6 +54,7 @@ class Streaming(Hinting, ABC, Generic[Followed]):
         job = job_from_source(source, **options)
         return self.stream_job(job, interactive=interactive, report_seconds=report_seconds)
 
+    @known_options
     def stream_command(
         self,
         argv: Sequence[str],

@@ -69,6 +69,7 @@ _SAME = (
     ("read", "readable", "read_only", "mounts", "volumes", "binds", "mount", "volume", "bind"),
     ("write", "writable", "read_write"),
     ("workspace", "cwd", "workdir", "working_dir"),
+    ("allow", "hosts", "domains", "targets", "allowlist", "allowed_hosts"),
     ("source", "code", "script", "program", "solution", "completion"),
     ("argv", "command", "cmd"),
     ("arguments", "args", "argv"),
@@ -97,6 +98,8 @@ _SAME = (
     ("list", "ls", "listdir", "dir", "iterdir", "list_files"),
     ("rename", "move", "mv"),
     ("wait", "communicate", "join"),
+    ("on_finish", "on_end", "on_done", "on_complete", "on_exit"),
+    ("Policy", "Limits", "Config", "Settings"),
 )
 """Names of one thing, in stockade and in other tools."""
 
@@ -107,7 +110,14 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
     names = list(map(str, known))
     same = next((each for group in _SAME if name in group for each in group if each in names), "")
-    return same or next(iter(difflib.get_close_matches(name, names, n=1)), "")
+    near = same or next(iter(difflib.get_close_matches(name, names, n=1)), "")
+    if near:
+        return near
+    meant: dict[str, str] = {}  # a misspelt name of another tool
+    for group in _SAME:
+        ours = next((each for each in group if each in names), "")
+        meant |= dict.fromkeys(group, ours) if ours else {}
+    return meant.get(next(iter(difflib.get_close_matches(name, meant, n=1, cutoff=0.75)), ""), "")
 
 
 class JobError(StockadeError):

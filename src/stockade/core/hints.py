@@ -1,12 +1,22 @@
-"""A missing attribute names the one that was probably meant: other tools have other names for the same thing."""
+"""An error about a wrong name suggests the right one: other tools have other names for the same thing."""
 
 from __future__ import annotations
+
+from functools import wraps
 
 from stockade.core.errors import nearest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any, ParamSpec, TypeVar
+
+    _P = ParamSpec("_P")
+    _R = TypeVar("_R")
+    _C = TypeVar("_C")
+
+_TAKES_ALL, _IS_ASYNC = 0x08, 0x80
+"""``inspect.CO_VARKEYWORDS`` and ``CO_COROUTINE``. Their module is slow to import."""
 
 
 class Hinting:
@@ -20,3 +30,52 @@ class Hinting:
             near = "" if name.startswith("_") else nearest(name, [each for each in dir(kind) if each[0] != "_"])
             hint = f"; did you mean {near!r}?" if near else ""
             raise AttributeError(f"{kind.__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self)
+
+
+def meant_option(name: str, known: Sequence[str]) -> str:
+    """Return advice on ``name``, which is not in ``known``."""
+    near = nearest(name, known)
+    return f"did you mean {near!r}?" if near else f"the options are {', '.join(known)}"
+
+
+def known_options(
+    function: Callable[_P, _R], advice: Callable[[str, Sequence[str]], str] = meant_option
+) -> Callable[_P, _R]:
+    """Make an unknown keyword of ``function`` a ``TypeError`` that suggests a known one.
+
+    A function with ``**options`` checks these itself. It cannot if a required argument is missing, since then Python
+    refuses the call: so the keyword that probably stands for that argument is answered here.
+    """
+    code = function.__code__
+    known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    required = known[: code.co_argcount - len(function.__defaults__ or ())]
+    takes_all = bool(code.co_flags & _TAKES_ALL)
+    shown = known[1:] if known[:1] in (("self",), ("cls",)) else known
+
+    def check(given: int, options: Iterable[str]) -> None:
+        for name in options:
+            if name in known:
+                continue
+            if not takes_all:
+                raise TypeError(f"no option {name!r}: {advice(name, shown)}")
+            missing = [each for each in required[given:] if each not in options]
+            if missing and nearest(name, missing):
+                raise TypeError(f"no option {name!r}: {meant_option(name, missing)}")
+
+    @wraps(function)
+    def checked(*values: _P.args, **options: _P.kwargs) -> _R:
+        check(len(values), options)
+        return function(*values, **options)
+
+    @wraps(function)
+    async def awaited(*values: _P.args, **options: _P.kwargs) -> Any:
+        check(len(values), options)
+        return await function(*values, **options)  # type: ignore[misc]
+
+    return awaited if code.co_flags & _IS_ASYNC else checked  # type: ignore[return-value]
+
+
+def known_fields(kind: type[_C]) -> type[_C]:
+    """Make an unknown keyword of the constructor of ``kind`` a ``TypeError`` that suggests a known one."""
+    kind.__init__ = known_options(kind.__init__)  # type: ignore[method-assign]
+    return kind

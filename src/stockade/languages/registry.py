@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import PurePath
 
-from stockade.core.errors import JobError
+from stockade.core.errors import JobError, nearest
 from stockade.core.loading import load
 from stockade.languages.base import Language
 
@@ -36,9 +36,9 @@ def find(name: str | Language) -> Language:
         return name
     key = _ALIASES.get(name.lower(), name.lower())
     if key not in BUILT_IN:
-        raise JobError(
-            f"there is no language {name!r}; there are: {', '.join(sorted((*BUILT_IN, *_ALIASES)))}; {_ALSO}"
-        )
+        known = sorted((*BUILT_IN, *_ALIASES))
+        meant = f"; did you mean {near!r}?" if (near := nearest(key, known)) else ""
+        raise JobError(f"there is no language {name!r}{meant}; there are: {', '.join(known)}; {_ALSO}")
     return _made(key)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from stockade.core import strict_json
 from stockade.core.errors import JobError
+from stockade.core.hints import known_options
 from stockade.core.units import parse_size
 from stockade.observe import chain
 from stockade.observe.log_file import LogFile
@@ -37,6 +38,7 @@ class Audit:
     Raises ``JobError`` for a path that nobody may write to, and ``AuditError`` for a file that is not an audit log.
     """
 
+    @known_options
     def __init__(
         self,
         path: str | os.PathLike[str],

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from stockade.api import configured
 from stockade.core.errors import JobError
+from stockade.core.hints import known_options
 from stockade.observe.audit import Audit
 from stockade.runs.hooks import Hooks, checked_labels
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from stockade.policy.model import PolicyLike
 
 
+@known_options
 def configure(
     *,
     policy: PolicyLike | None = None,

@@ -47,6 +47,6 @@ def _meant(place: Sequence[Any]) -> str:
     names = {path.rpartition(".")[2]: path for path in (*RULES, *PARTS)}
     own = {name: name for name, path in names.items() if path.rpartition(".")[0] == table}
     if "network" in inside:
-        own = {name: name for name in Network.model_fields}
+        own, names = {name: name for name in Network.model_fields}, {}
     meant = names.get(last) or own.get(nearest(last, own)) or names.get(nearest(last, names))
     return f"; did you mean {meant!r}?" if meant else ""

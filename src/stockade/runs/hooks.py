@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from stockade.core.errors import JobError
+from stockade.core.hints import known_fields
 
 if TYPE_CHECKING:
     from stockade.planning.denial import Denial
@@ -40,6 +41,7 @@ class RunInfo:
     """The ``id`` of the ``Sandbox`` to which the run belongs; empty for a run of its own."""
 
 
+@known_fields
 @dataclass(frozen=True)
 class Hooks:
     """Functions that learn of runs, for a ``Runner``, a ``Sandbox``, or with ``stockade.configure`` for the process.

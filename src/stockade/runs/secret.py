@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 from stockade.core import targets
 from stockade.core.errors import JobError
+from stockade.core.hints import known_options
 from stockade.core.targets import Target
 
 GATEWAY = "STOCKADE_GATEWAY"
@@ -28,6 +29,7 @@ class Secret:
 
     __slots__ = ("_value", "hosts", "variable")
 
+    @known_options
     def __init__(self, value: str, *, hosts: Iterable[str]) -> None:
         self._value: str | None = value
         self.variable = ""
@@ -37,6 +39,7 @@ class Secret:
         _check("the value", value)
 
     @classmethod
+    @known_options
     def from_env(cls, variable: str, *, hosts: Iterable[str]) -> Secret:
         """Return the secret in an environment variable of this process, which each run reads anew."""
         made = cls("unread", hosts=hosts)

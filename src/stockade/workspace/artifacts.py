@@ -8,11 +8,13 @@ from typing import Any
 
 from stockade.core import patterns as _patterns
 from stockade.core.errors import JobError
+from stockade.core.hints import known_fields
 from stockade.core.units import parse_count, parse_size
 
 MIB = 1 << 20
 
 
+@known_fields
 @dataclass(frozen=True)
 class ArtifactLimits:
     """Limits on the files of one run, since all of them are loaded into the caller's memory. Counts and bytes."""

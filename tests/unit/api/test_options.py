@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import re
 from typing import Any
@@ -33,7 +34,8 @@ def test_public_function_declares_typed_options(function: Any, expected: str) ->
     [
         ("profile", "no option 'profile': a profile is policy='strict'"),
         ("langage", "no option 'langage': did you mean 'language'?"),
-        ("inputs", "no option 'inputs': the options are stdin, files, .*, packages"),
+        ("inputs", "no option 'inputs': did you mean 'stdin'?"),
+        ("polcy", "no option 'polcy': did you mean 'policy'?"),
         ("zzz", "no option 'zzz': the options are stdin"),
     ],
 )
@@ -57,11 +59,60 @@ def test_run_name_of_other_tools_suggests_ours(name: str, words: str) -> None:
         stockade.run("1", **{name: 1})
 
 
-def test_policy_limit_of_other_tools_suggests_ours() -> None:
-    with pytest.raises(
-        stockade.PolicyError, match=r"limits\.timeout = 5: there is no such field; did you mean 'wall_t"
-    ):
-        stockade.Policy(limits={"timeout": 5})
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"limits": {"timeout": 5}}, "limits.timeout = 5: there is no such field; did you mean 'wall_time'?"),
+        ({"limits": {"tiemout": 5}}, "limits.tiemout = 5: there is no such field; did you mean 'wall_time'?"),
+        ({"tiemout": 5}, "tiemout = 5: there is no such field; did you mean 'limits.wall_time'?"),
+        ({"network": {"hosts": []}}, "network.hosts = []: there is no such field; did you mean 'allow'?"),
+    ],
+)
+def test_policy_unknown_field_suggests_ours(fields: dict[str, Any], words: str) -> None:
+    with pytest.raises(stockade.PolicyError, match=re.escape(words)):
+        stockade.Policy(**fields)
+    with pytest.raises(stockade.PolicyError, match=re.escape(words)):
+        stockade.run("1", policy=fields)
+
+
+def _nothing(**_options: Any) -> None:
+    """Stand for the caller's hook."""
+
+
+@pytest.mark.parametrize(
+    ("function", "values", "name", "words"),
+    [
+        (stockade.run, (), "code", "did you mean 'source'?"),
+        (stockade.run_command, (), "command", "did you mean 'argv'?"),
+        (Runner.run, (None,), "code", "did you mean 'source'?"),
+        (AsyncRunner.run, (None,), "script", "did you mean 'source'?"),
+        (Runner.stream, (None,), "code", "did you mean 'source'?"),
+        (Runner, (), "polcy", "did you mean 'policy'?"),
+        (AsyncRunner, (), "tiemout", "did you mean 'timeout'?"),
+        (stockade.plan, (), "polcy", "did you mean 'policy'?"),
+        (stockade.select, (), "trsut", "did you mean 'trust'?"),
+        (stockade.check, (), "code", "did you mean 'source'?"),
+        (stockade.configure, (), "plicy", "did you mean 'policy'?"),
+        (stockade.Audit, ("log",), "rotat", "did you mean 'rotate'?"),
+        (stockade.Hooks, (), "on_end", "did you mean 'on_finish'?"),
+        (stockade.Secret, ("value",), "host", "did you mean 'hosts'?"),
+        (stockade.Secret.from_env, ("VARIABLE",), "host", "did you mean 'hosts'?"),
+        (stockade.ArtifactLimits, (), "file", "did you mean 'files'?"),
+        (stockade.CellLimits, (), "outptu", "did you mean 'output'?"),
+        (stockade.SandboxPool, (_nothing,), "sise", "did you mean 'size'?"),
+        (stockade.Sandbox.interpreter, (None,), "langauge", "did you mean 'language'?"),
+        (stockade.Interpreter.run, (None, "1"), "tiemout", "did you mean 'timeout'?"),
+        (stockade.Interpreter.run, (None,), "code", "did you mean 'source'?"),
+        (stockade.Shell.run, (None, "ls"), "tiemout", "did you mean 'timeout'?"),
+        (stockade.Files.write, (None, "a", "b"), "parent", "did you mean 'parents'?"),
+    ],
+)
+def test_public_function_unknown_argument_suggests_ours(
+    function: Any, values: tuple[Any, ...], name: str, words: str
+) -> None:
+    with pytest.raises(TypeError, match=f"no option '{name}': {re.escape(words)}"):
+        called = function(*values, **{name: 1})
+        asyncio.run(called)
 
 
 def test_policy_options_win_over_the_policy() -> None:
@@ -110,8 +161,9 @@ def test_run_command_refuses_option_of_source() -> None:
 
 
 def test_runner_option_on_one_run_names_the_runner() -> None:
-    with pytest.raises(TypeError, match=r"no option 'policy': .* Runner\(policy=...\)"):
-        Runner().run("1", policy="strict")  # type: ignore[call-arg]
+    for name in ("policy", "polcy"):
+        with pytest.raises(TypeError, match=rf"no option '{name}': .* Runner\(policy=...\)"):
+            Runner().run("1", **{name: "strict"})  # type: ignore[arg-type]
 
 
 def test_source_that_is_the_name_of_a_file_is_refused(tmp_path, monkeypatch):

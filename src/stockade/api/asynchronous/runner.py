@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Unpack
 
 from stockade.api.job_arguments import Source, job_from_command, job_from_source
 from stockade.api.launcher import concluded
-from stockade.api.options import CommandOptions, PolicyOptions, RunOptions
+from stockade.api.options import OF_A_RUNNER, POLICY_OPTIONS, CommandOptions, PolicyOptions, RunOptions, check_names
 from stockade.api.runner import Runner
 from stockade.api.stream import REPORT_SECONDS, Controls, Streaming, stream_options
 from stockade.backends.base import Backend
@@ -19,6 +19,7 @@ from stockade.client.connection import Connection
 from stockade.client.event_loop import events, take_slot
 from stockade.client.exchange import LaunchLost
 from stockade.client.send_queue import SendQueue
+from stockade.core.hints import known_options
 from stockade.policy.ceiling import Given
 from stockade.policy.model import PolicyLike
 from stockade.runs.events import Event, Finished, LimitReached, OnWarning
@@ -37,6 +38,7 @@ class AsyncRunner(Streaming["AsyncStream"]):
         policy: PolicyLike | None = None,
         *,
         backend: str | Backend | None = None,
+        image: str | None = None,
         trust: str | None = None,
         ceiling: Given | None = None,
         preload: Sequence[str] = (),
@@ -45,8 +47,9 @@ class AsyncRunner(Streaming["AsyncStream"]):
         hooks: Hooks | None = None,
         **limits: Unpack[PolicyOptions],
     ) -> None:
+        check_names(limits, POLICY_OPTIONS, OF_A_RUNNER)
         more: Any = {"preload": preload, "warm": warm, "requirements": requirements, "hooks": hooks, **limits}
-        self._make = partial(Runner, policy, backend=backend, trust=trust, ceiling=ceiling, **more)
+        self._make = partial(Runner, policy, backend=backend, image=image, trust=trust, ceiling=ceiling, **more)
         self._inner: Runner | None = None
 
     async def __aenter__(self) -> AsyncRunner:
@@ -59,6 +62,7 @@ class AsyncRunner(Streaming["AsyncStream"]):
     ) -> None:
         """Do nothing: a runner holds no resources."""
 
+    @known_options
     async def run(
         self, source: Source, *, on_warning: OnWarning | None = None, **options: Unpack[RunOptions]
     ) -> Result:
@@ -76,6 +80,7 @@ class AsyncRunner(Streaming["AsyncStream"]):
         inner._launcher.remember(job, source, options)
         return result
 
+    @known_options
     async def run_command(
         self, argv: Sequence[str], *, on_warning: OnWarning | None = None, **options: Unpack[CommandOptions]
     ) -> Result:

@@ -13,7 +13,7 @@ from stockade.api.sessions.link import Link, SessionEnded
 from stockade.api.sessions.records import decoded, number_of, text_of
 from stockade.api.sessions.watch import MOST_FOLDERS, Watch
 from stockade.core.errors import JobError, StockadeError
-from stockade.core.hints import Hinting
+from stockade.core.hints import Hinting, known_options
 
 if TYPE_CHECKING:
     from stockade.api.process import Process
@@ -68,16 +68,19 @@ class Files(Hinting):
         self._link: Link | None = None
         self._turn = threading.Lock()
 
+    @known_options
     def read_bytes(self, path: str | os.PathLike[str], *, max_bytes: int = LONGEST_FILE) -> bytes:
         """Return the content of a regular file. Raises ``FileRefused`` if it is longer than ``max_bytes``."""
         parts: _Parts = []
         self._ask("read", path, parts, max_bytes, longest=max_bytes)
         return b"".join(parts)
 
+    @known_options
     def read_text(self, path: str | os.PathLike[str], *, max_bytes: int = LONGEST_FILE) -> str:
         """Return the content of a regular file as UTF-8. Raises ``UnicodeDecodeError`` if it is not."""
         return self.read_bytes(path, max_bytes=max_bytes).decode()
 
+    @known_options
     def write(self, path: str | os.PathLike[str], data: str | bytes, *, parents: bool = True) -> None:
         """Write a file whole, or leave what was there. ``parents`` makes missing folders.
 
@@ -88,6 +91,7 @@ class Files(Hinting):
             raise JobError(f"data: expected text or bytes, not {type(data).__name__}")
         self._ask("write", path, [], 0, content=memoryview(content), parents=parents)
 
+    @known_options
     def list(self, path: str | os.PathLike[str] = ".", *, max_entries: int = MOST_ENTRIES) -> tuple[FileInfo, ...]:
         """Return the entries of a folder by name. Raises ``FileRefused`` if it has more than ``max_entries``."""
         parts: _Parts = []
@@ -96,6 +100,7 @@ class Files(Hinting):
             raise self._broken("more entries than asked for")
         return tuple(sorted((self._info(decoded, part) for part in parts), key=lambda each: each.path))
 
+    @known_options
     def stat(self, path: str | os.PathLike[str], *, follow_links: bool = True) -> FileInfo:
         """Return what the sandbox knows about a file."""
         return self._info(lambda found: found, self._ask("stat", path, [], 0, follow=follow_links))
@@ -108,6 +113,7 @@ class Files(Hinting):
             return False
         return True
 
+    @known_options
     def make_dir(self, path: str | os.PathLike[str], *, exist_ok: bool = True) -> None:
         """Make a folder, and its parents."""
         self._ask("make_dir", path, [], 0, exist_ok=exist_ok)
@@ -116,10 +122,12 @@ class Files(Hinting):
         """Move a file or folder; a file at ``target`` is replaced."""
         self._ask("rename", path, [], 0, target=_checked("target", target))
 
+    @known_options
     def remove(self, path: str | os.PathLike[str], *, recursive: bool = False) -> None:
         """Remove a file, a link, or an empty folder; with ``recursive``, a folder with all that is in it."""
         self._ask("remove", path, [], 0, recursive=recursive)
 
+    @known_options
     def watch(
         self, path: str | os.PathLike[str] = ".", *, recursive: bool = False, max_folders: int = MOST_FOLDERS
     ) -> Watch:

@@ -19,6 +19,7 @@ from stockade.api.sessions.records import (
 )
 from stockade.api.sessions.session import Gathered, Session
 from stockade.core.frozen import FrozenDict
+from stockade.core.hints import known_options
 
 
 class Interpreter(SessionHandle):
@@ -45,6 +46,7 @@ class Interpreter(SessionHandle):
         """The interpreter's version, as it says itself."""
         return str(self._session.hello.get("version", ""))[:40]
 
+    @known_options
     def run(self, source: str, *, timeout: float | None = None, on_event: OnEvent | None = None) -> CellResult:
         """Run one cell and wait for its end.
 

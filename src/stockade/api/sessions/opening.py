@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 from stockade.api.job_arguments import warmth
 from stockade.core.errors import JobError
-from stockade.core.hints import Hinting
+from stockade.core.hints import Hinting, known_options
 from stockade.core.loading import load, loading
 from stockade.languages import registry as languages
 from stockade.policy.guarantees import Guarantee
@@ -55,6 +55,7 @@ class Sessions(Hinting):
     start_command: Callable[..., Process]
     _check_open: Callable[[], None]
 
+    @known_options
     def interpreter(
         self,
         language: str = "python",
@@ -105,6 +106,7 @@ class Sessions(Hinting):
         self._waiting.append(waiting)
         return None
 
+    @known_options
     def shell(self, *, cwd: str | os.PathLike[str] | None = None, limits: CellLimits | None = None) -> Shell:
         """Start a bash that keeps its folder, variables, functions and history from command to command.
 

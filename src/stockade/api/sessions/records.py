@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from stockade.core.frozen import FrozenDict
+from stockade.core.hints import known_fields
 from stockade.runs.result import GuestError
 
 _BINARY = ("image/png", "image/jpeg", "application/pdf")
@@ -30,6 +31,7 @@ class CellOutcome(StrEnum):
     """It ended its interpreter."""
 
 
+@known_fields
 @dataclass(frozen=True)
 class CellLimits:
     """The most that one cell gives back. What is over a limit is left out and counted in ``omitted``."""

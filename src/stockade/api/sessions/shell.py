@@ -11,6 +11,7 @@ from stockade.api.sessions.records import CellLimits, CellOutcome, OnEvent, Shel
 from stockade.api.sessions.session import Gathered, Session
 from stockade.core.errors import JobError
 from stockade.core.frozen import FrozenDict
+from stockade.core.hints import known_options
 
 _LONGEST_COMMAND = 256 * 1024
 
@@ -31,6 +32,7 @@ class Shell(SessionHandle):
     ) -> None:
         self._session = Session(open_process, agents.shell_start(), "shell", limits or CellLimits(), longest)
 
+    @known_options
     def run(self, command: str, *, timeout: float | None = None, on_event: OnEvent | None = None) -> ShellResult:
         """Run one command line or script, and wait for its end; see ``Interpreter.run``.
 
