@@ -1,4 +1,4 @@
-"""``stockade shell``: a command at a terminal, or with pipes, in a sandbox that lives as long as it."""
+"""``stockade shell``: a command at a terminal, or with pipes if no terminal types, in a sandbox that lives as long."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from threading import Thread
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -22,8 +23,10 @@ from stockade.cli.reporting import Command, say
 from stockade.cli.secrets import secret_option
 
 if TYPE_CHECKING:
+    from stockade.api.process import Process, ProcessOutput
     from stockade.api.sandbox import Sandbox
     from stockade.api.terminal import Terminal
+    from stockade.runs.result import Result
     from stockade.runs.secret import Secret
 
 _CHUNK = 1 << 16
@@ -34,7 +37,8 @@ _HELP = """Start a shell in a sandbox of its own, at this terminal.
 
 Everything that the shell does stays in the sandbox, which ends with the shell. COMMAND replaces the shell, and comes
 from the sandbox's own PATH. Keys go to the sandbox as they are: Ctrl-C interrupts what runs there, and Ctrl-D ends the
-shell. Its terminal echoes them, also where standard input is a pipe; 'stockade run --language shell -' runs a script.
+shell. Where standard input is a pipe or a file, the shell has no terminal: it reads commands from there, without a
+prompt and without an echo.
 
 The exit status is that of the shell, or what `stockade run --help` says if something else ended it.
 """
@@ -44,6 +48,7 @@ Examples:
   stockade shell --workspace . --access overlay
   stockade shell --limit memory=1GiB -- python3
   stockade shell --with pytest -- pytest --version
+  echo 'ls /; exit 3' | stockade shell
 """
 
 
@@ -62,6 +67,7 @@ Examples:
 @click.option("--packages", metavar="PATH", help="Folder of packages, as for 'stockade run'.")
 @with_option
 @click.option("--lifetime", type=float, default=3600.0, metavar="SECONDS", help="When all of it ends; 3600.")
+@click.option("--terminal", is_flag=True, help="Give the command a terminal also where standard input is none.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[--] [COMMAND [ARGS]...]")
 def shell(
     words: tuple[str, ...],
@@ -70,6 +76,7 @@ def shell(
     requirements: tuple[str, ...],
     trust: str | None,
     lifetime: float,
+    terminal: bool,
     secrets: dict[str, Secret],
     **options: Any,
 ) -> int:
@@ -80,16 +87,54 @@ def shell(
     policy = policy_from(options, trust)
     how: Any = {"trust": trust, "secrets": secrets, "idle_timeout": None, "max_lifetime": lifetime}
     with Sandbox.create(policy, packages=packages_folder(packages, requirements, policy), **how) as sandbox:
-        return _run(sandbox, words or ("sh", "-i"))
+        if terminal or os.isatty(0):
+            return _reported(_at_terminal(sandbox, words or ("sh", "-i")))
+        return _reported(_with_pipes(sandbox, words or ("sh",)))
 
 
-def _run(sandbox: Sandbox, words: tuple[str, ...]) -> int:
+def _with_pipes(sandbox: Sandbox, words: tuple[str, ...]) -> Result:
+    with sandbox.start_command(words) as process:
+        Thread(target=_feed, args=(process,), daemon=True).start()  # it may wait for input when all is over
+        errors = Thread(target=_copy_errors, args=(process.stderr,), daemon=True)
+        errors.start()
+        _copy(process.stdout, sys.stdout)
+        errors.join()
+        return process.wait()
+
+
+def _feed(process: Process) -> None:
+    """Pass standard input on, until it ends or the process does."""
+    with suppress(OSError):
+        while data := os.read(0, _CHUNK):
+            process.stdin.write(data)
+    process.stdin.close()
+
+
+def _copy(stream: ProcessOutput, to: TextIO) -> None:
+    while data := stream.read(_CHUNK):
+        to.buffer.write(data)
+        to.buffer.flush()
+
+
+def _copy_errors(stream: ProcessOutput) -> None:
+    try:
+        _copy(stream, sys.stderr)
+    except OSError:  # nobody reads them, and the command must not wait for a reader
+        while stream.read(_CHUNK):
+            pass
+
+
+def _at_terminal(sandbox: Sandbox, words: tuple[str, ...]) -> Result:
     columns, rows = shutil.get_terminal_size()
     variables = {"TERM": os.environ["TERM"]} if "TERM" in os.environ else None
     with sandbox.terminal(words, rows=max(1, rows), columns=max(1, columns), environment=variables) as terminal:
         with _raw(), _noting_sizes() as sizes:
             _pass_on(terminal, sizes)
-        result = terminal.wait()
+        return terminal.wait()
+
+
+def _reported(result: Result) -> int:
+    """Say why the command ended, if it did not end by itself, and return the exit status."""
     if result.error is not None:  # the command was never started, or the sandbox failed
         say(result.error.message)
     elif result.outcome.value in ("limit_exceeded", "crashed"):
