@@ -53,9 +53,18 @@ class Served:
     @property
     def worker(self) -> int:
         """The pid of the worker."""
+        return self._child("stockade.service.worker")
+
+    @property
+    def front(self) -> int:
+        """The pid of the process that faces the network."""
+        return self._child("stockade.service.front")
+
+    def _child(self, module: str) -> int:
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        assert len(children) == 1, children
-        return int(children[0])
+        found = [child for child in children if module in Path(f"/proc/{child}/cmdline").read_text().split("\0")]
+        assert len(found) == 1, children
+        return int(found[0])
 
     def add_key(self, name: str) -> str:
         """Make another key."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import stat
 import threading
 from pathlib import Path
@@ -15,11 +16,10 @@ from tests.support.service import Served, processes_with, wait_for
 import stockade
 from stockade import Client, JobError, PolicyError, ServiceError
 from stockade.service.database import Database
-from stockade.service.keys import Key, Keys
+from stockade.service.keys import Keys
+from stockade.service.parent import Parent
 from stockade.service.queue import NewRun, Queue
 from stockade.service.settings import Settings
-from stockade.service.state import State
-from stockade.service.workers import Supervisor
 
 SLEEPER = f"{86_400 + os.getpid()}.75"  # no other process of the machine has this argument
 SLEEP = {"argv": ["sleep", SLEEPER]}
@@ -30,6 +30,7 @@ def service(tmp_path_factory):
     made = Served(tmp_path_factory.mktemp("service") / "data")
     yield made
     made.close()
+    assert "Traceback" not in made.output()
 
 
 def test_client_gets_the_result_of_the_library(service):
@@ -201,21 +202,25 @@ def test_accepted_runs_outlive_every_process(tmp_path):
 
 def test_worker_that_is_stuck_is_replaced(tmp_path):
     async def main():
-        state = State(Settings(tmp_path, jobs=1, lease=3), database)
-        supervisor = Supervisor(state, lock.fileno())
-        await supervisor.start()
-        key = Key(1, "ann", False)
-        run = await state.submit(key, NewRun('{"argv": ["true"]}', "{}"))
-        assert (await state.waited(key, run.id, 30)).outcome == "completed"
-        stuck = supervisor._process.pid
-        os.kill(stuck, signal.SIGSTOP)
-        run = await state.submit(key, NewRun('{"argv": ["true"]}', "{}"))
-        assert (await state.waited(key, run.id, 60)).outcome == "completed"
-        assert not Path(f"/proc/{stuck}").exists()
-        await supervisor.stop()
+        with socket.socket() as listener:
+            parent = Parent(settings, database, lock.fileno(), listener)
+            await parent.worker.start()
+            await done(queue.submit(1, NewRun('{"argv": ["true"]}', "{}")))
+            stuck = parent.worker.process.pid
+            os.kill(stuck, signal.SIGSTOP)
+            await done(queue.submit(1, NewRun('{"argv": ["true"]}', "{}")))
+            assert not Path(f"/proc/{stuck}").exists()
+            await parent.stop()
 
+    async def done(run):
+        async with asyncio.timeout(60):
+            while queue.find(1, run.id).outcome != "completed":
+                await asyncio.sleep(0.1)
+
+    settings = Settings(tmp_path, jobs=1, lease=3)
     database = Database(tmp_path)
     Keys(database).add("ann")
+    queue = Queue(database, settings)
     with (tmp_path / "lock").open("w") as lock:
         asyncio.run(main())
     database.close()

@@ -8,14 +8,12 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request, Response, Security
 from fastapi.responses import PlainTextResponse
 from fastapi.security import APIKeyHeader, HTTPBearer
-from starlette.types import ASGIApp
 
 from stockade import __version__
 from stockade.service import kill
 from stockade.service.answers import Problem, Run, Runs, Shape, page, shown
 from stockade.service.database import FINISHED, LEASED
 from stockade.service.errors import Refused, add_handlers
-from stockade.service.gate import Gate
 from stockade.service.keys import Key
 from stockade.service.metrics import CONTENT_TYPE
 from stockade.service.queue import QueueFull
@@ -39,15 +37,15 @@ api = APIRouter(
 )
 
 
-def make(state: State) -> ASGIApp:
-    """Return the application."""
+def make(state: State) -> FastAPI:
+    """Return the application, which belongs behind a ``Gate``."""
     app = FastAPI(title="stockade", version=__version__, description=_DESCRIPTION, docs_url=None, redoc_url=None)
     app.state.service = state
     app.include_router(health)
     app.include_router(api)
     app.include_router(metrics)
     add_handlers(app)
-    return Gate(app, state)
+    return app
 
 
 async def _state(request: Request) -> State:
@@ -85,7 +83,7 @@ async def _submit(  # noqa: PLR0917
     """Answer 202 for a run that waits or runs, and 200 for one that ended within `wait` seconds."""
     if idempotency_key is not None and not _REPEAT.fullmatch(idempotency_key):
         raise Refused(422, "RequestError", "Idempotency-Key: expected 1 to 128 visible ASCII characters")
-    new = record_of(request, state.settings, idempotency_key)
+    new = record_of(request, state.policies, idempotency_key)
     try:
         row: Any = await state.submit(key, new)
     except QueueFull as full:
@@ -127,18 +125,19 @@ def _answer(row: Any, shape: Shape, unfinished: int = 202) -> Response:
 
 
 @api.get("/kill", response_model=kill.Switch, summary="Show the kill switch")
-async def _switch(_of: _Operator) -> kill.Switch:
-    return kill.show()
+async def _switch(state: _State, _of: _Operator) -> kill.Switch:
+    return await state.kill(kill.Order(do="show"))
 
 
 @api.post("/kill", response_model=kill.Switch, summary="End runs, and refuse new ones until the switch is lifted")
 async def _kill(request: kill.KillRequest, state: _State, _of: _Operator) -> kill.Switch:
-    return await state.call(kill.switch_on, request)
+    kill.lines_of(request)
+    return await state.kill(kill.Order(do="add", runs=request))
 
 
 @api.delete("/kill", response_model=kill.Switch, summary="Lift the kill switch")
 async def _lift(state: _State, _of: _Operator) -> kill.Switch:
-    return await state.call(kill.lift)
+    return await state.kill(kill.Order(do="lift"))
 
 
 @health.get("/healthz", summary="Whether the server answers")
@@ -148,7 +147,7 @@ async def _health() -> dict[str, str]:
 
 @health.get("/readyz", summary="Whether a worker takes runs", responses={503: {"model": Problem}})
 async def _ready(state: _State) -> dict[str, str]:
-    if state.link is None or state.stopping:
+    if not state.ready or state.stopping:
         raise Refused(503, "NotReady", "no worker takes runs now; those that are accepted wait", retry=1)
     return {"status": "ok"}
 

@@ -86,10 +86,15 @@ Index("over", RUNS.c.finished, RUNS.c.bytes, sqlite_where=IS_FINISHED)
 class Database:
     """The database in a folder. Threads and processes may share it."""
 
-    def __init__(self, folder: Path) -> None:
-        """Open it, and create its tables. Raises ``JobError`` for a database of a later version."""
+    def __init__(self, folder: Path, connections: int | None = None) -> None:
+        """Open it, and create its tables. Raises ``JobError`` for a database of a later version.
+
+        ``connections`` opens as many of each kind now, and no others later: they outlive the right to open the file.
+        """
         url = URL.create("sqlite", database=str(folder / FILE))
         options: dict[str, Any] = {"connect_args": {"timeout": _BUSY_SECONDS}}
+        if connections is not None:
+            options |= {"pool_size": connections, "max_overflow": 0}
         self._reading = create_engine(url, isolation_level="AUTOCOMMIT", **options)
         self._writing = create_engine(url, **options)
         for engine in (self._reading, self._writing):
@@ -103,6 +108,11 @@ class Database:
                 )
             _META.create_all(db)
             db.exec_driver_sql(f"PRAGMA user_version = {_VERSION}")
+        for engine in (self._reading, self._writing):
+            opened = [engine.connect() for _ in range(connections or 0)]
+            for connection in opened:
+                connection.exec_driver_sql("SELECT count(*) FROM keys").close()  # opens the log, and reads the schema
+                connection.close()
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -124,7 +134,7 @@ class Database:
 
 def _connected(connection: Any, _record: Any) -> None:
     connection.isolation_level = None  # _begin decides when a transaction begins
-    for setting in ("journal_mode = WAL", "synchronous = NORMAL", "foreign_keys = ON"):
+    for setting in ("journal_mode = WAL", "synchronous = NORMAL", "foreign_keys = ON", "temp_store = MEMORY"):
         connection.execute(f"PRAGMA {setting}").close()
 
 

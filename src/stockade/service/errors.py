@@ -34,7 +34,7 @@ class Refused(Exception):
 
 
 def add_handlers(app: FastAPI) -> None:
-    """Let ``app`` answer every error as JSON."""
+    """Let ``app`` answer every error as JSON. The handlers are coroutines, because others would run in threads."""
     app.add_exception_handler(Refused, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(StockadeError, _stockade)
@@ -47,12 +47,12 @@ def _answer(status: int, body: Mapping[str, Any], headers: Mapping[str, str] | N
     return JSONResponse(body, status, dict(headers or {}))
 
 
-def _refused(_request: Request, error: Exception) -> JSONResponse:
+async def _refused(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, Refused)
     return error.answer()
 
 
-def _invalid(_request: Request, error: Exception) -> JSONResponse:
+async def _invalid(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     problems = [
         {
@@ -71,25 +71,25 @@ def _field(problem: Mapping[str, Any]) -> str:
     return str(kind) if not path or problem["type"] == "json_invalid" else ".".join(map(str, path))
 
 
-def _stockade(_request: Request, error: Exception) -> JSONResponse:
+async def _stockade(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, StockadeError)
     status = 422 if isinstance(error, JobError | PolicyError) else 503
     return _answer(status, {name: _plain(value) for name, value in error.as_json().items()})
 
 
-def _http(_request: Request, error: Exception) -> JSONResponse:
+async def _http(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     return _answer(error.status_code, {"error": "RequestError", "message": str(error.detail)}, error.headers)
 
 
-def _database(_request: Request, error: Exception) -> JSONResponse:
+async def _database(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, DBAPIError)
     log.error("the database of the service failed: %s", error.orig)
     message = f"the service's database cannot be used now: {error.orig}; nothing was changed"
     return _answer(503, {"error": "DatabaseError", "message": message}, {"Retry-After": "5"})
 
 
-def _unexpected(_request: Request, error: Exception) -> JSONResponse:
+async def _unexpected(_request: Request, error: Exception) -> JSONResponse:
     log.error("the service failed to answer a request:\n%s", "".join(traceback.format_exception(error)))
     return _answer(500, {"error": "InternalError", "message": "the service failed; its log has the reason"})
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from stockade.core.errors import JobError
 from stockade.observe import switch
+
+_MOST_CHARACTERS = 1 << 14
 
 
 class KillRequest(BaseModel):
@@ -29,24 +32,32 @@ class Switch(BaseModel):
     lines: list[str]
 
 
-def show() -> Switch:
-    """Return the switch."""
-    lines = switch.lines()
-    return Switch(on=bool(lines), file=str(switch.path()), lines=lines)
+class Order(BaseModel):
+    """An order of the front to the parent, which alone reaches the file."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    do: Literal["show", "add", "lift"]
+    runs: KillRequest = KillRequest()
 
 
-def switch_on(request: KillRequest) -> Switch:
-    """Add lines to the switch. Raises ``JobError`` for a request that names no run."""
+def lines_of(request: KillRequest) -> list[str]:
+    """Return the lines for a request. Raises ``JobError`` for one that names no run."""
     labels = [("key", name) for name in request.keys] + [*request.labels.items()]
     since = None if request.since is None else time.time() - request.since
-    added = switch.lines_for(everything=request.all, labels=labels, since=since)
-    if not added:
+    lines = switch.lines_for(everything=request.all, labels=labels, since=since)
+    if not lines:
         raise JobError("kill: give all, keys, labels or since")
-    switch.add(added, request.reason)
-    return show()
+    if sum(map(len, lines)) > _MOST_CHARACTERS:
+        raise JobError(f"kill: the names have more than {_MOST_CHARACTERS} characters; name fewer runs")
+    return lines
 
 
-def lift() -> Switch:
-    """Remove the switch."""
-    switch.lift()
-    return show()
+def used(text: str) -> dict[str, Any]:
+    """Do what an order says, and return the switch as it is then. Raises ``JobError``."""
+    order = Order.model_validate_json(text)
+    if order.do == "add":
+        switch.add(lines_of(order.runs), order.runs.reason)
+    elif order.do == "lift":
+        switch.lift()
+    lines = switch.lines()
+    return Switch(on=bool(lines), file=str(switch.path()), lines=lines).model_dump()

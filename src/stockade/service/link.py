@@ -1,6 +1,6 @@
-"""The socket between the server and its worker: short lines that save both a wait for their next look.
+"""The sockets between the parent and its processes: short lines that save both sides a wait for their next look.
 
-A line that is lost costs time and nothing else.
+A line that is lost costs time and nothing else. The parent passes lines of the front and the worker on to the other.
 """
 
 from __future__ import annotations
@@ -10,11 +10,15 @@ import socket
 from collections.abc import AsyncIterator
 
 WAKE, CANCEL = "wake", "cancel"
-"""What the server says: there are new runs; a run was cancelled."""
-READY, REFUSED, FINISHED, ALIVE = "ready", "refused", "finished", "alive"
-"""What a worker says: it takes runs; it cannot, and why; a run has a result; it is not stuck."""
+"""For the worker: there are new runs; a run was cancelled."""
+READY, REFUSED, ALIVE = "ready", "refused", "alive"
+"""For the parent: the process works; it cannot, and why; it is not stuck. The front hears of a worker that is ready."""
+FINISHED, DOWN, RESTARTED = "finished", "down", "restarted"
+"""For the front: a run has a result; no worker takes runs; the worker ended by itself."""
+ASK, ANSWER = "ask", "answer"
+"""The front asks the parent to use the kill switch, and what became of it: a number, and JSON."""
 _MOST_WAITING = 1 << 16
-_LONGEST = 1 << 16
+_LONGEST = 1 << 20
 
 
 class Link:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -25,6 +26,7 @@ _TABLES = ("limits", "languages", "network", "on_output")
 _OWN_LABELS = ("key", "run")
 _MOST_FILES = 1000
 _DEEPEST = 8
+_MOST_POLICIES = 64
 _ARTIFACTS = ArtifactLimits(files=100, file_bytes=4 * MIB, total_bytes=8 * MIB)
 
 
@@ -67,13 +69,58 @@ class RunRequest(BaseModel):
     labels: dict[str, str] = Field({}, description="what you say of the run")
 
 
-def record_of(request: RunRequest, settings: Settings, repeat: str | None = None) -> NewRun:
+class Policies:
+    """The policies of requests: the operator's, with a request's fields on top, under the ceilings.
+
+    Policy and ceilings are read once, so a change of a file holds after a restart.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        """Raises ``PolicyError`` for a policy or ceiling that is invalid, or a policy above the ceiling."""
+        self._base = Policy.parse(settings.policy)
+        self._ceilings, self._trust = ceiling.ceilings(settings.ceiling), settings.trust
+        self._known: OrderedDict[str, Policy] = OrderedDict()
+        self.of(RunRequest(source=""))
+
+    def of(self, request: RunRequest) -> Policy:
+        """Return the policy of a request. Raises ``PolicyError``."""
+        name = self.name(request)
+        policy = self._known.pop(name, None) or self._made(request)
+        self._known[name] = policy
+        if len(self._known) > _MOST_POLICIES:
+            self._known.popitem(last=False)
+        return policy
+
+    @staticmethod
+    def name(request: RunRequest) -> str:
+        """Return a text that requests with the same policy share. Raises ``PolicyError``."""
+        if _depth((request.policy, request.limits)) > _DEEPEST:
+            raise PolicyError([FieldProblem("policy", "{...}", "is nested more deeply than any policy")])
+        return dumps([request.policy, request.limits], sort_keys=True)
+
+    def _made(self, request: RunRequest) -> Policy:
+        problems = [
+            FieldProblem(name, repr(value)[:80], f"a request may set {', '.join(_TABLES)}; the operator sets the rest")
+            for name, value in request.policy.items()
+            if name not in _TABLES
+        ]
+        if problems:
+            raise PolicyError(problems)
+        layers = {"request's policy": request.policy, "request's limits": {"limits": request.limits}}
+        given = {name: fields for name, fields in layers.items() if fields and fields != {"limits": {}}}
+        policy = with_layers(self._base, given) if given else self._base
+        for most in self._ceilings:
+            policy, _ = ceiling.under(policy, most, self._trust)
+        return policy
+
+
+def record_of(request: RunRequest, policies: Policies, repeat: str | None = None) -> NewRun:
     """Return what the queue keeps of a request, whichever interface it came by.
 
     Raises ``JobError`` and ``PolicyError`` for all that can be known before a sandbox is made.
     """
     job_of(request, {})
-    policy_of(request, settings)
+    policies.of(request)
     labels = dumps(request.labels, compact=True)
     return NewRun(dumps(request.model_dump(exclude_defaults=True), compact=True), labels, repeat)
 
@@ -102,23 +149,6 @@ def job_of(request: RunRequest, own_labels: Mapping[str, str]) -> Job:
     if request.language is not None or request.arguments:
         raise JobError("language and arguments belong to a source; a command's arguments are words of argv")
     return job_from_command(request.argv or [], **options)
-
-
-def policy_of(request: RunRequest, settings: Settings) -> Policy:
-    """Return the policy of a request: the operator's, with the request's fields on top, under the ceiling."""
-    problems = [
-        FieldProblem(name, repr(value)[:80], f"a request may set {', '.join(_TABLES)}; the operator sets the rest")
-        for name, value in request.policy.items()
-        if name not in _TABLES
-    ]
-    if problems:
-        raise PolicyError(problems)
-    if _depth((request.policy, request.limits)) > _DEEPEST:
-        raise PolicyError([FieldProblem("policy", "{...}", "is nested more deeply than any policy")])
-    layers = {"request's policy": request.policy, "request's limits": {"limits": request.limits}}
-    given = {name: fields for name, fields in layers.items() if fields and fields != {"limits": {}}}
-    base = Policy.parse(settings.policy)
-    return ceiling.applied(with_layers(base, given) if given else base, settings.ceiling, settings.trust)
 
 
 def _bytes(name: str, content: Content) -> bytes:

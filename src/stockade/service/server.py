@@ -1,4 +1,4 @@
-"""The server: a folder with the database, the address, the worker, and the HTTP API over them."""
+"""The server: a folder with the database, the address, and the processes over them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import fcntl
 import ipaddress
-import logging
 import os
 import signal
 import socket
@@ -14,35 +13,28 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import uvicorn
-
 from stockade.core.errors import JobError, SetupError
-from stockade.service import app
 from stockade.service.database import FILE, Database
-from stockade.service.gate import Protocol
 from stockade.service.keys import Keys
-from stockade.service.requests import RunRequest, policy_of
+from stockade.service.parent import Parent
+from stockade.service.requests import Policies
 from stockade.service.settings import Settings
-from stockade.service.state import State
-from stockade.service.workers import Supervisor
 
 FIRST_KEY = "first"
 _LOCK = "lock"
 _LOCK_SECONDS = 15.0
 """How long to wait for the worker of a server that was killed."""
-_MOST_CONNECTIONS = 512
-_EXPIRE_SECONDS, _FORGET_SECONDS = 5.0, 60.0
-_GRACE_SECONDS = 5
+_Show = Callable[[str], None]
 
 
-def serve(settings: Settings, host: str, port: int, show: Callable[[str], None]) -> int:
+def serve(settings: Settings, host: str, port: int, show: _Show) -> int:
     """Serve until SIGINT or SIGTERM, and return the signal's number. ``show`` gets the lines for the operator.
 
     Raises ``PolicyError`` for a policy above the ceiling, ``JobError`` for a folder or an address that cannot be used,
     and ``BackendUnavailable`` or ``SetupError`` if no sandbox works here.
     """
     os.umask(0o077)
-    policy_of(RunRequest(source=""), settings)
+    Policies(settings)
     family, address = _resolved(host, port)
     with _locked(prepared(settings.data)) as lock, contextlib.closing(Database(settings.data)) as database:
         if not Keys(database).list() and not ipaddress.ip_address(address[0]).is_loopback:
@@ -51,65 +43,39 @@ def serve(settings: Settings, host: str, port: int, show: Callable[[str], None])
                 f"'stockade keys add NAME --data {settings.data}' makes one"
             )
         with _listening(family, address) as listener:
-            return asyncio.run(_Server(settings, database, listener).serve(lock, show))
+            return asyncio.run(_keep(settings, database, lock, listener, show))
 
 
-class _Server(uvicorn.Server):
-    def __init__(self, settings: Settings, database: Database, listener: socket.socket) -> None:
-        self._state = State(settings, database)
-        self._listener = listener
-        self._signal = 0
-        logging.getLogger("uvicorn").setLevel(logging.ERROR)  # a warning for each invalid request helps nobody
-        super().__init__(
-            uvicorn.Config(
-                app.make(self._state), http=Protocol, ws="none", lifespan="off", loop="asyncio", log_config=None,
-                access_log=False, limit_concurrency=_MOST_CONNECTIONS, timeout_graceful_shutdown=_GRACE_SECONDS,
-                server_header=False, proxy_headers=False,
-            )
-        )  # fmt: skip
+async def _keep(settings: Settings, database: Database, lock: int, listener: socket.socket, show: _Show) -> int:
+    """Serve until a signal, and return its number."""
+    loop, over, received = asyncio.get_running_loop(), asyncio.Event(), 0
 
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Leave the signals to ``serve``."""
-        yield
+    def leave(number: int) -> None:
+        nonlocal received
+        received = received or number
+        over.set()
 
-    async def serve(self, lock: int, show: Callable[[str], None]) -> int:  # type: ignore[override]
-        """Serve until a signal, and return its number."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._leave, number)
-        supervisor = Supervisor(self._state, lock)
-        keeping = asyncio.create_task(self._tidy())
-        try:
-            await supervisor.start()
-            if not self._state.stopping:
-                if not self._state.keys.list():
-                    key = self._state.keys.add(FIRST_KEY, operator=True)
-                    show(f"key: {key} (an operator's; it is shown only now)")
-                show(f"listening: {_url(self._listener)}")
-                await super().serve([self._listener])
-        finally:
-            keeping.cancel()
-            await supervisor.stop()
-        return self._signal
-
-    def _leave(self, number: int) -> None:
-        self._signal = self._signal or number
-        self.should_exit = True
-        self._state.stop()
-
-    async def _tidy(self) -> None:
-        forgotten = 0.0
-        while True:
-            try:
-                for run in await self._state.call(self._state.queue.expire):
-                    self._state.ended(run)
-                if time.monotonic() - forgotten > _FORGET_SECONDS:
-                    await self._state.call(self._state.queue.forget)
-                    forgotten = time.monotonic()
-            except Exception:
-                logging.getLogger("stockade").exception("old runs could not be put away; it is tried again")
-            await asyncio.sleep(_EXPIRE_SECONDS)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, leave, number)
+    parent = Parent(settings, database, lock, listener)
+    waiting = asyncio.create_task(over.wait())
+    starting = asyncio.create_task(parent.start())
+    try:
+        await asyncio.wait((starting, waiting), return_when=asyncio.FIRST_COMPLETED)
+        if starting.done():
+            starting.result()
+        if not over.is_set():
+            keys = Keys(database)
+            if not keys.list():
+                key = keys.add(FIRST_KEY, operator=True)
+                show(f"key: {key} (an operator's; it is shown only now)")
+            show(f"listening: {_url(listener)}")
+            await waiting
+    finally:
+        await parent.stop()
+        await asyncio.gather(starting, return_exceptions=True)
+        waiting.cancel()
+    return received
 
 
 def prepared(folder: Path) -> Path:

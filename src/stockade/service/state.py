@@ -1,26 +1,32 @@
-"""The state that parts of the server share: queue, keys, requests that wait for results, and the link to the worker."""
+"""The state that parts of the front share: queue, keys, requests that wait for results, and the link to the parent."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import count
 from typing import Any, ParamSpec, TypeVar
 
 from sqlalchemy import Row
 
+from stockade.service import kill, link
 from stockade.service.database import FINISHED, Database
+from stockade.service.errors import Refused
 from stockade.service.keys import Key, Keys
-from stockade.service.link import CANCEL, WAKE, Link
+from stockade.service.link import ANSWER, ASK, CANCEL, DOWN, READY, RESTARTED, WAKE, Link
 from stockade.service.metrics import Metrics
 from stockade.service.queue import NewRun, Queue
+from stockade.service.requests import Policies
 from stockade.service.settings import Settings
 
 _P = ParamSpec("_P")
 _Value = TypeVar("_Value")
-_THREADS = 4
+THREADS = 4
+_ASK_SECONDS = 10.0
 _LOOK_SECONDS = 5.0
 """How often a waiting request looks into the database, in case the worker's word was lost."""
 
@@ -29,13 +35,17 @@ class State:
     """The server's view of the service. All methods belong to its event loop."""
 
     def __init__(self, settings: Settings, database: Database) -> None:
-        self.settings = settings
+        self.settings, self.policies = settings, Policies(settings)
         self.keys, self.queue = Keys(database), Queue(database, settings)
         self.metrics = Metrics()
         self.link: Link | None = None
-        """The link to the worker, while it takes runs."""
+        """The link to the parent."""
+        self.ready = False
+        """Whether a worker takes runs."""
         self.stopping = False
-        self._threads = ThreadPoolExecutor(_THREADS, "database")
+        self._asked: dict[str, asyncio.Future[str]] = {}
+        self._numbers = count()
+        self._threads = ThreadPoolExecutor(THREADS, "database")
         self._waiting: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
 
     async def call(self, function: Callable[_P, _Value], *values: _P.args, **options: _P.kwargs) -> _Value:
@@ -46,8 +56,7 @@ class State:
         """Accept a run, and let the worker look. Raises ``QueueFull``."""
         row = await self.call(self.queue.submit, key.id, new)
         self.metrics.accepted()
-        if self.link is not None:
-            self.link.send(WAKE)
+        self._send(WAKE)
         return row
 
     async def cancel(self, key: Key, run: str) -> Row[Any] | None:
@@ -57,9 +66,44 @@ class State:
             return None
         if row.state == FINISHED:
             self.ended(run)
-        elif self.link is not None:
-            self.link.send(CANCEL, run)
+        else:
+            self._send(CANCEL, run)
         return row
+
+    async def kill(self, order: kill.Order) -> kill.Switch:
+        """Have the parent use the kill switch, and return the switch as it is then. Raises ``Refused``."""
+        number = str(next(self._numbers))
+        answer = self._asked[number] = asyncio.get_running_loop().create_future()
+        self._send(ASK, number, order.model_dump_json())
+        try:
+            found = json.loads(await asyncio.wait_for(answer, _ASK_SECONDS))
+        except TimeoutError:
+            raise Refused(
+                503, "NoAnswer", "the kill switch could not be reached; use 'stockade kill'", retry=1
+            ) from None
+        finally:
+            del self._asked[number]
+        if "status" in found:
+            raise Refused(found["status"], found["error"], found["message"])
+        return kill.Switch(**found)
+
+    async def listen(self) -> None:
+        """Take the lines of the parent, until it is gone."""
+        assert self.link is not None
+        async for word, rest in self.link.lines():
+            first, _, more = rest.partition(" ")
+            if word == link.FINISHED:
+                self.ended(first, more)
+            elif word in (READY, DOWN):
+                self.ready = word == READY
+            elif word == RESTARTED:
+                self.metrics.restarted()
+            elif word == ANSWER and first in self._asked and not self._asked[first].done():
+                self._asked[first].set_result(more)
+
+    def _send(self, word: str, *values: str) -> None:
+        if self.link is not None:
+            self.link.send(word, *values)
 
     async def waited(self, key: Key, run: str, seconds: float) -> Row[Any] | None:
         """Return a run when it has a result, or as it is after ``seconds``; ``None`` if the key has no such run."""

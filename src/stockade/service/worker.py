@@ -1,13 +1,12 @@
 """The worker of a service: a process that leases runs from the queue, runs them, and writes their results.
 
-The server starts it, as ``python -m stockade.service.worker``, and starts another one if it ends. It dies with the
-server, and its sandboxes die with it.
+The parent starts it, as ``python -m stockade.service.worker``, and starts another one if it ends. It dies with the
+parent, and its sandboxes die with it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import socket
@@ -30,8 +29,9 @@ from stockade.runs.errors import ResultFormatError
 from stockade.runs.result import GuestError, Outcome, Result
 from stockade.service.database import Database
 from stockade.service.link import ALIVE, CANCEL, FINISHED, READY, REFUSED, Link
+from stockade.service.processes import Order
 from stockade.service.queue import CANCELLED, Leased, Queue
-from stockade.service.requests import RunRequest, job_of, policy_of
+from stockade.service.requests import Policies, RunRequest, job_of
 from stockade.service.settings import Settings
 
 _Value = TypeVar("_Value")
@@ -47,6 +47,7 @@ class Worker:
     def __init__(self, settings: Settings, queue: Queue, link: Link, holder: str) -> None:
         self._settings, self._queue, self._link, self._holder = settings, queue, link, holder
         self._thread = ThreadPoolExecutor(1, "database")
+        self._policies = Policies(settings)
         self._runners: OrderedDict[str, AsyncRunner] = OrderedDict()
         self._running: dict[str, tuple[Leased, asyncio.Task[None]]] = {}
         """What runs, by its lease: a run that was lost and leased again is another one."""
@@ -135,10 +136,10 @@ class Worker:
 
     def _runner(self, request: RunRequest) -> AsyncRunner:
         """Return the runner for a request's policy, which a later request with the same one uses as well."""
-        name = dumps([request.policy, request.limits], sort_keys=True)
+        name = Policies.name(request)
         runner = self._runners.get(name)
         if runner is None:
-            policy = policy_of(request, self._settings)
+            policy = self._policies.of(request)
             runner = AsyncRunner(policy, backend=self._settings.backend, trust=self._settings.trust)
             self._runners[name] = runner
             if len(self._runners) > _MOST_RUNNERS:
@@ -152,7 +153,7 @@ class Worker:
                 for lease in [lease for lease, (leased, _) in self._running.items() if leased.id == rest]:
                     self._cancel(lease)
             self._wake.set()
-        self.stop()  # the server is gone
+        self.stop()  # the parent is gone
 
     def _cancel(self, lease: str) -> None:
         if lease in self._running and lease not in self._decided:
@@ -181,10 +182,10 @@ class Worker:
         return await asyncio.get_running_loop().run_in_executor(self._thread, function)
 
 
-async def _main(settings: Settings, end: socket.socket, holder: str) -> None:
+async def _main(order: Order, end: socket.socket) -> None:
     link = await Link.over(end)
-    database = Database(settings.data)
-    worker = Worker(settings, Queue(database, settings), link, holder)
+    database = Database(order.settings.data)
+    worker = Worker(order.settings, Queue(database, order.settings), link, order.holder)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
     await worker.work()
     link.close()
@@ -196,17 +197,16 @@ def _say(message: str) -> None:
 
 
 def main() -> None:
-    """Start the worker that the arguments describe: settings, server's pid, holder, socket, and the folder's lock."""
-    settings, server, holder, *inherited = json.loads(sys.argv[1])
+    """Start the worker that the argument describes."""
+    order = Order.load(sys.argv[1])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if os.getppid() != server:
-        return  # the server ended before this process began
-    parent = os.pidfd_open(server)
-    die_with(parent)
-    for fd in inherited:
+    if os.getppid() != order.parent:
+        return  # the parent ended before this process began
+    die_with(os.pidfd_open(order.parent))
+    for fd in (order.link, *order.others):
         os.set_inheritable(fd, False)  # the lock must end with this process, whatever its children do
-    with socket.socket(fileno=inherited[0]) as end:
-        asyncio.run(_main(Settings.load(settings), end, holder))
+    with socket.socket(fileno=order.link) as end:
+        asyncio.run(_main(order, end))
 
 
 if __name__ == "__main__":

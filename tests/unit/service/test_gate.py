@@ -20,7 +20,9 @@ HEAD = b"POST /v1/runs HTTP/1.1\r\nHost: x\r\nX-API-Key: %s\r\n"
 async def served(folder):
     database = Database(folder)
     state = State(Settings(folder, body_bytes=1000), database)
-    config = uvicorn.Config(app.make(state), http=gate.Protocol, ws="none", lifespan="off", log_config=None, port=0)
+    config = uvicorn.Config(
+        gate.Gate(app.make(state), state), http=gate.Protocol, ws="none", lifespan="off", log_config=None, port=0
+    )
     server = uvicorn.Server(config)
     server.capture_signals = contextlib.nullcontext
     task = asyncio.create_task(server.serve())

@@ -1,0 +1,68 @@
+"""Answer a few requests inside the process, so that all modules that an answer needs are loaded.
+
+The front can open no file later, and libraries import many modules at their first use. None of these requests reaches
+the database or the queue.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from stockade.core.errors import SetupError
+from stockade.languages.registry import BUILT_IN
+from stockade.runs.result import Result
+from stockade.service.keys import Key
+from stockade.service.queue import CANCELLED
+from stockade.service.requests import RunRequest, record_of
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message
+
+    from stockade.service.state import State
+
+_REQUESTS = (
+    ("GET", "/openapi.json", b"", 200),
+    ("GET", "/healthz", b"", 200),
+    ("GET", "/nothing", b"", 404),
+    ("PATCH", "/v1/runs", b"", 405),
+    ("POST", "/v1/runs", b"{", 422),
+    ("POST", "/v1/runs", b'{"source": 5}', 422),
+    ("POST", "/v1/runs", b'{"source": "", "limits": {"memroy": 1}}', 422),
+    ("POST", "/v1/runs", b'{"source": "", "language": "perl"}', 422),
+    ("POST", "/v1/kill", b"{}", 422),
+)
+
+
+async def warm_up(app: ASGIApp, state: State) -> None:
+    """Answer requests of each kind. Raises ``SetupError`` if one is not answered as it should be."""
+    for method, path, body, status in _REQUESTS:
+        found = await _status(app, method, path, body)
+        if found != status:
+            raise SetupError(f"the service answers {method} {path} with {found} instead of {status}; report this")
+    for language in BUILT_IN:
+        record_of(RunRequest(source="", language=language), state.policies)
+    files = {"a": "", "b": {"base64": ""}}
+    whole = {"argv": ["true"], "files": files, "artifacts": ["*"], "limits": {"memory": "64MiB"}, "stdin": ""}
+    record_of(RunRequest.model_validate_json(json.dumps(whole)), state.policies)
+    Result.from_dict(json.loads(json.dumps(CANCELLED.to_dict()))).as_json()
+    state.metrics.text({})
+
+
+async def _status(app: ASGIApp, method: str, path: str, body: bytes) -> int:
+    scope = {
+        "type": "http", "asgi": {"version": "3.0", "spec_version": "2.3"}, "http_version": "1.1", "scheme": "http",
+        "method": method, "path": path, "raw_path": path.encode(), "query_string": b"", "root_path": "",
+        "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
+        "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 1), "state": {"key": Key(0, "", operator=True)},
+    }  # fmt: skip
+    statuses = []
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: Message) -> None:
+        statuses.extend([message["status"]] if message["type"] == "http.response.start" else [])
+
+    await app(scope, receive, send)
+    return int(statuses[0])
