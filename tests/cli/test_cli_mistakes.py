@@ -61,3 +61,8 @@ def test_limit_that_refused_the_code_something_is_named(stockade, folder: Path) 
     done = stockade("run", "--ceiling", "most.toml", "-c", "open('x', 'wb').write(b'1' * 2**22)")
     assert b"the ceiling most.toml allows no more" in done.stderr and b"--limit" not in done.stderr
     assert b"was met" not in stockade("run", "-c", "1/0").stderr
+    (folder / "most.toml").write_text("[limits]\nwall_time = 1\n")
+    done = stockade("run", "--ceiling", "most.toml", "--limit", "wall_time=50", "-c", "while True: pass")
+    assert (done.returncode, b"the ceiling most.toml allows no more wall_time" in done.stderr) == (124, True)
+    done = stockade("run", "--", "ls -l")
+    assert (done.returncode, b"a command is a list of words" in done.stderr) == (127, True)

@@ -193,6 +193,11 @@ def test_bare_assertion_is_shown_in_reason(tests):
     assert found.verdict == "wrong_output" and found.reason.endswith("AssertionError: assert ( f(n) == n * 2)")
 
 
+def test_answer_without_the_function_says_so():
+    found = judged("def g(n): return n", "assert f(1) == 1")
+    assert (found.verdict, found.reason.partition("NameError: ")[2]) == ("failed", "the answer defines no 'f'")
+
+
 def test_answer_output_flood_meets_limit():
     policy = stockade.Policy(limits={"output": 10_000}, on_output="kill")
     for size, verdict in ((9_000, "passed"), (100_000, "limit_exceeded")):

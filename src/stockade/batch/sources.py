@@ -153,7 +153,8 @@ def folder(path: Path, solutions: Path | None = None) -> Source:
     tried = [(problem, solution) for problem in problems for solution in _solutions(problem, solutions)]
     if not tried:
         place = solutions or f"{path}/PROBLEM/solutions"
-        raise JobError(f"{place}: no solutions to the {len(problems)} problems")
+        names = f"{problems[0].name}/ANY.py or {problems[0].name}.py" if solutions else "ANY.py"
+        raise JobError(f"{place}: no solutions; expected files such as {names} there")
 
     def entries(wanted: Wanted) -> Iterator[Entry]:
         for number, (problem, solution) in enumerate(tried, 1):

@@ -12,6 +12,7 @@ import click
 from stockade.cli.options import backend_option
 from stockade.cli.packages import with_option
 from stockade.cli.reporting import Command, json_option, print_json, printable, say
+from stockade.core.errors import JobError
 
 if TYPE_CHECKING:
     from stockade.advice.record import Advice
@@ -59,6 +60,8 @@ def check(file: str | None, code: str | None, *, as_json: bool, **options: Any) 
         name, source = "-c", os.fsencode(code)
     elif file == "-":
         name, source = "-", sys.stdin.buffer.read()
+    elif Path(str(file)).is_dir():
+        raise JobError(f"{file}: is a folder; name a script")
     else:
         name, source = str(file), Path(str(file))
     requirements = list(options.pop("requirements")) or None

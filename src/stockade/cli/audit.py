@@ -12,6 +12,7 @@ from typing import Any, BinaryIO, TypeVar
 
 import click
 
+from stockade.cli.mistakes import Group
 from stockade.cli.options import assignments
 from stockade.cli.reporting import Command, json_option, print_json, printable
 from stockade.core.errors import JobError
@@ -59,7 +60,7 @@ def observe(options: Mapping[str, Any]) -> None:
         configure(audit=options["audit_log"], labels=dict(options["labels"]))
 
 
-@click.group(epilog=_EXAMPLES)
+@click.group(cls=Group, epilog=_EXAMPLES)
 def audit() -> None:
     """Check or show an audit log."""
 

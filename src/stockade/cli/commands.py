@@ -9,6 +9,7 @@ import click
 
 from stockade import __version__
 from stockade.cli import reporting
+from stockade.cli.mistakes import Group
 from stockade.core.loading import load
 
 _HELP = "Run code nobody vouches for: every resource bounded, the host out of reach, a verdict that can be trusted."
@@ -75,7 +76,7 @@ _COMPLETES = "_STOCKADE_COMPLETE"
 """The variable of ``cli.completion``, which is slow to import."""
 
 
-class _Commands(click.Group):
+class _Commands(Group):
     """The group of all commands."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
@@ -93,23 +94,17 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that the first word names. An error says which one was probably meant."""
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            from stockade.core.errors import nearest
+        """Find the command that the first word names. The word ``help`` is answered by the option."""
+        if args[0] == "help":
+            of = next((word for word in args[1:] if word in _COMMANDS), "")
+            message = f"No such command 'help'. Write 'stockade {of + ' ' if of else ''}--help'."
+            raise click.UsageError(message, ctx)
+        return super().resolve_command(ctx, args)
 
-            if args[0] == "help":
-                of = next((word for word in args[1:] if word in _COMMANDS), "")
-                raise click.UsageError(
-                    f"{error.message} Write 'stockade {of + ' ' if of else ''}--help'.", ctx
-                ) from None
-            near = nearest(args[0], _COMMANDS)
-            is_file = os.path.isfile(args[0])  # noqa: PTH113 - Path.is_file raises for a name that is too long
-            way = f"stockade {near}" if near else f"stockade run {args[0]}" if is_file else ""
-            if not way or args[0].startswith("-"):
-                raise
-            raise click.UsageError(f"{error.message} Did you mean '{way}'?", ctx) from None
+    def meant_command(self, ctx: click.Context, word: str) -> str:
+        """Return the command line that ``word`` probably stands for. It may be a script."""
+        is_file = os.path.isfile(word)  # noqa: PTH113 - Path.is_file raises for a name that is too long
+        return super().meant_command(ctx, word) or (f"stockade run {word}" if is_file else "")
 
     def load_all(self) -> None:
         """Import every command."""

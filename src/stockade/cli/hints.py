@@ -67,6 +67,8 @@ def say_hints(result: Result, policy: Policy, job: Job, script: str | None) -> N
         say(_advice(path, start, policy, job.inputs))
     if not found and result.error is not None and result.error.type == "ModuleNotFoundError" and job.packages is None:
         say("a package for the code: --with NAME downloads it before the run, --packages FOLDER shows an environment")
+    if " " in (program := next(iter(job.argv), "")) and result.error and result.error.type == "CommandNotFound":
+        say(f"a command is a list of words, without quotes around all of it: stockade run -- {program}")
     for path in list(_closed(text, job.inputs))[:_MOST]:
         say(f"{path} is shown, but its mode closes it to the uid of the guest: chmod o+r, or --file")
 
@@ -86,9 +88,12 @@ def say_general(result: Result, policy: Policy, job: Job, origins: Mapping[str, 
     if processes is not None and processes.state is Met.UNKNOWN and _NO_PROCESS.search(text):
         say("the limit on processes may have been met, which no counter shows here; --limit processes=MORE raises it")
     for name, state in result.limits_met.items():
+        origin = origins.get(f"limits.{name}", "")
+        is_lowered = origin.startswith("ceiling ")
+        if result.limit == name and is_lowered:
+            say(f"the {origin} allows no more {name}")
         if state.state is Met.MET and name in _RAISED and result.limit != name:
-            origin = origins.get(f"limits.{name}", "")
-            way = f"the {origin} allows no more" if origin.startswith("ceiling ") else f"--limit {name}=MORE raises it"
+            way = f"the {origin} allows no more" if is_lowered else f"--limit {name}=MORE raises it"
             say(f"the limit on {name} was met ({state.evidence}), and the code failed; {way}")
     if job.stdin is None and _NO_INPUT.search(text) and sys.stdin is not None and sys.stdin.isatty():
         say("the code got no input, since standard input is a terminal; --interactive passes it on")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from stockade.cli.mistakes import Group
 from stockade.cli.reporting import Command, json_option, print_json
 
 _EXAMPLES = """\b
@@ -13,7 +14,7 @@ Examples:
 """
 
 
-@click.group(epilog=_EXAMPLES)
+@click.group(cls=Group, epilog=_EXAMPLES)
 def images() -> None:
     """Pull container images for --image and image=."""
 

@@ -1,4 +1,4 @@
-"""Advice on options that do not exist: the name that stockade uses for what other tools call otherwise."""
+"""Advice on options and commands that do not exist: the name that stockade uses for what other tools call otherwise."""
 
 from __future__ import annotations
 
@@ -15,25 +15,72 @@ _SHORT = {
     "-v": "--read PATH' or '--write PATH",
     "-w": "--workspace PATH",
 }
-"""Short options of other tools."""
+"""Short options of other tools, for commands that take limits."""
+_LONG = {"status": "--show", "state": "--show", "user": "--label user=VALUE", "listen": "--host", "bind": "--host"}
+"""Options of other tools, for commands that have the option on the right and take no limits."""
+_INPUT = ("stdin", "input", "input_file")
 
 
-def advised(error: click.NoSuchOption, command: click.Command) -> click.UsageError:
-    """Return the error with the option of ``command`` that was probably meant."""
-    meant = _meant(error.option_name, command)
-    return click.UsageError(f"{error.message} Did you mean '{meant}'?" if meant else error.message, error.ctx)
+class Group(click.Group):
+    """A group of commands. An error about an unknown one names the one that was probably meant."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that the first word names."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            way = "" if args[0].startswith("-") else self.meant_command(ctx, args[0])
+            if not way:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean '{way}'?", ctx) from None
+
+    def meant_command(self, ctx: click.Context, word: str) -> str:
+        """Return the command line that ``word`` probably stands for, or an empty text."""
+        near = nearest(word, self.list_commands(ctx))
+        return f"{ctx.command_path} {near}" if near else ""
 
 
-def _meant(name: str, command: click.Command) -> str:
+def advised(error: click.UsageError, command: click.Command, words: Iterable[str]) -> click.UsageError:
+    """Return the error about one of ``words`` with what was probably meant instead."""
+    if isinstance(error, click.NoSuchOption):
+        meant = _meant(error.option_name, command, error.ctx)
+    elif "unexpected extra argument" in error.message:
+        meant = _meant_profile(command, words)
+    else:
+        return error
+    message = error.message.removesuffix(".")
+    return click.UsageError(f"{message}. Did you mean '{meant}'?", error.ctx) if meant else error
+
+
+def _meant_profile(command: click.Command, words: Iterable[str]) -> str:
+    from stockade.policy.profiles import PROFILES
+
+    named = next((word for word in words if word in PROFILES), "")
+    return f"--profile {named}" if named and any(param.name == "profile" for param in command.params) else ""
+
+
+def _meant(name: str, command: click.Command, ctx: click.Context | None) -> str:
     takes_limits = any(param.name == "limits" for param in command.params)
+    own = [each for param in command.params for each in param.opts]
     if not name.startswith("--"):
-        return _SHORT.get(name, "") if takes_limits else ""
+        begun = [each for each in own if each.startswith(f"-{name[:2]}")]
+        return (takes_limits and _SHORT.get(name)) or (begun[0] if len(begun) == 1 else "")
     plain = name.removeprefix("--").replace("-", "_")
+    foreign = "" if takes_limits else _LONG.get(plain, "")
+    if foreign.partition(" ")[0] in own:
+        return foreign
+    if takes_limits and plain in _INPUT:
+        return f"{'' if ctx is None else ctx.command_path} ... < FILE"
     limits = _limits() if takes_limits else ()
     if plain in limits:
         return f"--limit {plain}=VALUE"
-    options = {each.lstrip("-").replace("-", "_"): each for param in command.params for each in param.opts}
-    near = nearest(plain, [*options, *limits])
+    options = {each.lstrip("-").replace("-", "_"): each for each in own if each.startswith("-")}
+    arguments = [param.name or "" for param in command.params if param.param_type_name == "argument"]
+    near = nearest(plain, [*options, *limits, *arguments])
+    if near in arguments:
+        return f"{'' if ctx is None else ctx.command_path} {near.upper()}"
     return options.get(near) or (f"--limit {near}=VALUE" if near else "")
 
 

@@ -57,6 +57,17 @@ def _meant(name: str, known: Sequence[str]) -> str:
     return f"; did you mean {near!r}?" if near else f"; expected one of: {', '.join(known)}"
 
 
+class _Networks(click.Choice):  # type: ignore[type-arg]  # no generic class before click 8.2
+    """The words for a whole network. An error about anything else, such as a host's name, names ``--allow``."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            return str(super().convert(value, param, ctx))
+        except click.BadParameter as error:
+            message = f"{error.message} To open single targets, give --allow HOST:PORT."
+            raise click.BadParameter(message, ctx, param) from None
+
+
 _OPTIONS = (
     click.option(
         "--profile",
@@ -109,7 +120,7 @@ _OPTIONS = (
     ),
     click.option(
         "--network",
-        type=click.Choice(["none", "host"]),
+        type=_Networks(["none", "host"]),
         help="'none' (the default): only a loopback of its own. 'host': the host's network, which "
         "includes services on its loopback and cloud metadata addresses.",
     ),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from stockade.cli.mistakes import Group
 from stockade.cli.reporting import Command, json_option, print_json, printable
 from stockade.core.errors import JobError
 
@@ -39,7 +40,7 @@ Examples:
 """
 
 
-@click.group(epilog=_EXAMPLES)
+@click.group(cls=Group, epilog=_EXAMPLES)
 def packages() -> None:
     """List or remove the packages that were downloaded for --with and requirements=."""
 

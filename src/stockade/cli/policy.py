@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from stockade.cli import table
+from stockade.cli.mistakes import Group
 from stockade.cli.options import policy_options, resolved_from
 from stockade.cli.reporting import BAD_USAGE, Command, json_option, print_json, printable
 
@@ -50,7 +51,7 @@ Examples:
 """
 
 
-@click.group(help="Show, check and describe policies.", epilog=_GROUP_EXAMPLES)
+@click.group(cls=Group, help="Show, check and describe policies.", epilog=_GROUP_EXAMPLES)
 def policy() -> None:
     """Group the commands about policies."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from stockade.policy.model import Policy
     from stockade.runs.job import Job
 
+_LIKE_SOURCE = re.compile(r"[(=;\n]")
 _HELP = """Run a script, a line of code or a command in a sandbox.
 
 \b
@@ -256,7 +258,10 @@ def _script(words: Sequence[str]) -> Path:
     near = nearest(path.name, _names(path.parent))
     if near:
         raise JobError(f"{path}: {what}; did you mean {path.with_name(near)}?")
-    raise JobError(f"{path}: {what}; to run a command, put '--' before it: stockade run -- {shlex.join(words)}")
+    if _LIKE_SOURCE.search(words[0]):
+        raise JobError(f"{path}: {what}; to run source text: stockade run -c {shlex.join(words)}")
+    command = words[0] if " " in words[0] and len(words) == 1 else shlex.join(words)
+    raise JobError(f"{path}: {what}; to run a command, put '--' before it: stockade run -- {command}")
 
 
 def _names(folder: Path) -> list[str]:

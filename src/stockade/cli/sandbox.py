@@ -13,6 +13,7 @@ import click
 
 from stockade.cli import sandbox_socket
 from stockade.cli.audit import audit_options, observe
+from stockade.cli.mistakes import Group
 from stockade.cli.options import assignments, policy_from, policy_options, trust_option
 from stockade.cli.packages import packages_folder, with_option
 from stockade.cli.reporting import Command, json_option, print_json, printable, say
@@ -36,7 +37,7 @@ Examples:
 """
 
 
-@click.group(help=_HELP, epilog=_EXAMPLES)
+@click.group(cls=Group, help=_HELP, epilog=_EXAMPLES)
 def sandbox() -> None:
     """Group the commands."""
 

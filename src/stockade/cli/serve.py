@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from stockade.cli.mistakes import Group
 from stockade.cli.options import backend_option, trust_option
 from stockade.cli.reporting import INTERRUPTED, Command, json_option, print_json
 from stockade.core.errors import JobError, SetupError
@@ -101,7 +102,7 @@ def _settings(options: dict[str, Any]) -> Settings:
     )
 
 
-@click.group(epilog=_KEY_EXAMPLES)
+@click.group(cls=Group, epilog=_KEY_EXAMPLES)
 def keys() -> None:
     """Make, list or remove the keys of a service."""
 

@@ -22,7 +22,7 @@ from stockade.core.frozen import FrozenDict
 from stockade.core.loading import loading
 from stockade.policy.guarantees import FLOORS, LIMITS, Guarantee, Strength
 from stockade.policy.parts import Commands, Environment, Filesystem, Languages, Limits, Network, Part, Security, frozen
-from stockade.policy.profiles import DEFAULT_ACCEPT
+from stockade.policy.profiles import DEFAULT_ACCEPT, unreadable
 
 
 def _table(value: Any) -> Any:
@@ -169,8 +169,7 @@ class Policy(Part):
             text = file.read_text(encoding="utf-8")
             data = read(text, as_json=file.suffix == ".json")
         except (OSError, ValueError, RecursionError) as error:
-            why = getattr(error, "strerror", None) or error
-            raise PolicyError([FieldProblem("policy", str(path), f"cannot be read: {why}")]) from None
+            raise unreadable(str(path), error) from None
         return cls.parse(data)
 
     def floor(self, guarantee: Guarantee) -> Strength:

@@ -199,3 +199,11 @@ def find(name: str) -> Profile:
     near = nearest(name, PROFILES)
     hint = f"did you mean {near!r}?" if near else f"there are: {', '.join(PROFILES)}"
     raise PolicyError([FieldProblem("profile", repr(name), f"there is no such profile; {hint}")])
+
+
+def unreadable(path: str, error: Exception) -> PolicyError:
+    """Return the error for a policy's file that cannot be read. Its name may be meant for a profile's."""
+    near = nearest(path, PROFILES) if isinstance(error, FileNotFoundError) else ""
+    hint = f"; the profile {near!r} is --profile {near}, or policy={near!r} in Python" if near else ""
+    why = getattr(error, "strerror", None) or error
+    return PolicyError([FieldProblem("policy", path, f"cannot be read: {why}{hint}")])

@@ -14,6 +14,7 @@ from stockade.policy import ceiling as _ceiling
 from stockade.policy import env_vars, merge
 from stockade.policy.merge import Layer
 from stockade.policy.model import Policy, read
+from stockade.policy.profiles import unreadable
 from stockade.policy.rules import RULES
 
 
@@ -93,8 +94,7 @@ def _table(file: str | os.PathLike[str]) -> Mapping[str, Any]:
         path = Path(file)
         data = read(path.read_text(encoding="utf-8"), as_json=path.suffix == ".json")
     except (OSError, ValueError, RecursionError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise PolicyError([FieldProblem("policy", os.fspath(file), f"cannot be read: {reason}")]) from None
+        raise unreadable(os.fspath(file), error) from None
     if not isinstance(data, Mapping):
         raise PolicyError([FieldProblem("policy", os.fspath(file), "expected a table of fields")])
     return data

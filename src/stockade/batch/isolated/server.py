@@ -40,6 +40,8 @@ def _function(namespace: dict[str, Any], name: str) -> Callable[..., Any]:
     """Return the function ``name``. Without it, return a method that a fresh ``Solution`` provides at each call."""
     if name not in namespace and "Solution" in namespace:
         return partial(_method, namespace["Solution"], name)
+    if name not in namespace:
+        raise NameError(f"the answer defines no {name!r}")
     found: Callable[..., Any] = namespace[name]
     return found
 
