@@ -2,7 +2,7 @@
 
 Example:
     >>> from stockade.embedded import Caps, Runtime
-    >>> Runtime(Caps(fuel=10_000), in_process=True).run("sum(range(10))")
+    >>> Runtime(Caps(fuel=10_000)).run("sum(range(10))")
     45
 """
 
@@ -17,10 +17,11 @@ from stockade.embedded.errors import (
     RuntimeBusy,
     RuntimeDead,
     ScriptError,
+    WorkerCrashed,
 )
 from stockade.embedded.runtime import AsyncRuntime, Runtime, Usage
 
 __all__ = [
     "PRICE_LIST", "PRICE_VERSION", "AsyncRuntime", "CapExceeded", "Caps", "CrossingError", "HostError",
-    "ResourceExhausted", "Runtime", "RuntimeBusy", "RuntimeDead", "ScriptError", "Usage",
+    "ResourceExhausted", "Runtime", "RuntimeBusy", "RuntimeDead", "ScriptError", "Usage", "WorkerCrashed",
 ]  # fmt: skip

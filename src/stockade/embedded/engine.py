@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -14,15 +15,16 @@ from stockade.embedded.boundary.facades import Fixed
 from stockade.embedded.boundary.meter import SCRIPT, LimitHit, Meter, is_of_scripts
 from stockade.embedded.boundary.namespace import Namespace
 from stockade.embedded.boundary.settings import Settings
+from stockade.embedded.endings import Exhausted, Failed, Uncrossable
 from stockade.embedded.sink import Sink
-from stockade.embedded.weave.names import is_special
+from stockade.embedded.weave.names import check_given, is_special
 from stockade.embedded.weave.source import SourceError
 from stockade.embedded.weave.weaver import RESULT, weave
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from stockade.embedded.caps import Caps
+    from stockade.embedded.boundary.meter import Limits
 
 SLACK = 24
 """Frames of guards that a script's own depth of calls may need beyond its cap."""
@@ -39,28 +41,38 @@ class HostError(RuntimeError, metaclass=Fixed):
     """A host function failed. Scripts can catch it; it tells nothing about the host."""
 
 
-class Exhausted(Exception):
-    """A cap was hit: ``cap``, ``figure`` and ``line`` are the arguments."""
-
-
-class Failed(Exception):
-    """The script raised: class name, message and line are the arguments."""
-
-
 class Engine:
     """The state of one runtime: its names, its meter and its output."""
 
-    def __init__(self, caps: Caps, *, clock: float, seed: int, most_output: int) -> None:
+    lost = ""
+
+    def __init__(self, caps: Limits, *, clock: float, seed: int, most_output: int) -> None:
         if sys.implementation.name != "cpython" or sys.version_info[:2] not in PYTHONS:
             known = ", ".join(".".join(map(str, each)) for each in sorted(PYTHONS))
             raise RuntimeError(f"the boundary is vetted for CPython {known}, not for this interpreter")
         self.caps, self.sink, self.meter = caps, Sink(most_output), Meter(caps)
         self.space = Namespace(self.meter, Settings(self.sink.write, HostError, clock, seed))
 
+    @property
+    def fuel(self) -> int:
+        """Return the units that were used since the runtime was made."""
+        return self.meter.spent
+
+    @property
+    def symbol_count(self) -> int:
+        """Return how many distinct names the scripts have introduced."""
+        return len(self.meter.symbols)
+
+    def remaining(self) -> float | None:
+        """Return the seconds until the deadline, or None without one."""
+        return self.meter.remaining()
+
+    def close(self) -> None:
+        """Do nothing: the engine ends with its last reference."""
+
     def register(self, name: str, call: Callable[..., Any]) -> None:
         """Make ``call`` a built-in function of the scripts. It receives and returns copies of data."""
-        if not name.isidentifier() or is_special(name) or name == "super":
-            raise ValueError(f"{name!r} is not a name for a host function")
+        check_given(name, "a host function")
 
         def host_function(*args: Any, **kwargs: Any) -> Any:
             return self._call_host(name, call, args, kwargs)
@@ -105,13 +117,14 @@ class Engine:
 
     def run(self, source: str, filename: str) -> Any:
         """Run ``source`` and return the value of its last expression, or None."""
+        begun = time.monotonic()
         try:
             woven = weave(source, filename)
         except SourceError as error:
             raise Failed(error.class_name, str(error), error.line) from None
         names = self.space.names
         names.pop(RESULT, None)
-        with self._metered():
+        with self._metered(begun):
             self.meter.symbols |= woven.symbols
             if self.caps.symbols is not None and len(self.meter.symbols) > self.caps.symbols:
                 self.meter.trip("symbols", self.caps.symbols)
@@ -130,8 +143,7 @@ class Engine:
 
     def set(self, name: str, value: Any) -> None:
         """Bind a global name of the scripts to a copy of ``value``."""
-        if not name.isidentifier() or is_special(name):
-            raise ValueError(f"{name!r} is not a name for a value")
+        check_given(name, "a value")
         with self._metered():
             self.space.names[name] = self._crossed(value)
             self.meter.symbol(name)
@@ -148,9 +160,9 @@ class Engine:
         return self._crossed(value)
 
     @contextmanager
-    def _metered(self) -> Iterator[None]:
+    def _metered(self, begun: float | None = None) -> Iterator[None]:
         with _one_at_a_time, self._bounded_frames(), _quiet():
-            self.meter.start()
+            self.meter.start(begun)
             error: BaseException | None = None
             try:
                 yield
@@ -166,7 +178,7 @@ class Engine:
         if self.meter.hit is not None:
             raise Exhausted(*self.meter.hit, self.meter.line or _line(error)) from None
         if isinstance(error, CannotCross):
-            raise error
+            raise Uncrossable(str(error)) from None
         if error is not None and is_of_scripts(error):
             raise Failed(type(error).__name__, self._message(error), _line(error)) from _original(error)
         if error is not None:

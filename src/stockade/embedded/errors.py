@@ -57,7 +57,26 @@ class ScriptError(StockadeError):
 
 
 class RuntimeDead(StockadeError):
-    """A cap ended this runtime earlier, so it takes no more code."""
+    """A cap or a crash ended this runtime earlier, or it was closed, so it takes no more code."""
+
+
+class WorkerCrashed(StockadeError):
+    """The worker ended in the middle of a call. The runtime is dead; ``fresh()`` makes a new one.
+
+    ``reason`` says how: by a signal, by a limit of its sandbox, such as memory, or by a breach of the protocol, after
+    which the caller ended it. A script that can cause a signal or a breach has found a bug: please report it.
+    """
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"the worker that ran the script is gone: {reason}; the runtime is dead, use fresh()")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.reason,)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return ``reason``."""
+        return super().as_json() | {"reason": self.reason}
 
 
 class RuntimeBusy(StockadeError):
@@ -74,6 +93,17 @@ class HostError(Exception):
     is_for_scripts = True
 
 
+def text_for_scripts(error: BaseException) -> str | None:
+    """Return the text that a script may know of a failed host function: only what the host wrote for it."""
+    if getattr(error, "is_for_scripts", False) is not True:
+        return None
+    try:
+        return str(error)[:_MOST_TEXT]
+    except Exception:
+        return None
+
+
+_MOST_TEXT = 2000
 _KNOWN = frozenset({
     "ArithmeticError", "AssertionError", "AttributeError", "Exception", "HostError", "ImportError", "IndexError",
     "KeyError", "LookupError", "NameError", "NotImplementedError", "OverflowError", "RuntimeError", "StopIteration",

@@ -9,14 +9,17 @@ from keyword import iskeyword
 from typing import TYPE_CHECKING, Any
 
 from stockade.core.errors import FieldProblem, PolicyError, SetupError
-from stockade.embedded.boundary.crossing import CannotCross
+from stockade.core.loading import loading
 from stockade.embedded.caps import Caps, Trust, require
-from stockade.embedded.engine import Engine, Exhausted, Failed
+from stockade.embedded.endings import Exhausted, Failed, Uncrossable
 from stockade.embedded.errors import CrossingError, ResourceExhausted, RuntimeBusy, RuntimeDead, ScriptError
-from stockade.embedded.host_functions import HostFunction, allowed_members
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from types import TracebackType
+
+    from stockade.embedded.engine import Engine
+    from stockade.embedded.worker.engine import WorkerEngine
 
 MOST_OUTPUT = 1_048_576
 FROZEN_CLOCK = 946_684_800.0  # 2000-01-01T00:00:00Z
@@ -32,21 +35,27 @@ class Usage:
 class Runtime:
     """Runs scripts in one namespace under ``caps``. One script runs at a time.
 
+    The scripts run in a worker: a sandbox of their own, which starts with the first call and lives until ``close``.
+
     Args:
         caps: the limits; none by default.
-        trust: how far the author of the scripts is trusted. ``"semi-trusted"`` needs every cap, and ``"untrusted"`` is
-        refused. in_process: run in this process. A limit then ends a script only between two operations.
+        trust: how far the author of the scripts is trusted. ``"semi-trusted"`` needs every cap and the worker, and
+            ``"untrusted"`` is refused.
+        in_process: run in this process, with no wall but the weave. A limit then ends a script only between two
+            operations.
+        memory: the limit on the worker's memory, in bytes or as a text; 256 MiB by default.
         clock: seconds since the epoch that scripts see; their clock stands still.
         seed: the seed of ``random`` in scripts.
         output: characters of printed text that are kept.
 
     Raises:
         PolicyError: the caps, or the trust in this configuration, are refused.
-        SetupError: the configuration is unavailable on this machine.
+        SetupError: the configuration is unavailable on this machine. The first call raises it for a worker, and
+            whatever ``stockade.Sandbox.create`` raises.
 
     Example:
-        >>> rt = Runtime(Caps(fuel=10_000), in_process=True)
-        >>> rt.run("total = 6 * 7"), rt.get("total")
+        >>> with Runtime(Caps(fuel=10_000)) as rt:
+        ...     rt.run("total = 6 * 7"), rt.get("total")
         (None, 42)
     """
 
@@ -59,39 +68,42 @@ class Runtime:
         clock: float = FROZEN_CLOCK,
         seed: int = 0,
         output: int = MOST_OUTPUT,
+        memory: int | str | None = None,
     ) -> None:
         if caps is not None and not isinstance(caps, Caps):
             raise PolicyError([FieldProblem("caps", repr(caps)[:80], "expected Caps(fuel=100_000, ...) or None")])
         self.caps = caps or Caps()
         require(trust, self.caps)
-        if not in_process:
-            raise SetupError(
-                "in_process = False: this version has no worker process for scripts yet; "
-                "pass in_process=True to run them in this process, or use stockade.run"
-            )
-        if trust == "semi-trusted":
-            reason = (
-                "only the weave stands between script and host in this process; a semi-trusted script needs a wall too"
-            )
-            raise PolicyError([FieldProblem("in_process", "True", reason)])
+        if in_process and (problem := _in_process_problem(trust, memory)):
+            raise PolicyError([problem])
         self._options: dict[str, Any] = {
             "trust": trust,
             "in_process": in_process,
             "clock": clock,
             "seed": seed,
             "output": output,
+            "memory": memory,
         }
         self._functions: dict[str, Callable[..., Any]] = {}
         self._lock = threading.Lock()
-        self._is_dead = False
+        self._why_dead = ""
+        self._engine: Engine | WorkerEngine
         try:
-            self._engine = Engine(self.caps, clock=clock, seed=seed, most_output=output)
+            with loading:
+                if in_process:
+                    from stockade.embedded.engine import Engine
+
+                    self._engine = Engine(self.caps, clock=clock, seed=seed, most_output=output)
+                else:
+                    from stockade.embedded.worker.engine import WorkerEngine
+
+                    self._engine = WorkerEngine(self.caps, clock=clock, seed=seed, most_output=output, memory=memory)
         except RuntimeError as error:
             raise SetupError(str(error)) from None
 
     def __repr__(self) -> str:
         """Return one line."""
-        return f"<Runtime: {'dead' if self._is_dead else 'alive'}; {self.usage.fuel} units of fuel used>"
+        return f"<Runtime: {'dead' if self._why_dead else 'alive'}; {self.usage.fuel} units of fuel used>"
 
     def register(self, name: str, function: Callable[..., Any]) -> None:
         """Let scripts call ``function`` as ``name``.
@@ -102,15 +114,19 @@ class Runtime:
         """
         if not isinstance(name, str) or not name.isidentifier() or iskeyword(name):
             raise PolicyError([FieldProblem("name", repr(name)[:80], "scripts can only call a plain name")])
+        with loading:
+            from stockade.embedded.host_functions import HostFunction
         engine = self._engine
         try:
-            engine.register(name, HostFunction(name, function, engine.meter.remaining))
+            engine.register(name, HostFunction(name, function, engine.remaining))
         except ValueError as error:
             raise PolicyError([FieldProblem("name", repr(name), str(error))]) from None
         self._functions[name] = function
 
     def register_object(self, name: str, target: object, *, allow: tuple[str, ...]) -> None:
         """Let scripts call the methods of ``target`` that ``allow`` lists, each as ``name_method``."""
+        with loading:
+            from stockade.embedded.host_functions import allowed_members
         for method, function in allowed_members(target, allow).items():
             self.register(f"{name}_{method}", function)
 
@@ -121,6 +137,7 @@ class Runtime:
             ScriptError: the source is refused, or the script raised.
             ResourceExhausted: a cap ended the script. The runtime is dead afterwards.
             CrossingError: the value is not data.
+            WorkerCrashed: the worker ended. The runtime is dead afterwards.
         """
         if not isinstance(source, str):
             raise TypeError(f"source: expected text, not {type(source).__name__}")
@@ -152,12 +169,12 @@ class Runtime:
     @property
     def usage(self) -> Usage:
         """Return what the runtime has used."""
-        return Usage(fuel=self._engine.meter.spent)
+        return Usage(fuel=self._engine.fuel)
 
     @property
     def symbol_count(self) -> int:
         """Return how many distinct names the scripts have introduced."""
-        return len(self._engine.meter.symbols)
+        return self._engine.symbol_count
 
     @property
     def stdout(self) -> str:
@@ -171,8 +188,23 @@ class Runtime:
 
     @property
     def is_dead(self) -> bool:
-        """Return whether a cap has ended this runtime."""
-        return self._is_dead
+        """Return whether a cap, a crash or ``close`` has ended this runtime."""
+        return bool(self._why_dead)
+
+    def close(self) -> None:
+        """End the runtime and its worker. A call in another thread raises ``WorkerCrashed``."""
+        self._why_dead = self._why_dead or "it was closed"
+        self._engine.close()
+
+    def __enter__(self) -> Runtime:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the runtime."""
+        self.close()
 
     @contextmanager
     def _entered(self, filename: str = "") -> Iterator[None]:
@@ -181,19 +213,35 @@ class Runtime:
                 "the runtime runs a script already; host functions and other threads need a runtime of their own"
             )
         try:
-            if self._is_dead:
-                raise RuntimeDead("a cap has ended this runtime; use fresh()")
+            if self._why_dead:
+                raise RuntimeDead(f"{self._why_dead}; use fresh()")
             yield
         except Exhausted as error:
-            self._is_dead = True
+            self._why_dead = "a cap has ended this runtime"
+            self._engine.close()
             raise ResourceExhausted(*error.args) from None
         except Failed as error:
             class_name, message, line = error.args
             raise ScriptError(class_name, message, line, filename) from error.__cause__
-        except CannotCross as error:
+        except Uncrossable as error:
             raise CrossingError(f"the value cannot cross the border: {error}") from None
         finally:
+            if self._engine.lost and not self._why_dead:
+                self._why_dead = f"the worker of this runtime is gone: {self._engine.lost}"
             self._lock.release()
+
+
+def _in_process_problem(trust: str, memory: object) -> FieldProblem | None:
+    """Return why a runtime in this process is refused."""
+    if trust == "semi-trusted":
+        reason = (
+            "only the weave stands between script and host in this process; a semi-trusted script needs a wall too: "
+            "leave in_process out"
+        )
+        return FieldProblem("in_process", "True", reason)
+    if memory is not None:
+        return FieldProblem("memory", repr(memory), "is a limit of the worker, and in_process=True has none")
+    return None
 
 
 class AsyncRuntime:
@@ -225,6 +273,20 @@ class AsyncRuntime:
     async def set(self, name: str, value: Any) -> None:
         """Bind a global name, as ``Runtime.set`` does."""
         await _in_thread(self.sync.set, name, value)
+
+    async def close(self) -> None:
+        """End the runtime, as ``Runtime.close`` does."""
+        await _in_thread(self.sync.close)
+
+    async def __aenter__(self) -> AsyncRuntime:
+        """Return itself."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the runtime."""
+        await self.close()
 
     def fresh(self) -> AsyncRuntime:
         """Return a new runtime with the same configuration."""
@@ -259,7 +321,7 @@ class AsyncRuntime:
 
     @property
     def is_dead(self) -> bool:
-        """Return whether a cap has ended this runtime."""
+        """Return whether a cap, a crash or ``close`` has ended this runtime."""
         return self.sync.is_dead
 
 

@@ -380,7 +380,7 @@ def test_async_runtime_has_every_public_name_of_runtime():
         assert isinstance(given, property) == isinstance(own, property) or name == "caps"
         if callable(given):
             assert inspect.signature(given).parameters == inspect.signature(own).parameters, name
-            assert inspect.iscoroutinefunction(own) == (name in ("run", "call", "get", "set")), name
+            assert inspect.iscoroutinefunction(own) == (name in ("run", "call", "get", "set", "close")), name
     twin.register_object("box", [3], allow=("count",))
     assert asyncio.run(twin.run("print('x')\nbox_count(3)")) == 1
     assert (twin.stdout, twin.stdout_dropped, twin.is_dead, twin.symbol_count, twin.caps) == (

@@ -93,11 +93,11 @@ class Meter:
         self.units: Iterator[bool] = chain.from_iterable(self)
         self.tick = self.units.__next__
 
-    def start(self) -> None:
-        """Begin one call of the runtime: the deadline counts from here, and so does what is on the heap."""
+    def start(self, begun: float | None = None) -> None:
+        """Begin one call of the runtime: what is on the heap counts from here, and the deadline from ``begun``."""
         now = time.monotonic()
         self._looked = now
-        self._ends = now + (self.caps.deadline or 0.0)
+        self._ends = (now if begun is None else begun) + (self.caps.deadline or 0.0)
         if self._blocks == 0:
             self._blocks = sys.getallocatedblocks()
 

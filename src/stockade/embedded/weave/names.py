@@ -36,6 +36,12 @@ def is_special(name: str) -> bool:
     return name.startswith("__") and name.endswith("__")
 
 
+def check_given(name: str, what: str) -> None:
+    """Raise ``ValueError`` for a name that the host cannot give to a function or value of its own."""
+    if not name.isidentifier() or is_special(name) or name == "super":
+        raise ValueError(f"{name!r} is not a name for {what}")
+
+
 def check_name(name: str, line: int) -> None:
     """Refuse a special name as a variable."""
     if is_special(name) and name not in NAMES:
