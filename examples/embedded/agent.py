@@ -25,13 +25,14 @@ def main() -> list[str]:
     def weather(city: str) -> int:
         return WEATHER[city]
 
-    runtime = Runtime(Caps(fuel=200_000, deadline=2.0, value_bytes=100_000), in_process=True)
+    runtime = Runtime(Caps(fuel=200_000, deadline=5.0, value_bytes=100_000))
     runtime.register("weather", weather)
     answers = []
     for code in TURNS:
         answers.append(answer(runtime, code))
         if runtime.is_dead:
             runtime = runtime.fresh()
+    runtime.close()
     return answers
 
 

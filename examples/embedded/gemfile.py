@@ -27,11 +27,11 @@ def load(text: str, environment: str) -> dict[str, object]:
             raise HostError(f"{name} is declared twice")
         packages[name] = version
 
-    runtime = Runtime(Caps.semi_trusted(), in_process=True)
-    runtime.register("source", source)
-    runtime.register("package", package)
-    runtime.register("environment", lambda: environment)
-    runtime.run(text, filename="Packages")
+    with Runtime(Caps.semi_trusted(), trust="semi-trusted") as runtime:
+        runtime.register("source", source)
+        runtime.register("package", package)
+        runtime.register("environment", lambda: environment)
+        runtime.run(text, filename="Packages")
     return found | {"packages": packages}
 
 

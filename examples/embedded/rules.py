@@ -20,12 +20,12 @@ ORDERS = [
 
 
 def discounts(rules: str) -> list[object]:
-    runtime = Runtime(Caps(fuel=100_000, deadline=1.0, frames=64, value_bytes=100_000), in_process=True)
-    try:
-        runtime.run(rules, filename="rules.py")
-        return [runtime.call("discount", order) for order in ORDERS]
-    except (ScriptError, ResourceExhausted) as error:
-        return [str(error)]
+    with Runtime(Caps(fuel=100_000, deadline=5.0, frames=64, value_bytes=100_000)) as runtime:
+        try:
+            runtime.run(rules, filename="rules.py")
+            return [runtime.call("discount", order) for order in ORDERS]
+        except (ScriptError, ResourceExhausted) as error:
+            return [str(error)]
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from stockade.embedded.boundary.namespace import Namespace
 from stockade.embedded.boundary.settings import Settings
 from stockade.embedded.endings import Exhausted, Failed, Uncrossable
 from stockade.embedded.sink import Sink
-from stockade.embedded.weave.names import check_given, is_special
+from stockade.embedded.weave.names import check_host_name, is_special
 from stockade.embedded.weave.source import SourceError
 from stockade.embedded.weave.weaver import RESULT, weave
 
@@ -72,7 +72,7 @@ class Engine:
 
     def register(self, name: str, call: Callable[..., Any]) -> None:
         """Make ``call`` a built-in function of the scripts. It receives and returns copies of data."""
-        check_given(name, "a host function")
+        check_host_name(name, "a host function")
 
         def host_function(*args: Any, **kwargs: Any) -> Any:
             return self._call_host(name, call, args, kwargs)
@@ -143,7 +143,7 @@ class Engine:
 
     def set(self, name: str, value: Any) -> None:
         """Bind a global name of the scripts to a copy of ``value``."""
-        check_given(name, "a value")
+        check_host_name(name, "a value")
         with self._metered():
             self.space.names[name] = self._crossed(value)
             self.meter.symbol(name)

@@ -36,7 +36,7 @@ def is_special(name: str) -> bool:
     return name.startswith("__") and name.endswith("__")
 
 
-def check_given(name: str, what: str) -> None:
+def check_host_name(name: str, what: str) -> None:
     """Raise ``ValueError`` for a name that the host cannot give to a function or value of its own."""
     if not name.isidentifier() or is_special(name) or name == "super":
         raise ValueError(f"{name!r} is not a name for {what}")

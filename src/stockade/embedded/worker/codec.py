@@ -1,8 +1,8 @@
 """Values as bytes between a caller and its worker. Data only: decoding calls nothing that the sender names.
 
 A value is a tag of one byte and its content. All lengths and counts are big-endian numbers of four bytes. The caller
-decodes what a script may have written after an escape, so each length is checked against the bytes that are there, and
-nodes, depth and colliding keys are bounded before anything is built.
+decodes what a script may have written after an escape. So each length is checked against the bytes that are there.
+Nodes, depth, fractions and colliding keys are bounded before they are built.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class _Encoder:
         elif kind is int:
             self._sized(b"i", value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True))
         elif kind is str:
-            self._room(len(value))
+            self._reserve(len(value))
             self._sized(b"s", value.encode("utf-8", "surrogatepass"))
         elif kind is bytes:
             self._sized(b"b", value)
@@ -127,16 +127,16 @@ class _Encoder:
         self.add(fields, depth + 1)
 
     def _sized(self, tag: bytes, content: bytes) -> None:
-        self._room(len(content))
+        self._reserve(len(content))
         self._append(tag + _LENGTH.pack(len(content)))
         self._append(content)
 
     def _append(self, part: bytes) -> None:
-        self._room(len(part))
+        self._reserve(len(part))
         self._size += len(part)
         self.parts.append(part)
 
-    def _room(self, size: int) -> None:
+    def _reserve(self, size: int) -> None:
         if self._size + size > self._most:
             raise CodecError(f"it takes more than {self._most:,} bytes")
 

@@ -14,7 +14,7 @@ from stockade.embedded.boundary.crossing import CannotCross, Crossing
 from stockade.embedded.endings import Exhausted, Failed, Uncrossable
 from stockade.embedded.errors import WorkerCrashed, text_for_scripts
 from stockade.embedded.sink import Sink
-from stockade.embedded.weave.names import check_given
+from stockade.embedded.weave.names import check_host_name
 from stockade.embedded.worker import messages
 from stockade.embedded.worker.codec import CodecError, decode, encode
 from stockade.embedded.worker.process import Worker, broken
@@ -52,7 +52,7 @@ class WorkerEngine:
 
     def register(self, name: str, call: Callable[..., Any]) -> None:
         """Make ``call`` a built-in function of the scripts. It runs here, with copies of data."""
-        check_given(name, "a host function")
+        check_host_name(name, "a host function")
         self._functions[name] = call
         self._untold.append(name)
 
@@ -74,7 +74,7 @@ class WorkerEngine:
 
     def set(self, name: str, value: Any) -> None:
         """Bind a global name of the scripts to a copy of ``value``."""
-        check_given(name, "a value")
+        check_host_name(name, "a value")
         self._ask(messages.SET, name, self._data(value))
 
     def close(self) -> None:

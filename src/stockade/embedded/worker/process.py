@@ -1,4 +1,4 @@
-"""One worker: a living sandbox with the agent in it. The kernel holds there what the weave might miss."""
+"""A worker: a living sandbox with the agent in it. The kernel holds there what the weave might miss."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from stockade.api.sessions.link import Link
 from stockade.api.sessions.opening import python_for_agents
 from stockade.core.errors import SetupError
 from stockade.embedded.worker import messages
-from stockade.embedded.worker.bundle import bundle
 from stockade.embedded.worker.codec import MOST_BYTES, decode
+from stockade.embedded.worker.modules import modules_message
 
 if TYPE_CHECKING:
     from stockade.api.process import Process
@@ -46,7 +46,7 @@ class Worker:
             self._link = Link(process, _AGENT, longest=MOST_BYTES + 4 * most_output + _SLACK)
             hello = json.loads(self._expect(b"h"))
             is_same = hello.get("magic") == importlib.util.MAGIC_NUMBER.hex()
-            self._link.send(messages.MODULES, bundle(compiled=is_same))
+            self._link.send(messages.MODULES, modules_message(compiled=is_same))
         except (OSError, EOFError, ValueError, AttributeError) as error:
             self.close()
             raise SetupError(f"the worker for scripts does not start: {error or 'no answer in time'}") from error

@@ -17,7 +17,7 @@ _PACKAGES = ("boundary", "weave")
 
 
 @cache
-def bundle(*, compiled: bool) -> bytes:
+def modules_message(*, compiled: bool) -> bytes:
     """Return all modules by name, each as whether it is a package, whether it is compiled, and its content."""
     known: dict[str, Any] = dict.fromkeys(("stockade", _NAME, f"{_NAME}.worker"), (True, False, ""))
     folders = (sorted((_EMBEDDED / folder).rglob("*.py")) for folder in _PACKAGES)
