@@ -214,7 +214,7 @@ def test_output_is_bounded_over_calls() -> None:
 def test_worker_without_memory_is_an_error_that_says_so() -> None:
     """Without a memory control group, each process has a limit of its own, and Python says so to the script."""
     with Runtime(memory="48MiB") as rt:
-        with pytest.raises((WorkerCrashed, ScriptError), match="[Mm]emory") as caught:
+        with pytest.raises((WorkerCrashed, ScriptError), match=r"[Mm]emory") as caught:
             rt.run("x = []\nwhile True: x.append(str(len(x)) * 100_000)")
         if caught.type is WorkerCrashed:
             assert rt.is_dead
