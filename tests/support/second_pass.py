@@ -38,6 +38,7 @@ ABOVE_THE_WARDEN = {
     "tests/system/test_batch_compiled.py": "a batch judges results, whoever made them",
     "tests/system/test_batch_isolated.py": "a batch judges results, whoever made them",
     "tests/system/test_call.py": "arguments and values are data of the caller",
+    "tests/system/test_embedded_worker.py": "a worker is a sandbox like any other; the rest is code of the caller",
     "tests/system/test_engines.py": "the caller finds an engine and asks for its version",
     "tests/system/test_hooks.py": "hooks run in the caller",
     "tests/system/test_languages.py": "native and process run every language again",
