@@ -25,7 +25,8 @@ _REMEDIES = {
     "groups cgroup.max.descendants",
     errno.EDQUOT: "free space of the user's quota",
     errno.ENOMEM: "free memory on the host, or give the calling process's control group more",
-    errno.EAGAIN: "raise the limit on processes (ulimit -u, pids.max, kernel.pid_max), or run less at a time",
+    errno.EAGAIN: "raise the limit on processes (of a sandbox by processes=, of the host by ulimit -u, pids.max or "
+    "kernel.pid_max), or run less at a time",
     errno.EPERM: f"{_ALLOW}; stockade doctor shows what this host refuses",
     errno.EACCES: f"give the calling user access, or {_ALLOW}",
     errno.ENOSYS: f"use Linux 5.10 or newer, or {_ALLOW}",

@@ -120,6 +120,8 @@ def test_unknown_keyword_of_a_method_suggests_a_name() -> None:
         (object.__new__(Files), "read", "read_text"),
         (object.__new__(Files), "upload", "write"),
         (object.__new__(Files), "mkdir", "make_dir"),
+        (object.__new__(Files), "delete", "remove"),
+        (object.__new__(Sandbox), "delete", "close"),
         (object.__new__(stockade.Process), "communicate", "wait"),
     ],
 )

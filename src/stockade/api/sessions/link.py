@@ -75,7 +75,13 @@ class Link:
                 raise EOFError(self._ending()) from None
 
     def _ending(self) -> str:
-        return f"its agent has ended: {self._process.wait(_END_SECONDS).summary()}"
+        result = self._process.wait(_END_SECONDS)
+        refused = (
+            f"; the limit on {name} was met ({state.evidence}): create the sandbox with more"
+            for name, state in result.limits_met.items()
+            if state.state == "met" and name != result.limit
+        )
+        return f"its agent has ended: {result.summary()}{''.join(refused)}"
 
     def receive(self, deadline: float) -> tuple[bytes, bytes]:
         """Return the next frame.
