@@ -83,7 +83,26 @@ def empty_run(rounds: int) -> dict[str, float]:
         start = time.perf_counter()
         Runtime(CAPS, in_process=True)
         makes.append(time.perf_counter() - start)
-    return {"run": statistics.median(runs) * 1000, "new runtime": statistics.median(makes) * 1000}
+    return {"run": statistics.median(runs) * 1000, "new runtime": statistics.median(makes) * 1000} | in_worker(rounds)
+
+
+def in_worker(rounds: int) -> dict[str, float]:
+    runs, starts = [], []
+    with Runtime(CAPS) as runtime:
+        runtime.run("1")
+        for _ in range(rounds * 10):
+            start = time.perf_counter()
+            runtime.run("1")
+            runs.append(time.perf_counter() - start)
+    for _ in range(min(rounds, 5)):
+        with Runtime(CAPS) as runtime:
+            start = time.perf_counter()
+            runtime.run("1")
+            starts.append(time.perf_counter() - start)
+    return {
+        "run in a worker": statistics.median(runs) * 1000,
+        "first run in a worker": statistics.median(starts) * 1000,
+    }
 
 
 def main() -> None:
@@ -101,7 +120,7 @@ def main() -> None:
     middle, worst = statistics.median(multiples), max(multiples)
     print(f"median {middle:.2f} (goal {GOAL_MEDIAN}), worst {worst:.2f} (goal {GOAL_WORST})")
     empty = empty_run(1 if given.smoke else 200)
-    print(f"empty run {empty['run']:.3f} ms, new runtime {empty['new runtime']:.3f} ms")
+    print("; ".join(f"{'empty ' if name == 'run' else ''}{name} {taken:.3f} ms" for name, taken in empty.items()))
     if given.json:
         about = {"python": platform.python_version(), "machine": platform.machine(), "prices": PRICE_VERSION}
         given.json.write_text(json.dumps({"about": about, "programs": found, "empty": empty}, indent=1) + "\n")

@@ -207,3 +207,12 @@ def test_host_functions_are_not_called_past_the_deadline(escaped: Callable[..., 
         rt.run("while True:\n  send(b'c', encode(('spy', [], {})))\n  receive()")
     assert calls
     assert calls[-1] - begun < 30
+
+
+def test_worker_that_reads_no_answers_is_killed_at_the_deadline(escaped: Callable[..., Runtime]) -> None:
+    rt = escaped(deadline=0.5, fuel=10**9)
+    rt.register("spy", lambda: b"x" * (1 << 20))
+    begun = time.monotonic()
+    with pytest.raises(ResourceExhausted, match="deadline"):
+        rt.run("while True: send(b'c', encode(('spy', [], {})))")
+    assert time.monotonic() - begun < 20

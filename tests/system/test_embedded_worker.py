@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 from collections import Counter
@@ -249,6 +250,23 @@ def test_closed_runtime_is_dead() -> None:
     assert [how for how, _ in ends] == ["WorkerCrashed"]
     with pytest.raises(RuntimeDead, match="closed"):
         rt.run("1")
+
+
+def test_forked_process_leaves_the_worker_alone() -> None:
+    with Runtime() as rt:
+        assert rt.run("x = 1\nx") == 1
+        child = os.fork()
+        if child == 0:
+            is_refused = False
+            try:
+                rt.run("x = 2")
+            except RuntimeDead as error:
+                is_refused = "forked" in str(error)
+            finally:
+                rt.close()
+                os._exit(0 if is_refused else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert rt.run("x") == 1
 
 
 def test_async_runtime_uses_a_worker() -> None:

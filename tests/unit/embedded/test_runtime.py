@@ -2,6 +2,8 @@
 
 import asyncio
 import inspect
+import subprocess
+import sys
 import threading
 import time
 
@@ -131,8 +133,6 @@ def test_deadline_overrun_is_small():
 
 
 def test_recursion_limit_is_restored():
-    import sys
-
     before = sys.getrecursionlimit()
     with pytest.raises(ResourceExhausted):
         runtime(frames=50).run("def f(): f()\nf()")
@@ -453,3 +453,12 @@ def test_interrupt_in_a_host_function_passes_through_handlers_of_the_script():
     rt.register("stop", interrupted)
     with pytest.raises(KeyboardInterrupt):
         rt.run("try: stop()\nexcept BaseException: pass")
+
+
+def test_import_loads_neither_the_engine_nor_the_sandbox():
+    code = "import sys, stockade; early = 'stockade.embedded' in sys.modules; import stockade.embedded as e; "
+    code += "heavy = ['pydantic', 'stockade.api', 'stockade.embedded.engine', 'stockade.embedded.worker']; "
+    code += "print(early, [name for name in heavy if name in sys.modules]); e.Runtime(in_process=True).run('1'); "
+    code += "print([name for name in heavy if name in sys.modules])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert run.stdout == "False []\n['stockade.embedded.engine']\n"

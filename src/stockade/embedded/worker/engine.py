@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections import OrderedDict
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from stockade.embedded.boundary import prices
 from stockade.embedded.boundary.crossing import CannotCross, Crossing
 from stockade.embedded.endings import Exhausted, Failed, Uncrossable
-from stockade.embedded.errors import WorkerCrashed, text_for_scripts
+from stockade.embedded.errors import RuntimeDead, WorkerCrashed, text_for_scripts
 from stockade.embedded.sink import Sink
 from stockade.embedded.weave.names import check_host_name
 from stockade.embedded.worker import messages
@@ -48,6 +49,7 @@ class WorkerEngine:
         self._failures: OrderedDict[int, BaseException] = OrderedDict()
         self._failed = self._called_times = 0
         self._worker: Worker | None = None
+        self._owner = os.getpid()
         self._ends = math.inf
 
     def register(self, name: str, call: Callable[..., Any]) -> None:
@@ -78,7 +80,7 @@ class WorkerEngine:
         self._ask(messages.SET, name, self._data(value))
 
     def close(self) -> None:
-        """End the worker."""
+        """End the worker. A process forked from the owner leaves it alone."""
         self._lose("the caller closed it")
 
     def _data(self, value: Any) -> Any:
@@ -100,24 +102,32 @@ class WorkerEngine:
         with self._watched():
             begun = time.monotonic()
             self._ends = begun + (self.caps.deadline or _LONGEST)
-            worker.send(kind, request)
+            worker.send(kind, request, self._left() + GRACE)
             self._untold = []
             kind, payload = worker.receive(self._left() + GRACE)
             while kind == messages.HOST_CALL:
                 if not self._left():
                     raise TimeoutError
-                worker.send(*self._called(decode(payload)))
+                worker.send(*self._called(decode(payload)), self._left() + GRACE)
                 kind, payload = worker.receive(self._left() + GRACE)
-            return self._concluded(kind, self._reported(kind, payload))
+            if kind == messages.BROKEN:
+                self._crash(broken(payload))
+            return self._concluded(kind, self._reported(payload))
 
     def _left(self) -> float:
         return max(0.0, self._ends - time.monotonic())
 
     def _started(self) -> Worker:
+        if os.getpid() != self._owner:
+            raise RuntimeDead(
+                f"its worker belongs to process {self._owner}, from which this one was forked; use fresh()"
+            )
         if self._worker is None:
             worker = Worker(self._memory, self._most_output)
             worker.begin(self._settings)
             self._worker = worker
+            if self.lost:  # closed meanwhile
+                self._crash(self.lost)
         return self._worker
 
     @contextmanager
@@ -179,10 +189,8 @@ class WorkerEngine:
 
     # -- what the worker says: every byte can be an attacker's -------------------------------------------------
 
-    def _reported(self, kind: bytes, payload: bytes) -> tuple[Any, ...]:
+    def _reported(self, payload: bytes) -> tuple[Any, ...]:
         """Return the answer, after the checked report has been added up."""
-        if kind == messages.BROKEN:
-            raise ValueError(broken(payload))
         match decode(payload):
             case ((int(fuel), int(symbols), str(printed), int(dropped)), tuple(answer)):
                 pass

@@ -30,6 +30,7 @@ _LIMITS = {
 }
 """The worker needs no more. Time is the runtime's deadline, which the caller holds."""
 _START_SECONDS = 30.0
+_SEND_SECONDS = 30.0
 _YEAR = 365 * 24 * 3600.0
 _SLACK = 4 * 1024 * 1024
 _AGENT = "metered_agent.py"
@@ -71,9 +72,9 @@ class Worker:
             raise ValueError("it sent another message than the first")
         return payload
 
-    def send(self, kind: bytes, payload: bytes) -> None:
+    def send(self, kind: bytes, payload: bytes, seconds: float) -> None:
         """Send a message. Raises ``EOFError`` if the worker is gone, and ``TimeoutError`` if it reads nothing."""
-        self._link.send(kind, payload)
+        self._link.send(kind, payload, seconds=min(seconds, _SEND_SECONDS))
 
     def receive(self, seconds: float) -> tuple[bytes, bytes]:
         """Return the next message. Raises as ``Link.receive`` does; ``TimeoutError`` after ``seconds``."""
