@@ -91,7 +91,7 @@ async def _submit(  # noqa: PLR0917
         state.metrics.refused(status)
         raise Refused(status, "QueueFull", f"{full}; try again later", retry=_RETRY_SECONDS) from None
     if wait or row.state == FINISHED:
-        row = await state.waited(key, row.id, wait)
+        row = await state.waited(key, row.id, wait, None if row.state == FINISHED else row)
     return _answer(row, format)
 
 

@@ -25,7 +25,7 @@ from stockade.service.database import Database
 from stockade.service.gate import Gate, Protocol
 from stockade.service.link import ALIVE, READY, REFUSED, Link
 from stockade.service.processes import Order
-from stockade.service.state import THREADS, State
+from stockade.service.state import State
 from stockade.service.warm_up import warm_up
 
 _MOST_CONNECTIONS = 512
@@ -54,7 +54,7 @@ async def _main(order: Order, end: socket.socket, listener: socket.socket) -> No
         return  # the parent ended before this process began
     link = await Link.over(end)
     try:
-        state = State(order.settings, Database(order.settings.data, THREADS))
+        state = State(order.settings, Database(order.settings.data, 1))
         server = await _loaded(state)
         confine(order.uid, parent)
     except StockadeError as error:

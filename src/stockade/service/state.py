@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections import defaultdict
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import count
 from typing import Any, ParamSpec, TypeVar
@@ -25,7 +24,6 @@ from stockade.service.settings import Settings
 
 _P = ParamSpec("_P")
 _Value = TypeVar("_Value")
-THREADS = 4
 _ASK_SECONDS = 10.0
 _LOOK_SECONDS = 5.0
 """How often a waiting request looks into the database, in case the worker's word was lost."""
@@ -45,12 +43,15 @@ class State:
         self.stopping = False
         self._asked: dict[str, asyncio.Future[str]] = {}
         self._numbers = count()
-        self._threads = ThreadPoolExecutor(THREADS, "database")
         self._waiting: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
 
     async def call(self, function: Callable[_P, _Value], *values: _P.args, **options: _P.kwargs) -> _Value:
-        """Call a function that uses the database, in a thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: function(*values, **options))
+        """Call a function that uses the database.
+
+        Its statements take less time than the way to a thread and back. With a database on another machine they would
+        not, and a thread would belong here.
+        """
+        return function(*values, **options)
 
     async def submit(self, key: Key, new: NewRun) -> Row[Any]:
         """Accept a run, and let the worker look. Raises ``QueueFull``."""
@@ -105,14 +106,17 @@ class State:
         if self.link is not None:
             self.link.send(word, *values)
 
-    async def waited(self, key: Key, run: str, seconds: float) -> Row[Any] | None:
-        """Return a run when it has a result, or as it is after ``seconds``; ``None`` if the key has no such run."""
+    async def waited(self, key: Key, run: str, seconds: float, seen: Row[Any] | None = None) -> Row[Any] | None:
+        """Return a run when it has a result, or as it is after ``seconds``; ``None`` if the key has no such run.
+
+        ``seen`` is the run as the caller has just seen it, with no wait since.
+        """
         ended, loop = asyncio.Event(), asyncio.get_running_loop()
         until = loop.time() + seconds
         self._waiting[run].add(ended)  # before the look, so that no end between the two is missed
         try:
             while True:
-                row = await self.call(self.queue.find, key.id, run)
+                row, seen = seen or await self.call(self.queue.find, key.id, run), None
                 left = until - loop.time()
                 if row is None or row.state == FINISHED or left <= 0 or self.stopping:
                     return row

@@ -12,11 +12,7 @@ import signal
 import socket
 import sys
 from collections import OrderedDict
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
-from typing import TypeVar
 
 from sqlalchemy.exc import DBAPIError
 
@@ -34,7 +30,6 @@ from stockade.service.queue import CANCELLED, Leased, Queue
 from stockade.service.requests import Policies, RunRequest, job_of
 from stockade.service.settings import Settings
 
-_Value = TypeVar("_Value")
 _LOOK_SECONDS = 1.0
 """How often the worker looks into the queue, besides when it is woken."""
 _RETRY_SECONDS = 1.0
@@ -46,7 +41,6 @@ class Worker:
 
     def __init__(self, settings: Settings, queue: Queue, link: Link, holder: str) -> None:
         self._settings, self._queue, self._link, self._holder = settings, queue, link, holder
-        self._thread = ThreadPoolExecutor(1, "database")
         self._policies = Policies(settings)
         self._runners: OrderedDict[str, AsyncRunner] = OrderedDict()
         self._running: dict[str, tuple[Leased, asyncio.Task[None]]] = {}
@@ -77,7 +71,7 @@ class Worker:
             for task in (*helpers, *(task for _, task in self._running.values())):
                 task.cancel()
             await asyncio.gather(*(task for _, task in self._running.values()), return_exceptions=True)
-            await self._call(partial(self._queue.release, self._holder, counted=False))
+            self._queue.release(self._holder, counted=False)
 
     def stop(self) -> None:
         """Take no more runs, and end."""
@@ -89,7 +83,7 @@ class Worker:
         if free <= 0:
             return
         try:
-            found = await self._call(partial(self._queue.lease, self._holder, free))
+            found = self._queue.lease(self._holder, free)
         except DBAPIError as error:
             _say(f"the queue cannot be read: {error.orig}")
             return
@@ -123,7 +117,7 @@ class Worker:
         """Write the result, and try again while the database cannot be written and the lease holds."""
         while True:
             try:
-                wrote = await self._call(partial(self._queue.finish, leased, result))
+                wrote = self._queue.finish(leased, result)
             except DBAPIError as error:
                 _say(f"the result of {leased.id} cannot be written, and is tried again: {error.orig}")
                 await asyncio.sleep(_RETRY_SECONDS)
@@ -167,7 +161,7 @@ class Worker:
             await asyncio.sleep(self._settings.lease / 3)
             mine = [*self._running]
             try:
-                held, cancelled = await self._call(partial(self._queue.renew, mine))
+                held, cancelled = self._queue.renew(mine)
             except DBAPIError as error:
                 _say(f"the leases cannot be renewed: {error.orig}")
                 continue
@@ -176,10 +170,6 @@ class Worker:
                     self._cancel(lease)
                 elif lease not in held and lease in self._running:
                     self._running[lease][1].cancel()
-
-    async def _call(self, function: Callable[[], _Value]) -> _Value:
-        """Call a function that uses the database, in the one thread for it."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, function)
 
 
 async def _main(order: Order, end: socket.socket) -> None:

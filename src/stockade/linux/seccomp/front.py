@@ -3,9 +3,9 @@ open. It opens nothing, connects to nothing and starts nothing."""
 
 from stockade.linux.seccomp import syscalls
 from stockade.linux.seccomp.groups import Filter
-from stockade.linux.seccomp.rules import ARGUMENT_RULES, NEW_THREADS
+from stockade.linux.seccomp.rules import ARGUMENT_RULES
 from stockade.linux.seccomp.syscalls import Arch
-from stockade.linux.seccomp.table import ALLOW, REFUSE, UNIMPLEMENTED, Table, allow_if, always, any_bit, refuse_if
+from stockade.linux.seccomp.table import ALLOW, REFUSE, Table, allow_if, always, any_bit, refuse_if
 
 _ALLOWED = """
 read write readv writev pread64 pwrite64 close fstat lseek fcntl fsync fdatasync ftruncate fallocate
@@ -25,8 +25,7 @@ def front_table(arch: Arch) -> Table:
     numbers = syscalls.numbers(arch)
     rules = dict.fromkeys(numbers.values(), always(REFUSE))
     rules |= {numbers[name]: always(ALLOW) for name in _ALLOWED.split() if name in numbers}
-    rules |= {numbers["mmap"]: _NO_CODE, numbers["mprotect"]: _NO_CODE, numbers["clone"]: NEW_THREADS}
+    rules |= {numbers["mmap"]: _NO_CODE, numbers["mprotect"]: _NO_CODE}
     rules[numbers["newfstatat"]] = allow_if((any_bit(3, _EMPTY_PATH),))
     rules[numbers["ioctl"]] = ARGUMENT_RULES["ioctl"].rules[Filter.TIGHT]
-    rules[numbers["clone3"]] = always(UNIMPLEMENTED)  # its flags lie in memory; the C library then uses clone
     return Table(arch, rules)
