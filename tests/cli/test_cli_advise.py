@@ -16,6 +16,17 @@ def test_check_prints_place_kind_and_message(stockade, folder: Path) -> None:
     assert b"not a wall" in done.stderr
 
 
+def test_check_takes_several_scripts(stockade, folder: Path) -> None:
+    (folder / "one.py").write_text("print(1)\n")
+    (folder / "two.py").write_text("print(\n")
+    (folder / "six.py").write_text("while True: pass\n")
+    done = stockade("check", "one.py", "two.py", "six.py")
+    assert done.returncode == 1 and done.stderr.count(b"not a wall") == 1
+    assert [line.split(b":")[0] for line in done.stdout.splitlines()] == [b"two.py", b"six.py"]
+    done = stockade("check", "--json", "one.py", "two.py")
+    assert done.returncode == 2 and "takes one FILE" in json.loads(done.stdout)["message"]
+
+
 def test_check_without_advice_exits_0(stockade) -> None:
     done = stockade("check", "-", "--language", "python", stdin=b"print(1)\n")
     assert (done.returncode, done.stdout) == (0, b"")

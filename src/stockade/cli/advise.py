@@ -17,19 +17,20 @@ from stockade.core.errors import JobError
 if TYPE_CHECKING:
     from stockade.advice.record import Advice
 
-_HELP = """Read a Python script, without running it, and name what deserves a look.
+_HELP = """Read Python scripts, without running them, and name what deserves a look.
 
 The advice is about loops without an exit, regular expressions that backtrack badly, calls that start programs, use the
 network or run data as code, and imports that the sandbox does not have. Each line is FILE:LINE:COLUMN: KIND: MESSAGE.
 
 This is advice, not a wall. Code can hide anything from it. Only the sandbox holds.
 
-The script is parsed in a sandbox of its own, by the interpreter that would run it. The exit status is 0 without advice,
-1 with advice, 2 for bad usage or a script that cannot be checked, 125 if no sandbox could be set up.
+Each script is parsed in a sandbox of its own, by the interpreter that would run it. The exit status is 0 without
+advice, 1 with advice, 2 for bad usage or a script that cannot be checked, 125 if no sandbox could be set up.
 """
 _EXAMPLES = """\b
 Examples:
   stockade check script.py
+  stockade check answers/*.py
   stockade check --json -c 'while True: pass'
   stockade check --packages .venv script.py && stockade run --packages .venv script.py
   stockade check - < script.py
@@ -39,7 +40,7 @@ _NOTE = "this is advice, not a wall: code can hide anything from it, and only th
 
 
 @click.command("check", cls=Command, help=_HELP, epilog=_EXAMPLES)
-@click.argument("file", required=False)
+@click.argument("files", nargs=-1, metavar="[FILE]...")
 @click.option("-c", "code", metavar="CODE", help="Check this code.")
 @click.option(
     "--language", metavar="NAME", help="Language of the code; only python can be checked. Default: by suffix."
@@ -49,25 +50,26 @@ _NOTE = "this is advice, not a wall: code can hide anything from it, and only th
 @with_option
 @backend_option
 @json_option
-def check(file: str | None, code: str | None, *, as_json: bool, **options: Any) -> int:
-    """Check the script and return the exit status."""
-    if (file is None) == (code is None):
+def check(files: tuple[str, ...], code: str | None, *, as_json: bool, **options: Any) -> int:
+    """Check the scripts one after another and return the exit status."""
+    if bool(files) == (code is not None):
         raise click.UsageError("give either FILE, - for standard input, or -c CODE")
+    if as_json and len(files) > 1:
+        raise click.UsageError("--json prints one object, so it takes one FILE")
+    for folder in filter(os.path.isdir, files):
+        raise JobError(f"{folder}: is a folder; name scripts")
     from stockade.advice.check import check as checked
 
-    source: bytes | Path
-    if code is not None:
-        name, source = "-c", os.fsencode(code)
-    elif file == "-":
-        name, source = "-", sys.stdin.buffer.read()
-    elif Path(str(file)).is_dir():
-        raise JobError(f"{file}: is a folder; name a script")
-    else:
-        name, source = str(file), Path(str(file))
     requirements = list(options.pop("requirements")) or None
-    found = checked(source, requirements=requirements, **options)
-    _show(name, found, as_json=as_json)
-    return ADVICE_FOUND if found else 0
+    count = 0
+    for name in files or ("-c",):
+        source = os.fsencode(code) if code is not None else sys.stdin.buffer.read() if name == "-" else Path(name)
+        found = checked(source, requirements=requirements, **options)
+        _show(name, found, as_json=as_json)
+        count += len(found)
+    if not as_json:
+        say(_NOTE if count else f"nothing found; {_NOTE}")
+    return ADVICE_FOUND if count else 0
 
 
 def _show(name: str, found: list[Advice], *, as_json: bool) -> None:
@@ -76,4 +78,3 @@ def _show(name: str, found: list[Advice], *, as_json: bool) -> None:
         return
     for advice in found:
         click.echo(printable(f"{name}:{advice}"))
-    say(_NOTE if found else f"nothing found; {_NOTE}")

@@ -62,7 +62,7 @@ _COMMANDS = {
 _SHORT = {
     "attack": "Attack the sandboxes of this machine, and print what held.",
     "bench": "Measure what a small Python run costs on this machine.",
-    "check": "Name what deserves a look in a Python script.",
+    "check": "Name what deserves a look in Python scripts.",
     "completion": "Print the script that completes these commands in a shell.",
     "doctor": "Show what this host offers, and how to get what is missing.",
     "eval": "Judge many programs, each in a sandbox of its own.",

@@ -56,7 +56,7 @@ def test_unknown_option_without_a_likely_meaning_is_named(capsys: pytest.Capture
         (["serve", "--listen", "127.0.0.1"], "Did you mean '--host'?"),
         (["eval", "-q", "programs.jsonl"], "Did you mean '--quiet'?"),
         (["repl", "--lang", "ruby"], "Did you mean 'stockade repl LANGUAGE'?"),
-        (["check", "."], ".: is a folder; name a script"),
+        (["check", "."], ".: is a folder; name scripts"),
     ],
 )
 def test_mistaken_word_is_named_with_what_was_meant(
