@@ -52,13 +52,13 @@ class TestDocker(InContainer, *PARTS):
 
     @pytest.fixture(autouse=True)
     def _engine(self, docker_daemon: Daemon) -> None:
-        type(self).backend = Docker(image=IMAGE, socket=docker_daemon.socket)
+        type(self).backend = Docker(image=IMAGE, socket=docker_daemon.socket, prewarm=0)
 
 
 @pytest.mark.needs("dockerd")
 def test_forty_programs_are_the_same_in_containers(docker_daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET", "s")
-    check_programs(Docker(image=IMAGE, socket=docker_daemon.socket))
+    check_programs(Docker(image=IMAGE, socket=docker_daemon.socket, prewarm=0))
 
 
 def check_programs(backend: Docker) -> None:

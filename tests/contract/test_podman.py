@@ -28,7 +28,7 @@ class TestPodman(test_docker.InContainer, *PARTS):
 
     @pytest.fixture(autouse=True)
     def _engine(self, podman_service: Daemon) -> None:
-        type(self).backend = Podman(image=IMAGE, socket=podman_service.socket)
+        type(self).backend = Podman(image=IMAGE, socket=podman_service.socket, prewarm=0)
 
 
 if test_docker.WHOLE:
@@ -36,4 +36,4 @@ if test_docker.WHOLE:
     @pytest.mark.needs("podman")
     def test_forty_programs_are_the_same_in_podman(podman_service: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("SECRET", "s")
-        test_docker.check_programs(Podman(image=IMAGE, socket=podman_service.socket))
+        test_docker.check_programs(Podman(image=IMAGE, socket=podman_service.socket, prewarm=0))

@@ -50,6 +50,6 @@ def test_attack_on_docker_is_held(attack: Attack, docker_daemon: Daemon) -> None
         with pytest.raises(JobError, match=r"security\.uid=0"):
             run("1", policy=attack.policy, image=IMAGE, backend=Docker(socket=docker_daemon.socket))
         return
-    tried = trial.attempt(attack, Docker(image=IMAGE, socket=docker_daemon.socket))
+    tried = trial.attempt(attack, Docker(image=IMAGE, socket=docker_daemon.socket, prewarm=0))
     assert tried.confined is not None, tried.reason
     assert tried.verdict in {Verdict.REFUSED, Verdict.ADMITTED}, tried.confined.what

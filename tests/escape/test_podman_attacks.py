@@ -41,6 +41,6 @@ def nothing_left(podman_service: Daemon) -> Iterator[None]:
     "attack", [pytest.param(item, id=item.id, marks=[pytest.mark.needs(*item.needs)]) for item in CHOSEN]
 )
 def test_attack_on_podman_is_held(attack: Attack, podman_service: Daemon) -> None:
-    tried = trial.attempt(attack, Podman(image=IMAGE, socket=podman_service.socket))
+    tried = trial.attempt(attack, Podman(image=IMAGE, socket=podman_service.socket, prewarm=0))
     assert tried.confined is not None, tried.reason
     assert tried.verdict in {Verdict.REFUSED, Verdict.ADMITTED}, tried.confined.what

@@ -29,7 +29,7 @@ stockade.run_command(["sleep", "61.5"], backend=Docker(image={IMAGE!r}, socket=s
 
 @pytest.fixture
 def docker(docker_daemon: Daemon) -> Docker:
-    return Docker(image=IMAGE, socket=docker_daemon.socket)
+    return Docker(image=IMAGE, socket=docker_daemon.socket, prewarm=0)
 
 
 @pytest.fixture(autouse=True)

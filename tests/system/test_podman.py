@@ -59,7 +59,7 @@ def test_kill_of_caller_and_warden_leaves_no_container(podman_service: Daemon) -
 def test_no_folder_of_podmans_own_is_writable(podman_service: Daemon) -> None:
     """Docker's request for a read-only root brings a writable /run and /var/tmp of any size, as the control shows."""
     script = "for folder in /run /var/tmp; do touch $folder/x; done"
-    backend = Podman(image=IMAGE, socket=podman_service.socket)
+    backend = Podman(image=IMAGE, socket=podman_service.socket, prewarm=0)
     held = stockade.run_command(["sh", "-c", script], backend=backend)
     assert held.stderr.count("cannot touch") == 2
     command = ["sh", "-c", f"{script}; exec sleep 62.5"]

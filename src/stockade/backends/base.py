@@ -55,6 +55,9 @@ class Traits:
     """The backend gives the guest no way out but the proxy of ``launch.proxy``. Otherwise the plan refuses a policy
     whose ``network`` is a table."""
 
+    start: str = ""
+    """What a run finds ready, as a sentence without its full stop; empty if it always begins from nothing."""
+
     @property
     def cannot_keep(self) -> str:
         """Return why a guest can keep no capability, or an empty text if it can."""

@@ -189,6 +189,8 @@ def _print_default(backend: Backend, facts: HostFacts, assessment: Assessment | 
     weak = _weak(assessment)
     firm = [str(each) for each, held in assessment.enforcement.items() if each not in weak and held.mechanism != "none"]
     doctor_text.say(f"The default policy on the {backend.name} backend holds here: {', '.join(firm)}.")
+    if backend.traits.start:
+        doctor_text.say(f"Start: {backend.traits.start}.")
     for each in weak:
         held = assessment.enforcement[each]
         doctor_text.say(f"Held less strongly than usual: {each} ({held.strength}): {held.note}.")

@@ -184,6 +184,7 @@ def _print_json(policy: Policy, backend: Backend, assessment: Assessment, **more
         | {
             "backend": backend.name,
             "isolation": backend.isolation.value,
+            "start": backend.traits.start,
             "holds": assessment.error is None,
             "limits": policy.limits.model_dump(),
             "enforcement": enforcement,
@@ -197,6 +198,8 @@ def _print(policy: Policy, backend: Backend, assessment: Assessment) -> None:
     from stockade.cli.assess import asked
 
     click.echo(f"backend {backend.name}, isolation by {backend.isolation.value}\n")
+    if backend.traits.start:
+        click.echo(f"Start: {backend.traits.start}.\n")
     table.show(
         ("guarantee", "limit", "mechanism", "strength", "note"),
         [

@@ -125,6 +125,8 @@ class ProxyOrder(Record):
 
 CHANNELS = "channels"
 """The folder below the folder of a container's run that holds its pipes; the container sees it."""
+COMMAND = f"{CHANNELS}/command"
+"""The file there that tells the first process of the container what to run, as code of its shell."""
 PIPES = ("stdin", "stdout", "stderr", "channel", "orders", "reports")
 """The names of those pipes. Over the last two, the warden and the first process of the container talk."""
 
@@ -147,6 +149,18 @@ class ContainerOrder(Record):
     """Whose words these requests are in: ``docker`` or ``podman``."""
     files: Mapping[str, tuple[bytes, int]] = {}
     """Files to write into the run's folder first: relative path to content and mode."""
+    folders: tuple[str, ...] = ()
+    """Folders to make there first, into which files of the job go."""
+    job: Mapping[str, tuple[bytes, int]] = {}
+    """Files to write there once the container waits for its job. Nothing else here is about one job alone."""
+    prewarm: int = 0
+    """How many containers may wait for jobs of the caller; 0 if none may wait for another job with this order."""
+    idle_seconds: float = 0.0
+    """How long a container may wait."""
+
+    def without_job(self) -> ContainerOrder:
+        """Return the order of a container that waits for a job. An equal one can serve the same jobs."""
+        return self.adding(job={})
 
 
 class Warm(Record):

@@ -68,6 +68,8 @@ class Report(MeterReport):
     """The reason why the account is missing or ends early."""
     warm: bool = False
     """Whether a warm worker forked the guest."""
+    prewarmed: bool = False
+    """Whether the sandbox was ready before the run came."""
     cold: str = ""
     """Why a fresh interpreter ran the source; empty after a warm run and after a command."""
     pending: bool = False

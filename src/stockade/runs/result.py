@@ -146,6 +146,8 @@ class Result:
     enforcement: Mapping[Guarantee, Enforcement] = field(default_factory=FrozenDict)
     network: NetworkUse | None = None
     """What the run did with its way out; ``None`` unless the policy's ``network`` is a table."""
+    start: str = ""
+    """``"warm"``: by a warm interpreter; ``"prewarmed"``: in a sandbox that was ready before; or ``"cold"``."""
     shared: str = ""
     """What the run shared with other runs of its kind; empty if its interpreter was started for it alone."""
     cold: str = ""
@@ -300,6 +302,7 @@ class Result:
             "usage": asdict(self.usage),
             "network": asdict(self.network) if self.network else None,
             "backend": self.backend,
+            "start": self.start,
             "shared": self.shared,
             "cold": self.cold,
             "denials": [asdict(denial) for denial in self.denials],

@@ -257,6 +257,7 @@ _RESULT = _record(
     backend=_TEXT,
     enforcement=_mapping(_enum(Guarantee), _record(Enforcement, mechanism=_TEXT, strength=_enum(Strength), note=_TEXT)),
     network=_optional(_NETWORK),
+    start=_one_of("", "cold", "prewarmed", "warm"),
     shared=_TEXT,
     cold=_TEXT,
     denials=_tuple(_record(Denial, call=_TEXT, count=_WHOLE, explanation=_TEXT, allowed_by=_TEXT)),

@@ -12,8 +12,8 @@ _TEXT: Final[Mapping[str, Any]] = {"type": "string"}
 _TEXTS: Final[Mapping[str, Any]] = {"type": "object", "additionalProperties": _TEXT}
 _SAME = (
     "outcome", "exit_code", "signal", "limit", "limits_met", "soft_memory", "value", "value_repr", "error", "usage",
-    "network", "backend", "shared", "cold", "denials", "denials_truncated", "artifacts_refused", "artifacts_error",
-    "enforcement",
+    "network", "backend", "start", "shared", "cold", "denials", "denials_truncated", "artifacts_refused",
+    "artifacts_error", "enforcement",
 )  # fmt: skip
 """Fields that a printed result and a result's data have in common."""
 

@@ -103,12 +103,17 @@ def verdict(plan: Plan, report: Report, stdout: bytes, stderr: bytes, denials: t
         backend=plan.backend,
         enforcement=_while_reaped(plan) if report.pending else plan.enforcement,
         network=network,
-        shared=_SHARED if report.warm else "",
-        cold=report.cold,
+        **_beginning(report),
         denials=denials,
         denials_truncated=report.denials_truncated,
         **streams,
     )
+
+
+def _beginning(report: Report) -> dict[str, str]:
+    """Return what was ready before the run, and what it shares with others."""
+    start = "warm" if report.warm else "prewarmed" if report.prewarmed else "cold"
+    return {"start": start, "shared": _SHARED if report.warm else "", "cold": report.cold}
 
 
 @lru_cache(maxsize=64)

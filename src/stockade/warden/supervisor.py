@@ -62,8 +62,8 @@ class Warden:
         warden = os.pidfd_open(os.getpid())
         self._pool = Pool(self._loop, self, self._disposal, warden=warden, privileged=bool(facts["privileged"]))
         self._zygotes = ZygotePool(self._loop, self)
-        self._containers = Containers(self._loop, self.dispose)
         self._admission = Admission(self.begin, self._shed)
+        self._containers = Containers(self._loop, self.dispose, self._admission.has_slack)
         self._kill_switch = KillSwitch(tuple({MACHINE: None, own_path(os.geteuid()): None}))
         self._switch_due = float("-inf")
         self._served = 0
@@ -95,7 +95,8 @@ class Warden:
             return min(self._tidy_due, self._tidied + _TIDY_SECONDS)
         self._tidied = now
         try:
-            self._tidy_due = min(self._zygotes.tick(now), self._pool.tick(now), self._disposal.tick(now))
+            kept = (self._zygotes, self._pool, self._containers.prewarmed, self._disposal)
+            self._tidy_due = min(each.tick(now) for each in kept)
         except Exception:  # for example, no descriptor is free; runs that wait have deadlines of their own
             self._tidy_due = now + _AGAIN_SECONDS
         return self._tidy_due
@@ -156,7 +157,7 @@ class Warden:
 
     def _shed(self) -> bool:
         """Drop everything prewarmed. Return whether anything was."""
-        return any([self._pool.shed(), self._zygotes.shed()])
+        return any([self._pool.shed(), self._zygotes.shed(), self._containers.prewarmed.shed()])
 
     def has_slack(self) -> bool:
         """Return whether the host has enough left to prewarm something."""

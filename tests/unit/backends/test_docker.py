@@ -1,6 +1,7 @@
 """The exact request for a container, and what an engine's own words mean for the plan."""
 
 import json
+import subprocess
 from dataclasses import replace
 
 import pytest
@@ -30,6 +31,11 @@ def made(policy, job, found=ENGINE, command=None, backend=None, image=IMAGE):
     return launch(own, planned, job, command or Command(argv=job.argv), image=image, found=found)
 
 
+def shell_code(order):
+    """Return the shell code that sets the job of the container's first process."""
+    return order.job["channels/command"][0].decode()
+
+
 def test_request_is_exact():
     policy = Policy(limits=SMALL | {"memory": "128MiB", "soft_memory": "64MiB", "swap": 0, "cpu_rate": 0.5})
     order = made(
@@ -40,15 +46,12 @@ def test_request_is_exact():
     assert json.loads(profile)["defaultAction"] == "SCMP_ACT_ERRNO"
     script = body["Entrypoint"].pop(2)
     assert script.startswith("# The first process of a container")
-    assert body["Env"]
-    del body["Env"]
     assert order.socket == "/run/e.sock"
     assert order.update == b""
     scratch = "rw,exec,nosuid,nodev,size={},nr_inodes={},{}"
     assert body == {
         "Image": DIGEST,
         "Entrypoint": ["/bin/sh", "-c", "sh"],
-        "Cmd": ["no", "", "a", "b"],
         "User": "1000:1000",
         "WorkingDir": "/workspace",
         "Hostname": "stockade",
@@ -105,7 +108,7 @@ def test_low_limits_are_set_after_the_start():
     body = json.loads(order.create)
     assert body["HostConfig"]["PidsLimit"] == 32
     assert json.loads(order.update) == {"PidsLimit": 4}
-    assert body["Cmd"][1] == f"-v={128 << 10} -d={64 << 10} -n=8"
+    assert f"limits='-v={128 << 10} -d={64 << 10} -n=8'\n" in shell_code(order)
     assert not {"as", "data", "nofile"} & {each["Name"] for each in body["HostConfig"]["Ulimits"]}
 
 
@@ -114,8 +117,49 @@ def test_files_of_job_lie_in_the_runs_folder():
     order = made(
         Policy(), Job(argv=("x",), files={"a/b": b"1"}, executables=frozenset({"a/b"})), command=command
     ).container
-    assert order.files == {"job/main.sh": (b"true", 0o644), "channels/workspace/a/b": (b"1", 0o755)}
+    assert order.files == {}
+    assert {name: each for name, each in order.job.items() if name != "channels/command"} == {
+        "job/main.sh": (b"true", 0o644),
+        "channels/workspace/a/b": (b"1", 0o755),
+    }
     assert [each["Target"] for each in json.loads(order.create)["HostConfig"]["Mounts"]] == ["/.stockade", "/job"]
+    assert order.folders == ("channels", "job")
+
+
+def test_jobs_differ_in_what_comes_with_the_job_alone(monkeypatch):
+    monkeypatch.setenv("INHERITED", "it's\nnew")
+    before = made(Policy(), Job(argv=("a",))).container
+    policy = Policy(environment={"inherit": ["INHERITED"]})
+    after = made(policy, Job(argv=("b", "$x; c"), environment={"A": "B"}, stdin=b"1")).container
+    assert after.without_job() == before.without_job()
+    assert b"INHERITED" not in after.create
+    found = subprocess.run(
+        ["sh", "-c", f'{shell_code(after)}\neval "$exports"; printf %s "$1|$2|$A|$INHERITED|$channel|$limits"'],
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    assert found.stdout == b"b|$x; c|B|it's\nnew|no|"
+
+
+@pytest.mark.parametrize(
+    ("policy", "job", "image"),
+    [
+        (Policy(limits={"memory": "200MiB"}), Job(argv=("a",)), IMAGE),
+        (Policy(security={"uid": 4321}), Job(argv=("a",)), IMAGE),
+        (Policy(network="host"), Job(argv=("a",)), IMAGE),
+        (Policy(), Job(argv=("a",), files={"b": b"1"}), IMAGE),
+        (Policy(), Job(argv=("a",)), LocalImage("sha256:" + "2" * 64)),
+    ],
+)
+def test_another_policy_or_image_gets_another_container(policy, job, image):
+    usual = made(Policy(), Job(argv=("a",))).container
+    assert made(policy, job, image=image).container.without_job() != usual.without_job()
+
+
+def test_container_that_shows_the_host_does_not_wait(tmp_path):
+    assert made(Policy(), Job(argv=("a",))).container.prewarm == 4
+    shown = Policy(filesystem={"read": [str(tmp_path)]})
+    assert made(shown, Job(argv=("a",))).container.prewarm == 0
 
 
 def test_volumes_of_image_are_covered():
@@ -126,11 +170,10 @@ def test_volumes_of_image_are_covered():
 
 
 def test_path_of_image_stays_unless_set():
-    assert not any(
-        each.startswith("PATH=") for each in json.loads(made(Policy(), Job(argv=("x",))).container.create)["Env"]
-    )
-    own = Policy(environment={"set": {"PATH": "/own"}})
-    assert "PATH=/own" in json.loads(made(own, Job(argv=("x",))).container.create)["Env"]
+    assert "PATH=" not in shell_code(made(Policy(), Job(argv=("x",))).container)
+    own = shell_code(made(Policy(environment={"set": {"PATH": "/own"}}), Job(argv=("x",))).container)
+    assert "path=/own\n" in own
+    assert "command export PATH=/own" in own
 
 
 @pytest.mark.parametrize("limit", ["MemoryLimit", "SwapLimit", "PidsLimit", "CpuCfsQuota"])

@@ -43,13 +43,16 @@ class Docker:
 
     ``image`` names a local image by tag or digest. ``socket`` is the path of the engine's socket; if empty, that of
     ``DOCKER_HOST``, of the user's own engine, or of the system's. ``runtime`` is one of the engine's runtimes, and
-    ``security_opt`` holds options such as ``"apparmor=NAME"`` and ``"label=type:NAME"``.
+    ``security_opt`` holds options such as ``"apparmor=NAME"`` and ``"label=type:NAME"``. After a run, a container waits
+    for the next one of its kind: at most ``prewarm`` of them, each for at most ``idle_seconds``.
     """
 
     image: str = ""
     socket: str = ""
     runtime: str = ""
     security_opt: tuple[str, ...] = ()
+    prewarm: int = 4
+    idle_seconds: float = 60.0
 
     name = "docker"
     _pulling = "stockade images pull"
@@ -58,6 +61,8 @@ class Docker:
     traits = Traits(
         brings_programs=True,
         no_capabilities_because="docker gives them to root in a container only, and a guest never is; use native",
+        start="the first run of a kind starts its container; then one waits for the next run, unless the policy or the "
+        "job shows paths of the host",
     )
 
     def with_image(self, image: str) -> Docker:

@@ -6,6 +6,7 @@ The format is that of the engine's interface, https://docs.docker.com/reference/
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from stockade.backends.shared.guest_environment import HOST_NAME, WORKSPACE, Showing, environment, host_paths
 from stockade.backends.shared.limits import filters_syscalls, rlimits
-from stockade.core.launch import CHANNELS, ContainerOrder
+from stockade.core.launch import CHANNELS, COMMAND, ContainerOrder
 from stockade.core.strict_json import dumps
 from stockade.languages.base import JOB_FOLDER
 from stockade.planning import syscall_filter
@@ -30,7 +31,7 @@ OWN_TASKS = 1
 """Tasks in the container that are not the guest's: its first process."""
 PIPES_FOLDER = "/.stockade"
 """Where the container sees the pipes of the run."""
-_FILES = "workspace"
+_FILES, _JOB = "workspace", "job"
 _LEAST_TASKS = 32
 """A runtime has several threads in the container's group while it starts. A lower limit is set after that."""
 _SCRATCH_PARTS: Mapping[str, int] = {"/tmp": 4, "/dev/shm": 4, WORKSPACE: 2}
@@ -49,34 +50,54 @@ _INSIDE = {"as": ("-v", 1024, 1 << 64), "data": ("-d", 1024, 1 << 64), "nofile":
 
 
 def order(backend: Docker, plan: Plan, job: Job, command: Command, *, image: LocalImage, socket: str) -> ContainerOrder:
-    """Return the order for the container. Raises ``UnicodeEncodeError`` for bytes that JSON cannot hold."""
+    """Return the order for the container. Raises ``UnicodeEncodeError`` for text that is not UTF-8."""
     policy = plan.policy
     most = policy.limits.figure(Guarantee.PROCESSES)
     tasks = None if most is None else int(most) + command.own_tasks - 1 + OWN_TASKS
-    files = {f"job{path.removeprefix(JOB_FOLDER)}": (content, 0o644) for path, content in command.all_files.items()}
+    files = {f"{_JOB}{path.removeprefix(JOB_FOLDER)}": (content, 0o644) for path, content in command.all_files.items()}
     files |= {f"{CHANNELS}/{_FILES}/{name}": (content, job.mode_of(name)) for name, content in job.files.items()}
     before, inside = _resource_limits(plan, command)
-    arguments = ("yes" if command.channel else "no", inside, *command.argv)
     host = _host(backend, plan, job, command, tasks)
     taken = {*host["Tmpfs"], *(each["Target"] for each in host["Mounts"])}
     host["Tmpfs"] |= {folder: _NOTHING for folder in image.volumes if folder not in taken}
     body: dict[str, Any] = {
         "Image": image.digest,
         "Entrypoint": ["/bin/sh", "-c", _first_process(), "sh"],
-        "Cmd": arguments,
-        "Env": [f"{name}={value}" for name, value in variables(policy, job, command).items()],
         "User": f"{policy.security.uid}:{policy.security.uid}",
         "WorkingDir": workspace_of(policy),
         "Hostname": HOST_NAME,
         "Healthcheck": {"Test": ["NONE"]},
         "HostConfig": host | {"Ulimits": before},
     }
-    text = dumps(body, compact=True)
-    for word in (*arguments, *body["Env"], *(mount["Source"] for mount in body["HostConfig"]["Mounts"])):
-        word.encode()
+    sources = [each["Source"] for each in host["Mounts"]]
+    for path in sources:
+        path.encode()
+    folders = tuple(path for path in sources if path.startswith((CHANNELS, _JOB)))
     low = tasks is not None and tasks < _LEAST_TASKS
-    update = dumps({"PidsLimit": tasks}, compact=True).encode() if low else b""
-    return ContainerOrder(socket=socket, create=text.encode(), update=update, files=files)
+    # A folder of the host can be replaced by another one of its name, which a container that waits would not show.
+    may_wait = len(folders) == len(sources)
+    return ContainerOrder(
+        socket=socket,
+        create=dumps(body, compact=True).encode(),
+        update=dumps({"PidsLimit": tasks}, compact=True).encode() if low else b"",
+        folders=folders,
+        job=files | {COMMAND: (_shell_code(command, inside, variables(policy, job, command)), 0o444)},
+        prewarm=backend.prewarm if may_wait else 0,
+        idle_seconds=backend.idle_seconds,
+    )
+
+
+def _shell_code(command: Command, limits: str, variables: Mapping[str, str]) -> bytes:
+    """Return what to run, for the shell that is the container's first process; see ``first_process.sh``.
+
+    ``command export`` goes on after a name that the shell keeps for itself.
+    """
+    exports = "\n".join(f"command export {name}={shlex.quote(value)}" for name, value in variables.items())
+    lines = [f"channel={'yes' if command.channel else 'no'}", f"limits={shlex.quote(limits)}"]
+    if _PATH in variables:
+        lines.append(f"path={shlex.quote(variables[_PATH])}")
+    lines += [f"exports={shlex.quote(exports)}", shlex.join(("set", "--", *command.argv)), ""]
+    return "\n".join(lines).encode()
 
 
 def variables(policy: Policy, job: Job, command: Command) -> dict[str, str]:
@@ -177,7 +198,7 @@ def _mounts(plan: Plan, job: Job, command: Command) -> list[dict[str, Any]]:
     policy = plan.policy
     found = [_bind(CHANNELS, PIPES_FOLDER)]
     if command.all_files:
-        found.append(_bind("job", JOB_FOLDER))
+        found.append(_bind(_JOB, JOB_FOLDER))
     if policy.filesystem.workspace == "empty" and policy.filesystem.way == "read" and job.files:
         found.append(_bind(f"{CHANNELS}/{_FILES}", WORKSPACE))
     for path, showing in host_paths(policy, (), command.packages):

@@ -22,7 +22,8 @@ class Podman(Docker):
 
     ``image`` names a local image by tag or digest. ``socket`` is the path of the service's socket; if empty, that of
     ``CONTAINER_HOST``, of the user's own service, or of the system's. ``runtime`` is the one that the service uses: the
-    backend refuses a service with another. ``security_opt`` holds options such as ``"apparmor=NAME"``.
+    backend refuses a service with another. ``security_opt`` holds options such as ``"apparmor=NAME"``. ``prewarm`` and
+    ``idle_seconds`` are those of ``Docker``.
     """
 
     name = "podman"

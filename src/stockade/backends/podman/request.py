@@ -37,7 +37,6 @@ def adapted(order: ContainerOrder, tasks: int) -> ContainerOrder:
     """
     body: dict[str, Any] = json.loads(order.create)
     host = body["HostConfig"]
-    variables = dict(each.split("=", 1) for each in body["Env"])
     security, files = _security(host["SecurityOpt"])
     mounts = _mounts(host)
     if host["NetworkMode"] == "none" and all(each["destination"] != _HOSTS_PATH for each in mounts):
@@ -46,9 +45,7 @@ def adapted(order: ContainerOrder, tasks: int) -> ContainerOrder:
     fields = {
         "image": body["Image"],
         "entrypoint": body["Entrypoint"],
-        "command": body["Cmd"],
-        "env": variables,
-        "unsetenv": [name for name in _OWN_VARIABLES if name not in variables],
+        "unsetenv": _OWN_VARIABLES,
         "user": body["User"],
         "work_dir": body["WorkingDir"],
         "hostname": body["Hostname"],

@@ -77,6 +77,7 @@ class Pool:
                 if common and not again
                 else None
             )
+            run.prewarmed = prewarmed is not None and prewarmed.instance is not None
             if prewarmed is not None and prewarmed.instance is not None:
                 self._hand_over(prewarmed, run)
             elif prewarmed is not None:

@@ -9,7 +9,8 @@ import time
 from stockade.linux import faults
 from stockade.warden import loop, protocol
 from stockade.warden.containers import ledger
-from stockade.warden.containers.run_folder import RunFolder
+from stockade.warden.containers.handle import ContainerHandle
+from stockade.warden.containers.prewarmed import PrewarmedContainers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from stockade.core.launch import ContainerOrder, Launch
-    from stockade.warden.run.container_execution import ContainerExecution
     from stockade.warden.run.run import Run
 
 _CHUNK = 1 << 16
@@ -29,11 +29,15 @@ class Containers:
     """The containers of one warden, by number."""
 
     def __init__(
-        self, events: loop.Loop, dispose: Callable[[Callable[[], bool], Callable[[bool], None]], None]
+        self,
+        events: loop.Loop,
+        dispose: Callable[[Callable[[], bool], Callable[[bool], None]], None],
+        has_slack: Callable[[], bool],
     ) -> None:
-        """``dispose`` waits for the end of a child: see ``Disposal.add``."""
+        """``dispose`` waits for the end of a child: see ``Disposal.add``. ``has_slack`` is that of the admission."""
         self._loop = events
         self._dispose = dispose
+        self.prewarmed = PrewarmedContainers(events, self._make, has_slack)
         self._control: socket.socket | None = None
         self._owner = ""
         self._unsent = bytearray()
@@ -41,30 +45,28 @@ class Containers:
         self._count = 0
         self._again_at = float("-inf")
         """When a lost engine client may be replaced again at once, so that one which always fails makes no loop."""
-        self._open: dict[int, ContainerExecution] = {}
+        self._open: dict[int, ContainerHandle] = {}
 
     def begin(self, run: Run, launch: Launch) -> None:
-        """Start the container of ``run``. An error there concerns this run alone."""
+        """Give ``run`` a container that waits, or a new one. An error there concerns this run alone."""
         from stockade.warden.run.container_execution import ContainerExecution  # few wardens need it
 
+        assert launch.container is not None
+        handle = self.prewarmed.take(launch.container)
+        run.prewarmed = handle is not None and handle.is_ready
         try:
-            self._connect()
-            folder = RunFolder(launch, self._owner)
+            handle = handle or self._make(launch.container)
         except OSError as error:
             run.refuse(faults.explain("prepare the container's folder and the engine client", error))
             return
+        run.execute(ContainerExecution(run.loop, self, launch, handle))
+
+    def _make(self, order: ContainerOrder) -> ContainerHandle:
+        """Return a container that is not requested yet. Raises ``OSError``."""
+        self._connect()
         self._count += 1
-        execution = ContainerExecution(run.loop, self, self._count, launch, folder)
-        self._open[self._count] = execution
-        run.execute(execution)
-
-    def start(self, number: int, token: str, order: ContainerOrder) -> None:
-        """Have the container made and started."""
-        self._send("start", number=number, token=token, order=order.as_dict())
-
-    def ask(self, kind: str, number: int) -> None:
-        """Send a request about a container: ``kill``, ``inspect`` or ``remove``."""
-        self._send(kind, number=number)
+        handle = self._open[self._count] = ContainerHandle(self, self._count, order, self._owner)
+        return handle
 
     def forget(self, number: int) -> None:
         """Report nothing more about a container."""
@@ -99,10 +101,11 @@ class Containers:
         self._loop.watch(ours.fileno(), loop.READ, self._on_ready)
         self._pid = pid
 
-    def _send(self, kind: str, **fields: Any) -> None:
+    def send(self, kind: str, number: int, **fields: Any) -> None:
+        """Send the engine client a request about a container: ``start``, ``kill``, ``inspect`` or ``remove``."""
         if self._control is None:
             return  # every container has learned that the engine client is gone
-        self._unsent += protocol.encode(kind, **fields)
+        self._unsent += protocol.encode(kind, number=number, **fields)
         self._flush()
 
     def _flush(self) -> None:
@@ -131,17 +134,17 @@ class Containers:
             self._on_lost()
             return
         for kind, fields in self._decoder.feed(data):
-            execution = self._open.get(fields["number"])
-            if execution is not None:
-                execution.on_engine(kind, fields)
+            handle = self._open.get(fields["number"])
+            if handle is not None:
+                handle.on_engine(kind, fields)
 
     def _on_lost(self) -> None:
         self.close()
         self._dispose(self._is_reaped, lambda _reaped: None)
         left = (*self._open.values(),)
-        for execution in left:
-            execution.on_engine("failed", {"message": LOST})
-            execution.on_engine("removed", {})
+        for handle in left:
+            handle.on_engine("failed", {"message": LOST})
+            handle.on_engine("removed", {})
         if left and time.monotonic() > self._again_at:
             self._again_at = time.monotonic() + _AGAIN_SECONDS
             self._connect()  # the new one removes the containers of the old one

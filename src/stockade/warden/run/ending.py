@@ -208,6 +208,7 @@ class Ending:
             proxy=None if proxy is None else proxy.account,
             proxy_trouble="" if proxy is None else proxy.trouble,
             warm=self._execution.lasting,
+            prewarmed=run.prewarmed or bool(supervision.launch.sandbox),
             cold="" if self._execution.lasting else run.cold,
             pending=supervision.pending,
             **supervision.output.report(),

@@ -68,6 +68,8 @@ class Run:
         """The first failure of the sandbox, or of the command's execution."""
         self.cold = ""
         """Why the run got a fresh interpreter, although a warm one would serve it."""
+        self.prewarmed = False
+        """Whether the sandbox was ready before the run came."""
         self.turned_away = False
         """Whether the run lost a warm interpreter before it began."""
         self.begun_again = False
