@@ -52,7 +52,7 @@ class Containers:
         from stockade.warden.run.container_execution import ContainerExecution  # few wardens need it
 
         assert launch.container is not None
-        handle = self.prewarmed.take(launch.container)
+        handle = None if run.begun_again else self.prewarmed.take(launch.container)
         run.prewarmed = handle is not None and handle.is_ready
         try:
             handle = handle or self._make(launch.container)

@@ -70,7 +70,7 @@ class _Unattended:
 class ContainerExecution(_Unattended):
     """A guest in a container. Its job goes there when both the engine and the container's first process are ready."""
 
-    lasting = may_start_again = False
+    lasting = False
     own_tasks = 1
     name = "the container"
     uid: int | None = None
@@ -85,6 +85,7 @@ class ContainerExecution(_Unattended):
         self.collect_fds: list[int] = []
         self._processes = GuestProcesses(0, 0, lambda: None)
         self._begun = self._dead = False
+        self.may_start_again = handle.is_ready  # it may have died while it waited
         self._status: int | None = None
 
     @property
@@ -125,6 +126,8 @@ class ContainerExecution(_Unattended):
         try:
             self._handle.folder.write_job(self._launch)
             self._handle.say(_TAKE)
+        except BrokenPipeError:
+            pass  # the first process is dead: the loop is about to hear of it
         except OSError as error:
             self._callbacks.on_trouble(faults.explain("give the job to the container", error))
 
@@ -213,6 +216,9 @@ class ContainerExecution(_Unattended):
     def on_death(self) -> None:
         """Everything in the container's PID namespace is dead, by the kernel's word."""
         if not (self._begun or self._handle.is_killed):
+            if self.may_start_again:
+                self._on_end()
+                return
             self._callbacks.on_trouble(f"the container ended before its first process was ready; {NEEDS}")
         group = self.group
         if self._status is None and group is not None and not group.is_kept and not self._handle.is_removed:
