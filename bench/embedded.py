@@ -12,7 +12,7 @@ import statistics
 import time
 from pathlib import Path
 
-from stockade.embedded import PRICE_VERSION, Caps, Runtime
+from stockade.embedded import PRICE_VERSION, Caps, Runtime, WorkerPool
 
 PROGRAMS = {
     "loop at top level": "t = 0\nfor i in range(100000):\n    t += i\nt",
@@ -87,22 +87,26 @@ def empty_run(rounds: int) -> dict[str, float]:
 
 
 def in_worker(rounds: int) -> dict[str, float]:
-    runs, starts = [], []
+    runs, starts, pooled = [], [], []
     with Runtime(CAPS) as runtime:
         runtime.run("1")
         for _ in range(rounds * 10):
-            start = time.perf_counter()
-            runtime.run("1")
-            runs.append(time.perf_counter() - start)
-    for _ in range(min(rounds, 5)):
-        with Runtime(CAPS) as runtime:
-            start = time.perf_counter()
-            runtime.run("1")
-            starts.append(time.perf_counter() - start)
-    return {
-        "run in a worker": statistics.median(runs) * 1000,
-        "first run in a worker": statistics.median(starts) * 1000,
-    }
+            runs.append(timed(runtime))
+    with WorkerPool(size=1) as pool:
+        for _ in range(min(rounds, 5)):
+            with Runtime(CAPS) as runtime:
+                starts.append(timed(runtime))
+            pool.fill()
+            with Runtime(CAPS, pool=pool) as runtime:
+                pooled.append(timed(runtime))
+    taken = {"run in a worker": runs, "first run in a worker": starts, "first run with a pool": pooled}
+    return {name: statistics.median(each) * 1000 for name, each in taken.items()}
+
+
+def timed(runtime: Runtime) -> float:
+    start = time.perf_counter()
+    runtime.run("1")
+    return time.perf_counter() - start
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from tests.unit.embedded.escapes import ESCAPES
 
-from stockade.core.errors import StockadeError
+from stockade.core.errors import PolicyError, StockadeError
 from stockade.embedded import (
     AsyncRuntime,
     Caps,
@@ -27,6 +27,7 @@ from stockade.embedded import (
     RuntimeDead,
     ScriptError,
     WorkerCrashed,
+    WorkerPool,
 )
 
 pytestmark = pytest.mark.needs("native")
@@ -267,6 +268,34 @@ def test_forked_process_leaves_the_worker_alone() -> None:
                 os._exit(0 if is_refused else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert rt.run("x") == 1
+
+
+def test_pool_gives_each_runtime_a_worker_of_its_own() -> None:
+    with WorkerPool(size=2, memory="64MiB") as pool:
+        pool.fill()
+        with Runtime(WIDE, pool=pool) as one:
+            other = one.fresh()
+            assert [rt.run("x = 1\nx") for rt in (one, other)] == [1, 1]
+            with one.fresh() as third:
+                assert ended(lambda: third.get("x"))[0] == "ScriptError"
+            with pytest.raises(ResourceExhausted, match="fuel"):
+                other.run("while True: pass")
+            assert one.run("x += 1\nx") == 2
+    assert one.is_dead
+    assert pool.waiting == 0
+
+
+def test_pool_and_memory_are_refused_where_they_have_no_effect() -> None:
+    with WorkerPool() as pool:
+        for options, field in (
+            ({"in_process": True, "memory": "1GiB"}, "memory"),
+            ({"in_process": True, "pool": pool}, "pool"),
+            ({"memory": "1GiB", "pool": pool}, "memory"),
+            ({"output": 10**9}, "output"),
+        ):
+            with pytest.raises(PolicyError) as caught:
+                Runtime(**options)  # type: ignore[arg-type]
+            assert caught.value.problems[0].field == field
 
 
 def test_async_runtime_uses_a_worker() -> None:

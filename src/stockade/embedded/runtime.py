@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
     from stockade.embedded.engine import Engine
     from stockade.embedded.worker.engine import WorkerEngine
+    from stockade.embedded.worker.pool import WorkerPool
 
 MOST_OUTPUT = 1_048_576
+MOST_OUTPUT_OF_WORKERS = 8 * MOST_OUTPUT
 FROZEN_CLOCK = 946_684_800.0  # 2000-01-01T00:00:00Z
 
 
@@ -44,6 +46,7 @@ class Runtime:
         in_process: run in this process, with no wall but the weave. A limit then ends a script only between two
             operations.
         memory: the limit on the worker's memory, in bytes or as a text; 256 MiB by default.
+        pool: a ``WorkerPool`` from which the worker comes. Its ``memory`` is then the pool's.
         clock: seconds since the epoch that scripts see; their clock stands still.
         seed: the seed of ``random`` in scripts.
         output: characters of printed text that are kept.
@@ -69,12 +72,13 @@ class Runtime:
         seed: int = 0,
         output: int = MOST_OUTPUT,
         memory: int | str | None = None,
+        pool: WorkerPool | None = None,
     ) -> None:
         if caps is not None and not isinstance(caps, Caps):
             raise PolicyError([FieldProblem("caps", repr(caps)[:80], "expected Caps(fuel=100_000, ...) or None")])
         self.caps = caps or Caps()
         require(trust, self.caps)
-        if in_process and (problem := _in_process_problem(trust, memory)):
+        if problem := _problem(trust, in_process, output, memory, pool):
             raise PolicyError([problem])
         self._options: dict[str, Any] = {
             "trust": trust,
@@ -83,6 +87,7 @@ class Runtime:
             "seed": seed,
             "output": output,
             "memory": memory,
+            "pool": pool,
         }
         self._functions: dict[str, Callable[..., Any]] = {}
         self._lock = threading.Lock()
@@ -96,8 +101,10 @@ class Runtime:
                     self._engine = Engine(self.caps, clock=clock, seed=seed, most_output=output)
                 else:
                     from stockade.embedded.worker.engine import WorkerEngine
+                    from stockade.embedded.worker.process import Worker, sandbox_for_worker
 
-                    self._engine = WorkerEngine(self.caps, clock=clock, seed=seed, most_output=output, memory=memory)
+                    start = pool._take if pool is not None else lambda: Worker(sandbox_for_worker(memory))
+                    self._engine = WorkerEngine(self.caps, clock=clock, seed=seed, most_output=output, start=start)
         except RuntimeError as error:
             raise SetupError(str(error)) from None
 
@@ -231,16 +238,21 @@ class Runtime:
             self._lock.release()
 
 
-def _in_process_problem(trust: str, memory: object) -> FieldProblem | None:
-    """Return why a runtime in this process is refused."""
-    if trust == "semi-trusted":
+def _problem(trust: str, in_process: bool, output: int, memory: object, pool: WorkerPool | None) -> FieldProblem | None:
+    """Return why this configuration of a runtime is refused."""
+    if in_process and trust == "semi-trusted":
         reason = (
             "only the weave stands between script and host in this process; a semi-trusted script needs a wall too: "
             "leave in_process out"
         )
         return FieldProblem("in_process", "True", reason)
-    if memory is not None:
-        return FieldProblem("memory", repr(memory), "is a limit of the worker, and in_process=True has none")
+    if in_process and (memory is not None or pool is not None):
+        name = "memory" if memory is not None else "pool"
+        return FieldProblem(name, repr(memory or pool), "belongs to the worker, and in_process=True has none")
+    if memory is not None and pool is not None:
+        return FieldProblem("memory", repr(memory), "the workers of a pool have the memory of WorkerPool(memory=...)")
+    if not in_process and not 0 <= output <= MOST_OUTPUT_OF_WORKERS:
+        return FieldProblem("output", repr(output), f"a worker keeps at most {MOST_OUTPUT_OF_WORKERS:,} characters")
     return None
 
 

@@ -18,12 +18,13 @@ from stockade.embedded.sink import Sink
 from stockade.embedded.weave.names import check_host_name
 from stockade.embedded.worker import messages
 from stockade.embedded.worker.codec import CodecError, decode, encode
-from stockade.embedded.worker.process import Worker, broken
+from stockade.embedded.worker.process import broken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from stockade.embedded.caps import Caps
+    from stockade.embedded.worker.process import Worker
 
 GRACE = 0.02
 """Seconds past the deadline in which the worker can say so by itself, with the line. Then the caller kills it."""
@@ -37,10 +38,10 @@ _LONGEST = 365 * 24 * 3600.0
 class WorkerEngine:
     """The state of one runtime in a worker. The worker starts with the first call."""
 
-    def __init__(self, caps: Caps, *, clock: float, seed: int, most_output: int, memory: int | str | None) -> None:
+    def __init__(self, caps: Caps, *, clock: float, seed: int, most_output: int, start: Callable[[], Worker]) -> None:
         self.caps, self.sink = caps, Sink(most_output)
         self._settings = encode((asdict(caps), clock, seed, most_output))
-        self._memory, self._most_output = memory, most_output
+        self._start = start
         self.fuel = self.symbol_count = 0
         self.lost = ""
         """Why the worker is gone, if it is."""
@@ -123,7 +124,7 @@ class WorkerEngine:
                 f"its worker belongs to process {self._owner}, from which this one was forked; use fresh()"
             )
         if self._worker is None:
-            worker = Worker(self._memory, self._most_output)
+            worker = self._start()
             worker.begin(self._settings)
             self._worker = worker
             if self.lost:  # closed meanwhile

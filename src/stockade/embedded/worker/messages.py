@@ -8,6 +8,6 @@ RUN, CALL, GET, SET = b"R", b"C", b"G", b"P"
 RETURNED, RAISED, REFUSED = b"V", b"E", b"U"
 
 # from the worker
-READY, BROKEN = b"r", b"!"
+HELLO, LOADED, READY, BROKEN = b"h", b"l", b"r", b"!"
 HOST_CALL = b"c"
 VALUE, EXHAUSTED, FAILED, UNCROSSABLE = b"v", b"x", b"f", b"n"

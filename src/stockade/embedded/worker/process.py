@@ -32,22 +32,27 @@ _LIMITS = {
 _START_SECONDS = 30.0
 _SEND_SECONDS = 30.0
 _YEAR = 365 * 24 * 3600.0
-_SLACK = 4 * 1024 * 1024
 _AGENT = "metered_agent.py"
+
+
+def sandbox_for_worker(memory: int | str | None) -> Sandbox:
+    """Start the sandbox of a worker."""
+    policy = {"limits": {**_LIMITS, "memory": MEMORY if memory is None else memory}}
+    return Sandbox.create(policy, idle_timeout=None, max_lifetime=_YEAR)
 
 
 class Worker:
     """A started worker without a runtime. ``begin`` gives it one."""
 
-    def __init__(self, memory: int | str | None, most_output: int) -> None:
-        policy = {"limits": {**_LIMITS, "memory": MEMORY if memory is None else memory}}
-        self._sandbox = Sandbox.create(policy, idle_timeout=None, max_lifetime=_YEAR)
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
         try:
             process: Process = self._sandbox.start_command(agents.command(python_for_agents(None)), stderr=os.devnull)
-            self._link = Link(process, _AGENT, longest=MOST_BYTES + 4 * most_output + _SLACK)
-            hello = json.loads(self._expect(b"h"))
+            self._link = Link(process, _AGENT, longest=MOST_BYTES)
+            hello = json.loads(self._expect(messages.HELLO))
             is_same = hello.get("magic") == importlib.util.MAGIC_NUMBER.hex()
             self._link.send(messages.MODULES, modules_message(compiled=is_same))
+            self._expect(messages.LOADED)
         except (OSError, EOFError, ValueError, AttributeError) as error:
             self.close()
             raise SetupError(f"the worker for scripts does not start: {error or 'no answer in time'}") from error
@@ -69,7 +74,7 @@ class Worker:
         if kind == messages.BROKEN:
             raise ValueError(broken(payload))
         if kind != wanted:
-            raise ValueError("it sent another message than the first")
+            raise ValueError("it sent another message than the one of its start")
         return payload
 
     def send(self, kind: bytes, payload: bytes, seconds: float) -> None:

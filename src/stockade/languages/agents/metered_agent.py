@@ -69,11 +69,12 @@ def _exactly(size: int) -> bytes:
 
 
 def main() -> None:
-    """Say which Python this is, take the engine's modules, and serve."""
+    """Say which Python this is, take the engine's modules, say when they are loaded, and serve."""
     send(b"h", json.dumps({"magic": importlib.util.MAGIC_NUMBER.hex()}).encode())
     sys.meta_path.insert(0, Modules(json.loads(receive()[1])))
     from stockade.embedded.worker.agent import serve
 
+    send(b"l", b"")
     serve(send, receive)
 
 
