@@ -1,11 +1,13 @@
 """A runtime as its host sees it: values, errors, caps, host functions and the border between the two sides."""
 
 import asyncio
+import datetime
 import inspect
 import subprocess
 import sys
 import threading
 import time
+import zoneinfo
 
 import pytest
 
@@ -243,6 +245,17 @@ def test_values_cross_as_copies():
     rt.run("given['a'].append(9)")
     assert given == {"a": [1, (2, {3}), b"x", None, 1.5]}
     assert rt.get("given") == {"a": [1, (2, {3}), b"x", None, 1.5, 9]}
+
+
+def test_time_zone_of_the_host_does_not_enter_a_script():
+    """A zone of any other type brings the methods of a host object along."""
+    rt, utc = runtime(), datetime.UTC
+    rt.set("moment", datetime.datetime(2026, 1, 1, tzinfo=utc))
+    for zone in (zoneinfo.ZoneInfo("UTC"), type("Zone", (datetime.tzinfo,), {})()):
+        for value in (datetime.datetime(2026, 1, 1, tzinfo=zone), [datetime.time(1, tzinfo=zone)]):
+            with pytest.raises(CrossingError, match="time zone of type"):
+                rt.set("moment", value)
+    assert rt.get("moment").tzinfo is utc
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import datetime
 from collections import Counter, OrderedDict
 from decimal import Decimal
 from fractions import Fraction
@@ -42,6 +43,8 @@ class Crossing:
             raise CannotCross(f"it is nested deeper than {MOST_DEPTH} levels")
         kind = type(value)
         if kind in _FIXED:
+            if kind in MOMENTS:
+                _check_zone(value)
             self._sized(16)
             return value
         if kind is str or kind is bytes:
@@ -70,3 +73,10 @@ class Crossing:
         if size > self._most:
             raise CannotCross(f"a part of it is larger than {self._most:,} bytes")
         self._pay(size)
+
+
+def _check_zone(value: Any) -> None:
+    """Raise ``CannotCross`` if a time has a zone of another type, whose methods are not data."""
+    zone = getattr(value, "tzinfo", None)
+    if zone is not None and type(zone) is not datetime.timezone:
+        raise CannotCross(f"a time zone of type {type(zone).__name__!r} is not data; use datetime.timezone")
