@@ -101,6 +101,8 @@ def test_a_key_never_reaches_the_runs_of_another(service):
         ({"source": "1", "argv": ["ls"]}, 422, "either source"),
         ({"source": "\ud800"}, 422, "surrogate"),
         ({"argv": ["a\0b"]}, 422, "NUL"),
+        ({"argv": []}, 422, "this list is empty"),
+        ({"argv": [""]}, 422, "the command is empty"),
         ({"source": "1", "language": "perl"}, 422, "no language 'perl'"),
         ({"source": "1", "files": {"../x": ""}}, 422, "'..'"),
         ({"source": "1", "stdin": {"base64": "?"}}, 422, "base64"),
@@ -141,7 +143,8 @@ def test_answers_are_as_the_schema_says(service):
     for path in ("/healthz", "/readyz"):
         assert service.ask("GET", path, key="")[0] == 200
     assert 'stockade_runs{state="queued"}' in service.ask("GET", "/metrics")[1]
-    assert service.ask("PATCH", "/v1/runs")[0] == 405
+    status, _, headers = service.ask("PATCH", "/v1/runs")
+    assert (status, headers["Allow"]) == (405, "GET, POST")
 
 
 def test_kill_switch_ends_what_a_key_runs(service):

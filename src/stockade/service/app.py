@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request, Response, Security
+from fastapi import APIRouter, FastAPI, Header, Query, Response
 from fastapi.responses import PlainTextResponse
-from fastapi.security import APIKeyHeader, HTTPBearer
 
 from stockade import __version__
-from stockade.service import kill
+from stockade.service import kill, sandbox_fusion
 from stockade.service.answers import Problem, Run, Runs, Shape, page, shown
 from stockade.service.database import FINISHED, LEASED
+from stockade.service.depends import DOCUMENTED, KeyOf, OperatorOf, StateOf
 from stockade.service.errors import Refused, add_handlers
-from stockade.service.keys import Key
 from stockade.service.metrics import CONTENT_TYPE
 from stockade.service.queue import QueueFull
 from stockade.service.requests import RunRequest, record_of
@@ -26,13 +25,10 @@ _RETRY_SECONDS = 5
 _Wait = Annotated[float, Query(ge=0, le=60, description="seconds to wait for the result")]
 _Format = Annotated[Shape, Query(description="text: streams as text; full: every field, bytes as base64")]
 _LISTED = {"queued": "queued", "running": LEASED, "finished": FINISHED}
-_DOCUMENTED = (Security(HTTPBearer(auto_error=False)), Security(APIKeyHeader(name="X-API-Key", auto_error=False)))
-"""Says in the schema how a key is sent. The gate checks it."""
-
 health = APIRouter()
 api = APIRouter(
     prefix="/v1",
-    dependencies=_DOCUMENTED,
+    dependencies=DOCUMENTED,
     responses={status: {"model": Problem} for status in (400, 401, 403, 404, 408, 413, 422, 429, 503)},
 )
 
@@ -44,38 +40,19 @@ def make(state: State) -> FastAPI:
     app.include_router(health)
     app.include_router(api)
     app.include_router(metrics)
+    app.include_router(sandbox_fusion.api)
     add_handlers(app)
     return app
 
 
-async def _state(request: Request) -> State:
-    state: State = request.app.state.service
-    return state
-
-
-async def _key(request: Request) -> Key:
-    key: Key = request.state.key
-    return key
-
-
-async def _operator(key: Annotated[Key, Depends(_key)]) -> Key:
-    if not key.operator:
-        raise Refused(403, "KeyError", "this needs an operator's key: 'stockade keys add NAME --operator' makes one")
-    return key
-
-
-# They are coroutines, because FastAPI calls every other function in a thread, which takes longer than the function.
-_State = Annotated[State, Depends(_state)]
-_Key = Annotated[Key, Depends(_key)]
-_Operator = Annotated[Key, Depends(_operator)]
-metrics = APIRouter(dependencies=_DOCUMENTED)
+metrics = APIRouter(dependencies=DOCUMENTED)
 
 
 @api.post("/runs", status_code=202, response_model=Run, responses={200: {"model": Run}}, summary="Accept a run")
 async def _submit(  # noqa: PLR0917
     request: RunRequest,
-    state: _State,
-    key: _Key,
+    state: StateOf,
+    key: KeyOf,
     wait: _Wait = 0,
     format: _Format = "text",  # noqa: A002
     idempotency_key: Annotated[str | None, Header(description="the same word again gives the same run")] = None,
@@ -97,8 +74,8 @@ async def _submit(  # noqa: PLR0917
 
 @api.get("/runs", response_model=Runs, summary="List the key's own runs, newest first")
 async def _list(
-    state: _State,
-    key: _Key,
+    state: StateOf,
+    key: KeyOf,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
     before: Annotated[int | None, Query(ge=1, le=2**62, description="'next' of the page before")] = None,
     of: Annotated[Literal["queued", "running", "finished"] | None, Query(alias="state")] = None,
@@ -108,12 +85,12 @@ async def _list(
 
 
 @api.get("/runs/{run}", response_model=Run, summary="Return a run, with its result if it has ended")
-async def _get(run: str, state: _State, key: _Key, wait: _Wait = 0, format: _Format = "text") -> Response:  # noqa: A002
+async def _get(run: str, state: StateOf, key: KeyOf, wait: _Wait = 0, format: _Format = "text") -> Response:  # noqa: A002
     return _answer(await state.waited(key, run, wait), format, unfinished=200)
 
 
 @api.delete("/runs/{run}", response_model=Run, summary="Cancel a run; one that has ended stays as it is")
-async def _cancel(run: str, state: _State, key: _Key) -> Response:
+async def _cancel(run: str, state: StateOf, key: KeyOf) -> Response:
     return _answer(await state.cancel(key, run), "text", unfinished=200)
 
 
@@ -125,18 +102,18 @@ def _answer(row: Any, shape: Shape, unfinished: int = 202) -> Response:
 
 
 @api.get("/kill", response_model=kill.Switch, summary="Show the kill switch")
-async def _switch(state: _State, _of: _Operator) -> kill.Switch:
+async def _switch(state: StateOf, _of: OperatorOf) -> kill.Switch:
     return await state.kill(kill.Order(do="show"))
 
 
 @api.post("/kill", response_model=kill.Switch, summary="End runs, and refuse new ones until the switch is lifted")
-async def _kill(request: kill.KillRequest, state: _State, _of: _Operator) -> kill.Switch:
+async def _kill(request: kill.KillRequest, state: StateOf, _of: OperatorOf) -> kill.Switch:
     kill.lines_of(request)
     return await state.kill(kill.Order(do="add", runs=request))
 
 
 @api.delete("/kill", response_model=kill.Switch, summary="Lift the kill switch")
-async def _lift(state: _State, _of: _Operator) -> kill.Switch:
+async def _lift(state: StateOf, _of: OperatorOf) -> kill.Switch:
     return await state.kill(kill.Order(do="lift"))
 
 
@@ -146,13 +123,13 @@ async def _health() -> dict[str, str]:
 
 
 @health.get("/readyz", summary="Whether a worker takes runs", responses={503: {"model": Problem}})
-async def _ready(state: _State) -> dict[str, str]:
+async def _ready(state: StateOf) -> dict[str, str]:
     if not state.ready or state.stopping:
         raise Refused(503, "NotReady", "no worker takes runs now; those that are accepted wait", retry=1)
     return {"status": "ok"}
 
 
 @metrics.get("/metrics", response_class=PlainTextResponse, summary="The figures of the service for prometheus")
-async def _metrics(state: _State, _of: _Operator) -> Response:
+async def _metrics(state: StateOf, _of: OperatorOf) -> Response:
     text = state.metrics.text(await state.call(state.queue.counts))
     return Response(text, media_type=CONTENT_TYPE)

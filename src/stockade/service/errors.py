@@ -11,6 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from sqlalchemy.exc import DBAPIError
 from starlette.exceptions import HTTPException
+from starlette.routing import compile_path
 
 from stockade.core import log
 from stockade.core.errors import JobError, PolicyError, StockadeError
@@ -77,9 +78,19 @@ async def _stockade(_request: Request, error: Exception) -> JSONResponse:
     return _answer(status, {name: _plain(value) for name, value in error.as_json().items()})
 
 
-async def _http(_request: Request, error: Exception) -> JSONResponse:
+async def _http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    return _answer(error.status_code, {"error": "RequestError", "message": str(error.detail)}, error.headers)
+    headers = dict(error.headers or {})
+    if error.status_code == 405:
+        headers["Allow"] = ", ".join(_methods(request))  # the router names those of one of its routes only
+    return _answer(error.status_code, {"error": "RequestError", "message": str(error.detail)}, headers)
+
+
+def _methods(request: Request) -> list[str]:
+    """Return the methods that the path of a request has."""
+    path = request.url.path
+    found = (each for at, each in request.app.openapi()["paths"].items() if compile_path(at)[0].fullmatch(path))
+    return sorted(method.upper() for each in found for method in each)
 
 
 async def _database(_request: Request, error: Exception) -> JSONResponse:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from base64 import b64decode
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.exc import DBAPIError
@@ -59,7 +61,11 @@ class Gate:
             raise Refused(503, "DatabaseError", f"keys cannot be checked now: {error.orig}", retry=5) from None
         if key is None:
             what = "this key is not known here" if given else "a key is needed"
-            raise Refused(401, "KeyError", f"{what}: send it as 'Authorization: Bearer e2b_...' or as 'X-API-Key'")
+            raise Refused(
+                401,
+                "KeyError",
+                f"{what}: send it as 'Authorization: Bearer e2b_...', as 'X-API-Key' or as the password of a URL",
+            )
         return key
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
@@ -91,6 +97,9 @@ def _key_in(scope: Scope) -> str:
     kind, _, value = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
     if kind.lower() == "bearer" and value:
         return str(value.strip())
+    if kind.lower() == "basic":  # how a client sends http://key:e2b_...@host, if it knows of no keys
+        with suppress(ValueError):
+            return b64decode(value.strip()).decode("latin-1").rpartition(":")[2]
     return str(headers.get(b"x-api-key", b"").decode("latin-1").strip())
 
 

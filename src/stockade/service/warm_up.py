@@ -31,6 +31,7 @@ _REQUESTS = (
     ("POST", "/v1/runs", b'{"source": "", "limits": {"memroy": 1}}', 422),
     ("POST", "/v1/runs", b'{"source": "", "language": "perl"}', 422),
     ("POST", "/v1/kill", b"{}", 422),
+    ("POST", "/sandbox-fusion/run_code", b'{"code": "", "language": "python", "files": {"x": "?"}}', 422),
 )
 
 
