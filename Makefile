@@ -69,6 +69,8 @@ bench: $(ENGINES) ## measure the cost of runs beside other tools (install these:
 	@echo
 	$(BIN)/python -m bench.backends
 	@echo
+	$(BIN)/python -m bench.engines
+	@echo
 	$(BIN)/python -m bench.operations
 	@echo
 	$(BIN)/python -m bench.projects
