@@ -29,6 +29,7 @@ from pathlib import Path
 import stockade
 from stockade.backends.docker.backend import Docker
 from stockade.backends.podman.backend import Podman
+from stockade.client import warden_process
 
 PYTHON = "/usr/bin/python3"
 _IMAGE = "stockade-bench"
@@ -58,7 +59,7 @@ def _dockerd() -> tuple[tuple[str, ...], str]:
     folder = _folder()
     places = [f"--{name}={folder}/{name}" for name in ("data-root", "exec-root", "pidfile")]
     client = ("docker", "-H", f"unix://{folder}/socket")
-    _serve(folder, client, [*_DOCKERD, *places, "-H", f"unix://{folder}/socket"])
+    _serve(folder, client, [*_DOCKERD, *places, "-H", f"unix://{folder}/socket"], f"{folder}/data-root")
     _import(client)
     return client, f"{folder}/socket"
 
@@ -70,6 +71,7 @@ def podman() -> tuple[str, ...]:
 
 def _podman(folder: str) -> tuple[str, ...]:
     _need("podman", "runc")
+    atexit.register(_unmount, f"{folder}/root/overlay")
     state = (f"--root={folder}/root", f"--runroot={folder}/run")
     client = ("podman", *state, "--cgroup-manager=cgroupfs", "--runtime=runc", "--events-backend=none")
     _import(client)
@@ -82,15 +84,15 @@ def _podman_service() -> tuple[tuple[str, ...], str]:
     client, url = _podman(folder), f"unix://{folder}/socket"
     Path(folder, "containers.conf").write_text("[containers]\ndefault_sysctls = []\n")  # see docs/backends/podman.md
     service = ["env", f"CONTAINERS_CONF={folder}/containers.conf", *client, "system", "service", "--time=0", url]
-    _serve(folder, ("podman", "--remote", "--url", url), service)
+    _serve(folder, ("podman", "--remote", "--url", url), service, f"{folder}/root/overlay")
     return client, f"{folder}/socket"
 
 
-def _serve(folder: str, client: tuple[str, ...], command: list[str]) -> None:
-    """Start an engine, and wait until it answers."""
+def _serve(folder: str, client: tuple[str, ...], command: list[str], mounted: str) -> None:
+    """Start an engine, and wait until it answers. At its end, ``mounted`` is unmounted."""
     with Path(folder, "log").open("wb") as log:
         daemon = subprocess.Popen(command, stdout=log, stderr=log)
-    atexit.register(_end, daemon, f"{folder}/data-root")
+    atexit.register(_end, daemon, mounted)
     until = time.monotonic() + _START_SECONDS
     while subprocess.run([*client, "info"], capture_output=True, check=False).returncode:
         if daemon.poll() is not None or time.monotonic() > until:
@@ -138,7 +140,11 @@ def _folder() -> str:
 def _end(daemon: subprocess.Popen[bytes], mounted: str) -> None:
     daemon.terminate()
     daemon.wait()
-    subprocess.run(["umount", mounted], capture_output=True, check=False)  # by itself it stays mounted
+    _unmount(mounted)
+
+
+def _unmount(folder: str) -> None:
+    subprocess.run(["umount", folder], capture_output=True, check=False)  # by itself it stays mounted
 
 
 def _on(backend: Docker, argv: list[str], start: str) -> Callable[[], float]:
@@ -207,6 +213,8 @@ def main() -> None:
     for _ in range(runs):
         for name, call in calls.items():
             times[name].append(call())
+    warden_process.current().stop()
+    time.sleep(_READY_SECONDS)  # the engine client removes the container that still waits, before its engine ends
     least = statistics.median(times["no sandbox"])
     print(f"{machine()}; {runs} runs; load {load:.1f} before and {os.getloadavg()[0]:.1f} after\n")
     print(f"{'ms':24} {'median':>8} {'least':>8} {'above no sandbox':>17}")
