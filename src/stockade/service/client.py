@@ -15,6 +15,7 @@ from typing import Any, TypedDict, Unpack
 from urllib.parse import quote, urlsplit
 
 from stockade.core.errors import FieldProblem, JobError, PolicyError, StockadeError
+from stockade.core.hints import known_options
 from stockade.core.strict_json import dumps
 from stockade.runs.result import Result
 
@@ -66,6 +67,7 @@ class Client:
     bound: its policy bounds it, once it begins. Several threads may use one client; a forked process makes its own.
     """
 
+    @known_options
     def __init__(self, url: str, api_key: str | None = None, *, patience: float = 60.0) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:

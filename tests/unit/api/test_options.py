@@ -100,6 +100,7 @@ def _nothing(**_options: Any) -> None:
         (stockade.ArtifactLimits, (), "file", "did you mean 'files'?"),
         (stockade.CellLimits, (), "outptu", "did you mean 'output'?"),
         (stockade.SandboxPool, (_nothing,), "sise", "did you mean 'size'?"),
+        (stockade.Client, ("http://127.0.0.1:1",), "patiense", "did you mean 'patience'?"),
         (stockade.Sandbox.interpreter, (None,), "langauge", "did you mean 'language'?"),
         (stockade.Interpreter.run, (None, "1"), "tiemout", "did you mean 'timeout'?"),
         (stockade.Interpreter.run, (None,), "code", "did you mean 'source'?"),
