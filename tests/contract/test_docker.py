@@ -30,7 +30,7 @@ DIFFERENT = {"exit 137": ("crashed", None, 9, None, "")}
 
 
 class InContainer:
-    """What a container of an engine cannot do, or does in another way."""
+    """Tests of what a container of an engine cannot do, or does in another way."""
 
     brings_programs = True
     slows_reads = False

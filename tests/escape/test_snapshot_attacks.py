@@ -164,7 +164,7 @@ def test_snapshot_that_was_changed_or_swapped_is_refused(tmp_path: Path) -> None
 
 
 def test_planted_link_is_not_written_through(tmp_path: Path) -> None:
-    """Who may write to the folder plants links at the names of a snapshot: the files behind them stay as they are."""
+    """An account that may write to the folder plants links at the names of a snapshot. The files behind them stay as they are."""
     victim, folder = tmp_path / "victim", tmp_path / "folder"
     folder.mkdir()
     victim.write_text("kept")

@@ -135,7 +135,7 @@ class Client:
     def _patiently(
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> Any:
-        # The first pause is none: the service may have closed a connection that was idle.
+        # The first retry follows at once, because the service may have closed a connection that was idle.
         until, pause = time.monotonic() + self._patience, 0.0
         while True:
             try:

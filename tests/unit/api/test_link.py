@@ -1,4 +1,4 @@
-"""What the error about a lost agent says."""
+"""The error about a lost agent."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class Docker:
         return replace(self, image=image)
 
     def availability(self, facts: HostFacts) -> Availability:  # noqa: ARG002
-        """Return whether the engine answers, and has what this backend was told to use."""
+        """Return whether the engine answers, has the runtime, and an image is named."""
         found = self._engine()
         if found.trouble:
             return unusable(found.trouble, found.remedy or self._remedy(found))

@@ -27,7 +27,7 @@ NEEDS = (
 
 
 class Listener(Protocol):
-    """Whoever has a container. All calls come from the loop."""
+    """The owner of a container: a run, or the pool. All calls come from the loop."""
 
     def on_ready(self) -> None:
         """Learn that engine and first process are ready: the container waits for a job."""
@@ -59,7 +59,7 @@ class Watching(Protocol):
 
 
 class ContainerHandle:
-    """One container: asks the engine client for it, and listens to its first process."""
+    """A container: asks the engine client for it, and listens to its first process."""
 
     head = 0
     """The pid of its first process; 0 until the engine has started it."""

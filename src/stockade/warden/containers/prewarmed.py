@@ -94,7 +94,7 @@ class PrewarmedContainers:
 
 
 class Prewarmed:
-    """One of them: whatever happens to it but to be ready makes it useless."""
+    """A container that waits. Every event but the one that it is ready makes it useless."""
 
     def __init__(self, pool: PrewarmedContainers, handle: ContainerHandle, until: float) -> None:
         """``until`` is when to give it up, unless it is ready before."""
