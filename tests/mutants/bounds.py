@@ -93,7 +93,7 @@ _BY_STATUS, _AS_READ = "collector: bytes of a file", "collector: bytes counted a
 _OF_A_RECORD, _OF_A_NAME = "the caller's own bound on what is brought out", "the caller's own look at names"
 COLLECTOR = (
     _of_the_collector("no link is followed", "beneath.look(folder, name)", "os.open(name, os.O_PATH, dir_fd=folder)", _LINK),
-    _of_the_collector("the guest's uid", "        if uid is not None:\n            processes.become(uid, uid)\n", "", _PRIVATE),
+    _of_the_collector("the guest's uid", "processes.give_up_rights(uid, warden)", "processes.give_up_rights(None, warden)", _PRIVATE),
     _of_the_collector("regular files only", "elif not stat.S_ISREG(mode):", "elif False:", _PIPE),
     _of_the_collector("one name only", "elif status.st_nlink != 1:", "elif False:", _TWO_NAMES),
     _of_the_collector("names that are text", "elif not _is_text(path):", "elif False:", _NAME, (_OF_A_NAME,)),

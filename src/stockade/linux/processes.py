@@ -171,6 +171,19 @@ def become(uid: int, gid: int) -> None:
     os.setresuid(uid, uid, uid)
 
 
+def give_up_rights(uid: int | None, parent: int) -> None:
+    """Permanently become ``uid`` (``None`` stays), without a capability, closed to other processes of that user.
+
+    The process dies with the process behind the pidfd ``parent``.
+    """
+    if uid is not None:
+        become(uid, uid)
+    no_new_privileges()
+    drop_capabilities()
+    set_dumpable(False)
+    die_with(parent)
+
+
 def new_session_keyring() -> None:
     """Replace the caller's session keyring with a new one (keyctl(2)). ENOSYS means that the kernel has no keys."""
     try:

@@ -24,12 +24,7 @@ def confine(uid: int | None, parent: int) -> None:
         program = compile_table(front_table(Arch(os.uname().machine)))
         if os.geteuid() == 0:
             processes.empty_bounding_set()
-        if uid is not None:
-            processes.become(uid, uid)
-        processes.no_new_privileges()
-        processes.drop_capabilities()
-        processes.set_dumpable(False)
-        processes.die_with(parent)
+        processes.give_up_rights(uid, parent)
         os.close(parent)
         if landlock.abi():  # the filter refuses the same calls; this holds if the filter has a gap
             landlock.restrict(landlock.Ruleset())

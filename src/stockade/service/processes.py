@@ -111,7 +111,7 @@ class Supervisor:
                 status = self.process and self.process.returncode
                 log.error("%s ended (%s); another one starts", self._module, status)
                 await self._on_end(holder)
-            except (OSError, DBAPIError) as error:  # what a worker held is released when its leases end
+            except (OSError, DBAPIError, ValueError) as error:  # what a worker held is released when its leases end
                 log.error("%s cannot be started, or followed: %s; it is tried again", self._module, error)
             finally:
                 self._started.set()
@@ -160,10 +160,14 @@ class Supervisor:
 
 
 def _refusal(text: str) -> StockadeError:
-    """Return the error for which a process refused to start."""
-    found: dict[str, Any] = json.loads(text)
-    message = str(found["message"])
-    return BackendUnavailable(message, found["accept"]) if "accept" in found else SetupError(message)
+    """Return the error for which a process refused to start. Raises ``ValueError`` for other text."""
+    found: Any = json.loads(text)
+    match found:
+        case {"message": str(message), "accept": dict(accept)}:
+            return BackendUnavailable(message, accept)
+        case {"message": str(message)}:
+            return SetupError(message)
+    raise ValueError("a refusal without a message")
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

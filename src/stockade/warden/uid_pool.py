@@ -1,8 +1,8 @@
 """The uid pool: host uids for guests that root starts, one for each run. No two wardens share a uid.
 
 Each uid is claimed by a record lock on one byte of a file that only root can open. The kernel releases the lock when
-the warden ends, however it ends (fcntl(2)). Guests of a warden that was killed can exist a little longer, as zombies
-that the host's init has not reaped yet. They count in RLIMIT_NPROC of their uid, so nobody gets such a uid.
+the warden ends, however it ends (fcntl(2)). Guests of that warden can exist longer, as zombies that their new parent
+has not reaped. They count in RLIMIT_NPROC of their uid, so nobody gets such a uid.
 """
 
 from __future__ import annotations

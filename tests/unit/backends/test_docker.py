@@ -230,6 +230,21 @@ def test_bytes_that_are_no_text_are_refused():
         made(Policy(), Job(argv=("a\udcff",)))
 
 
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"prewarm": -1}, "prewarm = -1: .*from 0 to"),
+        ({"prewarm": True}, "prewarm = True"),
+        ({"prewarm": 1000}, "prewarm = 1000"),
+        ({"idle_seconds": 0}, "idle_seconds = 0: above 0"),
+        ({"idle_seconds": float("nan")}, "idle_seconds = nan"),
+    ],
+)
+def test_impossible_bounds_of_waiting_are_refused(fields, words):
+    with pytest.raises(JobError, match=words):
+        Docker("x", **fields)
+
+
 def test_socket_is_that_of_environment(monkeypatch, tmp_path):
     monkeypatch.delenv("DOCKER_HOST", raising=False)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))

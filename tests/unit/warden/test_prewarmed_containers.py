@@ -88,7 +88,7 @@ def test_ready_container_is_taken_first_and_a_dead_one_never(pool, clock, made):
     assert made[0].is_released
 
 
-def test_number_is_bounded_and_the_oldest_of_another_kind_gives_way(pool, clock, made):
+def test_container_of_another_kind_gives_way_at_the_bound(pool, clock, made):
     after_runs(pool, clock, order(), order(), order())
     assert len(made) == 2
     after_runs(pool, clock, order(create=b"2"))

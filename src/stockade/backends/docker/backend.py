@@ -35,6 +35,7 @@ _SETUP_SECONDS = 60.0
 _LEAST_MEMORY = 6 << 20  # docker refuses less
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 DENIED = "this user may not connect"
+_MOST_WAITING, _LONGEST_WAIT = 100, 24 * 3600.0
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,13 @@ class Docker:
         start="the first run of a kind starts its container; then one waits for the next run, unless the policy or the "
         "job shows paths of the host",
     )
+
+    def __post_init__(self) -> None:
+        """Raise ``JobError`` for a number of containers or of seconds that cannot be."""
+        if type(self.prewarm) is not int or not 0 <= self.prewarm <= _MOST_WAITING:
+            raise JobError(f"prewarm = {self.prewarm!r}: the containers that may wait, from 0 to {_MOST_WAITING}")
+        if not 0 < self.idle_seconds <= _LONGEST_WAIT:
+            raise JobError(f"idle_seconds = {self.idle_seconds!r}: above 0, and at most {_LONGEST_WAIT}")
 
     def with_image(self, image: str) -> Docker:
         """Return the backend for another image."""
@@ -137,7 +145,7 @@ def launch(
         order = backend.order(plan, job, command, image=image, socket=found.socket)
     except UnicodeEncodeError as error:
         raise JobError(
-            f"{error.object!r:.80}: the {backend.name} backend passes arguments, variables and paths as JSON, which "
+            f"{error.object!r:.80}: the {backend.name} backend passes arguments, variables and paths as text, which "
             "holds no bytes that are not UTF-8; rename it, or use the native backend"
         ) from None
     watched = watch(policy, facts, 0, command.own_tasks, own_network=True)

@@ -23,6 +23,8 @@ class _Sandboxes(SandboxPool):
     def _make(self) -> Sandbox:
         made = super()._make()
         self.workers[made.id] = Worker(made)
+        for ended in [each for each, worker in (*self.workers.items(),) if worker.is_closed]:
+            self.workers.pop(ended, None)  # its sandbox ended while it waited
         return made
 
 

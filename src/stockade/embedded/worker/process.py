@@ -85,6 +85,11 @@ class Worker:
         """Return the next message. Raises as ``Link.receive`` does; ``TimeoutError`` after ``seconds``."""
         return self._link.receive(self._link.clock() + seconds)
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the sandbox was closed."""
+        return self._sandbox.closed
+
     def close(self) -> None:
         """End the sandbox with everything in it."""
         self._sandbox.close()

@@ -34,7 +34,7 @@ class PrewarmedContainers:
         self._wanted: list[tuple[float, ContainerOrder]] = []
 
     def take(self, order: ContainerOrder) -> ContainerHandle | None:
-        """Return a container for a job with this order, one that is ready if possible; ``None`` if there is none."""
+        """Return a container for a job with this order, one that is ready if possible, or ``None``."""
         if not order.prewarm:
             return None
         wanted = order.without_job()

@@ -54,12 +54,7 @@ def become_proxy(
         dial.prepare_resolver()
         if os.geteuid() == 0:
             processes.empty_bounding_set()
-        if uid is not None:
-            processes.become(uid, uid)
-        processes.no_new_privileges()
-        processes.drop_capabilities()
-        processes.set_dumpable(False)
-        processes.die_with(warden)
+        processes.give_up_rights(uid, warden)
         os.close(warden)
         _thread.stack_size(_STACK)
         gc.enable()  # the warden collects by itself

@@ -46,12 +46,7 @@ def become_collector(order: Collect, collect_fds: list[int], *, out: int, warden
         signal.setitimer(signal.ITIMER_REAL, order.seconds)  # the kernel ends the collector wherever it may hang
         processes.close_all_but((*collect_fds, out, warden))
         _bound(order)
-        if uid is not None:
-            processes.become(uid, uid)
-        processes.no_new_privileges()
-        processes.drop_capabilities()
-        processes.set_dumpable(False)
-        processes.die_with(warden)
+        processes.give_up_rights(uid, warden)
         Collector(order, folder, out, _read_manifest(manifest)).run()
     except BaseException:  # the reader notices that the END record is missing
         os._exit(1)

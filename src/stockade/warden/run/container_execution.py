@@ -234,7 +234,7 @@ class ContainerExecution(_Unattended):
         self._on_end()
 
     def on_removed(self) -> None:
-        """Conclude if there was no container to end."""
+        """Conclude if the container never began."""
         if self._handle.pidfd < 0:
             self._on_end()
 
