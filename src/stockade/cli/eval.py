@@ -183,17 +183,23 @@ class _Run:
         loop, working = asyncio.get_running_loop(), asyncio.ensure_future(self._work())
 
         def end(number: int) -> None:
-            self._signal = number
-            for each in _ENDING:  # only clean-up remains, which a signal must not interrupt
-                loop.remove_signal_handler(each)
-                signal.signal(each, signal.SIG_IGN)
-            working.cancel()
+            if not self._signal:
+                self._signal = number
+                for each in before:  # only clean-up remains, which a signal must not interrupt
+                    signal.signal(each, signal.SIG_IGN)
+                working.cancel()
 
-        for number in _ENDING:
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                loop.add_signal_handler(number, end, number)
-        with suppress(asyncio.CancelledError):
-            await working
+        # Not loop.add_signal_handler: to take its handlers back, a loop sets the default action for a moment.
+        before = {each: old for each in _ENDING if (old := signal.getsignal(each)) is not signal.SIG_IGN}
+        for each in before:
+            signal.signal(each, lambda number, _frame: loop.call_soon_threadsafe(end, number))
+        try:
+            with suppress(asyncio.CancelledError):
+                await working
+        finally:
+            if not self._signal:
+                for each, old in before.items():
+                    signal.signal(each, signal.SIG_DFL if old is None else old)
 
     async def _work(self) -> None:
         sink: Sink = self._journal if self._journal is not None else _Printed()
