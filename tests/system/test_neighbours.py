@@ -130,3 +130,8 @@ def test_run_after_system_calls_has_full_share():
         neighbour.wait_until(1.0)
     with _same_caller(COMPUTATION) as neighbour:  # in the control groups of the run before
         assert _part(neighbour) > 0.5
+
+
+def test_runs_leave_a_part_of_the_processors_to_the_host():
+    result = Runner(Policy(limits={"wall_time": 2, "cpu_time": "unlimited"})).run_command(_shell(COMPUTATION))
+    assert result.usage.cpu_seconds < 0.965 * CPUS * result.usage.wall_seconds  # the quota is 0.95

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from stockade.linux import files
-from stockade.linux.cgroups import disks, weights
+from stockade.linux.cgroups import disks, reserve, weights
 from stockade.linux.cgroups.counters import Counters
 from stockade.linux.cgroups.freezer import FROZEN
 from stockade.linux.cgroups.places import SOCKETS_V1, Hierarchy
@@ -22,14 +22,15 @@ _HEADROOM = 16 << 20  # bytes: many times the memory that init or worker touches
 _ONE_CHARGE = 1 << 20  # bytes: one charge of the kernel, by which the peak may stay below the limit
 _COUNTED = {1: ("cpuacct", "memory", "pids"), 2: ("cpuacct",)}
 """The controllers that count in a group below a run's own, by version."""
-_CPU_PERIOD = 100_000  # microseconds, the kernel's default period for bandwidth control
 
 
 class Group(RawCounters):
     """The groups of one run, a folder in each hierarchy."""
 
-    def __init__(self, places: list[tuple[Hierarchy, str]]) -> None:
+    def __init__(self, places: list[tuple[Hierarchy, str]], most_cores: float | None = None) -> None:
+        """``most_cores`` is the quota of the tree, which version 1 lets no group below exceed."""
         super().__init__(places)
+        self._most_cores = most_cores
         self._before: dict[str, float] = {}
         self._most_processes = self._hidden_peak = 0
         self._least_tasks = 0
@@ -76,12 +77,8 @@ class Group(RawCounters):
             self._set("pids", "pids.max", processes)
         if cores is not None:
             self._throttled = True
-            quota = max(1000, int(cores * _CPU_PERIOD))  # 1 ms is the least quota the kernel takes
-            if self._version["cpu"] == 2:
-                self._set("cpu", "cpu.max", f"{quota} {_CPU_PERIOD}")
-            else:
-                self._set("cpu", "cpu.cfs_period_us", _CPU_PERIOD)
-                self._set("cpu", "cpu.cfs_quota_us", quota)
+            most = cores if self._most_cores is None else min(cores, self._most_cores)
+            reserve.set_quota(self._paths["cpu"], self._version["cpu"], most)
         if groups.io_read is not None and "io" in self._paths:
             self._slow_down(groups.io_read)
 
@@ -276,10 +273,8 @@ class Group(RawCounters):
 
     def _lift_quota(self) -> None:
         self._throttled = False
-        if self._version.get("cpu") == 2:
-            self._set("cpu", "cpu.max", "max")
-        elif "cpu" in self._paths:
-            self._set("cpu", "cpu.cfs_quota_us", -1)
+        if "cpu" in self._paths:
+            reserve.set_quota(self._paths["cpu"], self._version["cpu"], None)
 
     def _since(self, name: str, value: int | None) -> int | None:
         return None if value is None else value - int(self._before.get(name, 0))

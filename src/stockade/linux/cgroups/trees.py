@@ -8,7 +8,7 @@ import os
 import time
 
 from stockade.linux import files
-from stockade.linux.cgroups import weights
+from stockade.linux.cgroups import reserve, weights
 from stockade.linux.cgroups.freezer import FROZEN
 from stockade.linux.cgroups.group import Group
 from stockade.linux.cgroups.places import PREFIX, Hierarchy, hand_down
@@ -29,6 +29,7 @@ class Tree:
         self._locks: list[int] = []
         self._leftovers: list[str] = []
         self._is_light = False
+        self._cores: float | None = None
         try:
             for hierarchy in hierarchies:
                 reclaim(hierarchy.path)
@@ -36,6 +37,8 @@ class Tree:
                 self._locks.append(_own(path))
                 if hierarchy.version == 2:
                     hand_down(path, hierarchy.controllers)
+                if "cpu" in hierarchy.controllers:
+                    self._cores = _keep_reserve(path, hierarchy)
         except OSError:
             self.close()
             raise
@@ -49,7 +52,7 @@ class Tree:
             path = f"{hierarchy.path}/{self._name}/{self._count}"
             os.mkdir(path)
             places.append((hierarchy, path))
-        return Group(places)
+        return Group(places, self._cores)
 
     def weigh(self, *, light: bool) -> None:
         """Set the weight of all runs together: light beside the rest of the host, or that of one ordinary task."""
@@ -117,6 +120,16 @@ def reclaim(path: str) -> int:
         finally:
             os.close(fd)
     return count
+
+
+def _keep_reserve(path: str, hierarchy: Hierarchy) -> float | None:
+    """Set the quota of the tree at ``path``; return it in cores, or ``None`` where the kernel takes none."""
+    cores = reserve.cores(hierarchy)
+    try:
+        reserve.set_quota(path, hierarchy.version, cores)
+    except OSError:
+        return None  # a kernel without CONFIG_CFS_BANDWIDTH, or a smaller quota above that this process cannot see
+    return cores
 
 
 def _remove(path: str) -> bool:

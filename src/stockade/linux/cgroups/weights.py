@@ -22,7 +22,7 @@ FULL = 1.0
 """The weight of a new group, and of an ordinary task."""
 LIGHT = 1 / 64
 """The weight of one run's group beside the groups of other runs, after the run has proved to be a bad neighbour."""
-LIGHT_TREE = 1 / 4
+LIGHT_TREE = 1 / 16
 """The weight of all runs of one caller beside the rest of the host, while only bad neighbours need a processor."""
 
 
