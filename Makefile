@@ -37,7 +37,7 @@ contracts: $(STAMP) ## check which module imports which
 
 # Two parts that take about as long, for two processors.
 UNIT := HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -q
-PART := tests/unit/embedded tests/unit/linux tests/property
+PART := tests/unit/embedded tests/property
 
 unit: unit-rest unit-part ## run the tests that do not fork, with fewer examples of each property than make test
 

@@ -46,7 +46,7 @@ GROUPS = (
     Protection("bound on buffers of sockets", ((_GROUP, 'self._set("memory", SOCKETS_V1, memory)', "pass"),),
                ("memory/tcp_buffers", "memory/udp_buffers"), needs=("cgroup-v1",)),
     Protection("pids.max", ((_GROUP, 'self._set("pids", "pids.max", processes)', "pass"),), ("processes",), beside=("RLIMIT_NPROC",)),
-    Protection("CPU quota of the group", ((_GROUP, 'self._set("cpu", "cpu.cfs_quota_us", quota)', "pass"),), ("cpu_rate",)),
+    Protection("CPU quota of the group", ((_GROUP, 'reserve.set_quota(self._paths["cpu"], self._version["cpu"], most)', "pass"),), ("cpu_rate",)),
 )  # fmt: skip
 WATCHERS = (
     Protection("watch on wall time", ((_METER, '"wall_time", wall, watch.wall_seconds, wall >= watch.wall_seconds', '"wall_time", wall, watch.wall_seconds, False'),), ("wall_time",)),
