@@ -37,10 +37,10 @@ def test_choice_is_that_of_select(row: list[str], monkeypatch: pytest.MonkeyPatc
 
 def test_every_backend_has_a_row() -> None:
     named = {name for row in rows("What you choose yourself") for name in re.findall(r"`(\w+)`", row[1])}
-    assert named == {*registry.BUILT_IN}
+    assert named == {*registry.BUILT_IN, *registry.BY_NAME}
 
 
 def test_backend_that_is_named_gets_no_exemption_from_trust() -> None:
-    for name in registry.BUILT_IN:
+    for name in (*registry.BUILT_IN, *registry.BY_NAME):
         with pytest.raises(StockadeError, match="isolat"):
             select.require_isolation(registry.find(name), Policy(), "untrusted")

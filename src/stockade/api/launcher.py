@@ -18,7 +18,7 @@ from stockade.api import configured, start_costs, workspace
 from stockade.api.brokered import opened, with_secrets
 from stockade.api.job_arguments import encoded
 from stockade.api.observation import observation
-from stockade.backends.base import Backend, LaunchRepeater, PackageIsolator, ReportTranslator
+from stockade.backends.base import Backend, JobChecker, LaunchRepeater, PackageIsolator, ReportTranslator
 from stockade.backends.shared.limits import filters_syscalls
 from stockade.client import warden_process
 from stockade.client.connection import Connection
@@ -136,6 +136,8 @@ class Launcher:
 
     def provided(self, job: Job) -> Job:
         """Return the job with its packages. This may take minutes, if they have to be downloaded."""
+        if isinstance(self._backend, JobChecker):
+            self._backend.check(job)
         named = job.packages or job.interpreter
         if not job.requirements and (self._environment is None or named or job.language not in ("", "python")):
             return job

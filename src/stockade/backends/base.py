@@ -87,8 +87,8 @@ class Backend(Protocol):
     """A way to isolate a guest from the host.
 
     All members are required: ``registry.find`` refuses an object without ``traits``. ``traits = Traits()`` is a valid
-    value that promises nothing. A backend can also implement ``ReportTranslator``, ``LaunchRepeater``,
-    ``ImageRunner`` or ``PackageIsolator``.
+    value that promises nothing. A backend can also implement ``ReportTranslator``, ``JobChecker``,
+    ``LaunchRepeater``, ``ImageRunner`` or ``PackageIsolator``.
     """
 
     @property
@@ -122,6 +122,14 @@ class ReportTranslator(Protocol):
 
     def translate(self, report: Report, stderr: bytes) -> Report:
         """Return the warden's report, corrected by what the engine reported in ``report.engine``."""
+
+
+@runtime_checkable
+class JobChecker(Protocol):
+    """A backend that runs only some kinds of jobs."""
+
+    def check(self, job: Job) -> None:
+        """Raise ``JobError`` for a job that this backend never runs. Nothing was provided or started for it yet."""
 
 
 @runtime_checkable

@@ -20,6 +20,8 @@ BUILT_IN = {
     "podman": "stockade.backends.podman.backend:Podman",
 }
 """Name to module and class. Among backends of equal isolation, the one that starts fastest comes first."""
+BY_NAME = {"metered": "stockade.embedded.backend:Metered"}
+"""Backends that run less than all of a language. Only a caller who names one gets it: ``select`` never takes it."""
 _GROUP = "stockade.backends"
 
 
@@ -48,9 +50,9 @@ def _with_images() -> str:
 def _found(backend: str | Backend | None) -> Backend:
     if not isinstance(backend, str):
         return _checked(backend)
-    target = BUILT_IN.get(backend) or _others().get(backend)
+    target = BUILT_IN.get(backend) or BY_NAME.get(backend) or _others().get(backend)
     if target is None:
-        known = sorted({*BUILT_IN, *_others()})
+        known = sorted({*BUILT_IN, *BY_NAME, *_others()})
         near = nearest(backend, known)
         hint = f"did you mean {near!r}?" if near else f"there are: {', '.join(known)}"
         raise BackendUnavailable(f"there is no backend {backend!r}; {hint}")
@@ -79,4 +81,5 @@ def _others() -> dict[str, str]:
     with loading:
         from importlib.metadata import entry_points
 
-        return {point.name: point.value for point in entry_points(group=_GROUP) if point.name not in BUILT_IN}
+        own = {*BUILT_IN, *BY_NAME}
+        return {point.name: point.value for point in entry_points(group=_GROUP) if point.name not in own}

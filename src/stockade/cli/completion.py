@@ -83,7 +83,7 @@ def _profiles() -> Iterable[str]:
 def _backends() -> Iterable[str]:
     from stockade.backends import registry
 
-    return registry.BUILT_IN
+    return (*registry.BUILT_IN, *registry.BY_NAME)
 
 
 def _languages() -> Iterable[str]:

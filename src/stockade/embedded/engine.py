@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from stockade.embedded.boundary import prices
@@ -16,7 +16,6 @@ from stockade.embedded.boundary.meter import SCRIPT, LimitHit, Meter, is_of_scri
 from stockade.embedded.boundary.namespace import Namespace
 from stockade.embedded.boundary.settings import Settings
 from stockade.embedded.endings import Exhausted, Failed, Uncrossable
-from stockade.embedded.sink import Sink
 from stockade.embedded.weave.names import check_host_name, is_special
 from stockade.embedded.weave.source import SourceError
 from stockade.embedded.weave.weaver import RESULT, weave
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from stockade.embedded.boundary.meter import Limits
+    from stockade.embedded.sink import Sink
 
 SLACK = 24
 """Frames of guards that a script's own depth of calls may need beyond its cap."""
@@ -46,11 +46,11 @@ class Engine:
 
     lost = ""
 
-    def __init__(self, caps: Limits, *, clock: float, seed: int, most_output: int) -> None:
+    def __init__(self, caps: Limits, *, clock: float, seed: int, sink: Sink) -> None:
         if sys.implementation.name != "cpython" or sys.version_info[:2] not in PYTHONS:
             known = ", ".join(".".join(map(str, each)) for each in sorted(PYTHONS))
             raise RuntimeError(f"the boundary is vetted for CPython {known}, not for this interpreter")
-        self.caps, self.sink, self.meter = caps, Sink(most_output), Meter(caps)
+        self.caps, self.sink, self.meter = caps, sink, Meter(caps)
         self.space = Namespace(self.meter, Settings(self.sink.write, HostError, clock, seed))
 
     @property
@@ -168,8 +168,9 @@ class Engine:
                 yield
             except BaseException as raised:
                 error = raised
-            if self.meter.hit is None and next(self.meter.units, None) is None:
-                self.meter.hit = self.meter.hit or ("frames", self.caps.frames or sys.getrecursionlimit())
+            if self.meter.hit is None:
+                with suppress(LimitHit):  # this unit of fuel may be one too many
+                    self.meter.confirm()
         self._finish(error)
 
     def _finish(self, error: BaseException | None) -> None:

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from stockade.core.errors import FieldProblem, PolicyError, SetupError
 from stockade.core.loading import loading
+from stockade.embedded.boundary.settings import FROZEN_CLOCK
 from stockade.embedded.caps import Caps, Trust, require
 from stockade.embedded.endings import Exhausted, Failed, Uncrossable
 from stockade.embedded.errors import CrossingError, ResourceExhausted, RuntimeBusy, RuntimeDead, ScriptError
+from stockade.embedded.sink import Sink
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
 
 MOST_OUTPUT = 1_048_576
 MOST_OUTPUT_OF_WORKERS = 8 * MOST_OUTPUT
-FROZEN_CLOCK = 946_684_800.0  # 2000-01-01T00:00:00Z
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ class Runtime:
                 if in_process:
                     from stockade.embedded.engine import Engine
 
-                    self._engine = Engine(self.caps, clock=clock, seed=seed, most_output=output)
+                    self._engine = Engine(self.caps, clock=clock, seed=seed, sink=Sink(output))
                 else:
                     from stockade.embedded.worker.engine import WorkerEngine
                     from stockade.embedded.worker.process import Worker, sandbox_for_worker

@@ -52,6 +52,7 @@ class LimitStates:
         self._plan = plan
         counters = {name: getattr(report, name) for name in _COUNTERS}
         counters |= {"exit_code": exit_code, "signal": signal_number, "operations": reported}
+        counters |= {"is_metered": plan.enforcement[Guarantee.OPERATIONS].strength is Strength.RUNTIME}
         self._counters: _Counters = counters
 
     def is_met(self, limit: Guarantee) -> bool:
@@ -188,7 +189,8 @@ def _operations(counters: _Counters, figure: float) -> _Reading:
         return Met.UNKNOWN, lambda: "the agent reported nothing"
     ended_by_agent = counters["cause"] is None and counters["exit_code"] == EXHAUSTED
     shown = max(0, min(count, int(figure)))
-    return _met(ended_by_agent and count >= figure), lambda: f"agent: {shown} of {figure:.0f} lines and loop turns"
+    unit = "units of fuel" if counters["is_metered"] else "lines and loop turns"
+    return _met(ended_by_agent and count >= figure), lambda: f"agent: {shown} of {figure:.0f} {unit}"
 
 
 _READERS: Mapping[Guarantee, _Reader] = {

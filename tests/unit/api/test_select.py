@@ -141,3 +141,14 @@ def test_select_reports_what_the_first_choice_lacks(among: Among) -> None:
 def test_select_refuses_unknown_trust(among: Among) -> None:
     with pytest.raises(JobError, match="there are: trusted, semi-trusted, untrusted"):
         among(Fake("n"))("some")
+
+
+def test_select_never_takes_a_backend_of_a_subset() -> None:
+    """Only the metered backend counts operations this strongly, and its language is a subset: a caller must name it."""
+    policy = Policy(limits={"operations": 1000}, accept={"operations": "runtime"})
+    assert select.named(registry.find("metered"), policy, hosts.ROOT_V1).plan.backend == "metered"
+    for trust in (None, *select.Trust):
+        assert not {each.backend.name for each in select.candidates(policy, hosts.ROOT_V1, trust)} & {*registry.BY_NAME}
+        with pytest.raises((PlanError, BackendUnavailable)) as caught:
+            select.select(policy, hosts.ROOT_V1, trust)
+        assert "metered" not in str(caught.value)

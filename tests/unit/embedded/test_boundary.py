@@ -10,6 +10,7 @@ from stockade.embedded.boundary import attributes
 from stockade.embedded.boundary.classes import is_script_class
 from stockade.embedded.boundary.facades import Fixed, real
 from stockade.embedded.engine import Engine
+from stockade.embedded.sink import Sink
 from stockade.embedded.weave.source import SourceError
 from stockade.embedded.weave.weaver import weave
 from tests.unit.embedded.reach import public, reached
@@ -128,7 +129,7 @@ def test_functions_are_not_shared_between_runtimes():
 def test_unknown_python_is_refused(monkeypatch):
     monkeypatch.setattr(sys, "version_info", (3, 99, 0, "final", 0))
     with pytest.raises(RuntimeError, match="vetted for CPython"):
-        Engine(Caps(), clock=0, seed=0, most_output=0)
+        Engine(Caps(), clock=0, seed=0, sink=Sink(0))
 
 
 def test_guard_names_are_unspeakable():

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from bench.embedded import PROGRAMS as BENCHMARKS
 
-from stockade.embedded import PRICE_VERSION, Caps, Runtime
+from stockade.embedded import PRICE_VERSION, Caps, ResourceExhausted, Runtime
 from tests.unit.embedded.generated import program
 from tests.unit.embedded.programs import PROGRAMS
 
@@ -42,6 +42,17 @@ def figures():
 
 def test_fuel_is_the_published_figure_on_this_python():
     assert figures() == json.loads(FIGURES.read_text())
+
+
+def test_each_figure_below_the_price_of_a_script_ends_it():
+    """The last units belong to the border and to the check at the end, and they end it as any other."""
+    source = "total = 0\nfor n in range(5):\n    total += n\n{'total': total}"
+    price = metered(source)[0]
+    assert Runtime(Caps(fuel=price), in_process=True).run(source) == {"total": 10}
+    for fuel in range(1, price):
+        with pytest.raises(ResourceExhausted) as caught:
+            Runtime(Caps(fuel=fuel), in_process=True).run(source)
+        assert (caught.value.cap, caught.value.figure) == ("fuel", fuel)
 
 
 @pytest.mark.parametrize("start", range(0, GENERATED, 30))

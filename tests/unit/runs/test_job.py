@@ -36,7 +36,8 @@ def test_find_refuses_values_that_are_not_names():
     with pytest.raises(BackendUnavailable, match="a backend is a name"):
         backends.find(5)
     with pytest.raises(
-        BackendUnavailable, match="there are: bubblewrap, docker, firejail, landlock, native, oci, podman, process"
+        BackendUnavailable,
+        match="there are: bubblewrap, docker, firejail, landlock, metered, native, oci, podman, process",
     ):
         backends.find("chroot")
 

@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+FROZEN_CLOCK = 946_684_800.0  # 2000-01-01T00:00:00Z
+
+
 @dataclass(frozen=True)
 class Settings:
     """The settings of one runtime. ``clock`` is seconds since the epoch, and the time never passes in a script."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from stockade.embedded.endings import Exhausted, Failed, Uncrossable
 from stockade.embedded.engine import Engine
+from stockade.embedded.sink import Sink
 from stockade.embedded.worker import messages
 from stockade.embedded.worker.codec import CodecError, decode, encode
 
@@ -47,7 +48,7 @@ class Agent:
         if kind != messages.START:
             raise ValueError("the first message is not a start")
         caps, clock, seed, most_output = decode(payload)
-        self._engine = Engine(Limits(caps), clock=clock, seed=seed, most_output=most_output)
+        self._engine = Engine(Limits(caps), clock=clock, seed=seed, sink=Sink(most_output))
         self._calls: dict[bytes, Callable[..., Any]] = {
             messages.RUN: self._engine.run,
             messages.CALL: self._engine.call,

@@ -2,6 +2,9 @@
 
 The sandbox has no files of stockade. So the caller sends the engine's modules: compiled, if this Python reads what the
 caller's writes, and else as source. Frames have one byte for the kind and four for the length, as those of every agent.
+
+With arguments, it runs one script instead: the file with the modules; the most units of fuel, or 0 for no limit; the
+script.
 """
 
 from __future__ import annotations
@@ -68,6 +71,16 @@ def _exactly(size: int) -> bytes:
     return b"".join(parts)
 
 
+def run_once(modules: str, most: str, script: str) -> None:
+    """Run one script and end the process."""
+    with open(modules, "rb") as file:
+        sys.meta_path.insert(0, Modules(json.load(file)))
+    from stockade.embedded.worker.once import Once
+    from stockade.languages.agents import python_agent
+
+    Once(int(most), script, python_agent).run()
+
+
 def main() -> None:
     """Say which Python this is, take the engine's modules, say when they are loaded, and serve."""
     send(b"h", json.dumps({"magic": importlib.util.MAGIC_NUMBER.hex()}).encode())
@@ -78,4 +91,7 @@ def main() -> None:
     serve(send, receive)
 
 
-main()
+if sys.argv[1:]:
+    run_once(*sys.argv[1:])
+else:
+    main()
