@@ -124,7 +124,8 @@ __all__ = ["__version__", *_FACE]  # noqa: PLE0604
 def __getattr__(name: str) -> Any:
     """Import the public name that is used for the first time."""
     if name not in _FACE:
-        raise AttributeError(f"module 'stockade' has no attribute {name!r}{_meant(name)}")
+        # With the module, Python would suggest a name as well.
+        raise AttributeError(f"module 'stockade' has no attribute {name!r}{_meant(name)}", name=name, obj=None)
     value = load(f"stockade.{_FACE[name]}:{name}")
     globals()[name] = value
     return value

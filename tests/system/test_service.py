@@ -60,6 +60,8 @@ def test_client_gets_the_result_of_the_library(service):
     with pytest.raises(ServiceError, match="not known") as refused:
         Client(f"http://{service.address}", f"e2b_{'0' * 40}").run("1")
     assert refused.value.status == 401
+    with pytest.raises(ServiceError, match="it answers without TLS; its URL begins with http://"):
+        Client(f"https://{service.address}", service.key).run("1")
 
 
 def test_a_key_never_reaches_the_runs_of_another(service):
@@ -97,7 +99,10 @@ def test_a_key_never_reaches_the_runs_of_another(service):
         (b"{", 422, "JSON"),
         (b"[" * 100_000, 400, ""),
         ({"source": 5}, 422, "source.text = 5"),
-        ({"sorce": "1"}, 422, "sorce"),
+        ({"sorce": "1"}, 422, "sorce = '1': there is no such field; did you mean 'source'?"),
+        ({"source": "1", "timeout": 3}, 422, 'did you mean "limits": {"wall_time": ...}?'),
+        ({"argv": "ls -l"}, 422, "expected a list of words, such as"),
+        (b'"text"', 422, "expected a JSON object, sent with the header Content-Type: application/json"),
         ({"source": "1", "argv": ["ls"]}, 422, "either source"),
         ({"source": "\ud800"}, 422, "surrogate"),
         ({"argv": ["a\0b"]}, 422, "NUL"),

@@ -175,7 +175,10 @@ def _requirements(options: RunOptions, language: Language, source: bytes) -> tup
 
 def _plain_bytes(name: str, value: Any) -> bytes:
     if not isinstance(value, bytes | bytearray | memoryview):
-        raise JobError(f"{name} must be text or bytes, not {type(value).__name__}")
+        remedy = (
+            f"; its content is Path({os.fspath(value)!r:.80}).read_bytes()" if isinstance(value, os.PathLike) else ""
+        )
+        raise JobError(f"{name} must be text or bytes, not {type(value).__name__}{remedy}")
     return bytes(value)
 
 

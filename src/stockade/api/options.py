@@ -139,7 +139,8 @@ def _advice(name: str, known: Sequence[str]) -> str:
     if name in RUN_OPTIONS and "stdin" not in known:
         return f"{name} is set for each run, as Runner().run(source, {name}=...)"
     if name in RUN_OPTIONS:
-        return f"a command does not take {name}; its options are {', '.join(known)}"
+        call = "a command" if "language" not in known else "this call"
+        return f"{call} does not take {name}; its options are {', '.join(known)}"
     near = nearest(name, ("source", *known) if "language" in known else known)
     return f"did you mean {near!r}?" if near else _advice_elsewhere(name, known)
 

@@ -94,17 +94,19 @@ class _Commands(Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that the first word names. The word ``help`` is answered by the option."""
+        """Find the command that the first word names. The words ``help`` and ``version`` are answered by options."""
+        if args[0] == "version":
+            raise click.UsageError("No such command 'version'. Write 'stockade --version'.", ctx)
         if args[0] == "help":
             of = next((word for word in args[1:] if word in _COMMANDS), "")
             message = f"No such command 'help'. Write 'stockade {of + ' ' if of else ''}--help'."
             raise click.UsageError(message, ctx)
         return super().resolve_command(ctx, args)
 
-    def meant_command(self, ctx: click.Context, word: str) -> str:
-        """Return the command line that ``word`` probably stands for. It may be a script."""
+    def forgotten(self, ctx: click.Context, word: str) -> str:  # noqa: ARG002
+        """Return the command line that runs ``word``, if it is a script."""
         is_file = os.path.isfile(word)  # noqa: PTH113 - Path.is_file raises for a name that is too long
-        return super().meant_command(ctx, word) or (f"stockade run {word}" if is_file else "")
+        return f"stockade run {word}" if is_file else ""
 
     def load_all(self) -> None:
         """Import every command."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 
 import click
@@ -18,6 +19,12 @@ _SHORT = {
 """Short options of other tools, for commands that take limits."""
 _LONG = {"status": "--show", "state": "--show", "user": "--label user=VALUE", "listen": "--host", "bind": "--host"}
 """Options of other tools, for commands that have the option on the right and take no limits."""
+_TAKES_NOTHING = {
+    "stockade attack": "stockade attack --only {}",
+    "stockade kill": "stockade kill --sandbox {}",
+    "stockade sandbox ls": "stockade sandbox run {} -- ls",
+}
+"""For a command without arguments, what one that was given all the same probably asks for."""
 _INPUT = ("stdin", "input", "input_file")
 
 
@@ -31,7 +38,7 @@ class Group(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            way = "" if args[0].startswith("-") else self.meant_command(ctx, args[0])
+            way = "" if args[0].startswith("-") else self.meant_command(ctx, args[0]) or self.forgotten(ctx, args[0])
             if not way:
                 raise
             raise click.UsageError(f"{error.message} Did you mean '{way}'?", ctx) from None
@@ -41,20 +48,36 @@ class Group(click.Group):
         near = nearest(word, self.list_commands(ctx))
         return f"{ctx.command_path} {near}" if near else ""
 
+    def forgotten(self, ctx: click.Context, word: str) -> str:
+        """Return the command line that ``word`` probably stands for if it is the argument of a command left out."""
+        for name, command in self.commands.items():
+            if profile := _profile_option(command, [word]):
+                return f"{ctx.command_path} {name} {profile}"
+        for name, command in self.commands.items():
+            if any(param.param_type_name == "argument" for param in command.params):
+                return f"{ctx.command_path} {name} {shlex.quote(word)}"
+        return ""
+
 
 def advised(error: click.UsageError, command: click.Command, words: Iterable[str]) -> click.UsageError:
     """Return the error about one of ``words`` with what was probably meant instead."""
     if isinstance(error, click.NoSuchOption):
         meant = _meant(error.option_name, command, error.ctx)
     elif "unexpected extra argument" in error.message:
-        meant = _meant_profile(command, words)
+        meant = _profile_option(command, words) or _with_argument(error.ctx, words)
     else:
         return error
     message = error.message.removesuffix(".")
     return click.UsageError(f"{message}. Did you mean '{meant}'?", error.ctx) if meant else error
 
 
-def _meant_profile(command: click.Command, words: Iterable[str]) -> str:
+def _with_argument(ctx: click.Context | None, words: Iterable[str]) -> str:
+    way = _TAKES_NOTHING.get("" if ctx is None else ctx.command_path, "")
+    word = next((word for word in words if not word.startswith("-")), "")
+    return way.format(shlex.quote(word)) if word else ""
+
+
+def _profile_option(command: click.Command, words: Iterable[str]) -> str:
     from stockade.policy.profiles import PROFILES
 
     named = next((word for word in words if word in PROFILES), "")
@@ -66,7 +89,7 @@ def _meant(name: str, command: click.Command, ctx: click.Context | None) -> str:
     own = [each for param in command.params for each in param.opts]
     if not name.startswith("--"):
         begun = [each for each in own if each.startswith(f"-{name[:2]}")]
-        return (takes_limits and _SHORT.get(name)) or (begun[0] if len(begun) == 1 else "")
+        return (takes_limits and _SHORT.get(name)) or ("' or '".join(begun) if len(begun) <= 2 else "")
     plain = name.removeprefix("--").replace("-", "_")
     foreign = "" if takes_limits else _LONG.get(plain, "")
     if foreign.partition(" ")[0] in own:

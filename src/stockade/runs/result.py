@@ -174,7 +174,9 @@ class Result:
             tell = vars(self).get("_limits_met") if name == "limits_met" else None
             if tell is None:
                 raise AttributeError(
-                    f"{type(self).__name__!r} object has no attribute {name!r}{meant_attribute(name, type(self))}"
+                    f"{type(self).__name__!r} object has no attribute {name!r}{meant_attribute(name, type(self))}",
+                    name=name,
+                    obj=None,  # with it, Python would add a suggestion of its own
                 )
             met = vars(self)["limits_met"] = tell()
             return met

@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import secrets
+import ssl
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -21,6 +22,8 @@ from stockade.runs.result import Result
 
 _WAIT_SECONDS = 20
 _RETRIED = (429, 503)
+_NO_TLS = "WRONG_VERSION_NUMBER"
+"""OpenSSL's name for an answer that is not TLS at all."""
 _LIMITS = {"timeout": "wall_time", "cpu_time": "cpu_time", "memory": "memory", "processes": "processes"}
 _VARIABLE = "STOCKADE_API_KEY"
 
@@ -102,6 +105,7 @@ class Client:
         while self._idle:
             self._idle.pop().close()
 
+    @known_options
     def run(self, source: str | bytes, **options: Unpack[RemoteRunOptions]) -> Result:
         """Run source text and return its result, as ``Runner.run`` does.
 
@@ -110,6 +114,7 @@ class Client:
         """
         return self._result({"source": _content(source)}, options)
 
+    @known_options
     def run_command(self, argv: Sequence[str], **options: Unpack[RemoteOptions]) -> Result:
         """Run a command and return its result; see ``run``."""
         if isinstance(argv, str | bytes):
@@ -141,7 +146,13 @@ class Client:
             try:
                 status, answer, retry = self._ask(method, path, body, headers or {})
                 problem = _error(status, answer) if status >= 400 else None
+            except ssl.SSLCertVerificationError as error:  # another try would meet the same certificate
+                raise ServiceError(f"{self._address}: its certificate is refused: {error.verify_message}") from None
             except (OSError, http.client.HTTPException) as error:
+                if isinstance(error, ssl.SSLError) and error.reason == _NO_TLS:
+                    raise ServiceError(
+                        f"{self._address}: it answers without TLS; its URL begins with http://"
+                    ) from None
                 reason = f"{type(error).__name__}: {error}"
                 status, retry, problem = 0, None, ServiceError(f"{self._address}: cannot be reached: {reason}")
             if problem is None:

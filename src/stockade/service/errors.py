@@ -14,9 +14,12 @@ from starlette.exceptions import HTTPException
 from starlette.routing import compile_path
 
 from stockade.core import log
-from stockade.core.errors import JobError, PolicyError, StockadeError
+from stockade.core.errors import JobError, PolicyError, StockadeError, nearest
+from stockade.policy.parts import Limits
+from stockade.service.requests import RunRequest
 
 _MOST_PROBLEMS = 20
+_RUNS = "/v1/runs"
 
 
 class Refused(Exception):
@@ -53,18 +56,40 @@ async def _refused(_request: Request, error: Exception) -> JSONResponse:
     return error.answer()
 
 
-async def _invalid(_request: Request, error: Exception) -> JSONResponse:
+async def _invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     problems = [
         {
             "field": _field(each),
             "value": ascii(each.get("input"))[:80],
-            "reason": each["msg"],
+            "reason": _reason(each, request.url.path),
         }
         for each in error.errors()[:_MOST_PROBLEMS]
     ]
     message = "; ".join(f"{each['field']} = {each['value']}: {each['reason']}" for each in problems)
     return _answer(422, {"error": "RequestError", "message": _plain(message), "problems": problems})
+
+
+def _reason(problem: Mapping[str, Any], path: str) -> str:
+    """Return what is wrong, and how to write what was probably meant."""
+    kind, *where = problem["loc"]
+    if kind != "body":
+        return str(problem["msg"])
+    if problem["type"] == "extra_forbidden":
+        return f"there is no such field{_meant(where[0]) if path == _RUNS and len(where) == 1 else ''}"
+    if not where and problem["type"] in ("model_attributes_type", "missing"):
+        return "expected a JSON object, sent with the header Content-Type: application/json"
+    if where == ["argv"]:
+        return "expected a list of words, such as ['sort', 'big.txt']"
+    return str(problem["msg"])
+
+
+def _meant(name: str) -> str:
+    limits = list(Limits.model_fields)
+    near = nearest(name, [*RunRequest.model_fields, *limits])
+    if near in limits:
+        return f"""; did you mean "limits": {{"{near}": ...}}?"""
+    return f"; did you mean {near!r}?" if near else ""
 
 
 def _field(problem: Mapping[str, Any]) -> str:

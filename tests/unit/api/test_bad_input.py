@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import traceback
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -110,8 +113,36 @@ def test_unknown_keyword_of_a_method_suggests_a_name() -> None:
 
 
 @pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (stockade.run_command, "run_command(['ls', '-l'])"),
+        (object.__new__(Runner).run_command, "run_command(['ls', '-l'])"),
+        (object.__new__(Runner).stream_command, "stream_command(['ls', '-l'])"),
+        (object.__new__(Sandbox).run_command, "run_command(['ls', '-l'])"),
+        (object.__new__(Sandbox).start_command, "start_command(['ls', '-l'])"),
+        (object.__new__(Sandbox).terminal, "terminal(['ls', '-l'])"),
+        (object.__new__(stockade.Client).run_command, "run_command(['ls', '-l'])"),
+        (lambda *words: asyncio.run(object.__new__(stockade.AsyncSandbox).run_command(*words)), "(['ls', '-l'])"),
+        (object.__new__(Runner).run, "run() takes source by position, and 2 values were given; an option goes by its "),
+    ],
+)
+def test_value_by_position_that_is_too_many_shows_the_call(call: Any, words: str) -> None:
+    with pytest.raises(TypeError) as error:
+        call("ls", "-l")
+    assert words in str(error.value)
+
+
+def test_file_as_a_path_says_how_to_read_it() -> None:
+    with pytest.raises(JobError, match=r"files\['a.csv'\] .*; its content is Path\('b.csv'\).read_bytes\(\)"):
+        stockade.run("1", files={"a.csv": Path("b.csv")})  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize(
     ("made", "name", "meant"),
     [
+        (stockade, "sandbox", "Sandbox"),
+        (object.__new__(stockade.Result), "output", "stdout"),
+        (object.__new__(Sandbox), "exec", "run_command"),
         (object.__new__(Runner), "execute", "run"),
         (object.__new__(Sandbox), "run", "run_command"),
         (object.__new__(Sandbox), "run_code", "interpreter"),
@@ -126,8 +157,9 @@ def test_unknown_keyword_of_a_method_suggests_a_name() -> None:
     ],
 )
 def test_attribute_of_other_tools_suggests_ours(made: Any, name: str, meant: str) -> None:
-    with pytest.raises(AttributeError, match=f"has no attribute '{name}'; did you mean '{meant}'"):
+    with pytest.raises(AttributeError, match=f"has no attribute '{name}'; did you mean '{meant}'") as error:
         getattr(made, name)
+    assert traceback.format_exception_only(error.value)[-1].count("id you mean") == 1  # Python adds nothing
     assert not hasattr(made, "_own")
 
 

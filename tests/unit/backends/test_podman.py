@@ -66,7 +66,7 @@ def test_request_is_in_podmans_words(monkeypatch):
     scratch = ["rw", "exec", "nosuid", "nodev", "notmpcopyup"]
     shown = ["rbind", "ro", "nosuid", "nodev", "rprivate"]
     limits = {
-        "core": (1, 1), "cpu": (6, 7), "fsize": (1 << 20, 1 << 20), "memlock": (1 << 16, 1 << 16), "msgqueue": (0, 0),
+        "core": (1, 1), "cpu": (7, 8), "fsize": (1 << 20, 1 << 20), "memlock": (1 << 16, 1 << 16), "msgqueue": (0, 0),
         "nofile": (100, 100), "nproc": (20_000, 20_000), "rtprio": (0, 0), "sigpending": (1024, 1024),
         "stack": (8 << 20, 8 << 20),
     }  # fmt: skip

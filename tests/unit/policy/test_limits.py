@@ -55,6 +55,11 @@ def test_launch_unset_limits_are_absent():
     assert limits.watch(Policy(), hosts.ROOT_V1).soft_memory is None
 
 
+def test_resource_limit_on_cpu_time_lies_beyond_what_ticks_add():
+    soft, hard = limits.rlimits(Policy(limits={"cpu_time": 30}), hosts.ROOT_V1)["cpu"]
+    assert 30 * 1.2 < soft < hard  # on a busy machine, ticks run ahead of the time
+
+
 @pytest.mark.parametrize(
     ("facts", "data", "expected"),
     [(hosts.ROOT_V1, 128, 128), (hosts.USER, 128, 64), (hosts.USER, 32, 32), (hosts.USER, None, 64)],

@@ -18,6 +18,7 @@ from stockade.api.sessions.interpreter import Interpreter
 from stockade.api.sessions.shell import Shell
 from stockade.api.terminal import Terminal
 from stockade.client.event_loop import events, take_slot
+from stockade.core.hints import known_options
 from stockade.runs.events import LimitReached, OnWarning
 from stockade.runs.result import Result
 
@@ -60,6 +61,7 @@ class AsyncSandbox:
         return await in_thread(call)
 
     @like(Sandbox.run_command)
+    @known_options
     async def run_command(
         self,
         argv: Sequence[str],

@@ -30,6 +30,8 @@ _UNCOUNTED = (
     "buffers of TCP and UDP have a separate bound of the same size, and the warden ends the tree when both "
     "together reach the limit: worst case twice the limit for 100 ms"
 )
+_TICKS = 1.25
+"""How far RLIMIT_CPU lies beyond the limit on CPU time."""
 LOOSE = 64
 """The margin of RLIMIT_NPROC where the run's group counts exactly, because other processes can have the same uid."""
 _SIGNALS = 1024
@@ -84,7 +86,9 @@ def rlimits(policy: Policy, facts: HostFacts, own_tasks: int = 1) -> dict[str, t
             limits[name] = (int(value), int(value))
     cpu = figure(Guarantee.CPU_TIME)
     if cpu is not None:
-        seconds = int(cpu) + 1  # RLIMIT_CPU also counts the set-up, so it must not end the run before the meter does
+        # RLIMIT_CPU must not end the run before the meter does. It also counts the set-up, and it counts whole ticks of
+        # the clock, which on a busy machine is some per cent more than the time that the process ran.
+        seconds = int(cpu * _TICKS) + 1
         limits["cpu"] = (seconds, seconds + 1)
     memory = figure(Guarantee.MEMORY)
     if memory is not None and "memory" not in facts.cgroups:
