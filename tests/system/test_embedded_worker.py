@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import threading
 import time
@@ -311,3 +312,14 @@ def test_value_too_large_for_a_message_is_an_error_of_its_own() -> None:
         with pytest.raises(CrossingError, match="more than"):
             rt.run("['a' * 30_000_000 + str(i) for i in range(3)]")
         assert rt.run("1") == 1
+
+
+def test_dropped_runtime_ends_its_worker_with_a_warning() -> None:
+    runtime = Runtime(WIDE)
+    runtime.run("1")
+    sandbox = runtime._engine._worker._sandbox  # type: ignore[union-attr]
+    with pytest.warns(ResourceWarning, match=r"a Runtime was dropped without close\(\)") as caught:
+        del runtime
+        gc.collect()
+    assert sandbox.closed
+    assert len(caught) == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -138,3 +140,9 @@ def test_trust_is_that_of_the_sandbox_around_the_interpreter() -> None:
     assert planned(trust="untrusted", isolation="namespaces").backend == "metered"
     with pytest.raises(PlanError, match="lifts memory"):
         planned(trust="semi-trusted", limits={"memory": "unlimited"})
+
+
+def test_command_line_passes_no_input_on() -> None:
+    argv = [sys.executable, "-m", "stockade", "run", "--backend", "metered", "-c", "print(6 * 7)"]
+    done = subprocess.run(argv, input="unread", capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "42\n", "")

@@ -55,6 +55,8 @@ class Traits:
     """The backend gives the guest no way out but the proxy of ``launch.proxy``. Otherwise the plan refuses a policy
     whose ``network`` is a table."""
 
+    ignores_input: bool = False
+    """A guest cannot read standard input, so the command line passes none on."""
     start: str = ""
     """What a run finds ready, as a sentence without its full stop; empty if it always begins from nothing."""
 

@@ -161,6 +161,7 @@ def _run(options: Mapping[str, Any], receipt: Receipt) -> int:
     box = Runner(policy, backend=options["backend"], image=options["image"], trust=options["trust"])
     outcome = Outputs(options, policy)
     job = job if receipt.shows_output else outcome.with_names(job, box.backend)
+    job = replace(job, stdin=None) if box.backend.traits.ignores_input else job
     with streams.Interrupt(passed_on=options["interactive"]) as interrupt:
         out = streams.PassedOn(interrupt)
         with _stream(box, job, interrupt, keep_all=receipt.shows_output) as stream:

@@ -40,7 +40,11 @@ class Metered:
 
     name = "metered"
     isolation = Native.isolation
-    traits = Traits(maps_one_id=True, no_capabilities_because="a metered script makes no system calls of its own")
+    traits = Traits(
+        maps_one_id=True,
+        ignores_input=True,
+        no_capabilities_because="a metered script makes no system calls of its own",
+    )
 
     def __init__(self) -> None:
         self._around = Native()

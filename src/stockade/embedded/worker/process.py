@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from stockade.api.sandbox import Sandbox
@@ -44,6 +45,9 @@ def sandbox_for_worker(memory: int | str | None) -> Sandbox:
 class Worker:
     """A started worker without a runtime. ``begin`` gives it one."""
 
+    _owner = 0
+    """The process whose runtime has this worker."""
+
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
         try:
@@ -65,9 +69,16 @@ class Worker:
         try:
             self._link.send(messages.START, settings)
             self._expect(messages.READY)
+            self._owner = os.getpid()
         except (OSError, EOFError, ValueError) as error:
             self.close()
             raise SetupError(f"the worker for scripts does not start: {error or 'no answer in time'}") from error
+
+    def __del__(self) -> None:
+        """End the worker of a runtime that was dropped without ``close``, and warn as Python does of a file."""
+        if self._owner == os.getpid() and not self.is_closed:
+            self.close()
+            warnings.warn("a Runtime was dropped without close(); its worker was ended", ResourceWarning, 2, self)
 
     def _expect(self, wanted: bytes) -> bytes:
         kind, payload = self.receive(_START_SECONDS)
