@@ -21,6 +21,7 @@ DEFINITION = re.compile(r"`([\w/.-]+\.py)` `([A-Za-z_][\w.]*)`")
 NOTEBOOKS = (  # a cell is a piece of source in a notebook
     *(f"api/sessions/{name}.py" for name in ("interpreter", "opening", "records", "session", "shell")),
     *(f"languages/agents/{name}.py" for name in ("python_cells", "python_notebook", "session_agent", "shell_cells")),
+    *(f"integrations/mcp/{name}.py" for name in ("answers", "places", "tools")),
     "__init__.py",
     "cli/repl.py",
 )

@@ -43,6 +43,7 @@ ABOVE_THE_WARDEN = {
     "tests/system/test_hooks.py": "hooks run in the caller",
     "tests/system/test_languages.py": "native and process run every language again",
     "tests/system/test_launch_template.py": "a template is bytes that caller and warden remember",
+    "tests/system/test_mcp.py": "the server is a caller like any other",
     "tests/system/test_operations.py": "an agent counts inside the interpreter",
     "tests/system/test_results.py": "the verdict is computed from a report",
     "tests/system/test_sandbox_pool.py": "a pool is a list of the caller's, and sandboxes run again",

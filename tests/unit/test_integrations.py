@@ -8,13 +8,23 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
-def test_adapter_without_its_framework_names_the_extra():
-    code = "import sys; sys.modules['inspect_ai'] = None; import stockade.integrations.inspect_ai"
+@pytest.mark.parametrize(
+    ("framework", "code", "extra"),
+    [
+        ("inspect_ai", "import stockade.integrations.inspect_ai", "inspect"),
+        ("mcp", "from stockade.cli.main import main; sys.exit(main(['mcp']))", "mcp"),
+    ],
+)
+def test_adapter_without_its_framework_names_the_extra(framework, code, extra):
+    code = f"import sys; sys.modules[{framework!r}] = None; {code}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "pip install 'stockade[inspect]'" in done.stderr.splitlines()[-1]
+    assert f"pip install 'stockade[{extra}]'" in done.stderr.splitlines()[-1]
+    assert done.returncode == (125 if "main" in code else 1)
 
 
 def test_entry_points_name_modules_that_exist():

@@ -7,21 +7,10 @@ from dataclasses import dataclass
 
 from stockade.backends.base import Backend
 from stockade.core.errors import PlanError
-from stockade.core.units import format_size
 from stockade.planning import plan, syscall_filter
 from stockade.planning.facts import HostFacts
-from stockade.policy.guarantees import LIMITS, Enforcement, Guarantee, Strength
+from stockade.policy.guarantees import Enforcement, Guarantee, Strength
 from stockade.policy.model import Policy
-
-SIZES = (
-    Guarantee.MEMORY, Guarantee.SWAP, Guarantee.FILE_SIZE, Guarantee.DISK, Guarantee.OUTPUT, Guarantee.STACK,
-    Guarantee.ADDRESS_SPACE, Guarantee.DATA, Guarantee.IO_READ,
-)  # fmt: skip
-"""The limits that count bytes."""
-_UNITS = {
-    Guarantee.CPU_TIME: " s", Guarantee.WALL_TIME: " s", Guarantee.CPU_RATE: " cores",
-    Guarantee.IO_READ: "/s",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -58,18 +47,3 @@ def assess(policy: Policy, facts: HostFacts, backend: Backend) -> Assessment:
     if unbounded:
         enforcement = {**enforcement, Guarantee.NETWORK: Enforcement.absent(unbounded)}
     return Assessment(enforcement, error)
-
-
-def asked(policy: Policy, guarantee: Guarantee) -> str:
-    """Return the figure that the policy sets for a guarantee, in a readable form."""
-    if guarantee is Guarantee.NETWORK:
-        return str(policy.network)
-    if guarantee not in LIMITS:
-        return ""
-    figure = policy.limits.figure(guarantee)
-    if figure is None:
-        return "unlimited"
-    if guarantee is Guarantee.MEMORY and policy.limits.soft is not None:
-        return f"{format_size(figure)}, soft {format_size(policy.limits.soft)}"
-    number = format_size(figure) if guarantee in SIZES else f"{figure:.10g}"
-    return number + _UNITS.get(guarantee, "")

@@ -30,6 +30,7 @@ Examples:
   stockade audit verify audit.jsonl
   stockade kill --label user=eve
   stockade serve --data ./service
+  stockade mcp --workspace . --access overlay
   stockade bench
   stockade schema
   stockade COMMAND --help
@@ -55,6 +56,7 @@ _COMMANDS = {
     "packages": "packages:packages",
     "schema": "schema:schema",
     "serve": "serve:serve",
+    "mcp": "mcp:mcp",
     "keys": "serve:keys",
     "completion": "completion:completion",
 }
@@ -67,6 +69,7 @@ _SHORT = {
     "doctor": "Show what this host offers, and how to get what is missing.",
     "eval": "Judge many programs, each in a sandbox of its own.",
     "kill": "End runs of any process, and refuse new ones.",
+    "mcp": "Serve tools that run code in a sandbox to an MCP client.",
     "packages": "List or remove the packages stored for --with.",
     "plan": "Show what would hold each guarantee here, and run nothing.",
     "repl": "Type code into an interpreter that lives in a sandbox.",

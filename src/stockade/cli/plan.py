@@ -195,7 +195,7 @@ def _print_json(policy: Policy, backend: Backend, assessment: Assessment, **more
 
 
 def _print(policy: Policy, backend: Backend, assessment: Assessment) -> None:
-    from stockade.cli.assess import asked
+    from stockade.planning.figures import asked
 
     click.echo(f"backend {backend.name}, isolation by {backend.isolation.value}\n")
     if backend.traits.start:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from stockade.cli.assess import asked
 from stockade.core.units import UNLIMITED
+from stockade.planning.figures import asked
 from stockade.policy import merge
 from stockade.policy.guarantees import Guarantee
 from stockade.policy.model import Policy

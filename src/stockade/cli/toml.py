@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from stockade.cli.assess import SIZES
 from stockade.cli.reporting import printable
 from stockade.core.units import format_size, parse_size
+from stockade.planning.figures import SIZES
 from stockade.policy.model import Policy
 from stockade.policy.profiles import DEFAULT_ACCEPT
 from stockade.policy.resolve import Resolved

@@ -13,10 +13,10 @@ import pytest
 from stockade import Guarantee, PlanError, Policy, PolicyError, Strength, resolve
 from stockade.backends.native.capabilities import capabilities
 from stockade.backends.shared import limits
-from stockade.cli.assess import asked
 from stockade.cli.toml import policy_as_toml
 from stockade.core.launch import Watch
 from stockade.linux.cgroups import disks
+from stockade.planning.figures import asked
 from stockade.planning.plan import plan
 from stockade.runs.result import Met
 from stockade.runs.verdict import verdict

@@ -1,0 +1,150 @@
+"""Where the tools of one client run code: in one sandbox that lives, or each call in a fresh one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from stockade.api.asynchronous.runner import AsyncRunner
+from stockade.api.asynchronous.sandbox import AsyncSandbox
+from stockade.api.asynchronous.sessions import AsyncInterpreter
+from stockade.api.creating import chosen_for
+from stockade.api.runner import Runner
+from stockade.api.sessions.records import CellLimits
+from stockade.core.errors import BackendUnavailable, PlanError, SandboxClosed
+from stockade.policy.guarantees import Guarantee
+
+if TYPE_CHECKING:
+    from stockade.api.select import Selection
+    from stockade.planning.plan import Plan
+    from stockade.policy.ceiling import Given
+    from stockade.policy.model import PolicyLike
+
+DEFAULT_LIMITS: Mapping[str, Any] = {
+    "wall_time": "10min", "cpu_time": "10min", "memory": "1GiB", "disk": "512MiB", "file_size": "256MiB",
+    "processes": 128, "open_files": 1024, "output": "1MiB",
+}  # fmt: skip
+"""The limits of a client's sandbox where nothing else is said."""
+LIFETIME = 24 * 3600.0
+_LONGEST = 3600.0
+_PICTURES = 8 << 20
+
+
+class Place:
+    """What both kinds of place have: a plan, and the longest time of a call."""
+
+    keeps_state = False
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan, self.policy = plan, plan.policy
+
+    @property
+    def longest(self) -> float:
+        """The most seconds that one call may take."""
+        return self.policy.limits.figure(Guarantee.WALL_TIME) or _LONGEST
+
+    async def close(self) -> None:
+        """End everything that runs here."""
+
+
+class Single(Place):
+    """Each call runs in a fresh sandbox. It is for hosts and backends where no sandbox can live."""
+
+    def __init__(self, policy: PolicyLike, how: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+        super().__init__(Runner(policy, **how).plan)
+        self._policy, self._how = policy, how
+        self.options = options
+
+    def runner(self, seconds: float) -> AsyncRunner:
+        """Return a runner whose runs take ``seconds`` at most."""
+        return AsyncRunner(self._policy, timeout=seconds, **self._how)
+
+
+class Living(Place):
+    """One sandbox for all calls. It starts at the first call, and a fresh one starts after its end."""
+
+    keeps_state = True
+
+    def __init__(self, chosen: Selection, options: Mapping[str, Any]) -> None:
+        super().__init__(chosen.plan)
+        self._options = options
+        self._sandbox: AsyncSandbox | None = None
+        self._interpreter: AsyncInterpreter | None = None
+        self._turn = asyncio.Lock()
+        self._news = ""
+
+    def news(self) -> str:
+        """Return what the client must know of a restart since the last answer; empty if there was none."""
+        news, self._news = self._news, ""
+        return news
+
+    async def sandbox(self) -> AsyncSandbox:
+        """Return the sandbox; start it if there is none, or if it has ended."""
+        async with self._turn:
+            return await self._open()
+
+    async def interpreter(self) -> AsyncInterpreter:
+        """Return the interpreter, started again if it has ended."""
+        async with self._turn:
+            sandbox = await self._open()
+            if self._interpreter is not None and not self._interpreter.alive:
+                self._interpreter = None
+                self._news = "The interpreter is a fresh one: variables of earlier calls are gone, files are kept."
+            if self._interpreter is None:
+                self._interpreter = await sandbox.interpreter(limits=self._cell_limits())
+            return self._interpreter
+
+    def _cell_limits(self) -> CellLimits:
+        output = self.policy.limits.figure(Guarantee.OUTPUT)
+        own = {} if output is None else {"output": int(output)}
+        return CellLimits(display_bytes=_PICTURES, **own)
+
+    async def _open(self) -> AsyncSandbox:
+        if self._sandbox is not None:
+            try:
+                await self._sandbox.usage()
+            except SandboxClosed:
+                await self._drop()
+                self._news = (
+                    "The sandbox had ended; this is a fresh one: files and variables of earlier calls are gone."
+                )
+        if self._sandbox is None:
+            self._sandbox = await AsyncSandbox.create(self.policy, **self._options)
+        return self._sandbox
+
+    async def _drop(self) -> None:
+        sandbox, self._sandbox, self._interpreter = self._sandbox, None, None
+        if sandbox is not None:
+            await sandbox.close()
+
+    async def close(self) -> None:
+        """End the sandbox. The next call starts a fresh one."""
+        async with self._turn:
+            self._news = ""
+            await self._drop()
+
+
+def choose(
+    policy: PolicyLike | None = None,
+    *,
+    backend: str | None = None,
+    trust: str | None = None,
+    ceiling: Given | None = None,
+    idle_timeout: float | None = 600.0,
+    max_lifetime: float = LIFETIME,
+    **options: Any,
+) -> Living | Single:
+    """Return where calls run under ``policy``: in a sandbox that lives if this host can keep one.
+
+    The arguments are those of ``Sandbox.create``. Without ``policy``, the limits are ``DEFAULT_LIMITS``. Raises
+    ``PlanError`` or ``BackendUnavailable`` if no backend here holds the policy.
+    """
+    policy = {"limits": DEFAULT_LIMITS} if policy is None else policy
+    how: dict[str, Any] = {"backend": backend, "trust": trust, "ceiling": ceiling}
+    try:
+        chosen = chosen_for(policy, {}, None, None, **how)
+    except (BackendUnavailable, PlanError):
+        return Single(policy, how, options)
+    own = {**how, "idle_timeout": idle_timeout, "max_lifetime": max_lifetime, **options}
+    return Living(chosen, own)
