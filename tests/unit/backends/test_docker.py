@@ -89,7 +89,7 @@ def test_request_is_exact():
             ],
             "Ulimits": [
                 {"Name": "core", "Soft": 1, "Hard": 1},
-                {"Name": "cpu", "Soft": 6, "Hard": 7},
+                {"Name": "cpu", "Soft": 7, "Hard": 8},
                 {"Name": "fsize", "Soft": 1 << 20, "Hard": 1 << 20},
                 {"Name": "memlock", "Soft": 1 << 16, "Hard": 1 << 16},
                 {"Name": "msgqueue", "Soft": 0, "Hard": 0},
