@@ -18,6 +18,7 @@ from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult
 from tests.support import host
 
+from stockade import JobError, Secret
 from stockade.integrations.mcp import DEFAULT_LIMITS, Single, choose, make_server
 
 POLICY = {"limits": {**DEFAULT_LIMITS, "memory": "128MiB", "file_size": "1MiB", "disk": "4MiB", "wall_time": "30s"}}
@@ -137,6 +138,11 @@ def test_model_that_makes_mistakes_gets_errors_to_act_on(tmp_path: Path, monkeyp
                 found = await client.call_tool(tool, arguments)
                 assert found.is_error and wanted in text_of(found), (arguments, text_of(found))
                 assert "hunter" not in text_of(found)
+            odd = await client.call_tool(
+                "run_python", {"code": "class Odd:\n    __repr__ = lambda self: '\\ud800'\nOdd()"}
+            )
+            assert odd.structured_content["value"] == "?"
+            await client.call_tool("run_python", {"code": "import os; os._exit(0)"})
             fresh = await client.call_tool("run_python", {"code": "print('x' * 200_000, 'end')"})
             assert not fresh.is_error and "variables of earlier calls are gone" in text_of(fresh)
             stdout = fresh.structured_content["stdout"]
@@ -162,8 +168,18 @@ def test_sandbox_without_use_ends_and_reset_ends_it_at_once() -> None:
     asyncio.run(scenario())
 
 
+def test_wrong_options_fail_before_the_server_starts() -> None:
+    secret = {"KEY": Secret("value", hosts=["api.example.com"])}
+    for options in ({"idle_timeout": -1}, {"secrets": secret}, {"packages": "/nowhere"}):
+        with pytest.raises(JobError):
+            choose(POLICY, **options)
+
+
 @pytest.mark.needs("bwrap")
 def test_backend_without_living_sandboxes_runs_each_call_in_a_fresh_one() -> None:
+    with pytest.raises(JobError, match="packages"):
+        choose(POLICY, backend="bubblewrap", packages="/nowhere")
+
     async def scenario() -> None:
         place = choose(POLICY, backend="bubblewrap")
         assert isinstance(place, Single)

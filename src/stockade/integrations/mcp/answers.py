@@ -104,6 +104,11 @@ def cut(data: bytes, omitted: int = 0, at: int = 0, most: int = MOST_TEXT) -> st
     return joined(*kept, omitted + len(data) - sum(map(len, kept)))
 
 
+def cut_text(text: str, most: int = MOST_TEXT) -> str:
+    """Return ``text`` in the same way. Halves of surrogate pairs are replaced: JSON in UTF-8 cannot hold them."""
+    return cut(text.encode("utf-8", "replace"), most=most)
+
+
 def of_cell(cell: CellResult) -> tuple[RunAnswer, list[ContentBlock]]:
     """Return the answer for a cell of an interpreter, and its pictures."""
     shown = (*cell.displays, *([] if cell.value is None else [cell.value]))
@@ -116,9 +121,9 @@ def of_cell(cell: CellResult) -> tuple[RunAnswer, list[ContentBlock]]:
         outcome=cell.outcome.value,
         stdout=cut(stdout, cell.omitted.get("stdout", 0), len(stdout)),
         stderr=cut(stderr, cell.omitted.get("stderr", 0), len(stderr)),
-        value=None if cell.value_repr is None else cut(cell.value_repr.encode()),
-        error=None if error is None else cut(error.encode()),
-        displays=[cut(text.encode(), most=_DISPLAY) for text in _texts(cell.displays)][:_MOST_DISPLAYS],
+        value=None if cell.value_repr is None else cut_text(cell.value_repr),
+        error=None if error is None else cut_text(error),
+        displays=[cut_text(text, _DISPLAY) for text in _texts(cell.displays)][:_MOST_DISPLAYS],
         pictures=len(found[:MOST_PICTURES]),
         wall_seconds=round(cell.usage.wall_seconds, 3),
         cpu_seconds=round(cell.usage.cpu_seconds, 3),
@@ -137,8 +142,8 @@ def of_result(result: Result) -> RunAnswer:
         exit_code=result.exit_code,
         stdout=cut(result.stdout_bytes, result.stdout_omitted, result.stdout_head),
         stderr=cut(result.stderr_bytes, result.stderr_omitted, result.stderr_head),
-        value=None if result.value_repr is None else cut(result.value_repr.encode()),
-        error=None if error is None else cut(error.encode()),
+        value=None if result.value_repr is None else cut_text(result.value_repr),
+        error=None if error is None else cut_text(error),
         wall_seconds=round(result.usage.wall_seconds, 3),
         cpu_seconds=round(result.usage.cpu_seconds, 3),
     )

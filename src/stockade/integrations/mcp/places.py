@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Any
 from stockade.api.asynchronous.runner import AsyncRunner
 from stockade.api.asynchronous.sandbox import AsyncSandbox
 from stockade.api.asynchronous.sessions import AsyncInterpreter
+from stockade.api.brokered import check
 from stockade.api.creating import chosen_for
+from stockade.api.exec_limits import checked_seconds
+from stockade.api.job_arguments import job_from_command
+from stockade.api.programs import command_of
 from stockade.api.runner import Runner
 from stockade.api.sessions.records import CellLimits
 from stockade.core.errors import BackendUnavailable, PlanError, SandboxClosed
@@ -53,6 +57,7 @@ class Single(Place):
 
     def __init__(self, policy: PolicyLike, how: Mapping[str, Any], options: Mapping[str, Any]) -> None:
         super().__init__(Runner(policy, **how).plan)
+        _check(self.plan, options)
         self._policy, self._how = policy, how
         self.options = options
 
@@ -141,10 +146,19 @@ def choose(
     ``PlanError`` or ``BackendUnavailable`` if no backend here holds the policy.
     """
     policy = {"limits": DEFAULT_LIMITS} if policy is None else policy
+    idle = None if idle_timeout is None else checked_seconds("idle_timeout", idle_timeout)
     how: dict[str, Any] = {"backend": backend, "trust": trust, "ceiling": ceiling}
     try:
         chosen = chosen_for(policy, {}, None, None, **how)
     except (BackendUnavailable, PlanError):
         return Single(policy, how, options)
-    own = {**how, "idle_timeout": idle_timeout, "max_lifetime": max_lifetime, **options}
+    _check(chosen.plan, options)
+    own = {**how, "idle_timeout": idle, "max_lifetime": max_lifetime, **options}
     return Living(chosen, own)
+
+
+def _check(plan: Plan, options: Mapping[str, Any]) -> None:
+    """Raise ``JobError`` for options that would fail at the first call."""
+    job = job_from_command(["sh"], **options)
+    check(job.secrets, None, plan.policy)
+    command_of(job, plan, shows_programs=False)

@@ -229,7 +229,7 @@ def _reported(place: Place) -> Iterator[None]:
     except (StockadeError, OSError, ValueError) as error:
         text = f"{error}".rstrip(".") + "."
         next_step = _NEXT.get(type(error).__name__) or for_text(text, place)
-        raise ToolError(_sentences(text, next_step)) from error
+        raise ToolError(answers.cut_text(_sentences(text, next_step))) from error
 
 
 _NEXT = {
