@@ -21,6 +21,11 @@ def test_check_works_without_namespaces(backend) -> None:
     ]
 
 
+def test_check_names_the_interpreter_whose_packages_it_searched() -> None:
+    (advice,) = stockade.check("import no_such_module", interpreter=of_the_system())
+    assert f"the packages are those of {of_the_system()}; interpreter= or --interpreter" in advice.message
+
+
 def test_check_does_not_run_the_source(tmp_path) -> None:
     witness = tmp_path / "witness"
     assert stockade.check(f"open({str(witness)!r}, 'w')\nprint(1)") == []

@@ -11,7 +11,7 @@ from stockade.api.options import POLICY_OPTIONS, CommandOptions, check_names, ov
 from stockade.api.runner import select
 from stockade.backends import registry
 from stockade.backends.base import Backend
-from stockade.core.errors import BackendUnavailable
+from stockade.core.errors import BackendUnavailable, PlanError
 from stockade.core.loading import loading
 
 if TYPE_CHECKING:
@@ -50,7 +50,27 @@ def chosen_for(
         raise BackendUnavailable(
             f"backend {found.name!r}: it ends with each command, so no sandbox can live in it; use {_BACKEND}"
         )
-    return select(_with_workspace(overlaid(policy, limits), workspace, access), backend=found, **how)
+    wanted = _with_workspace(overlaid(policy, limits), workspace, access)
+    try:
+        return select(wanted, backend=found, **how)
+    except BackendUnavailable as error:
+        if backend is None:
+            raise _with_what_works(error, wanted, how) from None
+        raise
+
+
+def _with_what_works(error: BackendUnavailable, policy: Policy, how: Mapping[str, Any]) -> BackendUnavailable:
+    """Return the error about the one backend that keeps sandboxes, with what works on this host instead."""
+    runner = "Runner(...)"
+    try:
+        select(policy, **how)
+    except BackendUnavailable as nothing:
+        runner = f"Runner(..., accept={nothing.accept})" if nothing.accept else ""
+    except PlanError:
+        runner = ""
+    works = [f"works here: runs by {runner}, which makes a fresh sandbox for each run"] if runner else []
+    reason = str(error).removeprefix(f"backend {_BACKEND!r}: ")
+    return BackendUnavailable("\n".join(["no sandbox can live here", *works, f"{_BACKEND}: {reason}"]))
 
 
 def first_job(chosen: Selection, options: CommandOptions) -> Job:

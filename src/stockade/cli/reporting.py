@@ -132,6 +132,8 @@ def _ways(error: BackendUnavailable) -> Iterable[str]:
             yield "  " + line.replace("isolation='namespaces' in the policy", "--isolation namespaces")
         elif line.startswith("works here: accept="):
             yield f"  works here: {accept} {line[line.index('(') :]}"
+        elif line.startswith("works here: runs by "):  # api.creating
+            yield "  works here: 'stockade run', which makes a fresh sandbox for each run"
         else:
             yield line if number == 0 else f"  {line}"
 

@@ -14,6 +14,7 @@ from stockade import JobError, Network, PolicyError, Runner, Sandbox
 from stockade.api.options import known_options
 from stockade.api.sessions.files import Files
 from stockade.embedded import Runtime
+from tests.unit.facts import NOTHING
 
 
 def test_network_with_a_mistake_raises_an_error_of_the_policy() -> None:
@@ -95,6 +96,18 @@ def test_sandbox_is_made_by_create_alone() -> None:
         Sandbox.create(backend="landlock")
     with pytest.raises(stockade.BackendUnavailable, match="'nativ'; did you mean 'native'"):
         Sandbox.create(backend="nativ")
+
+
+def test_sandbox_on_a_host_without_namespaces_says_what_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stockade.client.warden_process.host_facts", lambda: NOTHING)
+    with pytest.raises(stockade.BackendUnavailable) as error:
+        Sandbox.create()
+    first, works, reason = str(error.value).splitlines()
+    assert first == "no sandbox can live here"
+    assert works.startswith("works here: runs by Runner(...")
+    assert reason.startswith("native: ") and "Operation not permitted" in reason
+    with pytest.raises(stockade.BackendUnavailable, match=r"^backend 'native': "):
+        Sandbox.create(backend="native")
 
 
 def test_unknown_keyword_of_a_method_suggests_a_name() -> None:

@@ -22,7 +22,7 @@ _SEARCHES = {
 _TYPE_CHECKING = ("typing.TYPE_CHECKING", "TYPE_CHECKING")
 _MISSING = (
     "module {0!r} is not in the sandbox; give requirements= (--with) or packages= (--packages) that hold it, or its "
-    "file in files="
+    "file in files= (the packages are those of {1:.90}; interpreter= or --interpreter names another)"
 )
 
 
@@ -144,7 +144,7 @@ class _Check:
         for name in names:
             top = (name or "").partition(".")[0]
             if top and not self._is_here(top):
-                self._add(node, "import", _MISSING.format(top))
+                self._add(node, "import", _MISSING.format(top, sys.executable))
 
     def _is_here(self, name: str) -> bool:
         if name not in self._here:
