@@ -238,3 +238,8 @@ def test_source_uses_no_retired_term():
             if term is not None:
                 found.append(f"src/stockade/{file}:{line}: {identifier} ({term})")
     assert not found, f"{len(found)} retired terms; see the glossary of docs/architecture.md:\n" + "\n".join(found)
+
+
+def test_page_glossary_is_sorted():
+    terms = [cells[0].lower() for cells in rows(section("Glossary"))]
+    assert terms == sorted(terms)

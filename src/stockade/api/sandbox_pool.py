@@ -16,7 +16,7 @@ from stockade.core.hints import Hinting, known_options
 
 _MOST = 1000
 _HEAD_START = 0.1
-"""Seconds in which a caller has the processors for what it does first with a sandbox."""
+"""Seconds before the pool starts a replacement, which would slow down the caller's first work."""
 
 
 class SandboxPool(Hinting):

@@ -1,4 +1,4 @@
-"""Take every right from the process that faces the network that it does not need to serve what it has open."""
+"""Take from the front every right that it does not need for its open descriptors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stockade.linux.seccomp.front import front_table
 
 
 def confine(uid: int | None, parent: int) -> None:
-    """Leave this process what it has open, and no way to a file, an outgoing connection or a program.
+    """Keep the open descriptors of this process; close every way to a file, an outgoing connection or a program.
 
     ``uid`` is who to become; ``None`` stays. The process dies with the process behind the pidfd ``parent``. It must
     have one thread: Landlock restricts no other one. Raises ``SetupError`` if a right cannot be given up.

@@ -114,12 +114,12 @@ class Protocol(HttpToolsProtocol):
         self._deadline = self.loop.call_later(HEAD_SECONDS, transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no more."""
+        """Stop the deadline."""
         self._arrived()
         super().connection_lost(exc)
 
     def on_message_begin(self) -> None:
-        """Begin to wait for a later head, of which the first bytes are here."""
+        """Start the deadline of a later head: its first bytes have arrived."""
         super().on_message_begin()
         if self._deadline is None:
             self._deadline = self.loop.call_later(HEAD_SECONDS, self.transport.abort)

@@ -46,7 +46,7 @@ class Worker:
         self._running: dict[str, tuple[Leased, asyncio.Task[None]]] = {}
         """What runs, by its lease: a run that was lost and leased again is another one."""
         self._decided: set[str] = set()
-        """Leases whose runs were cancelled by their owners, or have a result: a cancellation changes nothing more."""
+        """Leases whose result is decided, by an end or a cancellation: a later cancellation has no effect."""
         self._wake = asyncio.Event()
         self._stopping = False
 

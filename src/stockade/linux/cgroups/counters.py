@@ -21,6 +21,8 @@ class Counters(Record):
     """Tasks that the kernel killed at the group's own limit."""
     oom_outside: int | None = None
     """Tasks that the kernel killed at the limit of a parent group, or because the host ran out of memory."""
+    oom_kills_above: int | None = None
+    """Where the group does not count memory and the sandbox's does: tasks that the kernel killed there, of any exec."""
     forks_refused: int | None = None
     peak_processes: int | None = None
 

@@ -158,9 +158,7 @@ class Group(RawCounters):
         return kills if kills and self._has_met_limit() else 0
 
     def oom_outside(self) -> int:
-        """Return how many tasks the kernel killed while the group was below its limit: memory outside of it was used
-        up.
-        """
+        """Return how many tasks the kernel killed below the group's limit: memory outside of it was used up."""
         kills = self._since("oom_kills", self._oom_kills()) or 0
         return 0 if kills and self._has_met_limit() else kills
 
@@ -313,6 +311,19 @@ class GroupBelow(Group):
     def __init__(self, places: list[tuple[Hierarchy, str]], above: Group) -> None:
         super().__init__(places)
         self._above = above
+        self._kills_above = 0
+
+    def begin(self, own_tasks: int) -> None:
+        """Count from now on."""
+        super().begin(own_tasks)
+        self._kills_above = self._above.oom_kills()
+
+    def read(self) -> Counters:
+        """Return the counts of this exec."""
+        counts = super().read()
+        if self.counts_memory or not self._above.counts_memory:
+            return counts
+        return counts.adding(oom_kills_above=self._above.oom_kills() - self._kills_above)
 
     def _has_met_limit(self) -> bool:
         return self._above._has_met_limit()

@@ -278,6 +278,8 @@ class Meter:
         """
         counters = self._group.read() if self._group is not None else None
         init_report = exit_report or {}
+        was_killed = not killed and _is_killed(init_report.get("status"))
+        kills = _oom_kills(counters, was_killed=was_killed)
         cpu = counters.cpu_seconds if counters else None
         source = "cgroup"
         if cpu is not None:
@@ -302,15 +304,15 @@ class Meter:
             locks=self._locks,
             past_soft_memory=self._past_soft,
             peak_processes=self._most_tasks(counters.peak_processes if counters else None),
-            oom_kills=counters.oom_kills if counters else None,
-            oom_outside=self._killed_outside(counters, peak or 0, None if killed else init_report.get("status")),
+            oom_kills=kills,
+            oom_outside=self._killed_outside(counters, peak or 0, was_killed=was_killed and not kills),
             forks_refused=counters.forks_refused if counters else None,
             engine=init_report.get("engine", b""),
             disk_free=init_report.get("disk_free"),
             inodes_free=init_report.get("inodes_free"),
         )
 
-    def _killed_outside(self, counters: Counters | None, peak: int, status: int | None) -> int | None:
+    def _killed_outside(self, counters: Counters | None, peak: int, *, was_killed: bool) -> int | None:
         """Return how many tasks of the run the kernel killed for memory outside of the run's own limit.
 
         Without a group that counts memory nothing tells. If SIGKILL ended the first process below its own limit while
@@ -320,8 +322,8 @@ class Meter:
             return counters.oom_outside if counters else None
         limit = self._watch.sampled_memory
         is_below = limit is None or peak < limit
-        was_killed = self.started and status is not None and os.WIFSIGNALED(status) and os.WTERMSIG(status) == _SIGKILL
-        return 1 if was_killed and is_below and outer.oom_kills() > self._outer_kills else None
+        is_lost = self.started and was_killed and is_below
+        return 1 if is_lost and outer.oom_kills() > self._outer_kills else None
 
     def _most_tasks(self, counted: int | None) -> int | None:
         if not self.started:
@@ -329,3 +331,18 @@ class Meter:
         if self._group is not None:
             return None if counted is None else max(1, counted - self._own_tasks - self._watch.other_tasks)
         return max(1, self._peak_tasks - self._watch.other_tasks)
+
+
+def _is_killed(status: int | None) -> bool:
+    return status is not None and os.WIFSIGNALED(status) and os.WTERMSIG(status) == _SIGKILL
+
+
+def _oom_kills(counters: Counters | None, *, was_killed: bool) -> int | None:
+    """Return how many tasks the kernel killed at the run's own limit on memory; ``None`` if no counter shows it.
+
+    In version 2 the group of an exec counts no memory, and the sandbox's group counts the kills of all its execs.
+    They are taken for this exec's if SIGKILL ended its first process, and the warden did not send it.
+    """
+    if counters is None or counters.oom_kills is not None:
+        return None if counters is None else counters.oom_kills
+    return (counters.oom_kills_above or None) if was_killed else None

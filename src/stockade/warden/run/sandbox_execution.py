@@ -44,7 +44,7 @@ class SandboxExecution(SlotExecution):
     _execs: dict[ExecExecution, None]
     _count = 0
     _left: list[ExecExecution]
-    """Execs that are over, and of which a process may live."""
+    """Ended execs that may have left a process behind."""
     _moved: tuple[Any, ...] = ()
     _active = 0.0
     _pause: SandboxPause

@@ -22,7 +22,7 @@ class SandboxPause:
     """
 
     def __init__(self, processes: GuestProcesses, execs: Callable[[], Iterable[ExecExecution]]) -> None:
-        """``execs`` returns all execs of which a process may live."""
+        """``execs`` returns all execs that may have a live process."""
         self._processes, self._execs = processes, execs
         self._begin: float | None = None
         self._frozen: list[str] = []
