@@ -14,6 +14,7 @@ from stockade.service.answers import Problem, Run, Runs, Shape, page, shown
 from stockade.service.database import FINISHED, LEASED
 from stockade.service.depends import DOCUMENTED, KeyOf, OperatorOf, StateOf
 from stockade.service.errors import Refused, add_handlers
+from stockade.service.judge0 import routes as judge0
 from stockade.service.metrics import CONTENT_TYPE
 from stockade.service.queue import QueueFull
 from stockade.service.requests import RunRequest, record_of
@@ -41,6 +42,7 @@ def make(state: State) -> FastAPI:
     app.include_router(api)
     app.include_router(metrics)
     app.include_router(sandbox_fusion.api)
+    app.include_router(judge0.api)
     add_handlers(app)
     return app
 
@@ -62,7 +64,7 @@ async def _submit(  # noqa: PLR0917
         raise Refused(422, "RequestError", "Idempotency-Key: expected 1 to 128 visible ASCII characters")
     new = record_of(request, state.policies, idempotency_key)
     try:
-        row: Any = await state.submit(key, new)
+        row: Any = (await state.submit(key, new))[0]
     except QueueFull as full:
         status = 429 if full.own else 503
         state.metrics.refused(status)

@@ -34,7 +34,7 @@ from stockade.core.errors import JobError
 
 FILE = "service.db"
 QUEUED, LEASED, FINISHED = "queued", "leased", "finished"
-_VERSION = 1
+_VERSION = 2
 _BUSY_SECONDS = 10
 _META = MetaData()
 
@@ -70,6 +70,7 @@ RUNS = Table(
     Column("expires", Float),  # by CLOCK_MONOTONIC: nobody can set it back
     Column("outcome", String),
     Column("result", Text),
+    Column("asked", Text),  # what the API of the request must know of it after the run's end; null for most
     UniqueConstraint("key_id", "repeat"),
     sqlite_autoincrement=True,
 )
@@ -106,6 +107,8 @@ class Database:
                 raise JobError(
                     f"{folder / FILE}: has version {found}, and this stockade knows {_VERSION}: use a later stockade"
                 )
+            if found == 1:
+                db.exec_driver_sql("ALTER TABLE runs ADD COLUMN asked TEXT")
             _META.create_all(db)
             db.exec_driver_sql(f"PRAGMA user_version = {_VERSION}")
         for engine in (self._reading, self._writing):

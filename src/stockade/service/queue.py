@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
 from sqlalchemy import ColumnElement, Connection, Row, bindparam, delete, func, insert, select, update
 
@@ -21,8 +22,10 @@ from stockade.service.settings import Settings
 
 CANCELLED = Result(Outcome.CANCELLED, error=GuestError("Cancelled", "the owner of the run cancelled it"))
 # Statements of every run are made once: SQLAlchemy takes longer to make one than SQLite to execute it.
-_SHOWN = tuple(column for column in RUNS.c if column.name not in ("request", "result"))
-_FIND: Any = select(*_SHOWN, RUNS.c.result).where(RUNS.c.key_id == bindparam("key"), RUNS.c.id == bindparam("run"))
+_SHOWN = tuple(column for column in RUNS.c if column.name not in ("request", "result", "asked"))
+_FIND: Any = select(*_SHOWN, RUNS.c.result, RUNS.c.asked).where(
+    RUNS.c.key_id == bindparam("key"), RUNS.c.id == bindparam("run")
+)
 _REPEATED: Any = select(*_SHOWN).where(RUNS.c.key_id == bindparam("key"), RUNS.c.repeat == bindparam("again"))
 _INSERT = insert(RUNS).returning(*_SHOWN)
 _WAITING = select(
@@ -48,10 +51,11 @@ _LEASE = (
     .returning(RUNS.c.id, RUNS.c.request)
 )
 _ENDED = ("state", "finished", "outcome", "result", "bytes", "request", "holder", "lease", "expires")
+_ASKED: Any = func.coalesce(func.length(RUNS.c.asked), 0)
 _FINISH = (
     update(RUNS)
     .where(RUNS.c.id == bindparam("the_run"), IS_LEASED, RUNS.c.lease == bindparam("the_lease"))
-    .values({name: bindparam(f"new_{name}") for name in _ENDED})
+    .values({name: bindparam(f"new_{name}") for name in _ENDED} | {"bytes": _ASKED + bindparam("new_bytes")})
 )
 _MOST_DELETED = 500
 """Runs that one statement deletes: others wait for it."""
@@ -73,6 +77,13 @@ class NewRun:
     labels: str
     repeat: str | None = None
     """The client's word for this request. A second one with the same word is the same run."""
+    asked: str | None = None
+    """What the API of the request must know of it when the run has ended: the queue forgets the request then."""
+
+    @property
+    def size(self) -> int:
+        """The bytes that it takes in the queue."""
+        return len(self.request) + len(self.asked or "")
 
 
 @dataclass(frozen=True)
@@ -92,17 +103,20 @@ class Queue:
         self._database = database
         self._settings = settings
 
-    def submit(self, key: int, new: NewRun) -> Row[Any]:
-        """Accept a run and return it. Raises ``QueueFull``."""
+    def submit(self, key: int, *news: NewRun) -> list[Row[Any]]:
+        """Accept runs, all or none, and return them. Raises ``QueueFull``."""
         with self._database.writing() as db:
-            if new.repeat is not None:
-                known = db.execute(_REPEATED, {"key": key, "again": new.repeat}).one_or_none()
-                if known is not None:
-                    return known
-            self._check_space(db, key, len(new.request))
-            values = {"id": f"run_{secrets.token_hex(16)}", "key_id": key, "repeat": new.repeat, "state": QUEUED}
-            contents = {"labels": new.labels, "request": new.request, "bytes": len(new.request), "created": time.time()}
-            return db.execute(_INSERT, values | contents).one()
+            return [self._accepted(db, key, new) for new in news]
+
+    def _accepted(self, db: Connection, key: int, new: NewRun) -> Row[Any]:
+        if new.repeat is not None:
+            known = db.execute(_REPEATED, {"key": key, "again": new.repeat}).one_or_none()
+            if known is not None:
+                return known
+        self._check_space(db, key, new.size)
+        values = {"id": f"run_{uuid4().hex}", "key_id": key, "repeat": new.repeat, "state": QUEUED, "asked": new.asked}
+        contents = {"labels": new.labels, "request": new.request, "bytes": new.size, "created": time.time()}
+        return db.execute(_INSERT, values | contents).one()
 
     def _check_space(self, db: Connection, key: int, size: int) -> None:
         runs, held, own = db.execute(_WAITING, {"key": key}).one()
@@ -133,7 +147,7 @@ class Queue:
         with self._database.writing() as db:
             mine = (RUNS.c.key_id == key, RUNS.c.id == run)
             db.execute(update(RUNS).where(*mine, IS_LEASED).values(cancelled=True))
-            db.execute(update(RUNS).where(*mine, IS_QUEUED).values(cancelled=True, **_result(CANCELLED)))
+            db.execute(update(RUNS).where(*mine, IS_QUEUED).values(cancelled=True, **_ended(CANCELLED)))
             return db.execute(_of(key).where(RUNS.c.id == run)).one_or_none()
 
     def lease(self, holder: str, most: int) -> list[Leased]:
@@ -185,9 +199,9 @@ class Queue:
                 attempts = row.attempts if counted else row.attempts - 1
                 values: dict[str, Any] = {"attempts": attempts}
                 if row.cancelled:
-                    values |= _result(CANCELLED)
+                    values |= _ended(CANCELLED)
                 elif attempts >= self._settings.attempts:
-                    values |= _result(_lost(attempts))
+                    values |= _ended(_lost(attempts))
                 else:
                     values |= {"state": QUEUED, "holder": None, "lease": None, "expires": None}
                 ended += [row.id] if values["state"] == FINISHED else []
@@ -232,6 +246,11 @@ def _result(result: Result) -> dict[str, Any]:
     text = dumps(result.to_dict(), compact=True)
     ended = {"state": FINISHED, "finished": time.time(), "outcome": result.outcome.value, "result": text}
     return {**ended, "bytes": len(text), "request": None, "holder": None, "lease": None, "expires": None}
+
+
+def _ended(result: Result) -> dict[str, Any]:
+    values = _result(result)
+    return values | {"bytes": _ASKED + values["bytes"]}
 
 
 def _lost(attempts: int) -> Result:

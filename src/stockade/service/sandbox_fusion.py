@@ -106,7 +106,7 @@ async def _finished(state: State, key: Key, new: NewRun) -> Row[Any] | None:
     until = loop.time() + _LONGEST_SECONDS
     while not state.stopping and loop.time() < until:
         try:
-            row: Any = await state.submit(key, new)
+            row: Any = (await state.submit(key, new))[0]
         except QueueFull:
             await asyncio.sleep(_RETRY_SECONDS)
             continue

@@ -53,12 +53,13 @@ class State:
         """
         return function(*values, **options)
 
-    async def submit(self, key: Key, new: NewRun) -> Row[Any]:
-        """Accept a run, and let the worker look. Raises ``QueueFull``."""
-        row = await self.call(self.queue.submit, key.id, new)
-        self.metrics.accepted()
+    async def submit(self, key: Key, *news: NewRun) -> list[Row[Any]]:
+        """Accept runs, all or none, and let the worker look. Raises ``QueueFull``."""
+        rows = await self.call(self.queue.submit, key.id, *news)
+        for _ in rows:
+            self.metrics.accepted()
         self._send(WAKE)
-        return row
+        return rows
 
     async def cancel(self, key: Key, run: str) -> Row[Any] | None:
         """Cancel a run. Return it, or ``None`` if this key has none of this id."""

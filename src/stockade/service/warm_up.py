@@ -6,7 +6,10 @@ the database or the queue.
 
 from __future__ import annotations
 
+import io
 import json
+import zipfile
+from base64 import b64encode
 from typing import TYPE_CHECKING
 
 from stockade.core.errors import SetupError
@@ -21,6 +24,15 @@ if TYPE_CHECKING:
 
     from stockade.service.state import State
 
+
+def _archive() -> bytes:
+    """Return a zip archive in base64. Its names need an encoding, which is a module."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("a", "")
+    return b64encode(packed.getvalue())
+
+
 _REQUESTS = (
     ("GET", "/openapi.json", b"", 200),
     ("GET", "/healthz", b"", 200),
@@ -32,6 +44,12 @@ _REQUESTS = (
     ("POST", "/v1/runs", b'{"source": "", "language": "perl"}', 422),
     ("POST", "/v1/kill", b"{}", 422),
     ("POST", "/sandbox-fusion/run_code", b'{"code": "", "language": "python", "files": {"x": "?"}}', 422),
+    ("GET", "/judge0/config_info", b"", 200),
+    ("GET", "/judge0/languages/x", b"", 422),
+    ("POST", "/judge0/nothing", b"", 501),
+    ("POST", "/judge0/submissions", b'{"language_id": 71, "source_code": "", "memory_limit": 0}', 422),
+    ("POST", "/judge0/submissions", b'{"language_id": 89, "additional_files": "%s"}' % _archive(), 422),
+    ("POST", "/judge0/submissions/batch", b'{"submissions": []}', 400),
 )
 
 

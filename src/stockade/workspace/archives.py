@@ -21,6 +21,7 @@ import time
 import zipfile
 import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -36,6 +37,8 @@ MOST_NAME = 1024
 DEEPEST = 32
 MOST_SECONDS = 20.0
 _SMALL = 1 * MIB
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""The methods that ``zipfile`` unpacks piece by piece. Of the others, a kilobyte can take gigabytes at once."""
 _CHUNK = 1 << 16
 _ZIP_ENTRY = b"PK\x01\x02"
 _DRIVE = re.compile(r"[A-Za-z]:")
@@ -46,13 +49,22 @@ _BAD = (
 _DECOMPRESSORS = ((b"\x1f\x8b", gzip.open), (b"BZh", bz2.open), (b"\xfd7zXZ\x00", lzma.open))
 
 
-def unpack(archive: bytes | os.PathLike[str] | str) -> dict[str, bytes]:
+@dataclass(frozen=True)
+class Bounds:
+    """The most that an archive may hold, and take to unpack."""
+
+    entries: int = MOST_ENTRIES
+    bytes: int = MOST_BYTES
+    seconds: float = MOST_SECONDS
+
+
+def unpack(archive: bytes | os.PathLike[str] | str, bounds: Bounds | None = None) -> dict[str, bytes]:
     """Return the files in an archive, by relative name. Empty folders and modes are left out.
 
     The first bytes distinguish zip, tar, and tar packed with gzip, bzip2 or xz. Raises ``JobError``.
     """
     packed, shown = _packed(archive)
-    budget = _Budget(len(packed), shown)
+    budget = _Budget(len(packed), shown, bounds or Bounds())
     files: dict[str, bytes] = {}
     try:
         entries = _zip(packed, budget) if packed[:2] == b"PK" else _tar(packed, budget)
@@ -90,11 +102,11 @@ class _Readable(Protocol):
 class _Budget:
     """The remainder of each limit."""
 
-    def __init__(self, packed: int, shown: str) -> None:
-        self._shown = shown
-        self._entries = MOST_ENTRIES
-        self._bytes = min(MOST_BYTES, max(MOST_RATIO * packed, _SMALL))
-        self._until = time.monotonic() + MOST_SECONDS
+    def __init__(self, packed: int, shown: str, bounds: Bounds) -> None:
+        self._shown, self.bounds = shown, bounds
+        self._entries = bounds.entries
+        self._bytes = min(bounds.bytes, max(MOST_RATIO * packed, _SMALL))
+        self._until = time.monotonic() + bounds.seconds
         self._folders: set[str] = set()
 
     def refuse(self, why: str) -> JobError:
@@ -105,13 +117,13 @@ class _Budget:
         """Count an entry of any type."""
         self._entries -= 1
         if self._entries < 0:
-            raise self.refuse(f"holds more than {MOST_ENTRIES} entries")
+            raise self.refuse(f"holds more than {self.bounds.entries} entries")
         self.clock()
 
     def clock(self) -> None:
         """Raise ``JobError`` when unpacking takes too long."""
         if time.monotonic() > self._until:
-            raise self.refuse(f"took more than {MOST_SECONDS:g} s to unpack")
+            raise self.refuse(f"took more than {self.bounds.seconds:g} s to unpack")
 
     def read(self, file: _Readable) -> bytes:
         """Read an entry to its end, regardless of the size in its header."""
@@ -125,7 +137,9 @@ class _Budget:
         """Count unpacked bytes."""
         self._bytes -= count
         if self._bytes < 0:
-            raise self.refuse(f"unpacks to more than {MOST_BYTES // MIB} MiB, or {MOST_RATIO} times its own size")
+            raise self.refuse(
+                f"unpacks to more than {self.bounds.bytes // MIB} MiB, or {MOST_RATIO} times its own size"
+            )
         self.clock()
 
     def name(self, name: str, files: dict[str, bytes]) -> None:
@@ -157,14 +171,16 @@ def _wrong(name: str) -> str:
 
 
 def _zip(packed: bytes, budget: _Budget) -> Iterator[tuple[str, bytes]]:
-    if packed.count(_ZIP_ENTRY) > MOST_ENTRIES:  # check before zipfile builds a list of them
-        raise budget.refuse(f"holds more than {MOST_ENTRIES} entries")
+    if packed.count(_ZIP_ENTRY) > budget.bounds.entries:  # check before zipfile builds a list of them
+        raise budget.refuse(f"holds more than {budget.bounds.entries} entries")
     with zipfile.ZipFile(io.BytesIO(packed)) as archive:
         for info in archive.infolist():
             budget.entry()
             mode = info.external_attr >> 16
             if info.flag_bits & 0x1:
                 raise budget.refuse(f"{info.filename[:80]!r} is encrypted")
+            if info.compress_type not in _METHODS:
+                raise budget.refuse(f"{info.filename[:80]!r} is packed by another method than deflate; pack it again")
             if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
                 raise budget.refuse(f"{info.filename[:80]!r} is a link or a device")
             if "\0" in info.orig_filename or "\\" in info.orig_filename:

@@ -29,7 +29,7 @@ class Service:
         self.ann, self.bob = (each.id for each in self.keys.list())
 
     def submit(self, key, **fields):
-        return self.queue.submit(key, replace(ANY, **fields)).id
+        return self.queue.submit(key, replace(ANY, **fields))[0].id
 
     def run(self, key, run):
         return self.queue.find(key, run)
@@ -185,3 +185,32 @@ def test_keys_are_digests_and_names_are_unique(service):
     service.keys.remove("eve")
     assert service.keys.find(key) is None
     assert service.run(3, run) is None
+
+
+def test_runs_are_accepted_together_or_not_at_all(service):
+    with pytest.raises(QueueFull):
+        service.queue.submit(service.ann, *[ANY] * 4)
+    assert service.queue.counts()["queued"] == 0
+    assert len(service.queue.submit(service.ann, *[ANY] * 3)) == 3
+
+
+def test_what_was_asked_is_kept_and_counted(service):
+    run = service.submit(service.ann, asked="x" * 50)
+    with pytest.raises(QueueFull):
+        service.submit(service.ann, asked="x" * 50)
+    (leased,) = service.queue.lease("w", 1)
+    assert service.queue.finish(leased, DONE)
+    found = service.run(service.ann, run)
+    assert (found.asked, found.bytes) == ("x" * 50, 50 + len(found.result))
+
+
+def test_database_of_the_first_version_is_brought_up_to_date(tmp_path, serve):
+    service = serve()
+    run = service.submit(service.ann)
+    with service.database.writing() as db:
+        db.exec_driver_sql("ALTER TABLE runs DROP COLUMN asked")
+        db.exec_driver_sql("PRAGMA user_version = 1")
+    service.database.close()
+    later = Queue(Database(tmp_path), service.settings)
+    assert later.find(service.ann, run).asked is None
+    assert later.submit(service.ann, replace(ANY, asked="x"))

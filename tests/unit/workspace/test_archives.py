@@ -185,3 +185,28 @@ def test_unpack_fifo_is_refused(tmp_path):
     os.close(fd)
     with pytest.raises(JobError, match="No such file"):
         archives.unpack(tmp_path / "missing")
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_zip_packed_by_a_method_without_bounds_is_refused(method):
+    """``zipfile`` unpacks 64 KiB of these at once, which may be gigabytes."""
+    raw = io.BytesIO()
+    with zipfile.ZipFile(raw, "w", method) as archive:
+        archive.writestr("a", bytes(900_000))
+    with pytest.raises(JobError, match="another method than deflate"):
+        archives.unpack(raw.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("bounds", "words"),
+    [
+        (archives.Bounds(entries=2), "more than 2 entries"),
+        (archives.Bounds(bytes=20 << 10), "unpacks to more"),
+        (archives.Bounds(seconds=-1), "took more than"),
+    ],
+)
+def test_caller_may_lower_the_bounds(bounds, words):
+    packed = made_zip([(name, "x" * 9000) for name in "abc"])
+    assert len(archives.unpack(packed)) == 3
+    with pytest.raises(JobError, match=words):
+        archives.unpack(packed, bounds)
