@@ -88,7 +88,7 @@ def test_submission_in_base64_keeps_bytes(service):
     )
     assert (answer["status_id"], answer["stdout"], answer["source_code"]) == (ACCEPTED, "/w==", source)
     path = f"{PATH}/{answer['token']}"
-    assert service.ask("GET", path)[0] == 400  # the output is no text
+    assert service.ask("GET", path)[0] == 400  # the output is not UTF-8
     assert service.ask("GET", f"{path}?fields=time,status")[0] == 200
 
 

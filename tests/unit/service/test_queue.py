@@ -194,7 +194,7 @@ def test_runs_are_accepted_together_or_not_at_all(service):
     assert len(service.queue.submit(service.ann, *[ANY] * 3)) == 3
 
 
-def test_what_was_asked_is_kept_and_counted(service):
+def test_asked_fields_are_kept_and_counted(service):
     run = service.submit(service.ann, asked="x" * 50)
     with pytest.raises(QueueFull):
         service.submit(service.ann, asked="x" * 50)

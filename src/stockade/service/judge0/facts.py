@@ -1,4 +1,4 @@
-"""What the API says of the service: languages, statuses and settings."""
+"""Facts about the service: its languages, statuses and settings."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ async def _accepted(state: State, key: Key, news: list[NewRun]) -> list[Row[Any]
 
 
 async def _found(state: State, key: Key, token: str) -> Row[Any] | None:
-    """Return a submission of this key. Its runs by other APIs are none."""
+    """Return a submission of this key, and ``None`` for a run that came by another API."""
     run = answer.run(token)
     row = None if run is None else await state.call(state.queue.find, key.id, run)
     return None if row is None or row.asked is None else row
