@@ -213,10 +213,10 @@ def test_worker_that_is_stuck_is_replaced(tmp_path):
         with socket.socket() as listener:
             parent = Parent(settings, database, lock.fileno(), listener)
             await parent.worker.start()
-            await done(queue.submit(1, NewRun('{"argv": ["true"]}', "{}")))
+            await done(queue.submit(1, NewRun('{"argv": ["true"]}', "{}"))[0])
             stuck = parent.worker.process.pid
             os.kill(stuck, signal.SIGSTOP)
-            await done(queue.submit(1, NewRun('{"argv": ["true"]}', "{}")))
+            await done(queue.submit(1, NewRun('{"argv": ["true"]}', "{}"))[0])
             assert not Path(f"/proc/{stuck}").exists()
             await parent.stop()
 
