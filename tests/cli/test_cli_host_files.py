@@ -15,6 +15,7 @@ CODE = "open('OPEN/started', 'w')"
 COMMANDS = {
     "eval -o": ["eval", "p.jsonl", "-o", "PATH"],
     "eval --report": ["eval", "p.jsonl", "-o", "v.jsonl", "--report", "PATH"],
+    "eval --audit": ["eval", "p.jsonl", "--audit", "PATH"],
     "run --result-file": ["run", "--result-file", "PATH"],
     "run --artifacts-to": ["run", "--artifacts", "*", "--artifacts-to", "PATH"],
     "attack --junit": ["attack", "--only", "wall_time/sleep", "--policy", "policy.toml", "--junit", "PATH"],

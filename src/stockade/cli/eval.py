@@ -118,12 +118,12 @@ def evaluate(**options: Any) -> int:
     """Judge programs and return the exit status."""
     ks = _check(options)
     streams.start_warden()
-    observe(options)
     from stockade.cli import eval_progress
 
     policy = _policy(options)
     with ExitStack() as stack:
-        report = eval_places.opened(options["output"], options["report"], policy.filesystem.writable, stack)
+        report = eval_places.opened(options, policy.filesystem.writable, stack)
+        observe(options)  # makes the audit log, so only after the check of its place
         with eval_progress.notice("checking the programs", quiet=options["quiet"] or options["as_json"]):
             evaluation = _evaluation(options, policy)
         run = _Run(evaluation, options, stack, report)

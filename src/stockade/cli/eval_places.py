@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -36,12 +36,17 @@ def require(output: str | None, report: str | None, words: Sequence[str]) -> Non
         raise click.UsageError(f"--report {printable(report)}: cannot write to the folder {place.parent}")
 
 
-def opened(output: str | None, report: str | None, writable: Sequence[str], stack: ExitStack) -> HostFile | None:
-    """Return the file of the report, open until ``stack`` is left. Raise ``JobError`` if a guest may write there."""
+def opened(options: Mapping[str, Any], writable: Sequence[str], stack: ExitStack) -> HostFile | None:
+    """Return the file of the report, open until ``stack`` is left.
+
+    Raise ``JobError`` if a guest may write to it, to the verdicts or to the audit log.
+    """
     from stockade.workspace.host_files import HostFile
 
-    if output is not None:
-        HostFile(output, "-o", writable).close()
+    for name, path in (("-o", options["output"]), ("--audit", options["audit_log"])):
+        if path is not None:
+            HostFile(path, name, writable).close()
+    report = options["report"]
     return None if report is None else stack.enter_context(HostFile(report, "--report", writable))
 
 
