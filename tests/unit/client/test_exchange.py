@@ -11,7 +11,7 @@ from stockade.client.exchange import Exchange, introduction
 from stockade.client.stream_buffer import StreamBuffer
 from stockade.core.errors import JobError, ProtocolError
 from stockade.core.launch import Launch, Watch
-from stockade.policy.guarantees import Guarantee
+from stockade.policy.guarantees import Enforcement, Guarantee, Strength
 from stockade.runs.events import Finished, LimitReached, Output, Started, UsageReport
 from stockade.runs.result import Outcome
 from stockade.warden import protocol
@@ -27,7 +27,7 @@ REPORT = {
 class Plan:
     """Asks for no limit."""
 
-    backend, enforcement = "x", {}
+    backend, enforcement = "x", dict.fromkeys(Guarantee, Enforcement("none", Strength.ABSENT))
     policy = SimpleNamespace(limits=SimpleNamespace(figure=lambda _: None, soft=None), asks=lambda _: False)
 
 
