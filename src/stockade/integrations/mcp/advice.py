@@ -19,6 +19,7 @@ _NETWORK = re.compile(
     r"|Network is unreachable|Failed to establish a new connection"
 )
 _MISSING = re.compile(r"No such file or directory|: not found|FileNotFoundError")
+_MEMORY = re.compile(r"\bMemoryError\b|Cannot allocate memory")
 _FULL = re.compile(r"No space left on device|\[Errno 28\]")
 _LARGE = re.compile(r"File too large|\[Errno 27\]|File size limit exceeded")
 _READ_ONLY = re.compile(r"Read-only file system|\[Errno 30\]")
@@ -58,8 +59,9 @@ def for_text(text: str, place: Place) -> str:
 
 
 def _sentences(place: Place) -> tuple[tuple[re.Pattern[str], str], ...]:
-    disk, file_size, processes = (
-        asked(place.policy, limit) for limit in (Guarantee.DISK, Guarantee.FILE_SIZE, Guarantee.PROCESSES)
+    disk, file_size, processes, memory = (
+        asked(place.policy, limit)
+        for limit in (Guarantee.DISK, Guarantee.FILE_SIZE, Guarantee.PROCESSES, Guarantee.MEMORY)
     )
     network = (
         f"The sandbox has no network; the user can open single targets by {_ALLOW}."
@@ -69,6 +71,8 @@ def _sentences(place: Place) -> tuple[tuple[re.Pattern[str], str], ...]:
     return (
         (_MODULE, "The sandbox has no package {}; do without it, or the user starts 'stockade mcp' with --with {}."),
         (_NETWORK, network),
+        (_MEMORY, f"{memory} of memory was not enough: work on smaller parts, or the user starts 'stockade mcp' with "
+                  "--limit memory=MORE."),
         (_FULL, f"The disk of {disk} is full: remove files, or write less."),
         (_LARGE, f"A file has {file_size} at most here: write smaller ones."),
         (_READ_ONLY, "Only the workspace and /tmp can be written, and the workspace only if the user gave --access."),
