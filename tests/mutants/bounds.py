@@ -54,7 +54,7 @@ WATCHERS = (
                ("cpu_time",), beside=("RLIMIT_CPU",)),
     Protection("watch on out-of-memory kills",
                ((_GROUP, "return kills if kills and self._has_met_limit() else 0", "return 0"),
-                (_METER, 'oom_kills=counters.oom_kills if counters else None', 'oom_kills=0')),
+                (_METER, 'oom_kills=kills', 'oom_kills=0')),
                ("verdict", "memory")),
     Protection("watch on sockets that nothing counts", ((_METER, "held = sockets.uncounted(pid, all_kinds=all_kinds, enough=enough) if pid else 0", "held = 0"),),
                ("memory/netlink_buffers", "memory/unaccepted", "memory/reset_connections")),
