@@ -4,7 +4,7 @@ set -euo pipefail
 python=$1
 shift
 fresh=$(mktemp)
-trap 'rm -f "$fresh"' EXIT
+trap '[[ $? == 0 ]] || cat "$fresh" >&2; rm -f "$fresh"' EXIT # the file says what nobody noticed
 {
     cat tests/mutants/head.md
     "$python" -m tests.mutants --markdown "$@"

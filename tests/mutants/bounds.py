@@ -31,7 +31,7 @@ _RESOURCES = {
     "rtprio": (', "rtprio": (0, 0)', ("privileges/real_time",), (), ()),
     "msgqueue": ('"msgqueue": (0, 0), ', ("memory/message_queue",), ("Landlock",), ()),
 }
-_NEEDED = {"rtprio": ("raised-limits",)}
+_NEEDED = {"rtprio": ("raised-limits",), "nproc": ("unlimited-processes",)}  # a limit of the account would stand in
 RESOURCE_LIMITS = (
     Protection("RLIMIT_CORE", (("warden/process.py", "    limits.forbid_cores()", "    pass"),),
                ("filesystem_write/core_left",), ("rule on prlimit64",), needs=("core-files",)),

@@ -66,8 +66,8 @@ def _argument(
 
 _TERMINALS_SHOWN = (
     _NATIVE,
-    '        ("link", "/dev/fd"',
-    '        ("bind", "/dev/pts", "/dev/pts", ()),\n        ("link", "/dev/fd"',
+    '        ("terminals", TERMINALS, MOST_TERMINALS),\n',
+    '        ("bind", "/dev/pts", "/dev/pts", ()),\n',
 )
 _OF_SCHEDULING = ("sched_setscheduler", "sched_setparam", "sched_setattr", "sched_setaffinity")
 _OF_MODES = ("chmod", "fchmod", "fchmodat", "fchmodat2", "creat", "open", "openat")

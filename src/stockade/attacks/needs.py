@@ -149,6 +149,12 @@ def _raised_limits() -> str | None:
     return None
 
 
+def _unlimited_processes() -> str | None:
+    if resource.getrlimit(resource.RLIMIT_NPROC)[1] == resource.RLIM_INFINITY:
+        return None
+    return "the account has a limit on processes of its own"
+
+
 def _typing() -> str | None:
     """Check for TIOCSTI. If the setting of Linux 6.2 is off, only administrators can use it."""
     allowed = os.geteuid() == 0 or _setting("dev/tty/legacy_tiocsti") != "0"
@@ -224,6 +230,7 @@ CHECKS: dict[str, Callable[[], str | None]] = {
     "ioperm": _answers(_IOPERM, "the kernel has no ioperm"),
     "core-files": _core_files,
     "raised-limits": _raised_limits,
+    "unlimited-processes": _unlimited_processes,
     "typing": _typing,
     "numa": _file("/proc/self/numa_maps"),
     "modules": _file("/proc/modules"),
