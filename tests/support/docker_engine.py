@@ -102,7 +102,7 @@ class Daemon:
 
 
 def _started_apart(command: list[str], log: Path) -> int:
-    """Start a process that is no descendant of this one, and return its pid.
+    """Start a process that does not descend from this one, and return its pid.
 
     Tests take whatever descends from this process for a part of their runs, so no daemon may.
     """

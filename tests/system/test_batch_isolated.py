@@ -94,8 +94,10 @@ PASSING = {
         "import datetime, decimal, fractions, collections\n"
         "for v in (1j, decimal.Decimal('1.50'), fractions.Fraction(1, 3), datetime.date(2020, 1, 2),\n"
         "          datetime.datetime(2020, 1, 2, 3, 4, 5, 6), datetime.timedelta(-1, 5), range(3), bytearray(b'x'),\n"
-        "          collections.deque([1], maxlen=5), 10 ** 5000, -10 ** 30, b'q', frozenset([(1, None)])):\n"
-        "    assert type(f(v)) is type(v) and f(v) == v, v",
+        "          collections.deque([1], maxlen=5), 10 ** 5000, -10 ** 30, b'q', frozenset([(1, None)]),\n"
+        "          collections.Counter('aab'), collections.OrderedDict([(2, 1), (1, 2)])):\n"
+        "    assert type(f(v)) is type(v) and f(v) == v, v\n"
+        "assert f(collections.Counter('aab')).most_common(1) == [('a', 2)]",
     ),
     "cases of unittest": (
         "def f(x): return x",

@@ -176,7 +176,7 @@ def test_wrong_options_fail_before_the_server_starts() -> None:
 
 
 @pytest.mark.needs("bwrap")
-def test_backend_without_living_sandboxes_runs_each_call_in_a_fresh_one() -> None:
+def test_backend_without_living_sandboxes_runs_each_call_afresh() -> None:
     with pytest.raises(JobError, match="packages"):
         choose(POLICY, backend="bubblewrap", packages="/nowhere")
 

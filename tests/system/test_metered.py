@@ -117,7 +117,7 @@ def test_job_that_a_script_cannot_use_is_refused_by_name(
         stockade.run("1", backend="metered", **option)
 
 
-def test_commands_sandboxes_and_other_pythons_are_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_and_other_pythons_are_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(JobError, match="argv: the metered backend runs Python source, and no command"):
         stockade.run_command(["true"], backend="metered")
     with pytest.raises(stockade.BackendUnavailable, match="no sandbox can live in it"):

@@ -70,7 +70,7 @@ def _drain(process: stockade.Process) -> None:
         pass
 
 
-def test_paused_sandbox_refuses_calls_with_the_remedy_and_can_be_closed() -> None:
+def test_paused_sandbox_refuses_calls_and_can_be_closed() -> None:
     with Sandbox.create() as sandbox:
         process = sandbox.start_command(["sleep", MARK])
         sandbox.pause()
@@ -110,7 +110,7 @@ def test_fork_bomb_is_paused_and_ended() -> None:
 
 
 @pytest.mark.parametrize("victim", ["warden", "init"])
-def test_nothing_is_left_of_a_paused_sandbox(victim: str) -> None:
+def test_paused_sandbox_leaves_nothing_behind(victim: str) -> None:
     with Sandbox.create() as sandbox:
         process = sandbox.start_command(["sleep", MARK])
         assert host.eventually(lambda: bool(_sleeping()), 10)

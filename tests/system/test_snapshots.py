@@ -135,7 +135,7 @@ def test_forks_go_their_own_ways() -> None:
         assert sandbox.files.read_text("note") == "common"
 
 
-def test_fork_of_an_overlay_has_its_changes_and_leaves_the_project(tmp_path: Path) -> None:
+def test_fork_of_overlay_has_changes_and_leaves_project(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     for name in ("kept", "changed", "removed"):
         (tmp_path / name).write_text(name)

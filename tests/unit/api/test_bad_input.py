@@ -53,7 +53,7 @@ def test_values_without_a_name_are_refused_with_an_example() -> None:
 
 
 @pytest.mark.parametrize("evaluate", [stockade.evaluate, stockade.aevaluate])
-def test_evaluate_refuses_what_is_no_list_of_programs_before_it_is_iterated(evaluate: Any) -> None:
+def test_evaluate_refuses_other_values_before_iterating(evaluate: Any) -> None:
     for value, words in (
         ("programs.jsonl", "'programs.jsonl' is a text, and evaluate reads no files"),
         ({"id": 1, "source": "1"}, "this is one program; pass a list"),

@@ -58,7 +58,7 @@ def open_descriptors() -> int:
 @pytest.mark.parametrize(
     "kind", ["file", "local stream", "datagrams", "not connected", "listener", "another port", "another address"]
 )
-def test_anything_but_a_connection_to_the_port_is_refused_and_closed(listener: socket.socket, kind: str) -> None:
+def test_only_a_connection_to_the_port_is_accepted(listener: socket.socket, kind: str) -> None:
     port = listener.getsockname()[1]
     with ExitStack() as stack:
         fd = forged(kind, port, stack)

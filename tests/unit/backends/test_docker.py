@@ -213,7 +213,7 @@ def test_engine_without_filter_is_absent():
         ({"limits": {"memory": "5MiB"}}, "no limit below 6 MiB"),
     ],
 )
-def test_what_engine_cannot_do_is_refused(fields, text):
+def test_option_that_engine_lacks_is_refused(fields, text):
     policy = Policy(**fields)
     planned = plan(
         policy, hosts.ROOT_V1, "docker", capabilities(hosts.ROOT_V1, ENGINE, ()), isolation=Isolation.NAMESPACES

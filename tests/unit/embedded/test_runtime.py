@@ -406,7 +406,7 @@ def test_async_runtime_has_every_public_name_of_runtime():
     assert twin.usage.fuel > 0
 
 
-def test_cause_is_the_error_of_the_host_function_that_the_script_passed_on():
+def test_cause_is_error_of_host_function():
     rt = runtime()
     rt.register("fetch", lambda key: {"a": 1}[key])
     for source, is_passed_on in {
@@ -449,7 +449,7 @@ def test_message_of_a_refusal_shows_no_address():
         "k = []\ndef g():\n  try: yield\n  except BaseException as e: k.append(e); raise\nx = g()\nnext(x)\nx.close()\nraise k[0]",
     ],
 )
-def test_exception_that_is_no_error_reaches_the_host_as_script_error(source):
+def test_base_exception_reaches_host_as_script_error(source):
     with pytest.raises(ScriptError):
         runtime().run(source)
 
@@ -458,7 +458,7 @@ def test_script_catches_its_own_base_exception():
     assert runtime().run("try: raise BaseException('x')\nexcept BaseException as e: r = str(e)\nr") == "x"
 
 
-def test_interrupt_in_a_host_function_passes_through_handlers_of_the_script():
+def test_interrupt_in_host_function_passes_through_script():
     def interrupted():
         raise KeyboardInterrupt
 

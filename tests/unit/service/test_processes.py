@@ -1,4 +1,4 @@
-"""What the parent of a service makes of a process that breaks the protocol."""
+"""The parent of a service, when a process breaks the protocol."""
 
 import asyncio
 import sys

@@ -29,7 +29,7 @@ def _settings() -> dict[str, str]:
     return dict(parser["Service"])
 
 
-def test_unit_starts_a_valid_command_on_the_loopback_as_an_ordinary_user() -> None:
+def test_unit_starts_a_valid_command_as_ordinary_user() -> None:
     found = _settings()
     program, command, *words = shlex.split(found["ExecStart"])
     assert Path(program).name == "stockade" and command == "serve"
@@ -40,7 +40,7 @@ def test_unit_starts_a_valid_command_on_the_loopback_as_an_ordinary_user() -> No
     assert found["User"] not in ("", "root", "nobody")
 
 
-def test_unit_protects_the_host_and_leaves_the_sandboxes_what_they_need() -> None:
+def test_unit_protects_host_and_lets_sandboxes_work() -> None:
     found = _settings()
     protected = {"NoNewPrivileges": "yes", "ProtectSystem": "strict", "ProtectHome": "yes", "PrivateTmp": "yes"}
     assert found.items() >= {**protected, "CapabilityBoundingSet": "", "KillMode": "mixed"}.items()

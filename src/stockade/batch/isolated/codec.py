@@ -11,7 +11,7 @@ reference, so aliases stay aliases, and a reply can say which argument has chang
 from __future__ import annotations
 
 import json
-from collections import Counter, OrderedDict, defaultdict, deque
+from collections import Counter, OrderedDict, deque
 from typing import Any
 
 from stockade.batch.isolated.scalars import (
@@ -30,7 +30,7 @@ MAX_BYTES = 64 << 20
 """The longest message where memory allows it; see ``jobs.longest_message``."""
 MAX_DEPTH = 200
 """The deepest nesting."""
-_MUTABLE: dict[str, Any] = {"l": list, "d": dict, "s": set, "B": bytearray, "q": deque}
+_MUTABLE: dict[str, Any] = {"l": list, "d": dict, "s": set, "B": bytearray, "q": deque, "C": Counter, "O": OrderedDict}
 _FROZEN: dict[str, Any] = {"t": tuple, "z": frozenset}
 _TAGS = {kind: tag for tag, kind in (*_MUTABLE.items(), *_FROZEN.items())}
 _BASES = (*_TAGS, int, float, complex, str, bytes)
@@ -38,8 +38,6 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _UNTAGGED = (str, bool, type(None))
 _WHOLE = (*_UNTAGGED, int)
 """Types whose values are their own JSON form."""
-_COMPARE_ALIKE = (Counter, OrderedDict, defaultdict)
-"""Subclasses of ``dict`` whose comparison agrees with that of ``dict`` in everything that matters to a test."""
 
 
 class UnequalError(CodecError):
@@ -75,8 +73,8 @@ class Objects:
     def content(self, base: Any, value: Any, depth: int = MAX_DEPTH) -> Any:
         """Return the content of a container, whether or not the container has a number."""
         tag = _TAGS[base]
-        if base is dict:
-            return [tag, *([self.wrap(key, depth - 1), self.wrap(item, depth - 1)] for key, item in dict.items(value))]
+        if issubclass(base, dict):
+            return [tag, *([self.wrap(key, depth - 1), self.wrap(item, depth - 1)] for key, item in base.items(value))]
         if base is bytearray:
             return [tag, encode_bytes(value)]
         first = [tag, value.maxlen] if base is deque else [tag]
@@ -130,7 +128,7 @@ class Objects:
         try:
             if tag == "B":
                 made += read_bytes(*items)
-            elif tag == "d":
+            elif isinstance(made, dict):
                 _fill_dict(made, [self._pair(item, depth - 1) for item in items])
             elif tag == "s":
                 made |= _filled(set, self._each(items, depth - 1))
@@ -206,7 +204,7 @@ def _base(value: Any) -> Any:
     """Return the plain type of which ``value`` is an instance, directly or by a subclass; ``None`` if it is of none."""
     kind = type(value)
     base = next((base for base in _BASES if isinstance(value, base)), None)
-    if base is None or kind in _COMPARE_ALIKE or kind.__eq__ is base.__eq__:
+    if base is None or kind.__eq__ is base.__eq__:
         return base
     raise UnequalError(f"a value of type {type_name(value)}, which compares by rules of its own")
 
@@ -229,7 +227,8 @@ def _filled(kind: Any, items: list[Any]) -> Any:
 
 
 def _fill_dict(made: dict[Any, Any], pairs: list[tuple[Any, Any]]) -> None:
-    made.update(pairs)
+    for key, value in pairs:  # a Counter's own update adds
+        made[key] = value
     if len(made) != len(pairs):
         raise CodecError("a key twice in a dictionary")
 

@@ -44,7 +44,7 @@ class Stdout(Sink):
 
 
 class Once:
-    """One run of the file ``script`` with at most ``most`` units of fuel; 0 is no limit."""
+    """A single run of the file ``script`` with at most ``most`` units of fuel; 0 lifts the limit."""
 
     def __init__(self, most: int, script: str, reporter: Reporter) -> None:
         sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]

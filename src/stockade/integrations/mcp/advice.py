@@ -1,4 +1,4 @@
-"""What a model, or the person behind it, can do after a failed call. The guest writes the text that is searched."""
+"""Advice to a model, or to the person behind it, after a failed call. The guest writes the text that is searched."""
 
 from __future__ import annotations
 

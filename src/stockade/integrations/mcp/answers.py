@@ -1,4 +1,4 @@
-"""What the tools answer: typed data, the same as text for a model, and pictures. The guest chooses most of it."""
+"""The answers of the tools: typed data, the same as text for a model, and pictures. The guest chooses most of it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class FileAnswer(BaseModel):
 
 
 class FileEntry(BaseModel):
-    """One entry of a folder."""
+    """An entry of a folder."""
 
     name: str
     kind: str = Field(description="file, directory, link or other")
@@ -68,7 +68,7 @@ class FolderAnswer(BaseModel):
 
 
 class HeldGuarantee(BaseModel):
-    """What holds one guarantee here."""
+    """The mechanism that holds a guarantee here."""
 
     limit: str = Field(description="What the policy sets; empty if there is nothing to set")
     strength: str = Field(
@@ -79,7 +79,7 @@ class HeldGuarantee(BaseModel):
 
 
 class PlanAnswer(BaseModel):
-    """What is guaranteed here."""
+    """The guarantees of a place."""
 
     backend: str
     isolation: str

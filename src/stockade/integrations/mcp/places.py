@@ -36,7 +36,7 @@ _PICTURES = 8 << 20
 
 
 class Place:
-    """What both kinds of place have: a plan, and the longest time of a call."""
+    """The common part of both kinds of place: a plan, and the longest time of a call."""
 
     keeps_state = False
 
@@ -67,7 +67,7 @@ class Single(Place):
 
 
 class Living(Place):
-    """One sandbox for all calls. It starts at the first call, and a fresh one starts after its end."""
+    """A single sandbox for all calls. It starts at the first call, and a fresh one starts after its end."""
 
     keeps_state = True
 
@@ -80,12 +80,12 @@ class Living(Place):
         self._news = ""
 
     def news(self) -> str:
-        """Return what the client must know of a restart since the last answer; empty if there was none."""
+        """Return what the client must know of a restart since the last answer; empty without a restart."""
         news, self._news = self._news, ""
         return news
 
     async def sandbox(self) -> AsyncSandbox:
-        """Return the sandbox; start it if there is none, or if it has ended."""
+        """Return the sandbox; start one at the first call, and after its end."""
         async with self._turn:
             return await self._open()
 

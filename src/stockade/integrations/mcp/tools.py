@@ -39,7 +39,7 @@ FilePath = Annotated[str, Field(description="A path in the sandbox; a relative o
 
 
 class _Tools(Generic[P]):
-    """What the tools of both kinds of place share."""
+    """The common part of the tools of both kinds of place."""
 
     NAMES: tuple[str, ...] = ()
 

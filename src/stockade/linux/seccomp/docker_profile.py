@@ -102,7 +102,7 @@ def _ordered(value: int, *, above: bool, equal: bool) -> list[tuple[int, int]]:
 
 
 def _both(box: Box, arg: int, part: tuple[int, int]) -> Box | None:
-    """Return the part of ``box`` where the argument also has this value under this mask; ``None`` if there is none."""
+    """Return the part of ``box`` where the argument also has this value under this mask, or ``None``."""
     mask, value = box.get(arg, (0, 0))
     if (value ^ part[1]) & mask & part[0]:
         return None

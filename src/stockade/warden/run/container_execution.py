@@ -47,7 +47,7 @@ class _Unattended:
         return tree.sample(self.head, bound)
 
     def check(self, now: float, *, starting: bool) -> float:  # noqa: ARG002
-        """Return that there is no helper to look after: a dead one is an event of the loop."""
+        """Return nothing: a dead helper is an event of the loop."""
         return _NEVER
 
     def standing_still(self) -> str:
