@@ -175,7 +175,8 @@ def test_cancelled_run_ends_at_once(service):
 
 def test_accepted_runs_outlive_every_process(tmp_path):
     """The worker is killed, then the server; at last Ctrl-C leaves nothing. Each run has one result."""
-    slow = {"source": "import time; time.sleep(1); print('slow')"}
+    # It sleeps longer than a busy machine takes to kill the server.
+    slow = {"source": "import time; time.sleep(3); print('slow')"}
     server = Served(tmp_path / "data", "--jobs", "1", "--queue-per-key", "2")
     try:
         running = server.submit(slow)

@@ -80,7 +80,7 @@ class StreamingContract(Following):
         run = self.stream("import time; time.sleep(30)", policy={"limits": {"wall_time": 1.0}})
         near, met = (event for event in run if isinstance(event, LimitReached))
         assert (near.guarantee, near.state, near.figure) == ("wall_time", "near", 1.0)
-        assert 0.8 <= near.used < 0.8 + 0.15 * SLOWER
+        assert 0.8 <= near.used < 1.0  # however busy the machine is, the warning comes before the end
         assert (met.state, met.used >= 1.0, run.result.limit) == ("met", True, "wall_time")
 
     def test_near_event_for_each_counted_limit(self) -> None:
