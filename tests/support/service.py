@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -132,3 +132,11 @@ def processes_with(word: str) -> list[str]:
             if word.encode() in place.read_bytes().split(b"\0"):
                 found.append(place.parent.name)
     return found
+
+
+def served(data: Path, *options: str) -> Iterator[Served]:
+    """Yield a server over the folder ``data``, and end it. It must have failed in nothing that it did not expect."""
+    made = Served(data, *options)
+    yield made
+    made.close()
+    assert "Traceback" not in made.output()

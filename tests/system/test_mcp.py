@@ -61,7 +61,7 @@ async def in_memory(**options: Any) -> AsyncIterator[Client]:
         await place.close()
 
 
-def test_tools_over_stdio_keep_state_show_pictures_and_can_be_cancelled() -> None:
+def test_tools_over_stdio_keep_state_and_can_be_cancelled() -> None:
     async def scenario() -> None:
         command = StdioServerParameters(
             command=sys.executable, args=["-m", "stockade", "mcp", "--limit", "output=64KiB"]

@@ -34,10 +34,10 @@ def test_operations_are_the_fuel_of_a_runtime_to_the_unit() -> None:
     fuel = runtime.usage.fuel
     enough = run(SOURCE, operations=fuel)
     assert (enough.outcome, enough.value, enough.stdout) == (Outcome.COMPLETED, value, "half\n")
-    assert counted(enough) == f"agent: {fuel} of {fuel} units of fuel"
+    assert counted(enough) == f"agent: {fuel} of {fuel} operations"
     short = run(SOURCE, operations=fuel - 1)
     assert (short.outcome, short.limit, short.value) == (Outcome.LIMIT_EXCEEDED, Guarantee.OPERATIONS, None)
-    assert counted(short) == f"agent: {fuel - 1} of {fuel - 1} units of fuel"
+    assert counted(short) == f"agent: {fuel - 1} of {fuel - 1} operations"
 
 
 def test_handlers_do_not_keep_the_limit() -> None:

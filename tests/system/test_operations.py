@@ -82,7 +82,7 @@ def _answers(path):
 def test_endless_loop_ends_by_operations(language, source):
     result = stockade.run(source, language=language, files=HELPERS, policy=bounded(2000))
     assert (result.outcome, result.limit) == (Outcome.LIMIT_EXCEEDED, Guarantee.OPERATIONS), result
-    assert result.limits_met[Guarantee.OPERATIONS].evidence == "agent: 2000 of 2000 lines and loop turns"
+    assert result.limits_met[Guarantee.OPERATIONS].evidence == "agent: 2000 of 2000 operations"
     assert (result.exit_code, result.stdout) == (EXHAUSTED, "")
     assert result.enforcement[Guarantee.OPERATIONS].strength is Strength.COOPERATIVE
 
@@ -197,6 +197,6 @@ def test_uncounted_job_is_refused_or_reported(what, kind):
 
 
 def test_agents_and_verdict_share_exit_status():
-    assert python_agent._EXHAUSTED == EXHAUSTED
+    assert python_agent.EXHAUSTED == EXHAUSTED
     ruby = Path(python_agent.__file__).with_name("ruby_agent.rb").read_text(encoding="utf-8")
     assert f"EXHAUSTED = {EXHAUSTED} " in ruby

@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.support.service import Served, processes_with, wait_for
+from tests.support.service import Served, processes_with, served, wait_for
 
 import stockade
 from stockade import Client, JobError, PolicyError, ServiceError
@@ -27,10 +27,7 @@ SLEEP = {"argv": ["sleep", SLEEPER]}
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
-    made = Served(tmp_path_factory.mktemp("service") / "data")
-    yield made
-    made.close()
-    assert "Traceback" not in made.output()
+    yield from served(tmp_path_factory.mktemp("service") / "data")
 
 
 def test_client_gets_the_result_of_the_library(service):

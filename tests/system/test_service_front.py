@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.support.service import Served
+from tests.support.service import served
 
 import stockade
 from stockade.linux import landlock
@@ -90,9 +90,7 @@ LEFT_TO_THE_FILTER = {"udp", "unix", "pair", "fork", "thread", "memory file", "c
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
-    made = Served(tmp_path_factory.mktemp("front") / "data")
-    yield made
-    made.close()
+    yield from served(tmp_path_factory.mktemp("front") / "data")
 
 
 @pytest.mark.parametrize("how", ["free", "confined", "without filter"])

@@ -8,7 +8,7 @@ import zipfile
 from uuid import UUID
 
 import pytest
-from tests.support.service import Served, wait_for
+from tests.support.service import served, wait_for
 
 PATH = "/judge0/submissions"
 BASH, JAVASCRIPT, PYTHON, RUBY, MULTI_FILE = 46, 63, 71, 72, 89
@@ -17,10 +17,7 @@ ACCEPTED, WRONG, TIME, ABORTED, NON_ZERO, OTHER = 3, 4, 5, 10, 11, 12
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
-    made = Served(tmp_path_factory.mktemp("judge0") / "data", "--jobs", "2", "--queue-per-key", "8")
-    yield made
-    made.close()
-    assert "Traceback" not in made.output()
+    yield from served(tmp_path_factory.mktemp("judge0") / "data", "--jobs", "2", "--queue-per-key", "8")
 
 
 def submit(service, source, language=PYTHON, query="", **fields):

@@ -4,17 +4,14 @@ import base64
 import threading
 
 import pytest
-from tests.support.service import Served
+from tests.support.service import served
 
 PATH = "/sandbox-fusion/run_code"
 
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
-    made = Served(tmp_path_factory.mktemp("fusion") / "data", "--jobs", "2", "--queue-per-key", "1")
-    yield made
-    made.close()
-    assert "Traceback" not in made.output()
+    yield from served(tmp_path_factory.mktemp("fusion") / "data", "--jobs", "2", "--queue-per-key", "1")
 
 
 def run(service, code, language="python", **fields):

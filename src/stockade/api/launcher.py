@@ -74,6 +74,7 @@ class Launcher:
         self._hooks = hooks
         self._translate = backend.translate if isinstance(backend, ReportTranslator) else None
         self._repeats = backend.repeats if isinstance(backend, LaunchRepeater) else _never_repeats
+        self._check = backend.check if isinstance(backend, JobChecker) else None
         self._template: LaunchTemplate | None = None
 
     def prefer(self, preload: tuple[str, ...]) -> None:
@@ -136,8 +137,8 @@ class Launcher:
 
     def provided(self, job: Job) -> Job:
         """Return the job with its packages. This may take minutes, if they have to be downloaded."""
-        if isinstance(self._backend, JobChecker):
-            self._backend.check(job)
+        if self._check is not None:
+            self._check(job)
         named = job.packages or job.interpreter
         if not job.requirements and (self._environment is None or named or job.language not in ("", "python")):
             return job

@@ -14,6 +14,8 @@ from stockade.policy.guarantees import Guarantee
 
 _ORDER = (*map(str, Guarantee), VERDICT)
 _SHOWN = 400
+_NAMED = 8
+"""The most attacks that a page names for one reason."""
 
 
 @dataclass(frozen=True)
@@ -118,12 +120,17 @@ def markdown(findings: Findings, backends: Sequence[str], title: str) -> str:
     not_run = reasons(findings.trials)
     if not_run:
         lines += ["", "Not run here:", ""]
-        lines += [f"- {', '.join(f'`{name}`' for name in names)}: {reason}" for reason, names in not_run]
+        lines += [f"- {_some(names)}: {reason}" for reason, names in not_run]
     for tried in findings.failures:
         lines += ["", f"**Failed**: `{tried.attack}` on {tried.backend}: {tried.verdict}."]
     for item in findings.left:
         lines += ["", f"**Left behind on this host**: {item}."]
     return "\n".join(lines)
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(f"`{name}`" for name in names[:_NAMED]) + more
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

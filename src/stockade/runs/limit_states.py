@@ -52,7 +52,6 @@ class LimitStates:
         self._plan = plan
         counters = {name: getattr(report, name) for name in _COUNTERS}
         counters |= {"exit_code": exit_code, "signal": signal_number, "operations": reported}
-        counters |= {"is_metered": plan.enforcement[Guarantee.OPERATIONS].strength is Strength.RUNTIME}
         self._counters: _Counters = counters
 
     def is_met(self, limit: Guarantee) -> bool:
@@ -189,8 +188,7 @@ def _operations(counters: _Counters, figure: float) -> _Reading:
         return Met.UNKNOWN, lambda: "the agent reported nothing"
     ended_by_agent = counters["cause"] is None and counters["exit_code"] == EXHAUSTED
     shown = max(0, min(count, int(figure)))
-    unit = "units of fuel" if counters["is_metered"] else "lines and loop turns"
-    return _met(ended_by_agent and count >= figure), lambda: f"agent: {shown} of {figure:.0f} {unit}"
+    return _met(ended_by_agent and count >= figure), lambda: f"agent: {shown} of {figure:.0f} operations"
 
 
 _READERS: Mapping[Guarantee, _Reader] = {

@@ -193,7 +193,7 @@ def test_operations_that_were_used_up_ended_the_run():
     channel = b'{"value": 7, "repr": "7"}\nnonsense{"operations": 1}\n' + REPORTED
     outcome, limit, state = counted(channel=channel, status=EXHAUSTED * EXITED)
     assert (outcome, limit, state.state) == (Outcome.LIMIT_EXCEEDED, Guarantee.OPERATIONS, Met.MET)
-    assert state.evidence == "agent: 100 of 100 lines and loop turns"
+    assert state.evidence == "agent: 100 of 100 operations"
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_a_count_that_is_none_or_too_low_ends_nothing(channel):
 @pytest.mark.parametrize("channel", [b'{"operations": -5}', b'{"operations": 9e9}', b'{"operations": 10000000000}'])
 def test_the_evidence_is_never_a_figure_of_the_guests_making(channel):
     assert counted(channel=channel)[2].evidence in (
-        "agent: 0 of 100 lines and loop turns", "agent: 100 of 100 lines and loop turns", "the agent reported nothing",
+        "agent: 0 of 100 operations", "agent: 100 of 100 operations", "the agent reported nothing",
     )  # fmt: skip
 
 

@@ -227,8 +227,7 @@ def _filled(kind: Any, items: list[Any]) -> Any:
 
 
 def _fill_dict(made: dict[Any, Any], pairs: list[tuple[Any, Any]]) -> None:
-    for key, value in pairs:  # a Counter's own update adds
-        made[key] = value
+    (dict if type(made) is Counter else type(made)).update(made, pairs)  # a Counter's own update adds
     if len(made) != len(pairs):
         raise CodecError("a key twice in a dictionary")
 

@@ -15,12 +15,14 @@ from stockade.embedded.worker.agent import Limits
 if TYPE_CHECKING:
     from typing import NoReturn
 
-_EXHAUSTED = 122  # the exit status of a job that has used up its operations
 _CAPS = ("fuel", "heap_objects", "frames", "deadline", "symbols", "value_bytes")
 
 
 class Reporter(Protocol):
     """The agent of every Python job, ``python_agent``, which knows the form of a report."""
+
+    EXHAUSTED: int
+    """The exit status of a job that has used up its operations."""
 
     def content(self, path: str) -> bytes:
         """Return the content of a file."""
@@ -82,7 +84,7 @@ class Once:
             if cap != "fuel":  # without a cap on frames, the interpreter's own
                 return self._failed("RecursionError", "calls are nested too deep", line)
             self._error("ResourceExhausted", f"fuel: {figure} units are used up", line)
-            return _EXHAUSTED
+            return self._reporter.EXHAUSTED
         except BaseException as error:  # an interrupt, or a fault of the engine
             return self._failed(type(error).__name__, str(error))
         return 0

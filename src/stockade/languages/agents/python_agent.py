@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _CHANNEL = 3
 _FIFO = 1  # the type of a pipe in a file's mode (inode(7))
 _COMPLETION_MARKER = b"\0stockade\0"  # see warden/protocol.py
-_EXHAUSTED = 122  # the exit status of a job that has used up its operations
+EXHAUSTED = 122  # the exit status of a job that has used up its operations
 _LONGEST_REPR = 64 * 1024
 _LONGEST_VALUE = 512 * 1024
 _ONLY_AST = 0x400
@@ -159,7 +159,7 @@ def count(most: int) -> Callable[[], int]:
                 flush()
                 write_line('\n{"operations": ' + str(most) + "}")
         finally:
-            os._exit(_EXHAUSTED)
+            os._exit(EXHAUSTED)
 
     def step() -> object:
         return end() if tick() > most else None

@@ -311,19 +311,20 @@ class GroupBelow(Group):
     def __init__(self, places: list[tuple[Hierarchy, str]], above: Group) -> None:
         super().__init__(places)
         self._above = above
+        self._counts_above = above.counts_memory and not self.counts_memory
         self._kills_above = 0
 
     def begin(self, own_tasks: int) -> None:
         """Count from now on."""
         super().begin(own_tasks)
-        self._kills_above = self._above.oom_kills()
+        self._kills_above = self._above.oom_kills() if self._counts_above else 0
 
     def read(self) -> Counters:
         """Return the counts of this exec."""
         counts = super().read()
-        if self.counts_memory or not self._above.counts_memory:
-            return counts
-        return counts.adding(oom_kills_above=self._above.oom_kills() - self._kills_above)
+        return (
+            counts.adding(oom_kills_above=self._above.oom_kills() - self._kills_above) if self._counts_above else counts
+        )
 
     def _has_met_limit(self) -> bool:
         return self._above._has_met_limit()
