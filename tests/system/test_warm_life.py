@@ -160,6 +160,7 @@ def workers() -> set[int]:
     }
 
 
+@pytest.mark.needs("root", "cgroup-pids")  # where nothing counts processes, a run past its limit may cost its worker
 def test_run_past_output_limit_keeps_its_worker() -> None:
     box = stockade.Runner(Policy(limits={"output": 1000}, on_output="kill"), backend="native", warm=True)
 
@@ -174,7 +175,7 @@ def test_run_past_output_limit_keeps_its_worker() -> None:
         assert before
         return gone
 
-    # a guest that a busy host has not yet let end is killed, with its keeper where no group counts its processes
+    # a busy host may give the worker no turn to end its guest in time
     assert any(lost() <= 3 for _ in range(6))
 
 
