@@ -57,8 +57,8 @@ test-projects: $(STAMP) ## run the suites of real projects in sandboxes and outs
 	status=0; $(BIN)/python scripts/projects.py || status=1; \
 	if [ "$$(id -u)" = 0 ]; then scripts/as-user.sh scripts/projects.py || status=1; fi; exit $$status
 
-test-integrations: ## run the checks of frameworks over our adapters, in a virtual environment of their own
-	scripts/integrations.sh
+test-integrations: ## run the checks of frameworks over our adapters, each in a virtual environment of its own (FRAMEWORKS=...: these)
+	scripts/integrations.sh $(FRAMEWORKS)
 
 bench: $(ENGINES) ## measure the cost of runs beside other tools (install these: pip install -e '.[bench]')
 	$(BIN)/python bench/cold.py

@@ -1,19 +1,38 @@
 #!/usr/bin/env bash
-# Runs the tests with the real frameworks in a virtual environment of their own (it takes 400 MB, in a copy of the tree that is
-# removed after that). When started as root, they run as an ordinary user too.
+# Runs the tests with the real frameworks, each in a virtual environment of its own, one after another. When started as root, they
+# run as an ordinary user too. Everything is in a copy of the tree that is removed after that; one framework takes up to 500 MB.
+#   scripts/integrations.sh [NAME]... [-- PYTEST-ARGUMENT...]      without a name: all
 set -euo pipefail
+# the module of stockade.integrations, whose tests are tests/integrations/test_MODULE.py; its extra; what else the tests need
+frameworks=(
+    "inspect_ai inspect"
+)
+chosen=()
+while (($#)) && [[ $1 != -- ]]; do chosen+=("$1") && shift; done
+shift $(($# > 0))
+known=("${frameworks[@]%% *}")
+for name in "${chosen[@]}"; do
+    [[ " ${known[*]} " == *" $name "* ]] || { echo "no framework is called $name; there are: ${known[*]}" >&2 && exit 2; }
+done
 uid=65534
 place=$(mktemp -d /tmp/stockade-test.XXXXXX)
 trap 'rm -rf "$place"' EXIT
 git ls-files -z | tar --null --files-from=- -cf - | tar -xf - -C "$place"
-/usr/bin/python3 -m venv "$place/venv"
-"$place/venv/bin/pip" install --quiet --disable-pip-version-check "$place/.[inspect]" pytest pytest-asyncio pytest-timeout mypy >&2
 cd "$place"
-"$place/venv/bin/mypy" -m stockade.integrations.inspect_ai # with the framework's own types
-check=(venv/bin/python -m pytest -q -c tests/integrations/pytest.ini --rootdir . --confcutdir tests/integrations tests/integrations "$@")
 environment=(env -i HOME="$place" PATH="$place/venv/bin:/usr/local/bin:/usr/bin:/bin" LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1)
-"${environment[@]}" "${check[@]}"
-if [[ $(id -u) == 0 ]]; then
-    chown -R "$uid:$uid" "$place"
-    setpriv --reuid "$uid" --regid "$uid" --clear-groups "${environment[@]}" "${check[@]}"
-fi
+for line in "${frameworks[@]}"; do
+    read -r name extra needs <<< "$line"
+    [[ ${#chosen[@]} == 0 || " ${chosen[*]} " == *" $name "* ]] || continue
+    echo "== $name"
+    /usr/bin/python3 -m venv --clear venv
+    # shellcheck disable=SC2086 # several words
+    venv/bin/pip install --quiet --disable-pip-version-check "$place/.[$extra]" pytest pytest-asyncio pytest-timeout mypy $needs >&2
+    venv/bin/mypy -m "stockade.integrations.$name" # with the framework's own types
+    check=(venv/bin/python -m pytest -q -c tests/integrations/pytest.ini --rootdir . --confcutdir tests/integrations)
+    check+=("tests/integrations/test_$name.py" "$@")
+    "${environment[@]}" "${check[@]}"
+    if [[ $(id -u) == 0 ]]; then
+        chown -R "$uid:$uid" "$place"
+        setpriv --reuid "$uid" --regid "$uid" --clear-groups "${environment[@]}" "${check[@]}"
+    fi
+done
