@@ -10,7 +10,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from stockade import CellLimits, CellOutcome, Interpreter, JobError, Sandbox, SessionEnded, StockadeError
+from stockade import (
+    CellLimits,
+    CellOutcome,
+    CellOutput,
+    Display,
+    Interpreter,
+    JobError,
+    Sandbox,
+    SessionEnded,
+    StockadeError,
+)
 from stockade.api.sessions import session
 
 MIB = 1 << 20
@@ -297,6 +307,25 @@ def test_interpreter_closed_while_a_cell_runs_ends_the_cell(sandbox: Sandbox) ->
     timer.join()
     assert cell.outcome is CellOutcome.DIED
     assert time.monotonic() - begin < 10
+
+
+def test_displays_and_output_come_in_the_order_of_the_cell(py: Interpreter) -> None:
+    events: list[CellOutput | Display] = []
+    cell = py.run(
+        "import sys\n"
+        "for n in range(40):\n"
+        "    print('print', n)\n"
+        "    if n % 20 == 0: get_ipython().system(f'echo command {n}')\n"
+        "    display(n)\n"
+        "    print('error', n, file=sys.stderr)\n"
+        "    display('second')",
+        on_event=events.append,
+    )
+    assert cell.error is None
+    told = [f"|{event.data['text/plain']}|" if isinstance(event, Display) else event.data.decode() for event in events]
+    command = {0: "command 0\n", 20: "command 20\n"}
+    expected = [f"print {n}\n{command.get(n, '')}|{n}|error {n}\n|'second'|" for n in range(40)]
+    assert "".join(told) == "".join(expected)
 
 
 def test_interpreter_ends_when_a_callback_for_events_raises(py: Interpreter) -> None:

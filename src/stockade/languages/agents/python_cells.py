@@ -42,7 +42,7 @@ class Cells:
 
     def __init__(self, reading: int, writing: int) -> None:
         self.reading, self.writing, self.pid = reading, writing, os.getpid()
-        self.lock = _thread.allocate_lock()
+        self.lock, self.thread = _thread.allocate_lock(), _thread.get_ident()
         self.running = self.pending = False
         self.count = 0
         self.flags = _AWAIT
@@ -66,8 +66,7 @@ class Cells:
         self.send(b"h", {"version": "{}.{}.{}".format(*sys.version_info[:3])})
         while True:
             signal.signal(signal.SIGINT, self.interrupted)
-            head = self.read(5)
-            request = json.loads(self.read(int.from_bytes(head[1:], "big")))
+            request = json.loads(self.request())
             try:
                 try:
                     self.cell(request)
@@ -99,12 +98,22 @@ class Cells:
             data += piece
         return data
 
-    def write(self, kind: bytes, payload: bytes) -> None:
-        """Send a frame."""
+    def request(self) -> bytes:
+        """Return the next request. An answer to a display is none: the cell that waited for it was interrupted."""
+        while True:
+            head = self.read(5)
+            payload = self.read(int.from_bytes(head[1:], "big"))
+            if head[:1] == b"R":
+                return payload
+
+    def write(self, kind: bytes, payload: bytes, *, answered: bool = False) -> None:
+        """Send a frame, and wait for the agent's answer if it has one."""
         with self.lock:
             view = memoryview(kind + len(payload).to_bytes(4, "big") + payload)
             while view:
                 view = view[os.write(self.writing, view) :]
+            if answered:
+                self.read(5)
         if self.pending:
             self.pending = False
             raise KeyboardInterrupt
@@ -190,7 +199,11 @@ class Cells:
     def display(self, *values: Any, raw: bool = False, **_options: Any) -> None:
         """Show values as a notebook does: with the richest form that each has."""
         for value in values:
-            self.send(b"d", {"data": checked(value) if raw else self.representations(value)})
+            data = {"data": checked(value) if raw else self.representations(value)}
+            self.flush()
+            # the cell waits for the agent: so no output overtakes a display, and no display the output before it
+            waits = self.running and os.getpid() == self.pid and _thread.get_ident() == self.thread
+            self.write(b"D" if waits else b"d", json.dumps(data).encode(), answered=waits)
 
     def representations(self, value: Any) -> dict[str, Any]:
         """Return the forms of a value by MIME type, within the cell's limit; bytes as base64."""

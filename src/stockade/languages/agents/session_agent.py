@@ -8,7 +8,8 @@ A frame is one byte for its kind, four bytes for its length (big-endian), and a 
 
 From the caller: ``S`` start (JSON), ``R`` run (JSON), ``I`` interrupt, ``K`` kill. To the caller: ``h`` started, ``o``
 and ``e`` output, ``d`` display, ``v`` value, ``x`` error, ``.`` end of a cell (JSON), ``!`` the interpreter has ended
-(JSON). The interpreter also sends ``r`` when it begins a cell: before that, an interrupt would be lost.
+(JSON). The interpreter also sends ``r`` when it begins a cell: before that, an interrupt would be lost. It sends ``D``
+for a display if it waits for the answer ``a``.
 
 Python 3.8 or newer, standard library only; it is copied into the sandbox as a whole.
 """
@@ -225,8 +226,12 @@ class Agent:
         self.begun, self.interrupting = not self.codec.tells_begin, False
         self.left, self.omitted = dict(request["limits"]), {}
         self.used = cpu_seconds(self.pid)
+        self.ask(self.codec.request(request))
+
+    def ask(self, data: bytes) -> None:
+        """Write to the interpreter."""
         try:
-            write_all(self.pipes["requests"], self.codec.request(request))
+            write_all(self.pipes["requests"], data)
         except OSError:
             pass  # it has ended, and ``reap`` says so
 
@@ -269,6 +274,11 @@ class Agent:
             self.finish()
         elif kind == b".":
             self.end(reason="it wrote a forged end of its cell")
+        elif kind == b"D":  # the cell waits: the pipes hold all that it wrote before, and nothing that it writes later
+            self.drain()
+            self.answer(b"d", payload)
+            if self.pid and select.select((), (self.pipes["requests"],), (), 0)[1]:
+                self.ask(frame(b"a"))
         elif kind in _CELL_FRAMES and self.token:
             if kind == b"d" and (self.left["displays"] <= 0 or self.left["display_bytes"] < len(payload)):
                 self.omitted["displays"] = self.omitted.get("displays", 0) + 1
