@@ -20,7 +20,10 @@ DEFINITION = re.compile(r"`([\w/.-]+\.py)` `([A-Za-z_][\w.]*)`")
 
 NOTEBOOKS = (  # a cell is a piece of source in a notebook
     *(f"api/sessions/{name}.py" for name in ("interpreter", "opening", "records", "session", "shell")),
-    *(f"languages/agents/{name}.py" for name in ("python_cells", "python_notebook", "session_agent", "shell_cells")),
+    *(
+        f"languages/agents/{name}.py"
+        for name in ("python_cells", "python_functions", "python_notebook", "session_agent", "shell_cells")
+    ),
     *(f"integrations/mcp/{name}.py" for name in ("answers", "places", "tools")),
     "__init__.py",
     "cli/repl.py",

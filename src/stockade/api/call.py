@@ -7,12 +7,12 @@ import builtins
 import dis
 import inspect
 import json
-import math
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Unpack
 
 from stockade.api.options import SingleRunOptions
+from stockade.api.plain import check_plain
 from stockade.api.runner import run
 from stockade.core.errors import JobError
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from stockade.backends.base import Backend
     from stockade.policy.ceiling import Given
     from stockade.policy.model import PolicyLike
-
-_DEEPEST = 100
 
 
 def call(
@@ -81,7 +79,7 @@ def _program(function: Callable[..., Any], values: tuple[Any, ...]) -> str:
             f"call: {name} uses {', '.join(outside)} from outside of itself; import it inside, or pass it in"
         )
     for number, value in enumerate(values):
-        _check_plain(value, f"values[{number}]")
+        check_plain(value, f"call: values[{number}]")
     words = json.dumps(list(values))
     return f"from __future__ import annotations\n{text}\n[{definition.name}(*__import__('json').loads({words!r}))]\n"
 
@@ -119,27 +117,3 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _codes(constant)
-
-
-def _check_plain(value: Any, place: str, depth: int = 0) -> None:
-    """Raise ``JobError``, naming the place, unless ``value`` is plain data."""
-    if depth > _DEEPEST:
-        raise JobError(f"call: {place[:200]} is nested more than {_DEEPEST} levels deep")
-    if value is None or type(value) in (bool, int, str):
-        return
-    if type(value) is float and math.isfinite(value):
-        return
-    if type(value) is list:
-        for number, item in enumerate(value):
-            _check_plain(item, f"{place}[{number}]", depth + 1)
-        return
-    if type(value) is dict:
-        for key, item in value.items():
-            if type(key) is not str:
-                raise JobError(f"call: {place[:200]} has the key {key!r:.80}; keys of plain data are texts")
-            _check_plain(item, f"{place}[{key!r:.40}]", depth + 1)
-        return
-    raise JobError(
-        f"call: {place[:200]} = {value!r:.80} is not plain data; pass None, bools, integers, finite floats, texts, "
-        f"lists or dictionaries"
-    )

@@ -81,11 +81,14 @@ def introduction(name: str) -> bytes:
     return len(data).to_bytes(4, "big") + data
 
 
-def interpreter_start(language: str, executable: str, preload: Sequence[str]) -> dict[str, Any]:
+def interpreter_start(
+    language: str, executable: str, preload: Sequence[str], functions: Sequence[str] = ()
+) -> dict[str, Any]:
     """Return how the session agent starts an interpreter. Raises ``JobError`` for a language without one."""
     if language == "python":
         agent = [source("python_cells.py"), source("python_notebook.py")]
-        return {"kind": "python", "agent": agent, "preload": list(preload)}
+        agent += [source("python_functions.py")] if functions else []
+        return {"kind": "python", "agent": agent, "preload": list(preload), "functions": list(functions)}
     if language == "ruby":
         return {"kind": "program", "argv": [executable, "-e", source("ruby_cells.rb")]}
     if language == "javascript":

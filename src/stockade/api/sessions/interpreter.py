@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from stockade.api.sessions import agents
 from stockade.api.sessions.agents import AgentProcess
+from stockade.api.sessions.functions import Functions
 from stockade.api.sessions.handle import SECONDS, SessionHandle
 from stockade.api.sessions.records import (
     CellLimits,
@@ -37,9 +39,12 @@ class Interpreter(SessionHandle):
         preload: Sequence[str] = (),
         limits: CellLimits | None = None,
         longest: float = SECONDS,
+        functions: Mapping[str, Callable[..., Any]] | None = None,
     ) -> None:
-        start = agents.interpreter_start(language, executable, preload)
-        self._session = Session(open_process, start, "interpreter", limits or CellLimits(), longest)
+        limits = limits or CellLimits()
+        known = Functions(functions or {}, limits.display_bytes)
+        start = agents.interpreter_start(language, executable, preload, known.names)
+        self._session = Session(open_process, start, "interpreter", limits, longest, functions=known)
 
     @property
     def version(self) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from stockade.api.job_arguments import warmth
 from stockade.core.errors import JobError
@@ -63,6 +63,7 @@ class Sessions(Hinting):
         cwd: str | os.PathLike[str] | None = None,
         limits: CellLimits | None = None,
         preload: Sequence[str] = (),
+        functions: Mapping[str, Callable[..., Any]] | None = None,
     ) -> Interpreter:
         """Start an interpreter that keeps its state from cell to cell, and return it.
 
@@ -72,14 +73,21 @@ class Sessions(Hinting):
         cell, such as ``["pandas"]``. The policy's wall time is the longest that a cell may take,
         and its CPU time is that of the whole interpreter.
 
-        In a sandbox of a ``SandboxPool``, the first call without ``cwd`` and ``limits`` returns the one that waits.
+        ``functions`` are functions of yours that cells of Python call by name. They run here, outside of the sandbox,
+        in the thread that runs the cell, and their time counts as the cell's. Arguments and values are plain data, as
+        those of ``stockade.call``, of at most ``limits.display_bytes``. The guest chooses the arguments: check them.
+
+        In a sandbox of a ``SandboxPool``, the first call without ``cwd``, ``limits`` and ``functions`` returns the one
+        that waits.
 
         Raises ``JobError`` if the sandbox lacks the interpreter, and ``SetupError`` if it does not start.
         """
         with loading:
             from stockade.api.sessions.interpreter import Interpreter
         known, modules = checked_interpreter(language, preload)
-        if cwd is None and limits is None and (waiting := self._take_waiting(known.name, modules)):
+        if functions and known.name != "python":
+            raise JobError(f"functions: only cells of Python call functions of yours, and the language is {known.name}")
+        if cwd is None and limits is None and not functions and (waiting := self._take_waiting(known.name, modules)):
             return waiting
         executable = "" if known.name == "python" else known.interpreter().executable
         seconds = self._cell_seconds()
@@ -90,6 +98,7 @@ class Sessions(Hinting):
             preload=modules,
             limits=limits or self._cell_limits(),
             longest=seconds,
+            functions=functions,
         )
 
     def _prepare(self, language: str, preload: Sequence[str]) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from stockade.api.exec_limits import checked_seconds
 from stockade.api.sessions.agents import AgentProcess
+from stockade.api.sessions.functions import Functions
 from stockade.api.sessions.link import Link, SessionEnded
 from stockade.api.sessions.records import (
     CellLimits,
@@ -59,6 +60,7 @@ class Gathered:
     stdout: bytearray = field(default_factory=bytearray)
     stderr: bytearray = field(default_factory=bytearray)
     displays: list[Display] = field(default_factory=list)
+    calls: int = 0
     display_bytes: int = 0
     value: dict[str, Any] | None = None
     error: dict[str, Any] | None = None
@@ -78,7 +80,11 @@ class Session:
         what: str,
         limits: CellLimits,
         longest: float,
+        *,
+        functions: Functions | None = None,
     ) -> None:
+        self._functions = functions or Functions({}, 0)
+        self._calling = 0  # the thread in which one of them runs
         self._open, self._start, self.what, self.limits, self._longest = open_process, start, what, limits, longest
         self._link: Link | None = None
         self._turn = threading.Lock()
@@ -166,6 +172,8 @@ class Session:
         """Run one cell to its end. Without ``timeout``, it may take as long as the policy allows."""
         seconds = self._longest if timeout is None else checked_seconds("timeout", timeout)
         self._check(source, seconds)
+        if self._calling == threading.get_ident():
+            raise JobError("a function that a cell calls cannot run another cell of the same interpreter")
         with self._turn:
             link = self._link
             if self.ended or link is None:
@@ -216,7 +224,9 @@ class Session:
                 link.send(step)
                 deadline = link.clock() + seconds
                 continue
-            if self._take(link, kind, payload, found, on_event):
+            if kind == b"c" and self._functions:
+                self._call(link, payload, found)
+            elif self._take(link, kind, payload, found, on_event):
                 return
 
     def _take(self, link: Link, kind: bytes, payload: bytes, found: Gathered, on_event: OnEvent | None) -> bool:
@@ -256,6 +266,16 @@ class Session:
         if event is not None and on_event is not None:
             _report(event, on_event)
         return False
+
+    def _call(self, link: Link, payload: bytes, found: Gathered) -> None:
+        """Call a function of the caller for the cell."""
+        self._calling = threading.get_ident()
+        try:
+            answer = self._functions.answer(payload, found.calls)
+        finally:
+            self._calling = 0
+        found.calls += 1
+        link.send(b"A", answer)
 
     def _look_for_limit(self, link: Link) -> None:
         """Wait a moment for the sandbox to end the agent as well, as it does if a limit was the reason."""

@@ -18,6 +18,7 @@ import traceback
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import CodeType
     from typing import Any, NoReturn
 
@@ -108,12 +109,21 @@ class Cells:
 
     def write(self, kind: bytes, payload: bytes, *, answered: bool = False) -> None:
         """Send a frame, and wait for the agent's answer if it has one."""
-        with self.lock:
-            view = memoryview(kind + len(payload).to_bytes(4, "big") + payload)
-            while view:
-                view = view[os.write(self.writing, view) :]
+        view = memoryview(kind + len(payload).to_bytes(4, "big") + payload)
+
+        def whole() -> None:
+            at = 0
+            while at < len(view):
+                at += os.write(self.writing, view[at:])
             if answered:
                 self.read(5)
+
+        self.uninterrupted(whole)
+
+    def uninterrupted(self, action: Callable[[], None]) -> None:
+        """Do something in one piece. An interrupt comes after it."""
+        with self.lock:
+            action()
         if self.pending:
             self.pending = False
             raise KeyboardInterrupt

@@ -320,9 +320,10 @@ class Modules:
         vars(module).update(self.made[module.__name__])
 
 
-def serve(reading: int, writing: int, preload: list[str]) -> NoReturn:
+def serve(reading: int, writing: int, preload: list[str], prepare: Callable[[Cells], object]) -> NoReturn:
     """Import modules, and then run cells from one descriptor and send what they do to the other."""
     cells = Cells(reading, writing)
+    prepare(cells)
     notebook = Notebook(cells)
     cells.space["get_ipython"] = lambda: notebook
     sys.meta_path.insert(0, Modules(notebook))

@@ -6,10 +6,11 @@ memory and descriptors (``PR_SET_DUMPABLE``), but both have one user: the caller
 
 A frame is one byte for its kind, four bytes for its length (big-endian), and a payload.
 
-From the caller: ``S`` start (JSON), ``R`` run (JSON), ``I`` interrupt, ``K`` kill. To the caller: ``h`` started, ``o``
-and ``e`` output, ``d`` display, ``v`` value, ``x`` error, ``.`` end of a cell (JSON), ``!`` the interpreter has ended
-(JSON). The interpreter also sends ``r`` when it begins a cell: before that, an interrupt would be lost. It sends ``D``
-for a display if it waits for the answer ``a``.
+From the caller: ``S`` start (JSON), ``R`` run (JSON), ``I`` interrupt, ``K`` kill, ``A`` answer to a call (JSON). To
+the caller: ``h`` started, ``o`` and ``e`` output, ``d`` display, ``v`` value, ``x`` error, ``c`` call of a function of
+the caller (JSON), ``.`` end of a cell (JSON), ``!`` the interpreter has ended (JSON). The interpreter also sends ``r``
+when it begins a cell: before that, an interrupt would be lost. It sends ``D`` for a display if it waits for the answer
+``a``.
 
 Python 3.8 or newer, standard library only; it is copied into the sandbox as a whole.
 """
@@ -38,7 +39,7 @@ _START_ERROR = 4096
 _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 4, 36
 _REQUESTS, _ANSWERS = 198, 199
 """The descriptors that another program has to the agent."""
-_CELL_FRAMES = b"dvx"
+_CELL_FRAMES = b"dvxc"
 
 
 def prctl(option: int, value: int) -> None:
@@ -181,6 +182,8 @@ class Agent:
                 self.interrupt()
             elif kind == b"K":
                 self.end()
+            elif kind == b"A" and self.token and self.pid:
+                self.write("functions", len(payload).to_bytes(4, "big") + payload)
         return bool(data)
 
     def interrupt(self) -> None:
@@ -199,7 +202,7 @@ class Agent:
     def launch(self) -> None:
         """Start the interpreter. Its descriptors are pipes to the agent."""
         self.end(report=False)
-        pairs = {name: os.pipe() for name in ("stdout", "stderr", "answers", "requests")}
+        pairs = {name: os.pipe() for name in ("stdout", "stderr", "answers", "requests", "functions")}
         self.pid = os.fork()
         if self.pid == 0:
             try:
@@ -207,10 +210,11 @@ class Agent:
             finally:
                 os._exit(127)
         for name, (reading, writing) in pairs.items():
-            keep, drop = (writing, reading) if name == "requests" else (reading, writing)
+            outgoing = name in ("requests", "functions")
+            keep, drop = (writing, reading) if outgoing else (reading, writing)
             os.close(drop)
             self.pipes[name] = keep
-            if name != "requests":
+            if not outgoing:
                 os.set_blocking(keep, False)
         self.started, self.left = False, {"stderr": _START_ERROR}
         self.codec = Codec()
@@ -226,12 +230,12 @@ class Agent:
         self.begun, self.interrupting = not self.codec.tells_begin, False
         self.left, self.omitted = dict(request["limits"]), {}
         self.used = cpu_seconds(self.pid)
-        self.ask(self.codec.request(request))
+        self.write("requests", self.codec.request(request))
 
-    def ask(self, data: bytes) -> None:
+    def write(self, name: str, data: bytes) -> None:
         """Write to the interpreter."""
         try:
-            write_all(self.pipes["requests"], data)
+            write_all(self.pipes[name], data)
         except OSError:
             pass  # it has ended, and ``reap`` says so
 
@@ -278,7 +282,7 @@ class Agent:
             self.drain()
             self.answer(b"d", payload)
             if self.pid and select.select((), (self.pipes["requests"],), (), 0)[1]:
-                self.ask(frame(b"a"))
+                self.write("requests", frame(b"a"))
         elif kind in _CELL_FRAMES and self.token:
             if kind == b"d" and (self.left["displays"] <= 0 or self.left["display_bytes"] < len(payload)):
                 self.omitted["displays"] = self.omitted.get("displays", 0) + 1
@@ -368,19 +372,21 @@ def become(start: dict[str, Any], pairs: dict[str, tuple[int, int]], own: tuple[
     os.environ.update(start.get("environment", {}))
     reading, writing = pairs["requests"][0], pairs["answers"][1]
     if start["kind"] == "python":
-        python(start, reading, writing)
+        python(start, reading, writing, pairs["functions"][0])
     os.dup2(reading, 0 if start["kind"] == "shell" else _REQUESTS, inheritable=True)
     os.dup2(writing, _ANSWERS, inheritable=True)
     os.execv(start["argv"][0], start["argv"])
 
 
-def python(start: dict[str, Any], reading: int, writing: int) -> NoReturn:
+def python(start: dict[str, Any], reading: int, writing: int, answers: int) -> NoReturn:
     """Run the agent of Python cells in this process, with a fresh ``__main__``."""
     space: dict[str, Any] = {"__name__": "stockade_cells", "__file__": "<stockade>", "__builtins__": __builtins__}
     try:
         for source in start["agent"]:
             exec(compile(source, "<stockade>", "exec", dont_inherit=True), space)
-        space["serve"](reading, writing, start["preload"])
+        names = start.get("functions")
+        functions = (lambda cells: space["Functions"](cells, answers, names)) if names else id
+        space["serve"](reading, writing, start["preload"], functions)
     except BaseException:
         sys.excepthook(*sys.exc_info())
     os._exit(1)
