@@ -40,7 +40,7 @@ PASSING = {
     "dataclass in the test": ("def f(x): return x", DATACLASS + "assert f(Job(1).at) == 1"),
     "named tuple": (
         "from collections import namedtuple\nSpan = namedtuple('Span', 'low high')\ndef f(xs): return Span(min(xs), max(xs))",
-        "assert f([3, 1, 2]) == (1, 3)",
+        "assert f([3, 1, 2]) == (1, 3) and f([3, 1, 2]).high == 3 and repr(f([1])) == 'Span(low=1, high=1)'",
     ),
     "number of an enumeration": (
         "import enum\nclass E(enum.IntEnum): A = 3\ndef f(): return [E.A]",
@@ -125,6 +125,11 @@ UNCROSSED = {
     "match": ("import re\ndef f(t): return re.match('ab', t)", "assert f('abc')", "re.Match"),
     "object of the answer": ("class A: pass\ndef f(): return [A()]", "assert f()", "a value of type A"),
     "object in an argument": ("def f(a): a.append(print)", "f([])", "builtin_function_or_method"),
+    "time with a zone": (
+        "import datetime as d\ndef f(): return d.datetime.now(d.timezone.utc)",
+        "f()",
+        "a datetime with a time zone",
+    ),
     "function as an argument": ("def f(g): return g(1)", "assert f(lambda x: x) == 1", "a value of type function"),
     "too long an argument": (
         "def f(x): return 1",
@@ -152,6 +157,8 @@ def test_uncrossable_value_does_not_satisfy_raises():
 NOTHING = {
     "nothing": ("x = 1", "calls none of the answer's functions"),
     "a fixture": ("def test_a(tmp_path): assert f(1) == 2", "test_a() takes 'tmp_path'"),
+    "a branch not taken": ("if False:\n assert f(1) == 2", "calls none of the answer's functions"),
+    "an empty loop": ("for n in []: assert f(n) == 2", "calls none of the answer's functions"),
     "a class without tests": ("class Test: pass", "calls none of the answer's functions"),
 }
 WRONG = {

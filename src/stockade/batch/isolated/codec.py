@@ -14,6 +14,7 @@ import json
 from collections import Counter, OrderedDict, deque
 from typing import Any
 
+from stockade.batch.isolated.named_tuples import names_of, read_names
 from stockade.batch.isolated.scalars import (
     CodecError,
     encode_bytes,
@@ -77,7 +78,8 @@ class Objects:
             return [tag, *([self.wrap(key, depth - 1), self.wrap(item, depth - 1)] for key, item in base.items(value))]
         if base is bytearray:
             return [tag, encode_bytes(value)]
-        first = [tag, value.maxlen] if base is deque else [tag]
+        names = names_of(type(value)) if base is tuple and type(value) is not tuple else []
+        first = [tag, value.maxlen] if base is deque else ["n", *names] if names else [tag]
         return first + [
             item if type(item) in _UNTAGGED else self.wrap(item, depth - 1) for item in base.__iter__(value)
         ]
@@ -91,10 +93,13 @@ class Objects:
         tag, items = data[0], data[1:]
         if tag == "r":
             return self._reference(items)
-        if tag not in _MUTABLE and tag not in _FROZEN:
+        if tag not in _MUTABLE and tag not in _FROZEN and tag != "n":
             return read(tag, items)
         if depth == 0:
             raise CodecError(f"a value that is nested more than {MAX_DEPTH} deep")
+        if tag == "n":
+            kind, values = read_names(items)
+            return kind._make(self._each(values, depth - 1))
         if tag in _FROZEN:
             return _filled(_FROZEN[tag], self._each(items, depth - 1))
         return self._mutable(tag, items, depth)

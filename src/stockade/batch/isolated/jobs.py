@@ -11,13 +11,12 @@ from typing import Any
 
 from stockade.api.job_arguments import job_from_source
 from stockade.batch.isolated.codec import MAX_BYTES
-from stockade.batch.isolated.shapes import tests_itself
 from stockade.batch.records import Test
 from stockade.runs.job import Job
 
 _PACKAGE = "stockade.batch.isolated"
 _LEAST, _DEFAULTS = 256 << 10, 4 << 20
-_SHARED = ("scalars", "codec", "messages", "modules")
+_SHARED = ("scalars", "named_tuples", "codec", "messages", "modules")
 _IMPORTED = {"server": _SHARED, "tester": (*_SHARED, "endings", "finding"), "finding": ()}
 """The modules that each started module imports, in the order in which they are made."""
 
@@ -49,7 +48,7 @@ def shared_source(test: Test, token: str, interpreter: str | None = None) -> str
     """
     setup = "" if test.answer.startswith(test.setup) else f"{test.setup}\n\n"
     code, call = test.code, f"{test.check}({test.functions[0]})" if test.check else ""
-    if not call and not tests_itself(code, test.functions):
+    if not call:
         watched = f"_watched = {_library('finding', interpreter)}.Watched(globals(), {list(test.functions)!r})"
         code, call = f"{watched}\n{code}", "_watched.run()"
     return f"{setup}{test.answer}\n\n{code}\n\n{call}\n{token!r}\n"

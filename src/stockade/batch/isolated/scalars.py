@@ -119,8 +119,9 @@ def _fraction(one: str, other: str) -> Any:
 
 
 def _encode_time(value: Any) -> Any:
-    plain = getattr(value, "tzinfo", None) is None and not getattr(value, "fold", 0)
-    return ["T", type(value).__name__, value.isoformat()] if plain else None
+    if getattr(value, "tzinfo", None) is not None:
+        raise CodecError(f"a {type(value).__name__} with a time zone")
+    return ["T", type(value).__name__, value.isoformat()] if not getattr(value, "fold", 0) else None
 
 
 def _time(name: str, text: str) -> Any:

@@ -1,0 +1,39 @@
+"""Named tuples as JSON data: their values, and the names of their class and fields.
+
+The receiver makes a class of its own with these names. The methods of the sender's class do not cross.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from functools import lru_cache
+from typing import Any
+
+from stockade.batch.isolated.scalars import CodecError
+
+_MOST_FIELDS = 256
+
+
+def names_of(kind: type[tuple[Any, ...]]) -> list[Any]:
+    """Return the name and the list of fields of a class of named tuples; an empty list for another class."""
+    fields = getattr(kind, "_fields", None)
+    if type(fields) is not tuple or len(fields) > _MOST_FIELDS or any(type(name) is not str for name in fields):
+        return []
+    return [kind.__name__, list(fields)]
+
+
+def read_names(items: list[Any]) -> tuple[Any, list[Any]]:
+    """Return the class that the first two items from an untrusted sender name, and the other items."""
+    if len(items) < 2 or type(items[0]) is not str or type(items[1]) is not list or len(items[1]) > _MOST_FIELDS:
+        raise CodecError("a named tuple without names")
+    if any(type(name) is not str for name in items[1]) or len(items[1]) != len(items) - 2:
+        raise CodecError("a named tuple whose values do not fit its fields")
+    return _class(items[0], tuple(items[1])), items[2:]
+
+
+@lru_cache(maxsize=256)
+def _class(name: str, fields: tuple[str, ...]) -> Any:
+    try:
+        return namedtuple(name, fields)  # it accepts identifiers only
+    except ValueError:
+        raise CodecError("a named tuple with a name that is no identifier") from None
