@@ -87,7 +87,7 @@ def test_bad_programs_raise_or_reach_on_bad():
 
 
 def test_impossible_options_refused_before_first_program():
-    with pytest.raises(stockade.JobError, match="lower its limits"):
+    with pytest.raises(stockade.JobError, match="lower the program's limit on memory"):
         stockade.evaluate([], memory="10MiB")
     with pytest.raises(stockade.JobError, match="jobs = 0"):
         stockade.evaluate([], jobs=0)

@@ -7,6 +7,11 @@ from dataclasses import dataclass, fields
 from stockade.core.units import format_size
 
 _NAMES = {"jobs": "programs at a time", "memory": "memory", "tasks": "processes", "descriptors": "open files"}
+_REMEDIES = {
+    "memory": "lower the program's limit on memory, or allow the batch more",
+    "tasks": "lower the program's limit on processes, or let this process have more (ulimit -u, pids.max)",
+    "descriptors": "let this process open more files (ulimit -n)",
+}
 
 
 @dataclass(frozen=True)
@@ -40,11 +45,15 @@ class Budget:
         """Return ``need`` to the free capacity."""
         self._taken = _sum(self._taken, need, -1)
 
-    def refusal(self, need: Amount) -> str:
-        """Return a sentence that says why ``need`` can never fit; an empty string if it can."""
-        for name, wanted, most in _pairs(need, self.capacity):
+    def refusal(self, amount: Amount) -> str:
+        """Return a clause that says why ``amount`` can never fit, and what to do; an empty string if it can."""
+        for name, wanted, most in _pairs(amount, self.capacity):
             if wanted > most:
-                return f"may need {_figure(name, wanted)} of {_NAMES[name]}; the batch may use {_figure(name, most)}"
+                of = "of " if name == "memory" else ""
+                need_and_most = (
+                    f"may need {_figure(name, wanted)} {of}{_NAMES[name]}; the batch may use {_figure(name, most)}"
+                )
+                return f"{need_and_most}: {_REMEDIES[name]}"
         return ""
 
     def at_a_time(self, need: Amount) -> tuple[int, str]:

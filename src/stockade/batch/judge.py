@@ -135,7 +135,7 @@ class Judge:
         """Raise ``JobError`` if not even one program with the batch's own limits fits, or raise as ``Runner`` does."""
         refusal = space.refusal(self.need(Program(id="any"), space.capacity))
         if refusal:
-            raise JobError(f"each program {refusal}: lower its limits")
+            raise JobError(f"each program {refusal}")
 
     async def judge(self, program: Program) -> Verdict:
         """Return the verdict. A fault of the sandbox is ``sandbox_failed``, and the program is started again."""

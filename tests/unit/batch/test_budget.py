@@ -32,6 +32,9 @@ def test_budget_each_resource_bounds_programs():
 
 def test_refusal_need_above_capacity_names_resource():
     budget = Budget(Amount(jobs=2, memory=256 * MIB, tasks=5, descriptors=50))
-    assert budget.refusal(Amount(1, 512 * MIB, 1, 1)) == "may need 512 MiB of memory; the batch may use 256 MiB"
-    assert budget.refusal(Amount(1, MIB, 6, 1)) == "may need 6 of processes; the batch may use 5"
+    assert budget.refusal(Amount(1, 512 * MIB, 1, 1)).startswith(
+        "may need 512 MiB of memory; the batch may use 256 MiB: "
+    )
+    assert budget.refusal(Amount(1, MIB, 6, 1)).startswith("may need 6 processes; the batch may use 5: ")
+    assert budget.refusal(Amount(1, MIB, 5, 51)).endswith(": let this process open more files (ulimit -n)")
     assert budget.refusal(Amount(1, MIB, 5, 50)) == ""
