@@ -20,6 +20,6 @@ class Protection:
     """The attacks and guarantees to try first."""
     beside: tuple[str, ...] = ()
     given: tuple[Edit, ...] = ()
-    """Edits that change the host facts for this trial."""
+    """Edits that change the host facts for this trial, or let an attack get as far as this protection."""
     needs: tuple[str, ...] = ()
     """Facilities that the attacks need to notice, by the names in ``attacks/needs.py``."""

@@ -15,7 +15,14 @@ _KEPT_OPEN: Edit = (
 
 
 def _of(
-    file: str, name: str, old: str, new: str, *attacks: str, beside: tuple[str, ...] = (), more: tuple[Edit, ...] = ()
+    file: str,
+    name: str,
+    old: str,
+    new: str,
+    *attacks: str,
+    beside: tuple[str, ...] = (),
+    more: tuple[Edit, ...] = (),
+    given: tuple[Edit, ...] = (),
 ) -> Protection:
     place = file if "/" in file else _PROXY + file
     return Protection(
@@ -23,6 +30,7 @@ def _of(
         ((place, old, new), *more),
         tuple(f"network/{each}" for each in attacks),
         tuple(f"way out: {each}" for each in beside),
+        given,
     )
 
 
@@ -32,6 +40,12 @@ _LIST, _BLOCKS, _NOTHING, _AT_ONCE = (
     "nothing behind a request",
     "nothing in the first packet",
 )
+_REFUSAL = """\
+        if self._buffer or self._wire.read(self._wire.client):
+            raise Refused(400, "a second request came over one connection", self._wire.target)
+"""
+_SENT_ON = "        self._wire.pending = self._buffer\n        self._wire.send_all()\n"
+_MORE_CAME = "        if not request.chunked and len(self._wire.pending) > whole:"
 _PORTS = "ports that the proxy can connect to"
 _NAME, _SWITCH, _GATE, _HOSTS = "the name in TLS", "no switch of protocols", "hosts of the gateway", "hosts of a secret"
 WAY_OUT = (
@@ -57,17 +71,18 @@ WAY_OUT = (
     _of("heads.py", "a version in each request", "    if len(parts) != 3:", '    if len(parts) == 2:\n        parts.append(b"HTTP/1.0")\n    elif len(parts) != 3:', "request_of_http_0_9"),
     _of("server.py", "length of a head", "            if len(data) > heads.MOST_HEAD:\n                raise Refused(431", "            if False:\n                raise Refused(431", "very_long_head"),
     _of("relay.py", _NOTHING,
-        '        if self._buffer or self._wire.read(self._wire.client):\n            raise Refused(400, "a second request came over one connection", self._wire.target)\n',
-        "        self._wire.pending = self._buffer\n        self._wire.send_all()\n", "second_request_after_the_first", "request_behind_a_trailer", more=(_KEPT_OPEN,)),
-    _of("server.py", _AT_ONCE, "        if not request.chunked and len(self._wire.pending) > whole:", "        if False:", "pipelined_request", beside=(_NOTHING,)),
+        _REFUSAL, _SENT_ON, "second_request_after_the_first", "request_behind_a_trailer", more=(_KEPT_OPEN,)),
+    _of("server.py", _AT_ONCE, _MORE_CAME, "        if False:", "pipelined_request", beside=(_NOTHING,)),
     _of("heads.py", "one length", "    if len(lengths) > 1 or not lengths[0]", "    if not lengths[0]", "two_lengths", beside=(_AT_ONCE, _NOTHING)),
     _of("heads.py", "chunks without a length, and in HTTP/1.1", 'if lengths or len(codings) > 1 or codings[0].lower() != b"chunked" or version != b"HTTP/1.1":', 'if codings[0].lower() != b"chunked":',
         "length_and_chunks", "chunks_in_http_1_0", beside=(_NOTHING,)),
     _of("relay.py", "bodies in chunks are read", "            self._send_chunks()\n",
         '            self._wire.send(SENT, self._buffer)\n            self._buffer = b""\n            self._wire.send_all()\n', "chunk_extension", more=(_KEPT_OPEN,)),
     _of("heads.py", _SWITCH, "    if number == 101 or number < 100:", "    if number < 100:", "server_that_switches_protocols", beside=(_NOTHING, _AT_ONCE)),
-    _of("heads.py", "no Upgrade is forwarded", '    b"upgrade", b"expect"', '    b"expect"', "upgrade", beside=(_SWITCH, _NOTHING, _AT_ONCE),
-        more=((_PROXY + "heads.py", " and name not in named]", "]"),)),
+    _of("heads.py", "no Upgrade is forwarded", '    b"upgrade", b"expect"', '    b"expect"', "upgrade", beside=(_SWITCH,),
+        more=((_PROXY + "heads.py", " and name not in named]", "]"),),
+        # A second request is sent on. Only a server that switches protocols reads it, since the proxy asks for the end of the connection.
+        given=((_PROXY + "relay.py", _REFUSAL, _SENT_ON), (_PROXY + "server.py", _MORE_CAME, "        if False:"))),
     _of("server.py", "TLS in a tunnel to a name", "        if not target.address:\n            self._check_names(target)\n", "", "no_tls_in_a_tunnel", "no_name_in_tls"),
     _of("server.py", _NAME, "                    if name != target.host:", "                    if False:", "another_name_in_tls", "name_split_over_records", "dot_at_the_end_of_a_name_in_tls"),
     _of("server.py", "the name in a second ClientHello", "            if self._asks_again():", "            if False:", "second_hello_with_another_name"),
