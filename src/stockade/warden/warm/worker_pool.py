@@ -28,7 +28,6 @@ else:
 MOST = 16
 """The most workers of one zygote. If all are taken, the next run starts cold."""
 IDLE_SECONDS = 60.0
-_GUEST_TO_BE = "the process that becomes its guest"
 _CPUS = len(os.sched_getaffinity(0))
 _LOOP_SECONDS = 0.002
 """A caller is in a loop if its next run comes this soon after the last one. It needs its next guest at once."""
@@ -147,7 +146,7 @@ class WorkerPool:
         """Give up workers that do not make the guest that was asked for; return when to check again."""
         asked = [worker for worker in self._all if worker.instance is None]
         for worker in asked:
-            trouble = worker.helper.trouble(now, child=_GUEST_TO_BE) if worker.pid > 0 else ""
+            trouble = worker.helper.trouble(now, child="the process that becomes its guest") if worker.pid > 0 else ""
             if trouble:
                 self._on_trouble(worker, trouble)
             elif now - worker.asked >= ANSWER_SECONDS:
