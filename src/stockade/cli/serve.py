@@ -150,8 +150,13 @@ def _keys(data: str) -> Keys:
     from stockade.service.keys import Keys
     from stockade.service.server import prepared
 
+    folder = Path(data).absolute()
+    if not folder.is_dir():  # most likely a wrong name, and a key that no server knows
+        raise JobError(
+            f"--data {data}: no such folder; name the folder of 'stockade serve', which makes it at its start"
+        )
     os.umask(0o077)
-    return Keys(Database(prepared(Path(data).absolute())))
+    return Keys(Database(prepared(folder)))
 
 
 def _need_server() -> None:

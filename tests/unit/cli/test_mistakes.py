@@ -49,6 +49,7 @@ def test_unknown_option_without_a_likely_meaning_is_named(capsys: pytest.Capture
         (["policy", "show", "strict"], "(strict). Did you mean '--profile strict'?"),
         (["policy", "chek"], "Did you mean 'stockade policy check'?"),
         (["keys", "rm", "ada"], "Did you mean 'stockade keys remove'?"),
+        (["keys", "add", "ada", "--data", "gone"], "--data gone: no such folder; name the folder of 'stockade serve'"),
         (["sandbox", "rm", "box"], "Did you mean 'stockade sandbox close'?"),
         (["audit", "vrify", "log"], "Did you mean 'stockade audit verify'?"),
         (["audit", "audit.jsonl"], "Did you mean 'stockade audit verify audit.jsonl'?"),
