@@ -6,6 +6,9 @@ set -euo pipefail
 # the module of stockade.integrations, whose tests are tests/integrations/test_MODULE.py; its extra; what else the tests need
 frameworks=(
     "inspect_ai inspect"
+    "deepagents deepagents langchain-tests"
+    "deepagents deepagents langchain-tests deepagents==0.6.12"  # the last that langchain-tests 1.1.9 agrees with in all
+    "langchain langchain langchain-tests"
 )
 chosen=()
 while (($#)) && [[ $1 != -- ]]; do chosen+=("$1") && shift; done

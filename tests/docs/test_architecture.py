@@ -25,6 +25,7 @@ NOTEBOOKS = (  # a cell is a piece of source in a notebook
         for name in ("python_cells", "python_functions", "python_notebook", "session_agent", "shell_cells")
     ),
     *(f"integrations/mcp/{name}.py" for name in ("answers", "places", "tools")),
+    "integrations/langchain.py",
     "__init__.py",
     "cli/repl.py",
 )

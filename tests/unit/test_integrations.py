@@ -17,6 +17,8 @@ ROOT = Path(__file__).parents[2]
     ("framework", "code", "extra"),
     [
         ("inspect_ai", "import stockade.integrations.inspect_ai", "inspect"),
+        ("deepagents", "import stockade.integrations.deepagents", "deepagents"),
+        ("langchain_core", "import stockade.integrations.langchain", "langchain"),
         ("mcp", "from stockade.cli.main import main; sys.exit(main(['mcp']))", "mcp"),
     ],
 )

@@ -6,7 +6,7 @@ inspect_ai finds it by the entry point: ``Task(..., sandbox="stockade")``.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Literal, overload
@@ -18,6 +18,7 @@ from stockade.api.asynchronous.sessions import AsyncFiles
 from stockade.api.sessions.files import FileRefused, Files
 from stockade.api.sessions.link import SessionEnded
 from stockade.core.errors import JobError, SandboxClosed
+from stockade.integrations.living import DEFAULT_POLICY, lowered
 from stockade.policy.guarantees import Guarantee
 from stockade.policy.model import Policy
 from stockade.runs.result import Outcome, Result
@@ -37,13 +38,6 @@ try:
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(f"{error}; install it with: pip install 'stockade[inspect]'", name=error.name) from error
 
-DEFAULT_POLICY: Mapping[str, Any] = {
-    "limits": {
-        "wall_time": "10min", "cpu_time": "10min", "memory": "1GiB", "disk": "512MiB", "file_size": "256MiB",
-        "processes": 256, "open_files": 1024, "output": "20MiB",
-    },
-}  # fmt: skip
-"""What an agent's task gets if nothing else is said: no network, and nothing of the host but its programs."""
 _FILE_SECONDS = 300.0
 _DAY = 24 * 3600.0
 _KEPT = (FileNotFoundError, IsADirectoryError, PermissionError, TimeoutError)
@@ -135,15 +129,10 @@ class StockadeSandboxEnvironment(SandboxEnvironment):
                 cwd=cwd,
                 environment=env,
                 stdin=input,
-                timeout=self._lowered(Guarantee.WALL_TIME, timeout),
-                output=int(self._lowered(Guarantee.OUTPUT, 2 * Limits.MAX_EXEC_OUTPUT_SIZE) or 0),
+                timeout=lowered(self.sandbox, Guarantee.WALL_TIME, timeout),
+                output=int(lowered(self.sandbox, Guarantee.OUTPUT, 2 * Limits.MAX_EXEC_OUTPUT_SIZE) or 0),
             )
         return _exec_result(cmd, result)
-
-    def _lowered(self, limit: Guarantee, wanted: float | None) -> float | None:
-        """Return what is lower, the policy's limit or ``wanted``."""
-        figures = [each for each in (self.sandbox.policy.limits.figure(limit), wanted) if each is not None]
-        return min(figures, default=None)
 
     async def write_file(self, file: str, contents: str | bytes) -> None:
         """Write a file whole, with the folders above it."""

@@ -10,12 +10,11 @@ from mcp_types import CallToolResult, ContentBlock, ImageContent, TextContent
 from pydantic import BaseModel, Field
 
 from stockade.api.sessions.records import CellResult, Display
-from stockade.core.text import joined, whole_end
+from stockade.core.text import whole_end
+from stockade.integrations.texts import cut, cut_text
 from stockade.policy.guarantees import Guarantee
 from stockade.runs.result import Outcome, Result
 
-MOST_TEXT = 30_000
-"""Bytes of each text of an answer. What is longer is cut in the middle."""
 MOST_PICTURES = 8
 _MOST_PICTURE = 4 << 20
 _STARTS = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}
@@ -88,25 +87,6 @@ class PlanAnswer(BaseModel):
     workspace: str
     longest_call_seconds: float
     guarantees: dict[str, HeldGuarantee]
-
-
-def cut(data: bytes, omitted: int = 0, at: int = 0, most: int = MOST_TEXT) -> str:
-    """Return ``data`` as text of ``most`` bytes at most. A mark in its middle gives the number of bytes left out.
-
-    ``omitted`` bytes are missing already, at the place ``at``.
-    """
-    if len(data) <= most and not omitted:
-        return data.decode("utf-8", "replace")
-    at = at if omitted else len(data) // 2
-    head, tail = data[:at], data[at:]
-    half = most // 2 if tail else most
-    kept = head[:half], tail[-half:]
-    return joined(*kept, omitted + len(data) - sum(map(len, kept)))
-
-
-def cut_text(text: str, most: int = MOST_TEXT) -> str:
-    """Return ``text`` in the same way. Halves of surrogate pairs are replaced: JSON in UTF-8 cannot hold them."""
-    return cut(text.encode("utf-8", "replace"), most=most)
 
 
 def of_cell(cell: CellResult) -> tuple[RunAnswer, list[ContentBlock]]:

@@ -22,6 +22,7 @@ from stockade.integrations.mcp import answers
 from stockade.integrations.mcp.advice import advice, for_text
 from stockade.integrations.mcp.answers import FileAnswer, FileEntry, FolderAnswer, HeldGuarantee, PlanAnswer, RunAnswer
 from stockade.integrations.mcp.places import Living, Place, Single
+from stockade.integrations.texts import cut_text
 from stockade.planning.figures import asked
 
 T = TypeVar("T")
@@ -229,7 +230,7 @@ def _reported(place: Place) -> Iterator[None]:
     except (StockadeError, OSError, ValueError) as error:
         text = f"{error}".rstrip(".") + "."
         next_step = _NEXT.get(type(error).__name__) or for_text(text, place)
-        raise ToolError(answers.cut_text(_sentences(text, next_step))) from error
+        raise ToolError(cut_text(_sentences(text, next_step))) from error
 
 
 _NEXT = {
