@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import click
 
@@ -59,22 +59,22 @@ class Group(click.Group):
         return ""
 
 
-def advised(error: click.UsageError, command: click.Command, words: Iterable[str]) -> click.UsageError:
-    """Return the error about one of ``words`` with what was probably meant instead."""
+def advised(error: click.UsageError, command: click.Command) -> click.UsageError:
+    """Return the error with what was probably meant instead."""
     if isinstance(error, click.NoSuchOption):
         meant = _meant(error.option_name, command, error.ctx)
     elif "unexpected extra argument" in error.message:
-        meant = _profile_option(command, words) or _with_argument(error.ctx, words)
+        extra = error.message.partition("(")[2].rpartition(")")[0].split()
+        meant = _profile_option(command, extra) or _with_argument(error.ctx, extra)
     else:
         return error
     message = error.message.removesuffix(".")
     return click.UsageError(f"{message}. Did you mean '{meant}'?", error.ctx) if meant else error
 
 
-def _with_argument(ctx: click.Context | None, words: Iterable[str]) -> str:
+def _with_argument(ctx: click.Context | None, words: Sequence[str]) -> str:
     way = _TAKES_NOTHING.get("" if ctx is None else ctx.command_path, "")
-    word = next((word for word in words if not word.startswith("-")), "")
-    return way.format(shlex.quote(word)) if word else ""
+    return "".join(way.format(shlex.quote(word)) for word in words[:1])
 
 
 def _profile_option(command: click.Command, words: Iterable[str]) -> str:

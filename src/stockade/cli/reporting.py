@@ -34,13 +34,12 @@ class Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments. An error names the option that was probably meant."""
-        words = tuple(args)
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
             from stockade.cli.mistakes import advised
 
-            raise advised(error, self, words) from None
+            raise advised(error, self) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; return its exit status."""

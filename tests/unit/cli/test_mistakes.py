@@ -57,6 +57,7 @@ def test_unknown_option_without_a_likely_meaning_is_named(capsys: pytest.Capture
         (["policy", "p.toml"], "Did you mean 'stockade policy check p.toml'?"),
         (["images", "python:3"], "Did you mean 'stockade images pull python:3'?"),
         (["sandbox", "ls", "box"], "(box). Did you mean 'stockade sandbox run box -- ls'?"),
+        (["attack", "--backend", "native", "memory/mbind"], "Did you mean 'stockade attack --only memory/mbind'?"),
         (["kill", "f68f"], "(f68f). Did you mean 'stockade kill --sandbox f68f'?"),
         (["eval", "-j", "4", "programs.jsonl"], "Did you mean '--jobs' or '--json'?"),
         (["run", "-j", "-c", "1"], "Did you mean '--json'?"),
