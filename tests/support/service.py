@@ -74,6 +74,14 @@ class Served:
         finally:
             database.close()
 
+    def remove_key(self, name: str) -> None:
+        """Remove a key."""
+        database = Database(self.folder)
+        try:
+            Keys(database).remove(name)
+        finally:
+            database.close()
+
     def ask(
         self, method: str, path: str, body: Any = None, key: str | None = None, **headers: str
     ) -> tuple[int, Any, http.client.HTTPMessage]:
@@ -87,8 +95,9 @@ class Served:
             text = answer.read()
         finally:
             connection.close()
-        is_json = answer.headers.get_content_type() == "application/json"
-        return answer.status, json.loads(text) if is_json else text.decode(), answer.headers
+        kind = answer.headers.get_content_type()
+        parsed = json.loads(text) if kind == "application/json" else text
+        return answer.status, text.decode() if kind == "text/plain" else parsed, answer.headers
 
     def submit(self, body: Any, key: str | None = None) -> str:
         """Submit a run and return its id."""

@@ -67,6 +67,16 @@ _data = click.option("--data", metavar="DIR", required=True, help="The folder of
     "--queue-per-key", "queued_of_a_key", type=click.IntRange(1), default=1_000, show_default=True,
     help="Runs of one key that may wait.",
 )  # fmt: skip
+@click.option(
+    "--sandboxes", type=click.IntRange(0), default=50, show_default=True, help="Living sandboxes that may be open."
+)
+@click.option(
+    "--sandboxes-per-key", "sandboxes_of_a_key", type=click.IntRange(0), default=10, show_default=True,
+    help="Living sandboxes of one key that may be open.",
+)  # fmt: skip
+@click.option(
+    "--sandbox-lifetime", metavar="TIME", default="1h", show_default=True, help="How long a sandbox may live at most."
+)
 @click.option("--keep", metavar="TIME", default="24h", show_default=True, help="How long finished runs are kept.")
 @click.option("--audit", metavar="FILE", help="Write who ran what to the audit log FILE; see 'stockade audit'.")
 def serve(host: str, port: int, **options: Any) -> int:
@@ -79,15 +89,8 @@ def serve(host: str, port: int, **options: Any) -> int:
 
 
 def _settings(options: dict[str, Any]) -> Settings:
-    from stockade.core.units import parse_seconds
     from stockade.service.settings import DEFAULT_CEILING, Settings, ceiling_from, fields_from
 
-    try:
-        keep = parse_seconds(options["keep"])
-    except (TypeError, ValueError) as error:
-        raise JobError(f"--keep {options['keep']}: {error}") from None
-    if keep == "unlimited":
-        raise JobError("--keep unlimited: the disk is not; give a time, such as 7d or 24h")
     return Settings(
         data=Path(options["data"]).absolute(),
         jobs=options["jobs"] or len(os.sched_getaffinity(0)),
@@ -98,8 +101,23 @@ def _settings(options: dict[str, Any]) -> Settings:
         audit=None if options["audit"] is None else str(Path(options["audit"]).absolute()),
         queued_runs=options["queued"],
         queued_runs_of_a_key=options["queued_of_a_key"],
-        keep=keep,
+        sandboxes=options["sandboxes"],
+        sandboxes_of_a_key=options["sandboxes_of_a_key"],
+        sandbox_lifetime=_time("--sandbox-lifetime", options["sandbox_lifetime"]),
+        keep=_time("--keep", options["keep"]),
     )
+
+
+def _time(option: str, text: str) -> float:
+    from stockade.core.units import parse_seconds
+
+    try:
+        seconds = parse_seconds(text)
+    except (TypeError, ValueError) as error:
+        raise JobError(f"{option} {text}: {error}") from None
+    if seconds == "unlimited":
+        raise JobError(f"{option} unlimited: the machine is not; give a time, such as 7d or 24h")
+    return seconds
 
 
 @click.group(cls=Group, epilog=_KEY_EXAMPLES)

@@ -66,14 +66,15 @@ def _fields(row: Row[Any]) -> dict[str, Any]:
         "id": row.id,
         "state": "running" if row.state == LEASED else row.state,
         "labels": json.loads(row.labels),
-        "created_at": _time(row.created),
-        "started_at": _time(row.started),
-        "finished_at": _time(row.finished) if row.state == FINISHED else None,
+        "created_at": moment(row.created),
+        "started_at": moment(row.started),
+        "finished_at": moment(row.finished) if row.state == FINISHED else None,
         "attempts": row.attempts,
         "cancelled": row.cancelled,
         "outcome": row.outcome,
     }
 
 
-def _time(seconds: float | None) -> str | None:
+def moment(seconds: float | None) -> str | None:
+    """Return a time of the system clock as RFC 3339 in UTC."""
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")

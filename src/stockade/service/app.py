@@ -15,6 +15,7 @@ from stockade.service.database import FINISHED, LEASED
 from stockade.service.depends import DOCUMENTED, KeyOf, OperatorOf, StateOf
 from stockade.service.errors import Refused, add_handlers
 from stockade.service.judge0 import routes as judge0
+from stockade.service.living import routes as living
 from stockade.service.metrics import CONTENT_TYPE
 from stockade.service.queue import QueueFull
 from stockade.service.requests import RunRequest, record_of
@@ -40,6 +41,7 @@ def make(state: State) -> FastAPI:
     app.state.service = state
     app.include_router(health)
     app.include_router(api)
+    app.include_router(living.api)
     app.include_router(metrics)
     app.include_router(sandbox_fusion.api)
     app.include_router(judge0.api)
@@ -133,5 +135,5 @@ async def _ready(state: StateOf) -> dict[str, str]:
 
 @metrics.get("/metrics", response_class=PlainTextResponse, summary="The figures of the service for prometheus")
 async def _metrics(state: StateOf, _of: OperatorOf) -> Response:
-    text = state.metrics.text(await state.call(state.queue.counts))
+    text = state.metrics.text(await state.call(state.queue.counts), await state.call(state.sandboxes.count))
     return Response(text, media_type=CONTENT_TYPE)

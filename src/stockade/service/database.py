@@ -74,6 +74,23 @@ RUNS = Table(
     UniqueConstraint("key_id", "repeat"),
     sqlite_autoincrement=True,
 )
+SANDBOXES = Table(
+    "sandboxes",
+    _META,
+    Column("number", Integer, primary_key=True),
+    Column("id", String, nullable=False, unique=True),
+    Column("key_id", ForeignKey("keys.id", ondelete="CASCADE"), nullable=False),
+    Column("holder", String, nullable=False),
+    Column("state", String, nullable=False),
+    Column("reason", String),
+    Column("labels", Text, nullable=False),
+    Column("idle_timeout", Float, nullable=False),
+    Column("created", Float, nullable=False),
+    Column("expires", Float, nullable=False),
+    Column("ended", Float),
+    Index("sandboxes_of_key", "key_id", "number"),
+    sqlite_autoincrement=True,
+)
 IS_QUEUED, IS_LEASED, IS_FINISHED = (
     RUNS.c.state == literal_column(f"'{state}'") for state in (QUEUED, LEASED, FINISHED)
 )

@@ -24,6 +24,7 @@ from stockade.service.confine import confine
 from stockade.service.database import Database
 from stockade.service.gate import Gate, Protocol
 from stockade.service.link import ALIVE, READY, REFUSED, Link
+from stockade.service.living.channel import Channel
 from stockade.service.processes import Order
 from stockade.service.state import State
 from stockade.service.warm_up import warm_up
@@ -48,7 +49,7 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def _main(order: Order, end: socket.socket, listener: socket.socket) -> None:
+async def _main(order: Order, end: socket.socket, calls: socket.socket, listener: socket.socket) -> None:
     parent = os.pidfd_open(order.parent)
     if os.getppid() != order.parent:
         return  # the parent ended before this process began
@@ -61,13 +62,17 @@ async def _main(order: Order, end: socket.socket, listener: socket.socket) -> No
         link.send(REFUSED, dumps(error.as_json(), compact=True))
         return
     state.link = server.link = link
+    state.calls.channel = Channel(calls)
 
     def stop() -> None:
         server.should_exit = True
         state.stop()
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop)
-    helpers = [asyncio.create_task(each) for each in (state.listen(), _beat(link, order.settings.lease / 3))]
+    helpers = [
+        asyncio.create_task(each)
+        for each in (state.listen(), state.calls.listen(), _beat(link, order.settings.lease / 3))
+    ]
     await server.serve([listener])
     for task in helpers:
         task.cancel()
@@ -97,8 +102,10 @@ def main() -> None:
     """Start the front that the argument describes."""
     order = Order.load(sys.argv[1])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with socket.socket(fileno=order.link) as end, socket.socket(fileno=order.others[-1]) as listener:
-        asyncio.run(_main(order, end, listener))
+    _lock, calls, listener = order.others
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket(fileno=fd)) for fd in (order.link, calls, listener)]
+        asyncio.run(_main(order, *sockets))
     os._exit(0)  # the end of the interpreter would load modules, and close a database that it cannot reach
 
 

@@ -20,6 +20,7 @@ class KillRequest(BaseModel):
     all: bool = Field(False, description="every run of the service's account on this machine, whoever started it")
     keys: list[str] = Field([], max_length=100, description="names of keys: all their runs")
     labels: dict[str, str] = Field({}, description="runs with one of these labels; run=ID is one run")
+    sandboxes: list[str] = Field([], max_length=100, description="ids of living sandboxes")
     since: float | None = Field(None, ge=0, le=1e9, description="runs that began in the last so many seconds")
     reason: str | None = Field(None, max_length=200, description="a comment for those who look at the switch")
 
@@ -44,9 +45,9 @@ def lines_of(request: KillRequest) -> list[str]:
     """Return the lines for a request. Raises ``JobError`` for one that names no run."""
     labels = [("key", name) for name in request.keys] + [*request.labels.items()]
     since = None if request.since is None else time.time() - request.since
-    lines = switch.lines_for(everything=request.all, labels=labels, since=since)
+    lines = switch.lines_for(everything=request.all, labels=labels, sandboxes=request.sandboxes, since=since)
     if not lines:
-        raise JobError("kill: give all, keys, labels or since")
+        raise JobError("kill: give all, keys, labels, sandboxes or since")
     if sum(map(len, lines)) > _MOST_CHARACTERS:
         raise JobError(f"kill: the names have more than {_MOST_CHARACTERS} characters; name fewer runs")
     return lines

@@ -9,10 +9,10 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 
-WAKE, CANCEL = "wake", "cancel"
-"""For the worker: there are new runs; a run was cancelled."""
+WAKE, CANCEL, LEFT = "wake", "cancel", "left"
+"""For the worker: there are new runs; a run was cancelled; the front ended, and nobody waits for its calls."""
 READY, REFUSED, ALIVE = "ready", "refused", "alive"
-"""For the parent: the process works; it cannot, and why; it is not stuck. The front hears of a worker that is ready."""
+"""For the parent: the process works; it cannot, and why; it is not stuck. The front learns which worker is ready."""
 FINISHED, DOWN, RESTARTED = "finished", "down", "restarted"
 """For the front: a run has a result; no worker takes runs; the worker ended by itself."""
 ASK, ANSWER = "ask", "answer"

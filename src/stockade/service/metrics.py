@@ -19,6 +19,7 @@ class Metrics:
         self._finished = Counter("stockade_runs_finished", "Runs with a result.", ["outcome"], registry=to)
         self._refused = Counter("stockade_requests_refused", "Requests that were refused.", ["status"], registry=to)
         self._restarts = Counter("stockade_worker_restarts", "Workers that ended by themselves.", registry=to)
+        self._sandboxes = Gauge("stockade_sandboxes", "Living sandboxes that are open.", registry=to)
         self._runs = Gauge("stockade_runs", "Runs that wait, and runs that a worker holds.", ["state"], registry=to)
 
     def accepted(self) -> None:
@@ -37,8 +38,9 @@ class Metrics:
         """Count a worker that ended by itself."""
         self._restarts.inc()
 
-    def text(self, runs: Mapping[str, int]) -> bytes:
-        """Return all figures, with how many runs are in which state."""
+    def text(self, runs: Mapping[str, int], sandboxes: int = 0) -> bytes:
+        """Return all figures, with how many runs are in which state, and how many sandboxes are open."""
+        self._sandboxes.set(sandboxes)
         for state, number in runs.items():
             self._runs.labels(state).set(number)
         return generate_latest(self._registry)

@@ -18,7 +18,7 @@ from stockade.core.strict_json import dumps
 from stockade.linux import uids
 from stockade.service import kill
 from stockade.service.database import Database
-from stockade.service.link import ANSWER, ASK, CANCEL, DOWN, FINISHED, READY, RESTARTED, WAKE
+from stockade.service.link import ANSWER, ASK, CANCEL, DOWN, FINISHED, LEFT, READY, RESTARTED, WAKE
 from stockade.service.processes import Supervisor
 from stockade.service.queue import Queue
 from stockade.service.settings import Settings
@@ -34,11 +34,15 @@ class Parent:
         self._queue = Queue(database, settings)
         self._pool = UidPool(uids.configured()) if os.geteuid() == 0 else None  # it holds the claim on the uid
         uid = None if self._pool is None else self._pool.take()
+        # Both ends of the socket for calls stay open here, so that it outlives the processes.
+        self._calls = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        of_front, of_worker = (end.fileno() for end in self._calls)
+        self._holder = ""
         self.worker = Supervisor(
-            "stockade.service.worker", settings, (lock,), on_line=self._of_worker, on_end=self._release
+            "stockade.service.worker", settings, (lock, of_worker), on_line=self._of_worker, on_end=self._release
         )
         self.front = Supervisor(
-            "stockade.service.front", settings, (lock, listener.fileno()),
+            "stockade.service.front", settings, (lock, of_front, listener.fileno()),
             on_line=self._of_front, on_end=self._front_ended, uid=uid,
         )  # fmt: skip
         self._tasks: set[asyncio.Task[None]] = set()
@@ -55,8 +59,12 @@ class Parent:
         await self.worker.stop()
         for task in self._tasks:
             task.cancel()
+        for end in self._calls:
+            end.close()
 
     def _of_worker(self, word: str, rest: str) -> None:
+        if word == READY:
+            self._holder = rest
         if word in (READY, FINISHED):
             self.front.send(word, *([rest] if rest else ()))
 
@@ -69,14 +77,15 @@ class Parent:
 
     def _of_front(self, word: str, rest: str) -> None:
         if word == READY and self.worker.link is not None:
-            self.front.send(READY)
+            self.front.send(READY, self._holder)
         elif word in (WAKE, CANCEL):
             self.worker.send(word, *([rest] if rest else ()))
         elif word == ASK:
             self._keep(self._answer(rest))
 
     async def _front_ended(self, _holder: str) -> None:
-        """Do nothing: clients repeat requests that had no answer."""
+        """End calls in sandboxes, which nobody waits for. Clients repeat other requests that had no answer."""
+        self.worker.send(LEFT)
 
     async def _answer(self, asked: str) -> None:
         """Use the kill switch for the front, which cannot reach its file."""

@@ -133,8 +133,8 @@ def job_of(request: RunRequest, own_labels: Mapping[str, str]) -> Job:
     if len(request.files) > _MOST_FILES:
         raise JobError(f"files: {len(request.files)} are given, and a request has at most {_MOST_FILES}")
     options: dict[str, Any] = {
-        "stdin": None if request.stdin is None else _bytes("stdin", request.stdin),
-        "files": {name: _bytes(f"files[{name!r:.80}]", content) for name, content in request.files.items()},
+        "stdin": None if request.stdin is None else content_bytes("stdin", request.stdin),
+        "files": {name: content_bytes(f"files[{name!r:.80}]", content) for name, content in request.files.items()},
         "environment": request.environment,
         "artifacts": request.artifacts,
         "caps": _ARTIFACTS,
@@ -144,14 +144,15 @@ def job_of(request: RunRequest, own_labels: Mapping[str, str]) -> Job:
         raise JobError("give either source, a program's text, or argv, a command as a list of words")
     if request.source is not None:
         # As bytes: a text that ends in .py would be looked up as a path of this host.
-        source = _bytes("source", request.source)
+        source = content_bytes("source", request.source)
         return job_from_source(source, language=request.language, arguments=request.arguments, **options)
     if request.language is not None or request.arguments:
         raise JobError("language and arguments belong to a source; a command's arguments are words of argv")
     return job_from_command(request.argv or [], **options)
 
 
-def _bytes(name: str, content: Content) -> bytes:
+def content_bytes(name: str, content: Content) -> bytes:
+    """Return the bytes of a content. Raises ``JobError`` for a text that has none."""
     if isinstance(content, Encoded):
         return base64.b64decode(content.base64)
     try:

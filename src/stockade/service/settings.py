@@ -43,6 +43,11 @@ class Settings:
     queued_runs_of_a_key: int = 1_000
     queued_bytes: int = 1024 * MIB
     body_bytes: int = 8 * MIB
+    sandboxes: int = 50
+    """Living sandboxes that may be open."""
+    sandboxes_of_a_key: int = 10
+    sandbox_lifetime: float = 3_600.0
+    """The most seconds that a living sandbox may ask for."""
     keep: float = 86_400.0
     """How long finished runs are kept."""
     kept_bytes: int = 4096 * MIB

@@ -17,6 +17,8 @@ from stockade.service.database import FINISHED, Database
 from stockade.service.errors import Refused
 from stockade.service.keys import Key, Keys
 from stockade.service.link import ANSWER, ASK, CANCEL, DOWN, READY, RESTARTED, WAKE, Link
+from stockade.service.living.calls import Calls
+from stockade.service.living.register import Register
 from stockade.service.metrics import Metrics
 from stockade.service.queue import NewRun, Queue
 from stockade.service.requests import Policies
@@ -35,6 +37,7 @@ class State:
     def __init__(self, settings: Settings, database: Database) -> None:
         self.settings, self.policies = settings, Policies(settings)
         self.keys, self.queue = Keys(database), Queue(database, settings)
+        self.sandboxes, self.calls = Register(database), Calls()
         self.metrics = Metrics()
         self.link: Link | None = None
         """The link to the parent."""
@@ -98,6 +101,7 @@ class State:
                 self.ended(first, more)
             elif word in (READY, DOWN):
                 self.ready = word == READY
+                self.calls.follow(first)
             elif word == RESTARTED:
                 self.metrics.restarted()
             elif word == ANSWER and first in self._asked and not self._asked[first].done():
@@ -139,5 +143,6 @@ class State:
     def stop(self) -> None:
         """Let every waiting request answer now."""
         self.stopping = True
+        self.calls.follow("")
         for run in self._waiting:
             self.ended(run)

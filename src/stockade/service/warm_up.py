@@ -43,6 +43,8 @@ _REQUESTS = (
     ("POST", "/v1/runs", b'{"source": "", "limits": {"memroy": 1}}', 422),
     ("POST", "/v1/runs", b'{"source": "", "language": "perl"}', 422),
     ("POST", "/v1/kill", b"{}", 422),
+    ("POST", "/v1/sandboxes", b'{"max_lifetime": 0}', 422),
+    ("POST", "/v1/sandboxes", b"{}", 503),
     ("POST", "/sandbox-fusion/run_code", b'{"code": "", "language": "python", "files": {"x": "?"}}', 422),
     ("GET", "/judge0/config_info", b"", 200),
     ("GET", "/judge0/languages/x", b"", 422),

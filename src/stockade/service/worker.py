@@ -24,7 +24,10 @@ from stockade.observe.configure import configure
 from stockade.runs.errors import ResultFormatError
 from stockade.runs.result import GuestError, Outcome, Result
 from stockade.service.database import Database
-from stockade.service.link import ALIVE, CANCEL, FINISHED, READY, REFUSED, Link
+from stockade.service.link import ALIVE, CANCEL, FINISHED, LEFT, READY, REFUSED, Link
+from stockade.service.living.channel import Channel
+from stockade.service.living.owner import Owner
+from stockade.service.living.register import Register
 from stockade.service.processes import Order
 from stockade.service.queue import CANCELLED, Leased, Queue
 from stockade.service.requests import Policies, RunRequest, job_of
@@ -39,9 +42,9 @@ _MOST_RUNNERS = 64
 class Worker:
     """The runs of one worker process."""
 
-    def __init__(self, settings: Settings, queue: Queue, link: Link, holder: str) -> None:
+    def __init__(self, settings: Settings, queue: Queue, link: Link, holder: str, sandboxes: Owner) -> None:
         self._settings, self._queue, self._link, self._holder = settings, queue, link, holder
-        self._policies = Policies(settings)
+        self._policies, self._sandboxes = Policies(settings), sandboxes
         self._runners: OrderedDict[str, AsyncRunner] = OrderedDict()
         self._running: dict[str, tuple[Leased, asyncio.Task[None]]] = {}
         """What runs, by its lease: a run that was lost and leased again is another one."""
@@ -59,8 +62,9 @@ class Worker:
         except StockadeError as error:
             self._link.send(REFUSED, dumps(error.as_json(), compact=True))
             return
-        self._link.send(READY)
-        helpers = [asyncio.create_task(each) for each in (self._listen(), self._renew())]
+        self._sandboxes.begin()
+        self._link.send(READY, self._holder)
+        helpers = [asyncio.create_task(each) for each in (self._listen(), self._renew(), self._sandboxes.serve())]
         try:
             while not self._stopping:
                 await self._take()
@@ -72,6 +76,7 @@ class Worker:
                 task.cancel()
             await asyncio.gather(*(task for _, task in self._running.values()), return_exceptions=True)
             self._queue.release(self._holder, counted=False)
+            await self._sandboxes.close()
 
     def stop(self) -> None:
         """Take no more runs, and end."""
@@ -146,6 +151,8 @@ class Worker:
             if word == CANCEL:
                 for lease in [lease for lease, (leased, _) in self._running.items() if leased.id == rest]:
                     self._cancel(lease)
+            elif word == LEFT:
+                self._sandboxes.leave()
             self._wake.set()
         self.stop()  # the parent is gone
 
@@ -172,10 +179,12 @@ class Worker:
                     self._running[lease][1].cancel()
 
 
-async def _main(order: Order, end: socket.socket) -> None:
+async def _main(order: Order, end: socket.socket, calls: socket.socket) -> None:
     link = await Link.over(end)
     database = Database(order.settings.data)
-    worker = Worker(order.settings, Queue(database, order.settings), link, order.holder)
+    settings, policies = order.settings, Policies(order.settings)
+    sandboxes = Owner(settings, policies, Register(database), Channel(calls), order.holder)
+    worker = Worker(settings, Queue(database, settings), link, order.holder, sandboxes)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
     await worker.work()
     link.close()
@@ -195,8 +204,8 @@ def main() -> None:
     die_with(os.pidfd_open(order.parent))
     for fd in (order.link, *order.others):
         os.set_inheritable(fd, False)  # the lock must end with this process, whatever its children do
-    with socket.socket(fileno=order.link) as end:
-        asyncio.run(_main(order, end))
+    with socket.socket(fileno=order.link) as end, socket.socket(fileno=order.others[-1]) as calls:
+        asyncio.run(_main(order, end, calls))
 
 
 if __name__ == "__main__":

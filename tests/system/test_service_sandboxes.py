@@ -1,0 +1,227 @@
+"""Living sandboxes of ``stockade serve``: what they keep, who reaches them, and every way in which they end."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+from contextlib import closing, contextmanager
+
+import pytest
+from tests.support.service import processes_with, served, wait_for
+
+from stockade.service.database import Database
+from stockade.service.living.register import Register
+
+SLEEPER = f"{86_400 + os.getpid()}.25"  # no other process of the machine has this argument
+SLEEP = {"argv": ["sleep", SLEEPER]}
+BODIES = {
+    "/commands": {"argv": ["true"]},
+    "/interpreters/{language}/cells": {"source": "1"},
+}
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sandboxes")
+    yield from served(folder / "data", "--sandboxes-per-key", "3", "--audit", str(folder / "audit"))
+
+
+def made(service, key=None, **request):
+    status, found, headers = service.ask("POST", "/v1/sandboxes", request, key)
+    assert status == 201, found
+    assert headers["Location"] == f"/v1/sandboxes/{found['id']}"
+    return headers["Location"]
+
+
+@contextmanager
+def begun(service, place):
+    """Yield a connection on which the answer of a long command is awaited. At the end nothing of it is left."""
+    connection = http.client.HTTPConnection(service.address, timeout=60)
+    headers = {"X-API-Key": service.key, "Content-Type": "application/json"}
+    connection.request("POST", f"{place}/commands", json.dumps(SLEEP), headers)
+    wait_for(lambda: processes_with(SLEEPER))
+    with closing(connection):
+        yield connection
+    wait_for(lambda: not processes_with(SLEEPER))
+
+
+def test_files_processes_and_variables_last_from_call_to_call(service):
+    place = made(service, labels={"who": "ann"}, environment={"COLOUR": "blue"}, max_lifetime=10**6)
+    command = {"argv": ["sh", "-c", "cat > /tmp/note; echo $COLOUR$EXTRA; sleep 1000 & exit 3"], "stdin": "kept"}
+    status, found, _ = service.ask("POST", f"{place}/commands", {**command, "environment": {"EXTRA": "!"}})
+    assert (status, found["exit_code"], found["stdout"]) == (200, 3, "blue!\n")
+    assert found["enforcement"]["memory"]["strength"] != "absent"
+    assert service.ask("GET", f"{place}/files//tmp/note")[:2] == (200, b"kept")
+    content = bytes(range(256)) * 4096
+    assert service.ask("PUT", f"{place}/files/a/b.bin", content)[0] == 204
+    assert service.ask("GET", f"{place}/files/a%2Fb.bin")[1] == content
+    counted = service.ask("POST", f"{place}/commands", {"argv": ["sh", "-c", "wc -c < a/b.bin; pgrep -c sleep"]})[1]
+    assert counted["stdout"].split() == [str(len(content)), "1"]
+    for path, status, error in (("a", 409, "EISDIR"), ("b", 404, "ENOENT"), ("/proc/1/mem", 403, "EACCES")):
+        found = service.ask("GET", f"{place}/files/{path}")
+        assert (found[0], found[1]["errno"]) == (status, error), found
+    assert service.ask("DELETE", f"{place}/files/a")[1]["errno"] == "ENOTEMPTY"
+    assert service.ask("DELETE", f"{place}/files/a?recursive=true")[0] == 204
+
+    cells = f"{place}/interpreters/python/cells"
+    assert service.ask("POST", cells, {"source": "x = 6; print('seen'); x * 7"})[1]["value"] == {"text/plain": "42"}
+    found = service.ask("POST", cells, {"source": "x / 0"})[1]
+    assert (found["outcome"], found["error"]["type"], found["execution_count"]) == ("failed", "ZeroDivisionError", 2)
+    found = service.ask("POST", cells, {"source": "import math\ndisplay({'application/json': math.inf}, raw=True)\nx"})[
+        1
+    ]
+    assert found["value_repr"] == "6"
+    assert service.ask("POST", cells, {"source": "import os; os._exit(3)"})[1]["outcome"] == "died"
+    status, found, _ = service.ask("POST", cells, {"source": "x"})
+    assert (status, found["error"]) == (409, "SessionEnded")
+    assert service.ask("DELETE", f"{place}/interpreters/python")[0] == 204
+    assert service.ask("POST", cells, {"source": "x"})[1]["error"]["type"] == "NameError"
+
+    found = service.ask("GET", place)[1]
+    assert (found["state"], found["labels"], found["max_lifetime"]) == ("open", {"who": "ann"}, 3600.0)
+    schema = service.ask("GET", "/openapi.json")[1]["components"]["schemas"]["Sandbox"]["properties"]
+    assert found.keys() == schema.keys()
+    assert service.ask("DELETE", place)[1]["state"] == "closed"
+    status, found, _ = service.ask("POST", cells, {"source": "1"})
+    assert (status, found["error"], found["message"]) == (410, "SandboxClosed", "its owner closed it")
+
+
+def test_a_key_never_reaches_the_sandbox_of_another(service):
+    """Every operation on a sandbox answers as if it were not there. With its own key, each finds the sandbox."""
+    bob = service.add_key("bob")
+    place = made(service)
+    service.ask("PUT", f"{place}/files/x", b"secret")
+    found = []
+    for path, methods in service.ask("GET", "/openapi.json")[1]["paths"].items():
+        if not path.startswith("/v1/sandboxes/{sandbox}"):
+            continue
+        rest = path.removeprefix("/v1/sandboxes/{sandbox}")
+        concrete = place + rest.replace("{language}", "python").replace("{path}", "x")
+        for method in sorted(methods, key="delete".__eq__):  # the sandbox itself is closed last
+            if (method, rest) == ("delete", ""):
+                continue
+            for body in (BODIES.get(rest, b"x"), b"[]"):
+                status, answer, _ = service.ask(method.upper(), concrete, body, bob)
+                assert (status, answer["error"]) == (404, "NotFound"), (method, path, answer)
+            own = service.ask(method.upper(), concrete, BODIES.get(rest, b"x"))
+            assert own[0] in (200, 204), (method, path, own)
+            found.append(method + rest)
+    assert service.ask("DELETE", place, key=bob)[0] == 404
+    assert len(found) >= 7
+    assert place.rpartition("/")[2] not in str(service.ask("GET", "/v1/sandboxes", key=bob)[1])
+    assert place.rpartition("/")[2] in str(service.ask("GET", "/v1/sandboxes?state=open")[1])
+    assert service.ask("POST", f"{place}/commands", BODIES["/commands"], key="")[0] == 401
+    assert service.ask("DELETE", place)[1]["state"] == "closed"
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "words"),
+    [
+        ({"policy": {"filesystem": {"read": ["/etc"]}}}, 422, "the operator sets the rest"),
+        ({"limits": {"memroy": 1}}, 422, "did you mean 'memory'"),
+        ({"labels": {"key": "bob"}}, 422, "the service's own"),
+        ({"workspace": "/etc"}, 422, "there is no such field"),
+        ({"max_lifetime": 0}, 422, "greater than 0"),
+        ({"environment": {"A=B": "x"}}, 422, "A=B"),
+    ],
+)
+def test_bad_sandbox_is_refused_with_the_reason(service, request_, status, words):
+    found, answer, _ = service.ask("POST", "/v1/sandboxes", request_)
+    assert (found, words in answer["message"]) == (status, True), answer
+
+
+def test_open_sandboxes_of_a_key_are_bounded(service):
+    eve = service.add_key("eve")
+    places = [made(service, eve) for _ in range(3)]
+    status, found, headers = service.ask("POST", "/v1/sandboxes", {}, eve)
+    assert (status, found["error"], headers["Retry-After"]) == (429, "TooManySandboxes", "5")
+    service.ask("DELETE", made(service))  # another key has its own
+    service.ask("DELETE", places.pop(), key=eve)
+    places.append(made(service, eve))
+    assert service.ask("GET", "/v1/sandboxes?state=open&limit=2", key=eve)[1]["next"]
+    assert "stockade_sandboxes 3.0" in service.ask("GET", "/metrics")[1]
+
+    left = {"argv": ["sh", "-c", f"sleep {SLEEPER} > /dev/null 2>&1 &"]}
+    assert service.ask("POST", f"{places[0]}/commands", left, eve)[0] == 200
+    assert processes_with(SLEEPER)
+    service.remove_key("eve")
+    wait_for(lambda: not processes_with(SLEEPER))
+
+
+def test_kill_switch_ends_sandboxes_and_refuses_new_ones(service):
+    place, other = made(service, labels={"who": "mallory"}), made(service)
+    labels = {"labels": {"who": "mallory"}, "sandboxes": [other.rpartition("/")[2]]}
+    try:
+        with begun(service, place) as connection:
+            assert service.ask("POST", "/v1/kill", labels)[1]["on"]
+            assert b"kill switch" in connection.getresponse().read()
+        status, found, _ = service.ask("POST", "/v1/sandboxes", {"labels": {"who": "mallory"}})
+        assert (status, "kill switch" in found["message"]) == (503, True)
+        for each in (place, other):
+            status, found, _ = service.ask("POST", f"{each}/commands", {"argv": ["true"]})
+            assert (status, "kill switch" in found["message"]) == (410, True), found
+        service.ask("DELETE", made(service))
+    finally:
+        assert not service.ask("DELETE", "/v1/kill")[1]["on"]
+
+
+def test_audit_log_names_key_and_sandbox(service):
+    place = made(service)
+    service.ask("POST", f"{place}/commands", {"argv": ["true"]})
+    service.ask("DELETE", place)
+    lines = [json.loads(line) for line in service.folder.with_name("audit").read_text().splitlines()]
+    name = place.rpartition("/")[2]
+    own = [line for line in lines if line.get("sandbox") == name]
+    assert [(line["event"], line["kind"], line["labels"]) for line in own] == [
+        ("start", "sandbox", {"key": "first"}),
+        ("start", "command", {"key": "first"}),
+    ]
+    assert {line["run"] for line in own} <= {line["run"] for line in lines if line["event"] == "finish"}
+
+
+def test_nothing_is_left_after_any_process_was_killed(service):
+    """A command ends with its client and with the front; the sandbox goes on. It ends with the worker."""
+    place, idle = made(service), made(service, idle_timeout=0.5)
+    with begun(service, place):
+        pass
+    with begun(service, place):
+        os.kill(service.front, signal.SIGKILL)
+        wait_for(lambda: not processes_with(SLEEPER))
+    wait_for(lambda: is_ready(service))
+    assert service.ask("POST", f"{place}/commands", {"argv": ["true"]})[1]["exit_code"] == 0
+    status, found, _ = service.ask("POST", f"{idle}/commands", {"argv": ["true"]})
+    assert (status, "idle_timeout" in found["message"]) == (410, True), found
+
+    with begun(service, place) as connection:
+        os.kill(service.worker, signal.SIGKILL)
+        answer = connection.getresponse()
+        assert (answer.status, json.loads(answer.read())["error"]) == (410, "SandboxClosed")
+    wait_for(lambda: is_ready(service))
+    status, found, _ = service.ask("GET", f"{place}/files/x")
+    assert (status, "has ended, and the sandbox with it" in found["message"]) == (410, True)
+    assert service.ask("GET", place)[1]["state"] == "lost"
+
+    place = made(service)
+    with begun(service, place):
+        assert service.end(signal.SIGKILL) == -signal.SIGKILL
+        wait_for(lambda: not processes_with(SLEEPER))
+    service.start()
+    assert service.ask("POST", f"{place}/commands", {"argv": ["true"]})[0] == 410
+
+    place = made(service)
+    with begun(service, place):
+        assert service.end(signal.SIGTERM) == 0
+        assert not processes_with(SLEEPER)
+    with closing(Database(service.folder)) as database:
+        found = Register(database).find(1, place.rpartition("/")[2])
+    assert (found.state, found.reason) == ("closed", "the service was stopped; create another one")
+
+
+def is_ready(service):
+    """Return whether the service has answered, with a worker, since one of its processes was killed."""
+    try:
+        return service.ask("GET", "/readyz")[0] == 200
+    except OSError:
+        return False
