@@ -7,11 +7,10 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
-from sqlalchemy import Row
 
 from stockade.core.strict_json import dumps
 from stockade.runs.result import Result
-from stockade.service.database import FINISHED, LEASED
+from stockade.service.database import FINISHED, LEASED, Row
 
 Shape = Literal["text", "full"]
 
@@ -47,7 +46,7 @@ class Problem(BaseModel):
     message: str
 
 
-def shown(row: Row[Any], shape: Shape = "text") -> str:
+def shown(row: Row, shape: Shape = "text") -> str:
     """Return a run as JSON, with its result if ``row`` has it."""
     text = getattr(row, "result", None)
     if text is not None and shape == "text":
@@ -55,13 +54,13 @@ def shown(row: Row[Any], shape: Shape = "text") -> str:
     return f'{dumps(_fields(row), compact=True)[:-1]},"result":{text or "null"}}}'
 
 
-def page(rows: list[Row[Any]], most: int) -> str:
+def page(rows: list[Row], most: int) -> str:
     """Return a page of runs as JSON."""
     following = rows[-1].number if len(rows) == most else None
     return f'{{"runs":[{",".join(map(shown, rows))}],"next":{dumps(following)}}}'
 
 
-def _fields(row: Row[Any]) -> dict[str, Any]:
+def _fields(row: Row) -> dict[str, Any]:
     return {
         "id": row.id,
         "state": "running" if row.state == LEASED else row.state,

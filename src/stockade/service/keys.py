@@ -12,12 +12,12 @@ from sqlalchemy import bindparam, delete, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from stockade.core.errors import JobError
-from stockade.service.database import KEYS, Database
+from stockade.service.database import KEYS, Database, Statement
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _KEY = re.compile(r"e2b_[0-9a-f]{40}")
 _BYTES = 20
-_FIND = select(KEYS.c.id, KEYS.c.name, KEYS.c.operator).where(KEYS.c.digest == bindparam("given"))
+_FIND = Statement(select(KEYS.c.id, KEYS.c.name, KEYS.c.operator).where(KEYS.c.digest == bindparam("given")))
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,8 @@ class Keys:
         if not _KEY.fullmatch(key):
             return None
         with self._database.reading() as db:
-            row = db.execute(_FIND, {"given": _digest(key)}).one_or_none()
-        return None if row is None else Key(*row)
+            rows = _FIND(db, given=_digest(key))
+        return Key(*rows[0]) if rows else None
 
 
 def _digest(key: str) -> str:

@@ -142,7 +142,8 @@ class Supervisor:
         lines, patience = link.lines(), _START_SECONDS
         while True:
             try:
-                word, rest = await asyncio.wait_for(anext(lines), patience)
+                async with asyncio.timeout(patience):
+                    word, rest = await anext(lines)
             except StopAsyncIteration:
                 return
             except TimeoutError:

@@ -13,34 +13,52 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-from sqlalchemy import ColumnElement, Connection, Row, bindparam, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, insert, select, update
 
 from stockade.core.strict_json import dumps
 from stockade.runs.result import GuestError, Outcome, Result
-from stockade.service.database import FINISHED, IS_FINISHED, IS_LEASED, IS_QUEUED, KEYS, LEASED, QUEUED, RUNS, Database
+from stockade.service.database import (
+    FINISHED,
+    IS_FINISHED,
+    IS_LEASED,
+    IS_QUEUED,
+    KEYS,
+    LEASED,
+    QUEUED,
+    RUNS,
+    Database,
+    Row,
+    Statement,
+)
 from stockade.service.settings import Settings
 
 CANCELLED = Result(Outcome.CANCELLED, error=GuestError("Cancelled", "the owner of the run cancelled it"))
-# Statements of every run are made once: SQLAlchemy takes longer to make one than SQLite to execute it.
 _SHOWN = tuple(column for column in RUNS.c if column.name not in ("request", "result", "asked"))
-_FIND: Any = select(*_SHOWN, RUNS.c.result, RUNS.c.asked).where(
-    RUNS.c.key_id == bindparam("key"), RUNS.c.id == bindparam("run")
+_FIND = Statement(
+    select(*_SHOWN, RUNS.c.result, RUNS.c.asked).where(RUNS.c.key_id == bindparam("key"), RUNS.c.id == bindparam("run"))
 )
-_REPEATED: Any = select(*_SHOWN).where(RUNS.c.key_id == bindparam("key"), RUNS.c.repeat == bindparam("again"))
-_INSERT = insert(RUNS).returning(*_SHOWN)
-_WAITING = select(
-    func.count(),
-    func.coalesce(func.sum(RUNS.c.bytes), 0),
-    func.count().filter(RUNS.c.key_id == bindparam("key")),
-).where(IS_QUEUED)
+_REPEATED = Statement(select(*_SHOWN).where(RUNS.c.key_id == bindparam("key"), RUNS.c.repeat == bindparam("again")))
+_NEW = ("id", "key_id", "repeat", "asked", "labels", "request", "bytes", "created")
+_INSERT = Statement(
+    insert(RUNS)
+    .values({name: bindparam(name) for name in _NEW} | {"state": QUEUED, "attempts": 0, "cancelled": False})
+    .returning(*_SHOWN)
+)
+_WAITING = Statement(
+    select(
+        func.count().label("runs"),
+        func.coalesce(func.sum(RUNS.c.bytes), 0).label("held"),
+        func.count().filter(RUNS.c.key_id == bindparam("key")).label("own"),
+    ).where(IS_QUEUED)
+)
 _FIRST = select(func.min(RUNS.c.number)).where(RUNS.c.key_id == KEYS.c.id, IS_QUEUED).scalar_subquery()
 _HEADS = select(KEYS.c.id.label("key_id"), KEYS.c.name, KEYS.c.turn, _FIRST.label("first")).subquery()
-_NEXT = select(_HEADS).where(_HEADS.c.first.is_not(None)).order_by(_HEADS.c.turn, _HEADS.c.key_id).limit(1)
+_NEXT = Statement(select(_HEADS).where(_HEADS.c.first.is_not(None)).order_by(_HEADS.c.turn, _HEADS.c.key_id).limit(1))
 """The next run: the first one of the key that was served longest ago."""
-_TURN = (
+_TURN = Statement(
     update(KEYS).where(KEYS.c.id == bindparam("key")).values(turn=select(func.max(KEYS.c.turn) + 1).scalar_subquery())
 )
-_LEASE = (
+_LEASE = Statement(
     update(RUNS)
     .where(RUNS.c.number == bindparam("the_number"))
     .values(
@@ -52,10 +70,11 @@ _LEASE = (
 )
 _ENDED = ("state", "finished", "outcome", "result", "bytes", "request", "holder", "lease", "expires")
 _ASKED: Any = func.coalesce(func.length(RUNS.c.asked), 0)
-_FINISH = (
+_FINISH = Statement(
     update(RUNS)
     .where(RUNS.c.id == bindparam("the_run"), IS_LEASED, RUNS.c.lease == bindparam("the_lease"))
     .values({name: bindparam(f"new_{name}") for name in _ENDED} | {"bytes": _ASKED + bindparam("new_bytes")})
+    .returning(RUNS.c.id)
 )
 _MOST_DELETED = 500
 """Runs that one statement deletes: others wait for it."""
@@ -103,23 +122,23 @@ class Queue:
         self._database = database
         self._settings = settings
 
-    def submit(self, key: int, *news: NewRun) -> list[Row[Any]]:
+    def submit(self, key: int, *news: NewRun) -> list[Row]:
         """Accept runs, all or none, and return them. Raises ``QueueFull``."""
         with self._database.writing() as db:
             return [self._accepted(db, key, new) for new in news]
 
-    def _accepted(self, db: Connection, key: int, new: NewRun) -> Row[Any]:
+    def _accepted(self, db: Connection, key: int, new: NewRun) -> Row:
         if new.repeat is not None:
-            known = db.execute(_REPEATED, {"key": key, "again": new.repeat}).one_or_none()
-            if known is not None:
-                return known
+            known = _REPEATED(db, key=key, again=new.repeat)
+            if known:
+                return known[0]
         self._check_space(db, key, new.size)
-        values = {"id": f"run_{uuid4().hex}", "key_id": key, "repeat": new.repeat, "state": QUEUED, "asked": new.asked}
+        values = {"id": f"run_{uuid4().hex}", "key_id": key, "repeat": new.repeat, "asked": new.asked}
         contents = {"labels": new.labels, "request": new.request, "bytes": new.size, "created": time.time()}
-        return db.execute(_INSERT, values | contents).one()
+        return _INSERT(db, **values, **contents)[0]
 
     def _check_space(self, db: Connection, key: int, size: int) -> None:
-        runs, held, own = db.execute(_WAITING, {"key": key}).one()
+        ((runs, held, own),) = _WAITING(db, key=key)
         if own >= self._settings.queued_runs_of_a_key:
             raise QueueFull(f"{own} runs of this key wait, which is the most", own=True)
         if runs >= self._settings.queued_runs:
@@ -127,12 +146,12 @@ class Queue:
         if held + size > self._settings.queued_bytes:
             raise QueueFull(f"the runs that wait have {held} bytes, and this one {size} more", own=False)
 
-    def find(self, key: int, run: str) -> Row[Any] | None:
+    def find(self, key: int, run: str) -> Row | None:
         """Return a run of this key, with its result if it has ended."""
         with self._database.reading() as db:
-            return db.execute(_FIND, {"key": key, "run": run}).one_or_none()
+            return next(iter(_FIND(db, key=key, run=run)), None)
 
-    def page(self, key: int, most: int, before: int | None, state: str | None) -> Sequence[Row[Any]]:
+    def page(self, key: int, most: int, before: int | None, state: str | None) -> Sequence[Row]:
         """Return runs of this key without their results, newest first, from those with a number below ``before``."""
         wanted = _of(key).order_by(RUNS.c.number.desc()).limit(most)
         if before is not None:
@@ -142,7 +161,7 @@ class Queue:
         with self._database.reading() as db:
             return db.execute(wanted).all()
 
-    def cancel(self, key: int, run: str) -> Row[Any] | None:
+    def cancel(self, key: int, run: str) -> Row | None:
         """End a run that waits, and mark one that is held, which its worker then ends. Return it."""
         with self._database.writing() as db:
             mine = (RUNS.c.key_id == key, RUNS.c.id == run)
@@ -154,14 +173,15 @@ class Queue:
         """Give ``holder`` up to ``most`` runs: the keys take turns, and each key's oldest run is first."""
         found: list[Leased] = []
         with self._database.reading() as db:
-            if db.execute(_NEXT).first() is None:
+            if not _NEXT(db):
                 return found  # the usual answer, which needs no lock
         with self._database.writing() as db:
-            while len(found) < most and (row := db.execute(_NEXT).first()) is not None:
-                db.execute(_TURN, {"key": row.key_id})
+            while len(found) < most and (heads := _NEXT(db)):
+                row = heads[0]
+                _TURN(db, key=row.key_id)
                 token, expires = secrets.token_hex(16), time.monotonic() + self._settings.lease
                 held = {"holder": holder, "lease": token, "expires": expires, "started": time.time()}
-                run = db.execute(_LEASE, {"the_number": row.first} | held).one()
+                run = _LEASE(db, the_number=row.first, **held)[0]
                 found.append(Leased(run.id, token, run.request, row.name))
         return found
 
@@ -178,7 +198,7 @@ class Queue:
         """Write the result of a run. Return false, and write nothing, if the lease no longer holds."""
         values = {f"new_{name}": value for name, value in _result(result).items()}
         with self._database.writing() as db:
-            return db.execute(_FINISH, values | {"the_run": leased.id, "the_lease": leased.lease}).rowcount == 1
+            return len(_FINISH(db, the_run=leased.id, the_lease=leased.lease, **values)) == 1
 
     def release(self, holder: str | None = None, *, counted: bool = True) -> list[str]:
         """Put the runs of ``holder``, or all that are held, back into the queue; return those that ended instead.

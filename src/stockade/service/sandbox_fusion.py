@@ -10,10 +10,9 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from sqlalchemy import Row
 
 from stockade.runs.result import Outcome, Result
-from stockade.service.database import FINISHED
+from stockade.service.database import FINISHED, Row
 from stockade.service.depends import DOCUMENTED, KeyOf, StateOf
 from stockade.service.errors import Refused
 from stockade.service.keys import Key
@@ -100,7 +99,7 @@ def _request(asked: RunCode) -> RunRequest:
         raise RequestValidationError([{**each, "loc": ("body", *each["loc"])} for each in error.errors()]) from None
 
 
-async def _finished(state: State, key: Key, new: NewRun) -> Row[Any] | None:
+async def _finished(state: State, key: Key, new: NewRun) -> Row | None:
     """Submit a run, once there is a place for it, and return it when it has a result."""
     loop = asyncio.get_running_loop()
     until = loop.time() + _LONGEST_SECONDS

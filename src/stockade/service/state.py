@@ -8,12 +8,10 @@ from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
-from typing import Any, ParamSpec, TypeVar
-
-from sqlalchemy import Row
+from typing import ParamSpec, TypeVar
 
 from stockade.service import kill, link
-from stockade.service.database import FINISHED, Database
+from stockade.service.database import FINISHED, Database, Row
 from stockade.service.errors import Refused
 from stockade.service.keys import Key, Keys
 from stockade.service.link import ANSWER, ASK, CANCEL, DOWN, READY, RESTARTED, WAKE, Link
@@ -56,7 +54,7 @@ class State:
         """
         return function(*values, **options)
 
-    async def submit(self, key: Key, *news: NewRun) -> list[Row[Any]]:
+    async def submit(self, key: Key, *news: NewRun) -> list[Row]:
         """Accept runs, all or none, and let the worker look. Raises ``QueueFull``."""
         rows = await self.call(self.queue.submit, key.id, *news)
         for _ in rows:
@@ -64,7 +62,7 @@ class State:
         self._send(WAKE)
         return rows
 
-    async def cancel(self, key: Key, run: str) -> Row[Any] | None:
+    async def cancel(self, key: Key, run: str) -> Row | None:
         """Cancel a run. Return it, or ``None`` if this key has none of this id."""
         row = await self.call(self.queue.cancel, key.id, run)
         if row is None:
@@ -111,7 +109,7 @@ class State:
         if self.link is not None:
             self.link.send(word, *values)
 
-    async def waited(self, key: Key, run: str, seconds: float, seen: Row[Any] | None = None) -> Row[Any] | None:
+    async def waited(self, key: Key, run: str, seconds: float, seen: Row | None = None) -> Row | None:
         """Return a run when it has a result, or as it is after ``seconds``; ``None`` if the key has no such run.
 
         ``seen`` is the run as the caller has just seen it, with no wait since.
@@ -126,7 +124,8 @@ class State:
                 if row is None or row.state == FINISHED or left <= 0 or self.stopping:
                     return row
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(ended.wait(), min(left, _LOOK_SECONDS))
+                    async with asyncio.timeout(min(left, _LOOK_SECONDS)):
+                        await ended.wait()
                 ended.clear()
         finally:
             self._waiting[run].discard(ended)

@@ -69,7 +69,8 @@ class Worker:
             while not self._stopping:
                 await self._take()
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), _LOOK_SECONDS)
+                    async with asyncio.timeout(_LOOK_SECONDS):  # wait_for would make a task each time
+                        await self._wake.wait()
                 self._wake.clear()
         finally:
             for task in (*helpers, *(task for _, task in self._running.values())):

@@ -10,11 +10,9 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Row
-
 from stockade.policy.guarantees import Guarantee
 from stockade.runs.result import Outcome, Result
-from stockade.service.database import FINISHED, LEASED
+from stockade.service.database import FINISHED, LEASED, Row
 from stockade.service.errors import Refused
 from stockade.service.judge0.facts import LANGUAGES, STATUSES
 from stockade.service.judge0.submission import CONTENTS, Submission
@@ -58,7 +56,7 @@ def run(of: str) -> str | None:
         return None
 
 
-def shown(row: Row[Any], fields: Sequence[str], encoded: bool) -> dict[str, Any]:
+def shown(row: Row, fields: Sequence[str], encoded: bool) -> dict[str, Any]:
     """Return these fields of a submission. Raises ``NotText``."""
     asked: dict[str, Any] = json.loads(row.asked)
     result = Result.from_dict(json.loads(row.result)) if row.state == FINISHED else None

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query
 from fastapi.responses import JSONResponse
-from sqlalchemy import Row
 
 from stockade import __version__
+from stockade.service.database import Row
 from stockade.service.depends import DOCUMENTED, KeyOf, StateOf
 from stockade.service.errors import Refused
 from stockade.service.judge0 import answer, facts
@@ -164,7 +164,7 @@ def _check_count(count: int) -> None:
         raise Refused(400, "RequestError", f"{count} submissions: a batch has 1 to {facts.MOST_IN_BATCH}")
 
 
-async def _accepted(state: State, key: Key, news: list[NewRun]) -> list[Row[Any]]:
+async def _accepted(state: State, key: Key, news: list[NewRun]) -> list[Row]:
     try:
         return await state.submit(key, *news)
     except QueueFull as full:
@@ -172,7 +172,7 @@ async def _accepted(state: State, key: Key, news: list[NewRun]) -> list[Row[Any]
         raise Refused(503, "QueueFull", f"queue is full: {full}; try again later", retry=_RETRY_SECONDS) from None
 
 
-async def _found(state: State, key: Key, token: str) -> Row[Any] | None:
+async def _found(state: State, key: Key, token: str) -> Row | None:
     """Return a submission of this key, and ``None`` for a run that came by another API."""
     run = answer.run(token)
     row = None if run is None else await state.call(state.queue.find, key.id, run)
