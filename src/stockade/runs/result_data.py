@@ -84,7 +84,7 @@ def _scalar(expected: str, fits: Callable[[Any], bool], **schema: Any) -> _Codec
 
 
 def _is_text(value: Any) -> bool:
-    return type(value) is str and _SPLIT_PAIR.search(value) is None
+    return type(value) is str and (value.isascii() or _SPLIT_PAIR.search(value) is None)
 
 
 def _is_number(value: Any) -> bool:
@@ -96,12 +96,14 @@ def _one_of(*words: str) -> _Codec:
 
 
 def _enum(kind: type[Enum]) -> _Codec:
-    names = _one_of(*(str(each.value) for each in kind))
+    values = {each: str(each.value) for each in kind}
+    members = {value: each for each, value in values.items()}
+    names = _one_of(*members)
 
     def dump_member(value: Any, where: str) -> Any:
-        return names.dump(value.value if isinstance(value, kind) else value, where)
+        return values[value] if type(value) is kind else names.dump(value, where)
 
-    return _Codec(dump_member, lambda value, where: kind(names.load(value, where)), names.schema)
+    return _Codec(dump_member, lambda value, where: members[names.load(value, where)], names.schema)
 
 
 def _dump_bytes(value: Any, where: str) -> str:
