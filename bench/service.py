@@ -1,4 +1,4 @@
-"""Measure a run over HTTP beside a local one: `python -m bench.service [--runs 200] [--clients 1,16]`.
+"""Measure a run over HTTP beside a local one: `python -m bench.service [--runs 200] [--clients 1,16] [--smoke]`.
 
 Three contenders take turns: `Runner.run`, `Client.run` against `stockade serve`, and a bare FastAPI that starts
 `python -c` without any sandbox. Each runs `print(1)`, from as many threads as there are clients.
@@ -99,7 +99,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=200, help="of each contender, for each number of clients")
     parser.add_argument("--clients", default="1,16")
+    parser.add_argument("--smoke", action="store_true", help="eight runs by one client: does it work at all")
     options = parser.parse_args()
+    if options.smoke:
+        options.runs, options.clients = 8, "1"
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

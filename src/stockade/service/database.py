@@ -112,9 +112,9 @@ Index("over", RUNS.c.finished, RUNS.c.bytes, sqlite_where=IS_FINISHED)
 
 
 class Statement:
-    """A statement of every run. It is compiled once, and SQLite's own connection executes it.
+    """A statement of every run. SQLAlchemy compiles it once, and SQLite's own connection executes it.
 
-    SQLAlchemy would take some eight times as long to execute it as SQLite does.
+    Executing it through SQLAlchemy takes some eight times as long.
     """
 
     def __init__(self, statement: Select[Any] | Insert | Update) -> None:
@@ -143,8 +143,7 @@ class Database:
         ``connections`` opens as many of each kind now, and no others later: they outlive the right to open the file.
         """
         url = URL.create("sqlite", database=str(folder / FILE))
-        # No transaction outlives its ``with``, so none has to be rolled back when a connection returns.
-        options: dict[str, Any] = {"connect_args": {"timeout": _BUSY_SECONDS}, "pool_reset_on_return": None}
+        options: dict[str, Any] = {"connect_args": {"timeout": _BUSY_SECONDS}}
         if connections is not None:
             options |= {"pool_size": connections, "max_overflow": 0}
         self._reading = create_engine(url, isolation_level="AUTOCOMMIT", **options)

@@ -142,8 +142,7 @@ class Supervisor:
         lines, patience = link.lines(), _START_SECONDS
         while True:
             try:
-                async with asyncio.timeout(patience):
-                    word, rest = await anext(lines)
+                word, rest = await asyncio.wait_for(anext(lines), patience)
             except StopAsyncIteration:
                 return
             except TimeoutError:

@@ -6,10 +6,11 @@ import time
 from dataclasses import replace
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import bindparam, insert, select
+from sqlalchemy.exc import DBAPIError
 
 from stockade import JobError, Outcome, Result
-from stockade.service.database import RUNS, Database
+from stockade.service.database import KEYS, RUNS, Database, Statement
 from stockade.service.keys import Keys
 from stockade.service.queue import NewRun, Queue, QueueFull
 from stockade.service.settings import Settings
@@ -52,6 +53,18 @@ def serve(tmp_path):
 @pytest.fixture
 def service(serve):
     return serve(attempts=2, queued_runs=4, queued_runs_of_a_key=3, queued_bytes=100)
+
+
+def test_statement_gives_flags_and_the_library_s_errors(service):
+    given = {"name": bindparam("name"), "digest": "x", "operator": True, "created": 0.0, "turn": 0}
+    add = Statement(insert(KEYS).values(given).returning(KEYS.c.name, KEYS.c.operator))
+    with service.database.writing() as db:
+        (row,) = add(db, name="eve")
+        assert (row.name, row.operator) == ("eve", True)
+        assert row.operator is True
+    with pytest.raises(DBAPIError, match="UNIQUE"), service.database.writing() as db:
+        add(db, name="dan")
+    assert [key.name for key in service.keys.list()] == ["ann", "bob", "eve"]
 
 
 def test_lease_takes_keys_in_turns(service):
