@@ -19,10 +19,14 @@ CODE = re.compile(r"`([^`\n]+)`")
 DEFINITION = re.compile(r"`([\w/.-]+\.py)` `([A-Za-z_][\w.]*)`")
 
 NOTEBOOKS = (  # a cell is a piece of source in a notebook
-    *(f"api/sessions/{name}.py" for name in ("interpreter", "opening", "records", "session", "shell")),
+    *(
+        f"api/sessions/{name}.py"
+        for name in ("channels", "gathered", "interpreter", "opening", "records", "session", "shell")
+    ),
+    *(f"languages/agents/python_{name}.py" for name in ("cells", "fork", "functions", "notebook")),
     *(
         f"languages/agents/{name}.py"
-        for name in ("python_cells", "python_functions", "python_notebook", "session_agent", "shell_cells")
+        for name in ("session_agent", "session_interpreter", "session_processes", "shell_cells")
     ),
     *(f"integrations/mcp/{name}.py" for name in ("answers", "places", "tools")),
     "integrations/langchain.py",

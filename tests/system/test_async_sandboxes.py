@@ -151,6 +151,20 @@ def test_cancelled_cell_is_interrupted_and_its_state_stays():
     in_sandbox(test)
 
 
+def test_fork_of_an_interpreter_runs_at_the_same_time():
+    async def test(sandbox):
+        async with await sandbox.interpreter() as py:
+            await py.run("x = 20")
+            async with await py.fork() as fork:
+                wait = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\nx + 1"
+                waits, goes = await asyncio.gather(py.run(wait), fork.run("x += 2\nopen('go', 'w').close()\nx"))
+                assert (waits.value_repr, goes.value_repr) == ("21", "22")
+            assert not fork.alive
+            assert (await py.run("x")).value_repr == "20"
+
+    in_sandbox(test)
+
+
 def test_cancelled_cell_of_another_turn_leaves_the_running_one():
     async def test(sandbox):
         async with await sandbox.interpreter() as py:

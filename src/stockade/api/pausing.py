@@ -26,6 +26,11 @@ class Clock:
         since = self._since
         return (time.monotonic() if since is None else since) - self._lost
 
+    @property
+    def stands_still(self) -> bool:
+        """Whether the sandbox is paused."""
+        return self._since is not None
+
     def stop(self) -> None:
         """Stand still."""
         self._since = time.monotonic()

@@ -86,6 +86,11 @@ class AsyncInterpreter(_AsyncHandle):
 
     run = forwarded(Interpreter.run)
 
+    @like(Interpreter.fork)
+    async def fork(self) -> AsyncInterpreter:
+        """See ``Interpreter.fork``."""
+        return AsyncInterpreter(await in_thread(self._inner.fork, undo=Interpreter.close))
+
 
 class AsyncShell(_AsyncHandle):
     """``Shell`` for asyncio: runs commands one after another in one bash. Made by ``AsyncSandbox.shell``.

@@ -16,6 +16,8 @@ from stockade.runs.result import Result
 
 _FOLDER = Path(stockade.languages.__file__).parent / "agents"
 NODE_FLAGS = ("--v8-pool-size=4",)
+_PARTS = {"session_agent.py": ("session_frames.py", "session_processes.py", "session_interpreter.py")}
+"""Files that an agent needs before its own."""
 _START = (
     "import os\n"
     "def take(size):\n"
@@ -25,7 +27,8 @@ _START = (
     "        if not piece: raise SystemExit\n"
     "        data += piece\n"
     "    return data\n"
-    "exec(compile(take(int.from_bytes(take(4), 'big')), '<stockade agent>', 'exec'))\n"
+    "for _ in take(1)[0] * '.':\n"
+    "    exec(compile(take(int.from_bytes(take(4), 'big')), '<stockade agent>', 'exec'))\n"
 )
 
 
@@ -76,9 +79,9 @@ def source(name: str) -> str:
 
 
 def introduction(name: str) -> bytes:
-    """Return what the command reads first: the agent's file."""
-    data = source(name).encode()
-    return len(data).to_bytes(4, "big") + data
+    """Return what the command reads first: the number of the agent's files, and each file after its length."""
+    files = [source(each).encode() for each in (*_PARTS.get(name, ()), name)]
+    return bytes([len(files)]) + b"".join(len(file).to_bytes(4, "big") + file for file in files)
 
 
 def interpreter_start(
@@ -86,8 +89,8 @@ def interpreter_start(
 ) -> dict[str, Any]:
     """Return how the session agent starts an interpreter. Raises ``JobError`` for a language without one."""
     if language == "python":
-        agent = [source("python_cells.py"), source("python_notebook.py")]
-        agent += [source("python_functions.py")] if functions else []
+        names = ("cells", "fork", "notebook", *(["functions"] if functions else []))
+        agent = [source(f"python_{name}.py") for name in names]
         return {"kind": "python", "agent": agent, "preload": list(preload), "functions": list(functions)}
     if language == "ruby":
         return {"kind": "program", "argv": [executable, "-e", source("ruby_cells.rb")]}

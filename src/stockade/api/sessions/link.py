@@ -83,16 +83,16 @@ class Link:
         )
         return f"its agent has ended: {result.summary()}{''.join(refused)}"
 
-    def receive(self, deadline: float) -> tuple[bytes, bytes]:
+    def receive(self, deadline: float, clock: Callable[[], float] | None = None) -> tuple[bytes, bytes]:
         """Return the next frame.
 
-        Raises ``TimeoutError`` after ``deadline`` (of ``clock``), ``EOFError`` if the agent is gone, and
-        ``ValueError`` for a frame that is too long.
+        Raises ``TimeoutError`` after ``deadline`` (of ``self.clock``, if no other is given), ``EOFError`` if the agent
+        is gone, and ``ValueError`` for a frame that is too long.
         """
         while True:
             if found := self._frames.next():
                 return found
-            left = deadline - self.clock()
+            left = deadline - (clock or self.clock)()
             if left <= 0:
                 raise TimeoutError
             try:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import secrets
 import signal
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
 
 from stockade.api.exec_limits import checked_seconds
 from stockade.api.sessions.agents import AgentProcess
+from stockade.api.sessions.channels import Channel, Channels
 from stockade.api.sessions.functions import Functions
+from stockade.api.sessions.gathered import Gathered, reason, was_interrupted
 from stockade.api.sessions.link import Link, SessionEnded
 from stockade.api.sessions.records import (
     CellLimits,
@@ -26,6 +28,7 @@ from stockade.api.sessions.records import (
     display_of,
     number_of,
     omitted_of,
+    text_of,
 )
 from stockade.core.errors import JobError, SetupError
 
@@ -49,27 +52,6 @@ class _CallbackError(Exception):
         self.cause = cause
 
 
-@dataclass
-class Gathered:
-    """The messages that arrived while a cell ran."""
-
-    token: str
-    limits: CellLimits
-    count: int
-    """Which cell of its session it is, from 1."""
-    stdout: bytearray = field(default_factory=bytearray)
-    stderr: bytearray = field(default_factory=bytearray)
-    displays: list[Display] = field(default_factory=list)
-    calls: int = 0
-    display_bytes: int = 0
-    value: dict[str, Any] | None = None
-    error: dict[str, Any] | None = None
-    omitted: dict[str, int] = field(default_factory=dict)
-    outcome: CellOutcome = CellOutcome.COMPLETED
-    usage: CellUsage = field(default_factory=CellUsage)
-    ended: str = ""
-
-
 class Session:
     """An interpreter or a shell, in a process of the sandbox that ``open_process`` starts."""
 
@@ -86,7 +68,7 @@ class Session:
         self._functions = functions or Functions({}, 0)
         self._calling = 0  # the thread in which one of them runs
         self._open, self._start, self.what, self.limits, self._longest = open_process, start, what, limits, longest
-        self._link: Link | None = None
+        self._link: Channel | None = None
         self._turn = threading.Lock()
         self._interrupted = False
         self._running = ""
@@ -114,20 +96,60 @@ class Session:
                     self._drop(str(error) or "no answer in time")  # the agent is gone too: start another
             process = self._open()
             try:
-                self._link = Link(process, _AGENT, longest=self.limits.display_bytes + _SLACK)
+                self._link = self._connected(process)
                 self._begin(self._link)
             except (OSError, EOFError, ValueError) as error:
                 process.kill()
                 self._drop(str(error) or "no answer in time")
                 raise SetupError(f"the {self.what} does not start: {self.ended}") from error
 
-    def _begin(self, link: Link) -> None:
+    def _connected(self, process: AgentProcess) -> Channel:
+        """Return the first channel of an agent."""
+        longest = self.limits.display_bytes + _SLACK
+        most = 2 * (self.limits.output + longest)  # a cell gives back less, and one cell runs at a time
+        return Channels(Link(process, _AGENT, longest=longest), most=most).open()
+
+    def fork(self) -> Session:
+        """Copy the idle interpreter, and return the session of the copy. Raises ``JobError`` if that is refused."""
+        if self._running:
+            raise JobError(f"fork(): a cell runs in the {self.what}; wait for its end, or interrupt it")
+        with self._turn:
+            link = self._link
+            if self.ended or link is None:
+                raise SessionEnded(self._gone())
+            twin = copy.copy(self)
+            twin._turn, twin._link = threading.Lock(), link.another()
+            try:
+                twin.hello = self._forked(link, twin._link)
+            except BaseException as error:
+                twin._link.close()
+                if isinstance(error, OSError | EOFError | ValueError):
+                    self._drop(str(error) or "it did not fork in time")
+                    raise SetupError(f"the {self.what} does not fork, and has ended: {self.ended}") from error
+                raise
+            return twin
+
+    def _forked(self, link: Channel, twin: Channel) -> dict[str, Any]:
+        """Have the interpreter fork, and return how the copy introduces itself."""
+        deadline = link.clock() + _START_SECONDS
+        link.send(b"F", twin.number)
+        kind, payload = link.receive(deadline)
+        if kind == b"!":
+            self.ended = reason(decoded(payload))
+            raise SessionEnded(self._gone())
+        if kind != b"f":
+            raise ValueError("a message of an unknown kind")
+        if refused := text_of(decoded(payload), "refused"):
+            raise JobError(f"fork(): {refused[:300]}")
+        return self._until_started(twin, deadline)
+
+    def _begin(self, link: Channel) -> None:
         link.send(b"S", self._start)
         self.hello = self._until_started(link, link.clock() + _START_SECONDS)
         self.ended = ""
 
     @staticmethod
-    def _until_started(link: Link, deadline: float) -> dict[str, Any]:
+    def _until_started(link: Channel, deadline: float) -> dict[str, Any]:
         errors = b""
         while True:
             kind, payload = link.receive(deadline)
@@ -135,7 +157,7 @@ class Session:
                 return decoded(payload)
             if kind == b"!":
                 last = errors.decode("utf-8", "replace").strip().rpartition("\n")[2][-200:]
-                raise ValueError(f"{_reason(decoded(payload))}{': ' if last else ''}{last}")
+                raise ValueError(f"{reason(decoded(payload))}{': ' if last else ''}{last}")
             errors = (errors + payload)[-_ERROR_KEPT:]
 
     def interrupt(self) -> bool:
@@ -202,7 +224,7 @@ class Session:
             found.usage = CellUsage(time.monotonic() - begin, found.usage.cpu_seconds, found.usage.memory)
             return found
 
-    def _exchange(self, link: Link, source: str, deadline: float, found: Gathered, on_event: OnEvent | None) -> None:
+    def _exchange(self, link: Channel, source: str, deadline: float, found: Gathered, on_event: OnEvent | None) -> None:
         limits = dict.fromkeys(("stdout", "stderr"), self.limits.output) | {
             "displays": self.limits.displays,
             "display_bytes": self.limits.display_bytes,
@@ -229,7 +251,7 @@ class Session:
             elif self._take(link, kind, payload, found, on_event):
                 return
 
-    def _take(self, link: Link, kind: bytes, payload: bytes, found: Gathered, on_event: OnEvent | None) -> bool:
+    def _take(self, link: Channel, kind: bytes, payload: bytes, found: Gathered, on_event: OnEvent | None) -> bool:
         """Take one frame of the running cell; return whether it is the last."""
         event: CellOutput | Display | None = None
         if kind in (b"o", b"e"):
@@ -254,7 +276,7 @@ class Session:
         elif kind == b"!":
             report = decoded(payload)
             found.omitted = omitted_of(report)
-            self.ended = _reason(report)
+            self.ended = reason(report)
             if int(number_of(report, "status")) == signal.SIGKILL and found.outcome is CellOutcome.COMPLETED:
                 self._look_for_limit(link)
             found.ended = self.ended
@@ -267,7 +289,7 @@ class Session:
             _report(event, on_event)
         return False
 
-    def _call(self, link: Link, payload: bytes, found: Gathered) -> None:
+    def _call(self, link: Channel, payload: bytes, found: Gathered) -> None:
         """Call a function of the caller for the cell."""
         self._calling = threading.get_ident()
         try:
@@ -277,7 +299,7 @@ class Session:
         found.calls += 1
         link.send(b"A", answer)
 
-    def _look_for_limit(self, link: Link) -> None:
+    def _look_for_limit(self, link: Channel) -> None:
         """Wait a moment for the sandbox to end the agent as well, as it does if a limit was the reason."""
         try:
             link.receive(link.clock() + _LIMIT_SECONDS)
@@ -291,7 +313,7 @@ class Session:
             raise ValueError("an end that is not this cell's")
         found.omitted = omitted_of(report)
         found.usage = CellUsage(0.0, number_of(report, "cpu_seconds"), int(number_of(report, "memory")) or None)
-        if self._interrupted and found.outcome is CellOutcome.COMPLETED and _was_interrupted(found):
+        if self._interrupted and found.outcome is CellOutcome.COMPLETED and was_interrupted(found):
             found.outcome = CellOutcome.INTERRUPTED
 
     def _gone(self) -> str:
@@ -309,24 +331,3 @@ def _report(event: CellOutput | Display, on_event: OnEvent) -> None:
         on_event(event)
     except Exception as error:
         raise _CallbackError(error) from error
-
-
-def _was_interrupted(found: Gathered) -> bool:
-    """Return whether the cell shows that the interrupt ended it: it may have come after the last line."""
-    if found.error is not None:
-        return found.error.get("type") in ("KeyboardInterrupt", "Interrupt")
-    return found.value is not None and found.value.get("status") == 128 + signal.SIGINT
-
-
-def _reason(report: dict[str, Any]) -> str:
-    """Return how an interpreter ended, in words."""
-    reason, status = report.get("reason"), int(number_of(report, "status"))
-    if isinstance(reason, str) and reason:
-        return reason[:200]
-    number = status & 0x7F
-    if not number:
-        return f"it exited with status {status >> 8 & 0xFF}"
-    try:
-        return f"{signal.Signals(number).name} ended it"
-    except ValueError:
-        return f"signal {number} ended it"

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 from stockade.api.sessions import agents
 from stockade.api.sessions.agents import AgentProcess
+from stockade.api.sessions.gathered import Gathered
 from stockade.api.sessions.handle import SECONDS, SessionHandle
 from stockade.api.sessions.records import CellLimits, CellOutcome, OnEvent, ShellResult, number_of, text_of
-from stockade.api.sessions.session import Gathered, Session
+from stockade.api.sessions.session import Session
 from stockade.core.errors import JobError
 from stockade.core.frozen import FrozenDict
 from stockade.core.hints import known_options

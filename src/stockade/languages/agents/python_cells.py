@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from types import CodeType
     from typing import Any, NoReturn
 
+    from stockade.languages.agents.python_fork import fork
     from stockade.languages.agents.python_notebook import translate
 
 _LONGEST_TEXT = 64 * 1024
@@ -49,6 +50,8 @@ class Cells:
         self.flags = _AWAIT
         self.sources: dict[str, int] = {}
         self.loop: Any = None
+        self.old_loops: list[Any] = []
+        self.functions: Any = None  # of the caller, if there are some
         self.shown: set[int] = set()
         self.display_bytes = 0
         self.module = type(sys)("__main__")
@@ -64,7 +67,7 @@ class Cells:
         sys.stdin = sys.__stdin__ = stream(0, "r")  # type: ignore[misc]
         sys.stdout = sys.__stdout__ = stream(1, "w")  # type: ignore[misc]
         sys.stderr = sys.__stderr__ = stream(2, "w")  # type: ignore[misc]
-        self.send(b"h", {"version": "{}.{}.{}".format(*sys.version_info[:3])})
+        self.greet()
         while True:
             signal.signal(signal.SIGINT, self.interrupted)
             request = json.loads(self.request())
@@ -81,6 +84,10 @@ class Cells:
                 os._exit(0)  # a child that the cell forked has come to the end of the cell
             self.flush()
             self.write(b".", request["token"].encode())
+
+    def greet(self) -> None:
+        """Tell the agent that cells can come."""
+        self.send(b"h", {"version": "{}.{}.{}".format(*sys.version_info[:3])})
 
     def interrupted(self, *_: Any) -> None:
         """End the running cell, but not in the middle of a frame."""
@@ -100,12 +107,17 @@ class Cells:
         return data
 
     def request(self) -> bytes:
-        """Return the next request. An answer to a display is none: the cell that waited for it was interrupted."""
+        """Return the next request for a cell; fork if that is asked for.
+
+        An answer to a display is skipped: an interrupt ended the cell that waited for it.
+        """
         while True:
             head = self.read(5)
             payload = self.read(int.from_bytes(head[1:], "big"))
             if head[:1] == b"R":
                 return payload
+            if head[:1] == b"F":
+                fork(self)
 
     def write(self, kind: bytes, payload: bytes, *, answered: bool = False) -> None:
         """Send a frame, and wait for the agent's answer if it has one."""

@@ -35,9 +35,16 @@ class Functions:
         self.cells, self.reading, self.number = cells, reading, 0
         self.turn = _thread.allocate_lock()
         self.buffer = bytearray()
+        cells.functions = self
         cells.space["HostError"] = HostError
         for name in names:
             cells.space[name] = self.function(name)
+
+    def listen_at(self, reading: int) -> None:
+        """Take answers from another pipe: this process is a fork of the interpreter."""
+        os.dup2(reading, self.reading, inheritable=False)
+        self.turn = _thread.allocate_lock()
+        self.buffer.clear()
 
     def function(self, name: str) -> Any:
         """Return the function that calls the caller's function ``name``."""
