@@ -45,6 +45,7 @@ _FACE = {
     "SessionEnded": "api.sessions.link",
     "Change": "workspace.changes",
     "ChangeSet": "workspace.change_set",
+    "AsyncClient": "service.async_client",
     "Client": "service.client",
     "CommandOptions": "api.options",
     "CommitError": "core.errors",
@@ -83,11 +84,12 @@ _FACE = {
     "Result": "runs.result",
     "ResultFormatError": "runs.errors",
     "RunOptions": "api.options",
-    "RemoteOptions": "service.client",
-    "RemoteRunOptions": "service.client",
-    "ServiceError": "service.client",
+    "RemoteOptions": "service.client_steps",
+    "RemoteRunOptions": "service.client_steps",
+    "ServiceError": "service.client_steps",
     "RunInfo": "runs.hooks",
     "Runner": "api.runner",
+    "RunsCode": "api.interface",
     "Secret": "runs.secret",
     "Sandbox": "api.sandbox",
     "SandboxPool": "api.sandbox_pool",
@@ -156,6 +158,7 @@ if TYPE_CHECKING:
     from stockade.api.asynchronous.sessions import AsyncShell as AsyncShell
     from stockade.api.asynchronous.sessions import AsyncWatch as AsyncWatch
     from stockade.api.call import call as call
+    from stockade.api.interface import RunsCode as RunsCode
     from stockade.api.options import CommandOptions as CommandOptions
     from stockade.api.options import PolicyOptions as PolicyOptions
     from stockade.api.options import RunOptions as RunOptions
@@ -239,10 +242,11 @@ if TYPE_CHECKING:
     from stockade.runs.result import Result as Result
     from stockade.runs.result import Usage as Usage
     from stockade.runs.secret import Secret as Secret
+    from stockade.service.async_client import AsyncClient as AsyncClient
     from stockade.service.client import Client as Client
-    from stockade.service.client import RemoteOptions as RemoteOptions
-    from stockade.service.client import RemoteRunOptions as RemoteRunOptions
-    from stockade.service.client import ServiceError as ServiceError
+    from stockade.service.client_steps import RemoteOptions as RemoteOptions
+    from stockade.service.client_steps import RemoteRunOptions as RemoteRunOptions
+    from stockade.service.client_steps import ServiceError as ServiceError
     from stockade.workspace.artifacts import ArtifactLimits as ArtifactLimits
     from stockade.workspace.change_set import ChangeSet as ChangeSet
     from stockade.workspace.changes import Change as Change

@@ -13,6 +13,9 @@ stockade.run_command("ls", language="ruby")
 stockade.Runner(language="ruby")
 stockade.run("1").stdout_bytes.splitlines("x")
 stockade.Runner().run("1", timeout=2)
+stockade.Client("http://a").run("1", interpreter="x")
+runner: stockade.RunsCode[str] = stockade.Runner()
+stockade.AsyncClient("http://a").run_command(["a"], language="ruby")
 async def wrong(sandbox: stockade.AsyncSandbox) -> None:
     await sandbox.run_command(["true"], timeot=2)
     await sandbox.files.write("a", 5)
@@ -36,4 +39,4 @@ def test_wrong_calls_fail_type_checks(tmp_path):
     (tmp_path / "wrong.py").write_text(WRONG)
     found = mypy(tmp_path, "wrong.py")
     lines = {int(line.split(":")[1]) for line in found if ": error: " in line}
-    assert lines == {*range(2, 8), 9, 10, 11}, found
+    assert lines == {*range(2, 11), 12, 13, 14}, found

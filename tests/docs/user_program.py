@@ -1,6 +1,7 @@
 """A program of a user: every line type-checks under mypy --strict."""
 
 import asyncio
+from collections.abc import Awaitable
 from pathlib import Path
 
 import stockade
@@ -53,6 +54,19 @@ def judged() -> dict[str, bool]:
         return {verdict.id: verdict.passed for verdict in stockade.evaluate(programs, jobs=1)}
     except stockade.PolicyError as error:
         return {problem.field: False for problem in error.problems}
+
+
+def anywhere(local: bool) -> str:
+    runner: stockade.RunsCode[Result] = Runner(POLICY) if local else stockade.Client("http://127.0.0.1:8080")
+    return runner.run("print(input())", stdin="1", language="python").stdout + runner.run_command(["true"]).stderr
+
+
+async def anywhere_async(local: bool) -> int:
+    runner: stockade.RunsCode[Awaitable[Result]] = (
+        AsyncRunner(POLICY) if local else stockade.AsyncClient("http://127.0.0.1:8080")
+    )
+    results = await asyncio.gather(*(runner.run("1", labels={"user": "ada"}) for _ in range(2)))
+    return len([result.outcome for result in results])
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import pytest
 from tests.support.service import Served, processes_with, served, wait_for
 
 import stockade
-from stockade import Client, JobError, PolicyError, ServiceError
+from stockade import AsyncClient, Client, JobError, PolicyError, ServiceError
 from stockade.service.database import Database
 from stockade.service.keys import Keys
 from stockade.service.parent import Parent
@@ -59,6 +59,36 @@ def test_client_gets_the_result_of_the_library(service):
     assert refused.value.status == 401
     with pytest.raises(ServiceError, match="it answers without TLS; its URL begins with http://"):
         Client(f"https://{service.address}", service.key).run("1")
+
+
+def test_client_for_asyncio_runs_many_at_a_time_and_cancels(service):
+    client = AsyncClient(f"http://{service.address}", service.key)
+
+    async def main():
+        async with client:
+            found = await asyncio.gather(*(client.run(f"print({n})", memory="64MiB") for n in range(6)))
+            assert [each.stdout for each in found] == [f"{n}\n" for n in range(6)]
+            assert 0 < len(client._idle) <= 6
+            for error, options in (
+                (PolicyError, {"memory": "1"}),
+                (JobError, {"language": "perl"}),
+                (TypeError, {"tiemout": 1}),
+            ):
+                with pytest.raises(error):
+                    await client.run("1", **options)
+            sleeping = asyncio.create_task(client.run_command(SLEEP["argv"]))
+            await asyncio.to_thread(wait_for, lambda: processes_with(SLEEPER))
+            sleeping.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await sleeping
+            await asyncio.to_thread(wait_for, lambda: not processes_with(SLEEPER))
+            with pytest.raises(ServiceError, match="it answers without TLS; its URL begins with http://"):
+                await AsyncClient(f"https://{service.address}", service.key).run("1")
+
+    for _ in range(2):  # a second loop opens connections of its own
+        asyncio.run(main())
+    run = service.ask("GET", "/v1/runs?limit=1")[1]["runs"][0]
+    assert (run["cancelled"], run["outcome"]) == (True, "cancelled")
 
 
 def test_a_key_never_reaches_the_runs_of_another(service):

@@ -1,0 +1,149 @@
+"""``AsyncClient``: ``Client`` for asyncio, over asyncio's own connections."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import io
+import ssl
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TypeAlias, TypeVar, Unpack
+
+from stockade.core.hints import known_options
+from stockade.runs.result import Result
+from stockade.service.client_steps import (
+    Answer,
+    Ask,
+    Pause,
+    RemoteOptions,
+    RemoteRunOptions,
+    Service,
+    Step,
+    Steps,
+    command,
+    source_text,
+)
+
+T = TypeVar("T")
+_Connection: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class AsyncClient:
+    """``Client`` for asyncio: many runs at a time on one thread. Cancelling the task cancels the run."""
+
+    @known_options
+    def __init__(self, url: str, api_key: str | None = None, *, patience: float = 60.0) -> None:
+        self._service = Service(url, api_key, patience)
+        self._tls = ssl.create_default_context() if self._service.secure else None
+        self._idle: list[_Connection] = []
+        """Connections of ``_loop`` that no task uses now."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def __aenter__(self) -> AsyncClient:
+        """Return itself."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the connections."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections that no task uses. A later call opens one again."""
+        for _, writer in self._free():
+            writer.close()
+        self._idle.clear()
+
+    @known_options
+    async def run(self, source: str | bytes, **options: Unpack[RemoteRunOptions]) -> Result:
+        """Run source text and return its result; see ``Client.run``."""
+        return await self._complete(self._service.run(source_text(source), options))
+
+    @known_options
+    async def run_command(self, argv: Sequence[str], **options: Unpack[RemoteOptions]) -> Result:
+        """Run a command and return its result; see ``Client.run``."""
+        return await self._complete(self._service.run(command(argv), options))
+
+    async def _complete(self, steps: Steps[T]) -> T:
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    found = await self._do(step)
+                except BaseException as error:
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(found)
+        except StopIteration as end:
+            value: T = end.value
+            return value
+
+    async def _do(self, step: Step) -> Answer | None:
+        if isinstance(step, Pause):
+            await asyncio.sleep(step.seconds)
+            return None
+        async with asyncio.timeout(step.seconds):
+            return await self._ask(step)
+
+    async def _ask(self, ask: Ask) -> Answer:
+        there = self._service
+        reader, writer = self._free().pop() if self._free() else await self._opened()
+        try:
+            writer.write(self._sent(ask))
+            await writer.drain()
+            status, headers, text = await _answer(reader)
+        except BaseException:
+            writer.transport.abort()
+            raise
+        if headers.get("Connection", "").lower() == "close":
+            writer.close()
+        else:
+            self._idle.append((reader, writer))
+        return there.answer(status, text, headers["Retry-After"])
+
+    def _free(self) -> list[_Connection]:
+        """Return the idle connections: none for a loop that opened none, since they end with their loop."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            self._loop, self._idle = loop, []
+        return self._idle
+
+    async def _opened(self) -> _Connection:
+        there = self._service
+        port = there.port or (443 if there.secure else 80)
+        return await asyncio.open_connection(there.host, port, ssl=self._tls)
+
+    def _sent(self, ask: Ask) -> bytes:
+        """Return a request as one piece, so that the service wakes up once for it."""
+        body = ask.body or b""
+        headers = {"Host": self._service.address, "Content-Length": len(body), **self._service.headers, **ask.headers}
+        lines = [f"{ask.method} {self._service.base}{ask.path} HTTP/1.1", *(f"{k}: {v}" for k, v in headers.items())]
+        return "\r\n".join((*lines, "", "")).encode("latin-1") + body
+
+
+async def _answer(reader: asyncio.StreamReader) -> tuple[int, http.client.HTTPMessage, bytes]:
+    """Read an answer: its status, headers and body. Raises ``HTTPException`` if it is no answer, or ends too early."""
+    try:
+        line, _, rest = (await reader.readuntil(b"\r\n\r\n")).partition(b"\r\n")
+        version, status = line.split(maxsplit=2)[:2]
+        if not version.startswith(b"HTTP/1."):
+            raise http.client.BadStatusLine(repr(line[:80]))
+        headers = http.client.parse_headers(io.BytesIO(rest))
+        if headers.get("Transfer-Encoding", "").lower() == "chunked":
+            return int(status), headers, await _chunks(reader)
+        size = headers.get("Content-Length")
+        return int(status), headers, await reader.read() if size is None else await reader.readexactly(int(size))
+    except (EOFError, ValueError, asyncio.LimitOverrunError) as error:
+        raise http.client.HTTPException(f"no whole answer of HTTP/1.1 came: {error}") from None
+
+
+async def _chunks(reader: asyncio.StreamReader) -> bytes:
+    chunks = []
+    while size := int((await reader.readuntil(b"\r\n")).partition(b";")[0], 16):
+        chunks.append(await reader.readexactly(size))
+        await reader.readexactly(2)
+    while await reader.readuntil(b"\r\n") != b"\r\n":
+        pass  # a trailer
+    return b"".join(chunks)
