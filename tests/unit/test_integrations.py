@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
         ("inspect_ai", "import stockade.integrations.inspect_ai", "inspect"),
         ("deepagents", "import stockade.integrations.deepagents", "deepagents"),
         ("langchain_core", "import stockade.integrations.langchain", "langchain"),
+        ("smolagents", "import stockade.integrations.smolagents", "smolagents"),
         ("mcp", "from stockade.cli.main import main; sys.exit(main(['mcp']))", "mcp"),
     ],
 )
