@@ -10,6 +10,7 @@ frameworks=(
     "deepagents deepagents langchain-tests deepagents==0.6.12"  # the last that langchain-tests 1.1.9 agrees with in all
     "langchain langchain langchain-tests"
     "smolagents smolagents numpy pillow"
+    "pydantic_ai pydantic-ai"
 )
 chosen=()
 while (($#)) && [[ $1 != -- ]]; do chosen+=("$1") && shift; done

@@ -83,6 +83,14 @@ def test_files_write_respects_a_missing_permission(sandbox: Sandbox, files: File
     assert files.read_text("fixed") == "old"
 
 
+def test_files_write_below_a_file_names_the_reason(files: Files) -> None:
+    files.write("file", "text")
+    for below in ("file/child", "file/folder/child"):
+        with pytest.raises(NotADirectoryError, match="child"):
+            files.write(below, "")
+    assert files.read_text("file") == "text"
+
+
 def test_files_write_keeps_the_mode_and_follows_a_link(sandbox: Sandbox, files: Files) -> None:
     sandbox.run_command(["sh", "-c", "echo old > script; chmod 755 script; ln -s script alias"]).check()
     files.write("alias", "#!/bin/sh\necho new\n")

@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
     [
         ("inspect_ai", "import stockade.integrations.inspect_ai", "inspect"),
         ("deepagents", "import stockade.integrations.deepagents", "deepagents"),
+        ("pydantic_ai", "import stockade.integrations.pydantic_ai", "pydantic-ai"),
         ("langchain_core", "import stockade.integrations.langchain", "langchain"),
         ("smolagents", "import stockade.integrations.smolagents", "smolagents"),
         ("mcp", "from stockade.cli.main import main; sys.exit(main(['mcp']))", "mcp"),

@@ -95,7 +95,10 @@ def draft_for(path: str, parents: bool) -> tuple[int, str, str, int]:
     """Open a new file beside ``path``: return its descriptor and path, the path to move it to, and the mode to set."""
     mode = 0o644
     if parents and os.path.dirname(path):
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+        except FileExistsError:  # something else has its name
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path) from None
     path = os.path.realpath(path) if os.path.islink(path) else path
     folder, name = os.path.split(path)
     try:
