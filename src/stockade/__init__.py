@@ -47,6 +47,10 @@ _FACE = {
     "ChangeSet": "workspace.change_set",
     "AsyncClient": "service.async_client",
     "Client": "service.client",
+    "RemoteFiles": "service.living.remote",
+    "RemoteInterpreter": "service.living.remote",
+    "RemoteSandbox": "service.living.remote",
+    "RemoteSandboxOptions": "service.living.remote",
     "CommandOptions": "api.options",
     "CommitError": "core.errors",
     "Denial": "planning.denial",
@@ -247,6 +251,10 @@ if TYPE_CHECKING:
     from stockade.service.client_steps import RemoteOptions as RemoteOptions
     from stockade.service.client_steps import RemoteRunOptions as RemoteRunOptions
     from stockade.service.client_steps import ServiceError as ServiceError
+    from stockade.service.living.remote import RemoteFiles as RemoteFiles
+    from stockade.service.living.remote import RemoteInterpreter as RemoteInterpreter
+    from stockade.service.living.remote import RemoteSandbox as RemoteSandbox
+    from stockade.service.living.remote import RemoteSandboxOptions as RemoteSandboxOptions
     from stockade.workspace.artifacts import ArtifactLimits as ArtifactLimits
     from stockade.workspace.change_set import ChangeSet as ChangeSet
     from stockade.workspace.changes import Change as Change

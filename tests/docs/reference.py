@@ -30,7 +30,10 @@ GROUPS = {
     "Follow a run": ["Stream", "AsyncStream", "Started", "Output", "UsageReport", "LimitReached", "Finished"],
     "Policies": ["Policy", "Network", "resolve", "Resolved", "Guarantee", "Strength", "Enforcement", "Isolation"],
     "What holds here": ["select", "Selection", "Trust", "plan", "Plan", "HostFacts"],
-    "A service": ["Client", "RemoteOptions", "RemoteRunOptions"],
+    "A service": [
+        "Client", "RemoteOptions", "RemoteRunOptions", "RemoteSandbox", "RemoteSandboxOptions", "RemoteFiles",
+        "RemoteInterpreter",
+    ],
     "Advice": ["check", "Advice", "AdviceKind"],
     "Batches": ["evaluate", "aevaluate", "Program", "Verdict"],
     "Errors": [

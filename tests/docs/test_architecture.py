@@ -30,7 +30,10 @@ NOTEBOOKS = (  # a cell is a piece of source in a notebook
     ),
     *(f"integrations/mcp/{name}.py" for name in ("answers", "places", "tools")),
     "integrations/langchain.py",
-    *(f"service/living/{name}.py" for name in ("cells", "owner", "requests", "routes", "sandbox", "sandboxes")),
+    *(
+        f"service/living/{name}.py"
+        for name in ("cells", "owner", "remote", "requests", "routes", "sandbox", "sandboxes")
+    ),
     "integrations/smolagents/executor.py",
     "__init__.py",
     "cli/repl.py",

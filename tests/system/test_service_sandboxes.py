@@ -6,11 +6,24 @@ import http.client
 import json
 import os
 import signal
+import threading
 from contextlib import closing, contextmanager
+from dataclasses import replace
 
 import pytest
 from tests.support.service import processes_with, served, wait_for
 
+from stockade import (
+    CellUsage,
+    Client,
+    FileRefused,
+    JobError,
+    PolicyError,
+    Sandbox,
+    SandboxClosed,
+    ServiceError,
+    SessionEnded,
+)
 from stockade.service.database import Database
 from stockade.service.living.register import Register
 
@@ -179,6 +192,84 @@ def test_audit_log_names_key_and_sandbox(service):
         ("start", "command", {"key": "first"}),
     ]
     assert {line["run"] for line in own} <= {line["run"] for line in lines if line["event"] == "finish"}
+
+
+def test_client_gives_what_a_local_sandbox_gives(service):
+    """Each line of the program runs in both; only times and the receipt's figures may differ."""
+    client = Client(f"http://{service.address}", service.key)
+    with (
+        client.create_sandbox(memory="256MiB", environment={"A": "b"}) as there,
+        Sandbox.create(memory="256MiB", environment={"A": "b"}) as here,
+    ):
+        for argv, options in (
+            (["sh", "-c", "cat; echo $A$B; exit 3"], {"stdin": b"\xff\0", "environment": {"B": "c"}}),
+            (["sleep", "60"], {"timeout": 0.2}),
+            (["pwd"], {"cwd": "/tmp"}),
+        ):  # fmt: skip
+            one, other = there.run_command(argv, **options), here.run_command(argv, **options)
+            for name in ("outcome", "exit_code", "signal", "limit", "stdout_bytes", "stderr_bytes", "error", "backend"):
+                assert getattr(one, name) == getattr(other, name), (argv, name)
+            assert one.enforcement.keys() == other.enforcement.keys()
+        one, other = there.interpreter("python"), here.interpreter("python")
+        for source in (
+            "x = 6; import sys; print('out'); print('err', file=sys.stderr); x * 7",
+            "display({'image/png': 'iVBORw0KGgo=', 'application/json': {'a': [1]}}, raw=True)",
+            "1 / 0",
+            "import os; os._exit(3)",
+        ):
+            found, expected = (replace(each.run(source), usage=CellUsage()) for each in (one, other))
+            assert found == expected, source
+        for each in (one, other):
+            with pytest.raises(SessionEnded, match="exited with status 3"):
+                each.run("x")
+            each.restart()
+            assert each.run("x").error.type == "NameError"
+        for each in (there, here):
+            each.files.write("a/b ä.bin", b"\0\xff")
+            assert each.files.read_bytes("a/b ä.bin") == b"\0\xff"
+            each.files.write("/tmp/c", "text")
+            assert each.files.read_text("/tmp/c") == "text"
+            each.files.remove("a", recursive=True)
+            with pytest.raises(FileNotFoundError) as missing:
+                each.files.read_bytes("a/b ä.bin")
+            assert missing.value.filename == "a/b ä.bin"
+            with pytest.raises(IsADirectoryError):
+                each.files.read_bytes("/tmp")
+            with pytest.raises(FileRefused):
+                each.files.read_bytes("/dev/null")
+            with pytest.raises(JobError):
+                each.run_command(["true"], timeout=10**6)
+        for error, options in (
+            (PolicyError, {"memory": "1"}),
+            (TypeError, {"memroy": 1}),
+            (JobError, {"labels": {"key": "x"}}),
+        ):
+            with pytest.raises(error):
+                client.create_sandbox(**options)
+    for each in (there, here):
+        with pytest.raises(SandboxClosed, match="the sandbox was closed"):
+            each.run_command(["true"])
+
+
+def test_client_does_not_repeat_a_command_whose_answer_is_lost(service):
+    client = Client(f"http://{service.address}", service.key)
+    with client.create_sandbox() as sandbox:
+        found = []
+
+        def run():
+            with pytest.raises(ServiceError, match="the service may have done it") as lost:
+                sandbox.run_command(["sh", "-c", f"echo >> /tmp/count; sleep {SLEEPER}"])
+            found.append(lost.value)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        wait_for(lambda: processes_with(SLEEPER))
+        os.kill(service.front, signal.SIGKILL)
+        thread.join(60)
+        assert found
+        assert (
+            sandbox.files.read_bytes("/tmp/count") == b"\n"
+        )  # a request that may be repeated waits for the next front
 
 
 def test_nothing_is_left_after_any_process_was_killed(service):

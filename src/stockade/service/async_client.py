@@ -89,7 +89,7 @@ class AsyncClient:
 
     async def _ask(self, ask: Ask) -> Answer:
         there = self._service
-        reader, writer = self._free().pop() if self._free() else await self._opened()
+        reader, writer = self._free().pop() if self._free() and not ask.fresh else await self._opened()
         try:
             writer.write(self._sent(ask))
             await writer.drain()
@@ -97,11 +97,11 @@ class AsyncClient:
         except BaseException:
             writer.transport.abort()
             raise
-        if headers.get("Connection", "").lower() == "close":
+        if ask.fresh or headers.get("Connection", "").lower() == "close":
             writer.close()
         else:
             self._idle.append((reader, writer))
-        return there.answer(status, text, headers["Retry-After"])
+        return there.answer(ask, status, text, headers["Retry-After"])
 
     def _free(self) -> list[_Connection]:
         """Return the idle connections: none for a loop that opened none, since they end with their loop."""

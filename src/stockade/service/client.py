@@ -5,8 +5,9 @@ from __future__ import annotations
 import http.client
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from types import TracebackType
-from typing import Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from stockade.core.hints import known_options
 from stockade.runs.result import Result
@@ -22,6 +23,9 @@ from stockade.service.client_steps import (
     command,
     source_text,
 )
+
+if TYPE_CHECKING:
+    from stockade.service.living.remote import RemoteSandbox, RemoteSandboxOptions
 
 T = TypeVar("T")
 
@@ -74,6 +78,17 @@ class Client:
         """Run a command and return its result; see ``run``."""
         return self._complete(self._service.run(command(argv), options))
 
+    @known_options
+    def create_sandbox(self, **options: Unpack[RemoteSandboxOptions]) -> RemoteSandbox:
+        """Start a sandbox that lives on the service, and return it. See ``Sandbox.create`` for the options.
+
+        Raises ``JobError`` and ``PolicyError`` as that does, and ``ServiceError`` if this key has too many sandboxes,
+        if the service cannot keep any, or cannot be reached.
+        """
+        from stockade.service.living.remote import RemoteSandbox, created
+
+        return RemoteSandbox(self, self._complete(created(self._service, options)))
+
     def _complete(self, steps: Steps[T]) -> T:
         try:
             step = next(steps)
@@ -94,13 +109,17 @@ class Client:
             return None
         return self._ask(step)
 
+    def _connection(self, ask: Ask) -> http.client.HTTPConnection:
+        if not ask.fresh:
+            with suppress(IndexError):
+                return self._idle.pop()
+        make: Any = http.client.HTTPSConnection if self._service.secure else http.client.HTTPConnection
+        made: http.client.HTTPConnection = make(self._service.address)
+        return made
+
     def _ask(self, ask: Ask) -> Answer:
         there = self._service
-        try:
-            connection = self._idle.pop()
-        except IndexError:
-            make: Any = http.client.HTTPSConnection if there.secure else http.client.HTTPConnection
-            connection = make(there.address)
+        connection = self._connection(ask)
         connection.timeout = ask.seconds
         if connection.sock is not None:
             connection.sock.settimeout(ask.seconds)
@@ -111,5 +130,8 @@ class Client:
         except BaseException:
             connection.close()
             raise
-        self._idle.append(connection)
-        return there.answer(response.status, text, response.headers["Retry-After"])
+        if ask.fresh:
+            connection.close()
+        else:
+            self._idle.append(connection)
+        return there.answer(ask, response.status, text, response.headers["Retry-After"])

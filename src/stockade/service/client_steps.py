@@ -26,7 +26,7 @@ _CANCEL_SECONDS = 5.0
 _RETRIED = (429, 503)
 _NO_TLS = "WRONG_VERSION_NUMBER"
 """OpenSSL's name for an answer that is not TLS at all."""
-_LIMITS = {"timeout": "wall_time", "cpu_time": "cpu_time", "memory": "memory", "processes": "processes"}
+LIMITS = {"timeout": "wall_time", "cpu_time": "cpu_time", "memory": "memory", "processes": "processes"}
 _VARIABLE = "STOCKADE_API_KEY"
 
 
@@ -64,6 +64,10 @@ class Ask(NamedTuple):
     body: bytes | None = None
     headers: Mapping[str, str] = MappingProxyType({})
     seconds: float = _WAIT_SECONDS + 30.0
+    fresh: bool = False
+    """Use a connection of its own: the service may close an idle one at any time, and this cannot be repeated."""
+    raw: bool = False
+    """Take the body of an answer without an error as it is."""
 
 
 class Pause(NamedTuple):
@@ -73,7 +77,7 @@ class Pause(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The status, the JSON and the ``Retry-After`` of an answer."""
+    """The status, the JSON (or the bytes, for ``Ask.raw``) and the ``Retry-After`` of an answer."""
 
     status: int
     data: Any
@@ -99,10 +103,12 @@ class Service:
         self.secure, self.host, self.port = parts.scheme == "https", parts.hostname, parts.port
         self.address, self.base = parts.netloc.rpartition("@")[2], parts.path.rstrip("/")
         self.headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
-        self._patience = patience
+        self.patience = patience
 
-    def answer(self, status: int, text: bytes, retry: str | None) -> Answer:
+    def answer(self, ask: Ask, status: int, text: bytes, retry: str | None) -> Answer:
         """Return the answer with the JSON ``text``. Raises ``ServiceError`` for any other text."""
+        if ask.raw and status < 400:
+            return Answer(status, text, retry)
         try:
             return Answer(status, json.loads(text), retry)
         except ValueError:
@@ -133,13 +139,13 @@ class Service:
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] = MappingProxyType({})
     ) -> Steps[Any]:
         # The first retry follows at once, because the service may have closed a connection that was idle.
-        until, pause = time.monotonic() + self._patience, 0.0
+        until, pause = time.monotonic() + self.patience, 0.0
         while True:
             try:
                 status, answer, retry = yield Ask(method, path, body, headers)
-                problem = _error(status, answer) if status >= 400 else None
+                problem = error_of(status, answer) if status >= 400 else None
             except (OSError, http.client.HTTPException) as error:
-                status, retry, problem = 0, None, self._unreachable(error)
+                status, retry, problem = 0, None, self.unreachable(error)
             if problem is None:
                 return answer
             wait = float(retry) if retry and retry.isdigit() else pause
@@ -148,7 +154,7 @@ class Service:
             yield Pause(wait)
             pause = min(2 * pause or 0.1, 5.0)
 
-    def _unreachable(self, error: Exception) -> ServiceError:
+    def unreachable(self, error: Exception) -> ServiceError:
         """Return the error of an answer that did not come. Raises it if another try would meet the same."""
         if isinstance(error, ssl.SSLCertVerificationError):
             raise ServiceError(f"{self.address}: its certificate is refused: {error.verify_message}") from None
@@ -165,7 +171,7 @@ def _place(run: Any) -> str:
 
 def source_text(text: str | bytes) -> dict[str, Any]:
     """Return what a request says of a source."""
-    return {"source": _content(text)}
+    return {"source": content(text)}
 
 
 def command(argv: Sequence[str]) -> dict[str, Any]:
@@ -183,22 +189,23 @@ def _request(what: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]
         known = (*(name for name in known if name not in ("language", "arguments")),)
     check_names(options, known)
     given = {name: value for name, value in options.items() if value is not None}
-    limits = {_LIMITS[name]: given.pop(name) for name in _LIMITS if name in given}
+    limits = {LIMITS[name]: given.pop(name) for name in LIMITS if name in given}
     if "stdin" in given:
-        given["stdin"] = _content(given["stdin"])
+        given["stdin"] = content(given["stdin"])
     if "files" in given:
-        given["files"] = {name: _content(content) for name, content in given["files"].items()}
+        given["files"] = {name: content(each) for name, each in given["files"].items()}
     for name in ("artifacts", "arguments"):
         if name in given:
             given[name] = [*given[name]]
     return {**what, **given, **({"limits": limits} if limits else {})}
 
 
-def _content(value: str | bytes) -> Any:
+def content(value: str | bytes) -> Any:
+    """Return a content as requests have it."""
     return value if isinstance(value, str) else {"base64": base64.b64encode(value).decode()}
 
 
-def _error(status: int, answer: Any) -> StockadeError:
+def error_of(status: int, answer: Any) -> StockadeError:
     """Return the error that the service's answer describes: the one that the library would have raised."""
     found = answer if isinstance(answer, dict) else {}
     message = str(found.get("message", f"HTTP status {status}"))
