@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from stockade import CellOutcome, JobError, Sandbox, SessionEnded, Shell
+from stockade import CellOutcome, Hooks, JobError, LimitReached, RunInfo, Sandbox, SessionEnded, Shell
 
 pytestmark = pytest.mark.timing  # a cell past its time has five seconds to end
 
@@ -104,3 +104,15 @@ def test_shell_refuses_a_command_that_is_too_long(shell: Shell) -> None:
     assert shell.run("# " + "x" * 200_000).exit_code == 0
     with pytest.raises(JobError, match="is the most"):
         shell.run("#" * 300_000)
+
+
+def test_hooks_learn_of_a_limit_of_a_shell_before_it_is_met() -> None:
+    seen: list[tuple[str, str, str]] = []
+
+    def note(info: RunInfo, event: LimitReached) -> None:
+        seen.append((info.kind, event.guarantee, event.state))
+
+    with Sandbox.create(cpu_time=2, hooks=Hooks(on_warning=note, on_limit=note)) as sandbox, sandbox.shell() as shell:
+        ended = shell.run("while :; do :; done", timeout=30).ended
+        assert "cpu_time" in ended
+        assert seen == [("command", "cpu_time", "near"), ("command", "cpu_time", "met")]
