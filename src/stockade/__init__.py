@@ -89,6 +89,7 @@ _FACE = {
     "ResultFormatError": "runs.errors",
     "RunOptions": "api.options",
     "RemoteOptions": "service.client_steps",
+    "RemoteRun": "service.client_steps",
     "RemoteRunOptions": "service.client_steps",
     "ServiceError": "service.client_steps",
     "RunInfo": "runs.hooks",
@@ -249,6 +250,7 @@ if TYPE_CHECKING:
     from stockade.service.async_client import AsyncClient as AsyncClient
     from stockade.service.client import Client as Client
     from stockade.service.client_steps import RemoteOptions as RemoteOptions
+    from stockade.service.client_steps import RemoteRun as RemoteRun
     from stockade.service.client_steps import RemoteRunOptions as RemoteRunOptions
     from stockade.service.client_steps import ServiceError as ServiceError
     from stockade.service.living.remote import RemoteFiles as RemoteFiles

@@ -200,6 +200,56 @@ def test_cancelled_run_ends_at_once(service):
     wait_for(lambda: not processes_with(SLEEPER))
 
 
+def test_batch_is_refused_whole_seen_by_its_key_alone_and_cancelled_whole(service):
+    client, bob = Client(f"http://{service.address}", service.key), service.add_key("mallory")
+    found = client.run_batch([{"source": "print(input())", "stdin": "pear"}, {"argv": ["sh", "-c", "exit 3"]}])
+    assert [(each.stdout, each.exit_code) for each in found] == [("pear\n", 0), ("", 3)]
+    before = service.ask("GET", "/v1/runs?limit=200")[1]["runs"]
+    for bad, error, words in (
+        ({"source": "1", "language": "perl"}, JobError, r"runs\[1\]: .*perl"),
+        ({"source": "1", "memory": "1"}, PolicyError, r"runs\[1\]: limits.memory"),
+        ({"source": "1", "argv": ["a"]}, JobError, "either source"),
+        ({"source": "1", "tiemout": 1}, TypeError, "tiemout"),
+    ):
+        with pytest.raises(error, match=words):
+            client.run_batch([{"source": "1"}, bad])
+    for body in ({"runs": []}, {"runs": [{"source": "1"}] * 1001}, {"runs": [{"source": "1"}, {}]}, {"runs": "x"}):
+        assert service.ask("POST", "/v1/batches", body)[0] == 422
+    assert service.ask("GET", "/v1/runs?limit=200")[1]["runs"] == before
+    status, batch, _ = service.ask("POST", "/v1/batches", {"runs": [SLEEP] * 5})
+    place = f"/v1/batches/{batch['id']}"
+    assert (status, len(batch["runs"]), batch["next"]) == (202, 5, None)
+    for method in ("GET", "DELETE"):
+        assert service.ask(method, place, key=bob)[0] == 404
+    pages, after = [], 0
+    while after is not None:
+        page = service.ask("GET", f"{place}?limit=2&after={after}")[1]
+        pages, after = [*pages, page["runs"]], page["next"]
+    assert [run["id"] for page in pages for run in page] == [run["id"] for run in batch["runs"]]
+    assert service.ask("DELETE", place)[0] == 200
+    assert {service.run(run["id"], wait=30)["outcome"] for run in batch["runs"]} == {"cancelled"}
+    wait_for(lambda: not processes_with(SLEEPER))
+    assert service.ask("GET", place)[1]["finished"] == 5
+
+
+def test_batch_survives_a_kill_of_the_worker_with_one_result_for_each_run(service):
+    client = AsyncClient(f"http://{service.address}", service.key)
+    waits = {"source": "import time; time.sleep(2); print(input())"}
+
+    async def main():
+        async with client:
+            batch = asyncio.create_task(client.run_batch([{**waits, "stdin": str(number)} for number in range(5)]))
+            await asyncio.to_thread(wait_for, lambda: _running(service))
+            os.kill(service.worker, signal.SIGKILL)
+            return await batch
+
+    assert [each.stdout for each in asyncio.run(main())] == [f"{number}\n" for number in range(5)]
+    runs = service.ask("GET", "/v1/runs?limit=5")[1]["runs"]
+    assert len({run["batch"] for run in runs}) == 1
+    assert max(run["attempts"] for run in runs) == 2
+    assert len(service.ask("GET", f"/v1/batches/{runs[0]['batch']}")[1]["runs"]) == 5
+
+
 def test_accepted_runs_outlive_every_process(tmp_path):
     """The worker is killed, then the server; at last Ctrl-C leaves nothing. Each run has one result."""
     # It sleeps longer than a busy machine takes to kill the server.
@@ -265,3 +315,7 @@ def test_worker_that_is_stuck_is_replaced(tmp_path):
 def _starts(server, run):
     wait_for(lambda: server.run(run)["state"] == "running")
     return True
+
+
+def _running(server):
+    return server.ask("GET", "/v1/runs?state=running")[1]["runs"]

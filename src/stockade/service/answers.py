@@ -20,6 +20,7 @@ class Run(BaseModel):
 
     id: str
     state: Literal["queued", "running", "finished"]
+    batch: str | None = Field(description="the batch that it came with")
     labels: dict[str, str]
     created_at: str = Field(description="RFC 3339, UTC")
     started_at: str | None
@@ -64,6 +65,7 @@ def _fields(row: Row) -> dict[str, Any]:
     return {
         "id": row.id,
         "state": "running" if row.state == LEASED else row.state,
+        "batch": row.batch,
         "labels": json.loads(row.labels),
         "created_at": moment(row.created),
         "started_at": moment(row.started),

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, FastAPI, Header, Query, Response
+from fastapi import APIRouter, FastAPI, Query, Response
 from fastapi.responses import PlainTextResponse
 
 from stockade import __version__
-from stockade.service import kill, sandbox_fusion
+from stockade.service import batches, kill, sandbox_fusion
 from stockade.service.answers import Problem, Run, Runs, Shape, page, shown
+from stockade.service.batches import Format, Repeat, accepted
 from stockade.service.database import FINISHED, LEASED
 from stockade.service.depends import DOCUMENTED, KeyOf, OperatorOf, StateOf
 from stockade.service.errors import Refused, add_handlers
 from stockade.service.judge0 import routes as judge0
 from stockade.service.living import routes as living
 from stockade.service.metrics import CONTENT_TYPE
-from stockade.service.queue import QueueFull
 from stockade.service.requests import RunRequest, record_of
 from stockade.service.state import State
 
 _DESCRIPTION = "Runs untrusted code in sandboxes: every resource bounded, the host out of reach."
-_REPEAT = re.compile(r"[!-~]{1,128}")
-_RETRY_SECONDS = 5
 _Wait = Annotated[float, Query(ge=0, le=60, description="seconds to wait for the result")]
-_Format = Annotated[Shape, Query(description="text: streams as text; full: every field, bytes as base64")]
 _LISTED = {"queued": "queued", "running": LEASED, "finished": FINISHED}
 health = APIRouter()
 api = APIRouter(
@@ -41,6 +37,7 @@ def make(state: State) -> FastAPI:
     app.state.service = state
     app.include_router(health)
     app.include_router(api)
+    app.include_router(batches.api)
     app.include_router(living.api)
     app.include_router(metrics)
     app.include_router(sandbox_fusion.api)
@@ -58,19 +55,12 @@ async def _submit(  # noqa: PLR0917
     state: StateOf,
     key: KeyOf,
     wait: _Wait = 0,
-    format: _Format = "text",  # noqa: A002
-    idempotency_key: Annotated[str | None, Header(description="the same word again gives the same run")] = None,
+    format: Format = "text",  # noqa: A002
+    idempotency_key: Repeat = None,
 ) -> Response:
     """Answer 202 for a run that waits or runs, and 200 for one that ended within `wait` seconds."""
-    if idempotency_key is not None and not _REPEAT.fullmatch(idempotency_key):
-        raise Refused(422, "RequestError", "Idempotency-Key: expected 1 to 128 visible ASCII characters")
     new = record_of(request, state.policies, idempotency_key)
-    try:
-        row: Any = (await state.submit(key, new))[0]
-    except QueueFull as full:
-        status = 429 if full.own else 503
-        state.metrics.refused(status)
-        raise Refused(status, "QueueFull", f"{full}; try again later", retry=_RETRY_SECONDS) from None
+    row: Any = (await accepted(state, key, new))[0]
     if wait or row.state == FINISHED:
         row = await state.waited(key, row.id, wait, None if row.state == FINISHED else row)
     return _answer(row, format)
@@ -89,13 +79,13 @@ async def _list(
 
 
 @api.get("/runs/{run}", response_model=Run, summary="Return a run, with its result if it has ended")
-async def _get(run: str, state: StateOf, key: KeyOf, wait: _Wait = 0, format: _Format = "text") -> Response:  # noqa: A002
+async def _get(run: str, state: StateOf, key: KeyOf, wait: _Wait = 0, format: Format = "text") -> Response:  # noqa: A002
     return _answer(await state.waited(key, run, wait), format, unfinished=200)
 
 
 @api.delete("/runs/{run}", response_model=Run, summary="Cancel a run; one that has ended stays as it is")
 async def _cancel(run: str, state: StateOf, key: KeyOf) -> Response:
-    return _answer(await state.cancel(key, run), "text", unfinished=200)
+    return _answer(next(iter(await state.cancel(key, run=run)), None), "text", unfinished=200)
 
 
 def _answer(row: Any, shape: Shape, unfinished: int = 202) -> Response:

@@ -17,6 +17,7 @@ from stockade.service.client_steps import (
     Ask,
     Pause,
     RemoteOptions,
+    RemoteRun,
     RemoteRunOptions,
     Service,
     Step,
@@ -65,6 +66,10 @@ class AsyncClient:
     async def run_command(self, argv: Sequence[str], **options: Unpack[RemoteOptions]) -> Result:
         """Run a command and return its result; see ``Client.run``."""
         return await self._complete(self._service.run(command(argv), options))
+
+    async def run_batch(self, runs: Sequence[RemoteRun]) -> list[Result]:
+        """Run many sources and commands, and return their results in the same order; see ``Client.run_batch``."""
+        return await self._complete(self._service.batch(runs))
 
     async def _complete(self, steps: Steps[T]) -> T:
         try:

@@ -16,6 +16,7 @@ from stockade.service.client_steps import (
     Ask,
     Pause,
     RemoteOptions,
+    RemoteRun,
     RemoteRunOptions,
     Service,
     Step,
@@ -88,6 +89,15 @@ class Client:
         from stockade.service.living.remote import RemoteSandbox, created
 
         return RemoteSandbox(self, self._complete(created(self._service, options)))
+
+    def run_batch(self, runs: Sequence[RemoteRun]) -> list[Result]:
+        """Run many sources and commands, and return their results in the same order.
+
+        Each is a mapping with ``source`` or ``argv``, and with the options of ``run``. The service accepts all of them,
+        up to a thousand, or none. Raises what ``run`` raises. If an exception ends the wait, those that have not ended
+        are cancelled.
+        """
+        return self._complete(self._service.batch(runs))
 
     def _complete(self, steps: Steps[T]) -> T:
         try:

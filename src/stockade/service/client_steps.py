@@ -9,7 +9,7 @@ import os
 import secrets
 import ssl
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -22,6 +22,7 @@ from stockade.runs.result import Result
 
 T = TypeVar("T")
 _WAIT_SECONDS = 20
+_WAITING = f"wait={_WAIT_SECONDS}&format=full"
 _CANCEL_SECONDS = 5.0
 _RETRIED = (429, 503)
 _NO_TLS = "WRONG_VERSION_NUMBER"
@@ -54,6 +55,13 @@ class RemoteOptions(PortableOptions, total=False):
 
 class RemoteRunOptions(RemoteOptions, PortableRunOptions, total=False):
     """Options of a run of source text on a service: those of a command, and how to run the source."""
+
+
+class RemoteRun(RemoteRunOptions, total=False):
+    """A run of a batch: either ``source`` or ``argv``, and its options."""
+
+    source: str | bytes
+    argv: Sequence[str]
 
 
 class Ask(NamedTuple):
@@ -116,24 +124,44 @@ class Service:
 
     def run(self, what: dict[str, Any], options: Mapping[str, Any]) -> Steps[Result]:
         """Accept a run, and wait for its result. If an exception ends the wait, the run is cancelled."""
-        body = dumps(_request(what, options)).encode()
+        return self._followed("runs", _WAITING, _request(what, options), self._result)
+
+    def batch(self, runs: Sequence[Mapping[str, Any]]) -> Steps[list[Result]]:
+        """Accept runs together, and wait for their results. If an exception ends the wait, they are cancelled."""
+
+        def results(found: Any) -> Steps[list[Result]]:
+            got, after = [], 0
+            while after is not None:
+                page = yield from self._patiently("GET", f"{_place('batches', found)}?format=full&after={after}")
+                for run in page["runs"]:
+                    got.append((yield from self._result(run)))
+                after = page["next"]
+            if len(got) != len(runs):
+                raise ServiceError(f"{self.address}: it has forgotten {len(runs) - len(got)} results of the batch")
+            return got
+
+        return self._followed("batches", "", {"runs": [_one_of_batch(each) for each in runs]}, results)
+
+    def _result(self, found: Any) -> Steps[Result]:
+        while found["state"] != "finished":
+            found = yield from self._patiently("GET", f"{_place('runs', found)}?{_WAITING}")
+        return Result.from_dict(found["result"])
+
+    def _followed(self, kind: str, query: str, request: Any, follow: Callable[[Any], Steps[T]]) -> Steps[T]:
+        body, found = dumps(request).encode(), None
         # The same word with each try, so that the service knows a request whose answer was lost.
         repeat = {"Idempotency-Key": secrets.token_hex(16)}
-        query = f"wait={_WAIT_SECONDS}&format=full"
-        found = None
         try:
-            found = yield from self._patiently("POST", f"/v1/runs?{query}", body, repeat)
-            while found["state"] != "finished":
-                found = yield from self._patiently("GET", f"{_place(found)}?{query}")
+            found = yield from self._patiently("POST", f"/v1/{kind}?{query}", body, repeat)
+            return (yield from follow(found))
         except BaseException as error:
             if found is None and isinstance(error, StockadeError):
-                raise  # the service refused the run, or cannot be reached
+                raise  # the service refused the request, or cannot be reached
             with suppress(StockadeError, OSError, http.client.HTTPException):
                 if found is None:  # it may be accepted: the same word gives its id
-                    found = (yield Ask("POST", "/v1/runs", body, repeat, _CANCEL_SECONDS)).data
-                yield Ask("DELETE", _place(found), seconds=_CANCEL_SECONDS)
+                    found = (yield Ask("POST", f"/v1/{kind}", body, repeat, _CANCEL_SECONDS)).data
+                yield Ask("DELETE", _place(kind, found), seconds=_CANCEL_SECONDS)
             raise
-        return Result.from_dict(found["result"])
 
     def _patiently(
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] = MappingProxyType({})
@@ -163,10 +191,10 @@ class Service:
         return ServiceError(f"{self.address}: cannot be reached: {type(error).__name__}: {error}")
 
 
-def _place(run: Any) -> str:
-    if not isinstance(run, dict) or not isinstance(run.get("id"), str):
-        raise ServiceError("the service's answer describes no run")
-    return f"/v1/runs/{quote(run['id'])}"
+def _place(kind: str, found: Any) -> str:
+    if not isinstance(found, dict) or not isinstance(found.get("id"), str):
+        raise ServiceError(f"the service's answer has no id, where one of {kind} belongs")
+    return f"/v1/{kind}/{quote(found['id'])}"
 
 
 def source_text(text: str | bytes) -> dict[str, Any]:
@@ -179,6 +207,13 @@ def command(argv: Sequence[str]) -> dict[str, Any]:
     if isinstance(argv, str | bytes):
         raise JobError("a command is a list of words, such as ['sort', 'big.txt']; no text is split into words")
     return {"argv": [*argv]}
+
+
+def _one_of_batch(run: Mapping[str, Any]) -> dict[str, Any]:
+    options = {name: value for name, value in run.items() if name not in ("source", "argv")}
+    if ("source" in run) == ("argv" in run):
+        raise JobError("a run of a batch has either source, a program's text, or argv, a command as a list of words")
+    return _request(source_text(run["source"]) if "source" in run else command(run["argv"]), options)
 
 
 def _request(what: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:

@@ -43,7 +43,7 @@ FILE = "service.db"
 QUEUED, LEASED, FINISHED = "queued", "leased", "finished"
 Row: TypeAlias = Any
 """A row that a statement returns: its columns are attributes."""
-_VERSION = 2
+_VERSION = 3
 _BUSY_SECONDS = 10
 _META = MetaData()
 _DIALECT = sqlite.dialect(paramstyle="named")
@@ -81,6 +81,7 @@ RUNS = Table(
     Column("outcome", String),
     Column("result", Text),
     Column("asked", Text),  # what the API of the request must know of it after the run's end; null for most
+    Column("batch", String),  # the id of the batch that it came with
     UniqueConstraint("key_id", "repeat"),
     sqlite_autoincrement=True,
 )
@@ -105,6 +106,7 @@ IS_QUEUED, IS_LEASED, IS_FINISHED = (
     RUNS.c.state == literal_column(f"'{state}'") for state in (QUEUED, LEASED, FINISHED)
 )
 """Written without parameters, so that SQLite sees at once that the indexes below serve."""
+_BATCHES = Index("runs_of_batch", RUNS.c.batch, RUNS.c.number, sqlite_where=RUNS.c.batch.is_not(None))
 Index("runs_of_key", RUNS.c.key_id, RUNS.c.number)
 Index("waiting", RUNS.c.key_id, RUNS.c.number, RUNS.c.bytes, sqlite_where=IS_QUEUED)
 Index("held", RUNS.c.holder, RUNS.c.expires, sqlite_where=IS_LEASED)
@@ -159,6 +161,9 @@ class Database:
                 )
             if found == 1:
                 db.exec_driver_sql("ALTER TABLE runs ADD COLUMN asked TEXT")
+            if found in (1, 2):
+                db.exec_driver_sql("ALTER TABLE runs ADD COLUMN batch TEXT")
+                _BATCHES.create(db)
             _META.create_all(db)
             db.exec_driver_sql(f"PRAGMA user_version = {_VERSION}")
         for engine in (self._reading, self._writing):

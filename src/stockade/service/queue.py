@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, insert, select, update
 
+from stockade.core.errors import JobError
 from stockade.core.strict_json import dumps
 from stockade.runs.result import GuestError, Outcome, Result
 from stockade.service.database import (
@@ -38,7 +39,7 @@ _FIND = Statement(
     select(*_SHOWN, RUNS.c.result, RUNS.c.asked).where(RUNS.c.key_id == bindparam("key"), RUNS.c.id == bindparam("run"))
 )
 _REPEATED = Statement(select(*_SHOWN).where(RUNS.c.key_id == bindparam("key"), RUNS.c.repeat == bindparam("again")))
-_NEW = ("id", "key_id", "repeat", "asked", "labels", "request", "bytes", "created")
+_NEW = ("id", "key_id", "repeat", "asked", "batch", "labels", "request", "bytes", "created")
 _INSERT = Statement(
     insert(RUNS)
     .values({name: bindparam(name) for name in _NEW} | {"state": QUEUED, "attempts": 0, "cancelled": False})
@@ -96,6 +97,8 @@ class NewRun:
     labels: str
     repeat: str | None = None
     """The client's word for this request. A second one with the same word is the same run."""
+    batch: str | None = None
+    """The id of the batch that it comes with."""
     asked: str | None = None
     """What the API of the request must know of it when the run has ended: the queue forgets the request then."""
 
@@ -123,22 +126,24 @@ class Queue:
         self._settings = settings
 
     def submit(self, key: int, *news: NewRun) -> list[Row]:
-        """Accept runs, all or none, and return them. Raises ``QueueFull``."""
+        """Accept runs, all or none, and return them.
+
+        Raises ``QueueFull``, and ``JobError`` if the client's word is known, but not for these runs.
+        """
+        rows = []
         with self._database.writing() as db:
-            return [self._accepted(db, key, new) for new in news]
+            ((runs, held, own),) = _WAITING(db, key=key)
+            for new in news:
+                known = _REPEATED(db, key=key, again=new.repeat) if new.repeat is not None else ()
+                if not known:
+                    self._check_space(runs, held, own, new.size)
+                    runs, held, own = runs + 1, held + new.size, own + 1
+                rows.append(known[0] if known else _inserted(db, key, new))
+            if len({row.batch for row in rows}) > 1:
+                raise JobError("Idempotency-Key: an earlier batch has the same word, and other runs")
+        return rows
 
-    def _accepted(self, db: Connection, key: int, new: NewRun) -> Row:
-        if new.repeat is not None:
-            known = _REPEATED(db, key=key, again=new.repeat)
-            if known:
-                return known[0]
-        self._check_space(db, key, new.size)
-        values = {"id": f"run_{uuid4().hex}", "key_id": key, "repeat": new.repeat, "asked": new.asked}
-        contents = {"labels": new.labels, "request": new.request, "bytes": new.size, "created": time.time()}
-        return _INSERT(db, **values, **contents)[0]
-
-    def _check_space(self, db: Connection, key: int, size: int) -> None:
-        ((runs, held, own),) = _WAITING(db, key=key)
+    def _check_space(self, runs: int, held: int, own: int, size: int) -> None:
         if own >= self._settings.queued_runs_of_a_key:
             raise QueueFull(f"{own} runs of this key wait, which is the most", own=True)
         if runs >= self._settings.queued_runs:
@@ -161,13 +166,23 @@ class Queue:
         with self._database.reading() as db:
             return db.execute(wanted).all()
 
-    def cancel(self, key: int, run: str) -> Row | None:
-        """End a run that waits, and mark one that is held, which its worker then ends. Return it."""
+    def batch(self, key: int, batch: str, most: int, after: int) -> tuple[dict[str, int], Sequence[Row]]:
+        """Return how many runs of a batch are in which state, and some without results, from those above ``after``."""
+        mine = (RUNS.c.key_id == key, RUNS.c.batch == batch)
+        with self._database.reading() as db:
+            counts = db.execute(
+                select(RUNS.c.state, func.count().label("number")).where(*mine).group_by(RUNS.c.state)
+            ).all()
+            wanted = select(*_SHOWN).where(*mine, RUNS.c.number > after).order_by(RUNS.c.number).limit(most)
+            return {row.state: row.number for row in counts}, db.execute(wanted).all()
+
+    def cancel(self, key: int, *, run: str | None = None, batch: str | None = None) -> Sequence[Row]:
+        """End a run, or those of a batch, that wait. Mark those that are held: their worker ends them. Return them."""
+        mine = (RUNS.c.key_id == key, RUNS.c.id == run if batch is None else RUNS.c.batch == batch)
         with self._database.writing() as db:
-            mine = (RUNS.c.key_id == key, RUNS.c.id == run)
             db.execute(update(RUNS).where(*mine, IS_LEASED).values(cancelled=True))
             db.execute(update(RUNS).where(*mine, IS_QUEUED).values(cancelled=True, **_ended(CANCELLED)))
-            return db.execute(_of(key).where(RUNS.c.id == run)).one_or_none()
+            return db.execute(select(*_SHOWN).where(*mine)).all()
 
     def lease(self, holder: str, most: int) -> list[Leased]:
         """Give ``holder`` up to ``most`` runs: the keys take turns, and each key's oldest run is first."""
@@ -255,6 +270,12 @@ class Queue:
                 QUEUED: db.execute(number.where(IS_QUEUED)).scalar_one(),
                 LEASED: db.execute(number.where(IS_LEASED)).scalar_one(),
             }
+
+
+def _inserted(db: Connection, key: int, new: NewRun) -> Row:
+    values = {"id": f"run_{uuid4().hex}", "key_id": key, "repeat": new.repeat, "batch": new.batch, "asked": new.asked}
+    contents = {"labels": new.labels, "request": new.request, "bytes": new.size, "created": time.time()}
+    return _INSERT(db, **values, **contents)[0]
 
 
 def _of(key: int) -> Any:

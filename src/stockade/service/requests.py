@@ -114,7 +114,7 @@ class Policies:
         return policy
 
 
-def record_of(request: RunRequest, policies: Policies, repeat: str | None = None) -> NewRun:
+def record_of(request: RunRequest, policies: Policies, repeat: str | None = None, batch: str | None = None) -> NewRun:
     """Return what the queue keeps of a request, whichever interface it came by.
 
     Raises ``JobError`` and ``PolicyError`` for all that can be known before a sandbox is made.
@@ -122,7 +122,7 @@ def record_of(request: RunRequest, policies: Policies, repeat: str | None = None
     job_of(request, {})
     policies.of(request)
     labels = dumps(request.labels, compact=True)
-    return NewRun(dumps(request.model_dump(exclude_defaults=True), compact=True), labels, repeat)
+    return NewRun(dumps(request.model_dump(exclude_defaults=True), compact=True), labels, repeat, batch)
 
 
 def job_of(request: RunRequest, own_labels: Mapping[str, str]) -> Job:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import count
 from typing import ParamSpec, TypeVar
@@ -62,16 +62,15 @@ class State:
         self._send(WAKE)
         return rows
 
-    async def cancel(self, key: Key, run: str) -> Row | None:
-        """Cancel a run. Return it, or ``None`` if this key has none of this id."""
-        row = await self.call(self.queue.cancel, key.id, run)
-        if row is None:
-            return None
-        if row.state == FINISHED:
-            self.ended(run)
-        else:
-            self._send(CANCEL, run)
-        return row
+    async def cancel(self, key: Key, *, run: str | None = None, batch: str | None = None) -> Sequence[Row]:
+        """Cancel a run, or those of a batch. Return them: none, if this key has none of this id."""
+        rows = await self.call(self.queue.cancel, key.id, run=run, batch=batch)
+        for row in rows:
+            if row.state == FINISHED:
+                self.ended(row.id)
+            else:
+                self._send(CANCEL, row.id)
+        return rows
 
     async def kill(self, order: kill.Order) -> kill.Switch:
         """Have the parent use the kill switch, and return the switch as it is then. Raises ``Refused``."""

@@ -42,6 +42,7 @@ _REQUESTS = (
     ("POST", "/v1/runs", b'{"source": 5}', 422),
     ("POST", "/v1/runs", b'{"source": "", "limits": {"memroy": 1}}', 422),
     ("POST", "/v1/runs", b'{"source": "", "language": "perl"}', 422),
+    ("POST", "/v1/batches", b'{"runs": []}', 422),
     ("POST", "/v1/kill", b"{}", 422),
     ("POST", "/v1/sandboxes", b'{"max_lifetime": 0}', 422),
     ("POST", "/v1/sandboxes", b"{}", 503),

@@ -119,11 +119,11 @@ def test_lease_ends_without_a_heartbeat(service):
 
 def test_cancelled_run_never_starts_again(service):
     waiting, held = service.submit(service.ann), service.submit(service.bob)
-    assert service.queue.cancel(service.bob, waiting) is None  # another key's
-    assert service.queue.cancel(service.ann, waiting).outcome == "cancelled"
+    assert service.queue.cancel(service.bob, run=waiting) == []  # another key's
+    assert service.queue.cancel(service.ann, run=waiting)[0].outcome == "cancelled"
     (leased,) = service.queue.lease("a", 5)
     assert leased.id == held
-    service.queue.cancel(service.bob, held)
+    service.queue.cancel(service.bob, run=held)
     assert service.queue.renew([leased.lease]) == ({leased.lease}, {leased.lease})
     assert service.queue.release("a") == [held]
     assert service.run(service.bob, held).outcome == "cancelled"
@@ -143,6 +143,27 @@ def test_queue_is_bounded_for_a_key_for_all_and_in_bytes(service):
     with pytest.raises(QueueFull, match="4 runs wait"):
         service.submit(service.bob)
     assert service.submit(service.ann, repeat="x") == first  # the same request again gives the same run
+
+
+def test_batch_is_accepted_whole_or_not_at_all(service):
+    three = [replace(ANY, batch="b", repeat=f"w {at}") for at in range(3)]
+    first = service.submit(service.ann)
+    with pytest.raises(QueueFull, match="3 runs of this key"):
+        service.queue.submit(service.ann, *three)
+    assert service.queue.batch(service.ann, "b", 9, 0) == ({}, [])
+    service.queue.cancel(service.ann, run=first)
+    rows = service.queue.submit(service.ann, *three)
+    again = service.queue.submit(service.ann, *(replace(each, batch="c") for each in three))
+    assert [row.id for row in again] == [row.id for row in rows]
+    (leased,) = service.queue.lease("w", 1)
+    with pytest.raises(JobError, match="the same word, and other runs"):
+        service.queue.submit(service.ann, replace(ANY, batch="d", repeat="w 0"), replace(ANY, batch="d", repeat="w 9"))
+    assert service.queue.batch(service.ann, "b", 2, rows[0].number)[1][-1].id == rows[2].id
+    assert service.queue.batch(service.bob, "b", 9, 0) == ({}, [])
+    assert service.queue.cancel(service.bob, batch="b") == []
+    assert [row.state for row in service.queue.cancel(service.ann, batch="b")] == ["leased", "finished", "finished"]
+    assert service.queue.renew([leased.lease])[1] == {leased.lease}
+    assert service.queue.batch(service.ann, "b", 1, 0)[0] == {"leased": 1, "finished": 2}
 
 
 def test_finished_runs_are_forgotten_by_age_and_by_size(serve):
@@ -221,9 +242,11 @@ def test_database_of_the_first_version_is_brought_up_to_date(tmp_path, serve):
     service = serve()
     run = service.submit(service.ann)
     with service.database.writing() as db:
+        db.exec_driver_sql("DROP INDEX runs_of_batch")
+        db.exec_driver_sql("ALTER TABLE runs DROP COLUMN batch")
         db.exec_driver_sql("ALTER TABLE runs DROP COLUMN asked")
         db.exec_driver_sql("PRAGMA user_version = 1")
     service.database.close()
     later = Queue(Database(tmp_path), service.settings)
     assert later.find(service.ann, run).asked is None
-    assert later.submit(service.ann, replace(ANY, asked="x"))
+    assert later.submit(service.ann, replace(ANY, asked="x", batch="b"))[0].batch == "b"
