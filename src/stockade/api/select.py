@@ -194,13 +194,15 @@ def _trust(word: Trust | str | None) -> Trust | None:
 
 
 def _in_order(trust: Trust | None) -> Iterable[Backend]:
-    """Return all backends, strongest first and then cheapest; for trusted code cheapest first.
+    """Return all backends, strongest first and then cheapest; for trusted code cheapest first. Emulators come last.
 
     The registry lists them by cost. Measured times do not change that order: one policy on one host always gets the
     same isolation.
     """
     found = [registry.find(name) for name in (*registry.BUILT_IN, *registry.others())]
-    return found if trust is Trust.TRUSTED else sorted(found, key=lambda backend: -backend.isolation.rank)
+    if trust is not Trust.TRUSTED:
+        found.sort(key=lambda backend: -backend.isolation.rank)
+    return sorted(found, key=lambda backend: backend.traits.emulates)
 
 
 def _reason(found: Candidate, trust: Trust | None, passed: list[Candidate]) -> str:

@@ -57,6 +57,8 @@ class Traits:
 
     ignores_input: bool = False
     """A guest cannot read standard input, so the command line passes none on."""
+    emulates: bool = False
+    """Programs run many times slower than elsewhere. So the backend is chosen only if nothing else isolates enough."""
     start: str = ""
     """What a run finds ready, as a sentence without its full stop; empty if it always begins from nothing."""
 

@@ -18,6 +18,7 @@ BUILT_IN = {
     "firejail": "stockade.backends.firejail.backend:Firejail",
     "docker": "stockade.backends.docker.backend:Docker",
     "podman": "stockade.backends.podman.backend:Podman",
+    "microvm": "stockade.backends.microvm.backend:MicroVM",
 }
 """Name to module and class. Among backends of equal isolation, the one that starts fastest comes first."""
 BY_NAME = {"metered": "stockade.embedded.backend:Metered"}

@@ -1,6 +1,8 @@
-"""``stockade images`` pulls container images. A run never does: what it runs in is what somebody has pulled before."""
+"""``stockade images`` pulls images of containers and builds those of machines. A run never does either."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import click
 
@@ -11,12 +13,14 @@ _EXAMPLES = """\b
 Examples:
   stockade images pull python:3.12-slim
   stockade run --image python:3.12-slim script.py
+  stockade images build microvm
+  stockade run --backend microvm script.py
 """
 
 
 @click.group(cls=Group, epilog=_EXAMPLES)
 def images() -> None:
-    """Pull container images for --image and image=."""
+    """Pull container images for --image and image=, and build the machine of the backend microvm."""
 
 
 @images.command("pull", cls=Command, short_help="Pull the image NAME, and print its digest.")
@@ -37,4 +41,29 @@ def _pull(image: str, backend: str, as_json: bool) -> int:
         print_json({"image": image, "digest": digest, "engine": socket})
     else:
         click.echo(digest)
+    return 0
+
+
+@images.command("build", cls=Command, short_help="Build the machine of the backend microvm.")
+@click.argument("backend", type=click.Choice(("microvm",)))
+@click.option("--memory", type=click.IntRange(384, 8192), default=512, help="MiB of memory of the machine.")
+@click.option(
+    "--packages",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default="/",
+    help="Folder in which Debian's kernel package (linux-image-*-cloud-amd64) is unpacked, if it is not installed.",
+)
+@json_option
+def _build(backend: str, memory: int, packages: Path, as_json: bool) -> int:
+    """Boot a machine from the host's own kernel package and interpreter once, and save it.
+
+    Every run then starts from a copy. A new version of stockade or of QEMU needs a new build.
+    """
+    from stockade.backends.microvm import build
+
+    built = build.build(memory, packages, lambda text: click.echo(f"{backend}: {text}", err=True))
+    if as_json:
+        print_json({"state": built.state, "memory_mib": built.memory, "kernel": built.kernel, "qemu": built.version})
+    else:
+        click.echo(built.state)
     return 0

@@ -66,6 +66,8 @@ class Watch(Record):
     engine_tasks: int = 0
     """Tasks in the run's control groups that belong to an engine between init and guest. They form a chain: each is the
     only child of the one before."""
+    engine_cpu: float = 0.0
+    """CPU seconds that an engine takes to start. Until then, its use of the kernel does not lower the run's weight."""
     own_tasks: int = 1
     """Tasks that the guest's interpreter needs for itself, its first one included. All further tasks are the job's."""
     live: bool = False

@@ -103,7 +103,7 @@ class Watcher:
             run.connection.send("limit", guarantee=guarantee, state=state, used=used, figure=figure)
             if state == "met" and guarantee in self._ending:
                 self._end_for(guarantee)
-        if run.cause is None:
+        if run.cause is None and meter.cpu_seconds >= self._supervision.launch.watch.engine_cpu:
             run.owner.weights.look(run, meter, self._execution.group, now)
 
     def _end_for(self, guarantee: str) -> None:

@@ -1,0 +1,161 @@
+"""The report of a machine, the receipt of the backend, and the moment when it is chosen."""
+
+import json
+import marshal
+from dataclasses import replace
+
+import pytest
+
+from stockade import JobError, PlanError, Policy
+from stockade.api import select
+from stockade.backends import registry
+from stockade.backends.base import planned
+from stockade.backends.microvm import image, machine
+from stockade.backends.microvm.backend import MicroVM, translate
+from stockade.core.launch import Launch
+from stockade.policy.guarantees import Guarantee, Isolation, Strength
+from stockade.runs.job import Command, Job
+from tests.unit import facts as hosts
+from tests.unit.runs.test_verdict import report
+
+INSIDE = replace(hosts.ROOT_V2, kernel="6.1.0-56-cloud-amd64", cpus=1)
+BUILT = image.Image(
+    state="/cache/state",
+    memory=512,
+    free=300 << 20,
+    qemu="/usr/bin/qemu-system-x86_64",
+    version="7.2.22",
+    kernel="6.1.0-56-cloud-amd64",
+    facts=INSIDE,
+)
+SAID = {
+    "status": 0, "started": True, "peak_memory": 5, "peak_processes": 2, "oom_kills": 0, "oom_outside": 0,
+    "forks_refused": 3, "disk_free": 7, "inodes_free": 8, "cause": None, "failure": None, "output": [4, 0],
+    "channel_overflow": False, "denials": [[41, 2, [2, 1]]], "denials_truncated": False,
+}  # fmt: skip
+
+
+@pytest.fixture
+def built(monkeypatch):
+    monkeypatch.setattr(image, "look", lambda: BUILT)
+
+
+def translated(said, channel=b"", **outer):
+    line = said if isinstance(said, bytes) else json.dumps(said).encode()
+    return translate(report(channel=line + b"\n" + channel, **outer))
+
+
+def test_report_of_machine_completes_that_of_the_host():
+    found = translated(SAID | {"status": 3 << 8}, b'{"value": 1}', output=[9, 0], cpu_seconds=2.5)
+    assert (found.status, found.peak_memory, found.forks_refused, found.disk_free) == (3 << 8, 5, 3, 7)
+    assert (found.channel, found.cpu_seconds, found.output) == (b'{"value": 1}', 2.5, [9, 0])
+    assert found.denials == [(41, 2, (2, 1))]
+
+
+@pytest.mark.parametrize("outer", [{"cause": "wall_time", "status": None}, {"oom_kills": 1}, {"cause": "cancelled"}])
+def test_report_of_machine_changes_nothing_that_the_host_decided(outer):
+    found = translated(SAID, b'{"value": 1}', **outer)
+    assert found == report(**outer)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"", b"[]", b"\xff", b"[" * 100_000, SAID | {"status": "0"}, SAID | {"status": True}, SAID | {"disk_free": -1},
+        SAID | {"peak_memory": 1 << 70}, SAID | {"oom_kills": 0.5}, SAID | {"output": [1]}, SAID | {"failure": 1},
+        SAID | {"denials": [1]}, {name: SAID[name] for name in SAID if name != "cause"},
+    ],
+    ids=range(13),
+)  # fmt: skip
+def test_nonsense_of_machine_is_a_failed_sandbox(said):
+    found = translated(said)
+    assert found.failure is not None
+    assert found.failure.kind == "setup"
+
+
+def test_machine_cannot_name_a_cause_that_is_no_limit():
+    assert translated(SAID | {"cause": "memory"}).cause == "memory"
+    assert translated(SAID | {"cause": "caller_gone"}).cause is None
+
+
+def test_dead_machine_is_a_failed_sandbox():
+    assert "QEMU ended" in translated({"trouble": "QEMU ended"}).failure.message
+    assert "killed from outside" in translated(SAID, status=9).failure.message
+
+
+def test_receipt_names_both_sandboxes_and_never_a_hypervisor(built):
+    held = planned(MicroVM(), Policy(), hosts.ROOT_V1).enforcement
+    assert "Linux 6.1.0-56-cloud-amd64 in QEMU 7.2.22" in held[Guarantee.SYSCALLS].mechanism
+    assert "emulated (TCG)" in held[Guarantee.SYSCALLS].note
+    assert "no network device" in held[Guarantee.NETWORK].mechanism
+    assert "at most 832 MiB" in held[Guarantee.MEMORY].note
+    assert Strength.HYPERVISOR not in {line.strength for line in held.values()}
+
+
+def test_line_of_receipt_is_as_weak_as_the_weaker_sandbox(built):
+    with pytest.raises(PlanError) as caught:
+        planned(MicroVM(), Policy(), replace(hosts.ROOT_V1, seccomp=False))
+    assert "syscalls" in caught.value.missing
+
+
+def test_memory_beyond_the_machine_is_refused_by_the_plan(built):
+    with pytest.raises(PlanError) as caught:
+        planned(MicroVM(), Policy(limits={"memory": "301MiB"}), hosts.ROOT_V1)
+    assert "the machine has 300 MiB for guests" in caught.value.missing["memory"]
+
+
+@pytest.mark.parametrize(
+    "fields", [{"network": "host"}, {"filesystem": {"read": ["/srv"]}}, {"security": {"host_uid": 5}}]
+)
+def test_paths_and_network_of_the_host_are_refused(built, fields):
+    plan = planned(MicroVM(), Policy(accept={"network": "absent"}, **fields), hosts.ROOT_V1)
+    with pytest.raises(JobError, match="shares no folder"), MicroVM().prepare(plan, Job(argv=("a",)), lambda _: None):
+        pass
+
+
+def test_times_are_kept_outside_and_other_limits_inside(built):
+    policy = Policy(limits={"wall_time": 7, "cpu_time": 5, "processes": 4, "memory": "64MiB", "output": 1000})
+    plan = planned(MicroVM(), policy, hosts.ROOT_V1)
+    with MicroVM().prepare(plan, Job(argv=("a",)), lambda _: Command(argv=("a",))) as outer:
+        assert (outer.watch.wall_seconds, outer.watch.cpu_seconds, outer.watch.output_bytes) == (7, 5, 1000)
+        assert outer.groups.memory == 832 << 20
+        [content] = [step[2] for step in outer.steps if step[0] == "job_file" and step[1] == "launch"]
+    fields = marshal.loads(content)
+    del fields["caller"]
+    inner = Launch.from_wire(fields)
+    assert (inner.argv, inner.groups.processes, inner.groups.memory) == (("a",), 4, 64 << 20)
+    assert (inner.watch.wall_seconds, inner.watch.cpu_seconds) == (None, None)
+    assert inner.watch.output_bytes > 1000
+
+
+def test_only_untrusted_code_gets_a_machine(built, monkeypatch):
+    monkeypatch.setattr(MicroVM, "availability", lambda self, facts: registry.find("native").availability(facts))
+    assert select.select(Policy(), hosts.ROOT_V1, "untrusted").backend.name == "microvm"
+    assert select.select(Policy(isolation="own_kernel"), hosts.ROOT_V1).backend.name == "microvm"
+    for trust in (None, "trusted", "semi-trusted"):
+        assert select.select(Policy(), hosts.ROOT_V1, trust).backend.name == "native"
+    assert MicroVM.isolation is Isolation.OWN_KERNEL
+
+
+def test_frames_are_taken_whole_and_bounded():
+    frames = machine.Frames()
+    data = machine.frame(machine.STDOUT, b"abc") + machine.frame(machine.END)
+    assert [found for byte in data for found in frames.feed(bytes([byte]))] == [
+        (machine.STDOUT, b"abc"),
+        (machine.END, b""),
+    ]
+    with pytest.raises(machine.MachineError, match="too long"):
+        frames.feed(machine.HEAD.pack(machine.STDOUT, 1 << 31))
+
+
+def test_image_that_others_may_write_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    place = image.folder() / image.digest()
+    place.mkdir(parents=True)
+    assert "no machine is built" in image.look().trouble
+    image.about(place).write_text("{}")
+    image.state(place).touch()
+    assert "cannot be used" in image.look().trouble
+    image.about(place).write_text("{ }")
+    image.state(place).chmod(0o666)
+    assert "others may write to it" in image.look().trouble
