@@ -77,7 +77,7 @@ def test_agent_whose_model_makes_mistakes(tmp_path, monkeypatch):
     assert "SyntaxError" in told[0]
     assert "longer than 10 s" in told[1] and "Variables keep their values" in told[1]
     assert "File too large" in told[2] or "No space left" in told[2]
-    assert "limit on memory" in told[3]
+    assert "limit on memory" in told[3] or "MemoryError" in told[3]  # a control group's, or the process's own
     assert "None" in told[4] and "FileNotFoundError" in told[4] and "hunter" not in "".join(told)
     assert "exited with status 3" in told[5] and "A fresh interpreter has started" in told[5]
     assert "NameError" in told[6]

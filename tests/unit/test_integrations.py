@@ -34,6 +34,7 @@ def test_adapter_without_its_framework_names_the_extra(framework, code, extra):
 def test_entry_points_name_modules_that_exist():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["entry-points"]["inspect_ai"] == {"stockade": "stockade.integrations.inspect_ai"}
+    assert project["entry-points"]["pytest11"] == {"stockade": "stockade.integrations.pytest"}
     for points in project["entry-points"].values():
         for name in points.values():
             assert importlib.util.find_spec("stockade.integrations"), name
