@@ -158,7 +158,7 @@ def test_open_sandboxes_of_a_key_are_bounded(service):
 
     left = {"argv": ["sh", "-c", f"sleep {SLEEPER} > /dev/null 2>&1 &"]}
     assert service.ask("POST", f"{places[0]}/commands", left, eve)[0] == 200
-    assert processes_with(SLEEPER)
+    wait_for(lambda: processes_with(SLEEPER))
     service.remove_key("eve")
     wait_for(lambda: not processes_with(SLEEPER))
 
