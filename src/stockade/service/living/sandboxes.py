@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from contextlib import suppress
 from typing import Any
 
 from sqlalchemy import Row
@@ -12,7 +11,7 @@ from sqlalchemy.exc import DBAPIError
 
 from stockade.api.asynchronous.sandbox import AsyncSandbox
 from stockade.core import log
-from stockade.core.errors import JobError, SandboxClosed, StockadeError
+from stockade.core.errors import JobError, SandboxClosed
 from stockade.policy.model import Policy
 from stockade.service.errors import Refused
 from stockade.service.living.register import Register
@@ -99,8 +98,9 @@ class LivingSandboxes:
         if kept is None:
             return None
         try:
-            with suppress(StockadeError):
-                await kept.close()
+            await kept.close()
+        except Exception as error:  # the others must end, and its own end must be noted
+            log.error("sandbox %s did not close in good order: %s: %s", sandbox, type(error).__name__, error)
         finally:
             self._unwritten[sandbox] = reason
         return self._write_ends().get(sandbox)
