@@ -27,6 +27,9 @@ class Total(unittest.TestCase):
     def test_it(self):
         self.assertEqual(total([1, 2]), 3)
 """
+NEEDS = {
+    "sys.stdin.seek(0)": "cgroup-memory"
+}  # what a page says of some hosts only: words of the snippet, the facility
 CHECKER = doctest.OutputChecker()
 REPORT = """\
 # /// script
@@ -53,7 +56,10 @@ def blocks():
             line = text.count("\n", 0, match.start()) + 1
             after = found[number + 1] if number + 1 < len(found) else None
             close = after is not None and after[1] == "output" and not text[match.end() : after.start()].strip()
-            yield pytest.param(kind, body, after[2] if close else None, id=f"{page.relative_to(ROOT)}:{line}")
+            marks = [pytest.mark.needs(facility) for words, facility in NEEDS.items() if words in body]
+            yield pytest.param(
+                kind, body, after[2] if close else None, id=f"{page.relative_to(ROOT)}:{line}", marks=marks
+            )
 
 
 @pytest.fixture
