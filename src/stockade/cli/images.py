@@ -20,7 +20,7 @@ Examples:
 
 @click.group(cls=Group, epilog=_EXAMPLES)
 def images() -> None:
-    """Pull container images for --image and image=, and build the machine of the backend microvm."""
+    """Pull container images, and build the machine for microvm."""
 
 
 @images.command("pull", cls=Command, short_help="Pull the image NAME, and print its digest.")
