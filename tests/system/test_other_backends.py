@@ -38,5 +38,5 @@ def test_backend_found_by_entry_point_runs(their_package):
     assert (
         type(registry.find("native")).__module__ == "stockade.backends.native.backend"
     )  # a built-in name cannot be taken
-    with pytest.raises(stockade.BackendUnavailable, match="landlock, metered, mine, native"):
+    with pytest.raises(stockade.BackendUnavailable, match="landlock, metered, microvm, mine, native"):
         registry.find("nobodys")
