@@ -66,6 +66,11 @@ def wait_for(role: str, seconds: float = 5.0) -> int:
     raise LookupError(f"there is no {role}")
 
 
+def children(*pids: int) -> set[int]:
+    """Return the children of processes."""
+    return {child for pid in pids for child in _children(pid)}
+
+
 def kill(pid: int) -> None:
     """Kill a process."""
     with suppress(ProcessLookupError):

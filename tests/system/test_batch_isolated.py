@@ -42,6 +42,10 @@ PASSING = {
         "from collections import namedtuple\nSpan = namedtuple('Span', 'low high')\ndef f(xs): return Span(min(xs), max(xs))",
         "assert f([3, 1, 2]) == (1, 3) and f([3, 1, 2]).high == 3 and repr(f([1])) == 'Span(low=1, high=1)'",
     ),
+    "named tuple with names that no class may have": (
+        "from collections import namedtuple\ndef f(): return namedtuple('Span', 'def low', rename=True)(1, 2)",
+        "assert f() == (1, 2)",
+    ),
     "number of an enumeration": (
         "import enum\nclass E(enum.IntEnum): A = 3\ndef f(): return [E.A]",
         "assert f() == [3]",

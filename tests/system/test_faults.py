@@ -54,6 +54,32 @@ def test_faults_page_has_a_row_for_every_case() -> None:
 
 
 @pytest.mark.usefixtures("nothing_left")
+def test_guest_stopped_while_it_is_made_does_not_hold_the_next_runs() -> None:
+    box = stockade.Runner(stockade.Policy(limits={"wall_time": WALL}), backend="native", warm=True)
+    box.run("print(0)")
+    workers = [pid for pid in host.descendants(faults.wait_for("init of the zygote")) if faults.is_init(pid)]
+    time.sleep(0.3)  # each worker has its guest by then
+    before, stopped = faults.children(*workers), set[int]()
+
+    def strike() -> None:
+        until = time.monotonic() + 2
+        while not stopped and time.monotonic() < until:
+            stopped.update(faults.children(*workers) - before)
+        for pid in stopped:
+            faults.stop(pid)
+
+    striker = threading.Thread(target=strike)
+    striker.start()
+    box.run("print(1)")  # after it, its worker makes the next guest
+    striker.join()
+    assert stopped
+    for _ in range(3):
+        begin = time.monotonic()
+        box.run("print(2)")
+        assert time.monotonic() - begin < WALL + MARGIN
+
+
+@pytest.mark.usefixtures("nothing_left")
 @pytest.mark.parametrize("warm", [False, True])
 def test_warden_stopped_during_endless_run_ends_it(warm: bool) -> None:
     box = stockade.Runner(

@@ -45,15 +45,12 @@ class Budget:
         """Return ``need`` to the free capacity."""
         self._taken = _sum(self._taken, need, -1)
 
-    def refusal(self, amount: Amount) -> str:
-        """Return a clause that says why ``amount`` can never fit, and what to do; an empty string if it can."""
-        for name, wanted, most in _pairs(amount, self.capacity):
+    def refusal(self, need: Amount) -> str:
+        """Return a clause that says why ``need`` can never fit, and what to do; an empty string if it can."""
+        for name, wanted, most in _pairs(need, self.capacity):
             if wanted > most:
-                of = "of " if name == "memory" else ""
-                need_and_most = (
-                    f"may need {_figure(name, wanted)} {of}{_NAMES[name]}; the batch may use {_figure(name, most)}"
-                )
-                return f"{need_and_most}: {_REMEDIES[name]}"
+                what = f"{_figure(name, wanted)} {'of ' if name == 'memory' else ''}{_NAMES[name]}"
+                return f"may need {what}; the batch may use {_figure(name, most)}: {_REMEDIES[name]}"
         return ""
 
     def at_a_time(self, need: Amount) -> tuple[int, str]:

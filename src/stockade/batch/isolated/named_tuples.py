@@ -15,20 +15,31 @@ _MOST_FIELDS = 256
 
 
 def names_of(kind: type[tuple[Any, ...]]) -> list[Any]:
-    """Return the name and the list of fields of a class of named tuples; an empty list for another class."""
+    """Return the name and the list of fields of a class of named tuples; an empty list for another class, or for names
+    that the receiver would refuse, such as those of ``rename=True``."""
     fields = getattr(kind, "_fields", None)
-    if type(fields) is not tuple or len(fields) > _MOST_FIELDS or any(type(name) is not str for name in fields):
+    if type(fields) is not tuple:
+        return []
+    try:
+        _class_of(kind.__name__, fields)
+    except CodecError:
         return []
     return [kind.__name__, list(fields)]
 
 
 def read_names(items: list[Any]) -> tuple[Any, list[Any]]:
     """Return the class that the first two items from an untrusted sender name, and the other items."""
-    if len(items) < 2 or type(items[0]) is not str or type(items[1]) is not list or len(items[1]) > _MOST_FIELDS:
+    if len(items) < 2 or type(items[0]) is not str or type(items[1]) is not list:
         raise CodecError("a named tuple without names")
-    if any(type(name) is not str for name in items[1]) or len(items[1]) != len(items) - 2:
+    if len(items[1]) != len(items) - 2:
         raise CodecError("a named tuple whose values do not fit its fields")
-    return _class(items[0], tuple(items[1])), items[2:]
+    return _class_of(items[0], tuple(items[1])), items[2:]
+
+
+def _class_of(name: str, fields: tuple[Any, ...]) -> Any:
+    if len(fields) > _MOST_FIELDS or any(type(each) is not str for each in fields):
+        raise CodecError("a named tuple with too many fields, or with one that is not text")
+    return _class(name, fields)
 
 
 @lru_cache(maxsize=256)

@@ -258,7 +258,7 @@ class Pool:
         return min(due, now + LOOK_SECONDS if asked else float("inf"))
 
     def _check_answer(self, slot: CgroupSlot, now: float) -> None:
-        trouble = slot.helper.trouble(now, child="the init that it makes")
+        trouble = slot.helper.trouble(now)
         if trouble:
             self._lose(slot, trouble)
         elif now - slot.asked >= ANSWER_SECONDS:
