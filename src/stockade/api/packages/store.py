@@ -25,23 +25,20 @@ from pathlib import Path
 from typing import Any
 
 from stockade.api.packages.frames import Written
+from stockade.core import own_files
 from stockade.core.errors import RequirementError
 
 FORMAT = 2
 LINKS = ("bin/python", "bin/python3")
 LOCK_SECONDS = 1800.0
 _AGAIN_SECONDS = 0.05
-_OF_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _held: dict[str, int] = {}
 """The path of each manifest in use, and the descriptor that holds its lock until this process ends."""
 
 
 def default_place() -> Path:
-    """Return where this user's store is: below XDG_CACHE_HOME, ``/var/cache`` (root) or ``~/.cache``."""
-    named = os.environ.get("XDG_CACHE_HOME", "")
-    if named.startswith("/"):
-        return Path(named, "stockade/packages")
-    return Path("/var/cache/stockade/packages" if os.geteuid() == 0 else "~/.cache/stockade/packages").expanduser()
+    """Return where this user's store is."""
+    return own_files.cache("packages")
 
 
 class Store:
@@ -71,11 +68,8 @@ class Store:
             self._check_owner(path, (os.geteuid(), 0))
 
     def _check_owner(self, path: Path, owners: tuple[int, ...]) -> None:
-        status = path.lstat()
-        if not stat.S_ISDIR(status.st_mode) or status.st_uid not in owners:
-            raise _bad(path, f"it is not a folder of uid {os.geteuid()}{' or of root' if 0 in owners else ''}")
-        if status.st_mode & _OF_OTHERS and not status.st_mode & stat.S_ISVTX:
-            raise _bad(path, f"others may write to it (mode {stat.S_IMODE(status.st_mode):o})")
+        if found := own_files.trouble(path, stat.S_IFDIR, owners):
+            raise _bad(path, found)
 
     def folder(self, digest: str) -> Path:
         """Return where the environment of this digest lies."""
