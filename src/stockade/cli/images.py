@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from stockade.cli.interrupts import interruptible
 from stockade.cli.mistakes import Group
 from stockade.cli.reporting import Command, json_option, print_json
 
@@ -61,7 +62,8 @@ def _build(backend: str, memory: int, packages: Path, as_json: bool) -> int:
     """
     from stockade.backends.microvm import build
 
-    built = build.build(memory, packages, lambda text: click.echo(f"{backend}: {text}", err=True))
+    with interruptible():
+        built = build.build(memory, packages, lambda text: click.echo(f"{backend}: {text}", err=True))
     if as_json:
         print_json({"state": built.state, "memory_mib": built.memory, "kernel": built.kernel, "qemu": built.version})
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from stockade.cli.interrupts import interruptible
 from stockade.cli.mistakes import Group
 from stockade.cli.reporting import Command, json_option, print_json, printable
 from stockade.core.errors import JobError
@@ -93,7 +93,7 @@ def environment(options: Mapping[str, Any], policy: Policy, *, inline: bytes | N
         names += wanted.inline(inline, languages.find("python").interpreter(named).version)
     if not names:
         return None
-    with _interruptible(), _shown() as on_step:
+    with interruptible(), _shown() as on_step:
         return provide.provide(names, named, policy=policy, on_step=on_step)
 
 
@@ -127,20 +127,6 @@ def source_of(options: Mapping[str, Any]) -> bytes | None:
     with suppress(OSError):  # the run itself reports a missing script
         return Path(options["words"][0]).read_bytes()
     return None
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Let Ctrl-C raise, so that what was begun is removed."""
-    before = signal.getsignal(signal.SIGINT)
-    if before in (signal.SIG_IGN, None):
-        yield
-        return
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
