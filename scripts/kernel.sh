@@ -4,7 +4,7 @@
 set -euo pipefail
 folder=$1
 [[ -d $folder/boot ]] && exit 0
-if [[ $(id -u) != 0 ]] || ! command -v apt-get dpkg-deb >/dev/null; then
+if [[ $(id -u) != 0 ]] || ! command -v apt-get >/dev/null || ! command -v dpkg-deb >/dev/null; then
     echo "not unpacked here: linux-image-cloud-amd64 (as root: scripts/kernel.sh $folder)" >&2
     exit 0
 fi

@@ -26,6 +26,12 @@ def bytecode(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["PYTHONPYCACHEPREFIX"] = str(tmp_path_factory.mktemp("bytecode"))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep tests apart from what this host's user has built: with a machine, untrusted code would not be refused."""
+    os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder that the guest's uid may read, under any user that runs the tests."""

@@ -5,6 +5,7 @@ from pathlib import Path
 from stockade.api import start_costs
 from stockade.api.packages import store
 from stockade.api.snapshots import store as snapshot_store
+from stockade.backends.microvm import image
 from stockade.cli.eval_places import BESIDE
 from stockade.linux import places, uids
 from stockade.linux.cgroups.places import PREFIX
@@ -18,6 +19,7 @@ def test_footprint_page_names_every_place(monkeypatch) -> None:
     cache = str(start_costs._file()).replace("/home/ann", "~")
     runs = f"{places.FOLDER}/{places.PREFIX}PIDS-PID-TOKEN"
     packages = str(store.default_place()).replace("/home/ann", "~")
+    machines = str(image.folder()).replace("/home/ann", "~")
     monkeypatch.setenv("XDG_DATA_HOME", "/home/ann/.local/share")
     snapshots = str(snapshot_store.default_folder()).replace("/home/ann", "~")
     monkeypatch.delenv("XDG_CACHE_HOME")
@@ -26,6 +28,8 @@ def test_footprint_page_names_every_place(monkeypatch) -> None:
     for place in (
         str(store.default_place()),
         packages,
+        str(image.folder()),
+        machines,
         snapshots,
         str(snapshot_store.default_folder()),
         f"{places.STATE}/uids",
