@@ -14,7 +14,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.hosts import clock, image
+from stockade.backends.microvm import clock
+from tests.hosts import image
 from tests.hosts.image import Image
 
 MEMORY = "1536M"

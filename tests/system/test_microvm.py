@@ -5,6 +5,9 @@ runs the rest.
 """
 
 import os
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -87,6 +90,25 @@ def test_memory_limit_ends_a_guest_while_qemu_is_confined() -> None:
     assert result.usage.peak_memory is not None
     assert result.usage.peak_memory <= 48 << 20
     assert host.eventually(lambda: not _named("qemu-system-x86"), 20)
+
+
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGKILL], ids=["interrupted", "killed"])
+def test_build_that_is_ended_leaves_no_machine(
+    by: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    words = [sys.executable, "-m", "stockade", "images", "build", "microvm", "--packages", str(KERNEL)]
+    process = subprocess.Popen(words)
+    assert host.eventually(lambda: bool(_named("qemu-system-x86")), 60)
+    [qemu] = _named("qemu-system-x86")
+    process.send_signal(by)
+    process.wait(30)
+    assert host.eventually(lambda: host.state(qemu) in {"", "Z", "X"}, 30)
+    for left in build.image.folder().iterdir():
+        assert by is signal.SIGKILL, left
+        os.utime(left, (0, 0))
+    build._make(build.image.folder())
+    assert not list(build.image.folder().iterdir()), "the next build removes it, when it is old"
 
 
 def _named(name: str) -> list[int]:

@@ -132,9 +132,9 @@ def _memory(counters: _Counters, figure: float) -> _Reading:
     if counters["locks"] >= locks.MOST:
         return Met.MET, lambda: f"{locks.MOST} locks on files, the most that are allowed; no control group counts them"
     if kills is None:
-        return (
-            Met.MET if peak >= figure else Met.UNKNOWN
-        ), lambda: f"sampled peak {format_size(peak)} of {format_size(figure)}; RLIMIT_DATA leaves no counter"
+        if_read = f"sampled peak {format_size(peak)} of {format_size(figure)}; RLIMIT_DATA leaves no counter"
+        shown = "not read" if counters["peak_memory"] is None else if_read
+        return Met.MET if peak >= figure else Met.UNKNOWN, lambda: shown
     sockets = counters["peak_sockets"]
     shown = f"cgroup oom_kill {kills}, peak {format_size(peak)}"
     if kills:

@@ -6,15 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from stockade import JobError, PlanError, Policy
+from stockade import BackendUnavailable, JobError, Outcome, PlanError, Policy
 from stockade.api import select
 from stockade.backends import registry
 from stockade.backends.base import planned
-from stockade.backends.microvm import image, machine
+from stockade.backends.microvm import build, image, machine
 from stockade.backends.microvm.backend import MicroVM, translate
 from stockade.core.launch import Launch
 from stockade.policy.guarantees import Guarantee, Isolation, Strength
 from stockade.runs.job import Command, Job
+from stockade.runs.result import Met
+from stockade.runs.verdict import verdict
 from tests.unit import facts as hosts
 from tests.unit.runs.test_verdict import report
 
@@ -29,9 +31,9 @@ BUILT = image.Image(
     facts=INSIDE,
 )
 SAID = {
-    "status": 0, "started": True, "peak_memory": 5, "peak_processes": 2, "oom_kills": 0, "oom_outside": 0,
+    "status": 0, "started": True, "peak_memory": 5, "peak_sockets": 0, "locks": 0, "past_soft_memory": None, "peak_processes": 2, "oom_kills": 0, "oom_outside": 0,
     "forks_refused": 3, "disk_free": 7, "inodes_free": 8, "cause": None, "failure": None, "output": [4, 0],
-    "channel_overflow": False, "denials": [[41, 2, [2, 1]]], "denials_truncated": False,
+    "channel_overflow": False, "denials": [[41, 2, [2, 1, 0, 0, 0, 0]]], "denials_truncated": False,
 }  # fmt: skip
 
 
@@ -49,13 +51,29 @@ def test_report_of_machine_completes_that_of_the_host():
     found = translated(SAID | {"status": 3 << 8}, b'{"value": 1}', output=[9, 0], cpu_seconds=2.5)
     assert (found.status, found.peak_memory, found.forks_refused, found.disk_free) == (3 << 8, 5, 3, 7)
     assert (found.channel, found.cpu_seconds, found.output) == (b'{"value": 1}', 2.5, [9, 0])
-    assert found.denials == [(41, 2, (2, 1))]
+    assert found.denials == [(41, 2, (2, 1, 0, 0, 0, 0))]
 
 
-@pytest.mark.parametrize("outer", [{"cause": "wall_time", "status": None}, {"oom_kills": 1}, {"cause": "cancelled"}])
+@pytest.mark.parametrize(
+    "outer", [{"cause": "wall_time", "status": None}, {"oom_kills": 1}, {"oom_outside": 1}, {"cause": "cancelled"}]
+)
 def test_report_of_machine_changes_nothing_that_the_host_decided(outer):
     found = translated(SAID, b'{"value": 1}', **outer)
-    assert found == report(**outer)
+    assert (found.cause, found.status) == (outer.get("cause"), outer.get("status", 0))
+    assert (found.oom_kills or 0, found.oom_outside or 0) == (outer.get("oom_kills", 0), outer.get("oom_outside", 0))
+    assert (found.channel, found.denials) == (b"", ())
+
+
+@pytest.mark.parametrize("kills", [0, None], ids=["counted", "sampled"])
+def test_memory_of_qemu_is_not_taken_for_the_guests(built, kills):
+    plan = planned(MicroVM(), Policy(limits={"memory": "48MiB"}), hosts.ROOT_V1)
+    outer = report(cause="cancelled", status=None, peak_memory=400 << 20, peak_processes=9, oom_kills=kills)
+    control = verdict(plan, outer, b"", b"")
+    assert control.usage.peak_memory == 400 << 20
+    assert kills == 0 or control.limit is Guarantee.MEMORY
+    result = verdict(plan, translate(outer), b"", b"")
+    assert (result.outcome, result.usage.peak_memory, result.usage.processes) == (Outcome.CANCELLED, None, None)
+    assert result.limits_met[Guarantee.MEMORY].state is Met.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -63,9 +81,10 @@ def test_report_of_machine_changes_nothing_that_the_host_decided(outer):
     [
         b"", b"[]", b"\xff", b"[" * 100_000, SAID | {"status": "0"}, SAID | {"status": True}, SAID | {"disk_free": -1},
         SAID | {"peak_memory": 1 << 70}, SAID | {"oom_kills": 0.5}, SAID | {"output": [1]}, SAID | {"failure": 1},
-        SAID | {"denials": [1]}, {name: SAID[name] for name in SAID if name != "cause"},
+        SAID | {"denials": [1]}, SAID | {"status": 1 << 40}, SAID | {"denials": [[41, 1, []]]},
+        SAID | {"denials": [[float("inf"), 1, [0] * 6]]}, {name: SAID[name] for name in SAID if name != "cause"},
     ],
-    ids=range(13),
+    ids=range(16),
 )  # fmt: skip
 def test_nonsense_of_machine_is_a_failed_sandbox(said):
     found = translated(said)
@@ -73,9 +92,10 @@ def test_nonsense_of_machine_is_a_failed_sandbox(said):
     assert found.failure.kind == "setup"
 
 
-def test_machine_cannot_name_a_cause_that_is_no_limit():
+def test_machine_cannot_name_a_cause_that_the_host_decides():
     assert translated(SAID | {"cause": "memory"}).cause == "memory"
-    assert translated(SAID | {"cause": "caller_gone"}).cause is None
+    for invented in ("wall_time", "cpu_time", "output", "caller_gone"):
+        assert translated(SAID | {"cause": invented}).cause is None
 
 
 def test_dead_machine_is_a_failed_sandbox():
@@ -148,14 +168,64 @@ def test_frames_are_taken_whole_and_bounded():
         frames.feed(machine.HEAD.pack(machine.STDOUT, 1 << 31))
 
 
-def test_image_that_others_may_write_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """Return the folder of an image, complete but for the description."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     place = image.folder() / image.digest()
-    place.mkdir(parents=True)
+    assert "no machine is built" in image.look().trouble
+    place.mkdir(0o755, parents=True)
     assert "no machine is built" in image.look().trouble
     image.about(place).write_text("{}")
     image.state(place).touch()
-    assert "cannot be used" in image.look().trouble
-    image.about(place).write_text("{ }")
-    image.state(place).chmod(0o666)
+    assert "cannot be used" in image.look().trouble, "it passes the checks of owner and mode"
+    return place
+
+
+@pytest.mark.parametrize(
+    ("which", "mode"),
+    [("state", 0o666), ("state", 0o1666), ("about.json", 0o664), ("..", 0o777), ("../../..", 0o775)],
+    ids=["state", "sticky-file", "description", "images", "cache"],
+)
+def test_image_that_others_may_write_is_refused(place, which, mode):
+    (place / which).chmod(mode)
     assert "others may write to it" in image.look().trouble
+
+
+def test_image_behind_links_is_checked_where_it_is(place, tmp_path, monkeypatch):
+    shared, cache = tmp_path / "shared", tmp_path / "cache"
+    shared.mkdir()
+    (tmp_path / "link").symlink_to(cache.rename(shared / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "link"))
+    assert "cannot be used" in image.look().trouble
+    shared.chmod(0o777)
+    assert f"{shared}: others may write to it" in image.look().trouble
+    shared.chmod(0o755)
+    link = shared / "cache" / place.relative_to(cache) / "state"
+    link.unlink()
+    link.symlink_to("about.json")
+    assert "not a file of" in image.look().trouble
+
+
+def test_machine_is_not_built_where_others_may_write(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(build, "_needed", lambda packages: ("", tmp_path, tmp_path))
+    monkeypatch.setattr(build, "_write_ramdisk", lambda *_: pytest.fail("began"))
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache").chmod(0o777)
+    with pytest.raises(BackendUnavailable, match="others may write to it"):
+        build.build()
+
+
+def test_changed_code_and_changed_qemu_need_another_image(tmp_path, monkeypatch):
+    for package in image.PACKAGES:
+        (tmp_path / package).mkdir()
+    code = tmp_path / "warden" / "a.py"
+    code.write_text("a = 1")
+    monkeypatch.setattr(image, "SOURCE", tmp_path)
+    before = image.digest.__wrapped__()
+    code.write_text("a = 2")
+    assert image.digest.__wrapped__() != before
+    qemu = tmp_path / "qemu"
+    qemu.touch()
+    assert "has changed" in image._image(tmp_path, {"qemu": str(qemu), "changed": 1}).trouble

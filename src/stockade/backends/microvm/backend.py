@@ -9,26 +9,26 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stockade.backends.base import Availability, Traits, planned, unusable
-from stockade.backends.microvm import image, launching
-from stockade.backends.microvm.capabilities import OWN_MEMORY, capabilities
 from stockade.backends.native.backend import Native
 from stockade.backends.native.backend import launch as native_launch
 from stockade.core.errors import JobError
+from stockade.core.loading import loading
 from stockade.core.report import Failure
 from stockade.languages import registry as languages
 from stockade.languages.base import JOB_FOLDER
-from stockade.policy.guarantees import LIMITS, Guarantee, Isolation
+from stockade.policy.guarantees import Guarantee, Isolation
 from stockade.policy.model import Policy
 from stockade.runs.job import Command, Job
 
 if TYPE_CHECKING:
+    from stockade.backends.microvm.image import Image
     from stockade.core.launch import Launch
     from stockade.core.report import Report
     from stockade.planning.facts import HostFacts
@@ -42,7 +42,16 @@ _TASKS, _FILES, _SPACE = 32, 128, 1 << 20
 """Threads and descriptors of QEMU, and the disk for its log."""
 _ACCEPT = {"memory": "supervisor", "swap": "absent", "cpu_rate": "absent"}
 """What the machine's own kernel holds, so that the host need not: all its memory is one bounded block."""
-_MOST_FIGURE, _MOST_WORDS = 1 << 62, 1000
+_OF_THE_MACHINE = (
+    "peak_memory", "peak_sockets", "past_soft_memory", "peak_processes", "oom_kills", "oom_outside", "forks_refused",
+    "disk_free", "inodes_free",
+)  # fmt: skip
+"""Readings that only the warden in the machine can make. Those of the warden outside are QEMU's."""
+_CAUSES = ("memory", "setup")
+"""For all else that ends a run, the warden outside ends it."""
+_MOST_WORDS = 1000
+_COUNTS, _STATUSES, _CALLS = range(1 << 64), range(1 << 16), range(-(1 << 31), 1 << 31)
+_BUILD = "stockade images build microvm"
 _INSTEAD = "use the native backend, or leave it out"
 
 
@@ -69,12 +78,15 @@ class MicroVM:
             return around
         if facts.machine != "x86_64":
             return unusable(f"machines are built for x86_64, and this host is {facts.machine}", "use native")
-        trouble = image.look().trouble
-        return unusable(trouble, image.BUILD) if trouble else Availability(usable=True)
+        trouble = _look().trouble
+        return unusable(trouble, _BUILD) if trouble else Availability(usable=True)
 
     def capabilities(self, facts: HostFacts, policy: Policy) -> Mapping[Guarantee, Enforcement]:
         """Return the enforcement of each guarantee by the machine's kernel and by the sandbox around QEMU."""
-        return capabilities(facts, policy, image.look())
+        with loading:
+            from stockade.backends.microvm.capabilities import capabilities
+
+        return capabilities(facts, policy, _look())
 
     def check(self, job: Job) -> None:
         """Raise ``JobError`` for a job that needs files or packages of the host."""
@@ -93,9 +105,12 @@ class MicroVM:
         """Yield the launch of the program that runs the machine. It holds no resources."""
         self.check(job)
         _check(plan.policy)
-        found = image.look()
+        with loading:
+            from stockade.backends.microvm import launching
+
+        found = _look()
         if found.facts is None:
-            raise JobError(f"{found.trouble}; {image.BUILD}")
+            raise JobError(f"{found.trouble}; {_BUILD}")
         inside = planned(self._around, plan.policy, found.facts)
         content = launching.encoded(native_launch(inside, job, make_command(JOB_FOLDER)))
         around = planned(self._around, _around(plan.policy, found), plan.facts)
@@ -106,6 +121,14 @@ class MicroVM:
     def translate(self, report: Report, stderr: bytes) -> Report:  # noqa: ARG002
         """Return the report with the guest's end and counters in place of those of the program around it."""
         return translate(report)
+
+
+def _look() -> Image:
+    """Return the image. Its module is loaded late: every selection loads all backends, and few look for a machine."""
+    with loading:
+        from stockade.backends.microvm import image
+
+    return image.look()
 
 
 def _check(policy: Policy) -> None:
@@ -121,13 +144,13 @@ def _check(policy: Policy) -> None:
             raise JobError(f"{name}: a machine shares no folder, no network and no user with the host; {_INSTEAD}")
 
 
-def _around(policy: Policy, found: image.Image) -> Policy:
+def _around(policy: Policy, found: Image) -> Policy:
     """Return the policy of the sandbox around QEMU: the times and the output of the guest, and QEMU's own needs."""
     limits: dict[str, Any] = {
         name: getattr(policy.limits, name) for name in ("cpu_time", "cpu_rate", "wall_time", "output")
     }
     limits |= {
-        "memory": (found.memory << 20) + OWN_MEMORY,
+        "memory": found.most_memory,
         "processes": _TASKS,
         "open_files": _FILES,
         "file_size": _SPACE,
@@ -136,7 +159,7 @@ def _around(policy: Policy, found: image.Image) -> Policy:
     return Policy(limits=limits, on_output=policy.on_output, accept={**_ACCEPT, **policy.accept})
 
 
-def _command(found: image.Image, content: bytes) -> Command:
+def _command(found: Image, content: bytes) -> Command:
     python = languages.find("python").interpreter()
     return Command(
         argv=(python.executable, "-I", "-S", "-B", _PROGRAM, found.qemu, str(found.memory), found.state, _LAUNCH),
@@ -159,9 +182,11 @@ def translate(report: Report) -> Report:
     has decided, and each of its values is checked.
     """
     line, _, channel = report.channel.partition(b"\n")
-    kept = report.adding(channel=b"")
-    if report.failure or report.oom_kills or report.cause is not None:
-        return kept
+    kept = report.adding(
+        channel=b"", denials=(), denials_truncated=False, **dict.fromkeys(_OF_THE_MACHINE),
+    )  # fmt: skip
+    if report.failure or report.oom_kills or report.oom_outside or report.cause is not None:
+        return kept.adding(oom_kills=report.oom_kills or None, oom_outside=report.oom_outside)
     if report.status is None or os.WIFSIGNALED(report.status):
         return _failed(kept, "the program around the machine was killed from outside")
     try:
@@ -182,20 +207,15 @@ def _inner_fields(inner: Mapping[str, Any], report: Report) -> dict[str, Any]:
     failure = inner["failure"]
     cause = inner["cause"]
     return {
-        "status": _number(inner["status"]),
+        "status": None if inner["status"] is None else _number(inner["status"], _STATUSES),
         "started": inner["started"] is True,
-        **{
-            name: _number(inner[name])
-            for name in (
-                "peak_memory", "peak_processes", "oom_kills", "oom_outside", "forks_refused", "disk_free",
-                "inodes_free",
-            )
-        },
-        "cause": cause if cause in (*LIMITS, "setup") else None,
+        **{name: None if inner[name] is None else _number(inner[name]) for name in _OF_THE_MACHINE},
+        "locks": _number(inner["locks"]),
+        "cause": cause if cause in _CAUSES else None,
         "failure": None if failure is None else _failure(failure),
-        "output": [max(mine, _number(its) or 0) for mine, its in zip(report.output, inner["output"], strict=True)],
+        "output": [max(mine, _number(its)) for mine, its in zip(report.output, inner["output"], strict=True)],
         "channel_overflow": report.channel_overflow or inner["channel_overflow"] is True,
-        "denials": [(int(number), int(count), tuple(map(int, words))) for number, count, words in inner["denials"]],
+        "denials": [_denial(*each) for each in inner["denials"]],
         "denials_truncated": inner["denials_truncated"] is True,
     }  # fmt: skip
 
@@ -205,9 +225,12 @@ def _failure(inner: Mapping[str, Any]) -> Failure:
     return Failure(kind=kind, message=str(inner["message"])[:_MOST_WORDS])
 
 
-def _number(value: object) -> int | None:
-    if value is None:
-        return None
-    if type(value) is not int or not 0 <= value <= _MOST_FIGURE:
+def _denial(number: object, count: object, words: Sequence[object]) -> tuple[int, int, tuple[int, ...]]:
+    first, second, third, fourth, fifth, sixth = map(_number, words)
+    return _number(number, _CALLS), _number(count), (first, second, third, fourth, fifth, sixth)
+
+
+def _number(value: object, within: range = _COUNTS) -> int:
+    if type(value) is not int or value not in within:
         raise TypeError(f"{value!r:.80} is not a reading")
     return value

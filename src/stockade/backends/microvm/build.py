@@ -5,9 +5,7 @@ Kernel, interpreter and programs are the host's own, from its packages. Nothing 
 
 from __future__ import annotations
 
-import ctypes
 import json
-import mmap
 import os
 import re
 import shutil
@@ -19,21 +17,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from stockade.backends.microvm import image, machine
+from stockade.backends.microvm import clock, image, machine
 from stockade.backends.microvm.launching import empty_job
 from stockade.backends.microvm.ramdisk import Ramdisk
 from stockade.core.errors import BackendUnavailable
 from stockade.core.strict_json import dumps
 
 QEMU = "qemu-system-x86_64"
-LEAST_MEMORY, MOST_MEMORY = 384, 8192
-"""MiB. The kernel, the copied files and the warden take some 200."""
 _BOOT_SECONDS = 300.0
 _SAVE_SECONDS = 60.0
 _THROWN_AWAY = 2
 """Jobs that run before the state is saved, so that every copy has done once what each run does."""
 _MARGIN = 32 << 20
-"""Memory of the machine that guests never get, so that its warden has package."""
+"""Memory of the machine that guests never get, so that its warden has enough."""
 _LINE = (
     "console=ttyS0 quiet panic=-1 mitigations=off random.trust_cpu=on audit=0 no_timer_check lpj=4000000 "
     "tsc=reliable tsc_early_khz={}"
@@ -45,8 +41,11 @@ _ASK = (
 )
 _PYTHON = "/usr/bin/python3"
 _OLDEST_PYTHON = (3, 11)  # of stockade's own code
-_READ_COUNTER = bytes.fromhex("0f31 48c1e220 4809d0 c3")  # rdtsc; shl rdx, 32; or rax, rdx; ret
-_COUNTED_SECONDS = 0.2
+_ABANDONED_SECONDS = 3600.0
+"""The age of a build that was killed; none takes that long."""
+_NOT_TO_OUTLIVE = ("setpriv", "--pdeathsig", "KILL", "--")
+"""Before a command whose process must not outlive this one: a build that is killed ends no process itself."""
+_WORK = "building."
 
 
 def _silently(text: str) -> None:
@@ -60,24 +59,38 @@ def build(memory: int = 512, packages: Path = Path("/"), say: Callable[[str], ob
     Raises ``BackendUnavailable`` with what to install, or with the last lines of the machine's console.
     """
     qemu, kernel, modules = _needed(packages)
-    place = image.folder()
+    top = image.folder()
     try:
-        place.mkdir(0o711, parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="building.", dir=place) as name:
-            unfinished = Path(name)
+        _make(top)
+        with tempfile.TemporaryDirectory(prefix=_WORK, dir=top) as name:
+            work = Path(name)
+            made = work / "image"
+            made.mkdir()
             say(f"the initial file system, with the kernel {modules.name}")
-            _write_ramdisk(unfinished, modules)
+            _write_ramdisk(work, modules)
             say("one boot, to the point where the machine waits for a job")
-            found = _boot(qemu, kernel, unfinished, memory)
-            (unfinished / "ramdisk").unlink()
-            shutil.rmtree(unfinished / "code")
-            image.about(unfinished).write_text(dumps(found, indent=2), encoding="utf-8")
-            unfinished.chmod(0o711)
-            _put(unfinished, place / image.digest())
-            unfinished.mkdir()  # for the end of the context
+            found = _boot(qemu, kernel, work, image.state(made), memory)
+            image.about(made).write_text(dumps(found, indent=2), encoding="utf-8")
+            image.about(made).chmod(0o644)  # whatever the umask is
+            made.chmod(0o711)
+            _put(made, top / image.digest())
     except OSError as error:
-        raise BackendUnavailable(f"the machine cannot be built in {place}: {error}") from None
-    return image.look()
+        raise BackendUnavailable(f"the machine cannot be built in {top}: {error}") from None
+    built = image.look()
+    if built.trouble:
+        raise BackendUnavailable(built.trouble)
+    return built
+
+
+def _make(top: Path) -> None:
+    """Make the folder of images, and remove what killed builds have left in it."""
+    top.parent.mkdir(0o711, parents=True, exist_ok=True)
+    top.mkdir(0o711, exist_ok=True)
+    for found in filter(None, map(image.trouble, (top, *top.parents))):
+        raise BackendUnavailable(f"{found}; set XDG_CACHE_HOME to a folder that only you can write to")
+    for work in top.glob(f"{_WORK}*"):
+        if work.lstat().st_mtime < time.time() - _ABANDONED_SECONDS:
+            shutil.rmtree(work, ignore_errors=True)
 
 
 def _needed(packages: Path) -> tuple[str, Path, Path]:
@@ -127,16 +140,18 @@ def _compiled(folder: Path) -> Path:
     return folder
 
 
-def _boot(qemu: str, kernel: Path, folder: Path, memory: int) -> dict[str, Any]:
-    """Boot the machine, save its state, and return the description of the image."""
+def _boot(qemu: str, kernel: Path, folder: Path, state: Path, memory: int) -> dict[str, Any]:
+    """Boot the machine, save its state in the file ``state``, and return the description of the image."""
     link, link_end = socket.socketpair()
     monitor, monitor_end = socket.socketpair()
     console = folder / "console"
     command = [
+        *_NOT_TO_OUTLIVE,
         qemu,
         *machine.arguments(memory, link_end.fileno(), monitor_end.fileno(), f"file,id=console,path={console}"),
+        *("-kernel", str(kernel), "-initrd", str(folder / "ramdisk")),
+        *("-append", _LINE.format(clock.counter_khz())),
     ]
-    command += ["-kernel", str(kernel), "-initrd", str(folder / "ramdisk"), "-append", _LINE.format(_counter_khz())]
     with link, monitor, (folder / "log").open("wb") as log:
         process = subprocess.Popen(
             command,
@@ -145,24 +160,22 @@ def _boot(qemu: str, kernel: Path, folder: Path, memory: int) -> dict[str, Any]:
             stderr=log,
             pass_fds=(link_end.fileno(), monitor_end.fileno()),
         )
-        link_end.close()
-        monitor_end.close()
         try:
+            link_end.close()
+            monitor_end.close()
             ready = json.loads(_await(link, machine.READY))
             for _ in range(_THROWN_AWAY):
                 link.sendall(machine.frame(machine.LAUNCH, empty_job(ready["facts"])) + machine.frame(machine.INPUT))
                 _await(link, machine.END)
             control = machine.Monitor(monitor)
             version: Any = control.ask("query-version")
-            _save(control, image.state(folder))
+            _save(control, state)
         except (machine.MachineError, OSError, ValueError) as error:
             words = "\n".join(_tail(each) for each in (folder / "log", console))
             raise BackendUnavailable(f"the machine did not come up: {error}\n{words}".strip()) from None
         finally:
             process.kill()
             process.wait()
-    for name in ("log", "console"):
-        (folder / name).unlink()
     return {
         "memory": memory,
         "free": max(0, int(ready["free"]) - _MARGIN),
@@ -200,11 +213,12 @@ def _save(control: machine.Monitor, target: Path) -> None:
         until = time.monotonic() + _SAVE_SECONDS
         while True:
             answer = control.ask("query-migrate")
-            status = answer.get("status") if isinstance(answer, dict) else None
+            answer = answer if isinstance(answer, dict) else {}
+            status = answer.get("status")
             if status == "completed":
                 return
             if status in ("failed", "cancelled") or time.monotonic() > until:
-                raise machine.MachineError(f"the state was not saved: {status}")
+                raise machine.MachineError(f"the state was not saved: {answer.get('error-desc', status)}")
             time.sleep(0.05)
 
 
@@ -219,16 +233,3 @@ def _tail(path: Path) -> str:
         return path.read_text(encoding="utf-8", errors="replace")[-2000:]
     except OSError:
         return ""
-
-
-def _counter_khz() -> int:
-    """Return the frequency of the time stamp counter, which the machine's processor passes on."""
-    with mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC) as page:
-        page.write(_READ_COUNTER)
-        here = ctypes.c_char.from_buffer(page)
-        read: Callable[[], int] = ctypes.CFUNCTYPE(ctypes.c_uint64)(ctypes.addressof(here))
-        first, begin = read(), time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
-        time.sleep(_COUNTED_SECONDS)
-        last, end = read(), time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
-        del read, here  # or the page cannot be closed
-    return round((last - first) * 1_000_000 / (end - begin))

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from stockade.planning.facts import HostFacts
     from stockade.policy.model import Policy
 
-OWN_MEMORY = 320 << 20
-"""Bytes for QEMU, its translated code and the program that starts it, beyond the machine's memory."""
 _SUPERVISOR = Strength.SUPERVISOR
 _BY_THE_HOST = (
     Guarantee.FILESYSTEM_READ, Guarantee.FILESYSTEM_WRITE, Guarantee.NETWORK, Guarantee.PROCESS_VIEW, Guarantee.IPC,
@@ -70,7 +68,7 @@ def _memory(inside: Enforcement, around: Enforcement, policy: Policy, image: Ima
             f"the machine has {format_size(image.free)} for guests; build a larger one "
             f"(stockade images build microvm --memory MIB), or set a lower limit"
         )
-    whole = format_size((image.memory << 20) + OWN_MEMORY)
+    whole = format_size(image.most_memory)
     return Enforcement(
         inside.mechanism,
         inside.strength,

@@ -12,15 +12,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from stockade.core import own_files
 from stockade.planning.facts import HostFacts
 
 PACKAGES = ("core", "linux", "warden")
 """The packages of stockade that a machine holds."""
 SOURCE = Path(__file__).parents[2]
-BUILD = "stockade images build microvm"
+_OWN_MEMORY = 320 << 20
+"""Bytes for QEMU, its translated code and the program that starts it, beyond the machine's memory."""
 _STATE, _ABOUT = "state", "about.json"
-_OWN = ("machine.py", "inside.py", "ramdisk.py", "build.py", "launching.py")
-_OF_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+_OWN = ("machine.py", "inside.py", "ramdisk.py", "build.py", "clock.py", "launching.py")
 _MOST = 1 << 20
 
 
@@ -41,13 +42,22 @@ class Image:
     """What the warden found in the machine."""
     trouble: str = ""
 
+    @property
+    def most_memory(self) -> int:
+        """Bytes of the host that QEMU may use, with all that is in the machine."""
+        return (self.memory << 20) + _OWN_MEMORY
+
 
 def folder() -> Path:
-    """Return where this user's images are: below XDG_CACHE_HOME, ``/var/cache`` (root) or ``~/.cache``."""
-    named = os.environ.get("XDG_CACHE_HOME", "")
-    if named.startswith("/"):
-        return Path(named, "stockade/microvm")
-    return Path("/var/cache/stockade/microvm" if os.geteuid() == 0 else "~/.cache/stockade/microvm").expanduser()
+    """Return where this user's images are, without links in the path."""
+    return Path(os.path.realpath(own_files.cache("microvm")))
+
+
+def trouble(path: Path, *, is_folder: bool = True) -> str:
+    """Return why somebody else could change ``path``; an empty text if nobody but this user and root can."""
+    kind = stat.S_IFDIR if is_folder else stat.S_IFREG
+    found = own_files.trouble(path, kind, (os.geteuid(), 0))
+    return f"{path}: {found}" if found else ""
 
 
 @lru_cache(maxsize=1)
@@ -64,13 +74,22 @@ def digest() -> str:
 
 
 def look() -> Image:
-    """Return the image for this stockade, if somebody has built it."""
-    place = folder() / digest()
+    """Return the image for this stockade, if somebody has built it. Every look checks who could have changed it."""
+    top = folder()
+    missing = f"no machine is built for this version of stockade in {top}"
     try:
-        changed = (place / _ABOUT).stat().st_mtime_ns
-    except OSError:
-        return Image(trouble=f"no machine is built for this version of stockade ({place})")
-    return _read(place, changed)
+        if not top.is_dir():
+            return Image(trouble=missing)  # at the cost of one system call, and not of a digest
+        place = top / digest()
+        checked = [trouble(path, is_folder=False) for path in (state(place), about(place))]
+        checked += [trouble(path) for path in (place, *place.parents)]
+        for found in filter(None, checked):
+            return Image(trouble=found)
+        return _image(place, json.loads(about(place).read_bytes()[:_MOST]))
+    except (FileNotFoundError, PermissionError):
+        return Image(trouble=missing)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return Image(trouble=f"{about(place)} cannot be used: {error}")
 
 
 def about(place: Path) -> Path:
@@ -81,20 +100,6 @@ def about(place: Path) -> Path:
 def state(place: Path) -> Path:
     """Return the path of the machine's saved state in the image's folder ``place``."""
     return place / _STATE
-
-
-@lru_cache(maxsize=4)
-def _read(place: Path, _changed: int) -> Image:
-    for path in (place, state(place), about(place), *place.parents):
-        status = path.stat() if path in place.parents else path.lstat()
-        others = status.st_mode & _OF_OTHERS and not status.st_mode & stat.S_ISVTX
-        if status.st_uid not in (os.geteuid(), 0) or others or stat.S_ISLNK(status.st_mode):
-            return Image(trouble=f"{path} belongs to another user, or others may write to it")
-    try:
-        data = json.loads(about(place).read_bytes()[:_MOST])
-        return _image(place, data)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        return Image(trouble=f"{about(place)} cannot be used: {error}")
 
 
 def _image(place: Path, data: Mapping[str, Any]) -> Image:

@@ -29,8 +29,9 @@ _FINIT_MODULE = 313  # x86-64
 _MS_BIND, _MS_MOVE = 1 << 12, 1 << 13
 _RNDADDENTROPY, _RNDRESEEDCRNG = 0x40085203, 0x5207  # random(4)
 _PASSED_ON = (
-    "status", "started", "peak_memory", "peak_processes", "oom_kills", "oom_outside", "forks_refused", "disk_free",
-    "inodes_free", "cause", "failure", "output", "channel_overflow", "denials", "denials_truncated",
+    "status", "started", "peak_memory", "peak_sockets", "locks", "past_soft_memory", "peak_processes", "oom_kills",
+    "oom_outside", "forks_refused", "disk_free", "inodes_free", "cause", "failure", "output", "channel_overflow",
+    "denials", "denials_truncated",
 )  # fmt: skip
 _libc = ctypes.CDLL(None, use_errno=True)
 

@@ -24,12 +24,13 @@ _BEYOND = 1 << 16
 
 
 def encoded(launch: Launch) -> bytes:
-    """Return the fields of the message that begins the run inside. Times are kept outside, where the clock is."""
+    """Return the fields of the message that begins the run inside. Limits on time and output end it from outside."""
     output = launch.watch.output_bytes
     watch = launch.watch.adding(
         wall_seconds=None,
         cpu_seconds=None,
         output_bytes=None if output is None else output + _BEYOND,
+        kill_on_output=False,
         setup_seconds=SETUP_SECONDS,
         live=True,
     )

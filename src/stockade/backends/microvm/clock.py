@@ -1,4 +1,4 @@
-"""The frequency of this CPU's time stamp counter: the emulated guest gets it, since it cannot measure it well."""
+"""The frequency of this CPU's time stamp counter: an emulated machine gets it, since it cannot measure it well."""
 
 from __future__ import annotations
 
