@@ -132,12 +132,40 @@ def test_pictures_and_arrays_cross_as_numbers():
         {"stockade:picture": ["RGB", 1 << 30, 1 << 30, b"x"]},
         {"stockade:picture": ["P", 1, 1, b"x"]},
         {"stockade:picture": []},
+        {"stockade:array": ["|b1", [1], b"\2"]},  # numpy would sum it to 2
+        {"stockade:array": ["<f16", [1], bytes(16)]},
         {"stockade:array": ["|O8", [1], bytes(8)]},
         {"stockade:array": ["<f8", [-1], bytes(8)]},
         {"stockade:array": ["<f8", [2], bytes(8)]},
     ):
         with pytest.raises(ValueError):
             unpacked(wrong)
+
+
+def test_picture_without_pixels_reserves_no_memory():
+    forged = {"stockade:picture": ["P", 20_000, 20_000, b""]}
+    before = peak()
+    with pytest.raises(ValueError, match="size is not that of its pixels"):
+        unpacked(forged)
+    assert peak() < before + (100 << 10)
+    with pytest.raises(ValueError):  # the control: Pillow reserves 400 MB before it misses the pixels
+        PIL.Image.frombytes("P", (20_000, 20_000), b"")
+    assert peak() > before + (300 << 10)
+
+
+def peak():
+    """Return the most address space that this process has had, in KiB."""
+    return int(re.search(r"VmPeak:\s+(\d+)", Path("/proc/self/status").read_text())[1])
+
+
+def test_value_that_is_too_large_keeps_the_interpreter(executor):
+    executor.send_tools({"measure": len})
+    for length in (8 << 20, 40 << 20):
+        with pytest.raises(InterpreterError, match="it takes more than 8,388,608 bytes"):
+            executor(f"kept = 6\nmeasure('x' * {length})")
+        assert executor("kept * 7").output == 42
+    assert executor(f"'x' * {20 << 20}").output.startswith("'xxx")  # its repr
+    assert executor("kept * 7").output == 42
 
 
 def test_picture_of_a_tool_reaches_code_with_pillow():
@@ -155,6 +183,9 @@ def test_picture_of_a_tool_reaches_code_with_pillow():
 def test_what_is_no_data_is_refused_with_the_remedy(executor):
     with pytest.raises(TypeError, match="variable 'lock' cannot cross"):
         executor.send_variables({"lock": object()})
+    with pytest.raises(TypeError, match="all variables together cannot cross"):
+        executor.send_variables({"one": "x" * (5 << 20), "other": "x" * (5 << 20)})
+    executor.send_variables({"one": 1})  # those that were refused are forgotten
     executor.send_tools({"strange": lambda: object()})
     with pytest.raises(InterpreterError, match=r"HostError: the value of strange\(\) cannot cross the wall"):
         executor("strange()")
@@ -172,6 +203,9 @@ def test_executor_checks_its_arguments(executor):
         StockadeExecutor(["json", "no_such_module.sub"])
     with pytest.raises(TypeError, match="pass its policy"):
         StockadeExecutor(sandbox=executor.sandbox, memory="1GiB")
+    for seconds in (None, -1, float("nan")):
+        with pytest.raises(stockade.JobError, match=r"timeout = .*: a positive number of seconds"):
+            StockadeExecutor(timeout=seconds)
     with StockadeExecutor(sandbox=executor.sandbox) as second:
         assert second("1 + 1").output == 2
     assert executor("1 + 1").output == 2  # the sandbox of the caller stays open

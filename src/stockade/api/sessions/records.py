@@ -127,6 +127,11 @@ OnEvent = Callable[[CellOutput | Display], None]
 """Called in the caller's thread for each piece of output and each display."""
 
 
+def error_text(error: GuestError | None) -> str:
+    """Return what a reader needs of a cell's error: its traceback, or else its type and message."""
+    return "" if error is None else error.traceback or f"{error.type}: {error.message}"
+
+
 def decoded(payload: bytes) -> dict[str, Any]:
     """Return a guest's JSON object. Raises ``ValueError`` for anything else."""
     try:

@@ -13,26 +13,23 @@ from typing import Any, Self
 from smolagents.local_python_executor import CodeOutput, InterpreterError, PythonExecutor
 
 import stockade.embedded.worker.codec
+from stockade.api.exec_limits import checked_seconds
 from stockade.api.sandbox import Sandbox
 from stockade.api.sessions.link import SessionEnded
-from stockade.api.sessions.records import CellLimits, CellOutcome, CellResult, Display
+from stockade.api.sessions.records import CellLimits, CellOutcome, CellResult, Display, error_text
 from stockade.core.errors import JobError
 from stockade.embedded.errors import HostError
 from stockade.embedded.worker.codec import CodecError, decode, encode
-from stockade.integrations.smolagents.values import packed, unpacked
+from stockade.integrations.living import DEFAULT_POLICY
+from stockade.integrations.smolagents.values import MOST_BYTES, packed, unpacked
 from stockade.integrations.texts import cut_text
 from stockade.policy.guarantees import Guarantee
 
-DEFAULT_POLICY: Mapping[str, Any] = {
-    "limits": {
-        "wall_time": "10min", "cpu_time": "10min", "memory": "1GiB", "disk": "512MiB", "file_size": "256MiB",
-        "processes": 64, "open_files": 1024, "output": "20MiB",
-    },
-}  # fmt: skip
-"""What an agent gets if nothing else is said: no network, and nothing of the host but its programs."""
+__all__ = ["DEFAULT_POLICY", "StockadeExecutor"]
 _HOST = "_stockade_host"
 _DAY = 24 * 3600.0
-_MOST_MESSAGE = 16 << 20
+_MOST_MESSAGE = 2 * MOST_BYTES
+"""Bytes of a message as a text, in base64."""
 _LONGEST_ERROR = 10_000
 
 
@@ -40,8 +37,8 @@ class StockadeExecutor(PythonExecutor):
     """Runs each step of an agent in one interpreter of one sandbox: ``CodeAgent(..., executor=StockadeExecutor())``.
 
     ``additional_authorized_imports`` are checked at the start: the sandbox must have these modules. ``timeout`` is the
-    most seconds that a step may take, its tools included. ``max_print_outputs_length`` is the most characters of output
-    that the agent sees of a step. ``sandbox`` is one of yours, which stays open; without it, the executor makes one
+    most seconds that a step may take, its tools included. ``max_print_outputs_length`` is the most bytes of output that
+    the agent sees of a step. ``sandbox`` is one of yours, which stays open; without it, the executor makes one
     from ``policy`` and the other arguments of ``Sandbox.create``, such as ``packages=`` or ``memory=``.
 
     Tools run outside of the sandbox, in the thread of the agent. ``cleanup`` or the end of the context ends the rest.
@@ -61,6 +58,7 @@ class StockadeExecutor(PythonExecutor):
             raise TypeError("sandbox= is one that you have made: pass its policy and options to Sandbox.create")
         if max_print_outputs_length < 1:
             raise ValueError(f"max_print_outputs_length = {max_print_outputs_length}: at least 1")
+        timeout = checked_seconds("timeout", timeout)
         self._owns = sandbox is None
         how = {"idle_timeout": None, "max_lifetime": _DAY} | options
         self.sandbox = sandbox or Sandbox.create(DEFAULT_POLICY if policy is None else policy, **how)
@@ -110,8 +108,10 @@ class StockadeExecutor(PythonExecutor):
             if not name.isidentifier():
                 raise TypeError(f"variable {name!r:.80}: its name is not one of Python")
             _encoded(value, f"variable {name!r}")
+        together = self._variables | dict(variables)
+        _encoded(together, "all variables together")
+        self._variables = together
         if variables:
-            self._variables.update(variables)
             self._run("_stockade.take_variables()")
 
     def __call__(self, code_action: str) -> CodeOutput:
@@ -143,9 +143,7 @@ class StockadeExecutor(PythonExecutor):
             return self._afresh(text)
         if cell.ended:
             return self._afresh(f"The code ended its interpreter: {cell.ended}.")
-        error = cell.error
-        what = "" if error is None else error.traceback or f"{error.type}: {error.message}"
-        return f"Code execution failed:\n{cut_text(what, _LONGEST_ERROR)}"
+        return f"Code execution failed:\n{cut_text(error_text(cell.error), _LONGEST_ERROR)}"
 
     def _afresh(self, why: str) -> str:
         """Start another interpreter, and return what the agent has to know of it."""
@@ -172,6 +170,8 @@ class StockadeExecutor(PythonExecutor):
 
     def _check_imports(self, names: Iterable[str]) -> None:
         wanted = sorted({name.split(".")[0] for name in names if name != "*"})
+        if not wanted:
+            return
         found = self._interpreter.run(
             f"[n for n in {wanted!r} if __import__('importlib.util').util.find_spec(n) is None]"
         )
@@ -200,21 +200,21 @@ class StockadeExecutor(PythonExecutor):
         """Answer the guest, which can ask anything at any time."""
         try:
             what, *values = unpacked(decode(base64.b64decode(text, validate=True)))
-            return _encoded(self._asked(what, *values), "an answer")
-        except (ValueError, TypeError) as error:
+            return self._asked(what, *values)
+        except (ValueError, TypeError, ImportError) as error:  # an import: of numpy, which this side may lack
             raise HostError(str(error)) from None
 
-    def _asked(self, what: Any, *values: Any) -> Any:
+    def _asked(self, what: Any, *values: Any) -> str:
         if what == "variables" and not values:
-            return self._variables
+            return _encoded(self._variables, "the variables")
         if what == "value" and len(values) == 1:
             self._reported = (values[0],)
-            return None
+            return _encoded(None, "an answer")
         if what == "call" and tuple(map(type, values)) == (str, tuple, dict):
             return self._called(*values)
         raise ValueError("a request that does not exist")
 
-    def _called(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _called(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         tool = self._tools.get(name)
         if tool is None:
             raise HostError(f"there is no tool {name!r:.80}; there are {', '.join(sorted(self._tools))}")
@@ -224,18 +224,13 @@ class StockadeExecutor(PythonExecutor):
             raise HostError(f"{name}(): {type(error).__name__}: {error}") from error
         if name == "final_answer":
             self._final = (value,)
-            return None
-        return _checked(value, f"the value of {name}()")
-
-
-def _checked(value: Any, what: str) -> Any:
-    _encoded(value, what)
-    return value
+            value = None
+        return _encoded(value, f"the value of {name}()")
 
 
 def _encoded(value: Any, what: str) -> str:
     try:
-        return base64.b64encode(encode(packed(value), _MOST_MESSAGE // 2)).decode()
+        return base64.b64encode(encode(packed(value), MOST_BYTES)).decode()
     except (CodecError, RecursionError) as error:
         raise TypeError(
             f"{what} cannot cross the wall of the sandbox: {error}; pass None, bools, numbers, texts, bytes, dates, "

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from stockade.embedded.worker.codec import decode, encode
-    from stockade.integrations.smolagents.values import packed, unpacked
+    from stockade.integrations.smolagents.values import MOST_BYTES, packed, unpacked
 
 
 class FinalAnswer(BaseException):
@@ -27,7 +27,7 @@ class Host:
 
     def ask(self, what: str, *values: Any) -> Any:
         """Send a request and return the answer."""
-        data = encode(packed((what, *values)))
+        data = encode(packed((what, *values)), MOST_BYTES)
         return unpacked(decode(base64.b64decode(self._ask(base64.b64encode(data).decode()))))
 
     def take_tools(self, names: list[str]) -> None:
