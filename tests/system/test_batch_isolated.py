@@ -42,9 +42,11 @@ PASSING = {
         "from collections import namedtuple\nSpan = namedtuple('Span', 'low high')\ndef f(xs): return Span(min(xs), max(xs))",
         "assert f([3, 1, 2]) == (1, 3) and f([3, 1, 2]).high == 3 and repr(f([1])) == 'Span(low=1, high=1)'",
     ),
-    "named tuple with names that no class may have": (
-        "from collections import namedtuple\ndef f(): return namedtuple('Span', 'def low', rename=True)(1, 2)",
-        "assert f() == (1, 2)",
+    "named tuple with renamed fields, and tuples with strange names": (
+        "from collections import namedtuple\nRow = namedtuple('Row', 'x class', rename=True)\n"
+        "class Odd(tuple): _fields = 'a',\nclass Twice(tuple): _fields = '\ufb01', 'fi'\n"
+        "def f(): return Row(1, 2), Odd((3, 4)), Twice((5, 6))",
+        "row, *others = f()\nassert (row.x, row._1) == (1, 2) and others == [(3, 4), (5, 6)]",
     ),
     "number of an enumeration": (
         "import enum\nclass E(enum.IntEnum): A = 3\ndef f(): return [E.A]",

@@ -78,7 +78,7 @@ class Objects:
             return [tag, *([self.wrap(key, depth - 1), self.wrap(item, depth - 1)] for key, item in base.items(value))]
         if base is bytearray:
             return [tag, encode_bytes(value)]
-        names = names_of(type(value)) if base is tuple and type(value) is not tuple else []
+        names = names_of(value) if base is tuple and type(value) is not tuple else []
         first = [tag, value.maxlen] if base is deque else ["n", *names] if names else [tag]
         return first + [
             item if type(item) in _UNTAGGED else self.wrap(item, depth - 1) for item in base.__iter__(value)

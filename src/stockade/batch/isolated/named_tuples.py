@@ -14,17 +14,15 @@ from stockade.batch.isolated.scalars import CodecError
 _MOST_FIELDS = 256
 
 
-def names_of(kind: type[tuple[Any, ...]]) -> list[Any]:
-    """Return the name and the list of fields of a class of named tuples; an empty list for another class, or for names
-    that the receiver would refuse, such as those of ``rename=True``."""
-    fields = getattr(kind, "_fields", None)
-    if type(fields) is not tuple:
+def names_of(value: tuple[Any, ...]) -> list[Any]:
+    """Return the name and the list of fields of a named tuple; an empty list if no receiver could make its class."""
+    name, fields = type(value).__name__, getattr(type(value), "_fields", None)
+    if type(fields) is not tuple or tuple.__len__(value) != len(fields):
         return []
     try:
-        _class_of(kind.__name__, fields)
+        return [name, list(fields)] if _class_of(name, fields)._fields == fields else []
     except CodecError:
         return []
-    return [kind.__name__, list(fields)]
 
 
 def read_names(items: list[Any]) -> tuple[Any, list[Any]]:
@@ -45,6 +43,6 @@ def _class_of(name: str, fields: tuple[Any, ...]) -> Any:
 @lru_cache(maxsize=256)
 def _class(name: str, fields: tuple[str, ...]) -> Any:
     try:
-        return namedtuple(name, fields)  # it accepts identifiers only
-    except ValueError:
+        return namedtuple(name, fields, rename=True)  # it accepts identifiers only; the sender may have renamed
+    except (ValueError, SyntaxError):  # the latter: two identifiers that are one after normalization
         raise CodecError("a named tuple with a name that is no identifier") from None
