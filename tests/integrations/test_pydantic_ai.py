@@ -18,6 +18,7 @@ from pydantic_ai.workspaces import (
 from pydantic_ai.workspaces.conformance import WorkspaceBackendSuite
 
 import stockade
+from stockade.integrations import pydantic_ai
 from stockade.integrations.pydantic_ai import DEFAULT_POLICY, StockadeWorkspace, StockadeWorkspaceBackend
 
 LIMITS = {**DEFAULT_POLICY["limits"], "disk": "128MiB", "output": "1MiB"}
@@ -115,6 +116,25 @@ async def test_ref_reaches_the_sandbox_until_it_is_closed(fresh_backend):
             await each.run(["true"])
         with pytest.raises(WorkspaceUnavailableError):
             await each.read_bytes("/tmp/a")
+
+
+async def test_sandboxes_past_their_time_are_forgotten_once(monkeypatch):
+    old = [await stockade.AsyncSandbox.create({"limits": {"memory": "64MiB"}}) for _ in range(2)]
+    monkeypatch.setattr(pydantic_ai, "_kept", {each.id: (0.0, each) for each in old})
+    await asyncio.gather(pydantic_ai._forget_old(), pydantic_ai._forget_old())
+    assert pydantic_ai._kept == {}
+    for each in old:
+        with pytest.raises(stockade.SandboxClosed):
+            await each.run_command(["true"])
+
+
+async def test_sandbox_of_yours_takes_no_policy_and_serves_an_agent(living):
+    for other in ({"policy": {}}, {"memory": "1GiB"}, {"ref": WorkspaceRef(provider="stockade", id="0")}):
+        with pytest.raises(TypeError, match="pass its policy and options"):
+            StockadeWorkspaceBackend(living, **other)
+    living.files.write("/tmp/mine", b"mine")
+    run = await agent_of(calls("cat /tmp/mine")).run("whose?", workspace=StockadeWorkspaceBackend(living))
+    assert "0: mine" in str(run.new_messages())
 
 
 def calls(*commands):

@@ -63,6 +63,8 @@ class StockadeWorkspaceBackend:
     def __init__(
         self, sandbox: Any = None, *, ref: WorkspaceRef | None = None, policy: Any = None, **options: Any
     ) -> None:
+        if sandbox is not None and (ref is not None or policy is not None or options):
+            raise TypeError("sandbox= is one that you have made: pass its policy and options to Sandbox.create")
         self._sandbox = AsyncSandbox(sandbox) if isinstance(sandbox, Sandbox) else sandbox
         self._ref = ref if sandbox is None else WorkspaceRef(provider=_PROVIDER, id=sandbox.id)
         self._policy = DEFAULT_POLICY if policy is None else policy
@@ -85,8 +87,8 @@ class StockadeWorkspaceBackend:
             if self._sandbox is None:
                 made = self._sandbox = await AsyncSandbox.create(self._policy, **self._options)
                 self._ref = WorkspaceRef(provider=_PROVIDER, id=made.id)
-                await _forget_old()
                 _kept[made.id] = time.monotonic() + self._options["max_lifetime"], made
+                await _forget_old()
             return self._sandbox
 
     async def close(self) -> None:
@@ -253,5 +255,5 @@ async def _ended(sandbox: Any, error: SessionEnded) -> WorkspaceError:
 async def _forget_old() -> None:
     """Close what has outlived its ``max_lifetime``, and so has ended by itself."""
     over = [name for name, (end, _) in _kept.items() if end < time.monotonic()]
-    for name in over:
-        await _kept.pop(name)[1].close()
+    for sandbox in [_kept.pop(name)[1] for name in over]:  # no other task finds them any more
+        await sandbox.close()
