@@ -63,6 +63,8 @@ def test_mistakes_get_errors_to_act_on(sandbox, tmp_path, monkeypatch):
 
 
 def test_answer_has_the_result(sandbox):
+    with pytest.raises(ValueError, match="timeout"):
+        StockadePythonTool(sandbox=sandbox, timeout=0)
     tool = StockadePythonTool(sandbox=sandbox)
     answer = tool.invoke(ToolCall(type="tool_call", name="run_python", args={"code": "6 * 7"}, id="1"))
     assert answer.content == "42" and answer.artifact.value_repr == "42"

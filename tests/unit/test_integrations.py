@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from stockade.integrations.texts import cut_text
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -29,6 +31,12 @@ def test_adapter_without_its_framework_names_the_extra(framework, code, extra):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert f"pip install 'stockade[{extra}]'" in done.stderr.splitlines()[-1]
     assert done.returncode == (125 if "main" in code else 1)
+
+
+@pytest.mark.parametrize("most", [1, 2, 7])
+def test_long_text_is_cut_to_its_bound(most):
+    text = cut_text("x" * 100, most)
+    assert text.count("x") == most // 2 * 2 and f"{100 - most // 2 * 2} bytes omitted" in text
 
 
 def test_entry_points_name_modules_that_exist():

@@ -195,8 +195,9 @@ class _Screen:
         if cell.value_repr is not None:
             click.echo(printable_lines(cell.value_repr))
         if cell.error is not None:
-            text = cell.error.traceback or f"{cell.error.type}: {cell.error.message}"
-            click.echo(printable_lines(text.rstrip()), err=True)
+            from stockade.api.sessions.records import error_text
+
+            click.echo(printable_lines(error_text(cell.error).rstrip()), err=True)
         for name, count in cell.omitted.items():
             say(f"left out: {count} {'displays' if name == 'displays' else f'bytes of {name}'}")
         if cell.outcome.value in ("timed_out", "died"):

@@ -7,7 +7,7 @@ import posixpath
 
 from stockade.api.sessions.files import FileRefused
 from stockade.core.errors import JobError
-from stockade.integrations.living import DEFAULT_POLICY, Living, lowered, remark, status_of
+from stockade.integrations.living import DEFAULT_POLICY, LivingSandbox, lowered, remark, status_of
 from stockade.policy.guarantees import Guarantee
 
 try:
@@ -48,7 +48,7 @@ class StockadeBackend(BaseSandbox):
     ``sandbox`` is a ``stockade.Sandbox``, or another object with its methods. Whoever made it closes it.
     """
 
-    def __init__(self, sandbox: Living) -> None:
+    def __init__(self, sandbox: LivingSandbox) -> None:
         self.sandbox = sandbox
 
     @property

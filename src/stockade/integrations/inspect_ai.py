@@ -18,7 +18,7 @@ from stockade.api.asynchronous.sessions import AsyncFiles
 from stockade.api.sessions.files import FileRefused, Files
 from stockade.api.sessions.link import SessionEnded
 from stockade.core.errors import JobError, SandboxClosed
-from stockade.integrations.living import DEFAULT_POLICY, lowered
+from stockade.integrations.living import DEFAULT_POLICY, lowered, status_of
 from stockade.policy.guarantees import Guarantee
 from stockade.policy.model import Policy
 from stockade.runs.result import Outcome, Result
@@ -173,9 +173,7 @@ def _exec_result(cmd: list[str], result: Result) -> ExecResult[str]:
     most = Limits.MAX_EXEC_OUTPUT_SIZE
     if result.stdout_omitted or result.stderr_omitted or max(len(result.stdout_bytes), len(result.stderr_bytes)) > most:
         raise OutputLimitExceededError(Limits.MAX_EXEC_OUTPUT_SIZE_STR, result.stdout + result.stderr)
-    status, stderr = result.exit_code, result.stderr
-    if status is None:
-        status = 128 + (result.signal or 9)
+    status, stderr = status_of(result), result.stderr
     if result.outcome is Outcome.LIMIT_EXCEEDED:
         stderr = "\n".join(filter(None, (stderr.rstrip("\n"), f"stockade: {result.summary()}")))
     elif failed is not None and not stderr:

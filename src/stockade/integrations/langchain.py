@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field, PrivateAttr
 
 from stockade.api.sessions.interpreter import Interpreter
-from stockade.api.sessions.records import CellOutcome, CellResult
+from stockade.api.sessions.records import CellOutcome, CellResult, error_text
 from stockade.core.errors import JobError
 from stockade.integrations.texts import cut, cut_text
 
@@ -49,7 +49,7 @@ class StockadePythonTool(BaseTool):
     args_schema: ArgsSchema | None = RunPython
     response_format: Literal["content", "content_and_artifact"] = "content_and_artifact"
     sandbox: Any = Field(exclude=True, repr=False)
-    timeout: float | None = None
+    timeout: float | None = Field(default=None, gt=0)
     _interpreter: Interpreter | None = PrivateAttr(default=None)
     _turn: threading.Lock = PrivateAttr(default_factory=threading.Lock)
 
@@ -71,14 +71,13 @@ class StockadePythonTool(BaseTool):
 
 def _text(cell: CellResult) -> str:
     """Return what a model has to read of a cell."""
-    error = None if cell.error is None else cell.error.traceback or f"{cell.error.type}: {cell.error.message}"
     pictures = sum("image/png" in each.data for each in (*cell.displays, *([] if cell.value is None else [cell.value])))
     parts = (
         _stream(cell.stdout, cell.omitted.get("stdout", 0)),
         _stream(cell.stderr, cell.omitted.get("stderr", 0)),
         cut_text(cell.value_repr or ""),
         f"[{pictures} pictures]" if pictures else "",
-        cut_text(error or "").rstrip(),
+        cut_text(error_text(cell.error)).rstrip(),
         _LATE if cell.outcome is CellOutcome.TIMED_OUT and not cell.ended else "",
         _DIED.format(cell.ended) if cell.ended else "",
     )

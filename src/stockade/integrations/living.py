@@ -24,7 +24,7 @@ _ADVICE = {
 }
 
 
-class LivingFiles(Protocol):
+class SandboxFiles(Protocol):
     """The files of a living sandbox, as ``stockade.Sandbox.files`` has them."""
 
     def read_bytes(self, path: str) -> bytes:
@@ -34,13 +34,13 @@ class LivingFiles(Protocol):
         """Write a file whole, with the folders above it."""
 
 
-class Living(Protocol):
+class LivingSandbox(Protocol):
     """A living sandbox: ``stockade.Sandbox``, or another object with its methods."""
 
     id: str
 
     @property
-    def files(self) -> LivingFiles:
+    def files(self) -> SandboxFiles:
         """The files of the sandbox."""
 
     @property

@@ -18,7 +18,7 @@ def cut(data: bytes, omitted: int = 0, at: int = 0, most: int = MOST_TEXT) -> st
     at = at if omitted else len(data) // 2
     head, tail = data[:at], data[at:]
     half = most // 2 if tail else most
-    kept = head[:half], tail[-half:]
+    kept = head[:half], tail[max(0, len(tail) - half) :]
     return joined(*kept, omitted + len(data) - sum(map(len, kept)))
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from mcp_types import CallToolResult, ContentBlock, ImageContent, TextContent
 from pydantic import BaseModel, Field
 
-from stockade.api.sessions.records import CellResult, Display
+from stockade.api.sessions.records import CellResult, Display, error_text
 from stockade.core.text import whole_end
 from stockade.integrations.texts import cut, cut_text
 from stockade.policy.guarantees import Guarantee
@@ -93,7 +93,7 @@ def of_cell(cell: CellResult) -> tuple[RunAnswer, list[ContentBlock]]:
     """Return the answer for a cell of an interpreter, and its pictures."""
     shown = (*cell.displays, *([] if cell.value is None else [cell.value]))
     found = list(_pictures(shown))
-    error = None if cell.error is None else cell.error.traceback or f"{cell.error.type}: {cell.error.message}"
+    error = error_text(cell.error) or None
     if cell.ended:
         error = "\n".join(filter(None, (error, f"the interpreter is gone: {cell.ended}")))
     stdout, stderr = cell.stdout.encode(), cell.stderr.encode()
