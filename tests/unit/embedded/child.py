@@ -1,6 +1,7 @@
 """Runs scripts for the tests in a process of its own, so that a hang fails one test and hangs none."""
 
 import json
+import resource
 import subprocess
 import sys
 import threading
@@ -32,7 +33,11 @@ def outcome(source, caps):
     return answer | {"fuel": rt.usage.fuel, "stdout": rt.stdout[:2000], "symbols": rt.symbol_count}
 
 
+MOST_MEMORY = 3 << 30
+
+
 def serve():
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))  # a cap that fails must not harm the machine
     for line in sys.stdin:
         request = json.loads(line)
         try:

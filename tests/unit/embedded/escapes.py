@@ -203,3 +203,34 @@ ESCAPES = [
     ("replace_of_class", "from dataclasses import dataclass, fields, asdict, astuple, replace\n@dataclass\nclass C: x: int = 1\nreplace(C)"),
     ("unique_of_builtin", "import enum\nenum.unique(int)"),
 ]  # fmt: skip
+DATA = "import itertools\nfrom dataclasses import dataclass\n@dataclass\nclass A:\n  args: object\n"
+RECORD = (
+    "import itertools\nfrom collections import namedtuple\nN = namedtuple('N', 'a b')\n"
+    "class X:\n  def __getattr__(self, n): return itertools.count()\n  def __iter__(self): return itertools.repeat(1)\n"
+)
+"""A named tuple, and an object that can stand in its place: it has endless fields."""
+ESCAPES += [
+    ("arguments_by_init_of_a_dataclass", DATA + "A.__init__(ValueError(), itertools.repeat(1))"),
+    ("arguments_by_a_dataclass", DATA.replace("A:", "A(Exception):") + "A(itertools.repeat(1))"),
+    ("arguments_by_a_mixin", DATA + "class E(A, Exception): pass\nE(itertools.repeat(1))"),
+    (
+        "items_of_counter_by_init_of_a_dataclass",
+        DATA.replace("args", "items") + "from collections import Counter\nA.__init__(Counter('a'), lambda: 1)",
+    ),
+    (
+        "trace_linked_by_init_of_a_dataclass",
+        DATA.replace("args", "tb_next")
+        + "class T:\n  def __enter__(self): pass\n  def __exit__(self, k, e, t): A.__init__(t, None)\nwith T(): 1 / 0",
+    ),
+    (
+        "new_of_a_tuple",
+        RECORD + "class P(N):\n  def __new__(cls): return super(N, cls).__new__(cls, itertools.repeat(1))\nP()",
+    ),
+    ("fields_of_another_object", RECORD + "N._asdict(X())"),
+    ("fields_of_another_object_later", RECORD + "f = N._asdict\nf(X())"),
+    ("fields_of_another_object_by_getattr", RECORD + "getattr(N, '_asdict')(X())"),
+    ("fields_of_another_object_by_super", RECORD + "class P(N):\n  def f(self): super(P, P)._asdict(X())\nP(1, 2).f()"),
+    ("replaced_in_another_object", RECORD + "N._replace(X())"),
+    ("ignored_names_of_enum", "import itertools, enum\nclass E(enum.Enum): _ignore_ = itertools.repeat(1)"),
+    ("unnormalised_fraction", "from fractions import Fraction\nFraction(4, -2, _normalize=False)"),
+]

@@ -427,6 +427,58 @@ EXHAUSTION += [
     ("zone_of_the_host", "import datetime\ndatetime.datetime(2020, 1, 1).strftime('%s')", REFUSED),
     ("zone_of_the_host_in_a_text", "import datetime\nf'{datetime.datetime(2020, 1, 1):%%%s}'", REFUSED),
 ]
+SLICE = "import itertools, operator\nclass S:\n  def __getitem__(self, s): return s\ns = S()[1:800_000]\nx = 'a' * 900_000\n"
+EXHAUSTION += [
+    ("kept_slice_of_endless", SLICE + "x = []\nx[s] = itertools.repeat(1)", REFUSED),
+    ("kept_slice_in_a_loop", SLICE + "x = []\nfor x[s] in [itertools.repeat(1)]: pass", REFUSED),
+    ("kept_slice_in_place", SLICE + "x = []\nx[s] += itertools.repeat(1)", REFUSED),
+    ("kept_slice_is_deleted", SLICE + "x = [1] * 9\ndel x[s]", REFUSED),
+    ("kept_slice_of_a_text", SLICE + "while True: x[s]; x[s]; x[s]; x[s]", FUEL),
+    ("kept_slice_of_what_is_made", SLICE + "f = lambda: x\nwhile True: f()[s]", FUEL),
+    ("kept_slice_that_is_made", SLICE + "f = lambda: s\nwhile True: x[f()]", FUEL),
+    ("kept_slice_in_a_comprehension", SLICE + "[(x + 'a')[s] for i in itertools.count()]", FUEL),
+    ("kept_slice_by_itemgetter", SLICE + "f = operator.itemgetter(s)\nwhile True: f(x)", FUEL),
+    ("container_bound_in_its_index", SLICE + "y = [0]\nwhile True: (y if (y := x) else y)[s]; y = [0]", FUEL),
+    ("range_of_large_numbers", "b = 1 << 7_000_000\nlist(range(b, b + 5000))", REFUSED),
+    ("numbered_from_a_large_number", "list(enumerate([1] * 5000, 1 << 7_000_000))", REFUSED),
+    ("long_decimal", "from decimal import Decimal\nd = Decimal('9' * 400_000)\nwhile True: d.ln()", REFUSED),
+    ("long_decimal_of_digits", "from decimal import Decimal\nDecimal((0, (9,) * 10_000, 0))", REFUSED),
+    ("long_decimal_of_an_integer", "from decimal import Decimal\nDecimal(7 ** 4000)", REFUSED),
+    (
+        "case_of_wide_sets",
+        "import re\nre.compile('[' + ''.join(chr(c) + '-\\uffff' for c in range(200, 500)) + ']', re.IGNORECASE)",
+        REFUSED,
+    ),
+    ("wide_generator", "def g():\n  " + "".join(f"a{i} = " for i in range(900)) + "0\n  yield", REFUSED),
+    ("many_slots", "class A:\n  __slots__ = (" + "".join(f"'a{i}'," for i in range(900)) + ")", REFUSED),
+    (
+        "slots_of_many_bases",
+        "class A: pass\n"
+        + "".join(
+            "class A(A):\n  __slots__ = (" + "".join(f"'{kind}{i}'," for i in range(200)) + ")\n" for kind in "abcd"
+        ),
+        REFUSED,
+    ),
+]
+PRICED = [
+    ("prefixes", "s = 'a' * 9000\ns.startswith((s + 'b',) * 1000)", 8000),
+    ("pieces_of_percent", "'%d' * 1000 % ((1,) * 1000)", 1000),
+    ("elements_of_a_display", "[" + "1, " * 8000 + "]", 990),
+    ("elements_of_a_dictionary", "{" + "1: 1, " * 8000 + "}", 990),
+    ("arguments_of_a_call", "max(" + "1, " * 8000 + ")", 990),
+    ("parts_of_a_text", "f'" + "{1}" * 800 + "'", 100),
+    ("many_functions", "[" + "lambda: 1, " * 800 + "]", 190),
+    (
+        "fields_of_a_dataclass",
+        "from dataclasses import dataclass\n@dataclass\nclass A:\n"
+        + "".join(f"  a{i}: int = 0\n" for i in range(800))
+        + "for i in range(100): A()",
+        20_000,
+    ),
+    ("fields_of_a_record", "from collections import namedtuple\nn = namedtuple('N', [f'a{i}' for i in range(900)])(*range(900))\nfor i in range(100): n._asdict()", 22_000),
+    ("base_32", "import base64\nbase64.b32encode(b'a' * 40_000)", 1200),
+]  # fmt: skip
+"""Scripts that do much work in few operations, and the least fuel that this work costs."""
 NESTS = {
     "map": "map(f, g)", "filter": "filter(f, g)", "zip": "zip(g)", "zip_of_two": "zip(g, g)", "enumerate": "enumerate(g)",
     "chain": "itertools.chain(g)", "from_iterable": "itertools.chain.from_iterable(g)", "islice": "itertools.islice(g, 5)",

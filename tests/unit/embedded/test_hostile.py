@@ -2,9 +2,11 @@
 
 import pytest
 
+from stockade.embedded import Caps, ResourceExhausted, Runtime
+from stockade.embedded.boundary.meter import Meter
 from tests.unit.embedded.child import Child
 from tests.unit.embedded.escapes import ESCAPES
-from tests.unit.embedded.hostile import EXHAUSTION, GROWING_CHAIN, NESTS, PARSING
+from tests.unit.embedded.hostile import EXHAUSTION, GROWING_CHAIN, NESTS, PARSING, PRICED
 
 
 @pytest.fixture(scope="module")
@@ -18,6 +20,41 @@ def child():
 def test_hostile_script_ends_by_a_meant_cap(source, endings, child):
     answer = child.run(source)
     assert answer["how"] in endings, answer
+    assert answer.get("class_name") != "MemoryError", answer
+
+
+@pytest.mark.parametrize(("source", "least"), [pytest.param(*rest, id=name) for name, *rest in PRICED])
+def test_work_of_few_operations_is_priced(source, least, child):
+    answer = child.run(source)
+    assert answer["how"] in ("answered", "crossing"), answer
+    assert answer["fuel"] >= least
+
+
+def test_heap_objects_exceed_their_cap_by_a_tenth(monkeypatch):
+    found = []
+    record = Meter._record
+
+    def noted(self, cap, figure):
+        found.append(self._held())
+        record(self, cap, figure)
+
+    monkeypatch.setattr(Meter, "_record", noted)
+    for source in ALLOCATING:
+        found.clear()
+        with pytest.raises(ResourceExhausted, match="heap_objects"):
+            Runtime(Caps(fuel=10**7, heap_objects=10_000), in_process=True).run(source)
+        assert 10_000 < found[0] <= 11_000, source
+
+
+ALLOCATING = [
+    "x = []\nwhile True: x.append([])",
+    "x = []\nwhile True: x += [[], [], [], [], [], [], [], []]",
+    "x = []\nfor i in range(10**6): x.append(({i: []}, [i], {i}))",
+    "[[[], [], [], []] for i in range(10**6)]",
+    "class A:\n  def __init__(self): self.a, self.b = [], {}\nx = [A() for i in range(10**6)]",
+    "x = []\ndef f(): x.append(lambda: [x])\nwhile True: f()",
+    "list(map(lambda i: [[i], {}], range(10**6)))",
+]
 
 
 NEST = """
@@ -50,3 +87,4 @@ def test_chains_that_grow_while_they_run_do_not_end_the_process(child):
 def test_published_escape_is_refused(source, child):
     answer = child.run(source)
     assert answer["how"] == "refused", answer
+    assert answer["class_name"] != "MemoryError", answer

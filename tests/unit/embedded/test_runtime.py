@@ -219,7 +219,21 @@ def test_no_host_function_runs_after_a_limit():
     assert not done
 
 
-def test_interrupt_of_the_host_passes_every_handler():
+CONTEXT = "import functools\nclass C:\n  def __enter__(self): pass\n  {}\nwith C(): interrupt()"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "try:\n    interrupt()\nexcept BaseException:\n    pass",
+        CONTEXT.format("def __exit__(self, *_): return True"),
+        CONTEXT.format("def __exit__(self, *_): yield"),
+        CONTEXT.format("@lambda f: functools.partial\n  def __exit__(self, *_): pass"),
+        CONTEXT.format("@lambda f: lambda *_: True\n  def __exit__(self, *_): pass"),
+        CONTEXT.format("@staticmethod\n  def __exit__(*_): return True"),
+    ],
+)
+def test_interrupt_of_the_host_passes_every_handler(source):
     rt = runtime()
 
     def interrupt():
@@ -227,7 +241,16 @@ def test_interrupt_of_the_host_passes_every_handler():
 
     rt.register("interrupt", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        rt.run("try:\n    interrupt()\nexcept BaseException:\n    pass")
+        rt.run(source)
+
+
+def test_context_of_another_function_works_as_in_cpython():
+    entered = "class C:\n  def __enter__(self): return 5\n  @lambda f: lambda self, kind, *_: kind is KeyError\n  def __exit__(self, *_): pass\n"
+    assert runtime().run(entered + "with C() as n: raise KeyError\nn") == 5
+    with pytest.raises(ScriptError, match="ValueError"):
+        runtime().run(entered + "with C(): raise ValueError")
+    with pytest.raises(ScriptError, match="context manager protocol"):
+        runtime().run("with 1: pass")
 
 
 def test_runtime_refuses_to_be_entered_twice():

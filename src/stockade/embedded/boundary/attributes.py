@@ -38,7 +38,9 @@ SETS = frozenset({
     "difference", "difference_update", "intersection", "intersection_update", "isdisjoint", "issubset", "issuperset",
     "symmetric_difference", "symmetric_difference_update", "union", "update",
 })  # fmt: skip
-DICTS = frozenset({"fromkeys", "elements", "most_common", "subtract", "total", "_make"})
+RECORDS = frozenset({"_make", "_asdict", "_replace"})
+"""Methods of named tuples. Each takes an iterable, or a record of the script that could be one."""
+DICTS = frozenset({"fromkeys", "elements", "most_common", "subtract", "total", *RECORDS})
 OTHER = frozenset({"strftime", "strptime", "as_integer_ratio", "timestamp", "expand", "limit_denominator"})
 GUARDED = TEXT | SIZED | LISTS | SETS | DICTS | OTHER
 KEYED = frozenset({"get", "setdefault", "add", "discard", "remove", "pop", "move_to_end"})
@@ -55,6 +57,7 @@ _ENUM = frozenset({
 CHECKED = _ENUM | {
     "mro", "mapping", "obj", "with_traceback", "re", "string", "regs", "as_tuple", "timetuple", "utctimetuple", "now",
     "today", "utcnow", "fromtimestamp", "utcfromtimestamp", "astimezone", "from_decimal", "from_float",
+    "from_number",
     "_operator_fallbacks", "_from_coprime_ints", "_from_pair", "_abc_impl", "_add", "_sub", "_mul", "_div", "_divmod",
     "_floordiv", "_mod", "_richcmp", "_numerator", "_denominator", "_keep_positive", "_format_float_style",
     "_format_general", "gi_code", "gi_frame", "gi_running", "gi_suspended", "gi_yieldfrom", "gi_state", "cr_code",
@@ -81,7 +84,7 @@ _ERROR = (
 )
 _DECIMAL = (
     "adjusted canonical compare compare_signal compare_total compare_total_mag conjugate copy_abs copy_negate "
-    "copy_sign exp fma from_number imag is_canonical is_finite is_infinite is_nan is_normal is_qnan is_signed "
+    "copy_sign exp fma imag is_canonical is_finite is_infinite is_nan is_normal is_qnan is_signed "
     "is_snan is_subnormal is_zero ln log10 logb logical_and logical_invert logical_or logical_xor max max_mag min "
     "min_mag next_minus next_plus next_toward normalize number_class quantize radix real remainder_near rotate "
     "same_quantum scaleb shift sqrt to_eng_string to_integral to_integral_exact to_integral_value"
@@ -116,7 +119,7 @@ FREE: dict[Any, frozenset[str]] = {
         datetime.timedelta: "days max microseconds min resolution seconds total_seconds",
         datetime.timezone: f"{_DATE} {_ZONED}",
         Decimal: _DECIMAL,
-        Fraction: f"{_NUMBER} from_number",
+        Fraction: _NUMBER,
         FunctionType: "",
         MethodType: "",
         GeneratorType: "close send throw",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import typing
 from enum import Enum
-from types import FunctionType, MethodType
+from types import MethodType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from stockade.embedded.boundary.attributes import FREE, UNWRITABLE, holder
 from stockade.embedded.boundary.facades import Fixed, TypeFacade, is_module, real, type_facade
-from stockade.embedded.boundary.meter import SCRIPT
+from stockade.embedded.boundary.meter import is_script_function
 from stockade.embedded.boundary.rendering import MODULE
 
 if TYPE_CHECKING:
@@ -22,16 +22,14 @@ _MISSING = object()
 _IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE, Include/object.h
 _PLAIN_METHODS = frozenset({"__init__", "__init_subclass__", "__eq__", "__ne__", "__hash__"})
 _UNNAMED = frozenset({"__doc__"})
+MOST_BYTES_OF_A_BASE = 4096
+"""Bytes of an instance of a base: one unit of fuel makes an instance, however many slots its class has."""
 _OF_TUPLES = ("__len__", "__iter__", "__getitem__")
 
 
 def is_script_class(kind: Any) -> bool:
     """Return whether ``kind`` is a class that the script made."""
     return isinstance(kind, type) and not isinstance(kind, Fixed) and kind.__dict__.get("__module__") == MODULE
-
-
-def _is_script_function(value: Any) -> bool:
-    return type(value) is FunctionType and value.__code__.co_filename.startswith(SCRIPT)
 
 
 class Classes:
@@ -70,6 +68,8 @@ class Classes:
         A class of tuples may not say how many elements it has: guards pay by the length of the tuple that C code sees.
         """
         found = tuple(map(self.base, values))
+        if any(kind.__basicsize__ > MOST_BYTES_OF_A_BASE for kind in found if kind is not typing.NamedTuple):
+            raise TypeError("a class with this many slots cannot be a base in scripts")
         if any(kind is typing.NamedTuple or issubclass(kind, tuple) for kind in found):
             for name in _OF_TUPLES:
                 inherited = (getattr(kind, name, None) for kind in found if kind is not typing.NamedTuple)
@@ -133,13 +133,15 @@ class Classes:
         """Return a special method of ``super()``: the script's own, or a harmless one of ``object``."""
         if name in ("__repr__", "__str__"):
             value = getattr(receiver, name)
-            if _is_script_function(getattr(value, "__func__", None)):
+            if is_script_function(getattr(value, "__func__", None)):
                 return value
             return lambda: self._rendering.plain(receiver.__self__, name)
         value = getattr(receiver, name)
-        if _is_script_function(getattr(value, "__func__", value)):
+        if is_script_function(getattr(value, "__func__", value)):
             return value
         if name == "__new__":
+            if value is tuple.__new__:
+                raise AttributeError("'__new__' of a tuple takes any iterable, and is not available in scripts")
             return _maker(value)
         if name in _PLAIN_METHODS:
             return value
@@ -150,7 +152,7 @@ class Classes:
         if is_script_class(value) or value is object or (isinstance(value, type) and issubclass(value, Exception)):
             return value.__init__
         method = value.__init__
-        if type(method) is MethodType and _is_script_function(method.__func__):
+        if type(method) is MethodType and is_script_function(method.__func__):
             return method
         raise AttributeError("attribute '__init__' is not available in scripts")
 
@@ -201,7 +203,7 @@ class Classes:
         self._attributes.check(name)
         if name == "args":
             holder(value)
-        if name == "__name__" or name in UNWRITABLE or (type(value) in FREE and not _is_script_function(value)):
+        if name == "__name__" or name in UNWRITABLE or (type(value) in FREE and not is_script_function(value)):
             raise AttributeError(f"{type(value).__name__!r} object has no attribute {name!r}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import compress, islice, repeat, starmap, takewhile
+from operator import index
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 _NUMBERS = (FLAT | INTEGERS) - {type(None)}
 _MISSING = object()
 _MANY = 8
+_LARGE = 1 << prices.SMALL_BITS
+_TOO_LARGE = f"numbers of more than {prices.SMALL_BITS:,} bits cannot be counted in scripts"
 
 
 class Iterating(Making):
@@ -119,7 +122,17 @@ class Iterating(Making):
     def numbered(self, values: Any, start: Any = 0) -> Any:
         """Perform ``enumerate``."""
         self.nesting.check(values)
+        if not -_LARGE < index(start) < _LARGE:
+            raise OverflowError(_TOO_LARGE)
         return enumerate(values, start)
+
+    @staticmethod
+    def ranged(*bounds: Any) -> range:
+        """Perform ``range``: each step makes a number as large as the bounds."""
+        made = range(*bounds)
+        if not (-_LARGE < made.start < _LARGE and -_LARGE < made.stop < _LARGE):
+            raise OverflowError(_TOO_LARGE)
+        return made
 
     def backwards(self, values: Any, /) -> Any:
         """Perform ``reversed``."""

@@ -17,6 +17,7 @@ MOST_NESTING = 20
 MOST_STEPS = 5000
 MOST_BRANCHES = 64
 MOST_OVERLAPS = 2
+MOST_WIDTH = 1 << 18
 _OTHER_WORD, _OTHER_DIGIT, _OTHER_SPACE, _OTHER = range(256, 260)
 _ALL = frozenset(range(260))
 """Characters by code point. The four numbers above 255 stand for all other words, digits, spaces, and the rest."""
@@ -85,7 +86,7 @@ class _Reader:
 
     def __init__(self, *, ignores_case: bool) -> None:
         self.ignores_case = ignores_case
-        self.length, self.branches, self.repeats, self.overlaps = 1, 1, 0, 0
+        self.length, self.branches, self.repeats, self.overlaps, self.width = 1, 1, 0, 0, 0
 
     def sequence(self, items: Any, before: _Open) -> None:
         """Walk the items of a sequence. ``before`` is changed to what is open after it."""
@@ -173,6 +174,7 @@ class _Reader:
             elif code is codes.LITERAL:
                 (found if argument < 256 else above).add(_class_of(argument))
             elif code is codes.RANGE:
+                self._range(argument[1] - argument[0])
                 found.update(range(argument[0], min(argument[1], 255) + 1))
                 above |= _ALL - frozenset(range(256)) if argument[1] > 255 else frozenset()
             elif code is codes.CATEGORY:
@@ -182,6 +184,12 @@ class _Reader:
         if is_negated:
             return _ALL if self.ignores_case else _ALL - found
         return self._cased(frozenset(found | above))
+
+    def _range(self, width: int) -> None:
+        """Count the characters of a range. If case is ignored, CPython visits each of them to compile the pattern."""
+        self.width += min(width, 1 << 16)
+        if self.ignores_case and self.width > MOST_WIDTH:
+            raise PatternRefused(f"sets of more than {MOST_WIDTH:,} characters, with IGNORECASE")
 
     def _cased(self, found: frozenset[int]) -> frozenset[int]:
         if not self.ignores_case:

@@ -16,6 +16,7 @@ import time
 from collections import deque
 from itertools import chain, islice, repeat
 from operator import length_hint
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ class Meter:
         self._initial = self._pool = UNBOUNDED if caps.fuel is None else caps.fuel
         self._chunk: Iterator[bool] = repeat(True, 0)
         self._size = CHUNK
+        self._room = CHUNK if caps.heap_objects is None else min(CHUNK, max(1, caps.heap_objects // 10))
         self._unchecked = 0
         self._ends = self._looked = self._collected = 0.0
         self._blocks = 0
@@ -123,7 +125,7 @@ class Meter:
                 self._record("fuel", self._initial)
         if self.hit is not None:
             return _Refusal()
-        size = min(self._size, self._pool)
+        size = min(self._size, self._room, self._pool)
         self._pool -= size
         self._chunk = repeat(True, size)
         return self._chunk
@@ -146,7 +148,7 @@ class Meter:
             self._pool = 0
             deque(islice(self._chunk, short), maxlen=0)
         self._unchecked += units
-        if self._unchecked >= CHUNK:
+        if self._unchecked >= self._room:
             self._unchecked = 0
             self._inspect()
             if self.hit is not None:
@@ -212,13 +214,25 @@ class Meter:
         if self.caps.deadline is not None and now >= self._ends:
             self._record("deadline", self.caps.deadline)
         heap = self.caps.heap_objects
-        if heap is not None and self._held() > heap:
+        if heap is not None:
+            self._weigh_heap(heap, now)
+
+    def _weigh_heap(self, heap: int, now: float) -> None:
+        """Look at the blocks on the heap, and look again the sooner, the nearer they are to the cap.
+
+        One unit makes about ten blocks at most, so what is left is used up at the earliest after a tenth as many units.
+        """
+        held = self._held()
+        if held > heap:
             gc.collect(1)
-            if self._held() > heap and now - self._collected > 0.2:
-                gc.collect()
-                self._collected = now
-            if self._held() > heap:
-                self._record("heap_objects", heap)
+            held = self._held()
+        if held > heap and now - self._collected > 0.2:
+            gc.collect()
+            self._collected = now
+            held = self._held()
+        if held > heap:
+            self._record("heap_objects", heap)
+        self._room = min(CHUNK, max(1, heap // 100, (heap - held) // 10))
 
     def _held(self) -> int:
         return sys.getallocatedblocks() - self._blocks
@@ -227,6 +241,11 @@ class Meter:
 def is_of_scripts(error: BaseException) -> bool:
     """Return whether a script may have raised ``error``: other exceptions interrupt the host."""
     return isinstance(error, Exception | GeneratorExit) or type(error) is BaseException
+
+
+def is_script_function(value: Any) -> bool:
+    """Return whether ``value`` is a function that a script defined."""
+    return type(value) is FunctionType and value.__code__.co_filename.startswith(SCRIPT)
 
 
 def _line() -> int:

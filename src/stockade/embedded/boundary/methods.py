@@ -10,10 +10,12 @@ import datetime
 from collections import Counter, OrderedDict
 from fractions import Fraction
 from functools import cache, partial
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from stockade.embedded.boundary import attributes
+from stockade.embedded.boundary import attributes, prices
 from stockade.embedded.boundary.kinds import BUILTIN, ITEM_VIEWS, KEY_VIEWS
+from stockade.embedded.boundary.meter import is_script_function
 from stockade.embedded.boundary.owned import defaultdict, deque
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ class Methods:
         """Return a guarded method that is not called at once."""
         if type(value) in BUILTIN and name not in self.guards:
             return self.keyed(getattr(value, name))
-        if type(value) in BUILTIN or isinstance(value, tuple) or name == "_make":
+        if type(value) in BUILTIN or isinstance(value, tuple) or name in attributes.RECORDS:
             return partial(self.guards[name], value) if hasattr(value, name) else getattr(value, name)
         return getattr(value, name)
 
@@ -59,7 +61,7 @@ class Methods:
         return {name: guard for name, guard in self.guards.items() if kind in self._performers[name]}
 
     def _guard(self, name: str, performers: dict[Any, Callable[..., Any]]) -> Callable[..., Any]:
-        find, taken = performers.get, self._taken
+        find, taken, record = performers.get, self._taken, self._record
         of_tuples = getattr(tuple, name, _MISSING)
 
         def guard(value: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -70,11 +72,20 @@ class Methods:
                 return perform(value, *args, **kwargs)
             if type(value) in BUILTIN and hasattr(value, name):
                 raise AttributeError(f"{name!r} of {type(value).__name__!r} is not available in scripts")
-            if name == "_make":
-                args = tuple(map(taken, args))
+            if name in attributes.RECORDS:
+                return record(value, name, *map(taken, args) if name == "_make" else args, **kwargs)
             return getattr(value, name)(*args, **kwargs)
 
         return guard
+
+    def _record(self, value: Any, name: str, /, *args: Any, **kwargs: Any) -> Any:
+        """Perform a method of a named tuple. As a function of its class, it would take any object for the tuple."""
+        method = getattr(value, name)
+        if type(method) is FunctionType and not is_script_function(method):
+            raise AttributeError(f"{name!r} of a class is not available in scripts: call it on a named tuple")
+        if isinstance(value, tuple):
+            self._texts.meter.charge(len(value) // prices.NODES)
+        return method(*args, **kwargs)
 
     def _bound(self, plan: tuple[tuple[Any, int, str], ...]) -> dict[Any, Callable[..., Any]]:
         linear = self._texts.linear

@@ -11,6 +11,7 @@ from stockade.embedded.boundary.attributes import FREE, GUARDED, KEYED, Attribut
 from stockade.embedded.boundary.bulk import Bulk
 from stockade.embedded.boundary.classes import Classes
 from stockade.embedded.boundary.comparing import Comparing
+from stockade.embedded.boundary.entering import Entering
 from stockade.embedded.boundary.hashing import Hashing
 from stockade.embedded.boundary.importing import Importing
 from stockade.embedded.boundary.iterating import Iterating
@@ -99,6 +100,7 @@ class Namespace:
         self.names.update({
             "$type": type, "$int": int, "$float": float, "$str": str, "$dict": dict, "$set": set,
             "$units": meter.units, "$tick": meter.tick, "$charge": meter.charge, "$caught": meter.caught,
+            "$context": Entering(meter.caught).context,
             "$compress": compress, "$key": self.scales.key, "$text": rendering.text, "$format": rendering.formatted,
             "$cat": rendering.cat, "$star": iterating.star, "$double_star": iterating.double_star,
             "$delegated": iterating.delegated, "$set_of": iterating.make_set, "$subject": self._subject,
@@ -176,7 +178,7 @@ class Namespace:
             set: iterating.make_set,
             frozenset: iterating.make_frozenset,
             bool: _truth,
-            range: range,
+            range: iterating.ranged,
         }
         found = {kind.__name__: facade(kind.__name__, kind, make, self._members(kind)) for kind, make in makers.items()}
         for kind, make in makers.items():

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from stockade.embedded.boundary.operators import Operators
 
 MOST_EXPONENT = 10_000
+MOST_DIGITS = 2000
+"""Digits of a ``Decimal``: its methods are free, and each takes time and memory by the digits."""
 _EXPONENT = re.compile(r"[eE][-+]?([\d_]+)\s*$")
 
 
@@ -65,15 +67,15 @@ class Numbers:
         elif type(value) is Fraction:
             self.operators.scales.weigh(value)
 
-    def make_fraction(self, *args: Any, **kwargs: Any) -> Any:
+    def make_fraction(self, numerator: Any = 0, denominator: Any = None) -> Any:
         """Return a ``Fraction``."""
-        for value in (*args, *kwargs.values()):
+        for value in (numerator, denominator):
             self.bounded(value)
             if type(value) is str:
                 self._text_exponent(value)
-            elif type(value) not in (int, bool, float, Decimal, Fraction):
+            elif value is not None and type(value) not in (int, bool, float, Decimal, Fraction):
                 raise TypeError("argument should be a string, a number or a Fraction")
-        return self.operators.accounted(Fraction(*args, **kwargs))
+        return self.operators.accounted(Fraction(numerator, denominator))
 
     def make_decimal(self, value: Any = "0", /) -> Any:
         """Return a ``Decimal``."""
@@ -82,6 +84,8 @@ class Numbers:
         elif type(value) not in (int, bool, float, Decimal, tuple):
             raise TypeError(f"conversion from {type(value).__name__} to Decimal is not supported")
         self.bounded(value)
+        if _has_many_digits(value):
+            raise OverflowError(f"a Decimal of more than {MOST_DIGITS:,} digits is not available in scripts")
         return Decimal(value)
 
     def _text_exponent(self, value: str) -> None:
@@ -192,3 +196,11 @@ class Numbers:
     def moment_replace(value: Any, *args: Any, **kwargs: Any) -> Any:
         """Perform ``replace``."""
         return value.replace(*args, **kwargs)
+
+
+def _has_many_digits(value: Any) -> bool:
+    """Return whether the ``Decimal`` of a text, an integer or a tuple would have more than ``MOST_DIGITS``."""
+    if type(value) is int:
+        return value.bit_length() > MOST_DIGITS * 10 // 3
+    given = value[1] if type(value) is tuple and len(value) == 3 else value
+    return type(given) in (str, tuple, list) and len(given) > MOST_DIGITS

@@ -28,12 +28,12 @@ class Percent:
         """Return ``template % values``."""
         named = type(values) in DICTS
         given = iter(values if isinstance(values, tuple) else (values,))
-        used = 0
         parts: list[str] = []
         position = 0
         for match in _PERCENT.finditer(template):
             parts.append(self._plain_part(template[position : match.start()]))
             position = match.end()
+            self._rendering.meter.charge(1)
             if match["kind"] == "%" and match["key"] is None:
                 parts.append("%")
                 continue
@@ -43,7 +43,6 @@ class Percent:
                 value = next(given, _MISSING)
                 if value is _MISSING:
                     raise TypeError("not enough arguments for format string")
-            used += 1
             parts.append(self._percent_part(match, value))
         parts.append(self._plain_part(template[position:]))
         if not named and next(given, _MISSING) is not _MISSING:

@@ -5,7 +5,7 @@ A change of any price changes what scripts pay, so it changes ``VERSION``.
 
 from __future__ import annotations
 
-VERSION = 1
+VERSION = 2
 
 BYTES = 1024
 """Bytes that are copied, compared or searched for one unit."""
@@ -36,7 +36,7 @@ SMALL_BITS = 4096
 LIST = (
     ("one turn of a loop, one element that a builtin consumes, one call of a function of the script", "1"),
     ("one test of `while`", "1"),
-    ("a statement of more than eight operations", "1 for each eight"),
+    ("a statement of more than eight operations; each element of a display above eight is one", "1 for each eight"),
     ("text and bytes that are copied, compared or searched", f"1 for {BYTES:,} bytes"),
     ("text that `+=` of a function's own name extends", f"1 for {APPENDED:,} bytes of the result"),
     ("elements of one container that are copied, compared or hashed", f"1 for {NODES}"),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from stockade.embedded.boundary import prices
 from stockade.embedded.boundary.kinds import DICTS, FLAT, INTEGERS, MOMENTS, SCALARS, SETS, TEXTS, VIEWS, digits
-from stockade.embedded.boundary.meter import SCRIPT
+from stockade.embedded.boundary.meter import is_script_function
 from stockade.embedded.boundary.owned import defaultdict, deque
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Rendering:
             return value
         if kind is int and -_PLAIN_INTEGER < value < _PLAIN_INTEGER:
             return str(value)
-        if isinstance(value, BaseException) and not _is_script_function(kind.__str__):
+        if isinstance(value, BaseException) and not is_script_function(kind.__str__):
             return self._message(value)
         if kind in FLAT or kind in INTEGERS or kind.__str__ is object.__str__:
             return self.repr_of(value)
@@ -175,7 +175,7 @@ class Rendering:
     def _named_tuple(self, value: Any) -> str:
         names = getattr(type(value), "_fields", None)
         own: Any = type(value).__repr__
-        if getattr(own, "__module__", "") not in ("collections", None) and _is_script_function(own):
+        if getattr(own, "__module__", "") not in ("collections", None) and is_script_function(own):
             return self._checked_text(own(value), "__repr__")
         if names is None:
             return "(" + self._joined(value) + ")"
@@ -253,7 +253,7 @@ class Rendering:
     def _own_format(self, value: Any, spec: str) -> str:
         kind: Any = type(value)
         format_own: Any = kind.__format__
-        if _is_script_function(format_own):
+        if is_script_function(format_own):
             return self._checked_text(format_own(value, spec), "__format__")
         if isinstance(value, Enum) or not spec:
             return format(self.str_of(value), spec)
@@ -296,10 +296,6 @@ def _plain_message(error: BaseException, args: tuple[Any, ...]) -> str:
     """Return the text that CPython gives an error with these arguments, whatever became of its attributes."""
     kind = next(kind for kind in type(error).__mro__ if kind.__flags__ & _IMMUTABLE)
     return str(kind(*args))
-
-
-def _is_script_function(function: Any) -> bool:
-    return getattr(getattr(function, "__code__", None), "co_filename", "").startswith(SCRIPT)
 
 
 def _is_script_class(kind: type) -> bool:

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from stockade.embedded.boundary import prices
-from stockade.embedded.boundary.kinds import INTEGERS
+from stockade.embedded.boundary.kinds import INTEGERS, TEXTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +44,9 @@ class Texts:
             if len(value) > _SHORT:
                 charge(1 + len(value) // per_unit)
             for given in args:
-                if type(given) in (str, bytes, tuple) and len(given) > _SHORT:
+                if type(given) is tuple:
+                    charge(_compared(value, given))
+                elif type(given) in (str, bytes) and len(given) > _SHORT:
                     charge(1 + len(given) * (len(value) if is_quadratic else 1) // prices.BYTES)
             result = perform(value, *args, **kwargs)
             if growing:
@@ -192,6 +194,12 @@ class Texts:
         for is_attribute, name in rest:
             value = self._attribute(value, name) if is_attribute else value[name]
         return value
+
+
+def _compared(value: Any, choices: tuple[Any, ...]) -> int:
+    """Return the price of comparing ``value`` with each of several prefixes or suffixes."""
+    size = sum(min(len(each), len(value)) for each in choices if type(each) in TEXTS)
+    return len(choices) // prices.NODES + size // prices.BYTES
 
 
 def _check_codec(encoding: Any, errors: Any) -> None:

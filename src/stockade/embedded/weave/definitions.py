@@ -13,6 +13,7 @@ from stockade.embedded.weave.scope import CLASS, FUNCTION
 from stockade.embedded.weave.source import SourceError
 
 _CAUGHT_AT_ENTRY = "__exit__"
+MOST_SLOTS = 256
 
 
 class Definitions(Displays):
@@ -72,6 +73,8 @@ class Definitions(Displays):
                 allowed = isinstance(value, ast.Constant) and value.value is None
             else:
                 allowed = isinstance(value, ast.Tuple | ast.List) and all(map(is_scalar, value.elts))
+                if allowed and len(value.elts) > MOST_SLOTS:
+                    raise SourceError(f"{each.id} with more than {MOST_SLOTS} names", each.lineno)
                 for item in value.elts if allowed else ():
                     if type(item.value) is not str:
                         raise SourceError(f"{each.id} must name attributes", each.lineno)

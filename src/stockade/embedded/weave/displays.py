@@ -5,7 +5,20 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from stockade.embedded.weave.build import call, choose, constant, copied, is_atom, kind_of, load, same
+from stockade.embedded.weave.build import (
+    again,
+    call,
+    choose,
+    constant,
+    copied,
+    either,
+    is_atom,
+    is_scalar,
+    kind_of,
+    load,
+    same,
+    store,
+)
 from stockade.embedded.weave.expressions import Expressions
 from stockade.embedded.weave.source import SourceError
 
@@ -64,13 +77,35 @@ class Displays(Expressions):
             if not isinstance(node.ctx, ast.Load):
                 raise SourceError("a slice cannot be assigned here", node.lineno)
             return call("$getslice", value, self.expr(node.slice))
-        return ast.Subscript(value, self.index(node.slice), node.ctx)
+        if not isinstance(node.ctx, ast.Load):
+            return ast.Subscript(value, self.place(node.slice), node.ctx)
+        return self._item(value, self._index(node.slice))
 
-    def index(self, node: ast.expr) -> Any:
-        """Return the woven index of a subscript; a hash that it may need is paid for."""
+    def _index(self, node: ast.expr) -> Any:
         if isinstance(node, ast.Tuple) and any(isinstance(each, ast.Slice | ast.Starred) for each in node.elts):
             raise SourceError("slices and stars are not available in this subscript", node.lineno)
-        return copied(self.key(self.expr(node)), node)
+        return self.expr(node)
+
+    def place(self, node: ast.expr) -> Any:
+        """Return the woven index of a subscript that a statement stores or deletes."""
+        return copied(self.key(self._index(node), "$place"), node)
+
+    def _item(self, value: Any, index: Any) -> ast.expr:
+        """Return a read of an element. Unless the index is plain, its guard needs the container as well."""
+        if is_scalar(index) or isinstance(index, ast.Compare | ast.Tuple):
+            return ast.Subscript(value, self.key(index), ast.Load())
+        if isinstance(value, ast.Name) and isinstance(index, ast.Name):
+            container: Any = value
+        elif self.scopes.holds_temporaries:
+            container = load(self.scopes.temporary())
+            value = ast.NamedExpr(store(container.id), value)
+        else:
+            return call("$item", value, index)
+        first, kept = self.scopes.kept(index)
+        plain = either(same(kind_of(first), load("$int")), same(kind_of(kept), load("$str")))
+        return ast.Subscript(
+            value, choose(plain, again(kept), call("$index", again(container), again(kept))), ast.Load()
+        )
 
     def _JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
         parts = [self._piece(each) for each in node.values]

@@ -158,8 +158,8 @@ class Expressions:
             return ast.Starred(call("$star", self.expr(node.value)), node.ctx)
         return ast.Starred(self.expr(node.value), node.ctx)
 
-    def key(self, woven: Any) -> Any:
-        """Return a woven expression whose value is hashed: its hash is paid for."""
+    def key(self, woven: Any, guard: str = "$key") -> Any:
+        """Return a woven expression whose value is hashed: its hash is paid for, or what ``guard`` pays for."""
         if is_scalar(woven) or isinstance(woven, ast.Compare):
             return woven
         if isinstance(woven, ast.Tuple):
@@ -169,10 +169,10 @@ class Expressions:
                 else call("$key", woven)
             )
         if not is_atom(woven) and not self.scopes.holds_temporaries:
-            return call("$key", woven)
+            return call(guard, woven)
         first, value = self.scopes.kept(woven)
         plain = either(same(kind_of(first), load("$int")), same(kind_of(value), load("$str")))
-        return choose(plain, again(value), call("$key", again(value)))
+        return choose(plain, again(value), call(guard, again(value)))
 
     def _BinOp(self, node: ast.BinOp) -> ast.expr:
         return self.arithmetic.binary(node.op, self.expr(node.left), self.expr(node.right))

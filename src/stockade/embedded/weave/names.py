@@ -27,7 +27,9 @@ SUPER = frozenset({
 })  # fmt: skip
 READABLE = frozenset({"__name__", "__class__", "__doc__"})
 NAMES = frozenset({"__name__", "__debug__"})
-READ_FROM_CLASSES = frozenset({"_fields", "_field_defaults", "_name_", "_value_", "_member_map_", "_member_names_"})
+READ_FROM_CLASSES = frozenset({
+    "_fields", "_field_defaults", "_name_", "_value_", "_member_map_", "_member_names_", "_ignore_", "_order_",
+})  # fmt: skip
 ASSIGNED_IN_CLASS = frozenset({"__slots__", "__match_args__", "__hash__"})
 
 

@@ -36,7 +36,10 @@ _COUNTED = (
     ast.List,
     ast.Tuple,
     ast.Set,
+    ast.Lambda,
+    ast.FormattedValue,
 )
+_PARTS = {ast.Call: "args", ast.Dict: "keys", ast.List: "elts", ast.Tuple: "elts", ast.Set: "elts"}
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 
 
@@ -157,7 +160,7 @@ class Statements(Definitions):
         elif isinstance(target, ast.Subscript) and not isinstance(target.slice, ast.Slice):
             before, place = self._held(target.value, node.value)
             index = self.scopes.temporary()
-            before.append(ast.Assign([store(index)], self.index(target.slice)))
+            before.append(ast.Assign([store(index)], self.place(target.slice)))
             read = ast.Subscript(load(place), load(index), ast.Load())
             stored = ast.Subscript(load(place), load(index), ast.Store())
         else:
@@ -241,7 +244,8 @@ class Statements(Definitions):
             target = item.optional_vars
             if target is not None and any(isinstance(each, ast.Starred) for each in ast.walk(target)):
                 raise SourceError("a starred target is not available in 'with'", node.lineno)
-            items.append(ast.withitem(self.expr(item.context_expr), None if target is None else self.target(target)))
+            entered = call("$context", self.expr(item.context_expr))
+            items.append(ast.withitem(entered, None if target is None else self.target(target)))
         return ast.With(items, self.block(node.body))
 
     def _Try(self, node: ast.Try) -> Any:
@@ -259,7 +263,10 @@ class Statements(Definitions):
 
 
 def _operations(node: ast.stmt) -> int:
-    """Return the number of operations in a statement, without those of blocks below it."""
+    """Return the number of operations in a statement, without those of blocks below it.
+
+    Each element of a display and each argument of a call above the first eight counts as one.
+    """
     waiting: list[ast.AST] = [
         child
         for field, value in ast.iter_fields(node)
@@ -270,6 +277,8 @@ def _operations(node: ast.stmt) -> int:
     found = 0
     while waiting:
         each = waiting.pop()
-        found += isinstance(each, _COUNTED)
+        if isinstance(each, _COUNTED):
+            parts = getattr(each, _PARTS[type(each)]) if type(each) in _PARTS else ()
+            found += 1 + max(0, len(parts) - STATEMENT)
         waiting.extend(ast.iter_child_nodes(each))
     return found

@@ -6,6 +6,7 @@ import ast
 import hashlib
 from collections import OrderedDict
 from dataclasses import dataclass
+from inspect import CO_GENERATOR
 from threading import Lock
 from types import CodeType
 
@@ -18,6 +19,7 @@ RESULT = "$result"
 GUARDS = ("$type", "$int", "$float", "$str", "$dict", "$set", "$units", "$tick", "$compress", "$key", "$text", "$cat")
 """Guards that code of a module reads often: as globals they are found without a look among the module's locals."""
 MOST_KEPT, MOST_KEPT_SOURCE = 256, 16_384
+MOST_IN_FRAME = 500
 
 
 @dataclass(frozen=True)
@@ -69,4 +71,16 @@ def _woven(source: str, filename: str) -> Woven:
         raise SourceError(error.msg or "invalid syntax", error.lineno or 0) from None
     except (RecursionError, MemoryError, ValueError, OverflowError) as error:
         raise SourceError(f"source is too complex: {type(error).__name__}") from None
+    _check_frames(code)
     return Woven(code, frozenset(weaver.symbols), has_value)
+
+
+def _check_frames(code: CodeType) -> None:
+    """Refuse a generator with a large frame: one unit of fuel makes a generator, and a script can keep many."""
+    for inner in code.co_consts:
+        if not isinstance(inner, CodeType):
+            continue
+        size = inner.co_nlocals + inner.co_stacksize + len(inner.co_cellvars) + len(inner.co_freevars)
+        if inner.co_flags & CO_GENERATOR and size > MOST_IN_FRAME:
+            raise SourceError(f"a generator with more than {MOST_IN_FRAME} variables", inner.co_firstlineno)
+        _check_frames(inner)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools as real
 import operator as real_operator
-from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from stockade.embedded.boundary.classes import is_script_class
 from stockade.embedded.boundary.facades import Fixed
-from stockade.embedded.boundary.meter import SCRIPT
+from stockade.embedded.boundary.meter import is_script_function
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,15 +46,11 @@ def _reduce(space: Namespace) -> Callable[..., Any]:
     return reduce
 
 
-def _is_script_function(value: Any) -> bool:
-    return type(value) is FunctionType and value.__code__.co_filename.startswith(SCRIPT)
-
-
 def _wraps(wrapped: Any) -> Callable[[Any], Any]:
     """Copy the name of a function, and nothing else of it."""
 
     def decorate(function: Any) -> Any:
-        if _is_script_function(function) and _is_script_function(wrapped):
+        if is_script_function(function) and is_script_function(wrapped):
             function.__name__ = wrapped.__name__
             function.__qualname__ = wrapped.__qualname__
         return function
@@ -159,12 +154,12 @@ def operator(space: Namespace) -> dict[str, Any]:
     members = {name: space.guards.get(guard) or space.names[guard] for name, guard in _GUARDED.items()}
     attribute = space.attributes.named
 
-    key_of = space.scales.key
+    item_of = space.names["$item"]
 
     def itemgetter(*items: Any) -> Callable[[Any], Any]:
         if len(items) == 1:
-            return lambda value: value[key_of(items[0])]
-        return lambda value: tuple(value[key_of(item)] for item in items)
+            return lambda value: item_of(value, items[0])
+        return lambda value: tuple(item_of(value, item) for item in items)
 
     def attrgetter(*names: Any) -> Callable[[Any], Any]:
         def one(value: Any, dotted: str) -> Any:

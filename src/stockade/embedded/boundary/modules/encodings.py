@@ -23,14 +23,18 @@ _DIGESTS = ("md5", "sha1", "sha224", "sha256", "sha384", "sha512", "sha3_256", "
 
 def base64(space: Namespace) -> dict[str, Any]:
     """Return the members of ``base64``."""
-    return {name: _coding(space, getattr(real_base64, name)) for name in _BASE64}
+    return {name: _coding(space, getattr(real_base64, name), is_slow="32" in name) for name in _BASE64}
 
 
-def _coding(space: Namespace, perform: Callable[[Any], bytes]) -> Callable[[Any], bytes]:
+def _coding(space: Namespace, perform: Callable[[Any], bytes], *, is_slow: bool) -> Callable[[Any], bytes]:
+    """Return a guard. CPython's base 32 is Python code, and ``is_slow``."""
+
     def guard(data: Any) -> bytes:
         if type(data) not in (str, bytes):
             raise TypeError(f"a bytes-like object is required, not {type(data).__name__!r}")
         space.operators.sized(len(data) * 2, b"")
+        if is_slow:
+            space.meter.charge(len(data) // 32)
         try:
             return perform(data)
         except binascii.Error as error:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from stockade.embedded.boundary.attributes import CHECKED, GUARDED
+from stockade.embedded.boundary import prices
+from stockade.embedded.boundary.attributes import CHECKED, GUARDED, holder
 from stockade.embedded.boundary.classes import is_script_class
 from stockade.embedded.boundary.facades import Fixed
 
@@ -161,13 +162,21 @@ class _Dataclasses:
         return methods
 
     def _init(self, kind: Any, fields: list[Field], *, is_frozen: bool) -> Callable[..., None]:
-        tick = self._space.meter.tick
+        tick, charge = self._space.meter.tick, self._space.meter.charge
         place = object.__setattr__ if is_frozen else setattr
+        units = len(fields) // prices.NODES if len(fields) > prices.STATEMENT else 0
+        stores_args = any(each.name == "args" for each in fields)
         positional = [each for each in fields if each.__init_it__ and not each.__kw_only__]
         named = {each.name for each in fields if each.__init_it__}
 
         def init(self: Any, /, *args: Any, **kwargs: Any) -> None:
             tick()
+            if units:
+                charge(units)
+            if not issubclass(type(self), kind):  # it stores what no statement of a script could
+                raise TypeError(f"{kind.__name__}.__init__() needs an instance of {kind.__name__!r}")
+            if stores_args:
+                holder(self)
             if len(args) > len(positional):
                 raise TypeError(
                     f"{kind.__name__}.__init__() takes {len(positional) + 1} positional arguments "
