@@ -1,4 +1,4 @@
-"""What everything that runs code has in common, here and on a service."""
+"""The type that runners and clients share: whatever runs code, here or on a service."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ class AsyncClient:
 
 
 async def _answer(reader: asyncio.StreamReader) -> tuple[int, http.client.HTTPMessage, bytes]:
-    """Read an answer: its status, headers and body. Raises ``HTTPException`` if it is no answer, or ends too early."""
+    """Read the status, headers and body of an answer. Raises ``HTTPException`` for a malformed or incomplete one."""
     try:
         line, _, rest = (await reader.readuntil(b"\r\n\r\n")).partition(b"\r\n")
         version, status = line.split(maxsplit=2)[:2]

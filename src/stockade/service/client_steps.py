@@ -1,4 +1,4 @@
-"""What a client says to a service, without I/O: both clients carry out the same steps."""
+"""The calls of a client as steps without I/O, which the blocking client and the one for asyncio carry out."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ class Sandboxes(BaseModel):
 
 
 class Usage(BaseModel):
-    """What one cell used."""
+    """The time and the memory that one cell used."""
 
     wall_seconds: float
     cpu_seconds: float

@@ -1,4 +1,4 @@
-"""One sandbox that the service worker keeps, and what calls do in it."""
+"""A living sandbox of the service worker: the work of each call in it."""
 
 from __future__ import annotations
 
