@@ -175,8 +175,9 @@ def test_answers_are_as_the_schema_says(service):
     for path in ("/healthz", "/readyz"):
         assert service.ask("GET", path, key="")[0] == 200
     assert 'stockade_runs{state="queued"}' in service.ask("GET", "/metrics")[1]
-    status, _, headers = service.ask("PATCH", "/v1/runs")
-    assert (status, headers["Allow"]) == (405, "GET, POST")
+    for path, methods in (("/v1/runs", "GET, POST"), ("/v1/sandboxes/x/files/a/b", "DELETE, GET, PUT")):
+        status, _, headers = service.ask("PATCH", path)
+        assert (status, headers["Allow"]) == (405, methods)
 
 
 def test_kill_switch_ends_what_a_key_runs(service):

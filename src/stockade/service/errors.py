@@ -11,7 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from sqlalchemy.exc import DBAPIError
 from starlette.exceptions import HTTPException
-from starlette.routing import compile_path
+from starlette.routing import Match
 
 from stockade.core import log
 from stockade.core.errors import JobError, PolicyError, StockadeError, nearest
@@ -20,6 +20,7 @@ from stockade.service.requests import RunRequest
 
 _MOST_PROBLEMS = 20
 _RUNS = "/v1/runs"
+_METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
 
 
 class Refused(Exception):
@@ -113,9 +114,12 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
 
 def _methods(request: Request) -> list[str]:
     """Return the methods that the path of a request has."""
-    path = request.url.path
-    found = (each for at, each in request.app.openapi()["paths"].items() if compile_path(at)[0].fullmatch(path))
-    return sorted(method.upper() for each in found for method in each)
+
+    def is_served(method: str) -> bool:
+        scope = {**request.scope, "method": method}
+        return any(route.matches(scope)[0] is Match.FULL for route in request.app.routes)
+
+    return [method for method in _METHODS if is_served(method)]
 
 
 async def _database(_request: Request, error: Exception) -> JSONResponse:
