@@ -42,6 +42,8 @@ class Calls:
         if holder == self.holder:
             return
         self.holder = holder
+        if self.channel is not None:
+            self.channel.forget()
         for waiting in self._waiting.values():
             if not waiting.done():
                 waiting.set_exception(OwnerGone())
