@@ -12,6 +12,7 @@ from sqlalchemy.exc import DBAPIError
 from stockade import JobError, Outcome, Result
 from stockade.service.database import KEYS, RUNS, Database, Statement
 from stockade.service.keys import Keys
+from stockade.service.living.register import Register
 from stockade.service.queue import NewRun, Queue, QueueFull
 from stockade.service.settings import Settings
 
@@ -238,15 +239,19 @@ def test_asked_fields_are_kept_and_counted(service):
     assert (found.asked, found.bytes) == ("x" * 50, 50 + len(found.result))
 
 
-def test_database_of_the_first_version_is_brought_up_to_date(tmp_path, serve):
+@pytest.mark.parametrize(("version", "later_columns"), [(1, ("batch", "asked")), (2, ("batch",))])
+def test_database_of_an_earlier_version_is_brought_up_to_date(tmp_path, serve, version, later_columns):
     service = serve()
     run = service.submit(service.ann)
     with service.database.writing() as db:
+        db.exec_driver_sql("DROP TABLE sandboxes")
         db.exec_driver_sql("DROP INDEX runs_of_batch")
-        db.exec_driver_sql("ALTER TABLE runs DROP COLUMN batch")
-        db.exec_driver_sql("ALTER TABLE runs DROP COLUMN asked")
-        db.exec_driver_sql("PRAGMA user_version = 1")
+        for column in later_columns:
+            db.exec_driver_sql(f"ALTER TABLE runs DROP COLUMN {column}")
+        db.exec_driver_sql(f"PRAGMA user_version = {version}")
     service.database.close()
-    later = Queue(Database(tmp_path), service.settings)
+    database = Database(tmp_path)
+    later = Queue(database, service.settings)
+    assert Register(database).count() == 0
     assert later.find(service.ann, run).asked is None
     assert later.submit(service.ann, replace(ANY, asked="x", batch="b"))[0].batch == "b"
