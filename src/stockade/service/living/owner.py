@@ -14,7 +14,7 @@ from stockade.core import log
 from stockade.core.errors import JobError, SandboxClosed, StockadeError
 from stockade.service.errors import Refused
 from stockade.service.living import refusals
-from stockade.service.living.channel import ANSWER, CALL, CANCEL, Channel
+from stockade.service.living.channel import ANSWER, CALL, CANCEL, Channel, TooLongError
 from stockade.service.living.register import Register, shown
 from stockade.service.living.requests import (
     Answer,
@@ -87,9 +87,12 @@ class Owner:
 
     async def _answer(self, name: str, message: bytes) -> None:
         try:
-            answer, body = await self._reply(*unpacked(message))
+            reply = await self._reply(*unpacked(message))
             with suppress(OSError):
-                await self._channel.send(ANSWER, name, packed(answer, body))
+                try:
+                    await self._channel.send(ANSWER, name, packed(*reply))
+                except TooLongError as error:
+                    await self._channel.send(ANSWER, name, packed(*refusals.answered(error)))
         finally:
             self._calls.pop(name, None)
 
