@@ -73,9 +73,10 @@ class Worker:
                         await self._wake.wait()
                 self._wake.clear()
         finally:
-            for task in (*helpers, *(task for _, task in self._running.values())):
+            tasks = (*helpers, *(task for _, task in self._running.values()))
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*(task for _, task in self._running.values()), return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
             self._queue.release(self._holder, counted=False)
             await self._sandboxes.close()
 

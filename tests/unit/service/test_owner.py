@@ -10,7 +10,7 @@ import pytest
 from stockade.service.database import Database
 from stockade.service.keys import Keys
 from stockade.service.living import channel
-from stockade.service.living.channel import ANSWER, CALL, Channel
+from stockade.service.living.channel import ANSWER, CALL, CANCEL, Channel
 from stockade.service.living.owner import Owner
 from stockade.service.living.register import Register
 from stockade.service.living.requests import Answer, Call, packed, unpacked
@@ -82,5 +82,20 @@ def test_answer_that_is_too_long_is_refused_with_the_reason(tmp_path, register, 
         head, body = unpacked(message)
         assert (kind, name, Answer.model_validate_json(head).status) == (ANSWER, NAME, 409)
         assert b"500 is the most" in body
+
+    with_owner(tmp_path, register, test)
+
+
+def test_end_whose_client_goes_away_is_written(tmp_path, register):
+    async def test(send, front, owner, kept):
+        await send("close")
+        await kept.closing.wait()
+        await front.send(CANCEL, NAME)
+        closing_all = asyncio.create_task(owner.close())
+        await asyncio.sleep(0)
+        kept.may_close.set()
+        await closing_all
+        found = register.find(1, "s")
+        assert (found.state, found.reason) == ("closed", "its owner closed it")
 
     with_owner(tmp_path, register, test)

@@ -72,6 +72,7 @@ class Owner:
                     self._calls[name].cancel()
         finally:
             watch.cancel()
+            await asyncio.gather(watch, return_exceptions=True)
 
     def leave(self) -> None:
         """End every call: the front that made them has ended."""

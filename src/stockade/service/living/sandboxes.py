@@ -101,9 +101,10 @@ class LivingSandboxes:
             await kept.close()
         except Exception as error:  # the others must end, and its own end must be noted
             log.error("sandbox %s did not close in good order: %s: %s", sandbox, type(error).__name__, error)
-        finally:
+        finally:  # also of a call that was cancelled, which waits for the end of ``close``
             self._unwritten[sandbox] = reason
-        return self._write_ends().get(sandbox)
+            rows = self._write_ends()
+        return rows.get(sandbox)
 
     def _write_ends(self) -> dict[str, Row[Any] | None]:
         """Write the ends of sandboxes that the database does not have yet."""
