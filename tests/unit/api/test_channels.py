@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from stockade import JobError
 from stockade.api.sessions import channels
 from stockade.api.sessions.channels import Channel, Channels
 
@@ -57,8 +58,21 @@ def test_frames_reach_the_channel_of_their_number_in_order() -> None:
     assert link.sent == [(b"R", b'\0\1{"source": "1"}')]
 
 
-def test_agent_that_floods_a_channel_nobody_reads_is_given_up() -> None:
-    first, second = opened(FakeLink(*[(b"o", b"\0\1" + bytes(60))] * 3), 2)
+def test_channel_that_is_read_never_fills_up() -> None:
+    (channel,) = opened(FakeLink(*[(b"o", b"\0\0x")] * 1000), 1)
+    assert [channel.receive(soon()) for _ in range(1000)] == [(b"o", b"x")] * 1000
+
+
+def test_channels_have_a_last_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(channels, "_NUMBERS", 2)
+    first, _second = opened(FakeLink(), 2)
+    with pytest.raises(JobError, match="2 interpreters have one origin, which is the most"):
+        first.another()
+
+
+@pytest.mark.parametrize("size", [0, 60])
+def test_agent_that_floods_a_channel_nobody_reads_is_given_up(size: int) -> None:
+    first, second = opened(FakeLink(*[(b"o", b"\0\1" + bytes(size))] * 3), 2)
     for channel in (first, second):
         with pytest.raises(ValueError, match="more messages than a cell can give back"):
             while True:

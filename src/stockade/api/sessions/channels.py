@@ -10,10 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 from stockade.api.sessions.link import Link
+from stockade.core.errors import JobError
 
 _CLOSE_SECONDS = 5.0
 """The agent has this long to end one of several interpreters. Then the agent ends with all of them."""
-_LAST_NUMBER = 0xFFFF
+_NUMBERS = 1 << 16
+_HANDLING = 64
+"""Bytes that a frame counts beside its payload: a flood of empty frames takes memory, too."""
 _CLOSED = "the caller closed it"
 
 
@@ -37,7 +40,7 @@ class Channel:
         """Return the next frame of the channel; see ``Link.receive``."""
         self._channels.wait(self, lambda: bool(self.frames), deadline, self.clock)
         kind, payload = self.frames.popleft()
-        self.size -= len(payload)
+        self.size -= len(payload) + _HANDLING
         return kind, payload
 
     def another(self) -> Channel:
@@ -62,10 +65,10 @@ class Channels:
         self._open: dict[bytes, Channel] = {}
 
     def open(self) -> Channel:
-        """Open a channel with a new number. Raises ``ValueError`` if all numbers were used."""
+        """Open a channel with a new number. Raises ``JobError`` if all numbers were used."""
         with self._changed:
-            if self._next > _LAST_NUMBER:
-                raise ValueError(f"an agent has had {self._next} interpreters")
+            if self._next == _NUMBERS:
+                raise JobError(f"fork(): {_NUMBERS} interpreters have one origin, which is the most; start another one")
             channel = Channel(self, self._next)
             self._next += 1
             self._open[channel.number] = channel
@@ -115,7 +118,7 @@ class Channels:
             channel.closed = True
             return
         channel.frames.append((kind, payload[2:]))
-        channel.size += len(payload)
+        channel.size += len(payload) - 2 + _HANDLING
         if channel.size > self._most:
             self._failed = ValueError("more messages than a cell can give back")
 
