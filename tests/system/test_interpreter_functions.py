@@ -22,7 +22,7 @@ def add(left: int, right: int = 1) -> int:
 
 def wait(seconds: float) -> str:
     time.sleep(seconds)
-    return "late"
+    return "late" * 100_000  # more than a pipe holds
 
 
 def fail(openly: bool) -> None:
@@ -32,7 +32,7 @@ def fail(openly: bool) -> None:
 
 
 def strange(what: str) -> Any:
-    return {"set": {1}, "large": "x" * (9 << 20)}[what]
+    return {"set": {1}, "page": "x" * (4 << 20), "large": "x" * (9 << 20)}[what]
 
 
 @pytest.fixture(scope="module")
@@ -79,11 +79,30 @@ def test_call_that_cannot_be_made_is_an_error_of_the_cell(py: Interpreter, sourc
     assert py.run("add(1)").value_repr == "2"
 
 
-def test_answer_to_an_interrupted_call_is_no_answer_to_the_next(py: Interpreter) -> None:
+@pytest.mark.parametrize("then", ["x = add(2)", "import time; time.sleep(2); x = 3"])
+def test_answer_to_an_interrupted_call_is_no_answer_to_the_next(py: Interpreter, then: str) -> None:
     begun = threading.Event()
     threading.Thread(target=lambda: begun.wait(30) and py.interrupt()).start()
-    source = "print('begun', flush=True)\ntry: wait(1.5)\nexcept KeyboardInterrupt: x = add(2)\nx"
+    source = f"print('begun', flush=True)\ntry: wait(1)\nexcept KeyboardInterrupt: {then}\nx"
     assert py.run(source, on_event=lambda _: begun.set()).value_repr == "3"
+    assert py.run("add(3)").value_repr == "4"
+
+
+def test_large_answers_come_while_the_cell_sends_as_much(py: Interpreter) -> None:
+    cell = py.run(
+        "import threading\n"
+        "busy = True\n"
+        "def show():\n"
+        "    while busy: display('y' * 60_000)\n"
+        "thread = threading.Thread(target=show)\n"
+        "thread.start()\n"
+        "found = {len(strange('page')) for _ in range(5)}\n"
+        "busy = False\n"
+        "thread.join()\n"
+        "found",
+        timeout=30,
+    )
+    assert (cell.value_repr, cell.ended) == ("{4194304}", "")
 
 
 def test_cell_whose_function_takes_too_long_has_timed_out(py: Interpreter) -> None:

@@ -25,9 +25,12 @@ import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from stockade.languages.agents.session_frames import Frames, frame, read_some, write_all
+    from stockade.languages.agents.session_frames import Frames, Writer, frame, read_some
     from stockade.languages.agents.session_interpreter import Interpreter
     from stockade.languages.agents.session_processes import isolate_self
+
+_MOST_WAITING = 1 << 20
+"""Bytes for the caller that may wait here. With more, the agent reads nothing from the interpreters."""
 
 
 class Agent:
@@ -47,7 +50,7 @@ class Agent:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         isolate_self()
-        self.requests = Frames()
+        self.requests, self.writer = Frames(), Writer(self.caller_out)
         self.interpreters: dict[bytes, Interpreter] = {}
 
     def descriptors(self) -> list[int]:
@@ -60,9 +63,17 @@ class Agent:
         while True:
             poll = select.poll()
             known = {fd: (each, name) for each in self.interpreters.values() for name, fd in each.readable()}
+            if len(self.writer.waiting) > _MOST_WAITING:
+                known = {}
+            writers = [writer for each in self.interpreters.values() for writer in each.writers.values()]
+            full = {writer.fd: writer for writer in (self.writer, *writers) if writer.waiting}
             for fd in (self.caller_in, self.wake, *known):
                 poll.register(fd, select.POLLIN)
+            for fd in full:
+                poll.register(fd, select.POLLOUT)
             ready = [fd for fd, _ in poll.poll()]
+            for fd in full.keys() & ready:
+                full[fd].write()
             if self.caller_in in ready and not self.from_caller():
                 for each in list(self.interpreters.values()):
                     each.end(report=False)
@@ -76,7 +87,7 @@ class Agent:
 
     def send(self, kind: bytes, payload: bytes) -> None:
         """Send a frame to the caller."""
-        write_all(self.caller_out, frame(kind, payload))
+        self.writer.write(frame(kind, payload))
 
     def from_caller(self) -> bool:
         """Obey what the caller sent; return whether the caller is still there."""

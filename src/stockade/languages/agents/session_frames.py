@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import select
 from _socket import AF_UNIX, MSG_DONTWAIT, SCM_RIGHTS, SOCK_STREAM, SOL_SOCKET, socket
 from sys import byteorder
 
@@ -23,16 +22,6 @@ _LONGEST_FRAME = 64 << 20
 def frame(kind: bytes, payload: bytes = b"") -> bytes:
     """Return one frame."""
     return kind + len(payload).to_bytes(4, "big") + payload
-
-
-def write_all(fd: int, data: bytes) -> None:
-    """Write all of ``data``; wait while the descriptor is full."""
-    view = memoryview(data)
-    while view:
-        try:
-            view = view[os.write(fd, view) :]
-        except BlockingIOError:
-            select.select((), (fd,), ())
 
 
 def read_some(fd: int) -> bytes | None:
@@ -55,6 +44,29 @@ def send_descriptors(fd: int, descriptors: list[int]) -> None:
         connection.sendmsg([b"+"], [(SOL_SOCKET, SCM_RIGHTS, data)], MSG_DONTWAIT)
     finally:
         connection.detach()
+
+
+class Writer:
+    """Writes to a descriptor without waiting, and keeps what it does not take yet.
+
+    The agent waits for no single process: that one may wait for the agent.
+    """
+
+    def __init__(self, fd: int) -> None:
+        os.set_blocking(fd, False)
+        self.fd = fd
+        self.waiting = bytearray()
+
+    def write(self, data: bytes = b"") -> None:
+        """Write as much as the descriptor takes now. If nobody reads from it any more, drop everything."""
+        self.waiting += data
+        try:
+            while self.waiting:
+                del self.waiting[: os.write(self.fd, self.waiting)]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.waiting.clear()  # its reader has ended, and the agent notices
 
 
 class Frames:

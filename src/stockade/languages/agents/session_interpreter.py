@@ -1,4 +1,4 @@
-"""One interpreter or shell of the session agent. See ``session_agent.py``.
+"""An interpreter or shell of the session agent. See ``session_agent.py``.
 
 Python 3.8 or newer, standard library only.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import time
 from _socket import AF_UNIX, SOCK_STREAM, socketpair
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from stockade.languages.agents.session_agent import Agent
-    from stockade.languages.agents.session_frames import Codec, frame, read_some, send_descriptors, write_all
+    from stockade.languages.agents.session_frames import Codec, Writer, frame, read_some, send_descriptors
     from stockade.languages.agents.session_processes import become, below, cpu_seconds, resident
 
 _DRAINED = 1 << 20
@@ -30,7 +29,7 @@ _READ = ("stdout", "stderr", "answers")
 
 
 class Interpreter:
-    """One interpreter: one cell at a time."""
+    """Runs one cell at a time in a child process, and relays what the cell writes."""
 
     def __init__(self, agent: Agent, number: bytes) -> None:
         self.agent, self.number = agent, number
@@ -38,6 +37,7 @@ class Interpreter:
         self.start: dict[str, Any] = {}
         self.pid = 0
         self.pipes: dict[str, int] = {}
+        self.writers: dict[str, Writer] = {}
         self.twin: Interpreter | None = None  # the copy that it was asked for
         self.token = ""  # of the running cell
         self.started = self.begun = self.interrupting = False
@@ -98,6 +98,7 @@ class Interpreter:
             theirs.append(other.detach())
             reading, self.pipes["functions"] = os.pipe()
             theirs.append(reading)
+            self.writers = {name: Writer(self.pipes[name]) for name in ("requests", "functions")}
         except OSError:
             self.disconnect()
             close_all(theirs)
@@ -107,7 +108,7 @@ class Interpreter:
     def disconnect(self) -> None:
         """Close the pipes, and those of a copy that is not there yet."""
         close_all(self.pipes.values())
-        self.pipes = {}
+        self.pipes, self.writers = {}, {}
         if self.twin:
             self.twin.disconnect()
             self.twin = None
@@ -173,10 +174,8 @@ class Interpreter:
 
     def write(self, name: str, data: bytes) -> None:
         """Write to the interpreter."""
-        try:
-            write_all(self.pipes[name], data)
-        except OSError:
-            pass  # it has ended, and the agent notices
+        if name in self.writers:
+            self.writers[name].write(data)
 
     def relay(self, name: str) -> None:
         """Relay what one of the descriptors holds."""
@@ -222,7 +221,7 @@ class Interpreter:
         elif kind == b"D":  # the cell waits: the pipes hold all that it wrote before, and nothing that it writes later
             self.drain()
             self.answer(b"d", payload)
-            if self.pid and select.select((), (self.pipes["requests"],), (), 0)[1]:
+            if self.pid and not self.writers["requests"].waiting:  # a guest that reads no answer gets no more of them
                 self.write("requests", frame(b"a"))
         elif kind in _CELL_FRAMES and self.token:
             if kind == b"d" and (self.left["displays"] <= 0 or self.left["display_bytes"] < len(payload)):
