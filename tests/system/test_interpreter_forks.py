@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
-from stockade import CellOutcome, Interpreter, JobError, Sandbox, SessionEnded
+from stockade import CellOutcome, CellResult, Interpreter, JobError, Sandbox, SessionEnded, SetupError
 from stockade.api.sessions import channels, session
 
 pytestmark = pytest.mark.timing  # a cell past its time has five seconds to end
 
 SLEEP = "import time\nprint('begun', flush=True)\ntime.sleep(60)"
+
+FORGE = "import gc\ncells = next(each for each in gc.get_objects() if type(each).__name__ == 'Cells')\n"
 
 
 @pytest.fixture(scope="module")
@@ -170,6 +174,74 @@ def test_forks_count_as_processes_of_the_sandbox() -> None:
         forks[0].run("1")
 
 
+def test_forks_share_the_cpu_time_of_their_origin() -> None:
+    with Sandbox.create(cpu_time=1) as sandbox, sandbox.interpreter() as py, py.fork() as fork:
+        gone = fork.run("while True: pass")
+        assert gone.outcome is CellOutcome.DIED and "cpu_time" in gone.ended
+        with pytest.raises(SessionEnded, match="cpu_time"):
+            py.run("1")
+
+
+def test_fork_without_descriptors_is_refused(py: Interpreter) -> None:
+    with py.fork():
+        py.run(
+            "import array, socket\n"
+            "one, two = socket.socketpair()\n"
+            "fill = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [0] * 250))]\n"
+            "try:\n"
+            "    for _ in range(100): one.sendmsg([b'x'], fill, socket.MSG_DONTWAIT)\n"
+            "except OSError: pass"
+        )
+        with pytest.raises(JobError, match="the sandbox refused it: Too many open files"):
+            py.fork()  # too many descriptors are under way
+        py.run("one.close(), two.close()")
+        py.fork().close()
+
+
+def test_interpreter_that_cannot_start_again_leaves_its_forks() -> None:
+    take = (
+        "import threading\n"
+        "print('begun')\n"
+        "while True:\n"
+        "    try: threading.Thread(target=threading.Event().wait, daemon=True).start()\n"
+        "    except RuntimeError: pass"
+    )
+    with Sandbox.create(processes=16) as sandbox, sandbox.interpreter() as py, py.fork() as fork:
+        begun = threading.Event()
+        cells: list[CellResult] = []
+        thread = threading.Thread(target=lambda: cells.append(fork.run(take, on_event=lambda _: begun.set())))
+        thread.start()
+        assert begun.wait(30)
+        time.sleep(0.2)
+        with suppress(SetupError):  # the other takes the process that became free, unless the agent was faster
+            py.restart()
+        fork.interrupt()
+        thread.join()
+        assert (cells[0].outcome, cells[0].ended) == (CellOutcome.INTERRUPTED, "")
+
+
+def test_copy_that_does_not_start_leaves_its_origin(py: Interpreter) -> None:
+    py.run(FORGE + "import os, time\ncells.greet = lambda: time.sleep(0.3) or os._exit(3)")
+    with pytest.raises(
+        (SetupError, JobError), match=r"the copy (of the interpreter does not start: it exited|has ended)"
+    ):
+        py.fork()
+    assert value(py, "2") == "2"
+
+
+def test_interrupted_fork_leaves_no_process(py: Interpreter) -> None:
+    count = "import os\nsum(name.isdigit() for name in os.listdir('/proc'))"
+    with py.fork() as other:
+        before = value(other, count)
+        py.run("import os, time\nos.register_at_fork(before=lambda: time.sleep(60))")
+        threading.Timer(0.3, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            py.fork()
+        with pytest.raises(SessionEnded, match="the caller stopped waiting for its copy"):
+            py.run("1")
+        assert value(other, f"{count} - {before}") == "-1"
+
+
 def test_fork_that_ends_the_agent_ends_all_and_says_so(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "_INTERRUPT_SECONDS", 1.0)
     monkeypatch.setattr(session, "_KILL_SECONDS", 1.0)
@@ -187,10 +259,9 @@ def test_fork_that_ends_the_agent_ends_all_and_says_so(sandbox: Sandbox, monkeyp
 
 def test_forged_answer_to_a_fork_gives_no_interpreter(py: Interpreter) -> None:
     """A cell that replaces the fork names other processes to the agent as its copy."""
-    forge = "import gc\ncells = next(each for each in gc.get_objects() if type(each).__name__ == 'Cells')\n"
     for answer in (b"1", b"0", b"99999999999999999999", b"", b"\xff"):
         py.run(
-            forge
+            FORGE
             + f"cells.write = lambda kind, data, **_: type(cells).write(cells, kind, {answer!r} if kind == b'f' else data)"
         )
         begin = time.monotonic()

@@ -77,7 +77,8 @@ class Interpreter(SessionHandle):
         interpreter. Each is closed by itself.
 
         Raises ``JobError`` while a cell runs, if threads or tasks of asyncio wait in the interpreter, which the copy
-        would lose, or if the sandbox has no process left. Raises ``SessionEnded`` if the interpreter is gone.
+        would lose, or if the sandbox has no process left. Raises ``SetupError`` if the copy does not start, and
+        ``SessionEnded`` if the interpreter is gone.
 
             with stockade.Sandbox.create() as sandbox, sandbox.interpreter() as py:
                 py.run("numbers = list(range(1000))")

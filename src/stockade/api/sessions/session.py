@@ -40,9 +40,11 @@ _KILL_SECONDS = 5.0
 """The agent has this long to kill the interpreter before the agent itself is killed."""
 _LIMIT_SECONDS = 0.5
 _LONGEST_SOURCE = 16 << 20
-_SLACK = 1 << 20
+_SLACK = 2 << 20
+"""Bytes of a frame beside the displays: two texts of 64 Ki characters, of which each takes up to 12 bytes as JSON."""
 _ERROR_KEPT = 4096
 _STOPPED = "the caller stopped waiting for its cell"
+_STOPPED_FORK = "the caller stopped waiting for its copy"
 
 
 class _CallbackError(Exception):
@@ -120,28 +122,37 @@ class Session:
             twin = copy.copy(self)
             twin._turn, twin._link = threading.Lock(), link.another()
             try:
-                twin.hello = self._forked(link, twin._link)
+                self._have_copied(link, twin._link)
+                twin.hello = self._until_started(twin._link, link.clock() + _START_SECONDS)
             except BaseException as error:
                 twin._link.close()
                 if isinstance(error, OSError | EOFError | ValueError):
-                    self._drop(str(error) or "it did not fork in time")
-                    raise SetupError(f"the {self.what} does not fork, and has ended: {self.ended}") from error
+                    why = str(error) or "it did not start in time"
+                    raise SetupError(f"fork(): the copy of the {self.what} does not start: {why}") from error
                 raise
             return twin
 
-    def _forked(self, link: Channel, twin: Channel) -> dict[str, Any]:
-        """Have the interpreter fork, and return how the copy introduces itself."""
-        deadline = link.clock() + _START_SECONDS
-        link.send(b"F", twin.number)
-        kind, payload = link.receive(deadline)
-        if kind == b"!":
-            self.ended = reason(decoded(payload))
-            raise SessionEnded(self._gone())
-        if kind != b"f":
-            raise ValueError("a message of an unknown kind")
-        if refused := text_of(decoded(payload), "refused"):
+    def _have_copied(self, link: Channel, twin: Channel) -> None:
+        """Have the interpreter fork. One that does not answer ends, because its answer could still come."""
+        try:
+            link.send(b"F", twin.number)
+            kind, payload = link.receive(link.clock() + _START_SECONDS)
+            if kind == b"!":
+                self.ended = reason(decoded(payload))
+                raise SessionEnded(self._gone())
+            if kind != b"f":
+                raise ValueError("a message of an unknown kind")
+            refused = text_of(decoded(payload), "refused")
+        except SessionEnded:
+            raise
+        except (OSError, EOFError, ValueError) as error:
+            self._drop(str(error) or "it did not fork in time")
+            raise SessionEnded(self._gone()) from error
+        except BaseException:  # the caller pressed Ctrl-C
+            self._drop(_STOPPED_FORK)
+            raise
+        if refused:
             raise JobError(f"fork(): {refused[:300]}")
-        return self._until_started(twin, deadline)
 
     def _begin(self, link: Channel) -> None:
         link.send(b"S", self._start)

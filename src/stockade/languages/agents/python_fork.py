@@ -87,14 +87,15 @@ def copy() -> int:
     try:
         child = os.fork()
         if child == 0:
+            pid = -1
             try:
                 pid = os.fork()
-            except OSError:
-                os._exit(1)
-            if pid == 0:
-                return 0
-            os.write(writing, str(pid).encode())
-            os._exit(0)
+                if pid:
+                    os.write(writing, str(pid).encode())
+            finally:
+                if pid:  # whatever happened, this process has no other use
+                    os._exit(0)
+            return 0
         os.close(writing)
         writing = -1
         answer = os.read(reading, 20)

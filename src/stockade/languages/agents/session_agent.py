@@ -55,7 +55,8 @@ class Agent:
 
     def descriptors(self) -> list[int]:
         """Return all descriptors of the agent, which no interpreter may have."""
-        pipes = [fd for each in self.interpreters.values() for fd in each.pipes.values()]
+        known = list(self.interpreters.values())
+        pipes = [fd for each in (*known, *(each.twin for each in known)) if each for fd in each.pipes.values()]
         return [self.caller_in, self.caller_out, self.wake, self.waker, *pipes]
 
     def serve(self) -> None:

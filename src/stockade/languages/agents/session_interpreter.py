@@ -116,8 +116,16 @@ class Interpreter:
     def launch(self) -> None:
         """Start the interpreter. Its descriptors are pipes to the agent."""
         self.end(report=False)
-        theirs = self.connect()
-        self.pid = os.fork()
+        theirs: list[int] = []
+        try:
+            theirs = self.connect()
+            self.pid = os.fork()
+        except OSError as error:  # other interpreters took what the sandbox has: they go on
+            close_all(theirs)
+            self.disconnect()
+            report = {"status": 0, "reason": f"the sandbox refused it: {error.strerror}"}
+            self.send(b"!", json.dumps(report).encode())
+            return
         if self.pid == 0:
             try:
                 become(self.start, theirs, self.agent.descriptors())
@@ -138,14 +146,19 @@ class Interpreter:
         twin.start, twin.codec = self.start, Codec()
         try:
             theirs = twin.connect()
-            self.twin = twin
-            self.write("requests", frame(b"F"))
-            try:
-                send_descriptors(self.pipes["requests"], theirs)
-            finally:
-                close_all(theirs)
         except OSError as error:
             self.forked((error.strerror or "no descriptor is left").encode())
+            return
+        self.twin = twin
+        self.write("requests", frame(b"F"))
+        try:
+            if self.writers["requests"].waiting:
+                raise BlockingIOError
+            send_descriptors(self.pipes["requests"], theirs)
+        except OSError:
+            self.write("requests", b"+")  # the interpreter waits for this byte, and refuses without descriptors
+        finally:
+            close_all(theirs)
 
     def forked(self, answer: bytes) -> None:
         """Take over the copy whose number it is, or close what was meant for it, and tell the caller."""
