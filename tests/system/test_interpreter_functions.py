@@ -63,6 +63,7 @@ def test_cells_call_functions_of_the_caller(py: Interpreter) -> None:
         ("fail(False)", "fail() failed outside of the sandbox"),
         ("add()", "add(): missing a required argument: 'left'"),
         ("add({1})", "add() takes plain data: Object of type set is not JSON serializable"),
+        ("add('x' * (10 << 20))", "add() is passed 10485816 bytes, and 8388608 is the most"),
         ("strange('set')", "strange() = {1} is not plain data"),
         ("strange('large')", "strange() returns 9437186 bytes, and 8388608 is the most"),
         ("for each in range(2000): add(each)", "add(): a cell makes at most 1000 calls"),
@@ -153,13 +154,14 @@ def test_functions_are_checked_before_anything_starts(sandbox: Sandbox) -> None:
         sandbox.interpreter("ruby", functions={"add": add})
 
 
-def test_function_that_runs_a_cell_of_its_own_interpreter_is_refused(sandbox: Sandbox) -> None:
-    def again() -> None:
+def test_function_cannot_wait_for_the_cell_that_calls_it(sandbox: Sandbox) -> None:
+    def again(action: str) -> None:
         try:
-            py.run("1")
+            {"run": lambda: py.run("1"), "restart": py.restart}[action]()
         except JobError as error:
             raise HostError(str(error)) from None
 
     with sandbox.interpreter(functions={"again": again}) as py:
-        cell = py.run("again()")
-        assert cell.error is not None and "cannot run another cell" in cell.error.message
+        for action, words in (("run", "run another cell of"), ("restart", "restart")):
+            cell = py.run(f"again({action!r})")
+            assert cell.error is not None and f"cannot {words} its own interpreter" in cell.error.message

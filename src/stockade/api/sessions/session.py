@@ -68,7 +68,7 @@ class Session:
         functions: Functions | None = None,
     ) -> None:
         self._functions = functions or Functions({}, 0)
-        self._calling = 0  # the thread in which one of them runs
+        self._runner = 0  # the thread that runs a cell, and the functions and callbacks of it
         self._open, self._start, self.what, self.limits, self._longest = open_process, start, what, limits, longest
         self._link: Channel | None = None
         self._turn = threading.Lock()
@@ -84,6 +84,7 @@ class Session:
 
         A cell that runs in another thread ends as ``died``.
         """
+        self._check_thread("restart")
         link = self._link
         if self._running and link is not None:
             with suppress(OSError, EOFError):
@@ -190,6 +191,11 @@ class Session:
         if link is not None:
             link.close()
 
+    def _check_thread(self, action: str) -> None:
+        """Refuse what would wait for the end of a cell in the thread that the cell waits for."""
+        if self._runner == threading.get_ident():
+            raise JobError(f"a function or callback of a cell cannot {action} its own {self.what}")
+
     def _check(self, source: str, timeout: float) -> None:
         if not isinstance(source, str):
             raise JobError(f"a cell is a text, not {type(source).__name__}")
@@ -205,8 +211,7 @@ class Session:
         """Run one cell to its end. Without ``timeout``, it may take as long as the policy allows."""
         seconds = self._longest if timeout is None else checked_seconds("timeout", timeout)
         self._check(source, seconds)
-        if self._calling == threading.get_ident():
-            raise JobError("a function that a cell calls cannot run another cell of the same interpreter")
+        self._check_thread("run another cell of")
         with self._turn:
             link = self._link
             if self.ended or link is None:
@@ -214,7 +219,7 @@ class Session:
             self.count += 1
             found = Gathered(secrets.token_hex(16), self.limits, self.count)
             begin = time.monotonic()
-            self._interrupted, self._running = False, found.token
+            self._interrupted, self._running, self._runner = False, found.token, threading.get_ident()
             try:
                 self._exchange(link, source, link.clock() + seconds, found, on_event)
             except SessionEnded:
@@ -231,7 +236,7 @@ class Session:
                 self._drop(_STOPPED)
                 raise
             finally:
-                self._running = ""
+                self._running, self._runner = "", 0
             found.usage = CellUsage(time.monotonic() - begin, found.usage.cpu_seconds, found.usage.memory)
             return found
 
@@ -302,11 +307,7 @@ class Session:
 
     def _call(self, link: Channel, payload: bytes, found: Gathered) -> None:
         """Call a function of the caller for the cell."""
-        self._calling = threading.get_ident()
-        try:
-            answer = self._functions.answer(payload, found.calls)
-        finally:
-            self._calling = 0
+        answer = self._functions.answer(payload, found.calls)
         found.calls += 1
         link.send(b"A", answer)
 

@@ -244,7 +244,7 @@ class Cells:
         if type(value).__module__.startswith("matplotlib.") and hasattr(value, "savefig"):
             self.shown.add(id(value))
             data.update(checked({"image/png": picture(value)}))
-        while len(data) > 1 and sum(map(len, map(str, data.values()))) > self.display_bytes:
+        while len(data) > 1 and len(json.dumps(data)) > self.display_bytes:
             del data[max(data, key=lambda kind: len(str(data[kind])))]
             data["text/plain"] = text[:1000] + " (a larger form of it is over the limit of a cell)"
         return data

@@ -69,6 +69,8 @@ class Functions:
                 data = json.dumps(request, allow_nan=False).encode()
             except (TypeError, ValueError, RecursionError) as error:
                 raise TypeError(f"{name}() takes plain data: {error}") from None
+            if len(data) > cells.display_bytes:
+                raise HostError(f"{name}() is passed {len(data)} bytes, and {cells.display_bytes} is the most")
             cells.write(b"c", data)
             answer = self.answer(name, cell)
         if "error" in answer:
