@@ -47,10 +47,13 @@ _FACE = {
     "ChangeSet": "workspace.change_set",
     "AsyncClient": "service.async_client",
     "Client": "service.client",
+    "AsyncRemoteFiles": "service.living.async_remote",
+    "AsyncRemoteInterpreter": "service.living.async_remote",
+    "AsyncRemoteSandbox": "service.living.async_remote",
     "RemoteFiles": "service.living.remote",
     "RemoteInterpreter": "service.living.remote",
     "RemoteSandbox": "service.living.remote",
-    "RemoteSandboxOptions": "service.living.remote",
+    "RemoteSandboxOptions": "service.living.remote_steps",
     "CommandOptions": "api.options",
     "CommitError": "core.errors",
     "Denial": "planning.denial",
@@ -253,10 +256,13 @@ if TYPE_CHECKING:
     from stockade.service.client_steps import RemoteRun as RemoteRun
     from stockade.service.client_steps import RemoteRunOptions as RemoteRunOptions
     from stockade.service.client_steps import ServiceError as ServiceError
+    from stockade.service.living.async_remote import AsyncRemoteFiles as AsyncRemoteFiles
+    from stockade.service.living.async_remote import AsyncRemoteInterpreter as AsyncRemoteInterpreter
+    from stockade.service.living.async_remote import AsyncRemoteSandbox as AsyncRemoteSandbox
     from stockade.service.living.remote import RemoteFiles as RemoteFiles
     from stockade.service.living.remote import RemoteInterpreter as RemoteInterpreter
     from stockade.service.living.remote import RemoteSandbox as RemoteSandbox
-    from stockade.service.living.remote import RemoteSandboxOptions as RemoteSandboxOptions
+    from stockade.service.living.remote_steps import RemoteSandboxOptions as RemoteSandboxOptions
     from stockade.workspace.artifacts import ArtifactLimits as ArtifactLimits
     from stockade.workspace.change_set import ChangeSet as ChangeSet
     from stockade.workspace.changes import Change as Change

@@ -32,7 +32,7 @@ GROUPS = {
     "What holds here": ["select", "Selection", "Trust", "plan", "Plan", "HostFacts"],
     "A service": [
         "Client", "RemoteOptions", "RemoteRunOptions", "RemoteSandbox", "RemoteSandboxOptions", "RemoteFiles",
-        "RemoteInterpreter",
+        "RemoteInterpreter", "AsyncClient", "AsyncRemoteSandbox", "AsyncRemoteFiles", "AsyncRemoteInterpreter",
     ],
     "Advice": ["check", "Advice", "AdviceKind"],
     "Batches": ["evaluate", "aevaluate", "Program", "Verdict"],

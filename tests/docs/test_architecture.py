@@ -32,7 +32,7 @@ NOTEBOOKS = (  # a cell is a piece of source in a notebook
     "integrations/langchain.py",
     *(
         f"service/living/{name}.py"
-        for name in ("cells", "owner", "remote", "requests", "routes", "sandbox", "sandboxes")
+        for name in ("cells", "owner", "remote_steps", "requests", "routes", "sandbox", "sandboxes")
     ),
     "integrations/smolagents/executor.py",
     "__init__.py",

@@ -20,6 +20,10 @@ async def wrong(sandbox: stockade.AsyncSandbox) -> None:
     await sandbox.run_command(["true"], timeot=2)
     await sandbox.files.write("a", 5)
     (await sandbox.interpreter()).version.nothing
+async def wrong_there(client: stockade.AsyncClient) -> None:
+    sandbox = await client.create_sandbox(memroy="1MiB")
+    await sandbox.run_command(["true"], timeot=2)
+    text: str = await sandbox.files.read_bytes("a")
 """
 
 
@@ -39,4 +43,4 @@ def test_wrong_calls_fail_type_checks(tmp_path):
     (tmp_path / "wrong.py").write_text(WRONG)
     found = mypy(tmp_path, "wrong.py")
     lines = {int(line.split(":")[1]) for line in found if ": error: " in line}
-    assert lines == {*range(2, 11), 12, 13, 14}, found
+    assert lines == {*range(2, 11), 12, 13, 14, 16, 17, 18}, found

@@ -48,6 +48,18 @@ async def living() -> str:
         return f"{shown} {sizes} {result.stdout} {await sandbox.files.read_text('a')}"
 
 
+async def living_there() -> str:
+    async with (
+        stockade.AsyncClient("http://127.0.0.1:8080") as client,
+        await client.create_sandbox(memory="64MiB", idle_timeout=60) as sandbox,
+    ):
+        result: Result = await sandbox.run_command(["true"], timeout=1)
+        py = await sandbox.interpreter("python")
+        shown: str | None = (await py.run("1", timeout=2)).value_repr
+        content: bytes = await sandbox.files.read_bytes("a")
+        return f"{result.stdout} {shown} {content!r} {await sandbox.files.read_text('a')}"
+
+
 def judged() -> dict[str, bool]:
     try:
         programs = [{"id": "a", "source": "print(1)", "expected": "1"}]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import os
@@ -14,6 +15,7 @@ import pytest
 from tests.support.service import processes_with, served, wait_for
 
 from stockade import (
+    AsyncClient,
     CellUsage,
     Client,
     FileRefused,
@@ -249,6 +251,47 @@ def test_client_gives_what_a_local_sandbox_gives(service):
     for each in (there, here):
         with pytest.raises(SandboxClosed, match="the sandbox was closed"):
             each.run_command(["true"])
+
+
+def test_client_for_asyncio_has_many_calls_at_a_time_and_cancels_them(service):
+    async def main():
+        async with (
+            AsyncClient(f"http://{service.address}", service.key) as client,
+            await client.create_sandbox(memory="256MiB", environment={"A": "b"}) as sandbox,
+        ):
+            await sandbox.files.write("a/b ä.bin", b"\0\xff")
+            assert await sandbox.files.read_bytes("a/b ä.bin") == b"\0\xff"
+            meet = "touch $1; until [ -e $2 ]; do sleep 0.05; done; echo $A"  # each waits for the other
+            found = await asyncio.gather(
+                *(sandbox.run_command(["sh", "-c", meet, "sh", *names]) for names in (("1", "2"), ("2", "1")))
+            )
+            assert [each.stdout for each in found] == ["b\n", "b\n"]
+            python = await sandbox.interpreter("python")
+            assert (await python.run("x = 6; x * 7")).value_repr == "42"
+            await python.restart()
+            assert (await python.run("x")).error.type == "NameError"
+
+            sleeping = asyncio.create_task(sandbox.run_command(SLEEP["argv"]))
+            await asyncio.to_thread(wait_for, lambda: processes_with(SLEEPER))
+            sleeping.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await sleeping
+            await asyncio.to_thread(wait_for, lambda: not processes_with(SLEEPER))
+            await sandbox.files.remove("a", recursive=True)
+            with pytest.raises(FileNotFoundError):
+                await sandbox.files.read_text("a/b ä.bin")
+            with pytest.raises(TypeError, match="did you mean 'timeout'"):
+                await sandbox.run_command(["true"], tiemout=1)
+            for error, options in ((PolicyError, {"memory": "1"}), (TypeError, {"memroy": 1})):
+                with pytest.raises(error):
+                    await client.create_sandbox(**options)
+        with pytest.raises(SandboxClosed, match="the sandbox was closed"):
+            await sandbox.run_command(["true"])
+        return sandbox
+
+    sandbox = asyncio.run(main())
+    assert repr(sandbox) == f"<AsyncRemoteSandbox {sandbox.id}: closed>"
+    assert service.ask("GET", f"/v1/sandboxes/{sandbox.id}")[1]["reason"] == "its owner closed it"
 
 
 def test_client_does_not_repeat_a_command_whose_answer_is_lost(service):

@@ -8,7 +8,7 @@ import io
 import ssl
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TypeAlias, TypeVar, Unpack
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, Unpack
 
 from stockade.core.hints import known_options
 from stockade.runs.result import Result
@@ -25,6 +25,10 @@ from stockade.service.client_steps import (
     command,
     source_text,
 )
+
+if TYPE_CHECKING:
+    from stockade.service.living.async_remote import AsyncRemoteSandbox
+    from stockade.service.living.remote_steps import RemoteSandboxOptions
 
 T = TypeVar("T")
 _Connection: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -66,6 +70,14 @@ class AsyncClient:
     async def run_command(self, argv: Sequence[str], **options: Unpack[RemoteOptions]) -> Result:
         """Run a command and return its result; see ``Client.run``."""
         return await self._complete(self._service.run(command(argv), options))
+
+    @known_options
+    async def create_sandbox(self, **options: Unpack[RemoteSandboxOptions]) -> AsyncRemoteSandbox:
+        """Start a sandbox that lives on the service, and return it; see ``Client.create_sandbox``."""
+        from stockade.service.living.async_remote import AsyncRemoteSandbox
+        from stockade.service.living.remote_steps import created
+
+        return AsyncRemoteSandbox(self, await self._complete(created(self._service, options)))
 
     async def run_batch(self, runs: Sequence[RemoteRun]) -> list[Result]:
         """Run many sources and commands, and return their results in the same order; see ``Client.run_batch``."""

@@ -26,7 +26,8 @@ from stockade.service.client_steps import (
 )
 
 if TYPE_CHECKING:
-    from stockade.service.living.remote import RemoteSandbox, RemoteSandboxOptions
+    from stockade.service.living.remote import RemoteSandbox
+    from stockade.service.living.remote_steps import RemoteSandboxOptions
 
 T = TypeVar("T")
 
@@ -86,7 +87,8 @@ class Client:
         Raises ``JobError`` and ``PolicyError`` as that does, and ``ServiceError`` if this key has too many sandboxes,
         if the service cannot keep any, or cannot be reached.
         """
-        from stockade.service.living.remote import RemoteSandbox, created
+        from stockade.service.living.remote import RemoteSandbox
+        from stockade.service.living.remote_steps import created
 
         return RemoteSandbox(self, self._complete(created(self._service, options)))
 

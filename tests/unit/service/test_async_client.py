@@ -2,11 +2,13 @@
 
 import asyncio
 import http.client
+import inspect
 
 import pytest
 
 from stockade import AsyncClient, ServiceError
 from stockade.service.async_client import _answer
+from stockade.service.living import async_remote, remote
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
 
@@ -56,3 +58,17 @@ def test_service_that_cannot_be_reached_is_an_error_after_the_patience():
     with pytest.raises(ServiceError, match="cannot be reached: ConnectionRefusedError") as found:
         asyncio.run(AsyncClient("http://127.0.0.1:1", "key", patience=0.2).run("1"))
     assert found.value.status == 0
+
+
+@pytest.mark.parametrize("name", ["RemoteSandbox", "RemoteFiles", "RemoteInterpreter"])
+def test_classes_for_asyncio_have_the_methods_of_the_blocking_ones(name):
+    found, expected = (
+        {
+            method: str(inspect.signature(each)).replace("AsyncRemote", "Remote")
+            for method, each in inspect.getmembers(kind, inspect.isfunction)
+            if not method.startswith("_")
+        }
+        for kind in (getattr(async_remote, f"Async{name}"), getattr(remote, name))
+    )
+    assert found == expected
+    assert all("Steps" not in each for each in found.values())
