@@ -121,10 +121,12 @@ def test_a_key_never_reaches_the_sandbox_of_another(service):
                 status, answer, _ = service.ask(method.upper(), concrete, body, bob)
                 assert (status, answer["error"]) == (404, "NotFound"), (method, path, answer)
             own = service.ask(method.upper(), concrete, BODIES.get(rest, b"x"))
-            assert own[0] in (200, 204), (method, path, own)
+            assert own[0] in (200, 201, 204), (method, path, own)
+            if own[0] == 201:
+                service.ask("DELETE", own[2]["Location"])
             found.append(method + rest)
     assert service.ask("DELETE", place, key=bob)[0] == 404
-    assert len(found) >= 7
+    assert len(found) >= 8
     assert place.rpartition("/")[2] not in str(service.ask("GET", "/v1/sandboxes", key=bob)[1])
     assert place.rpartition("/")[2] in str(service.ask("GET", "/v1/sandboxes?state=open")[1])
     assert service.ask("POST", f"{place}/commands", BODIES["/commands"], key="")[0] == 401
@@ -292,6 +294,37 @@ def test_client_for_asyncio_has_many_calls_at_a_time_and_cancels_them(service):
     sandbox = asyncio.run(main())
     assert repr(sandbox) == f"<AsyncRemoteSandbox {sandbox.id}: closed>"
     assert service.ask("GET", f"/v1/sandboxes/{sandbox.id}")[1]["reason"] == "its owner closed it"
+
+
+def test_fork_has_copies_of_the_files_and_counts_as_a_sandbox_of_its_key(service):
+    """The key may have three sandboxes: of four forks that begin at once, two are refused."""
+    fay = service.add_key("fay")
+
+    async def main():
+        async with AsyncClient(f"http://{service.address}", fay) as client:
+            options = {"labels": {"who": "fay"}, "max_lifetime": 500, "environment": {"A": "b"}}
+            async with await client.create_sandbox(**options) as sandbox:
+                await sandbox.files.write("note", "kept")
+                await sandbox.run_command(["sh", "-c", f"sleep {SLEEPER} > /dev/null 2>&1 &"])
+                found = await asyncio.gather(*(sandbox.fork() for _ in range(4)), return_exceptions=True)
+                assert [each.status for each in found if isinstance(each, ServiceError)] == [429, 429], found
+                await sandbox.files.write("note", "changed")
+            forks = [each for each in found if not isinstance(each, ServiceError)]
+            for fork in forks:
+                assert await fork.files.read_text("note") == "kept"
+                assert (await fork.run_command(["sh", "-c", "echo $A; pgrep -c sleep"])).stdout == "b\n0\n"
+                of, row = (service.ask("GET", f"/v1/sandboxes/{each.id}", key=fay)[1] for each in (sandbox, fork))
+                for name in ("labels", "idle_timeout", "max_lifetime"):
+                    assert row[name] == of[name]
+                await fork.close()
+            with pytest.raises(SandboxClosed):
+                await fork.fork()
+
+    asyncio.run(main())
+    client = Client(f"http://{service.address}", fay)
+    with client.create_sandbox() as sandbox, sandbox.fork() as fork:
+        assert fork.id != sandbox.id
+    assert service.ask("POST", f"/v1/sandboxes/{sandbox.id}/fork", key=fay)[1]["error"] == "SandboxClosed"
 
 
 def test_client_does_not_repeat_a_command_whose_answer_is_lost(service):

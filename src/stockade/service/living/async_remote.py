@@ -52,6 +52,10 @@ class AsyncRemoteSandbox(Shown):
         """Return the interpreter of a language. It starts at its first cell; all callers share one."""
         return AsyncRemoteInterpreter(self._client, InterpreterSteps(self._steps, language))
 
+    async def fork(self) -> AsyncRemoteSandbox:
+        """Return a new sandbox with copies of the files, and a whole ``max_lifetime``. See ``Sandbox.fork``."""
+        return AsyncRemoteSandbox(self._client, await self._client._complete(self._steps.fork()))
+
     run_command = _done(SandboxSteps.run_command)
     close = _done(SandboxSteps.close)
 

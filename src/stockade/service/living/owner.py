@@ -33,7 +33,7 @@ from stockade.service.settings import Settings
 
 _MOST_CALLS = 1024
 _BYTES = "application/octet-stream"
-_DONE, _EMPTY = Answer(status=200), Answer(status=204)
+_DONE, _MADE, _EMPTY = Answer(status=200), Answer(status=201), Answer(status=204)
 _Reply = tuple[Answer, bytes]
 
 
@@ -48,6 +48,7 @@ class Owner:
         self._calls: dict[str, asyncio.Task[None]] = {}
         self._operations: dict[str, Callable[[Call, bytes], Awaitable[_Reply]]] = {
             "create": self._create,
+            "fork": self._fork,
             "close": self._close,
             "command": self._command,
             "read": self._read,
@@ -113,7 +114,13 @@ class Owner:
 
     async def _create(self, call: Call, body: bytes) -> _Reply:
         row = await self._sandboxes.start(call, SandboxRequest.model_validate_json(body))
-        return Answer(status=201), compact(shown(row))
+        return _MADE, compact(shown(row))
+
+    async def _fork(self, call: Call, _body: bytes) -> _Reply:
+        async def fork(_kept: Kept) -> bytes:
+            return compact(shown(await self._sandboxes.fork(call)))
+
+        return await self._in(call, fork, _MADE)
 
     async def _close(self, call: Call, _body: bytes) -> _Reply:
         kept = self._sandboxes.of(call)

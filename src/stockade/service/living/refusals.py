@@ -11,6 +11,7 @@ from sqlalchemy.exc import DBAPIError
 
 from stockade.api.sessions.files import FileRefused
 from stockade.api.sessions.link import SessionEnded
+from stockade.api.snapshots.stream import SnapshotRefused
 from stockade.core.errors import BackendUnavailable, JobError, PlanError, PolicyError, SandboxClosed, StockadeError
 from stockade.service.errors import Refused
 from stockade.service.living.channel import TooLongError
@@ -23,6 +24,7 @@ _STATUSES: tuple[tuple[type[Exception], int], ...] = (
     (SandboxClosed, 410),
     (SessionEnded, 409),
     (FileRefused, 409),
+    (SnapshotRefused, 409),
     (PlanError, _NOT_HERE),
     (BackendUnavailable, _NOT_HERE),
     (StockadeError, 503),

@@ -53,6 +53,10 @@ class RemoteSandbox(Shown):
         """Return the interpreter of a language. It starts at its first cell; all callers share one."""
         return RemoteInterpreter(self._client, InterpreterSteps(self._steps, language))
 
+    def fork(self) -> RemoteSandbox:
+        """Return a new sandbox with copies of the files, and a whole ``max_lifetime``. See ``Sandbox.fork``."""
+        return RemoteSandbox(self._client, self._client._complete(self._steps.fork()))
+
     run_command = _done(SandboxSteps.run_command)
     close = _done(SandboxSteps.close)
 

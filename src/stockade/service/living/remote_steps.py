@@ -91,6 +91,10 @@ class SandboxSteps:
         given |= command(argv) | ({} if stdin is None else {"stdin": content(stdin)})
         return Result.from_dict((yield from self.ask("POST", "/commands?format=full", given)))
 
+    def fork(self) -> Steps[SandboxSteps]:
+        """Start a sandbox with copies of the files of this one, and return it."""
+        return SandboxSteps(self._service, (yield from self.ask("POST", "/fork", {})))
+
     def close(self) -> Steps[None]:
         """End every process of the sandbox, and the sandbox. Its files are gone after that."""
         if self.closed:
@@ -231,12 +235,13 @@ def _raised(found: Any) -> Exception | None:
     """Return the error of the library that an answer describes; ``None`` if it is one of the service."""
     from stockade.api.sessions.files import FileRefused
     from stockade.api.sessions.link import SessionEnded
+    from stockade.api.snapshots.stream import SnapshotRefused
 
     if not isinstance(found, dict):
         return None
     message, number = str(found.get("message", "")), getattr(errno, str(found.get("errno")), None)
     if isinstance(number, int):
         return OSError(number, os.strerror(number), found.get("path"))
-    kinds = {each.__name__: each for each in (TimeoutError, SandboxClosed, SessionEnded, FileRefused)}
+    kinds = {each.__name__: each for each in (TimeoutError, SandboxClosed, SessionEnded, FileRefused, SnapshotRefused)}
     kind = kinds.get(str(found.get("error")))
     return None if kind is None else kind(message)

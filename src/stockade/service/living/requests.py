@@ -47,7 +47,7 @@ class CellRequest(_Strict):
     timeout: float | None = Field(None, description="seconds of wall time; at most what the policy allows")
 
 
-Operation = Literal["create", "close", "command", "read", "write", "remove", "cell", "restart"]
+Operation = Literal["create", "fork", "close", "command", "read", "write", "remove", "cell", "restart"]
 
 
 class Call(_Strict):

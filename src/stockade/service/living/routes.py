@@ -105,6 +105,14 @@ async def _close(place: _PlaceOf) -> Response:
     return await place.ask(do="close") if place.row.state == OPEN else await _get(place)
 
 
+@api.post(
+    "/{sandbox}/fork", status_code=201, response_model=Sandbox, summary="Start a sandbox with copies of its files"
+)
+async def _fork(place: _PlaceOf) -> Response:
+    """Answer with the new sandbox. It has the limits, policy, environment and labels of this one, and no process."""
+    return await place.ask(do="fork")
+
+
 @api.post("/{sandbox}/commands", response_model=dict[str, Any], summary="Run a command and wait for its result")
 async def _command(place: _PlaceOf, body: CommandRequest, format: _Format = "text") -> Response:  # noqa: A002
     """Answer with the result, as a run has it. If the client closes the connection, the command ends."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from stockade.api.asynchronous.sandbox import AsyncSandbox
 from stockade.api.asynchronous.sessions import AsyncInterpreter
@@ -19,11 +21,19 @@ _CELL_OUTPUT, _CELL_DISPLAYS = MIB, 4 * MIB
 """As JSON, a byte may become six."""
 
 
+class Terms(NamedTuple):
+    """What the register has of a sandbox, and a fork inherits. Times are seconds."""
+
+    labels: Mapping[str, str]
+    idle: float
+    lifetime: float
+
+
 class Kept:
     """A living sandbox with its interpreters."""
 
-    def __init__(self, sandbox: AsyncSandbox, key: int) -> None:
-        self.sandbox, self.key = sandbox, key
+    def __init__(self, sandbox: AsyncSandbox, key: int, terms: Terms) -> None:
+        self.sandbox, self.key, self.terms = sandbox, key, terms
         self._interpreters: dict[str, AsyncInterpreter] = {}
         self._turn = asyncio.Lock()
 

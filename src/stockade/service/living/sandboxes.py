@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import Row
@@ -12,11 +14,10 @@ from sqlalchemy.exc import DBAPIError
 from stockade.api.asynchronous.sandbox import AsyncSandbox
 from stockade.core import log
 from stockade.core.errors import JobError, SandboxClosed
-from stockade.policy.model import Policy
 from stockade.service.errors import Refused
 from stockade.service.living.register import Register
 from stockade.service.living.requests import Call, SandboxRequest
-from stockade.service.living.sandbox import Kept
+from stockade.service.living.sandbox import Kept, Terms
 from stockade.service.requests import Policies, RunRequest
 from stockade.service.settings import Settings
 
@@ -33,6 +34,7 @@ class LivingSandboxes:
         self._settings, self._policies, self._register, self._holder = settings, policies, register, holder
         self._kept: dict[str, Kept] = {}
         self._starting: Counter[int] = Counter()
+        self._forking: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._unwritten: dict[str, str] = {}
         """Sandboxes that have ended, but whose end is not in the database yet."""
 
@@ -45,29 +47,46 @@ class LivingSandboxes:
         if _KEY_LABEL in request.labels:
             raise JobError(f"labels: {_KEY_LABEL} is the service's own; choose another name")
         policy = self._policies.of(RunRequest(source="", limits=request.limits, policy=request.policy))
+        terms = Terms(request.labels, request.idle_timeout, min(request.max_lifetime, self._settings.sandbox_lifetime))
         await self._check_space(call.key)
-        self._starting[call.key] += 1
-        try:
-            return await self._started(call, request, policy)
-        finally:
-            self._starting[call.key] -= 1
+        with self._counted(call.key):
+            sandbox = await AsyncSandbox.create(
+                policy, backend=self._settings.backend, trust=self._settings.trust, environment=request.environment,
+                labels={**request.labels, _KEY_LABEL: call.key_name}, idle_timeout=terms.idle,
+                max_lifetime=terms.lifetime,
+            )  # fmt: skip
+            return await self._noted(sandbox, call.key, terms)
 
-    async def _started(self, call: Call, request: SandboxRequest, policy: Policy) -> Row[Any]:
-        lifetime = min(request.max_lifetime, self._settings.sandbox_lifetime)
-        sandbox = await AsyncSandbox.create(
-            policy, backend=self._settings.backend, trust=self._settings.trust, environment=request.environment,
-            labels={**request.labels, _KEY_LABEL: call.key_name}, idle_timeout=request.idle_timeout,
-            max_lifetime=lifetime,
-        )  # fmt: skip
+    async def fork(self, call: Call) -> Row[Any]:
+        """Start a sandbox with copies of the files of a call's, on the same terms, and return its row.
+
+        Raises ``Refused`` as ``start`` does. A key makes one fork at a time: this process holds all files meanwhile.
+        """
+        kept = self.of(call)
+        await self._check_space(call.key)
+        with self._counted(call.key):
+            async with self._forking[call.key]:
+                return await self._noted(await kept.sandbox.fork(), call.key, kept.terms)
+
+    @contextmanager
+    def _counted(self, key: int) -> Iterator[None]:
+        """Count a sandbox that starts as one of its key."""
+        self._starting[key] += 1
+        try:
+            yield
+        finally:
+            self._starting[key] -= 1
+
+    async def _noted(self, sandbox: AsyncSandbox, key: int, terms: Terms) -> Row[Any]:
+        """Note that a sandbox is open, and return its row; or close it."""
         try:
             row = self._register.add(
-                sandbox.id, key=call.key, holder=self._holder, labels=request.labels,
-                idle=request.idle_timeout, lifetime=lifetime,
-            )  # fmt: skip
+                sandbox.id, key=key, holder=self._holder, labels=terms.labels, idle=terms.idle, lifetime=terms.lifetime
+            )
         except BaseException:
             await sandbox.close()
             raise
-        self._kept[sandbox.id] = Kept(sandbox, call.key)
+        self._kept[sandbox.id] = Kept(sandbox, key, terms)
         return row
 
     async def _check_space(self, key: int) -> None:
