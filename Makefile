@@ -147,7 +147,7 @@ mutants: $(STAMP) ## write docs/mutants.md: switch each protection off in a copy
 soak: $(ENGINES) ## make 2,000 runs, 16 at a time, and check that nothing is left
 	STOCKADE_SOAK=2000 $(BIN)/python -m pytest -q tests/system/test_soak.py
 
-test-pythons: ## run unit tests and native's conformance on every CPython from 3.11 on that is installed
+test-pythons: ## run unit tests, native's conformance and scripts on every CPython from 3.11 on that is installed
 	scripts/pythons.sh $(VENV)/pythons
 
 test-hosts: $(STAMP) ## run tests on another kernel: cgroup v2 in QEMU, as root, delegated, and without a group

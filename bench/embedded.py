@@ -12,7 +12,7 @@ import statistics
 import time
 from pathlib import Path
 
-from stockade.embedded import PRICE_VERSION, Caps, Runtime, WorkerPool
+from stockade.embedded import PRICE_VERSION, Caps, Runtime
 
 PROGRAMS = {
     "loop at top level": "t = 0\nfor i in range(100000):\n    t += i\nt",
@@ -87,6 +87,8 @@ def empty_run(rounds: int) -> dict[str, float]:
 
 
 def in_worker(rounds: int) -> dict[str, float]:
+    from stockade.embedded import WorkerPool
+
     runs, starts, pooled = [], [], []
     with Runtime(CAPS) as runtime:
         runtime.run("1")

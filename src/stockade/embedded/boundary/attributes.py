@@ -20,7 +20,7 @@ from typing import Any
 from stockade.embedded.boundary.facades import Fixed
 from stockade.embedded.boundary.owned import defaultdict, deque
 
-PYTHONS = frozenset({(3, 11), (3, 12), (3, 13)})
+PYTHONS = frozenset({(3, 11), (3, 12), (3, 13), (3, 14)})
 
 TEXT = frozenset({
     "capitalize", "casefold", "count", "endswith", "find", "index", "isalnum", "isalpha", "isascii", "isdecimal",
