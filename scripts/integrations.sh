@@ -11,6 +11,7 @@ frameworks=(
     "langchain langchain langchain-tests"
     "smolagents smolagents numpy pillow"
     "pydantic_ai pydantic-ai"
+    "openai_agents openai-agents"
 )
 chosen=()
 while (($#)) && [[ $1 != -- ]]; do chosen+=("$1") && shift; done

@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[2]
         ("pydantic_ai", "import stockade.integrations.pydantic_ai", "pydantic-ai"),
         ("langchain_core", "import stockade.integrations.langchain", "langchain"),
         ("smolagents", "import stockade.integrations.smolagents", "smolagents"),
+        ("agents", "import stockade.integrations.openai_agents", "openai-agents"),
         ("mcp", "from stockade.cli.main import main; sys.exit(main(['mcp']))", "mcp"),
     ],
 )
