@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.protection import Edit, Protection
 
 _LIMITS, _GROUP, _METER = "backends/shared/limits.py", "linux/cgroups/group.py", "warden/run/meter.py"
+_UNCOUNTED = "warden/run/uncounted.py"
 _INSIDE, _COLLECTOR, _BUNDLE = "warden/cold/init.py", "warden/run/collector.py", "client/collected_files.py"
 _NO_GROUPS: tuple[Edit, ...] = (
     (
@@ -56,12 +57,12 @@ WATCHERS = (
                ((_GROUP, "return kills if kills and self._has_met_limit() else 0", "return 0"),
                 (_METER, 'oom_kills=kills', 'oom_kills=0')),
                ("verdict", "memory")),
-    Protection("watch on sockets that nothing counts", ((_METER, "held = sockets.uncounted(pid, all_kinds=all_kinds, enough=enough) if pid else 0", "held = 0"),),
+    Protection("watch on sockets that nothing counts", ((_UNCOUNTED, "held = sockets.uncounted(pid, all_kinds=all_kinds, enough=enough) if pid else 0", "held = 0"),),
                ("memory/netlink_buffers", "memory/unaccepted", "memory/reset_connections")),
     Protection("count of connections that were reset", (("linux/sockets.py", "hidden = max(0, queued - waiting)", "hidden = queued = 0"),), ("memory/reset_connections",)),
     Protection("rule on memory that no process's limits count", (("planning/syscall_filter.py", "    return filters.without_shared_memory(table) if rules.refuse_shared_memory else table", "    return table"),),
                ("memory/shared_and_dropped", "memory/memfd", "memory/sysv_segment", "memory/pages_in_pipes"), given=_NO_GROUPS),
-    Protection("watch on locks of files", ((_METER, "self._locks = locks.held(self._head)", "self._locks = 0"),), ("memory/file_locks",)),
+    Protection("watch on locks of files", ((_UNCOUNTED, "self.locks = locks.held(head)", "self.locks = 0"),), ("memory/file_locks",)),
     Protection("sampled memory", ((_METER, 'used >= watch.sampled_memory', 'False'),),
                ("memory/grandchildren", "memory"), given=_NO_GROUPS),
     Protection("sampled CPU time", ((_METER, "self._cpu = max(self._cpu, sample.cpu_seconds - self._reaped_before - self._spent)", "pass"),),

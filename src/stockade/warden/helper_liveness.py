@@ -21,7 +21,15 @@ class Helper:
         self._name = name
         self._generations = generations
         self._since: float | None = None
+        self._looked = now
         self.next_look = now + LOOK_SECONDS
+
+    def due(self, still_since: float) -> float:
+        """Return when to look next, in a group in which nothing has run since ``still_since``.
+
+        A process runs to obey a stop signal or a freezer. So after a look that found nothing, only a run needs another.
+        """
+        return float("inf") if self._since is None and self._looked > still_since else self.next_look
 
     def trouble(self, now: float, *, child: str = "") -> str:
         """Return a sentence if the helper has stood still for too long, or an empty text.
@@ -30,7 +38,7 @@ class Helper:
         """
         if now < self.next_look:
             return ""
-        self.next_look = now + LOOK_SECONDS
+        self._looked, self.next_look = now, now + LOOK_SECONDS
         who = self.standing_still(child)
         if not who:
             self._since = None

@@ -12,6 +12,7 @@ from stockade.linux import cgroups, faults, uids
 from stockade.linux.kill_switch import MACHINE, KillSwitch, own_path
 from stockade.warden import loop, protocol
 from stockade.warden.accept import AcceptLoop
+from stockade.warden.activity import Activity
 from stockade.warden.admission import Admission
 from stockade.warden.cold.disposal import Disposal
 from stockade.warden.cold.pool import Pool
@@ -56,6 +57,7 @@ class Warden:
         self._uids: UidPool | None = None
         self._freezers = Freezers()
         self.weights = Weights()
+        self._activity = Activity()
         self.sandboxes = Sandboxes()
         self._runs: set[Run] = set()
         self._disposal = Disposal()
@@ -79,8 +81,11 @@ class Warden:
         try:
             while not self._ending:
                 now = time.monotonic()
-                due = min((_tick(run, now) for run in list(self._runs)), default=float("inf"))
+                active = self._activity.look(now)
+                due = min((_tick(run, now, active=active) for run in list(self._runs)), default=float("inf"))
                 due = min(due, self._tidy(now), self._look_at_switch(now))
+                if self._admission.busy:
+                    due = min(due, self._activity.next_look)
                 self._accept_loop.listen()
                 self._loop.turn(None if due == float("inf") else due - time.monotonic())
         finally:
@@ -230,7 +235,7 @@ class Warden:
         if not self._hierarchies:
             return None
         if self._tree is None:
-            self._tree = self.weights.tree = cgroups.Tree(self._hierarchies, os.urandom(8).hex())
+            self._tree = self.weights.tree = self._activity.tree = cgroups.Tree(self._hierarchies, os.urandom(8).hex())
         return self._tree.make()
 
     def release_resources(self, uid: int | None, group: cgroups.Group | None) -> None:
@@ -263,10 +268,10 @@ class Warden:
             self._tree.close()
 
 
-def _tick(run: Run, now: float) -> float:
+def _tick(run: Run, now: float, *, active: bool) -> float:
     """Call ``run.tick``. An error there (for example, no free descriptor) ends this run, and no other."""
     try:
-        return run.tick(now)
+        return run.tick(now, active=active)
     except Exception as error:  # any error here concerns this run alone
         run.refuse(faults.explain("watch the run", error))
         return now + _AGAIN_SECONDS

@@ -25,7 +25,7 @@ _WINDOW = 0.25
 """CPU seconds over which the share of kernel time is measured."""
 _KERNEL_PART = 0.25
 """The share of kernel time in a window from which on a run is a bad neighbour."""
-_STARTING_SECONDS = 2.0
+STARTING_SECONDS = 2.0
 """While any run is younger than this, the tree of all groups keeps its full weight."""
 
 
@@ -58,7 +58,7 @@ class Weights:
         if self._is_bad_neighbour(run, group, meter.cpu_seconds):
             self._light.add(run)
             _try(group.weight.lighten)
-        elif run not in self._starting or now - meter.begin < _STARTING_SECONDS:
+        elif run not in self._starting or now - meter.begin < STARTING_SECONDS:
             return
         self._starting.discard(run)
         self._weigh_tree()

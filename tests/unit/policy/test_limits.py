@@ -82,7 +82,7 @@ def test_limits_shown_in_toml_have_units():
 
 
 class _Group:
-    counts_memory = counts_cpu = True
+    counts_memory = counts_cpu = in_tree = True
 
     def __init__(self, *held: int) -> None:
         self._held = iter(held)

@@ -57,6 +57,7 @@ def _place(version: int, path: str, controllers: tuple[str, ...]) -> tuple[Hiera
 class EngineGroup(Group):
     """Reads the groups of one container."""
 
+    in_tree = False
     _kept: Counters | None = None
     _ran_out = False
 

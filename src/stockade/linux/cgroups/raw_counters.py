@@ -11,6 +11,9 @@ PEAK_SOCKETS_V1 = "memory.kmem.tcp.max_usage_in_bytes"
 class RawCounters(Files):
     """The counters of one run's groups, as the kernel reports them since the groups were made."""
 
+    in_tree = True
+    """Whether the tree of the warden's groups holds these, so that its CPU time includes theirs."""
+
     @property
     def counts_memory(self) -> bool:
         """Return whether a group counts memory."""

@@ -30,6 +30,7 @@ class Tree:
         self._leftovers: list[str] = []
         self._is_light = False
         self._cores: float | None = None
+        self._whole = Group([(each, f"{each.path}/{self._name}") for each in hierarchies])
         try:
             for hierarchy in hierarchies:
                 reclaim(hierarchy.path)
@@ -54,6 +55,10 @@ class Tree:
             places.append((hierarchy, path))
         return Group(places, self._cores)
 
+    def cpu_seconds(self) -> float | None:
+        """Return the CPU time of all groups together, which stands still while none of their processes runs."""
+        return self._whole.cpu_seconds()
+
     def weigh(self, *, light: bool) -> None:
         """Set the weight of all runs together: light beside the rest of the host, or that of one ordinary task."""
         if light == self._is_light:
@@ -76,6 +81,7 @@ class Tree:
         Processes killed a moment ago may still be ending, so the removal retries for two seconds.
         """
         deadline = time.monotonic() + _END_SECONDS
+        self._whole.close()
         self._leftovers = [path for hierarchy in self._hierarchies for path in self._groups(hierarchy)]
         self._sweep()
         while self._leftovers and time.monotonic() < deadline:

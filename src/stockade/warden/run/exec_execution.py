@@ -87,7 +87,7 @@ class ExecExecution:
     def start(self, callbacks: Callbacks) -> None:
         """Listen: the init was asked for the process before."""
         self._callbacks = cast("Supervision", callbacks)
-        self.meter = self._callbacks.meter
+        self.meter, self.watcher = self._callbacks.meter, self._callbacks.watcher
         self._watch()
 
     def _watch(self) -> None:

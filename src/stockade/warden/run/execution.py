@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from stockade.linux.cgroups import Group
     from stockade.linux.tree import Sample
     from stockade.warden.proxy.handle import ProxyHandle
+    from stockade.warden.run.meter import Meter
 else:
     Protocol = object
 
@@ -34,6 +35,9 @@ clean-up. ``END_GUEST`` ends only its first process; the rest follows. A termina
 
 class Callbacks(Protocol):
     """The run, as its execution sees it. All calls come from the loop."""
+
+    meter: Meter
+    """The run's clock and counters."""
 
     def on_handing_over(self) -> None:
         """Learn that the guest gets the launch now, so its program may begin at any moment."""

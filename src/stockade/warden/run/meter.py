@@ -7,8 +7,11 @@ import time
 
 from stockade.core.launch import Groups, Watch
 from stockade.core.report import MeterReport
-from stockade.linux import descendants, locks, sockets, tree
+from stockade.linux import tree
 from stockade.linux.cgroups import outer
+from stockade.warden.activity import LOOK_SECONDS
+from stockade.warden.run.uncounted import UncountedMemory
+from stockade.warden.weights import STARTING_SECONDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +27,6 @@ if TYPE_CHECKING:
 NEAR = 0.8
 """The fraction of a limit from which on the limit is near."""
 _SHORTEST = 0.002
-_LONGEST = 0.1
 _SAMPLE_EVERY = 0.02
 _SAMPLE_CLOSELY = 0.005
 _TIMES_THE_COST = 4
@@ -57,9 +59,12 @@ class Meter:
         self._setup_peak = 0
         self._outer_kills = 0
         self._peak_memory = 0
-        self._uncounted_bytes = self._peak_uncounted_bytes = self._locks = 0
-        self._sockets_cost = 0.0
+        self._uncounted = UncountedMemory(watch)
+        self._uncounted_bytes = self._peak_uncounted_bytes = 0
         self._peak_tasks = 0
+        self._asleep = False
+        self._looked = 0.0
+        self._seen: float | None = None  # the CPU time of the group at the last look
         self.started = False
         self.next_look = float("inf")
         self.next_report = float("inf")
@@ -71,6 +76,7 @@ class Meter:
         self._group_has_memory = group is not None and group.counts_memory
         sampled = self._watch.sampled_memory is not None or (self._soft is not None and not self._group_has_memory)
         self._sampling = sampled or not self._has_cpu
+        self._may_sleep = group is not None and group.in_tree and not self._sampling
 
     @property
     def _head(self) -> int:
@@ -134,6 +140,7 @@ class Meter:
 
     def look(self, now: float) -> list[Finding]:
         """Return each limit that is newly ``"near"`` or ``"met"``, and memory newly past its ``"soft"`` limit."""
+        self._looked, self._seen = now, None if self._group is None else self._group.cpu_seconds()
         wall = self._read(now)
         held = self._watch_soft()
         found: list[Finding] = []
@@ -146,6 +153,17 @@ class Meter:
                 found.append((guarantee, state, used, figure))
         self.next_look = self._plan_next_look(now, wall, held)
         return found
+
+    def wake(self, now: float) -> bool:
+        """Wake up if something has run in the group since the last look. Return whether a look is due."""
+        if self._asleep and self._group is not None and self._group.cpu_seconds() != self._seen:
+            self._asleep, self.next_look = False, now
+        return now >= self.next_look
+
+    @property
+    def still_since(self) -> float:
+        """The time since which nothing has run in the group, as far as the meter knows; infinity if something has."""
+        return self._looked if self._asleep else float("inf")
 
     def _watch_soft(self) -> int | None:
         """Return the memory of the tree, or ``None`` once an earlier look saw it past the soft limit."""
@@ -185,7 +203,7 @@ class Meter:
             yield "cpu_time", self._cpu, watch.cpu_seconds, self._cpu >= watch.cpu_seconds
         if watch.sampled_memory is not None:
             used = self._memory or 0
-            yield "memory", used, watch.sampled_memory, used >= watch.sampled_memory or self._locks >= locks.MOST
+            yield "memory", used, watch.sampled_memory, used >= watch.sampled_memory or self._uncounted.has_most_locks
         elif group is not None and self._group_has_memory and self._groups.memory is not None:
             yield "memory", self._memory_held(group, self._groups.memory), self._groups.memory, self._is_full(group)
         if self._groups.processes is not None and self._tasks is not None:
@@ -195,37 +213,17 @@ class Meter:
 
     def _memory_held(self, group: Group, limit: int) -> int:
         """Return the memory of the tree, with socket buffers and locks that its control group does not count."""
-        uncounted = self._uncounted(limit, all_kinds=not group.counts_sockets) + self._lock_bytes()
+        uncounted = self._uncounted.held(self._head, limit, all_kinds=not group.counts_sockets)
         held = group.memory_held(0 if uncounted else int(NEAR * limit)) + uncounted
         self._uncounted_bytes = held if uncounted or group.uncounted_sockets() else 0
         self._peak_uncounted_bytes = max(self._peak_uncounted_bytes, self._uncounted_bytes)
         return held
 
-    def _lock_bytes(self) -> int:
-        """Return the bytes of the tree's locks on files, which no control group counts."""
-        self._locks = locks.held(self._head)
-        return self._locks * locks.EACH
-
-    def _uncounted(self, enough: int, *, all_kinds: bool) -> int:
-        """Return the bytes in sockets of the guest's own network that no control group counts, up to ``enough``."""
-        if not self._watch.own_network:
-            return 0
-        pid = self._head
-        for _ in range(self._watch.engine_tasks):  # the last engine task is in the guest's network namespace
-            pid = next(iter(descendants.children(pid)), 0)
-        begin = time.thread_time()
-        held = sockets.uncounted(pid, all_kinds=all_kinds, enough=enough) if pid else 0
-        self._sockets_cost = time.thread_time() - begin
-        return held
-
     def _is_full(self, group: Group) -> bool:
         """Return whether the memory limit is met. The kernel limits socket buffers separately, but not their sum with
         other memory."""
-        return (
-            group.oom_kills() > 0
-            or self._uncounted_bytes >= (self._groups.memory or 0) > 0
-            or self._locks >= locks.MOST
-        )
+        is_over = self._uncounted_bytes >= (self._groups.memory or 0) > 0
+        return group.oom_kills() > 0 or is_over or self._uncounted.has_most_locks
 
     def _read(self, now: float) -> float:
         """Read clock and counters. Return the wall time."""
@@ -245,7 +243,7 @@ class Meter:
         self._cpu = max(self._cpu, sample.cpu_seconds - self._reaped_before - self._spent)
         self._memory = sample.memory
         if self._watch.sampled_memory is not None:
-            self._memory += self._uncounted(self._watch.sampled_memory, all_kinds=True) + self._lock_bytes()
+            self._memory += self._uncounted.held(self._head, self._watch.sampled_memory, all_kinds=True)
         self._peak_memory = max(self._peak_memory, self._memory)
         self._peak_tasks = max(self._peak_tasks, sample.tasks)
         if self._group is None:
@@ -255,8 +253,9 @@ class Meter:
         """Return a time before which no time limit can be met: CPU time grows by at most one second a second and core.
 
         Memory that no control group limits can grow at any speed. So it is sampled more often, the nearer the limit.
+        A run without such a reason sleeps until something runs in its group: until then no counter can change.
         """
-        pause = _LONGEST
+        pause = LOOK_SECONDS
         if self._watch.cpu_seconds is not None:
             pause = min(pause, (self._watch.cpu_seconds - self._cpu) / _CPUS)
         for used, limit in ((self._memory or 0, self._watch.sampled_memory), (held, self._soft)):
@@ -265,7 +264,9 @@ class Meter:
         if 2 * self._uncounted_bytes > (self._groups.memory or 0):
             pause = min(pause, _SAMPLE_EVERY)
         # A guest can fill the tables of its network, and reading them must leave the warden time for its neighbours.
-        pause = max(pause, _SHORTEST, _TIMES_THE_COST * self._sockets_cost)
+        pause = max(pause, _SHORTEST, _TIMES_THE_COST * self._uncounted.cost)
+        self._asleep = self._may_sleep and pause == LOOK_SECONDS and wall >= STARTING_SECONDS
+        pause = float("inf") if self._asleep else pause
         if self._watch.wall_seconds is not None and self._paused is None:
             part = 1.0 if "wall_time" in self._reported else NEAR
             pause = min(pause, part * self._watch.wall_seconds - wall)
@@ -301,7 +302,7 @@ class Meter:
             cpu_source=source,
             peak_memory=peak,
             peak_sockets=counters.peak_sockets if counters else None,
-            locks=self._locks,
+            locks=self._uncounted.locks,
             past_soft_memory=self._past_soft,
             peak_processes=self._most_tasks(counters.peak_processes if counters else None),
             oom_kills=kills,

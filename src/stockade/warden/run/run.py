@@ -201,11 +201,11 @@ class Run:
         self.supervision = Supervision(self, execution, self._launch, self._asked)
         self.supervision.begin()
 
-    def tick(self, now: float) -> float:
+    def tick(self, now: float, *, active: bool) -> float:
         """Check clock and counters if a check is due or something has happened. Return when to call again, in seconds
-        of the monotonic clock."""
+        of the monotonic clock. ``active``: some guest has run since such a tick before."""
         if self.supervision is not None:
-            return self.supervision.watcher.tick(now)
+            return self.supervision.watcher.tick(now, active=active)
         if now >= self._instance_due and self.phase < Phase.ANSWERED:
             self._instance_due = float("inf")
             self.refuse("the warden did not find a sandbox for the run in time, and gave no other reason")

@@ -147,14 +147,15 @@ class SandboxExecution(SlotExecution):
         if self._left:
             self._sweep()
         idle = self._launch.watch.idle_seconds
+        due = min(due, _LOOK_SECONDS * (now // _LOOK_SECONDS + 1))  # all sandboxes look in one turn of the loop
         if idle is None or self._pause.active:
-            return min(due, now + _LOOK_SECONDS)
+            return due
         moved = tuple(each.moved for each in self._execs)
         if moved != self._moved or None in moved:
             self._moved, self._active = moved, now
         if now >= self._active + idle:
             self._callbacks.ending.kill("idle")
-        return min(due, now + _LOOK_SECONDS, self._active + idle)
+        return min(due, self._active + idle)
 
     def end(self, message: str) -> None:
         """End the sandbox, because the warden cannot end something in it."""

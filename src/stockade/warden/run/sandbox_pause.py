@@ -53,6 +53,7 @@ class SandboxPause:
         now = time.monotonic()
         for each in self._execs():
             each.meter.resume(now)
+            each.watcher.mark_due()
         seconds, self._begin, self._frozen = now - self._begin, None, []
         return seconds
 

@@ -187,10 +187,12 @@ class SlotExecution:
         if now >= self._silent_since + _DEAF_SECONDS:
             self._callbacks.on_trouble(f"the control socket of {self.name} failed, or was shut down")
             return now
-        trouble = self._helper.trouble(now, child=GUEST_TO_BE if starting else "")
-        if trouble:
-            self._callbacks.on_trouble(trouble)
-        return min(self._helper.next_look, self._silent_since + _DEAF_SECONDS)
+        still_since = self._callbacks.meter.still_since
+        if now >= self._helper.due(still_since):
+            trouble = self._helper.trouble(now, child=GUEST_TO_BE if starting else "")
+            if trouble:
+                self._callbacks.on_trouble(trouble)
+        return min(self._helper.due(still_since), self._silent_since + _DEAF_SECONDS)
 
     def standing_still(self) -> str:
         """Return the name of an init that a stop signal holds, or an empty text."""

@@ -39,8 +39,13 @@ class Watcher:
         """Check at the next tick, since something has happened."""
         self._due = 0.0
 
-    def tick(self, now: float) -> float:
-        """Check what is due. Return when to call again, in seconds of the monotonic clock."""
+    def tick(self, now: float, *, active: bool) -> float:
+        """Check what is due. Return when to call again, in seconds of the monotonic clock.
+
+        ``active``: some guest has run, so a meter that sleeps may have to look.
+        """
+        if active and self._supervision.meter.wake(now):
+            self._due = 0.0
         if now >= self._due or self._supervision.exit is not None:
             self._due = self._tick(now)
         return self._due

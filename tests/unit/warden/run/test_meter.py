@@ -87,3 +87,70 @@ def test_next_look_is_due_before_limit(monkeypatch):
     assert meter.next_look == pytest.approx(0.1)
     meter.look(0.1)
     assert meter.next_look == pytest.approx(0.125)
+
+
+class _Group:
+    """Control groups that count CPU time alone. ``cpu`` is what they have counted."""
+
+    counts_cpu, counts_memory, in_tree, cpu = True, False, True, 0.0
+
+    def cpu_seconds(self) -> float:
+        return self.cpu
+
+    def look(self) -> int:
+        return 3
+
+
+def _meter_with(group: _Group, **limits: float) -> Meter:
+    execution = SimpleNamespace(own_tasks=2, head=os.getpid(), group=group)
+    meter = Meter(Watch(**limits), cast(Any, execution))
+    meter.start(0.0, 0.0, 0)
+    meter._begin = 0.0
+    return meter
+
+
+def test_meter_sleeps_until_its_group_runs():
+    group = _Group()
+    meter = _meter_with(group)
+    meter.look(1.9)
+    assert meter.next_look == pytest.approx(2.0)  # a run that has just begun is looked at
+    meter.look(2.0)
+    assert (meter.next_look, meter.still_since) == (float("inf"), 2.0)
+    assert not meter.wake(3.0)
+    group.cpu = 0.01
+    assert meter.wake(3.1)
+    assert (meter.next_look, meter.still_since) == (3.1, float("inf"))
+    meter.look(3.1)
+    assert (meter.next_look, meter.still_since) == (float("inf"), 3.1)
+
+
+def test_usage_report_does_not_hide_use_from_a_look():
+    group = _Group()
+    meter = _meter_with(group)
+    meter.look(2.0)
+    group.cpu = 0.01
+    assert meter.usage(2.05)["cpu_seconds"] == 0.01
+    assert meter.wake(2.1)
+
+
+def test_sleeping_meter_wakes_for_wall_time():
+    meter = _meter_with(_Group(), wall_seconds=10)
+    meter.look(2.0)
+    assert meter.next_look == pytest.approx(8.0)
+    assert meter.wake(8.0)
+
+
+def test_meter_near_the_limit_of_cpu_time_stays_awake():
+    group = _Group()
+    group.cpu = 0.99
+    meter = _meter_with(group, cpu_seconds=1)
+    meter.look(2.0)
+    assert 2.0 < meter.next_look < 2.02
+
+
+def test_meter_of_a_container_stays_awake():
+    group = _Group()
+    group.in_tree = False  # the engine's groups are not below the warden's, so nothing would wake the meter
+    meter = _meter_with(group)
+    meter.look(2.0)
+    assert meter.next_look == pytest.approx(2.1)
