@@ -6,8 +6,9 @@
 made and from a ``SandboxPool``, and the first plot of an interpreter that has imported matplotlib. ``fork`` times a copy of a
 sandbox with 200 MiB in 5,000 files up to its first answer. ``session`` runs cells of every kind in one
 interpreter, and compares its state after each; the slope is that of its resident memory, without the first tenth.
-``open`` has many sandboxes with an idle interpreter each: proportional memory, and a cell in each. ``beside`` measures
-how late deadlines of commands come while another sandbox writes without end. Figures of a busy machine mean nothing.
+``open`` has many sandboxes with an idle interpreter each: proportional memory, what they cost the warden while nothing
+runs, and a cell in each. ``beside`` measures how late the deadline of a command in each of them comes while another
+sandbox writes without end. Figures of a busy machine mean nothing, so the load is printed.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,7 @@ from stockade.client import warden_process
 
 MIB = 1 << 20
 SLOPE_LIMIT, SLIP_LIMIT = 1024.0, 0.05
+IDLE, SETTLED = 10.0, 3.0  # seconds
 POLICY = {"limits": {"memory": "1GiB", "cpu_time": "unlimited", "wall_time": 120, "output": "2MiB", "processes": 64}}
 FORKS, FORK_FILES, FORK_BYTES = 5, 5000, 200 * MIB
 PREPARED = ("matplotlib.pyplot", "matplotlib.backends.backend_agg")
@@ -56,9 +59,8 @@ def main() -> int:
         "pool": pool(options.rounds),
         "fork": fork(*((2, 50, MIB) if options.smoke else (FORKS, FORK_FILES, FORK_BYTES))),
         "session": session(options.cells),
-        "open": opened(options.sandboxes, flood=False),
-        "beside": opened(min(8, options.sandboxes), flood=True),
     }
+    found["open"], found["beside"] = many(options.sandboxes, 0.5 if options.smoke else IDLE)
     for name, figures in found.items():
         print(f"\n{name}")
         for key, value in figures.items():
@@ -255,8 +257,8 @@ def run_one(python: Interpreter, kind: str) -> CellOutcome:
 # -- many at a time ----------------------------------------------------------------------------------------------------
 
 
-def opened(count: int, *, flood: bool) -> dict[str, Any]:
-    """Have many sandboxes open, and measure a cell and a deadline in each; one more may write without end."""
+def many(count: int, seconds: float) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Have many sandboxes open: first idle for some seconds, then with a cell in each, then beside one that floods."""
     with ExitStack() as stack:
         pairs = []
         before = proportional_memory()
@@ -265,24 +267,39 @@ def opened(count: int, *, flood: bool) -> dict[str, Any]:
             pairs.append((sandbox, stack.enter_context(sandbox.interpreter())))
         found: dict[str, Any] = {"sandboxes": count}
         memory = proportional_memory()
-        if memory and not flood:
+        if memory:
             found["proportional memory of each, MiB"] = (memory - before) / count / MIB
-        if flood:
-            noisy = stack.enter_context(Sandbox.create(POLICY))
-            process = stack.enter_context(noisy.start_command(["sh", "-c", "yes & yes >&2"]))
-            threading.Thread(target=lambda: [None for _ in process.stdout], daemon=True).start()
-        times, slips = [], []
-        for sandbox, python in pairs:
-            begin = time.perf_counter()
-            python.run("1 + 1")
-            times.append(1000 * (time.perf_counter() - begin))
-            begin = time.perf_counter()
-            late = sandbox.run_command(["sleep", "60"], timeout=0.3)
-            assert late.limit == "wall_time"
-            slips.append(time.perf_counter() - begin - 0.3)
+        time.sleep(SETTLED)
+        found["warden while all are idle, % of a core"] = idle_share(seconds)
+        times = [timed(partial(python.run, "1 + 1")) for _, python in pairs]
         found["a cell in each, ms: p50 p99"] = f"{statistics.median(times):.2f} {percentile(times, 0.99):.2f}"
-        found["worst slip of a deadline, s"] = max(slips)
-    return found
+        noisy = stack.enter_context(Sandbox.create(POLICY))
+        process = stack.enter_context(noisy.start_command(["sh", "-c", "yes & yes >&2"]))
+        threading.Thread(target=lambda: [None for _ in process.stdout], daemon=True).start()
+        slips = [slip(sandbox) for sandbox, _ in pairs]
+        beside = {"deadlines, one in each": count, "worst slip of a deadline, s": max(slips)}
+        return found, beside | {"median slip, s": statistics.median(slips)}
+
+
+def slip(sandbox: Sandbox) -> float:
+    """Return how many seconds too late a command's time is over."""
+    begin = time.perf_counter()
+    late = sandbox.run_command(["sleep", "60"], timeout=0.3)
+    assert late.limit == "wall_time"
+    return time.perf_counter() - begin - 0.3
+
+
+def idle_share(seconds: float) -> float:
+    """Return the part of a processor that the warden takes, in percent."""
+    before = cpu_seconds()
+    time.sleep(seconds)
+    return 100 * (cpu_seconds() - before) / seconds
+
+
+def cpu_seconds() -> float:
+    """Return the CPU time of this process's warden, without its children."""
+    words = Path(f"/proc/{warden_process.current().pid}/schedstat").read_text().split()
+    return int(words[0]) / 1e9
 
 
 def proportional_memory() -> int:
@@ -312,5 +329,7 @@ def percentile(values: list[float], share: float) -> float:
 
 
 if __name__ == "__main__":
-    print(f"stockade {stockade.__version__}, Python {sys.version.split()[0]}, {os.cpu_count()} processors")
+    print(
+        f"stockade {stockade.__version__}, Python {sys.version.split()[0]}, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}"
+    )
     sys.exit(main())
