@@ -12,6 +12,7 @@ frameworks=(
     "smolagents smolagents numpy pillow"
     "pydantic_ai pydantic-ai"
     "openai_agents openai-agents"
+    "jupyter jupyter ipykernel nbclient"
 )
 chosen=()
 while (($#)) && [[ $1 != -- ]]; do chosen+=("$1") && shift; done

@@ -35,6 +35,7 @@ NOTEBOOKS = (  # a cell is a piece of source in a notebook
         for name in ("cells", "owner", "remote_steps", "requests", "routes", "sandbox", "sandboxes")
     ),
     "integrations/smolagents/executor.py",
+    "integrations/jupyter/provisioner.py",
     "__init__.py",
     "cli/repl.py",
 )

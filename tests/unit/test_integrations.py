@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[2]
         ("langchain_core", "import stockade.integrations.langchain", "langchain"),
         ("smolagents", "import stockade.integrations.smolagents", "smolagents"),
         ("agents", "import stockade.integrations.openai_agents", "openai-agents"),
+        ("jupyter_client", "import stockade.integrations.jupyter", "jupyter"),
         ("mcp", "from stockade.cli.main import main; sys.exit(main(['mcp']))", "mcp"),
     ],
 )
@@ -47,5 +48,5 @@ def test_entry_points_name_modules_that_exist():
     for points in project["entry-points"].values():
         for name in points.values():
             assert importlib.util.find_spec("stockade.integrations"), name
-            assert (ROOT / "src" / (name.replace(".", "/") + ".py")).is_file()
+            assert (ROOT / "src" / (name.partition(":")[0].replace(".", "/") + ".py")).is_file()
     assert "inspect" in project["optional-dependencies"]

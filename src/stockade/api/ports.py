@@ -132,34 +132,16 @@ class Ports(Execs):
                     exchange.ask("touch")
 
 
-class Forward:
-    """A port of this host that leads to a port of a sandbox. ``Sandbox.forward`` makes it; ``close`` ends it."""
+class Relay:
+    """Leads every connection to ``listener``, a socket of this host, to a port of a sandbox, until ``close``."""
 
-    def __init__(self, connect: Callable[[int], PortStream], port: int, host_port: int) -> None:
-        self._connect, self._guest_port = connect, port
-        self._listener = socket.create_server(("127.0.0.1", host_port), backlog=_MOST_CONNECTIONS)
-        self.host = "127.0.0.1"
-        self.port: int = self._listener.getsockname()[1]
+    def __init__(self, connect: Callable[[int], PortStream], port: int, listener: socket.socket) -> None:
+        self._connect, self._guest_port, self._listener = connect, port, listener
         self._free = threading.BoundedSemaphore(_MOST_CONNECTIONS)
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
         self._closed = False
         threading.Thread(target=self._accept, name="stockade-forward", daemon=True).start()
-
-    @property
-    def url(self) -> str:
-        """The address for a web browser."""
-        return f"http://{self.host}:{self.port}/"
-
-    def __enter__(self) -> Forward:
-        """Return itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop listening, and close all connections."""
-        self.close()
 
     def close(self) -> None:
         """Stop listening, and close all connections."""
@@ -204,6 +186,31 @@ class Forward:
     def _forget(self, sock: socket.socket) -> None:
         with self._lock:
             self._open.discard(sock)
+
+
+class Forward(Relay):
+    """A port of this host that leads to a port of a sandbox. ``Sandbox.forward`` makes it; ``close`` ends it."""
+
+    def __init__(self, connect: Callable[[int], PortStream], port: int, host_port: int) -> None:
+        listener = socket.create_server(("127.0.0.1", host_port), backlog=_MOST_CONNECTIONS)
+        self.host = "127.0.0.1"
+        self.port: int = listener.getsockname()[1]
+        super().__init__(connect, port, listener)
+
+    @property
+    def url(self) -> str:
+        """The address for a web browser."""
+        return f"http://{self.host}:{self.port}/"
+
+    def __enter__(self) -> Forward:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop listening, and close all connections."""
+        self.close()
 
 
 def _received(ours: socket.socket, port: int) -> PortStream:
