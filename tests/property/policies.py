@@ -72,6 +72,10 @@ VALUES: dict[str, Any] = {
     "security.read_only_root": st.booleans(),
     "security.no_new_privileges": st.just(True),
     "languages.regexp_timeout": _figures(0.5, 2.0),
+    "languages.heap_objects": _figures(1, 1000),
+    "languages.frames": _figures(1, 1000),
+    "languages.symbols": _figures(1, 1000),
+    "languages.value_bytes": _figures(1, 2**20),
     "languages.older_ruby": st.sampled_from(["refuse", "run"]),
     "commands.allow": _lists("git *", "git log *", "git log", "ls"),
     "commands.refuse": _lists("rm *", "git push"),
@@ -143,7 +147,7 @@ def _rank(network: Any) -> int:
 
 def looser(path: str, ours: Any, most: Any, policy: Policy) -> bool:
     """Return whether ``ours`` opens more than ``most``, by an order for each field that is not the code's."""
-    if path.startswith("limits.") or path == "languages.regexp_timeout":
+    if path.startswith("limits.") or (path.startswith("languages.") and path not in _ORDERS):
         return (float("inf") if ours == UNLIMITED else ours) > (float("inf") if most == UNLIMITED else most)
     if path in _ORDERS:
         order = _ORDERS[path]

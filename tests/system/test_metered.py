@@ -96,6 +96,38 @@ def test_errors_are_those_of_the_script() -> None:
     assert run("class A: pass\nA()").value_repr == "<no data: a value of type 'A' is not data>"
 
 
+CAPPED = {
+    "heap_objects": ("kept = []\nwhile True: kept.append([])", 1000),
+    "frames": ("def f(): return f()\nf()", 50),
+    "symbols": ("; ".join(f"name{i} = 1" for i in range(30)), 20),
+    "value_bytes": ("'a' * 10_000", 1000),
+}
+
+
+@pytest.mark.parametrize("cap", CAPPED)
+def test_policy_sets_each_cap_of_the_meter(cap: str) -> None:
+    source, figure = CAPPED[cap]
+    script = f"try:\n  {source.replace(chr(10), chr(10) + '  ')}\nexcept BaseException: pass\nfinally: print('kept')"
+    limits, caps = {"operations": 10**6, "wall_time": 60}, {"heap_objects": 10**6, "frames": 100, "symbols": 1000}
+    result = stockade.run(script, backend="metered", policy=Policy(limits=limits, languages=caps | {cap: figure}))
+    assert (result.outcome, result.exit_code, result.stdout) == (Outcome.FAILED, 1, "")
+    assert result.error is not None
+    assert (result.error.type, result.error.message) == (
+        "ResourceExhausted", f"{cap}: the script reached the cap of {figure}",
+    )  # fmt: skip
+
+
+def test_caps_of_the_meter_are_refused_by_name_elsewhere() -> None:
+    policy = Policy(languages={"frames": 64, "value_bytes": "1MiB"})
+    for backend in ("native", "process", None):
+        with pytest.raises(PlanError, match=r"languages\.frames: only backend='metered' bounds it"):
+            stockade.plan(policy, backend=backend)
+    with pytest.raises(PlanError, match=r"languages\.value_bytes"):
+        stockade.run_command(["true"], policy=policy)
+    with pytest.raises(stockade.PolicyError, match="must be at most 2,000"):
+        Policy(languages={"frames": 2001})
+
+
 NEVER = [
     ({"arguments": ["x"]}, "arguments: a metered script has no command line"),
     ({"stdin": "x"}, "stdin: a metered script cannot read"),

@@ -55,6 +55,9 @@ class Traits:
     """The backend gives the guest no way out but the proxy of ``launch.proxy``. Otherwise the plan refuses a policy
     whose ``network`` is a table."""
 
+    meters_scripts: bool = False
+    """A meter in the interpreter holds the caps of ``policy.languages``, such as ``frames``. Otherwise the plan refuses
+    a policy that sets one."""
     ignores_input: bool = False
     """A guest cannot read standard input, so the command line passes none on."""
     emulates: bool = False
@@ -179,6 +182,7 @@ def planned(backend: Backend, policy: Policy, facts: HostFacts) -> Plan:
         cannot_keep=backend.traits.cannot_keep,
         maps_one_id=backend.traits.maps_one_id,
         bounds_network=backend.traits.bounds_network,
+        meters_scripts=backend.traits.meters_scripts,
     )
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from stockade.backends.base import Backend
 from stockade.core.errors import PlanError
+from stockade.core.units import UNLIMITED
 from stockade.planning import plan, syscall_filter
 from stockade.planning.facts import HostFacts
 from stockade.policy.guarantees import Enforcement, Guarantee, Strength
@@ -31,9 +33,10 @@ def assess(policy: Policy, facts: HostFacts, backend: Backend) -> Assessment:
     capabilities = backend.capabilities(facts, policy)
     syscall_filter.read(policy, facts, backend.isolation)
     traits, bounds = backend.traits, backend.traits.bounds_network
+    planned = partial(plan.plan, bounds_network=bounds, meters_scripts=traits.meters_scripts)
     error = None
     try:
-        plan.plan(policy, facts, backend.name, capabilities, cannot_keep=traits.cannot_keep, bounds_network=bounds)
+        planned(policy, facts, backend.name, capabilities, cannot_keep=traits.cannot_keep)
     except PlanError as caught:
         error = caught
     data = policy.model_dump()
@@ -42,8 +45,10 @@ def assess(policy: Policy, facts: HostFacts, backend: Backend) -> Assessment:
     unbounded = plan.unbounded_network(policy, bounds_network=bounds)
     if unbounded:
         data["network"] = "none"
+    if not traits.meters_scripts:
+        data["languages"] |= dict.fromkeys(policy.languages.caps, UNLIMITED)
     content = Policy.parse(data | {"accept": dict.fromkeys(Guarantee, Strength.ABSENT)})
-    enforcement = plan.plan(content, facts, backend.name, capabilities, bounds_network=bounds).enforcement
+    enforcement = planned(content, facts, backend.name, capabilities).enforcement
     if unbounded:
         enforcement = {**enforcement, Guarantee.NETWORK: Enforcement.absent(unbounded)}
     return Assessment(enforcement, error)

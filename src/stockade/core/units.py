@@ -23,6 +23,7 @@ _NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", re.ASCII)
 MAX_SIZE = 2**50
 MAX_SECONDS = 366 * 86400.0
 MAX_OPERATIONS = 10**15  # weeks of the fastest interpreter
+MOST_FRAMES = 2000  # calls of a script: deeper ones can end CPython's stack
 MAX_COUNT = 4 * 1024 * 1024  # PID_MAX_LIMIT of a 64-bit kernel, include/linux/threads.h
 
 

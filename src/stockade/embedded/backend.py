@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -43,6 +44,7 @@ class Metered:
     traits = Traits(
         maps_one_id=True,
         ignores_input=True,
+        meters_scripts=True,
         no_capabilities_because="a metered script makes no system calls of its own",
     )
 
@@ -101,10 +103,12 @@ def _command(job: Job, plan: Plan) -> Command:
         known = ", ".join(".".join(map(str, each)) for each in sorted(PYTHONS))
         raise JobError(f"interpreter: the metered backend is vetted for CPython {known}, not for {found.release}")
     script = f"{_base.JOB_FOLDER}/{job.name or 'main.py'}"
-    most = plan.policy.limits.figure(Guarantee.OPERATIONS) or 0
+    most, caps = plan.policy.limits.figure(Guarantee.OPERATIONS), dict(plan.policy.languages.caps)
+    if most is not None:
+        caps["fuel"] = int(most)
     is_own = found == languages.find("python").interpreter()
     return Command(
-        argv=(found.executable, "-I", "-B", _AGENT, _MODULES, f"{most:.0f}", script),
+        argv=(found.executable, "-I", "-B", _AGENT, _MODULES, json.dumps(caps), script),
         # The modules are too large for the part of a launch that instances apply ahead of demand.
         files={script: job.source or b"", _MODULES: modules_message(compiled=is_own)},
         agent=((_AGENT, _agent()),),

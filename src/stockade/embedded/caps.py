@@ -7,9 +7,9 @@ from functools import wraps
 from typing import Any, Literal, TypeVar
 
 from stockade.core.errors import FieldProblem, PolicyError, nearest
+from stockade.core.units import MOST_FRAMES
 
 Trust = Literal["trusted", "semi-trusted", "untrusted"]
-MOST_FRAMES = 2000
 _Kind = TypeVar("_Kind")
 
 

@@ -45,12 +45,14 @@ def plan(
     cannot_keep: str = "",
     maps_one_id: bool = False,
     bounds_network: bool = False,
+    meters_scripts: bool = False,
 ) -> Plan:
     """Return the plan for ``policy``, from the ``capabilities`` of ``backend`` on this host.
 
     ``own_filter`` is the content of the policy's ``security.syscalls_file``. ``cannot_keep`` is the reason why the
     backend cannot keep any of the policy's ``security.capabilities``, or empty. ``maps_one_id``: see ``Plan``.
-    ``bounds_network``: the backend gives a guest no way out but the launch's proxy. Raises ``PlanError`` with a
+    ``bounds_network``: the backend gives a guest no way out but the launch's proxy. ``meters_scripts``: it holds the
+    caps of ``policy.languages``. Raises ``PlanError`` with a
     sentence for every requested guarantee that is not held strongly enough.
     """
     enforcement = {}
@@ -72,6 +74,8 @@ def plan(
     unkept = _unkept(policy, cannot_keep)
     if unkept:
         missing["security.capabilities"] = unkept
+    if not meters_scripts:
+        missing |= {f"languages.{name}": "only backend='metered' bounds it" for name in policy.languages.caps}
     if missing:
         raise PlanError(backend, missing)
     return _known(Plan(backend, policy, facts, FrozenDict(enforcement), isolation, own_filter, closes, maps_one_id))

@@ -87,7 +87,7 @@ class Meter:
         self._initial = self._pool = UNBOUNDED if caps.fuel is None else caps.fuel
         self._chunk: Iterator[bool] = repeat(True, 0)
         self._size = CHUNK
-        self._room = CHUNK if caps.heap_objects is None else min(CHUNK, max(1, caps.heap_objects // 10))
+        self._until_look = CHUNK if caps.heap_objects is None else min(CHUNK, max(1, caps.heap_objects // 10))
         self._unchecked = 0
         self._ends = self._looked = self._collected = 0.0
         self._blocks = 0
@@ -125,7 +125,7 @@ class Meter:
                 self._record("fuel", self._initial)
         if self.hit is not None:
             return _Refusal()
-        size = min(self._size, self._room, self._pool)
+        size = min(self._size, self._until_look, self._pool)
         self._pool -= size
         self._chunk = repeat(True, size)
         return self._chunk
@@ -148,7 +148,7 @@ class Meter:
             self._pool = 0
             deque(islice(self._chunk, short), maxlen=0)
         self._unchecked += units
-        if self._unchecked >= self._room:
+        if self._unchecked >= self._until_look:
             self._unchecked = 0
             self._inspect()
             if self.hit is not None:
@@ -232,7 +232,7 @@ class Meter:
             held = self._held()
         if held > heap:
             self._record("heap_objects", heap)
-        self._room = min(CHUNK, max(1, heap // 100, (heap - held) // 10))
+        self._until_look = min(CHUNK, max(1, heap // 100, (heap - held) // 10))
 
     def _held(self) -> int:
         return sys.getallocatedblocks() - self._blocks

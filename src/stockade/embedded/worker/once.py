@@ -46,21 +46,21 @@ class Stdout(Sink):
 
 
 class Once:
-    """A single run of the file ``script`` with at most ``most`` units of fuel; 0 lifts the limit."""
+    """A single run of the file ``script`` under ``caps``. A cap that is not in there is lifted."""
 
-    def __init__(self, most: int, script: str, reporter: Reporter) -> None:
+    def __init__(self, caps: dict[str, int], script: str, reporter: Reporter) -> None:
         sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
-        limits = Limits({**dict.fromkeys(_CAPS), "fuel": most or None})
+        limits = Limits(dict.fromkeys(_CAPS) | caps)
         self._engine = Engine(limits, clock=FROZEN_CLOCK, seed=0, sink=Stdout())
         self._script, self._name = script, script.rpartition("/")[2]
-        self._reporter, self._counts = reporter, most > 0
+        self._reporter, self._caps = reporter, caps
 
     def run(self) -> NoReturn:
         """Run the script, report, and end the process: no code of the script runs after the report."""
         status = 1
         try:
             status = self._status()
-            if self._counts:
+            if "fuel" in self._caps:
                 self._line({"operations": self._engine.fuel})
             sys.stdout.flush()
             sys.stderr.flush()
@@ -80,14 +80,18 @@ class Once:
             kind, message, line = error.args
             return self._failed(kind, message, line)
         except Exhausted as error:
-            cap, figure, line = error.args
-            if cap != "fuel":  # without a cap on frames, the interpreter's own
-                return self._failed("RecursionError", "calls are nested too deep", line)
-            self._error("ResourceExhausted", f"fuel: {figure} units are used up", line)
-            return self._reporter.EXHAUSTED
+            return self._exhausted(*error.args)
         except BaseException as error:  # an interrupt, or a fault of the engine
             return self._failed(type(error).__name__, str(error))
         return 0
+
+    def _exhausted(self, cap: str, figure: float, line: int) -> int:
+        if cap not in self._caps:  # without a cap on frames, the interpreter's own
+            return self._failed("RecursionError", "calls are nested too deep", line)
+        if cap != "fuel":
+            return self._failed("ResourceExhausted", f"{cap}: the script reached the cap of {figure}", line)
+        self._error("ResourceExhausted", f"fuel: {figure} units are used up", line)
+        return self._reporter.EXHAUSTED
 
     def _failed(self, kind: str, message: str, line: int = 0) -> int:
         sys.stdout.flush()

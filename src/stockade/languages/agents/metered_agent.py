@@ -3,8 +3,7 @@
 The sandbox has no files of stockade. So the caller sends the engine's modules: compiled, if this Python reads what the
 caller's writes, and else as source. Frames have one byte for the kind and four for the length, as those of every agent.
 
-With arguments, it runs one script instead: the file with the modules; the most units of fuel, or 0 for no limit; the
-script.
+With arguments, it runs one script instead: the file with the modules; the caps as JSON, by name; the script.
 """
 
 from __future__ import annotations
@@ -71,14 +70,14 @@ def _exactly(size: int) -> bytes:
     return b"".join(parts)
 
 
-def run_once(modules: str, most: str, script: str) -> None:
+def run_once(modules: str, caps: str, script: str) -> None:
     """Run one script and end the process."""
     with open(modules, "rb") as file:
         sys.meta_path.insert(0, Modules(json.load(file)))
     from stockade.embedded.worker.once import Once
     from stockade.languages.agents import python_agent
 
-    Once(int(most), script, python_agent).run()
+    Once(json.loads(caps), script, python_agent).run()
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, WithJsonSchema
 
 from stockade.core.units import (
+    MOST_FRAMES,
     UNLIMITED,
     format_size,
     parse_cores,
@@ -29,6 +30,19 @@ def _at_least(least: float, words: str) -> AfterValidator:
         return value
 
     return AfterValidator(check)
+
+
+def _at_most(most: int, reason: str) -> AfterValidator:
+    def check(value: Any) -> Any:
+        if value != UNLIMITED and value > most:
+            raise ValueError(f"must be at most {most:,}: {reason}")
+        return value
+
+    return AfterValidator(check)
+
+
+def _cap(description: str) -> Any:
+    return Field(default=UNLIMITED, description=f"{description}; on the backend 'metered' alone")
 
 
 def _limit(name: str, description: str) -> Any:
@@ -117,7 +131,10 @@ class Limits(Part):
 
 
 class Languages(Part):
-    """Limits that interpreters apply to themselves: help for well-meaning code, not a guarantee."""
+    """Limits that interpreters apply to themselves: help for well-meaning code, not a guarantee.
+
+    The last four are caps on a script of the backend ``metered``. Other backends refuse a policy that sets one.
+    """
 
     regexp_timeout: Annotated[_Seconds, _at_least(0.001, "1 ms")] = Field(
         default=UNLIMITED, description="seconds that one match of a regular expression may take, in Ruby 3.2 or newer"
@@ -126,6 +143,19 @@ class Languages(Part):
     older_ruby: Literal["refuse", "run"] = Field(
         default="refuse", description="what happens under a regexp_timeout to Ruby before 3.2, which cannot apply it"
     )
+
+    heap_objects: Annotated[_Operations, _at_least(1, "1")] = _cap("memory blocks that a script may hold")
+    frames: Annotated[_Operations, _at_least(1, "1"), _at_most(MOST_FRAMES, "deeper calls can end CPython's stack")] = (
+        _cap("depth of a script's calls")
+    )
+    symbols: Annotated[_Operations, _at_least(1, "1")] = _cap("distinct names that a script may introduce")
+    value_bytes: Annotated[_Size, _at_least(1, "1")] = _cap("bytes of one text, integer or container of a script")
+
+    @property
+    def caps(self) -> dict[str, int]:
+        """Return the caps on a metered script by name, without those that are unlimited."""
+        found = {name: getattr(self, name) for name in ("heap_objects", "frames", "symbols", "value_bytes")}
+        return {name: figure for name, figure in found.items() if figure != UNLIMITED}
 
     @property
     def seconds(self) -> float | None:
