@@ -56,11 +56,13 @@ def under(policy: Policy, ceiling: Ceiling, trust: str | None = None) -> tuple[P
     Raises ``PolicyError`` with every field that cannot be lowered, with its own value and the ceiling's.
     """
     changes: dict[str, Any] = {}
-    problems = []
+    problems: list[FieldProblem] = []
     for path, most in _bounded(policy, ceiling, trust).items():
         ours = value_of(policy, path)
+        # The floor of the network depends on the network, and "accept" is the last rule.
+        seen = _changed(policy, changes, ceiling) if path == "accept" and changes and not problems else policy
         try:
-            value = RULES[path].take_stricter(ours, most, policy)
+            value = RULES[path].take_stricter(ours, most, seen)
         except ValueError as reason:
             problems.append(_problem(path, ours, str(reason), ceiling, path))
         else:

@@ -131,6 +131,12 @@ def test_ceiling_value_not_named_is_refused(policy, ceiling, word):
     assert word in found
 
 
+def test_ceiling_raises_the_floor_of_a_network_that_it_changes_as_well():
+    ceiling = {"network": {"allow": []}, "accept": {"network": "kernel"}}
+    found, changed = lowered({"network": "host"}, ceiling)
+    assert (found.floor("network"), changed) == (Strength.KERNEL, ("network", "accept"))
+
+
 def test_ceiling_refusals_are_reported_at_once():
     policy = {"filesystem": {"read": ["/etc"]}, "environment": {"inherit": ["HOME"]}, "limits": {"memory": "1GiB"}}
     ceiling = {"filesystem": {"read": []}, "environment": {"inherit": []}, "limits": {"memory": "64MiB"}}
