@@ -220,5 +220,7 @@ async def test_manifest_beyond_a_sandbox_is_refused_at_once(client):
             await client.create(manifest=manifest)
     with pytest.raises(TypeError, match="LocalDir"):
         StockadeSandboxClient(workspace="/tmp")
+    with pytest.raises(ValueError, match="leave it 'empty'"):
+        StockadeSandboxClient({"filesystem": {"workspace": "/tmp"}})
     with pytest.raises(stockade.PolicyError):
-        await (await StockadeSandboxClient({"limits": {"memry": 1}}).create()).start()
+        StockadeSandboxClient({"limits": {"memry": 1}})

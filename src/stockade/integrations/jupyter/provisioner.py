@@ -22,6 +22,7 @@ from jupyter_client.provisioning.provisioner_base import KernelProvisionerBase
 from traitlets import Dict, Float, Int, Unicode, Union
 
 from stockade.api.asynchronous.threads import in_thread
+from stockade.api.options import overlaid
 from stockade.api.ports import PortStream, Relay
 from stockade.api.process import Process
 from stockade.api.sandbox import Sandbox
@@ -109,10 +110,10 @@ class StockadeProvisioner(KernelProvisionerBase):  # type: ignore[misc]
 
     def _start(self, cmd: list[str], environment: dict[str, str]) -> None:
         chosen = {name: getattr(self, name) for name in ("packages", "workspace", "access")}
-        policy = DEFAULT_POLICY if self.policy is None else self.policy
-        sandbox = self._sandbox = Sandbox.create(policy, idle_timeout=None, max_lifetime=self.max_lifetime, **chosen)
-        if sandbox.policy.network == "host":
+        policy = overlaid(DEFAULT_POLICY if self.policy is None else self.policy, {})
+        if policy.network == "host":
             raise ValueError("network = 'host': the ports of the kernel would be those of the host; use 'none'")
+        sandbox = self._sandbox = Sandbox.create(policy, idle_timeout=None, max_lifetime=self.max_lifetime, **chosen)
         self._left = sandbox.policy.limits.figure(Guarantee.OUTPUT) or float("inf")
         inside = self._connection_info("tcp", "127.0.0.1", _FIRST_PORT) | {"key": self._key.decode()}
         sandbox.files.write(_FILE, json.dumps(inside))

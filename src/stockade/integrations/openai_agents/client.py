@@ -12,6 +12,7 @@ from agents.sandbox.session.sandbox_client import BaseSandboxClient, BaseSandbox
 from agents.sandbox.snapshot import SnapshotBase, SnapshotSpec, resolve_snapshot
 
 from stockade.api.asynchronous.sandbox import AsyncSandbox
+from stockade.api.options import overlaid
 from stockade.backends.shared.guest_environment import WORKSPACE
 from stockade.integrations.living import DEFAULT_POLICY
 from stockade.integrations.openai_agents.session import StockadeSandboxSession, StockadeSandboxSessionState
@@ -47,7 +48,9 @@ class StockadeSandboxClient(BaseSandboxClient[StockadeSandboxClientOptions | Non
     ) -> None:
         if options.get("workspace") is not None:
             raise TypeError("workspace=: the manifest says what is in the workspace; give it a LocalDir of the folder")
-        self._policy = DEFAULT_POLICY if policy is None else policy
+        self._policy = overlaid(DEFAULT_POLICY if policy is None else policy, {})
+        if self._policy.filesystem.workspace != "empty":
+            raise ValueError("filesystem.workspace: the manifest says what is in the workspace, so leave it 'empty'")
         self._options = {"max_lifetime": _LIFETIME, **options}
         self._instrumentation = instrumentation or Instrumentation()
         self._dependencies = dependencies
@@ -95,11 +98,7 @@ class StockadeSandboxClient(BaseSandboxClient[StockadeSandboxClientOptions | Non
         return self._wrap_session(inner, instrumentation=self._instrumentation)
 
     async def _create(self) -> AsyncSandbox:
-        sandbox = await AsyncSandbox.create(self._policy, **self._options)
-        if sandbox.policy.filesystem.workspace != "empty":
-            await sandbox.close()
-            raise ValueError("filesystem.workspace: the manifest says what is in the workspace, so leave it 'empty'")
-        return sandbox
+        return await AsyncSandbox.create(self._policy, **self._options)
 
 
 def _check(manifest: Manifest) -> None:
