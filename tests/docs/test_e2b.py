@@ -7,7 +7,7 @@ import stockade
 from tests.docs import e2b
 
 ROOT = Path(__file__).parents[2]
-CLASSES = "Sandbox|AsyncSandbox|Process|Terminal|Interpreter|Shell|Files|CellLimits|ShellResult"
+CLASSES = "Sandbox|AsyncSandbox|Process|Terminal|Interpreter|Shell|Files|Snapshot|CellLimits|ShellResult"
 NAME = re.compile(rf"`((?:{CLASSES})\.[\w.]+)`")
 
 

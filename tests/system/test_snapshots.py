@@ -16,7 +16,7 @@ import pytest
 from tests.support import host
 
 import stockade
-from stockade import Sandbox, SandboxClosed, SnapshotRefused
+from stockade import Sandbox, SandboxClosed, Snapshot, SnapshotRefused
 from stockade.client import warden_process
 
 pytestmark = [pytest.mark.needs("native"), pytest.mark.timing]
@@ -78,6 +78,29 @@ def test_name_finds_a_snapshot_again(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert again.files.read_text("note") == "second"
     with pytest.raises(SnapshotRefused, match="no such snapshot"):
         Sandbox.create(snapshot="never-made")
+
+
+def test_snapshots_are_listed_and_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert Snapshot.list() == ()
+    with pytest.raises(FileNotFoundError):
+        Snapshot.list(tmp_path / "mistyped")
+    with Sandbox.create() as sandbox:
+        sandbox.snapshot()
+        sandbox.files.write("note", "another")
+        for name in ("one", "again"):  # two names of the same files
+            sandbox.snapshot(name)
+    unnamed, again, one = Snapshot.list()
+    assert (unnamed.name, again.name, one.name) == (None, "again", "one")
+    assert unnamed.id != again.id == one.id
+    (note := one.path.with_name("notes.name")).write_text("this leads to no snapshot")
+    one.remove()
+    assert Snapshot.list() == (unnamed,)
+    for remove in (one.remove, again.remove, lambda: Sandbox.create(snapshot="again")):
+        with pytest.raises(SnapshotRefused, match="no such snapshot"):
+            remove()
+    unnamed.remove()
+    assert list(note.parent.iterdir()) == [note]
 
 
 def test_policy_comes_from_who_opens_a_snapshot(tmp_path: Path) -> None:

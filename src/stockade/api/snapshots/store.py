@@ -28,12 +28,38 @@ class Snapshot:
     """The SHA-256 of the file, in hexadecimal digits. Opening the snapshot checks it."""
     path: Path
     name: str | None = None
-    entries: int = 0
-    """Files, folders and links."""
-    bytes: int = 0
-    """Content of the files, before compression."""
-    skipped: int = 0
-    """Devices, FIFOs and sockets, which no snapshot holds."""
+    entries: int | None = None
+    """Files, folders and links; ``None`` if ``Snapshot.list`` has found it, which opens no snapshot."""
+    bytes: int | None = None
+    """Content of the files, before compression; ``None`` as above."""
+    skipped: int | None = None
+    """Devices, FIFOs and sockets, which no snapshot holds; ``None`` as above."""
+
+    @staticmethod
+    def list(folder: str | os.PathLike[str] | None = None) -> tuple[Snapshot, ...]:
+        """Return the snapshots in ``folder``, or in the place for those with a name. The oldest one comes first.
+
+        A snapshot with several names is there once for each of them. Raises ``OSError`` if ``folder`` cannot be read.
+        """
+        if folder is None and not default_folder().is_dir():
+            return ()  # nothing was kept yet
+        return _found(default_folder() if folder is None else Path(folder))
+
+    def remove(self) -> None:
+        """Remove the file, and every name in its folder that leads to it.
+
+        Sandboxes that began with it keep their files. Raises ``SnapshotRefused`` if the file is gone.
+
+            for snapshot in stockade.Snapshot.list():
+                if snapshot.name is None:
+                    snapshot.remove()
+        """
+        try:
+            self.path.unlink()
+        except FileNotFoundError:
+            raise SnapshotRefused(f"{self.path}: there is no such snapshot; it may have been removed before") from None
+        for name in _names(self.path.parent).get(self.id, ()):
+            (self.path.parent / (name + _NAMED)).unlink(missing_ok=True)
 
 
 def default_folder() -> Path:
@@ -70,6 +96,31 @@ def save(data: bytes, folder: str | os.PathLike[str] | None, name: str | None) -
     finally:
         os.close(opened)
     return digest, place / (digest + _SUFFIX)
+
+
+def _found(place: Path) -> tuple[Snapshot, ...]:
+    """Return the snapshots in a folder."""
+    names = _names(place)
+    dated = []
+    for path in place.iterdir():
+        digest = path.name.removesuffix(_SUFFIX)
+        if digest != path.name and _DIGEST.fullmatch(digest):
+            with suppress(FileNotFoundError):  # it was removed meanwhile
+                dated.append((path.lstat().st_mtime, digest, path))
+    return tuple(
+        Snapshot(digest, path, name) for _, digest, path in sorted(dated) for name in names.get(digest) or (None,)
+    )
+
+
+def _names(place: Path) -> dict[str, list[str]]:
+    """Return the names in a folder, by the digest to which each leads."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(place.iterdir()):
+        if path.name.endswith(_NAMED):
+            with suppress(SnapshotRefused):  # not a name of ours
+                digest = _read(path, 64).decode("ascii", "replace")
+                found.setdefault(digest, []).append(path.name.removesuffix(_NAMED))
+    return found
 
 
 def load(snapshot: Snapshot | str | os.PathLike[str]) -> bytes:
