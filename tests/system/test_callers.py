@@ -168,3 +168,17 @@ def test_subreaper_reaps_zombies_of_past_wardens() -> None:
         print(len(below("Z")), own.wait())
     """
     assert ran(script).stdout == "2 0\n"
+
+
+def test_ctrl_c_does_not_reach_a_warden_that_starts() -> None:
+    """A signal to the caller's group ended it in the middle of its imports, with a traceback on the terminal."""
+    ran(
+        """
+        import os
+        from stockade.client.warden_process import WardenProcess
+        warden = WardenProcess()
+        assert os.getsid(warden.pid) == warden.pid != os.getpid()
+        warden.facts()
+        warden.stop()
+        """
+    )

@@ -65,6 +65,7 @@ class WardenProcess:
                 stdout=subprocess.DEVNULL,
                 env=_environment(),
                 cwd="/",
+                start_new_session=True,  # Ctrl-C must not reach it, even while it starts
             )
         except OSError as error:
             self._control.close()
@@ -87,9 +88,7 @@ class WardenProcess:
 
         After its first message, the warden sends nothing on that socket, so a readable socket is a closed one.
         """
-        if self._facts is None:
-            return False
-        return sockets.is_hung_up(self._control)
+        return self._facts is not None and sockets.is_hung_up(self._control)
 
     @property
     def standstill(self) -> str:

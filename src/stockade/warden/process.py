@@ -47,7 +47,8 @@ def main(control_fd: int, caller_pid: int) -> None:
 
 def _prepare_process() -> None:
     """Leave the caller's session and folder; reset signals and soft limits; forbid core dumps."""
-    os.setsid()
+    if os.getsid(0) != os.getpid():
+        os.setsid()
     try:
         files.write("/proc/self/comm", protocol.PROCESS_NAME)
     except OSError:
