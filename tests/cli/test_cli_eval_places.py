@@ -43,6 +43,11 @@ def test_eval_unusable_output_is_refused_first(stockade, folder, programs, words
     assert programs.read_bytes() == before and not (folder / "v.jsonl").exists()
 
 
+def test_eval_output_dash_is_standard_output(stockade, folder, programs):
+    done = stockade("eval", "p.jsonl", "-o", "-", "--quiet")
+    assert len(done.stdout.splitlines()) == 3 and not (folder / "-").exists(), done
+
+
 def test_eval_batch_record_cannot_be_input(stockade, folder, programs):
     programs.rename(folder / "v.jsonl.batch")
     done = stockade("eval", "v.jsonl.batch", "-o", "v.jsonl")

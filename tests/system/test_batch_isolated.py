@@ -154,6 +154,11 @@ def test_uncrossable_value_is_not_judged(name):
     assert found.verdict == "not_judged" and words in found.reason and "tests='shared'" in found.reason, found
 
 
+def test_test_that_does_not_compile_says_nothing_about_the_answer():
+    found = judged("def f(n): return n * 2", "assert f(1")
+    assert found.verdict == "not_tested" and found.reason.startswith("the test does not compile: '(' was never"), found
+
+
 def test_uncrossable_value_does_not_satisfy_raises():
     """Otherwise an answer that returns an object would pass a test which expects an error."""
     found = judged("def f(): return print", "try:\n f()\n assert 0\nexcept BaseException: pass")

@@ -192,7 +192,7 @@ def _from_files(problem: Path, solution: Path) -> Program:
             "cases": [_case(path) for path in sorted(problem.glob("*.in"))],
         }
     except (OSError, ValueError, JobError) as error:
-        raise RecordError(f"{solution}: {error}") from None
+        raise RecordError(f"{solution}: {str(error).removeprefix(f'{solution}: ')}") from None
     return program_from_record(record)
 
 

@@ -69,7 +69,13 @@ Examples:
 
 
 @click.command("eval", cls=Command, help=_HELP, epilog=_EXAMPLES)
-@click.option("-o", "--output", metavar="FILE", help="Write the verdicts to FILE; default: standard output.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    callback=lambda _ctx, _param, given: None if given == "-" else given,
+    help="Write the verdicts to FILE; default, and '-': standard output.",
+)
 @click.option("--overwrite", is_flag=True, help="Discard the verdicts in that file, and start again.")
 @click.option(
     "--jobs", type=click.IntRange(1), metavar="N", help="Programs at a time; default: one for each processor."

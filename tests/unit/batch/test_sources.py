@@ -88,6 +88,12 @@ def test_folder_source_reads_problems_and_solutions(problem):
         assert good.limits == {"memory": "64MiB"} and good.problem == "sum"
 
 
+def test_folder_solution_without_language_is_named_once(problem):
+    (problem / "solutions" / "notes.txt").write_text("")
+    (error,) = (str(item) for _, item in entries(sources.folder(problem)) if isinstance(item, RecordError))
+    assert error.count("notes.txt") == 1 and "no language has the suffix '.txt'" in error, error
+
+
 def test_folder_source_solutions_from_other_folder(problem, tmp_path):
     others = tmp_path / "others"
     (others / "sum").mkdir(parents=True)

@@ -89,13 +89,17 @@ def _error(names: Any, reported: str | tuple[Any, ...]) -> Exception:
 
 def run(test: dict[str, Any], answer: Answer) -> str:
     """Run the test. ``setup`` defines helpers, and perhaps stubs that the answer's functions replace."""
+    try:
+        program = compile(test["code"], "test.py", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError) as error:  # it says nothing about the answer
+        return f"{NOT_TESTED}the test does not compile: {error}"
     namespace = make_module("test", test["code"])
     execute(test["setup"], "setup.py", namespace)
     functions = {name: answer.function(name) for name in test["functions"]}
     namespace.update(functions)
     tests = Tests(namespace, functions, lambda: bool(answer.calls))
     try:
-        execute(test["code"], "test.py", namespace)
+        exec(program, namespace)
     except SystemExit as error:
         if error.code not in (None, 0) and not _is_of_unittest(error):
             raise
