@@ -87,6 +87,11 @@ def test_endless_loop_ends_by_operations(language, source):
     assert result.enforcement[Guarantee.OPERATIONS].strength is Strength.COOPERATIVE
 
 
+def test_error_that_is_raised_where_lines_are_counted_shows_the_frames_of_the_code_alone():
+    result = stockade.run("def f(): f()\nf()", policy=bounded(100_000))
+    assert result.error.type == "RecursionError" and "agent" not in result.error.traceback + result.stderr, result
+
+
 @pytest.mark.parametrize("name", ENDLESS["python"])
 def test_every_installed_python_counts_alike(name):
     for interpreter in others():

@@ -301,6 +301,7 @@ def fail(error: BaseException) -> None:
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next
+    cut_own_end(trace)
     error = error.with_traceback(trace)
     lines = formatted(error)
     message = message_of(error)
@@ -308,6 +309,16 @@ def fail(error: BaseException) -> None:
     write_line(dumps({"error": report}))
     sys.excepthook(type(error), error, trace)
     sys.exit(130 if isinstance(error, KeyboardInterrupt) else 1)
+
+
+def cut_own_end(trace: Any) -> None:
+    """Drop the last frames if they are of this file: a deep recursion can end in the function that counts lines."""
+    last = None
+    while trace is not None:
+        last = trace if last is None or trace.tb_frame.f_code.co_filename != __file__ else last
+        trace = trace.tb_next
+    if last is not None:
+        last.tb_next = None
 
 
 def describe(error: BaseException) -> str:
