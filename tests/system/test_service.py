@@ -123,7 +123,7 @@ def test_a_key_never_reaches_the_runs_of_another(service):
 @pytest.mark.parametrize(
     ("body", "status", "words"),
     [
-        (b"{", 422, "JSON"),
+        (b'{"a":', 422, "body = '{\"a\":': not JSON: Expecting value, character 6"),
         (b"[" * 100_000, 400, ""),
         ({"source": 5}, 422, "source.text = 5"),
         ({"sorce": "1"}, 422, "sorce = '1': there is no such field; did you mean 'source'?"),
@@ -149,6 +149,18 @@ def test_a_key_never_reaches_the_runs_of_another(service):
 def test_bad_request_is_refused_with_the_reason(service, body, status, words):
     found, answer, _ = service.ask("POST", "/v1/runs", body)
     assert (found, words in answer["message"]) == (status, True), answer
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "words"),
+    [
+        ("GET", "/v1/run", 404, "/v1/run: there is nothing at this path; /openapi.json lists every request"),
+        ("PUT", "/v1/runs", 405, "PUT /v1/runs: this path takes GET, POST"),
+    ],
+)
+def test_wrong_path_or_method_is_answered_with_what_there_is(service, method, path, status, words):
+    found, answer, _ = service.ask(method, path)
+    assert (found, answer["message"]) == (status, words)
 
 
 def test_no_request_reaches_beyond_the_ceiling(service):

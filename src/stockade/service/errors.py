@@ -62,7 +62,7 @@ async def _invalid(request: Request, error: Exception) -> JSONResponse:
     problems = [
         {
             "field": _field(each),
-            "value": ascii(each.get("input"))[:80],
+            "value": ascii(error.body if each["type"] == "json_invalid" else each.get("input"))[:80],
             "reason": _reason(each, request.url.path),
         }
         for each in error.errors()[:_MOST_PROBLEMS]
@@ -76,6 +76,8 @@ def _reason(problem: Mapping[str, Any], path: str) -> str:
     kind, *where = problem["loc"]
     if kind != "body":
         return str(problem["msg"])
+    if problem["type"] == "json_invalid":
+        return f"not JSON: {problem['ctx']['error']}, character {where[0] + 1}"
     if problem["type"] == "extra_forbidden":
         return f"there is no such field{_meant(where[0]) if path == _RUNS and len(where) == 1 else ''}"
     if not where and problem["type"] in ("model_attributes_type", "missing"):
@@ -106,10 +108,13 @@ async def _stockade(_request: Request, error: Exception) -> JSONResponse:
 
 async def _http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    headers = dict(error.headers or {})
+    headers, message, path = dict(error.headers or {}), str(error.detail), request.url.path
+    if error.status_code == 404:
+        message = f"{path}: there is nothing at this path; /openapi.json lists every request"
     if error.status_code == 405:
         headers["Allow"] = ", ".join(_methods(request))  # the router names those of one of its routes only
-    return _answer(error.status_code, {"error": "RequestError", "message": str(error.detail)}, headers)
+        message = f"{request.method} {path}: this path takes {headers['Allow']}"
+    return _answer(error.status_code, {"error": "RequestError", "message": message}, headers)
 
 
 def _methods(request: Request) -> list[str]:
