@@ -39,9 +39,10 @@ class Group(click.Group):
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
             way = "" if args[0].startswith("-") else self.meant_command(ctx, args[0]) or self.forgotten(ctx, args[0])
-            if not way:
+            hint = f"Did you mean '{way}'?" if way else self.offered(ctx)
+            if not hint:
                 raise
-            raise click.UsageError(f"{error.message} Did you mean '{way}'?", ctx) from None
+            raise click.UsageError(f"{error.message} {hint}", ctx) from None
 
     def meant_command(self, ctx: click.Context, word: str) -> str:
         """Return the command line that ``word`` probably stands for, or an empty text."""
@@ -53,10 +54,16 @@ class Group(click.Group):
         for name, command in self.commands.items():
             if profile := _profile_option(command, [word]):
                 return f"{ctx.command_path} {name} {profile}"
+        if word.isalpha():  # another tool's name of a command, such as 'show' or 'list', and not a file
+            return ""
         for name, command in self.commands.items():
             if any(param.param_type_name == "argument" for param in command.params):
                 return f"{ctx.command_path} {name} {shlex.quote(word)}"
         return ""
+
+    def offered(self, ctx: click.Context) -> str:
+        """Return a sentence that names the commands of the group."""
+        return f"{ctx.command_path!r} has {', '.join(self.list_commands(ctx))}."
 
 
 def advised(error: click.UsageError, command: click.Command) -> click.UsageError:

@@ -55,6 +55,8 @@ def test_unknown_option_without_a_likely_meaning_is_named(capsys: pytest.Capture
         (["audit", "audit.jsonl"], "Did you mean 'stockade audit verify audit.jsonl'?"),
         (["policy", "strict"], "Did you mean 'stockade policy show --profile strict'?"),
         (["policy", "p.toml"], "Did you mean 'stockade policy check p.toml'?"),
+        (["policy", "list"], "No such command 'list'. 'stockade policy' has check, profiles, schema, show.\n"),
+        (["images", "rm"], "No such command 'rm'. 'stockade images' has build, pull.\n"),
         (["images", "python:3"], "Did you mean 'stockade images pull python:3'?"),
         (["sandbox", "ls", "box"], "(box). Did you mean 'stockade sandbox run box -- ls'?"),
         (["attack", "--backend", "native", "memory/mbind"], "Did you mean 'stockade attack --only memory/mbind'?"),
