@@ -28,10 +28,18 @@ class Engine:
     """Why the program is unusable; empty if the trial succeeded."""
 
 
-def look(name: str, trial: tuple[str, ...], *, as_root: bool = False, through: tuple[str, ...] = ()) -> Engine:
+def look(
+    name: str,
+    trial: tuple[str, ...],
+    *,
+    as_root: bool = False,
+    through: tuple[str, ...] = (),
+    seconds: float = _SECONDS,
+) -> Engine:
     """Return the engine of the program ``name``; with the arguments ``trial``, it must exit with status 0.
 
     ``through`` is a command that prepares the trial: it gets the program's path and ``trial`` as further arguments.
+    ``seconds`` is how long the trial may take.
     If root calls, an ordinary user runs the trial, as in a run, unless ``as_root``. A trial is repeated only after the
     program changes. PATH is searched again only after PATH changes, or the program is gone.
     """
@@ -42,7 +50,7 @@ def look(name: str, trial: tuple[str, ...], *, as_root: bool = False, through: t
         if found is None:
             return Engine(trouble=f"{name} is not installed")
         place = _places[key] = Path(os.path.realpath(found))
-    return _tried(str(place), place.stat().st_mtime_ns, trial, as_root, through)
+    return _tried(str(place), place.stat().st_mtime_ns, trial, as_root, through, seconds)
 
 
 _places: dict[tuple[str, str], Path] = {}
@@ -50,7 +58,9 @@ _places: dict[tuple[str, str], Path] = {}
 
 
 @lru_cache(maxsize=16)
-def _tried(path: str, _changed: int, trial: tuple[str, ...], as_root: bool, through: tuple[str, ...] = ()) -> Engine:
+def _tried(
+    path: str, _changed: int, trial: tuple[str, ...], as_root: bool, through: tuple[str, ...], seconds: float
+) -> Engine:
     version, trouble = _ask(path, ("--version",), as_root)
     numbers = re.search(r"\d+(\.\d+)+", version)
     if trouble or numbers is None:
@@ -58,16 +68,18 @@ def _tried(path: str, _changed: int, trial: tuple[str, ...], as_root: bool, thro
     text, trouble = _ask(path, ("--help",), as_root)
     options = frozenset(re.findall(r"--[a-z][a-z0-9-]+", text))
     if not trouble:
-        _, trouble = _ask(path, trial, as_root, through)
+        _, trouble = _ask(path, trial, as_root, through, seconds)
     return Engine(path, tuple(map(int, numbers[0].split("."))), options, trouble)
 
 
-def _ask(path: str, arguments: tuple[str, ...], as_root: bool, through: tuple[str, ...] = ()) -> tuple[str, str]:
+def _ask(
+    path: str, arguments: tuple[str, ...], as_root: bool, through: tuple[str, ...] = (), seconds: float = _SECONDS
+) -> tuple[str, str]:
     """Return the program's output, and the reason of a failure or an empty text."""
     uid = first_uid() if os.geteuid() == 0 and not as_root else None
     try:
         answer = subprocess.run(
-            [*through, path, *arguments], capture_output=True, text=True, errors="replace", timeout=_SECONDS,
+            [*through, path, *arguments], capture_output=True, text=True, errors="replace", timeout=seconds,
             check=False, stdin=subprocess.DEVNULL, cwd="/", env={"PATH": os.defpath, "LANG": "C.UTF-8"},
             user=uid, group=uid, extra_groups=None if uid is None else (),
         )  # fmt: skip

@@ -99,7 +99,7 @@ def launch(plan: Plan, job: Job, command: Command, engine: engines.Engine) -> La
         policy_paths = (*policy.filesystem.read, *policy.filesystem.writable, *command.packages)
         check_reachable((*command.argv[:1], *command.readable, *policy_paths, *map(os.path.abspath, job.inputs)))
     variables = environment(policy, job, command)
-    _check_variables(variables)
+    check_variables(variables, "oci")
     words = (*command.argv, *variables, *variables.values())
     largest = _RUNTIME_BYTES + 8 * sum(map(len, words))  # JSON takes up to eight bytes for a character
     limits, inner = engine_rlimits(rlimits(policy, facts, command.own_tasks), facts, largest)
@@ -156,12 +156,13 @@ def _check(plan: Plan, job: Job) -> None:
         )
 
 
-def _check_variables(variables: Mapping[str, str]) -> None:
+def check_variables(variables: Mapping[str, str], backend: str) -> None:
+    """Refuse variables that the shell, which is a container's first process, would drop."""
     for name in variables:
         if not _VARIABLE.fullmatch(name):
             raise JobError(
-                f"environment: {name!r}: the first process in a container of the oci backend is a shell, which drops "
-                "variables with such names; use letters, digits and underscores, or the native backend"
+                f"environment: {name!r}: the first process in a container of the {backend} backend is a shell, which "
+                "drops variables with such names; use letters, digits and underscores, or the native backend"
             )
 
 
@@ -190,6 +191,12 @@ def translate(report: Report, stderr: bytes, path: str) -> Report:
         return report.adding(failure=Failure(kind="exec", message=message), status=code << 8)
     number = code - 128
     return report.adding(status=number if number in _SIGNALS else code << 8)
+
+
+def started(report: Report) -> bool:
+    """Return whether the runtime started the container, and logged no error."""
+    begun, error = _status(report.engine)
+    return begun and not error
 
 
 def _status(text: bytes) -> tuple[bool, str]:

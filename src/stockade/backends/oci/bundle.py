@@ -54,8 +54,8 @@ COPY_FOLDER = {"_LIBCONTAINER_STATEDIR": BUNDLE}
 STATE = f"{BUNDLE}/state"
 STATUS = 199
 STATUS_PATH = f"/proc/self/fd/{STATUS}"
-_SCRATCH = f"{BUNDLE}/scratch"
-_COPY = f"{_SCRATCH}/copy"
+SCRATCH = f"{BUNDLE}/scratch"
+_COPY = f"{SCRATCH}/copy"
 _BUNDLE_BYTES, _BUNDLE_INODES = 1 << 30, 8192
 _INODE_BYTES = 4096
 _LEAST_INODES, _OWN_INODES, _COPIED_INODES = 64, 8, 1 << 16
@@ -79,16 +79,30 @@ FILTER = "run.oci.seccomp_bpf_data"
 
 
 def config(plan: Plan, job: Job, command: Command, environment: Mapping[str, str], inner: Sequence[str]) -> str:
-    """Return the text of ``config.json``.
+    """Return the text of ``config.json`` for crun.
 
-    ``inner`` is a command that starts the guest's own command, or nothing. Raises ``UnicodeEncodeError`` for bytes that
-    are not UTF-8, because JSON cannot hold them.
+    ``inner`` is a command that starts the guest's own command, or nothing. Raises ``UnicodeEncodeError`` as ``fields``
+    does.
+    """
+    found = fields(plan, job, command, environment, (*_FIRST, *inner))
+    if filters_syscalls(plan.facts):
+        found["annotations"] = {FILTER: base64.b64encode(syscall_filter.program(plan)).decode()}
+    return dumps(found, compact=True)
+
+
+def fields(
+    plan: Plan, job: Job, command: Command, environment: Mapping[str, str], first: Sequence[str]
+) -> dict[str, Any]:
+    """Return the fields of ``config.json`` that depend on no runtime.
+
+    ``first`` is the command of the container's first process, which starts the guest's own command. Raises
+    ``UnicodeEncodeError`` for bytes that are not UTF-8, because JSON cannot hold them.
     """
     policy = plan.policy
     uid = policy.security.uid
     namespaces = (*NAMESPACES, *(("network",) if policy.network != "host" else ()))
     mapping = [{"containerID": uid, "hostID": 0, "size": 1}]
-    fields: dict[str, Any] = {
+    found: dict[str, Any] = {
         "ociVersion": "1.0.2",
         "hostname": HOST_NAME,
         "root": {"path": "rootfs", "readonly": True},
@@ -96,7 +110,7 @@ def config(plan: Plan, job: Job, command: Command, environment: Mapping[str, str
             "terminal": False,
             "user": {"uid": uid, "gid": uid},
             "cwd": workspace_of(policy),
-            "args": [*_FIRST, *inner, *command.argv],
+            "args": [*first, *command.argv],
             "env": [f"{name}={value}" for name, value in environment.items()],
             "noNewPrivileges": True,
             "capabilities": dict.fromkeys(_SETS, ()),
@@ -109,12 +123,10 @@ def config(plan: Plan, job: Job, command: Command, environment: Mapping[str, str
             **_covered(job.project),
         },
     }
-    if filters_syscalls(plan.facts):
-        fields["annotations"] = {FILTER: base64.b64encode(syscall_filter.program(plan)).decode()}
-    process, paths = fields["process"], [each[key] for each in fields["mounts"] for key in ("source", "destination")]
+    process, paths = found["process"], [each[key] for each in found["mounts"] for key in ("source", "destination")]
     for text in (*process["args"], *process["env"], *paths):
         text.encode()
-    return dumps(fields, compact=True)
+    return found
 
 
 def base(plan: Plan, job: Job) -> bytes:
@@ -143,9 +155,9 @@ def _base(plan: Plan, more_bytes: int, more_names: int) -> bytes:
             ("become",),
             ("engine_mounts", BUNDLE, _BUNDLE_BYTES, _BUNDLE_INODES),
             ("folder", ROOT, 0o755, False),
-            ("folder", _SCRATCH, 0o755, False),
-            ("sized_folder", _SCRATCH, size + more_bytes, inodes),
-            *(("folder", f"{_SCRATCH}/{name}", mode, False) for name, mode in folders),
+            ("folder", SCRATCH, 0o755, False),
+            ("sized_folder", SCRATCH, size + more_bytes, inodes),
+            *(("folder", f"{SCRATCH}/{name}", mode, False) for name, mode in folders),
             *(("link", f"{ROOT}{path}", target) for path, target in plan.facts.system if target),
             *(("file", f"{ROOT}{path}", content, 0o644, False) for path, content in etc_files(policy).items()),
         )
@@ -155,7 +167,7 @@ def _base(plan: Plan, more_bytes: int, more_names: int) -> bytes:
 def steps(plan: Plan, job: Job, command: Command) -> list[Step]:
     """Return the steps that bring the job's files, and its copy of the project, into the bundle."""
     policy = plan.policy
-    place = f"{_SCRATCH}/workspace" if policy.filesystem.workspace == "empty" else policy.filesystem.workspace
+    place = f"{SCRATCH}/workspace" if policy.filesystem.workspace == "empty" else policy.filesystem.workspace
     found: list[Step] = [
         ("file", f"{ROOT}{path}", content, 0o644, False) for path, content in command.all_files.items()
     ]
@@ -219,10 +231,10 @@ def _system(facts: HostFacts, readable: tuple[str, ...]) -> list[dict[str, Any]]
 
 def _scratch(policy: Policy) -> list[dict[str, Any]]:
     """Return the mounts of the writable folders: parts of one tmpfs, whose size bounds them together."""
-    found = [_bind(f"{_SCRATCH}/tmp", "/tmp", _WRITABLE), _bind(f"{_SCRATCH}/shm", "/dev/shm", _WRITABLE)]
+    found = [_bind(f"{SCRATCH}/tmp", "/tmp", _WRITABLE), _bind(f"{SCRATCH}/shm", "/dev/shm", _WRITABLE)]
     if policy.filesystem.workspace == "empty":
         options = READ_ONLY if policy.filesystem.way == "read" else _WRITABLE
-        found.append(_bind(f"{_SCRATCH}/workspace", WORKSPACE, options))
+        found.append(_bind(f"{SCRATCH}/workspace", WORKSPACE, options))
     return found
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Namespace = dict[str, Any]
 
 _CHANNEL = 3
-_FIFO = 1  # the type of a pipe in a file's mode (inode(7))
+_inode = [0]  # of the channel, in a process that runs one job; elsewhere, the channel is a pipe
 _COMPLETION_MARKER = b"\0stockade\0"  # see warden/protocol.py
 EXHAUSTED = 122  # the exit status of a job that has used up its operations
 _LONGEST_REPR = 64 * 1024
@@ -36,6 +36,7 @@ _NO_WARNING = ("error", None, Warning, None, 0)
 
 def main() -> None:
     """Run the script that the command line names, as ``__main__``."""
+    _inode[0] = os.fstat(_CHANNEL).st_ino
     os.set_inheritable(_CHANNEL, False)
     most, script = int(sys.argv[1]), sys.argv[2]
     del sys.argv[:2]
@@ -402,8 +403,8 @@ def write_line(body: str) -> None:
 
 
 def is_open() -> bool:
-    """Return whether the channel is still a pipe: the job may have closed it and opened a file under its number."""
-    return os.fstat(_CHANNEL).st_mode >> 12 == _FIFO
+    """Return whether the channel is what it was: the job may have closed it and opened a file under its number."""
+    return os.fstat(_CHANNEL).st_ino == _inode[0] if _inode[0] else os.fstat(_CHANNEL).st_mode >> 12 == 1  # S_IFIFO
 
 
 if __name__ == "__main__":
