@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 ENGINES := $(VENV)/.engines
 
 .DEFAULT_GOAL := help
-.PHONY: help faults demo test test-user test-integrations test-projects test-pythons check lint types contracts unit unit-part unit-rest bench bench-smoke overshoot guarantees guarantees-cgroup2 attack attacks-oci attacks-docker docker attacks-podman podman microvm attacks-page reference e2b-table mutants soak test-hosts test-hosts-all hosts-table clean
+.PHONY: help faults demo test test-user test-integrations test-projects test-pythons check lint types contracts unit unit-part unit-rest bench bench-smoke overshoot guarantees guarantees-cgroup2 attack attacks-oci attacks-docker docker attacks-podman podman gvisor microvm attacks-page reference e2b-table mutants soak test-hosts test-hosts-all hosts-table clean
 
 help: ## print this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -128,6 +128,9 @@ attacks-podman: $(ENGINES) ## run the attacks in Python and shell over the backe
 
 podman: $(ENGINES) ## run the whole conformance suite over the backend podman (root); make test runs a part
 	STOCKADE_WHOLE=1 $(BIN)/python -m pytest -q tests/contract/test_podman.py
+
+gvisor: $(ENGINES) ## try more attacks over the backend gvisor; make test tries a part
+	STOCKADE_WHOLE=1 $(BIN)/python -m pytest -q tests/system/test_gvisor.py
 
 microvm: $(ENGINES) ## run more tests and attacks over the backend microvm (minutes); make test runs a part
 	STOCKADE_WHOLE=1 $(BIN)/python -m pytest -q tests/system/test_microvm.py

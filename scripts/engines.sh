@@ -5,6 +5,7 @@ packages=()
 command -v bwrap >/dev/null || packages+=(bubblewrap)     # a backend, and a baseline of benchmarks
 command -v firejail >/dev/null || packages+=(firejail)    # a backend
 command -v crun >/dev/null || packages+=(crun)            # a backend
+command -v runsc >/dev/null || packages+=(runsc)          # a backend
 command -v dockerd >/dev/null || packages+=(docker.io)    # a backend; tests start a daemon of their own
 command -v podman >/dev/null || packages+=(podman)        # a backend; tests start a service of their own
 command -v newuidmap >/dev/null || packages+=(uidmap)     # podman without root

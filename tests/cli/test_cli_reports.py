@@ -29,10 +29,10 @@ def test_plan_unheld_policy_still_shows_table(stockade):
 
 
 def test_plan_shows_backends_and_choice(stockade):
-    names = ["native", "bubblewrap", "oci", "firejail", "docker", "podman", "landlock", "process", "microvm"]
+    names = ["native", "bubblewrap", "oci", "firejail", "docker", "podman", "landlock", "process", "microvm", "gvisor"]
     text = stockade("plan").stdout.decode()
     assert text.splitlines()[0].split()[:5] == ["backend", "usable", "isolation", "fastest", "run"]
-    rows = [line.split()[:2] for line in text.splitlines()[1:10]]
+    rows = [line.split()[:2] for line in text.splitlines()[1:11]]
     assert [name for name, _ in rows] == names
     assert [usable for name, usable in rows if name != "firejail"] == [
         "yes",
@@ -43,6 +43,7 @@ def test_plan_shows_backends_and_choice(stockade):
         "no",
         "no",
         "no",
+        "yes",
     ]
     assert "Chosen: native: the strongest isolation that holds the policy here (namespaces).\n" in text
     data = json.loads(stockade("plan", "--json").stdout)

@@ -47,7 +47,11 @@ RETIRED = {
     "bear": (),
     "bell": (),
     "borrow": (),
-    "bundle": ("backends/oci/backend.py", "backends/oci/bundle.py", "backends/oci/runtime.py"),
+    "bundle": tuple(
+        f"backends/{folder}/{name}.py"
+        for folder in ("oci", "gvisor")
+        for name in ("backend", "bundle", "launching", "runtime")
+    ),
     "burdened": (),
     "bury": (),
     "cell": ("attacks/report.py", "cli/eval_summary.py", "cli/profiles.py", "cli/table.py", *NOTEBOOKS),

@@ -79,7 +79,7 @@ VALUES: dict[str, Any] = {
     "languages.older_ruby": st.sampled_from(["refuse", "run"]),
     "commands.allow": _lists("git *", "git log *", "git log", "ls"),
     "commands.refuse": _lists("rm *", "git push"),
-    "isolation": st.sampled_from(["process", "namespaces", "wasm", "own_kernel"]),
+    "isolation": st.sampled_from(["process", "namespaces", "user_kernel", "wasm", "own_kernel"]),
     "on_output": st.sampled_from(["truncate", "kill"]),
     "accept": st.dictionaries(st.sampled_from([str(g) for g in Guarantee]), st.sampled_from([str(s) for s in Strength])),
 }  # fmt: skip
@@ -162,7 +162,7 @@ _ORDERS = {
     "security.read_only_root": [True, False],
     "security.no_new_privileges": [True, False],
     "on_output": ["kill", "truncate"],
-    "isolation": ["own_kernel", "wasm", "namespaces", "process"],
+    "isolation": ["own_kernel", "wasm", "user_kernel", "namespaces", "process"],
 }
 _STRENGTHS = list(Strength)
 

@@ -102,7 +102,7 @@ def _in_any_order(value):
     return set(value) if isinstance(value, tuple) else value
 
 
-WALLS = st.sampled_from(["process", "namespaces", "wasm", "own_kernel"])
+WALLS = st.sampled_from(["process", "namespaces", "user_kernel", "wasm", "own_kernel"])
 
 
 @given(st.none() | WALLS, WALLS, st.sampled_from([None, *Trust]))

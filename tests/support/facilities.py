@@ -30,7 +30,7 @@ def is_by_nature(facility: str) -> bool:
         in {"io_uring", "disk-device", "crypto-sockets", "ia32", "x32", "kexec", "modules", "ioperm", "raised-limits"}
         or (facility.startswith("cgroup") and os.geteuid() != 0)
         or (facility == "huge-pages" and os.geteuid() != 0)  # only root reserves them
-        or (facility in {"dockerd", "podman", "machine"} and os.geteuid() != 0)
+        or (facility in {"dockerd", "podman", "machine", "runsc"} and os.geteuid() != 0)
         or (facility == "firejail" and shutil.which(facility) is not None and not _has_account())
     )
 
@@ -111,6 +111,11 @@ def _firejail() -> str | None:
     return None if found.usable else f"{found.reason}; {found.remedy}"
 
 
+def _runsc() -> str | None:
+    """Return why gVisor cannot be used. It holds no policy without control groups, which only root has here."""
+    return _program("runsc")() if os.geteuid() == 0 else "gVisor needs control groups around it"
+
+
 def _machine() -> str | None:
     """Return why no machine of the backend microvm can be built. Its tests take long, so only root runs them."""
     if not KERNEL.is_dir():
@@ -132,6 +137,7 @@ _CHECKS: dict[str, Callable[[], str | None]] = {
     "javac": _compiler("javac"),
     "bwrap": _program("bwrap"),
     "crun": _program("crun"),
+    "runsc": _runsc,
     "firejail": _firejail,
     "dockerd": _daemon("dockerd"),
     "podman": _daemon("podman"),

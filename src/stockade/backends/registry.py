@@ -18,6 +18,7 @@ BUILT_IN = {
     "firejail": "stockade.backends.firejail.backend:Firejail",
     "docker": "stockade.backends.docker.backend:Docker",
     "podman": "stockade.backends.podman.backend:Podman",
+    "gvisor": "stockade.backends.gvisor.backend:Gvisor",
     "microvm": "stockade.backends.microvm.backend:MicroVM",
 }
 """Name to module and class. Among backends of equal isolation, the one that starts fastest comes first."""

@@ -155,7 +155,7 @@ _OPTIONS = (
     ),
     click.option(
         "--isolation",
-        type=click.Choice(["process", "namespaces", "wasm", "own_kernel"]),
+        type=click.Choice(["process", "namespaces", "user_kernel", "wasm", "own_kernel"]),
         help="The weakest isolation that may separate the code from the host.",
     ),
     click.option(

@@ -63,6 +63,7 @@ class Isolation(Enum):
     INTERPRETER = "interpreter"
     PROCESS = "process"
     NAMESPACES = "namespaces"
+    USER_KERNEL = "user_kernel"
     WASM = "wasm"
     OWN_KERNEL = "own_kernel"
 

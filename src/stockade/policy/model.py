@@ -83,7 +83,7 @@ class Policy(Part):
     security: Security = Field(default=Security(), description="identity and privileges")
     commands: Commands = Field(default=Commands(), description="commands that callers may run")
     languages: Languages = Field(default=Languages(), description="bounds that interpreters apply to themselves")
-    isolation: Literal["process", "namespaces", "wasm", "own_kernel"] | None = Field(
+    isolation: Literal["process", "namespaces", "user_kernel", "wasm", "own_kernel"] | None = Field(
         default=None,
         description="weakest allowed isolation between guest and host; unset: a process, or what the trust requires",
     )

@@ -37,7 +37,7 @@ def test_find_refuses_values_that_are_not_names():
         backends.find(5)
     with pytest.raises(
         BackendUnavailable,
-        match="there are: bubblewrap, docker, firejail, landlock, metered, microvm, native, oci, podman, process",
+        match="there are: bubblewrap, docker, firejail, gvisor, landlock, metered, microvm, native, oci, podman, process",
     ):
         backends.find("chroot")
 

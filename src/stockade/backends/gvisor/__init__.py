@@ -1,0 +1,1 @@
+"""The gvisor backend: a container whose system calls a kernel in user space answers."""
