@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import resource
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,3 +70,18 @@ def test_tree_of_living_warden_stays(memory: cgroups.Hierarchy, busy: tuple[Path
         assert (held / "1").exists()
     finally:
         os.close(lock)
+
+
+@pytest.mark.needs("cgroup-cpuacct")
+def test_tree_tells_its_cpu_time_without_a_free_descriptor() -> None:
+    """The warden reads it while guests run, whether or not they have left a descriptor."""
+    counting = next(each for each in cgroups.find() if "cpuacct" in each.controllers)
+    tree = cgroups.Tree([counting], os.urandom(8).hex())
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+    try:
+        found = tree.cpu_seconds()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        tree.close()
+    assert found == 0

@@ -40,6 +40,7 @@ class Tree:
                     hand_down(path, hierarchy.controllers)
                 if "cpu" in hierarchy.controllers:
                     self._cores = _keep_reserve(path, hierarchy)
+            self.cpu_seconds()  # opens the file: later, no descriptor may be free
         except OSError:
             self.close()
             raise
