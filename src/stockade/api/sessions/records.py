@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import reprlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -59,6 +60,10 @@ class Display:
     """A value in several forms: MIME type to text, bytes (pictures, PDF) or plain data (JSON)."""
 
     data: Mapping[str, Any] = field(default_factory=FrozenDict)
+
+    def __repr__(self) -> str:
+        """Return one line with the beginning of each form: a picture's bytes would fill a terminal."""
+        return f"Display(data={reprlib.repr(dict(self.data))})"
 
     @property
     def unsafe_types(self) -> tuple[str, ...]:
