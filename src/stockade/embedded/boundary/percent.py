@@ -6,7 +6,8 @@ import re
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from stockade.embedded.boundary.kinds import DICTS, INTEGERS, SCALARS
+from stockade.embedded.boundary.kinds import INTEGERS, SCALARS
+from stockade.embedded.boundary.owned import deque
 from stockade.embedded.boundary.rendering import SAFE_REPR
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class Percent:
 
     def render(self, template: str, values: Any) -> str:
         """Return ``template % values``."""
-        named = type(values) in DICTS
+        named = hasattr(type(values), "__getitem__") and not isinstance(values, tuple | str | deque)
         given = iter(values if isinstance(values, tuple) else (values,))
         parts: list[str] = []
         position = 0

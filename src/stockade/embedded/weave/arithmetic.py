@@ -49,7 +49,12 @@ class Arithmetic:
             return ast.BinOp(left, operator, right)
         guard = ("$i" if in_place else "$") + GUARDS[type(operator)]
         atoms = is_atom(left) and is_atom(right)
-        if isinstance(operator, ast.Pow | ast.LShift | ast.MatMult) or not (atoms or self._scopes.holds_temporaries):
+        is_repeat = isinstance(operator, ast.Mult) and isinstance(right, ast.Constant) and not _is_real(right)
+        if (
+            is_repeat
+            or isinstance(operator, ast.Pow | ast.LShift | ast.MatMult)
+            or not (atoms or self._scopes.holds_temporaries)
+        ):
             return call(guard, left, right)
         return self._tested(operator, left, right, guard)
 
@@ -113,3 +118,7 @@ class Arithmetic:
         first, value = self._scopes.kept(operand)
         test = either(same(kind_of(first), load("$int")), same(kind_of(again(value)), load("$float")))
         return choose(test, ast.UnaryOp(node.op, again(value)), call(guard, again(value)))
+
+
+def _is_real(node: ast.Constant) -> bool:
+    return isinstance(node.value, int | float)

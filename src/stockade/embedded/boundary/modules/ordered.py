@@ -5,6 +5,7 @@ Every comparison goes through the guard of ``<``, so nested elements pay for wha
 
 from __future__ import annotations
 
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 from stockade.embedded.boundary.kinds import FLAT, INTEGERS
@@ -96,11 +97,11 @@ class _Heaps:
 
     def largest(self, n: Any, values: Any, key: Any = None) -> Any:
         """Perform ``nlargest``."""
-        return self._space.ordering.ordered(values, key=key, reverse=True)[: max(0, n)]
+        return self._space.ordering.ordered(values, key=key, reverse=True)[: max(0, index(n))]
 
     def smallest(self, n: Any, values: Any, key: Any = None) -> Any:
         """Perform ``nsmallest``."""
-        return self._space.ordering.ordered(values, key=key)[: max(0, n)]
+        return self._space.ordering.ordered(values, key=key)[: max(0, index(n))]
 
     def merge(self, *sources: Any, key: Any = None, reverse: Any = False) -> Iterator[Any]:
         """Perform ``merge``, one element after another."""
