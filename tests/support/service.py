@@ -133,6 +133,14 @@ def wait_for(condition: Callable[[], Any]) -> None:
         time.sleep(0.05)
 
 
+def is_ready(service: Served) -> bool:
+    """Return whether the service has answered, with a worker, since one of its processes was killed."""
+    try:
+        return service.ask("GET", "/readyz")[0] == 200
+    except OSError:
+        return False
+
+
 def processes_with(word: str) -> list[str]:
     """Return the pids of all processes with an argument ``word``."""
     found = []

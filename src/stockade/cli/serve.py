@@ -184,5 +184,6 @@ def _need_server() -> None:
         import prometheus_client  # noqa: F401
         import sqlalchemy  # noqa: F401
         import uvicorn  # noqa: F401
+        import wsproto  # noqa: F401
     except ImportError as error:
         raise SetupError(f"the service needs more packages ({error}): pip install 'stockade[server]'") from None

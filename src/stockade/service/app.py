@@ -16,6 +16,7 @@ from stockade.service.depends import DOCUMENTED, KeyOf, OperatorOf, StateOf
 from stockade.service.errors import Refused, add_handlers
 from stockade.service.judge0 import routes as judge0
 from stockade.service.living import routes as living
+from stockade.service.living import terminal_routes as terminals
 from stockade.service.metrics import CONTENT_TYPE
 from stockade.service.requests import RunRequest, record_of
 from stockade.service.state import State
@@ -39,6 +40,7 @@ def make(state: State) -> FastAPI:
     app.include_router(api)
     app.include_router(batches.api)
     app.include_router(living.api)
+    app.router.add_websocket_route(terminals.PATH, terminals.terminal)
     app.include_router(metrics)
     app.include_router(sandbox_fusion.api)
     app.include_router(judge0.api)

@@ -35,6 +35,8 @@ class Refused(Exception):
         headers = {"Retry-After": str(self.retry)} if self.retry is not None else {}
         if self.status == 401:
             headers["WWW-Authenticate"] = "Bearer"
+        if self.status == 426:
+            headers["Upgrade"] = "websocket"
         return _answer(self.status, {"error": self.error, "message": str(self)}, headers)
 
 

@@ -22,7 +22,7 @@ from stockade.core.strict_json import dumps
 from stockade.service import app
 from stockade.service.confine import confine
 from stockade.service.database import Database
-from stockade.service.gate import Gate, Protocol
+from stockade.service.gate import Gate, Protocol, SocketProtocol
 from stockade.service.link import ALIVE, READY, REFUSED, Link
 from stockade.service.living.channel import Channel
 from stockade.service.processes import Order
@@ -30,6 +30,8 @@ from stockade.service.state import State
 from stockade.service.warm_up import warm_up
 
 _MOST_CONNECTIONS = 512
+_MESSAGE_BYTES = 1 << 16
+"""The most that a client may send to a terminal at once. Nothing is compressed, so none of it grows."""
 _GRACE_SECONDS = 5
 
 
@@ -84,9 +86,9 @@ async def _loaded(state: State) -> _Server:
     await warm_up(made, state)
     logging.getLogger("uvicorn").setLevel(logging.ERROR)  # a warning for each invalid request helps nobody
     config = uvicorn.Config(
-        Gate(made, state), http=Protocol, ws="none", lifespan="off", loop="asyncio", log_config=None, access_log=False,
-        limit_concurrency=_MOST_CONNECTIONS, timeout_graceful_shutdown=_GRACE_SECONDS, server_header=False,
-        proxy_headers=False,
+        Gate(made, state), http=Protocol, ws=SocketProtocol, ws_max_size=_MESSAGE_BYTES, ws_per_message_deflate=False,
+        lifespan="off", loop="asyncio", log_config=None, access_log=False, limit_concurrency=_MOST_CONNECTIONS,
+        timeout_graceful_shutdown=_GRACE_SECONDS, server_header=False, proxy_headers=False,
     )  # fmt: skip
     config.load()
     return _Server(config)

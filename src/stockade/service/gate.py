@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.exc import DBAPIError
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.websockets.wsproto_impl import WSProtocol
+from wsproto.utilities import ProtocolError
 
 from stockade.service.errors import Refused
 
@@ -22,6 +24,7 @@ OPEN = ("/healthz", "/readyz", "/openapi.json")
 HEAD_SECONDS = 10.0
 BODY_SECONDS = 30.0
 SEND_SECONDS = 30.0
+_MOST_UNREAD = 1 << 20
 
 
 class Gate:
@@ -32,7 +35,7 @@ class Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one connection's request."""
-        if scope["type"] != "http":
+        if scope["type"] not in ("http", "websocket"):
             return await self._app(scope, receive, send)
 
         async def send_in_time(message: Message) -> None:
@@ -40,8 +43,10 @@ class Gate:
                 await send(message)
 
         try:
-            if scope["path"] not in OPEN:
+            if scope["type"] == "websocket" or scope["path"] not in OPEN:
                 scope["state"]["key"] = await self._key(scope)
+            if scope["type"] == "websocket":
+                return await self._app(scope, receive, send_in_time)
             body = await self._body(scope, receive)
         except Refused as refused:
             self._state.metrics.refused(refused.status)
@@ -134,3 +139,24 @@ class Protocol(HttpToolsProtocol):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+
+class SocketProtocol(WSProtocol):
+    """WebSockets by uvicorn. It has no end of its own for bytes that it cannot decode, nor for a client that reads
+    nothing: answers to its pings, which wait for nobody, would fill the memory.
+    """
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes of the client."""
+        if self.transport.get_write_buffer_size() > _MOST_UNREAD:
+            self.transport.abort()
+            return
+        try:
+            super().data_received(data)
+        except (ValueError, ProtocolError):
+            self.transport.abort()
+
+    def on_task_complete(self, task: asyncio.Task[None]) -> None:
+        """Let what was written go out for some time, and end the connection."""
+        super().on_task_complete(task)
+        self.loop.call_later(SEND_SECONDS, self.transport.abort)

@@ -12,6 +12,9 @@ import zipfile
 from base64 import b64encode
 from typing import TYPE_CHECKING
 
+import wsproto
+from wsproto import events
+
 from stockade.core.errors import SetupError
 from stockade.languages.registry import BUILT_IN
 from stockade.runs.result import Result
@@ -33,6 +36,7 @@ def _archive() -> bytes:
     return b64encode(packed.getvalue())
 
 
+_SOCKET = "WEBSOCKET"
 _REQUESTS = (
     ("GET", "/openapi.json", b"", 200),
     ("GET", "/healthz", b"", 200),
@@ -46,6 +50,7 @@ _REQUESTS = (
     ("POST", "/v1/kill", b"{}", 422),
     ("POST", "/v1/sandboxes", b'{"max_lifetime": 0}', 422),
     ("POST", "/v1/sandboxes", b"{}", 503),
+    (_SOCKET, "/v1/sandboxes/x/terminal", b"", 403),
     ("POST", "/sandbox-fusion/run_code", b'{"code": "", "language": "python", "files": {"x": "?"}}', 422),
     ("GET", "/judge0/config_info", b"", 200),
     ("GET", "/judge0/languages/x", b"", 422),
@@ -69,6 +74,25 @@ async def warm_up(app: ASGIApp, state: State) -> None:
     record_of(RunRequest.model_validate_json(json.dumps(whole)), state.policies)
     Result.from_dict(json.loads(json.dumps(CANCELLED.to_dict()))).as_json()
     state.metrics.text({})
+    _open_socket()
+
+
+def _open_socket() -> None:
+    """Open a WebSocket between two ends in this process, and close it."""
+    client, server = (
+        wsproto.WSConnection(kind) for kind in (wsproto.ConnectionType.CLIENT, wsproto.ConnectionType.SERVER)
+    )
+    turns = (
+        (client, server, events.Request(host="localhost", target="/")),
+        (server, client, events.AcceptConnection()),
+        (server, client, events.Message(data=b"x")),
+        (client, server, events.Message(data="x")),
+        (client, server, events.Ping()),
+        (server, client, events.CloseConnection(code=1000, reason="x")),
+    )
+    for sender, receiver, event in turns:
+        receiver.receive_data(sender.send(event))
+        list(receiver.events())
 
 
 async def _status(app: ASGIApp, method: str, path: str, body: bytes) -> int:
@@ -78,13 +102,21 @@ async def _status(app: ASGIApp, method: str, path: str, body: bytes) -> int:
         "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
         "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 1), "state": {"key": Key(0, "", operator=True)},
     }  # fmt: skip
+    if method == _SOCKET:
+        scope |= {
+            "type": "websocket",
+            "scheme": "ws",
+            "subprotocols": [],
+            "extensions": {"websocket.http.response": {}},
+        }
+        scope["headers"] = [(b"host", b"localhost"), (b"origin", b"http://elsewhere")]
     statuses = []
 
     async def receive() -> Message:
         return {"type": "http.request", "body": body, "more_body": False}
 
     async def send(message: Message) -> None:
-        statuses.extend([message["status"]] if message["type"] == "http.response.start" else [])
+        statuses.extend([message["status"]] if message["type"].endswith("http.response.start") else [])
 
     await app(scope, receive, send)
     return int(statuses[0])

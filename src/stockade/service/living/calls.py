@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 
 from fastapi import Request
 from pydantic import ValidationError
@@ -48,39 +49,61 @@ class Calls:
             if not waiting.done():
                 waiting.set_exception(OwnerGone())
 
-    async def ask(self, call: Call, body: bytes, seconds: float, request: Request) -> tuple[Answer, bytes]:
-        """Return the worker's answer and its body. If the client goes away, the call is cancelled.
+    async def ask(
+        self, call: Call, body: bytes, seconds: float, request: Request | None = None
+    ) -> tuple[Answer, bytes]:
+        """Return the worker's answer and its body. If the client of ``request`` goes away, the call is cancelled.
 
         Raises ``OwnerGone``, and ``Refused`` without a worker, or without an answer after ``seconds``.
+        """
+        gone = None if request is None else asyncio.ensure_future(_gone(request))
+        try:
+            async with asyncio.timeout(seconds), self.begun(call, body) as waiting:
+                await asyncio.wait((waiting,) if gone is None else (waiting, gone), return_when=asyncio.FIRST_COMPLETED)
+                if waiting.done():
+                    return answer_in(waiting.result())
+            raise Refused(400, "RequestError", "the client closed the connection")
+        except TimeoutError:
+            raise Refused(504, "NoAnswer", f"there was no answer for {seconds:.0f} seconds") from None
+        finally:
+            if gone is not None:
+                gone.cancel()
+
+    @asynccontextmanager
+    async def begun(self, call: Call, body: bytes) -> AsyncIterator[asyncio.Future[bytes]]:
+        """Send a call, and yield the future of its answer. A call without an answer at the end is cancelled.
+
+        Raises ``Refused`` without a worker. The future raises ``OwnerGone``.
         """
         if self.channel is None or not self.holder:
             raise Refused(503, "NotReady", "no worker keeps sandboxes now", retry=1)
         name = secrets.token_hex(NAME_BYTES // 2)
         waiting = self._waiting[name] = asyncio.get_running_loop().create_future()
-        gone = asyncio.ensure_future(_gone(request))
         try:
-            async with asyncio.timeout(seconds):
-                await self.channel.send(CALL, name, packed(call, body))
-                await asyncio.wait((waiting, gone), return_when=asyncio.FIRST_COMPLETED)
-            if waiting.done():
-                head, answer = unpacked(waiting.result())
-                return Answer.model_validate_json(head), answer
-            raise Refused(400, "RequestError", "the client closed the connection")
-        except TimeoutError:
-            raise Refused(504, "NoAnswer", f"there was no answer for {seconds:.0f} seconds") from None
-        except ValidationError:
-            raise Refused(500, "InternalError", "the worker's answer makes no sense") from None
+            await self.channel.send(CALL, name, packed(call, body))
+            yield waiting
         finally:
-            gone.cancel()
-            if not self._waiting.pop(name).done():
+            del self._waiting[name]
+            if not waiting.done():
                 waiting.cancel()
                 await self._cancel(name)
+            elif not waiting.cancelled():
+                waiting.exception()  # it is retrieved, so asyncio does not log it
 
     async def _cancel(self, name: str) -> None:
         with suppress(OSError, TimeoutError):
             async with asyncio.timeout(_CANCEL_SECONDS):
                 assert self.channel is not None
                 await self.channel.send(CANCEL, name)
+
+
+def answer_in(message: bytes) -> tuple[Answer, bytes]:
+    """Return the answer in a message of the worker, and its body."""
+    head, body = unpacked(message)
+    try:
+        return Answer.model_validate_json(head), body
+    except ValidationError:
+        raise Refused(500, "InternalError", "the worker's answer makes no sense") from None
 
 
 async def _gone(request: Request) -> None:

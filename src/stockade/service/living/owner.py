@@ -28,13 +28,13 @@ from stockade.service.living.requests import (
 )
 from stockade.service.living.sandbox import Kept
 from stockade.service.living.sandboxes import LivingSandboxes
+from stockade.service.living.terminals import Reply, Terminals, Work
 from stockade.service.requests import Policies
 from stockade.service.settings import Settings
 
 _MOST_CALLS = 1024
 _BYTES = "application/octet-stream"
 _DONE, _MADE, _EMPTY = Answer(status=200), Answer(status=201), Answer(status=204)
-_Reply = tuple[Answer, bytes]
 
 
 class Owner:
@@ -46,7 +46,7 @@ class Owner:
         self._channel, self._holder, self._most_bytes = channel, holder, settings.body_bytes
         self._sandboxes = LivingSandboxes(settings, policies, register, holder)
         self._calls: dict[str, asyncio.Task[None]] = {}
-        self._operations: dict[str, Callable[[Call, bytes], Awaitable[_Reply]]] = {
+        self._operations: dict[str, Callable[[Call, bytes], Awaitable[Reply]]] = {
             "create": self._create,
             "fork": self._fork,
             "close": self._close,
@@ -56,6 +56,7 @@ class Owner:
             "remove": self._remove,
             "cell": self._cell,
             "restart": self._restart,
+            **Terminals(self._in).operations,
         }
 
     def begin(self) -> None:
@@ -98,7 +99,7 @@ class Owner:
         finally:
             self._calls.pop(name, None)
 
-    async def _reply(self, head: bytes, body: bytes) -> _Reply:
+    async def _reply(self, head: bytes, body: bytes) -> Reply:
         try:
             call = Call.model_validate_json(head)
             if call.holder != self._holder:
@@ -112,49 +113,49 @@ class Owner:
 
     # -- operations ------------------------------------------------------------------------------------------------
 
-    async def _create(self, call: Call, body: bytes) -> _Reply:
+    async def _create(self, call: Call, body: bytes) -> Reply:
         row = await self._sandboxes.start(call, SandboxRequest.model_validate_json(body))
         return _MADE, compact(shown(row))
 
-    async def _fork(self, call: Call, _body: bytes) -> _Reply:
+    async def _fork(self, call: Call, _body: bytes) -> Reply:
         async def fork(_kept: Kept) -> bytes:
             return compact(shown(await self._sandboxes.fork(call)))
 
         return await self._in(call, fork, _MADE)
 
-    async def _close(self, call: Call, _body: bytes) -> _Reply:
+    async def _close(self, call: Call, _body: bytes) -> Reply:
         kept = self._sandboxes.of(call)
         row = await self._sandboxes.end(kept.sandbox.id, "its owner closed it")
         if row is None:
             raise SandboxClosed("the sandbox has ended; its key was removed, or the database cannot be written now")
         return _DONE, compact(shown(row))
 
-    async def _command(self, call: Call, body: bytes) -> _Reply:
+    async def _command(self, call: Call, body: bytes) -> Reply:
         request = CommandRequest.model_validate_json(body)
         return await self._in(call, lambda kept: kept.command(request, call.shape))
 
-    async def _cell(self, call: Call, body: bytes) -> _Reply:
+    async def _cell(self, call: Call, body: bytes) -> Reply:
         request = CellRequest.model_validate_json(body)
         return await self._in(call, lambda kept: kept.cell(call.language, request))
 
-    async def _restart(self, call: Call, _body: bytes) -> _Reply:
+    async def _restart(self, call: Call, _body: bytes) -> Reply:
         return await self._in(call, lambda kept: kept.restart(call.language), _EMPTY)
 
-    async def _read(self, call: Call, _body: bytes) -> _Reply:
+    async def _read(self, call: Call, _body: bytes) -> Reply:
         return await self._in(
             call, lambda kept: kept.read(call.path, self._most_bytes), Answer(status=200, type=_BYTES)
         )
 
-    async def _write(self, call: Call, body: bytes) -> _Reply:
+    async def _write(self, call: Call, body: bytes) -> Reply:
         return await self._in(call, lambda kept: kept.write(call.path, body), _EMPTY)
 
-    async def _remove(self, call: Call, _body: bytes) -> _Reply:
+    async def _remove(self, call: Call, _body: bytes) -> Reply:
         def remove(kept: Kept) -> Awaitable[None]:
             return kept.remove(call.path, recursive=call.recursive)
 
         return await self._in(call, remove, _EMPTY)
 
-    async def _in(self, call: Call, work: Callable[[Kept], Awaitable[bytes | None]], answer: Answer = _DONE) -> _Reply:
+    async def _in(self, call: Call, work: Work, answer: Answer = _DONE) -> Reply:
         """Do some work in the sandbox of a call. Raises ``SandboxClosed`` if it has ended, whatever the work raises."""
         kept = self._sandboxes.of(call)
         try:

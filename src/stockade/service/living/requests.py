@@ -47,7 +47,31 @@ class CellRequest(_Strict):
     timeout: float | None = Field(None, description="seconds of wall time; at most what the policy allows")
 
 
-Operation = Literal["create", "fork", "close", "command", "read", "write", "remove", "cell", "restart"]
+class Size(BaseModel):
+    """The size of a terminal."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    rows: int = Field(24, ge=1, le=1000)
+    columns: int = Field(80, ge=1, le=1000)
+
+
+class TerminalRequest(Size):
+    """A command to run at a terminal."""
+
+    argv: list[str] = Field(["sh", "-i"], min_length=1, description="the command and its arguments, one each time")
+    cwd: str | None = Field(None, description="its folder; a relative one starts in the workspace")
+    timeout: float | None = Field(None, description="seconds of wall time; at most the sandbox's life without it")
+    cpu_time: float | None = Field(None, description="seconds of CPU time; at most what the policy allows")
+    idle_timeout: float = Field(
+        600.0, gt=0, le=_LONGEST_SECONDS, description="seconds without a byte in either direction until its end"
+    )
+
+
+Operation = Literal[
+    "create", "fork", "close", "command", "read", "write", "remove", "cell", "restart",
+    "terminal", "screen", "keys", "resize",
+]  # fmt: skip
 
 
 class Call(_Strict):
@@ -62,6 +86,8 @@ class Call(_Strict):
     path: str = ""
     recursive: bool = False
     language: str = ""
+    terminal: str = ""
+    """The front's name for a terminal."""
     shape: Shape = "text"
 
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
-from sqlalchemy import Row
 
 from stockade.core.strict_json import dumps
 from stockade.service.answers import Problem, Shape
 from stockade.service.depends import DOCUMENTED, KeyOf, StateOf
 from stockade.service.errors import Refused
-from stockade.service.keys import Key
 from stockade.service.living.calls import OwnerGone
-from stockade.service.living.register import OPEN, OWNER_GONE, shown
+from stockade.service.living.place import Place, lost, row_of
+from stockade.service.living.register import OPEN, shown
 from stockade.service.living.requests import (
     Call,
     Cell,
@@ -25,11 +23,11 @@ from stockade.service.living.requests import (
     Sandbox,
     Sandboxes,
     SandboxRequest,
+    TerminalRequest,
 )
 from stockade.service.state import State
 
 _START_SECONDS = 120.0
-_GRACE_SECONDS = 60.0
 _JSON = "application/json"
 _BYTES: dict[str, Any] = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 _Format = Annotated[Shape, Query(description="text: streams as text; full: every field, bytes as base64")]
@@ -37,32 +35,16 @@ _Recursive = Annotated[bool, Query(description="a folder with all that is in it"
 
 
 @dataclass(frozen=True)
-class _Place:
-    """A request about one sandbox of its key."""
-
-    row: Row[Any]
-    state: State
-    key: Key
+class _Place(Place):
     request: Request
 
     async def ask(self, body: bytes = b"", **what: Any) -> Response:
         """Have the worker do something in the sandbox."""
-        holder = self.state.calls.holder
-        if self.row.state != OPEN:
-            raise Refused(410, "SandboxClosed", self.row.reason)
-        if holder and self.row.holder != holder:
-            raise Refused(410, "SandboxClosed", OWNER_GONE)
-        call = Call(holder=holder, key=self.key.id, key_name=self.key.name, sandbox=self.row.id, **what)
-        seconds = max(0.0, self.row.expires - time.time()) + _GRACE_SECONDS
-        return await _asked(self.state, call, body, seconds, self.request)
+        return await _asked(self.state, self.call(**what), body, self.seconds, self.request)
 
 
 async def _place(sandbox: str, request: Request, state: StateOf, key: KeyOf) -> _Place:
-    row = await state.call(state.sandboxes.find, key.id, sandbox)
-    if row is None:
-        message = "this key has no sandbox of this id; sandboxes are forgotten some time after their end"
-        raise Refused(404, "NotFound", message)
-    return _Place(row, state, key, request)
+    return _Place(await row_of(sandbox, state, key), state, key, request)
 
 
 _PlaceOf = Annotated[_Place, Depends(_place)]
@@ -119,6 +101,17 @@ async def _command(place: _PlaceOf, body: CommandRequest, format: _Format = "tex
     return await place.ask(body.model_dump_json().encode(), do="command", shape=format)
 
 
+@api.get("/{sandbox}/terminal", status_code=426, response_model=Problem, summary="Open a terminal, as a WebSocket")
+async def _terminal(_of: _PlaceOf, _request: Annotated[TerminalRequest, Query()]) -> Response:
+    """Begin a WebSocket here to run a command at a terminal; anything else is refused with 426.
+
+    Binary messages of at most 64 KiB are input and output. A text of yours, {"rows": 24, "columns": 80}, is a new size.
+    The service's only text is the result, as a run has it; then it closes the connection. If you do, it hangs up.
+    """
+    message = "a terminal is a WebSocket; connect to this address with a client for WebSockets"
+    raise Refused(426, "UpgradeRequired", message)
+
+
 @api.post("/{sandbox}/interpreters/{language}/cells", response_model=Cell, summary="Run a cell in an interpreter")
 async def _cell(place: _PlaceOf, language: str, body: CellRequest) -> Response:
     """Answer with the result of the cell. The first cell starts the interpreter: python, ruby or javascript.
@@ -164,9 +157,7 @@ async def _asked(state: State, call: Call, body: bytes, seconds: float, request:
     try:
         answer, content = await state.calls.ask(call, body, seconds, request)
     except OwnerGone:
-        if call.do == "create" or state.stopping:
-            raise Refused(503, "NotReady", "the service ended the call before its answer", retry=1) from None
-        raise Refused(410, "SandboxClosed", OWNER_GONE) from None
+        raise lost(state, call) from None
     if answer.status >= 400:
         state.metrics.refused(answer.status)
     headers = {} if answer.retry is None else {"Retry-After": str(answer.retry)}
