@@ -204,6 +204,7 @@ REFUSALS = (
     "textwrap takes numbers and text",
     "statistics need numbers",
     "expected text",
+    "bisect needs a list or a tuple",
     r"deepcopy\(\) takes 2 positional arguments",
 )
 """What a runtime says where CPython has a value: the divergences on the page, and arguments of unusual types."""
