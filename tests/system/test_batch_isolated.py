@@ -154,7 +154,7 @@ def test_uncrossable_value_is_not_judged(name):
     assert found.verdict == "not_judged" and words in found.reason and "tests='shared'" in found.reason, found
 
 
-def test_test_that_does_not_compile_says_nothing_about_the_answer():
+def test_broken_test_is_not_held_against_the_answer():
     found = judged("def f(n): return n * 2", "assert f(1")
     assert found.verdict == "not_tested" and found.reason.startswith("the test does not compile: '(' was never"), found
 

@@ -87,7 +87,7 @@ def test_endless_loop_ends_by_operations(language, source):
     assert result.enforcement[Guarantee.OPERATIONS].strength is Strength.COOPERATIVE
 
 
-def test_error_that_is_raised_where_lines_are_counted_shows_the_frames_of_the_code_alone():
+def test_traceback_of_a_deep_recursion_ends_with_the_code():
     result = stockade.run("def f(): f()\nf()", policy=bounded(100_000))
     assert result.error.type == "RecursionError" and "agent" not in result.error.traceback + result.stderr, result
 

@@ -296,7 +296,7 @@ def test_client_for_asyncio_has_many_calls_at_a_time_and_cancels_them(service):
     assert service.ask("GET", f"/v1/sandboxes/{sandbox.id}")[1]["reason"] == "its owner closed it"
 
 
-def test_fork_has_copies_of_the_files_and_counts_as_a_sandbox_of_its_key(service):
+def test_fork_has_the_files_and_counts_for_its_key(service):
     """The key may have three sandboxes: of four forks that begin at once, two are refused."""
     fay = service.add_key("fay")
 

@@ -19,7 +19,7 @@ def cache(name: str) -> Path:
 
 
 def trouble(path: Path, kind: int, owners: Collection[int]) -> str:
-    """Return why others could change ``path`` or what is in it; an empty text if nobody but ``owners`` can.
+    """Return why others could change ``path`` or what is in it; an empty text if only ``owners`` can.
 
     ``kind`` is ``stat.S_IFDIR`` or ``stat.S_IFREG``. In a folder with the sticky bit, such as ``/tmp``, nobody can
     replace what belongs to another user. Raises ``OSError`` if there is no such path.

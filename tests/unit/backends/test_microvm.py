@@ -170,7 +170,7 @@ def test_frames_are_taken_whole_and_bounded():
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """Return the folder of an image, complete but for the description."""
+    """Return the folder of an image that lacks only the description."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     place = image.folder() / image.digest()
     assert "no machine is built" in image.look().trouble

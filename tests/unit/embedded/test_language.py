@@ -48,7 +48,7 @@ def test_number_times_a_text_repeats_it():
         Runtime(in_process=True).run("3 * None")
 
 
-def test_value_without_a_cap_that_is_too_large_for_a_machine_is_an_error_of_the_script():
+def test_value_too_large_for_a_machine_is_an_error_of_the_script():
     runtime = Runtime(in_process=True)
     assert runtime.run("try: 'a' * 10**40\nexcept MemoryError as e: text = str(e)\ntext").endswith("is refused")
     assert not runtime.is_dead

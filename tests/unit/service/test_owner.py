@@ -1,4 +1,4 @@
-"""Calls in sandboxes as the service worker answers them, with a sandbox that is none."""
+"""Calls in sandboxes as the service worker answers them, with an object in the place of a sandbox."""
 
 import asyncio
 import socket
@@ -116,7 +116,7 @@ def test_end_whose_client_goes_away_is_written(tmp_path, register):
     with_owner(tmp_path, register, test)
 
 
-def test_terminal_is_reached_through_its_own_sandbox_alone_and_bounded(tmp_path, register, monkeypatch):
+def test_terminal_is_reached_only_through_its_own_sandbox(tmp_path, register, monkeypatch):
     """A call names a sandbox and a terminal, and whoever forges one has only names. The hang-up outlives two ends."""
 
     async def test(send, front, owner, kept):

@@ -157,7 +157,7 @@ class InterpreterSteps:
 
 
 class Shown:
-    """What a sandbox on a service shows without a request."""
+    """The fields of a sandbox on a service that need no request."""
 
     _steps: SandboxSteps
 

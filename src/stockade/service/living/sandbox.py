@@ -22,7 +22,7 @@ _CELL_OUTPUT, _CELL_DISPLAYS = MIB, 4 * MIB
 
 
 class Terms(NamedTuple):
-    """What the register has of a sandbox, and a fork inherits. Times are seconds."""
+    """The terms that the register has of a sandbox, and that a fork inherits. Times are seconds."""
 
     labels: Mapping[str, str]
     idle: float
