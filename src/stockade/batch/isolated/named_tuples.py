@@ -6,12 +6,14 @@ The receiver makes a class of its own with these names. The methods of the sende
 from __future__ import annotations
 
 from collections import namedtuple
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from stockade.batch.isolated.scalars import CodecError
 
 _MOST_FIELDS = 256
+_make: Any = partial(namedtuple, rename=True)
+"""Accepts names such as ``_1``, which the sender's class has if it renamed fields."""
 
 
 def names_of(value: tuple[Any, ...]) -> list[Any]:
@@ -20,9 +22,10 @@ def names_of(value: tuple[Any, ...]) -> list[Any]:
     if type(fields) is not tuple or tuple.__len__(value) != len(fields):
         return []
     try:
-        return [name, list(fields)] if _class_of(name, fields)._fields == fields else []
+        _class_of(name, fields)
     except CodecError:
         return []
+    return [name, list(fields)]
 
 
 def read_names(items: list[Any]) -> tuple[Any, list[Any]]:
@@ -43,6 +46,9 @@ def _class_of(name: str, fields: tuple[Any, ...]) -> Any:
 @lru_cache(maxsize=256)
 def _class(name: str, fields: tuple[str, ...]) -> Any:
     try:
-        return namedtuple(name, fields, rename=True)  # it accepts identifiers only; the sender may have renamed
+        found = _make(name, fields)
     except (ValueError, SyntaxError):  # the latter: two identifiers that are one after normalization
-        raise CodecError("a named tuple with a name that is no identifier") from None
+        raise CodecError("a named tuple with a name that no class may have") from None
+    if found._fields != fields:
+        raise CodecError("a named tuple with a field that no class may have")
+    return found
