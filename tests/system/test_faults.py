@@ -54,7 +54,7 @@ def test_faults_page_has_a_row_for_every_case() -> None:
 
 
 @pytest.mark.usefixtures("nothing_left")
-def test_guest_stopped_while_it_is_made_does_not_hold_the_next_runs() -> None:
+def test_guest_stopped_in_its_making_does_not_hold_others() -> None:
     box = stockade.Runner(stockade.Policy(limits={"wall_time": WALL}), backend="native", warm=True)
     box.run("print(0)")
     workers = [pid for pid in host.descendants(faults.wait_for("init of the zygote")) if faults.is_init(pid)]

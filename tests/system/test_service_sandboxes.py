@@ -255,7 +255,7 @@ def test_client_gives_what_a_local_sandbox_gives(service):
             each.run_command(["true"])
 
 
-def test_client_for_asyncio_has_many_calls_at_a_time_and_cancels_them(service):
+def test_async_client_has_many_calls_and_cancels_them(service):
     async def main():
         async with (
             AsyncClient(f"http://{service.address}", service.key) as client,

@@ -19,10 +19,10 @@ def cache(name: str) -> Path:
 
 
 def trouble(path: Path, kind: int, owners: Collection[int]) -> str:
-    """Return why others could change ``path`` or what is in it; an empty text if only ``owners`` can.
+    """Return the reason why others could change ``path`` or what is in it; an empty text if only ``owners`` can.
 
     ``kind`` is ``stat.S_IFDIR`` or ``stat.S_IFREG``. In a folder with the sticky bit, such as ``/tmp``, nobody can
-    replace what belongs to another user. Raises ``OSError`` if there is no such path.
+    replace what belongs to another user. Raises ``OSError`` if ``path`` does not exist.
     """
     status = path.lstat()
     if stat.S_IFMT(status.st_mode) != kind or status.st_uid not in owners:

@@ -47,7 +47,7 @@ def main(control_fd: int, caller_pid: int) -> None:
 
 def _prepare_process() -> None:
     """Leave the caller's session and folder; reset signals and soft limits; forbid core dumps."""
-    if os.getsid(0) != os.getpid():
+    if os.getsid(0) != os.getpid():  # the first process of a machine starts it in its own session
         os.setsid()
     try:
         files.write("/proc/self/comm", protocol.PROCESS_NAME)

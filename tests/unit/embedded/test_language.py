@@ -26,7 +26,7 @@ def test_program_prints_what_cpython_prints(name):
 NOT_IN_SCRIPTS = {32: "'random' object has no attribute 'Random'", 160: "name 'eval' is not defined"}
 
 
-def test_reference_solutions_of_humaneval_run_unchanged_but_for_two():
+def test_humaneval_solutions_run_unchanged_but_for_two():
     refused = {}
     for problem in load():
         try:

@@ -131,7 +131,7 @@ def test_ceiling_value_not_named_is_refused(policy, ceiling, word):
     assert word in found
 
 
-def test_ceiling_raises_the_floor_of_a_network_that_it_changes_as_well():
+def test_ceiling_raises_the_floor_of_a_network_it_changes():
     ceiling = {"network": {"allow": []}, "accept": {"network": "kernel"}}
     found, changed = lowered({"network": "host"}, ceiling)
     assert (found.floor("network"), changed) == (Strength.KERNEL, ("network", "accept"))

@@ -61,7 +61,7 @@ def test_service_that_cannot_be_reached_is_an_error_after_the_patience():
 
 
 @pytest.mark.parametrize("name", ["RemoteSandbox", "RemoteFiles", "RemoteInterpreter"])
-def test_classes_for_asyncio_have_the_methods_of_the_blocking_ones(name):
+def test_async_classes_have_the_methods_of_the_blocking_ones(name):
     found, expected = (
         {
             method: str(inspect.signature(each)).replace("AsyncRemote", "Remote")
