@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stockade import CellOutcome, Interpreter, JobError, Sandbox
+from stockade import CellOutcome, CellOutput, Interpreter, JobError, Sandbox
 from stockade.embedded import HostError
 
 TOLD: list[Any] = []
@@ -84,7 +84,7 @@ def test_call_that_cannot_be_made_is_an_error_of_the_cell(py: Interpreter, sourc
 def test_answer_to_an_interrupted_call_is_no_answer_to_the_next(py: Interpreter, then: str) -> None:
     begun = threading.Event()
     threading.Thread(target=lambda: begun.wait(30) and py.interrupt()).start()
-    source = f"print('begun', flush=True)\ntry: wait(1)\nexcept KeyboardInterrupt: {then}\nx"
+    source = f"try:\n print('begun', flush=True)\n wait(1)\nexcept KeyboardInterrupt: {then}\nx"
     assert py.run(source, on_event=lambda _: begun.set()).value_repr == "3"
     assert py.run("add(3)").value_repr == "4"
 
@@ -104,6 +104,23 @@ def test_large_answers_come_while_the_cell_sends_as_much(py: Interpreter) -> Non
         timeout=30,
     )
     assert (cell.value_repr, cell.ended) == ("{4194304}", "")
+
+
+def test_call_overtakes_no_output_before_it(py: Interpreter) -> None:
+    cell = py.run(
+        "import threading\n"
+        "busy = True\n"
+        "def show():\n"
+        "    while busy: display('y' * 1000)\n"
+        "thread = threading.Thread(target=show)\n"
+        "thread.start()\n"
+        "for each in range(300): print(each, flush=True) or add(each)\n"
+        "busy = False\n"
+        "thread.join()",
+        on_event=lambda event: TOLD.append(bytes(event.data)) if isinstance(event, CellOutput) else None,
+    )
+    told = b"".join(each if isinstance(each, bytes) else b"called " for each in TOLD)
+    assert cell.ok and told == b"".join(b"%d\ncalled " % each for each in range(300))
 
 
 def test_cell_whose_function_takes_too_long_has_timed_out(py: Interpreter) -> None:

@@ -237,6 +237,8 @@ class Interpreter:
             if self.pid and not self.writers["requests"].waiting:  # a guest that reads no answer gets no more of them
                 self.write("requests", frame(b"a"))
         elif kind in _CELL_FRAMES and self.token:
+            if kind == b"c":
+                self.drain()  # the caller's function comes after the output that the cell wrote before the call
             if kind == b"d" and (self.left["displays"] <= 0 or self.left["display_bytes"] < len(payload)):
                 self.omitted["displays"] = self.omitted.get("displays", 0) + 1
                 return
