@@ -61,7 +61,7 @@ def refusal(service, place, query="", **options):
     with pytest.raises(InvalidStatus) as refused, terminal(service, place, query, **options):
         pass
     answer = refused.value.response
-    return answer.status_code, json.loads(answer.body)["error"]
+    return json.loads(answer.body) | {"status": answer.status_code}
 
 
 def test_terminal_types_shows_resizes_interrupts_and_ends(service, place):
@@ -92,14 +92,21 @@ def test_terminal_is_for_its_own_key_page_and_sandbox(service, place):
         (422, "RequestError", {"query": "?sell=sh"}),
         (422, "JobError", {"query": "?cpu_time=100000"}),
     ):
-        assert refusal(service, place, **options) == (status, error), options
+        answer = refusal(service, place, **options)
+        assert (answer["status"], answer["error"]) == (status, error), options
+    unknown = {
+        "field": "sell",
+        "value": "'sh'",
+        "reason": "this request has no such parameter; /openapi.json lists them",
+    }
+    assert refusal(service, place, "?sell=sh")["problems"] == [unknown]
     with terminal(service, place, origin=f"http://{service.address}") as opened:
         opened.send(b"echo $((6*7))\n")
         until(opened, b"42")
     status, found, headers = service.ask("GET", f"{place}/terminal?argv=sh&argv=-i&rows=3")
     assert (status, found["error"], headers["Upgrade"]) == (426, "UpgradeRequired", "websocket")
     service.ask("DELETE", place)
-    assert refusal(service, place) == (410, "SandboxClosed")
+    assert refusal(service, place)["error"] == "SandboxClosed"
 
 
 def test_terminals_are_bounded_in_size_and_time(service, place):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, FastAPI, Query, Response
+from fastapi import APIRouter, Depends, FastAPI, Query, Response
 from fastapi.responses import PlainTextResponse
 
 from stockade import __version__
@@ -12,7 +12,7 @@ from stockade.service import batches, kill, sandbox_fusion
 from stockade.service.answers import Problem, Run, Runs, Shape, page, shown
 from stockade.service.batches import Format, Repeat, accepted
 from stockade.service.database import FINISHED, LEASED
-from stockade.service.depends import DOCUMENTED, KeyOf, OperatorOf, StateOf
+from stockade.service.depends import DOCUMENTED, KeyOf, OperatorOf, StateOf, known_query
 from stockade.service.errors import Refused, add_handlers
 from stockade.service.judge0 import routes as judge0
 from stockade.service.living import routes as living
@@ -36,14 +36,11 @@ def make(state: State) -> FastAPI:
     """Return the application, which belongs behind a ``Gate``."""
     app = FastAPI(title="stockade", version=__version__, description=_DESCRIPTION, docs_url=None, redoc_url=None)
     app.state.service = state
-    app.include_router(health)
-    app.include_router(api)
-    app.include_router(batches.api)
-    app.include_router(living.api)
+    for native in (health, api, batches.api, living.api, metrics):
+        app.include_router(native, dependencies=[Depends(known_query)])
     app.router.add_websocket_route(terminals.PATH, terminals.terminal)
-    app.include_router(metrics)
-    app.include_router(sandbox_fusion.api)
-    app.include_router(judge0.api)
+    for emulated in (sandbox_fusion.api, judge0.api):  # their clients send parameters that have no effect
+        app.include_router(emulated)
     add_handlers(app)
     return app
 

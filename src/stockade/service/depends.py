@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import Depends, Request, Security
+from fastapi.exceptions import RequestValidationError
 from fastapi.security import APIKeyHeader, HTTPBearer
 
 from stockade.service.errors import Refused
@@ -32,6 +33,21 @@ async def _operator(key: Annotated[Key, Depends(_key)]) -> Key:
     if not key.operator:
         raise Refused(403, "KeyError", "this needs an operator's key: 'stockade keys add NAME --operator' makes one")
     return key
+
+
+async def known_query(request: Request) -> None:
+    """Refuse query parameters that the schema of the route does not have: a misspelt one would have no effect."""
+    if not request.query_params:
+        return
+    route = request.scope["route"]
+    operation = request.app.openapi()["paths"][route.path_format][request.method.lower()]
+    known = {each["name"] for each in operation.get("parameters", ()) if each["in"] == "query"}
+    unknown = {name: value for name, value in request.query_params.items() if name not in known}
+    if unknown:
+        problems = [
+            {"type": "extra_forbidden", "loc": ("query", name), "input": value} for name, value in unknown.items()
+        ]
+        raise RequestValidationError(problems)
 
 
 # They are coroutines, because FastAPI calls every other function in a thread, which takes longer than the function.

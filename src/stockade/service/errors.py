@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -11,6 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from sqlalchemy.exc import DBAPIError
 from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection
 from starlette.routing import Match
 
 from stockade.core import log
@@ -20,6 +21,7 @@ from stockade.service.requests import RunRequest
 
 _MOST_PROBLEMS = 20
 _RUNS = "/v1/runs"
+_NO_PARAMETER = "this request has no such parameter; /openapi.json lists them"
 _METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
 
 
@@ -42,24 +44,27 @@ class Refused(Exception):
 
 def add_handlers(app: FastAPI) -> None:
     """Let ``app`` answer every error as JSON. The handlers are coroutines, because others would run in threads."""
-    app.add_exception_handler(Refused, _refused)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(StockadeError, _stockade)
+    for kind, handler in _EXPECTED.items():
+        app.add_exception_handler(kind, handler)
     app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(DBAPIError, _database)
     app.add_exception_handler(Exception, _unexpected)
+
+
+async def answered(connection: HTTPConnection, error: Exception) -> JSONResponse:
+    """Return the answer for an error, one of ``EXPECTED``, of a request or of a WebSocket."""
+    return await next(handler for kind, handler in _EXPECTED.items() if isinstance(error, kind))(connection, error)
 
 
 def _answer(status: int, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> JSONResponse:
     return JSONResponse(body, status, dict(headers or {}))
 
 
-async def _refused(_request: Request, error: Exception) -> JSONResponse:
+async def _refused(_request: HTTPConnection, error: Exception) -> JSONResponse:
     assert isinstance(error, Refused)
     return error.answer()
 
 
-async def _invalid(request: Request, error: Exception) -> JSONResponse:
+async def _invalid(request: HTTPConnection, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     problems = [
         {
@@ -77,7 +82,7 @@ def _reason(problem: Mapping[str, Any], path: str) -> str:
     """Return what is wrong, and how to write what was probably meant."""
     kind, *where = problem["loc"]
     if kind != "body":
-        return str(problem["msg"])
+        return _NO_PARAMETER if problem["type"] == "extra_forbidden" else str(problem["msg"])
     if problem["type"] == "json_invalid":
         return f"not JSON: {problem['ctx']['error']}, character {where[0] + 1}"
     if problem["type"] == "extra_forbidden":
@@ -102,7 +107,7 @@ def _field(problem: Mapping[str, Any]) -> str:
     return str(kind) if not path or problem["type"] == "json_invalid" else ".".join(map(str, path))
 
 
-async def _stockade(_request: Request, error: Exception) -> JSONResponse:
+async def _stockade(_request: HTTPConnection, error: Exception) -> JSONResponse:
     assert isinstance(error, StockadeError)
     status = 422 if isinstance(error, JobError | PolicyError) else 503
     return _answer(status, {name: _plain(value) for name, value in error.as_json().items()})
@@ -129,11 +134,21 @@ def _methods(request: Request) -> list[str]:
     return [method for method in _METHODS if is_served(method)]
 
 
-async def _database(_request: Request, error: Exception) -> JSONResponse:
+async def _database(_request: HTTPConnection, error: Exception) -> JSONResponse:
     assert isinstance(error, DBAPIError)
     log.error("the database of the service failed: %s", error.orig)
     message = f"the service's database cannot be used now: {error.orig}; nothing was changed"
     return _answer(503, {"error": "DatabaseError", "message": message}, {"Retry-After": "5"})
+
+
+_EXPECTED: dict[type[Exception], Callable[[Any, Exception], Coroutine[Any, Any, JSONResponse]]] = {
+    Refused: _refused,
+    RequestValidationError: _invalid,
+    StockadeError: _stockade,
+    DBAPIError: _database,
+}
+EXPECTED = (*_EXPECTED,)
+"""The errors that refuse a request for a reason that its client can know."""
 
 
 async def _unexpected(_request: Request, error: Exception) -> JSONResponse:

@@ -2,13 +2,15 @@
 
 import asyncio
 import contextlib
+import json
+import sqlite3
 
 import pytest
 import uvicorn
 
 from stockade import JobError
 from stockade.service import app, gate
-from stockade.service.database import Database
+from stockade.service.database import FILE, Database
 from stockade.service.server import prepared, serve
 from stockade.service.settings import Settings
 from stockade.service.state import State
@@ -105,6 +107,19 @@ def test_malformed_sockets_end_without_an_error_of_the_server(tmp_path, head, an
     found = asyncio.run(main())
     assert found.startswith(answer) if answer else not found, found
     assert not errors
+
+
+def test_terminal_is_refused_while_the_database_fails(tmp_path):
+    async def main():
+        async with served(tmp_path) as (port, key, _):
+            with contextlib.closing(sqlite3.connect(tmp_path / FILE)) as db:
+                db.execute("DROP TABLE sandboxes")
+            return await exchange(port, SOCKET % key)
+
+    head, _, body = asyncio.run(main()).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 503"), head
+    assert b"retry-after: 5" in head.lower()
+    assert json.loads(body)["error"] == "DatabaseError"
 
 
 def test_socket_that_is_not_read_ends(tmp_path, monkeypatch):

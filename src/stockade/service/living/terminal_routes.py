@@ -13,10 +13,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
-from stockade.service.errors import Refused
+from stockade.service.errors import EXPECTED, Refused, answered
 from stockade.service.living.calls import OwnerGone, answer_in
 from stockade.service.living.place import Place, lost, row_of
 from stockade.service.living.requests import Answer, Size, TerminalRequest
@@ -27,7 +28,6 @@ _OPEN_SECONDS = 60.0
 _INPUT_SECONDS = 60.0
 _NAME_BYTES = 8
 _LONGEST_REASON = 120
-_MOST_PROBLEMS = 20
 _THEIRS, _OURS = 1008, 1011
 """Why the service closes a connection early: for something that the client did, or for something else."""
 _JSON = "application/json"
@@ -42,13 +42,15 @@ async def terminal(socket: WebSocket) -> None:
         await _Session(socket, place).run(_request(socket))
     except WebSocketDisconnect:
         pass
-    except Refused as refused:
-        state.metrics.refused(refused.status)
+    except EXPECTED as error:
+        answer = await answered(socket, error)
+        state.metrics.refused(answer.status_code)
         if socket.application_state is WebSocketState.CONNECTING:
-            await socket.send_denial_response(refused.answer())
+            await socket.send_denial_response(answer)
         else:
+            reason = json.loads(bytes(answer.body))["message"].encode()[:_LONGEST_REASON].decode(errors="ignore")
             with suppress(WebSocketDisconnect):
-                await socket.close(_THEIRS if refused.status < 500 else _OURS, str(refused)[:_LONGEST_REASON])
+                await socket.close(_THEIRS if answer.status_code < 500 else _OURS, reason)
 
 
 def _check_origin(socket: WebSocket) -> None:
@@ -67,10 +69,7 @@ def _request(socket: WebSocket) -> TerminalRequest:
     try:
         return TerminalRequest.model_validate(given)
     except ValidationError as error:
-        problems = [
-            f"{'.'.join(map(str, each['loc']))} = {each['input']!r:.80}: {each['msg']}" for each in error.errors()
-        ]
-        raise Refused(422, "RequestError", "; ".join(problems[:_MOST_PROBLEMS])) from None
+        raise RequestValidationError([{**each, "loc": ("query", *each["loc"])} for each in error.errors()]) from None
 
 
 class _Session:
