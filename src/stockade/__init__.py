@@ -26,6 +26,7 @@ _FACE = {
     "AuditError": "observe.chain",
     "BackendUnavailable": "core.errors",
     "Cancelled": "runs.errors",
+    "Alert": "observe.monitor",
     "ArtifactLimits": "workspace.artifacts",
     "CellLimits": "api.sessions.records",
     "CellOutcome": "api.sessions.records",
@@ -69,6 +70,7 @@ _FACE = {
     "JobError": "core.errors",
     "LimitReached": "runs.events",
     "LimitState": "runs.result",
+    "Monitor": "observe.monitor",
     "Network": "policy.parts.network",
     "NetworkRefusal": "runs.result",
     "NetworkTarget": "runs.result",
@@ -115,6 +117,7 @@ _FACE = {
     "Usage": "runs.result",
     "UsageReport": "runs.events",
     "Verdict": "batch.records",
+    "Webhook": "observe.webhook",
     "aevaluate": "batch.calls",
     "call": "api.call",
     "check": "advice.check",
@@ -219,6 +222,9 @@ if TYPE_CHECKING:
     from stockade.observe.audit import Audit as Audit
     from stockade.observe.chain import AuditError as AuditError
     from stockade.observe.configure import configure as configure
+    from stockade.observe.monitor import Alert as Alert
+    from stockade.observe.monitor import Monitor as Monitor
+    from stockade.observe.webhook import Webhook as Webhook
     from stockade.planning.denial import Denial as Denial
     from stockade.planning.facts import HostFacts as HostFacts
     from stockade.planning.plan import Plan as Plan

@@ -50,3 +50,17 @@ def test_variable_names_the_log_of_a_batch(stockade, folder):
     stockade("eval", "programs.jsonl", "-o", "out", "--quiet", env={"STOCKADE_AUDIT": "log"})
     shown = stockade("audit", "show", "log").stdout.decode()
     assert [line.split()[1] for line in shown.splitlines()] == ["start", "finish"]
+
+
+def test_alerts_of_a_log_by_its_labels(stockade, folder):
+    runs = [{"id": f"{number}", "source": "while True: pass"} for number in range(10)]
+    (folder / "programs.jsonl").write_text("".join(json.dumps(run) + "\n" for run in runs))
+    limit = ("--limit", "wall_time=100ms", "--jobs", "4", "--quiet")
+    stockade("eval", "programs.jsonl", "-o", "out", *limit, "--audit", "log", "--label", "user=eve")
+    shown = stockade("audit", "alerts", "log")
+    assert (shown.returncode, shown.stdout.count(b"\n")) == (1, 1)
+    assert b"limits_met: user=eve: a limit ended 10 runs within 600 s" in shown.stdout
+    (alert,) = map(json.loads, stockade("audit", "alerts", "--by", "app", "--json", "log").stdout.splitlines())
+    assert (alert["rule"], alert["label"]) == ("limits_met", "")
+    stockade("run", "--audit", "quiet", "-c", "print(1)")
+    assert stockade("audit", "alerts", "quiet").returncode == 0

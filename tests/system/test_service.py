@@ -192,6 +192,20 @@ def test_answers_are_as_the_schema_says(service):
         assert (status, headers["Allow"]) == (405, methods)
 
 
+def test_alerts_and_limits_are_told_to_the_operator(service):
+    hog = {"source": "x = bytearray(48 << 20)", "limits": {"memory": "256MiB", "soft_memory": "16MiB"}}
+    soft = service.ask("POST", "/v1/runs?wait=60", hog)[1]["result"]["soft_memory"]
+    late = {"argv": ["sleep", "9"], "limits": {"wall_time": 0.1}}
+    for run in [service.submit(late) for _ in range(10)]:
+        assert service.run(run, 60)["result"]["limit"] == "wall_time"
+    wait_for(lambda: 'stockade_alerts_total{rule="limits_met"} 1.0' in service.ask("GET", "/metrics")[1])
+    assert "alert: limits_met: key=first: a limit ended 10 runs" in service.output()
+    figures = service.ask("GET", "/metrics")[1]
+    assert 'stockade_limits_reached_total{limit="wall_time",state="met"} ' in figures
+    passed = 'stockade_limits_reached_total{limit="memory",state="soft"} 1.0' in figures
+    assert passed is (soft["state"] == "met")
+
+
 def test_kill_switch_ends_what_a_key_runs(service):
     key = service.add_key("eve")
     run = service.submit(SLEEP, key)

@@ -12,7 +12,7 @@ from stockade.api import configured
 from stockade.core import log
 from stockade.core.errors import StockadeError
 from stockade.runs.events import Event, Finished, LimitReached
-from stockade.runs.hooks import Hooks, Kind, RunInfo
+from stockade.runs.hooks import ABANDONED, Hooks, Kind, RunInfo
 from stockade.runs.result import Outcome
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Observation:
         if not self._over:
             self._over = True
             left = error is None or isinstance(error, GeneratorExit)
-            self._call("on_error", "the caller left before the verdict" if left else f"{type(error).__name__}: {error}")
+            self._call("on_error", ABANDONED if left else f"{type(error).__name__}: {error}")
 
     def _call(self, name: str, value: Any) -> None:
         for hooks in self._called:

@@ -18,7 +18,7 @@ from stockade.cli.reporting import Command, json_option, print_json, printable
 from stockade.core.errors import JobError
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-_BROKEN = 1
+_BROKEN = _ALERTED = 1
 _COLUMNS = ("at", "event", "run", "labels", "kind", "backend", "outcome", "limit", "message")
 _OPTIONS = (
     click.option(
@@ -43,6 +43,7 @@ Examples:
   stockade run --audit audit.jsonl --label user=alice -c 'print(1)'
   stockade audit verify audit.jsonl
   stockade audit show audit.jsonl --label user=alice
+  stockade audit alerts audit.jsonl --by user
   stockade audit export audit.jsonl > audit.csv
 """
 
@@ -118,6 +119,34 @@ def _export(log: str) -> int:
     for fields in _selected(log, {}, None):
         writer.writerow([_csv_field(fields.get(name, "")) for name in _COLUMNS])
     return 0
+
+
+@audit.command("alerts", cls=Command, short_help="Show what the rules of a monitor find in LOG.")
+@click.argument("log")
+@click.option(
+    "--by", "label", metavar="NAME", default="user", show_default=True,
+    help="The label that says who a run is for; runs with different values are looked at apart.",
+)  # fmt: skip
+@json_option
+def _alerts(log: str, label: str, as_json: bool) -> int:
+    """Show what the rules of stockade.Monitor find in the runs of LOG, after a check of its chain.
+
+    --json prints one alert a line. The exit status is 1 if there are alerts.
+    """
+    from stockade.observe.monitor import Judge
+    from stockade.observe.records import Ended, time_of
+
+    judge, status = Judge(label), 0
+    for fields in _selected(log, {}, None):
+        if fields["event"] == "start":
+            continue
+        for alert in judge.judge(Ended.of(fields, time_of(fields))):
+            status = _ALERTED
+            if as_json:
+                print_json(alert.as_json())
+            else:
+                click.echo(printable(f"{alert.at}  {alert.run}  {alert}"))
+    return status
 
 
 def _selected(log: str, labels: Mapping[str, str], run_id: str | None) -> Iterator[dict[str, Any]]:

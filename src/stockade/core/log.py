@@ -20,11 +20,20 @@ def info(message: str, *values: Any) -> None:
         logging.getLogger("stockade").info(message, *values)
 
 
+def warning(message: str, *values: Any) -> None:
+    """Log ``message % values`` at the level WARNING. Without ``logging`` it goes to standard error."""
+    _log("warning", message, values)
+
+
 def error(message: str, *values: Any) -> None:
     """Log ``message % values`` at the level ERROR. Without ``logging`` it goes to standard error."""
+    _log("error", message, values)
+
+
+def _log(level: str, message: str, values: tuple[Any, ...]) -> None:
     logging = sys.modules.get("logging")
     if logging is not None:
-        logging.getLogger("stockade").error(message, *values)
+        getattr(logging.getLogger("stockade"), level)(message, *values)
     elif sys.stderr is not None:
         print("stockade:", message % values, file=sys.stderr)
 

@@ -12,13 +12,13 @@ from stockade.core.hints import known_options
 from stockade.core.units import parse_size
 from stockade.observe import chain
 from stockade.observe.log_file import LogFile
+from stockade.observe.records import MOST_TEXT, error_fields, finish_fields
 from stockade.runs.hooks import Hooks, RunInfo
 from stockade.workspace.host_files import HostFile
 
 if TYPE_CHECKING:
     from stockade.runs.result import Result
 
-_MOST_TEXT = 1 << 16
 _SMALLEST = 1 << 16
 
 
@@ -75,28 +75,15 @@ class Audit:
     def _content(self, name: str, content: bytes) -> dict[str, Any]:
         found: dict[str, Any] = {f"{name}_sha256": chain.digest(content), f"{name}_bytes": len(content)}
         if self._text:
-            found[name] = content[:_MOST_TEXT].decode("utf-8", "replace")
+            found[name] = content[:MOST_TEXT].decode("utf-8", "replace")
         return found
 
     def _error(self, info: RunInfo, message: str) -> None:
         with self._log.appending():
-            self._log.append("error", {"run": info.id, "labels": info.labels, "message": message[:_MOST_TEXT]})
+            self._log.append("error", error_fields(info, message))
 
     def _finish(self, info: RunInfo, result: Result) -> None:
-        fields: dict[str, Any] = {
-            "run": info.id,
-            "labels": info.labels,
-            "outcome": result.outcome.value,
-            "limit": result.limit and result.limit.value,
-            "exit_code": result.exit_code,
-            "signal": result.signal,
-            "usage": {name: value for name, value in vars(result.usage).items() if value is not None},
-        }
-        if result.denials:
-            fields["denials"] = {each.call: each.count for each in result.denials}
-        if result.network is not None:
-            fields["network"] = {each.target: each.requests for each in result.network.targets}
-            fields["network_refused"] = result.network.refused
+        fields = finish_fields(info, result)
         held = {name.value: [each.mechanism, each.strength.value] for name, each in result.enforcement.items()}
         with self._log.appending():
             self._log.append("finish", fields | {"receipt": self._named("receipt", held)})

@@ -13,6 +13,7 @@ from stockade.observe.audit import Audit
 from stockade.runs.hooks import Hooks, checked_labels
 
 if TYPE_CHECKING:
+    from stockade.observe.monitor import Monitor
     from stockade.policy.model import PolicyLike
 
 
@@ -22,6 +23,7 @@ def configure(
     policy: PolicyLike | None = None,
     hooks: Hooks | Sequence[Hooks] = (),
     audit: Audit | str | os.PathLike[str] | None = None,
+    monitor: Monitor | None = None,
     labels: Mapping[str, str] | None = None,
 ) -> None:
     """Set what holds for every later run of this process. Each call replaces what an earlier one set.
@@ -29,6 +31,7 @@ def configure(
     policy: the policy of calls that name none: a ``Policy``, its fields as a mapping, or a profile's name.
     hooks: functions that learn of each run: see ``Hooks``.
     audit: an ``Audit``, or the path of one; every run is written there.
+    monitor: a ``Monitor``, which raises alerts about runs.
     labels: labels of every run; a run's own labels are added, and win.
 
     ``stockade.evaluate`` has default policies of its own; hooks and audit hold for its runs, too. Raises
@@ -40,6 +43,11 @@ def configure(
     for each in given:
         if not isinstance(each, Hooks):
             raise JobError(f"hooks: expected stockade.Hooks, not {each!r:.80}")
+    if monitor is not None:
+        from stockade.observe.monitor import Monitor
+
+        if not isinstance(monitor, Monitor):
+            raise JobError(f"monitor: expected stockade.Monitor(...), not {monitor!r:.80}")
     checked = checked_labels(labels)
     if policy is not None:
         from stockade.policy.model import Policy
@@ -48,4 +56,6 @@ def configure(
     if audit is not None:
         log = audit if isinstance(audit, Audit) else Audit(audit)
         given = (log.hooks, *given)
+    if monitor is not None:
+        given = (*given, monitor.hooks)
     configured.replace(policy=policy, hooks=given, labels=checked)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from stockade.runs.result import Result
 
 Kind = Literal["source", "command", "sandbox"]
+ABANDONED = "the caller left before the verdict"
+"""The message of ``on_error`` for a run that its caller left. For an error it is the class, a colon and the message."""
 _MOST_LABELS = 16
 _LONGEST_VALUE = 256
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")

@@ -15,6 +15,8 @@ READY, REFUSED, ALIVE = "ready", "refused", "alive"
 """For the parent: the process works; it cannot, and why; it is not stuck. The front learns which worker is ready."""
 FINISHED, DOWN, RESTARTED = "finished", "down", "restarted"
 """For the front: a run has a result; no worker takes runs; the worker ended by itself."""
+REACHED, ALERTED = "reached", "alerted"
+"""The worker tells the front, for its figures: a run is near a limit or met it, and how; a rule raised an alert."""
 ASK, ANSWER = "ask", "answer"
 """The front asks the parent to use the kill switch, and what became of it: a number, and JSON."""
 _MOST_WAITING = 1 << 16

@@ -19,6 +19,8 @@ class Metrics:
         self._finished = Counter("stockade_runs_finished", "Runs with a result.", ["outcome"], registry=to)
         self._refused = Counter("stockade_requests_refused", "Requests that were refused.", ["status"], registry=to)
         self._restarts = Counter("stockade_worker_restarts", "Workers that ended by themselves.", registry=to)
+        self._limits = Counter("stockade_limits_reached", "Limits passed by runs.", ["limit", "state"], registry=to)
+        self._alerts = Counter("stockade_alerts", "Alerts about runs.", ["rule"], registry=to)
         self._sandboxes = Gauge("stockade_sandboxes", "Living sandboxes that are open.", registry=to)
         self._runs = Gauge("stockade_runs", "Runs that wait, and runs that a worker holds.", ["state"], registry=to)
 
@@ -29,6 +31,14 @@ class Metrics:
     def finished(self, outcome: str) -> None:
         """Count a run with a result."""
         self._finished.labels(outcome).inc()
+
+    def reached(self, limit: str, state: str) -> None:
+        """Count a limit that is ``near`` or ``met``, or a ``soft`` one of memory that is passed."""
+        self._limits.labels(limit, state).inc()
+
+    def alerted(self, rule: str) -> None:
+        """Count an alert."""
+        self._alerts.labels(rule).inc()
 
     def refused(self, status: int) -> None:
         """Count a request that was refused."""

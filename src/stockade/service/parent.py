@@ -18,7 +18,7 @@ from stockade.core.strict_json import dumps
 from stockade.linux import uids
 from stockade.service import kill
 from stockade.service.database import Database
-from stockade.service.link import ANSWER, ASK, CANCEL, DOWN, FINISHED, LEFT, READY, RESTARTED, WAKE
+from stockade.service.link import ALERTED, ANSWER, ASK, CANCEL, DOWN, FINISHED, LEFT, REACHED, READY, RESTARTED, WAKE
 from stockade.service.processes import Supervisor
 from stockade.service.queue import Queue
 from stockade.service.settings import Settings
@@ -65,7 +65,7 @@ class Parent:
     def _of_worker(self, word: str, rest: str) -> None:
         if word == READY:
             self._holder = rest
-        if word in (READY, FINISHED):
+        if word in (READY, FINISHED, REACHED, ALERTED):
             self.front.send(word, *([rest] if rest else ()))
 
     async def _release(self, holder: str) -> None:

@@ -14,7 +14,7 @@ from stockade.service import kill, link
 from stockade.service.database import FINISHED, Database, Row
 from stockade.service.errors import Refused
 from stockade.service.keys import Key, Keys
-from stockade.service.link import ANSWER, ASK, CANCEL, DOWN, READY, RESTARTED, WAKE, Link
+from stockade.service.link import ALERTED, ANSWER, ASK, CANCEL, DOWN, REACHED, READY, RESTARTED, WAKE, Link
 from stockade.service.living.calls import Calls
 from stockade.service.living.register import Register
 from stockade.service.metrics import Metrics
@@ -101,6 +101,10 @@ class State:
                 self.calls.follow(first)
             elif word == RESTARTED:
                 self.metrics.restarted()
+            elif word == REACHED:
+                self.metrics.reached(first, more)
+            elif word == ALERTED:
+                self.metrics.alerted(first)
             elif word == ANSWER and first in self._asked and not self._asked[first].done():
                 self._asked[first].set_result(more)
 

@@ -21,10 +21,13 @@ from stockade.core.errors import StockadeError
 from stockade.core.strict_json import dumps
 from stockade.linux.processes import die_with
 from stockade.observe.configure import configure
+from stockade.observe.monitor import Alert, Monitor
 from stockade.runs.errors import ResultFormatError
+from stockade.runs.events import LimitReached
+from stockade.runs.hooks import Hooks, RunInfo
 from stockade.runs.result import GuestError, Outcome, Result
 from stockade.service.database import Database
-from stockade.service.link import ALIVE, CANCEL, FINISHED, LEFT, READY, REFUSED, Link
+from stockade.service.link import ALERTED, ALIVE, CANCEL, FINISHED, LEFT, REACHED, READY, REFUSED, Link
 from stockade.service.living.channel import Channel
 from stockade.service.living.owner import Owner
 from stockade.service.living.register import Register
@@ -56,8 +59,7 @@ class Worker:
     async def work(self) -> None:
         """Run what the queue has, until ``stop``. Then end what runs, and put it back into the queue."""
         try:
-            if self._settings.audit is not None:
-                configure(audit=self._settings.audit)
+            self._observe()
             await self._runner(RunRequest(source="")).__aenter__()
         except StockadeError as error:
             self._link.send(REFUSED, dumps(error.as_json(), compact=True))
@@ -79,6 +81,20 @@ class Worker:
             await asyncio.gather(*tasks, return_exceptions=True)
             self._queue.release(self._holder, counted=False)
             await self._sandboxes.close()
+
+    def _observe(self) -> None:
+        """Look at all runs, those in living sandboxes included."""
+        loop = asyncio.get_running_loop()
+
+        def reached(_info: RunInfo, event: LimitReached) -> None:
+            self._link.send(REACHED, event.guarantee.value, event.state)
+
+        def alerted(alert: Alert) -> None:
+            _say(f"alert: {alert}")
+            loop.call_soon_threadsafe(self._link.send, ALERTED, alert.rule)
+
+        hooks = Hooks(on_warning=reached, on_limit=reached)
+        configure(audit=self._settings.audit, hooks=hooks, monitor=Monitor(label="key", on_alert=alerted))
 
     def stop(self) -> None:
         """Take no more runs, and end."""
