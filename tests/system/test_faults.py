@@ -191,3 +191,17 @@ def test_sandbox_killed_before_program_begins_costs_no_run(role: str, warm: bool
     striker.join()
     assert result.ok and result.stdout == "2\n", result
     assert box.run("print(3)").ok
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_guest_found_dead_before_its_end_is_reported_costs_no_run() -> None:
+    """Its worker is stopped, so the run is handed to a process that is dead already, as while a zygote is dying."""
+    box = stockade.Runner(backend="native", warm=True)
+    assert box.run("print(1)").ok
+    time.sleep(0.2)
+    worker, guest = faults.wait_for("worker"), faults.wait_for("warm guest")
+    faults.stop(worker)
+    faults.kill(guest)
+    threading.Timer(0.2, os.kill, (worker, signal.SIGCONT)).start()
+    result = box.run("print(input())", stdin="2\n")
+    assert result.ok and result.stdout == "2\n", result

@@ -20,8 +20,8 @@ class Handover:
         self._listens = False
 
     def send(self, order: bytes) -> None:
-        """Send as much as the socket takes now, and the rest later. Raises ``OSError`` if the process is gone."""
-        self._rest = self._instance.send(order)
+        """Send as much as the socket takes now, and the rest later. Raises ``OSError`` if the socket fails."""
+        self._send(order)
         if self._rest:
             self._watch()
 
@@ -33,12 +33,15 @@ class Handover:
     def go_on(self) -> None:
         """Send more: the socket is writable."""
         if self._rest:
-            try:
-                self._rest = self._instance.send(self._rest)
-            except OSError:
-                self._rest = b""  # the end of the process is noticed elsewhere
+            self._send(self._rest)
             if not self._rest:
                 self._watch()
+
+    def _send(self, data: bytes) -> None:
+        try:
+            self._rest = self._instance.send(data)
+        except (BrokenPipeError, ConnectionResetError):
+            self._rest = b""  # the end of the process is noticed elsewhere, and may start the run again
 
     def _watch(self) -> None:
         events = (loop.READ if self._listens else 0) | (loop.WRITE if self._rest else 0)
