@@ -51,9 +51,13 @@ _FACE = {
     "AsyncRemoteFiles": "service.living.async_remote",
     "AsyncRemoteInterpreter": "service.living.async_remote",
     "AsyncRemoteSandbox": "service.living.async_remote",
+    "AnyAsyncTerminal": "api.interface",
+    "AnyTerminal": "api.interface",
+    "AsyncRemoteTerminal": "service.living.async_remote_terminal",
     "RemoteFiles": "service.living.remote",
     "RemoteInterpreter": "service.living.remote",
     "RemoteSandbox": "service.living.remote",
+    "RemoteTerminal": "service.living.remote_terminal",
     "RemoteSandboxOptions": "service.living.remote_steps",
     "CommandOptions": "api.options",
     "CommitError": "core.errors",
@@ -169,6 +173,8 @@ if TYPE_CHECKING:
     from stockade.api.asynchronous.sessions import AsyncShell as AsyncShell
     from stockade.api.asynchronous.sessions import AsyncWatch as AsyncWatch
     from stockade.api.call import call as call
+    from stockade.api.interface import AnyAsyncTerminal as AnyAsyncTerminal
+    from stockade.api.interface import AnyTerminal as AnyTerminal
     from stockade.api.interface import RunsCode as RunsCode
     from stockade.api.options import CommandOptions as CommandOptions
     from stockade.api.options import PolicyOptions as PolicyOptions
@@ -265,10 +271,12 @@ if TYPE_CHECKING:
     from stockade.service.living.async_remote import AsyncRemoteFiles as AsyncRemoteFiles
     from stockade.service.living.async_remote import AsyncRemoteInterpreter as AsyncRemoteInterpreter
     from stockade.service.living.async_remote import AsyncRemoteSandbox as AsyncRemoteSandbox
+    from stockade.service.living.async_remote_terminal import AsyncRemoteTerminal as AsyncRemoteTerminal
     from stockade.service.living.remote import RemoteFiles as RemoteFiles
     from stockade.service.living.remote import RemoteInterpreter as RemoteInterpreter
     from stockade.service.living.remote import RemoteSandbox as RemoteSandbox
     from stockade.service.living.remote_steps import RemoteSandboxOptions as RemoteSandboxOptions
+    from stockade.service.living.remote_terminal import RemoteTerminal as RemoteTerminal
     from stockade.workspace.artifacts import ArtifactLimits as ArtifactLimits
     from stockade.workspace.change_set import ChangeSet as ChangeSet
     from stockade.workspace.changes import Change as Change

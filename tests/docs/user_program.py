@@ -81,5 +81,25 @@ async def anywhere_async(local: bool) -> int:
     return len([result.outcome for result in results])
 
 
+def typed_anywhere(local: stockade.Sandbox, there: stockade.RemoteSandbox) -> list[bytes]:
+    terminals: list[stockade.AnyTerminal] = [local.terminal(rows=30), there.terminal(["sh"], columns=100)]
+    for each in terminals:
+        with each as terminal:
+            terminal.resize(20, 70)
+            terminal.write(b"exit\n", timeout=5)
+            print(terminal.wait(5).outcome, terminal.returncode, terminal.argv)
+    return [each.read(100, timeout=1) for each in terminals]
+
+
+async def typed_anywhere_async(local: stockade.AsyncSandbox, there: stockade.AsyncRemoteSandbox) -> list[bytes]:
+    terminals: list[stockade.AnyAsyncTerminal] = [await local.terminal(), await there.terminal(idle_timeout=9)]
+    for each in terminals:
+        async with each as terminal:
+            terminal.send_signal(2)
+            await terminal.write(b"exit\n")
+            print((await terminal.wait(5)).outcome, terminal.poll())
+    return [await each.read() for each in terminals]
+
+
 if __name__ == "__main__":
     asyncio.run(several())

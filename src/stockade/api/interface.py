@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol, TypedDict, TypeVar, Unpack
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self, TypedDict, TypeVar, Unpack
+
+if TYPE_CHECKING:
+    from stockade.runs.result import Result
 
 Returned_co = TypeVar("Returned_co", covariant=True)
 
@@ -37,3 +41,79 @@ class RunsCode(Protocol[Returned_co]):
 
     def run_command(self, argv: Sequence[str], **options: Unpack[PortableOptions]) -> Returned_co:
         """Run a command."""
+
+
+class _ControlsTerminal(Protocol):
+    """The methods that terminals for asyncio and all others have in common."""
+
+    argv: tuple[str, ...]
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit status; ``None`` if no end is known yet."""
+
+    def poll(self) -> int | None:
+        """Return ``returncode``."""
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Set the size."""
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal to the first process."""
+
+    def terminate(self) -> None:
+        """Send SIGTERM to the first process."""
+
+
+class AnyTerminal(_ControlsTerminal, Protocol):
+    """A command at a terminal, here or on a service: ``Terminal`` or ``RemoteTerminal``. Type checkers alone use it."""
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Hang up."""
+
+    def read(self, size: int = 1 << 16, timeout: float | None = None) -> bytes:
+        """Return bytes of the screen, and none at the end."""
+
+    def write(self, data: bytes, timeout: float | None = None) -> None:
+        """Type bytes."""
+
+    def wait(self, timeout: float | None = None) -> Result:
+        """Wait for the end."""
+
+    def kill(self) -> None:
+        """End the command with everything that it started."""
+
+    def close(self) -> None:
+        """Hang up."""
+
+
+class AnyAsyncTerminal(_ControlsTerminal, Protocol):
+    """``AnyTerminal`` for asyncio: ``AsyncTerminal`` or ``AsyncRemoteTerminal``."""
+
+    async def __aenter__(self) -> Self:
+        """Return itself."""
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Hang up."""
+
+    async def read(self, size: int = 1 << 16, timeout: float | None = None) -> bytes:
+        """Return bytes of the screen, and none at the end."""
+
+    async def write(self, data: bytes, timeout: float | None = None) -> None:
+        """Type bytes."""
+
+    async def wait(self, timeout: float | None = None) -> Result:
+        """Wait for the end."""
+
+    async def kill(self) -> None:
+        """End the command with everything that it started."""
+
+    async def close(self) -> None:
+        """Hang up."""

@@ -90,11 +90,7 @@ class Process(Hinting):
 
         A process that has no status of its own, since its sandbox failed or never started it, has that of SIGKILL.
         """
-        if self._result is None:
-            return None
-        if self._result.exit_code is not None:
-            return self._result.exit_code
-        return -int(self._result.signal or signals.SIGKILL)
+        return returncode_of(self._result)
 
     def poll(self) -> int | None:
         """Look whether the process has ended, and return ``returncode``."""
@@ -110,8 +106,7 @@ class Process(Hinting):
 
     def send_signal(self, number: int) -> None:
         """Send a signal to the first process; SIGINT goes to its whole process group, as with Ctrl-C."""
-        if number not in signals.valid_signals():
-            raise JobError(f"send_signal: there is no signal {number!r}")
+        check_signal(number)
         self._ask("signal", number=int(number))
 
     def terminate(self) -> None:
@@ -283,6 +278,21 @@ class ProcessOutput:
 
     def _end(self) -> None:
         self._ended = True
+
+
+def returncode_of(result: Result | None) -> int | None:
+    """Return the exit status in a result as ``Process.returncode`` has it."""
+    if result is None:
+        return None
+    if result.exit_code is not None:
+        return result.exit_code
+    return -int(result.signal or signals.SIGKILL)
+
+
+def check_signal(number: int) -> None:
+    """Raise ``JobError`` unless ``number`` is a signal."""
+    if number not in signals.valid_signals():
+        raise JobError(f"send_signal: there is no signal {number!r}")
 
 
 def pieces(size: int) -> Iterator[int]:

@@ -6,7 +6,7 @@ import asyncio
 import http.client
 import io
 import ssl
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, Unpack
 
@@ -84,18 +84,7 @@ class AsyncClient:
         return await self._complete(self._service.batch(runs))
 
     async def _complete(self, steps: Steps[T]) -> T:
-        try:
-            step = next(steps)
-            while True:
-                try:
-                    found = await self._do(step)
-                except BaseException as error:
-                    step = steps.throw(error)
-                else:
-                    step = steps.send(found)
-        except StopIteration as end:
-            value: T = end.value
-            return value
+        return await completed(steps, self._do)
 
     async def _do(self, step: Step) -> Answer | None:
         if isinstance(step, Pause):
@@ -138,6 +127,22 @@ class AsyncClient:
         headers = {"Host": self._service.address, "Content-Length": len(body), **self._service.headers, **ask.headers}
         lines = [f"{ask.method} {self._service.base}{ask.path} HTTP/1.1", *(f"{k}: {v}" for k, v in headers.items())]
         return "\r\n".join((*lines, "", "")).encode("latin-1") + body
+
+
+async def completed(steps: Steps[T], do: Callable[[Step], Awaitable[Answer | None]]) -> T:
+    """Return what ``steps`` return. ``do`` carries out each of them."""
+    try:
+        step = next(steps)
+        while True:
+            try:
+                found = await do(step)
+            except BaseException as error:
+                step = steps.throw(error)
+            else:
+                step = steps.send(found)
+    except StopIteration as end:
+        value: T = end.value
+        return value
 
 
 async def _answer(reader: asyncio.StreamReader) -> tuple[int, http.client.HTTPMessage, bytes]:

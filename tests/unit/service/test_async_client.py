@@ -6,9 +6,9 @@ import inspect
 
 import pytest
 
+import stockade
 from stockade import AsyncClient, ServiceError
 from stockade.service.async_client import _answer
-from stockade.service.living import async_remote, remote
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
 
@@ -60,7 +60,7 @@ def test_service_that_cannot_be_reached_is_an_error_after_the_patience():
     assert found.value.status == 0
 
 
-@pytest.mark.parametrize("name", ["RemoteSandbox", "RemoteFiles", "RemoteInterpreter"])
+@pytest.mark.parametrize("name", ["RemoteSandbox", "RemoteFiles", "RemoteInterpreter", "RemoteTerminal"])
 def test_async_classes_have_the_methods_of_the_blocking_ones(name):
     found, expected = (
         {
@@ -68,7 +68,7 @@ def test_async_classes_have_the_methods_of_the_blocking_ones(name):
             for method, each in inspect.getmembers(kind, inspect.isfunction)
             if not method.startswith("_")
         }
-        for kind in (getattr(async_remote, f"Async{name}"), getattr(remote, name))
+        for kind in (getattr(stockade, f"Async{name}"), getattr(stockade, name))
     )
     assert found == expected
     assert all("Steps" not in each for each in found.values())

@@ -7,10 +7,18 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from stockade.service.client_steps import Steps
-from stockade.service.living.remote_steps import FileSteps, InterpreterSteps, SandboxSteps, Shown, named_after
+from stockade.service.living.remote_steps import (
+    FileSteps,
+    InterpreterSteps,
+    Opened,
+    SandboxSteps,
+    Shown,
+    named_after,
+)
 
 if TYPE_CHECKING:
     from stockade.service.async_client import AsyncClient
+    from stockade.service.living.async_remote_terminal import AsyncRemoteTerminal
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -24,6 +32,19 @@ def _done(model: Callable[Concatenate[Any, P], Steps[T]]) -> Callable[Concatenat
         return done
 
     return named_after(model, method)
+
+
+def _terminal(
+    model: Callable[Concatenate[Any, P], Steps[Opened]],
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, AsyncRemoteTerminal]]:
+    """Return the method for asyncio that opens a terminal by the steps of ``model``."""
+
+    async def method(self: Any, /, *values: P.args, **options: P.kwargs) -> AsyncRemoteTerminal:
+        from stockade.service.living.async_remote_terminal import opened
+
+        return await opened(self._client._service, model(self._steps, *values, **options))
+
+    return named_after(model, method, "AsyncRemoteTerminal")
 
 
 class AsyncRemoteSandbox(Shown):
@@ -57,6 +78,7 @@ class AsyncRemoteSandbox(Shown):
         return AsyncRemoteSandbox(self._client, await self._client._complete(self._steps.fork()))
 
     run_command = _done(SandboxSteps.run_command)
+    terminal = _terminal(SandboxSteps.terminal)
     close = _done(SandboxSteps.close)
 
 

@@ -7,10 +7,18 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from stockade.service.client_steps import Steps
-from stockade.service.living.remote_steps import FileSteps, InterpreterSteps, SandboxSteps, Shown, named_after
+from stockade.service.living.remote_steps import (
+    FileSteps,
+    InterpreterSteps,
+    Opened,
+    SandboxSteps,
+    Shown,
+    named_after,
+)
 
 if TYPE_CHECKING:
     from stockade.service.client import Client
+    from stockade.service.living.remote_terminal import RemoteTerminal
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -24,6 +32,17 @@ def _done(model: Callable[Concatenate[Any, P], Steps[T]]) -> Callable[Concatenat
         return done
 
     return named_after(model, method)
+
+
+def _terminal(model: Callable[Concatenate[Any, P], Steps[Opened]]) -> Callable[Concatenate[Any, P], RemoteTerminal]:
+    """Return the method that opens a terminal by the steps of ``model``."""
+
+    def method(self: Any, /, *values: P.args, **options: P.kwargs) -> RemoteTerminal:
+        from stockade.service.living.remote_terminal import RemoteTerminal
+
+        return RemoteTerminal(self._client._service, model(self._steps, *values, **options))
+
+    return named_after(model, method, "RemoteTerminal")
 
 
 class RemoteSandbox(Shown):
@@ -58,6 +77,7 @@ class RemoteSandbox(Shown):
         return RemoteSandbox(self._client, self._client._complete(self._steps.fork()))
 
     run_command = _done(SandboxSteps.run_command)
+    terminal = _terminal(SandboxSteps.terminal)
     close = _done(SandboxSteps.close)
 
 

@@ -11,10 +11,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeVar
+from urllib.parse import quote, urlencode
 
 from stockade.api.options import check_names
+from stockade.api.terminal import check_size
 from stockade.core.errors import JobError, SandboxClosed
 from stockade.core.hints import known_options
 from stockade.core.strict_json import dumps
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 _JSON: Mapping[str, str] = MappingProxyType({})
 """The client's own headers."""
+Opened: TypeAlias = tuple[list[str], Any]
+"""The words of a command, and the WebSocket of its terminal."""
 _BYTES = {"Content-Type": "application/octet-stream"}
 _START_SECONDS = 150.0
 _GRACE_SECONDS = 90.0
@@ -91,6 +94,32 @@ class SandboxSteps:
         given |= command(argv) | ({} if stdin is None else {"stdin": content(stdin)})
         return Result.from_dict((yield from self.ask("POST", "/commands?format=full", given)))
 
+    @known_options
+    def terminal(
+        self,
+        argv: Sequence[str] = ("sh", "-i"),
+        *,
+        rows: int = 24,
+        columns: int = 80,
+        cwd: str | os.PathLike[str] | None = None,
+        timeout: float | None = None,
+        cpu_time: float | None = None,
+        idle_timeout: float | None = None,
+    ) -> Steps[Opened]:
+        """Start a command at a terminal of its own, and return it at once; see ``Sandbox.terminal``.
+
+        ``idle_timeout`` is how many seconds may pass without a byte in either direction: 600 without it. It needs
+        ``pip install 'stockade[client]'``.
+        """
+        self._check_open()
+        check_size(rows, columns)
+        words: list[str] = command(argv)["argv"]
+        options = {"cwd": cwd, "timeout": timeout, "cpu_time": cpu_time, "idle_timeout": idle_timeout}
+        given = {"rows": rows, "columns": columns, "format": "full", **options}
+        query = [("argv", word) for word in words] + [(k, v) for k, v in given.items() if v is not None]
+        path = f"{self._place}/terminal?{urlencode(query)}"
+        return words, (yield from asked(self._service, Ask("GET", path, seconds=_START_SECONDS, fresh=True)))
+
     def fork(self) -> Steps[SandboxSteps]:
         """Start a sandbox with copies of the files of this one, and return it."""
         return SandboxSteps(self._service, (yield from self.ask("POST", "/fork", {})))
@@ -105,13 +134,16 @@ class SandboxSteps:
 
     def ask(self, method: str, path: str, body: Any = b"", headers: Mapping[str, str] = _JSON) -> Steps[Any]:
         """Return the answer of a request about something in the sandbox. Raises ``SandboxClosed`` after ``close``."""
-        if self.closed:
-            raise SandboxClosed("the sandbox was closed")
+        self._check_open()
         data = body if isinstance(body, bytes) else dumps(body).encode()
         seconds = max(0.0, self._until - time.monotonic()) + _GRACE_SECONDS
         posts = method == "POST"
         ask = Ask(method, self._place + path, data, headers, seconds, fresh=posts, raw=not posts)
         return (yield from asked(self._service, ask))
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise SandboxClosed("the sandbox was closed")
 
 
 class FileSteps:
@@ -176,10 +208,13 @@ class Shown:
         return self._steps.closed
 
 
-def named_after(steps: Callable[..., Any], method: _Method) -> _Method:
-    """Give a method, which carries out ``steps``, their name, arguments, docstring, and type of the result."""
+def named_after(steps: Callable[..., Any], method: _Method, returns: str = "") -> _Method:
+    """Give a method, which carries out ``steps``, their name, arguments, docstring, and type of the result.
+
+    ``returns`` is the type if the method makes something else of the result.
+    """
     signature = inspect.signature(steps)
-    returns = str(signature.return_annotation).removeprefix("Steps[").removesuffix("]")
+    returns = returns or str(signature.return_annotation).removeprefix("Steps[").removesuffix("]")
     functools.update_wrapper(method, steps)
     method.__signature__ = signature.replace(return_annotation=returns)  # type: ignore[attr-defined]
     return method

@@ -56,6 +56,13 @@ class Size(BaseModel):
     columns: int = Field(80, ge=1, le=1000)
 
 
+class Control(Size):
+    """A wish of a client for its terminal: a new size, or instead of it a signal, or the end."""
+
+    signal: int | None = Field(None, ge=1, le=64, description="a signal for the command's first process")
+    end: Literal["hang_up", "kill"] | None = Field(None, description="kill also ends all that the command started")
+
+
 class TerminalRequest(Size):
     """A command to run at a terminal."""
 
@@ -66,11 +73,12 @@ class TerminalRequest(Size):
     idle_timeout: float = Field(
         600.0, gt=0, le=_LONGEST_SECONDS, description="seconds without a byte in either direction until its end"
     )
+    format: Shape = Field("text", description="text: streams as text; full: every field, bytes as base64")
 
 
 Operation = Literal[
     "create", "fork", "close", "command", "read", "write", "remove", "cell", "restart",
-    "terminal", "screen", "keys", "resize",
+    "terminal", "screen", "keys", "control",
 ]  # fmt: skip
 
 

@@ -105,8 +105,9 @@ async def _command(place: _PlaceOf, body: CommandRequest, format: _Format = "tex
 async def _terminal(_of: _PlaceOf, _request: Annotated[TerminalRequest, Query()]) -> Response:
     """Begin a WebSocket here to run a command at a terminal; anything else is refused with 426.
 
-    Binary messages of at most 64 KiB are input and output. A text of yours, {"rows": 24, "columns": 80}, is a new size.
-    The service's only text is the result, as a run has it; then it closes the connection. If you do, it hangs up.
+    Binary messages of at most 64 KiB are input and output. A text of yours is {"rows": 24, "columns": 80}, a new size,
+    {"signal": 15} or {"end": "hang_up"} (or "kill"). The service's only text is the result, as a run has it; then it
+    closes the connection. If you do, it hangs up.
     """
     message = "a terminal is a WebSocket; connect to this address with a client for WebSockets"
     raise Refused(426, "UpgradeRequired", message)

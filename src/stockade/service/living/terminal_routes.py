@@ -20,7 +20,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 from stockade.service.errors import EXPECTED, Refused, answered
 from stockade.service.living.calls import OwnerGone, answer_in
 from stockade.service.living.place import Place, lost, row_of
-from stockade.service.living.requests import Answer, Size, TerminalRequest
+from stockade.service.living.requests import Answer, Control, TerminalRequest
 from stockade.service.state import State
 
 PATH = "/v1/sandboxes/{sandbox}/terminal"
@@ -39,7 +39,7 @@ async def terminal(socket: WebSocket) -> None:
     try:
         _check_origin(socket)
         place = Place(await row_of(socket.path_params["sandbox"], state, socket.state.key), state, socket.state.key)
-        await _Session(socket, place).run(_request(socket))
+        await _Session(socket, place, _request(socket)).run()
     except WebSocketDisconnect:
         pass
     except EXPECTED as error:
@@ -75,28 +75,28 @@ def _request(socket: WebSocket) -> TerminalRequest:
 class _Session:
     """A terminal, from its start to its end."""
 
-    def __init__(self, socket: WebSocket, place: Place) -> None:
-        self._socket, self._place = socket, place
+    def __init__(self, socket: WebSocket, place: Place, request: TerminalRequest) -> None:
+        self._socket, self._place, self._request = socket, place, request
         self._name = secrets.token_hex(_NAME_BYTES)
         self._moved = asyncio.Event()
         """Something came or went since the last look."""
 
-    async def run(self, request: TerminalRequest) -> None:
+    async def run(self) -> None:
         """Start the command, and relay until it ends or the client goes away."""
-        place = self._place
+        place, request = self._place, self._request
         call = place.call(do="terminal", terminal=self._name)
         async with place.state.calls.begun(call, request.model_dump_json().encode()) as held:
             try:
-                await self._started(held, request)
+                await self._started(held)
                 await self._socket.accept()
                 await self._relay(request.idle_timeout)
             except OwnerGone:
                 raise lost(place.state, call) from None
 
-    async def _started(self, held: asyncio.Future[bytes], request: TerminalRequest) -> None:
+    async def _started(self, held: asyncio.Future[bytes]) -> None:
         """Wait until the terminal is there. Raises ``Refused`` if it cannot be: the call that holds it has ended."""
-        size = Size(rows=request.rows, columns=request.columns)
-        sized = asyncio.ensure_future(self._ask("resize", size.model_dump_json().encode(), _OPEN_SECONDS))
+        size = Control(rows=self._request.rows, columns=self._request.columns)
+        sized = asyncio.ensure_future(self._ask("control", size.model_dump_json().encode(), _OPEN_SECONDS))
         try:
             await asyncio.wait((held, sized), return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -137,7 +137,7 @@ class _Session:
             if message.get("bytes"):
                 await self._ask("keys", message["bytes"], _INPUT_SECONDS)
             elif message.get("text"):
-                await self._ask("resize", message["text"].encode("utf-8", "replace"), _INPUT_SECONDS)
+                await self._ask("control", message["text"].encode("utf-8", "replace"), _INPUT_SECONDS)
 
     async def _watch(self, idle: float) -> None:
         try:
@@ -150,7 +150,7 @@ class _Session:
 
     async def _ask(self, do: str, body: bytes = b"", seconds: float | None = None) -> tuple[Answer, bytes]:
         place = self._place
-        call = place.call(do=do, terminal=self._name)
+        call = place.call(do=do, terminal=self._name, shape=self._request.format)
         return _checked(*await place.state.calls.ask(call, body, place.seconds if seconds is None else seconds))
 
 

@@ -1,7 +1,7 @@
 """Terminals in living sandboxes: the worker's side.
 
 A terminal belongs to the call that started it, and is hung up when the front cancels that call, or ends. Other calls
-read from it, and write to it.
+read from it, write to it and control it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TypeAlias
 from stockade.api.asynchronous.process import AsyncTerminal
 from stockade.core.errors import JobError, SandboxClosed
 from stockade.service.errors import Refused
-from stockade.service.living.requests import Answer, Call, Size, TerminalRequest, compact
+from stockade.service.living.requests import Answer, Call, Control, TerminalRequest, compact
 from stockade.service.living.sandbox import Kept
 
 MOST_OF_KEY, MOST = 16, 128
@@ -38,7 +38,7 @@ class Terminals:
             "terminal": self._terminal,
             "screen": self._screen,
             "keys": self._keys,
-            "resize": self._resize,
+            "control": self._control,
         }
 
     async def _terminal(self, call: Call, body: bytes) -> Reply:
@@ -95,7 +95,8 @@ class Terminals:
             return await (await self._of(kept, call.terminal)).read(_PIECE)
 
         async def result(kept: Kept) -> bytes:
-            return compact((await (await self._of(kept, call.terminal)).wait()).as_json())
+            found = await (await self._of(kept, call.terminal)).wait()
+            return compact(found.to_dict() if call.shape == "full" else found.as_json())
 
         answer, content = await self._in(call, read, _BYTES)
         return (answer, content) if content else await self._in(call, result, _DONE)
@@ -107,10 +108,18 @@ class Terminals:
 
         return await self._in(call, write, _EMPTY)
 
-    async def _resize(self, call: Call, body: bytes) -> Reply:
-        size = Size.model_validate_json(body)
+    async def _control(self, call: Call, body: bytes) -> Reply:
+        asked = Control.model_validate_json(body)
 
-        async def resize(kept: Kept) -> None:
-            (await self._of(kept, call.terminal)).resize(size.rows, size.columns)
+        async def control(kept: Kept) -> None:
+            terminal = await self._of(kept, call.terminal)
+            if asked.end == "hang_up":
+                await terminal.close()
+            elif asked.end == "kill":
+                await terminal.kill()
+            elif asked.signal is not None:
+                terminal.send_signal(asked.signal)
+            else:
+                terminal.resize(asked.rows, asked.columns)
 
-        return await self._in(call, resize, _EMPTY)
+        return await self._in(call, control, _EMPTY)
