@@ -25,6 +25,7 @@ ROOT = Path(__file__).parents[2]
         ("smolagents", "import stockade.integrations.smolagents", "smolagents"),
         ("agents", "import stockade.integrations.openai_agents", "openai-agents"),
         ("jupyter_client", "import stockade.integrations.jupyter", "jupyter"),
+        ("opentelemetry", "import stockade.integrations.opentelemetry", "otel"),
         ("mcp", "from stockade.cli.main import main; sys.exit(main(['mcp']))", "mcp"),
     ],
 )

@@ -48,10 +48,7 @@ class Execs:
 
     def __repr__(self) -> str:
         """Return the id, the state, the backend, and the start of the policy's digest in an audit log, in one line."""
-        import hashlib
-
-        text = strict_json.dumps(self.policy.model_dump(mode="json"), compact=True, sort_keys=True)
-        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+        digest = strict_json.digest(self.policy.model_dump(mode="json"))[:12]
         state = "closed" if self._result is not None else "paused" if getattr(self, "paused", False) else "open"
         return f"<{type(self).__name__} {self.id}: {state}; {self.backend.name}; policy {digest}>"
 

@@ -19,3 +19,10 @@ def dumps(data: Any, *, indent: int | None = None, compact: bool = False, sort_k
     if "\\ud" not in text:
         return text
     return _ESCAPES.sub(lambda found: "\\ufffd" if found[1] else found[0], text)
+
+
+def digest(content: Any) -> str:
+    """Return the SHA-256 of ``content`` as compact JSON with sorted names: how an audit log names a policy."""
+    import hashlib  # slow to import
+
+    return hashlib.sha256(dumps(content, compact=True, sort_keys=True).encode()).hexdigest()

@@ -90,7 +90,7 @@ class Audit:
 
     def _named(self, event: str, content: Mapping[str, Any]) -> str:
         """Return the digest of ``content``, which has a record of its own, once for each file and process."""
-        name = chain.digest(strict_json.dumps(content, compact=True, sort_keys=True).encode())
+        name = strict_json.digest(content)
         if name not in self._log.named:
             self._log.append(event, {"sha256": name, "content": content})
             self._log.named.add(name)
