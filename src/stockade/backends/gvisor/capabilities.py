@@ -17,7 +17,7 @@ fewer."""
 _KERNEL = Strength.KERNEL
 _SUPERVISOR = Strength.SUPERVISOR
 _SIZED = {
-    Guarantee.OPEN_FILES: ("RLIMIT_NOFILE", "of each process"),
+    Guarantee.OPEN_FILES: ("RLIMIT_NOFILE", "of each process; open files in messages of sockets count for none"),
     Guarantee.FILE_SIZE: ("RLIMIT_FSIZE", ""),
     Guarantee.ADDRESS_SPACE: ("RLIMIT_AS", "of each process, used or not"),
     Guarantee.STACK: ("RLIMIT_STACK", "of the main thread"),
@@ -42,7 +42,9 @@ def capabilities(facts: HostFacts) -> dict[Guarantee, Enforcement]:
             "timer of the warden", _SUPERVISOR, "killed within 50 ms of it; gVisor's start and end count"
         ),
         Guarantee.DISK: Enforcement(
-            "gVisor: sizes of tmpfs", _KERNEL, "a part for each folder that the sandbox makes; names count as memory"
+            "gVisor: sizes of tmpfs",
+            _KERNEL,
+            "a part for each folder that the sandbox makes; names and attributes count as memory",
         ),
         Guarantee.SYSCALLS: Enforcement(
             "gVisor: a kernel in user space answers the guest's calls, and a seccomp filter of its own is around it",
@@ -50,12 +52,23 @@ def capabilities(facts: HostFacts) -> dict[Guarantee, Enforcement]:
             "what gVisor does not know fails with ENOSYS; the policy's filter does not apply",
         ),
         Guarantee.FILESYSTEM_READ: Enforcement("gVisor: own root; a process of runsc opens the host's files", _KERNEL),
-        Guarantee.FILESYSTEM_WRITE: Enforcement("gVisor: read-only mounts, all else in gVisor's memory", _KERNEL),
+        Guarantee.FILESYSTEM_WRITE: Enforcement(
+            "gVisor: read-only mounts, all else in gVisor's memory", _KERNEL, "the devices in /dev are gVisor's own"
+        ),
         Guarantee.NETWORK: Enforcement("gVisor: no network (--network=none), and a network namespace", _KERNEL),
-        Guarantee.PROCESS_VIEW: Enforcement("gVisor: own processes and /proc; a PID namespace around it", _KERNEL),
+        Guarantee.PROCESS_VIEW: Enforcement(
+            "gVisor: own processes and /proc; a PID namespace around it",
+            _KERNEL,
+            "a guest can kill, renice and, by prlimit, bound gVisor's own first process, which can end its run",
+        ),
         Guarantee.IPC: Enforcement("gVisor: own IPC; no socket of the host is opened", _KERNEL),
-        Guarantee.PRIVILEGES: limits.privileges(
-            facts, "gVisor: no capabilities, no new privileges; a user namespace around it", "inside a user namespace"
+        Guarantee.PRIVILEGES: _with_note(
+            limits.privileges(
+                facts,
+                "gVisor: no capabilities, no new privileges; a user namespace around it",
+                "inside a user namespace",
+            ),
+            "priorities, device nodes and capabilities that a guest takes are gVisor's own, and open nothing",
         ),
         Guarantee.NO_SURVIVORS: Enforcement("gVisor: PID namespace, and a reaper around it", _KERNEL),
     }
@@ -65,10 +78,13 @@ def _by_groups(facts: HostFacts, held: dict[Guarantee, Enforcement]) -> dict[Gua
     """Return the enforcement of what only a control group around gVisor can count."""
     memory, pids = held[Guarantee.MEMORY], facts.cgroups.get("pids")
     return {
+        Guarantee.CPU_RATE: _with_note(held[Guarantee.CPU_RATE], "a guest sees more on its own clock of CPU time"),
         Guarantee.MEMORY: _uncounted(facts, "memory")
         if "memory" not in facts.cgroups
-        else replace(memory, note=f"gVisor's own memory counts; {memory.note}"),
-        Guarantee.CPU_TIME: held[Guarantee.CPU_TIME] if facts.counts_cpu else _uncounted(facts, "cpuacct"),
+        else _with_note(memory, "gVisor's own memory counts"),
+        Guarantee.CPU_TIME: _with_note(held[Guarantee.CPU_TIME], "a guest has no RLIMIT_CPU")
+        if facts.counts_cpu
+        else _uncounted(facts, "cpuacct"),
         Guarantee.PROCESSES: _uncounted(facts, "pids")
         if pids is None
         else Enforcement(
@@ -77,6 +93,13 @@ def _by_groups(facts: HostFacts, held: dict[Guarantee, Enforcement]) -> dict[Gua
             f"the figure and {OWN_TASKS} more threads of the host; gVisor takes some seven for a process of the guest",
         ),
     }
+
+
+def _with_note(held: Enforcement, note: str) -> Enforcement:
+    """Return the enforcement with a further note, unless there is nothing that the note could be about."""
+    if held.strength is Strength.ABSENT:
+        return held
+    return replace(held, note="; ".join(filter(None, (note, held.note))))
 
 
 def _uncounted(facts: HostFacts, controller: str) -> Enforcement:

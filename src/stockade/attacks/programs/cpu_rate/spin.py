@@ -6,6 +6,7 @@
 # needs = ["cgroup-cpu"]
 # alone = true
 # policy = { limits = { cpu_rate = 0.25 } }
+# admitted = { gvisor = "its own clock" }
 # refusal = { default = "errno" }
 # ///
 

@@ -4,6 +4,7 @@
 # reference = "setrlimit(2): the hard limit can only be raised with CAP_SYS_RESOURCE"
 # success = "the limit is an hour"
 # policy = { limits = { cpu_time = 2 } }
+# admitted = { gvisor = "no RLIMIT_CPU" }
 # refusal = { default = "errno" }
 # ///
 

@@ -4,7 +4,7 @@
 # reference = "xattr(7); tmpfs has user attributes since Linux 6.6"
 # success = "four times the limit is stored"
 # policy = { limits = { disk = "8MiB" } }
-# admitted = { bubblewrap = "do not count" }
+# admitted = { bubblewrap = "do not count", gvisor = "count as memory" }
 # refusal = { process = "denied EACCES", default = "errno" }
 # ///
 

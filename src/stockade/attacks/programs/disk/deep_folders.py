@@ -4,7 +4,7 @@
 # reference = "path_resolution(7), PATH_MAX"
 # success = "2500 folders lie in each other"
 # policy = { limits = { disk = "8MiB" } }
-# admitted = { bubblewrap = "do not count" }
+# admitted = { bubblewrap = "do not count", gvisor = "count as memory" }
 # refusal = { default = "errno" }
 # ///
 

@@ -4,7 +4,7 @@
 # reference = "tmpfs(5), nr_inodes"
 # success = "8000 files stand"
 # policy = { limits = { disk = "8MiB" } }
-# admitted = { bubblewrap = "do not count" }
+# admitted = { bubblewrap = "do not count", gvisor = "count as memory" }
 # refusal = { default = "errno" }
 # ///
 

@@ -5,7 +5,7 @@
 # success = "the host's node has changed"
 # stage = ["device_times"]
 # observe = ["changed"]
-# admitted = { bubblewrap = "to the current time", oci = "to the current time", docker = "to the current time", podman = "to the current time" }
+# admitted = { bubblewrap = "to the current time", oci = "to the current time", docker = "to the current time", podman = "to the current time", gvisor = "gVisor's own" }
 # control = { touches = "sets the times of /dev/zero to now" }
 # refusal = { process = "denied EPERM", default = "errno" }
 # ///

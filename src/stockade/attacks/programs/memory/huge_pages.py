@@ -6,6 +6,7 @@
 # stage = ["huge_pages"]
 # needs = ["huge-pages"]
 # alone = true
+# admitted = { gvisor = "gVisor's own memory counts" }
 # refusal = { default = "errno" }
 # ///
 

@@ -4,6 +4,7 @@
 # reference = "mbind(2), mm/mempolicy.c: policy_cache"
 # success = "a hundred mappings have a policy"
 # needs = ["numa"]
+# admitted = { gvisor = "gVisor's own memory counts" }
 # refusal = { default = "errno" }
 # ///
 

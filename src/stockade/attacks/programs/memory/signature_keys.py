@@ -4,6 +4,7 @@
 # reference = "tcp(7) TCP_MD5SIG, sock_kmalloc in net/core/sock.c"
 # success = "a hundred sockets have sixty keys each"
 # needs = ["signed-tcp"]
+# admitted = { gvisor = "gVisor's own memory counts" }
 # refusal = { process = "denied EACCES", default = "errno" }
 # ///
 

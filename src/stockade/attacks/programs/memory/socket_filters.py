@@ -3,6 +3,7 @@
 # summary = "Attaches a long filter to each of many sockets: the kernel compiles it into memory that it does not count."
 # reference = "SO_ATTACH_FILTER in socket(7), net.core.bpf_jit_limit in admin-guide/sysctl/net.rst"
 # success = "a hundred sockets have a filter"
+# admitted = { gvisor = "gVisor's own memory counts" }
 # refusal = { process = "denied EACCES", default = "errno" }
 # ///
 

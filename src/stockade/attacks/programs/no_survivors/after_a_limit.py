@@ -5,7 +5,7 @@
 # success = "the daemon lives when the first process is ended"
 # observe = ["survivors"]
 # policy = { limits = { wall_time = 0.5 } }
-# refusal = { default = "limit wall_time" }
+# refusal = { gvisor = "limit wall_time | verdict sandbox_failed", default = "limit wall_time" }
 # ///
 
 import ctypes

@@ -4,6 +4,7 @@
 # reference = "unix(7): ETOOMANYREFS"
 # success = "200 files are open in flight"
 # policy = { limits = { open_files = 32 } }
+# admitted = { gvisor = "in messages" }
 # refusal = { default = "errno" }
 # ///
 

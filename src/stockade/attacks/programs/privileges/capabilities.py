@@ -4,6 +4,7 @@
 # reference = "capabilities(7), capset(2)"
 # success = "it has one"
 # control = { namespaces = ["user", "net"] }
+# admitted = { gvisor = "gVisor's own" }
 # refusal = { default = "errno" }
 # ///
 

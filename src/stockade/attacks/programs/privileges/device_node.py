@@ -5,6 +5,7 @@
 # success = "the node is there"
 # stage = ["device"]
 # needs = ["root"]
+# admitted = { gvisor = "gVisor's own" }
 # refusal = { default = "errno" }
 # ///
 

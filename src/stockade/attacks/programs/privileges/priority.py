@@ -5,6 +5,7 @@
 # success = "one of the two is granted"
 # needs = ["root"]
 # control = { touches = "its own process is of the real-time class for a moment" }
+# admitted = { gvisor = "gVisor's own" }
 # refusal = { default = "errno" }
 # ///
 

@@ -6,7 +6,7 @@
 # stage = ["victim"]
 # observe = ["killed"]
 # confined = { ATTACK_VICTIM = "1" }
-# refusal = { process = "says the init is not the parent", default = "errno" }
+# refusal = { gvisor = "verdict sandbox_failed", process = "says the init is not the parent", default = "errno" }
 # ///
 
 import os

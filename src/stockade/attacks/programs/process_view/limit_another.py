@@ -5,6 +5,7 @@
 # success = "the limit is set"
 # stage = ["victim"]
 # confined = { ATTACK_VICTIM = "1" }
+# admitted = { gvisor = "prlimit" }
 # refusal = { default = "errno | admitted prlimit" }
 # ///
 

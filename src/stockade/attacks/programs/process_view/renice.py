@@ -6,6 +6,7 @@
 # stage = ["victim"]
 # observe = ["reniced"]
 # confined = { ATTACK_VICTIM = "1" }
+# admitted = { gvisor = "gVisor's own" }
 # refusal = { default = "errno" }
 # ///
 

@@ -6,6 +6,7 @@
 # policy = { limits = { processes = 8 } }
 # alone = true
 # confined = { ATTACK_CONFINED = "1" }
+# admitted = { gvisor = "more threads of the host" }
 # refusal = { default = "errno" }
 # ///
 

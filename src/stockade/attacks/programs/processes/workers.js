@@ -5,6 +5,7 @@
 // success = "24 stand at one time"
 // policy = { limits = { processes = 16, memory = "2GiB", open_files = 1024 } }
 // alone = true
+// admitted = { gvisor = "more threads of the host" }
 // refusal = { default = "errno | crash SIGABRT | crash SIGTRAP | says EAGAIN | says ERR_WORKER" }
 // ///
 

@@ -5,6 +5,7 @@
 # success = "64 zombies stand at one time"
 # policy = { limits = { processes = 8 } }
 # alone = true
+# admitted = { gvisor = "more threads of the host" }
 # refusal = { default = "errno" }
 # ///
 

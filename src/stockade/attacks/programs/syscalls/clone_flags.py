@@ -4,6 +4,7 @@
 # reference = "clone(2), unshare(2)"
 # success = "one is made"
 # needs = ["seccomp"]
+# admitted = { gvisor = "the policy's filter does not apply" }
 # refusal = { default = "errno" }
 # ///
 

@@ -4,6 +4,7 @@
 # reference = "io_uring_setup(2)"
 # success = "the ring is there"
 # needs = ["seccomp"]
+# admitted = { gvisor = "the policy's filter does not apply" }
 # refusal = { default = "errno" }
 # ///
 

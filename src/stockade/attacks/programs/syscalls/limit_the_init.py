@@ -6,6 +6,7 @@
 # stage = ["victim"]
 # needs = ["seccomp"]
 # confined = { ATTACK_VICTIM = "1" }
+# admitted = { gvisor = "the policy's filter does not apply" }
 # refusal = { default = "errno" }
 # ///
 

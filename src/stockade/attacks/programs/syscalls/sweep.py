@@ -5,6 +5,7 @@
 # success = "one of them is answered by the kernel itself rather than by the filter"
 # needs = ["seccomp"]
 # control = { touches = "makes rare system calls with nothing in their hands" }
+# admitted = { gvisor = "the policy's filter does not apply" }
 # refusal = { default = "errno" }
 # ///
 
